@@ -36,7 +36,9 @@ const errorTypes: Readonly<Record<string, string>> = {
 describe("GET /openapi.json", () => {
   test("states how many days a usage report may cover", async () => {
     const { body } = await call(at.gateway, undefined, { path: "/openapi.json" });
-    const said = /"operationId":"getUsage".*?at most (\d+) of them/.exec(JSON.stringify(body));
+    const said = /"operationId":"getUsage".*?whole days in UTC, at most (\d+)/.exec(
+      JSON.stringify(body),
+    );
     const ask = (days: number) =>
       call(at.gateway, at.gateway.key(), { path: `/v1/usage?since=${days}d&until=0d` });
     expect((await ask(Number(said?.[1]))).status).toBe(200);

@@ -10,19 +10,19 @@ const described = lazy(() => describedBy(at.gateway));
 
 /** Rules of the gateway that a schema cannot express, and the words for them in the description. */
 const saidInWords: readonly (readonly [message: RegExp, words: string])[] = [
-  [/ must not differ$/, "two different bounds of the answer's tokens"],
-  [/^\w+ is not supported, use \w+$/, "another server's name for a bound or for `n`"],
-  [/^(?:background|deferred) is not supported$/, "`background` and `deferred` other than false"],
-  [/^cache_control beyond 5m is not supported$/, "a `cache_control` with a `ttl` beyond `5m`"],
+  [/ must not differ$/, "two different limits for the answer's tokens"],
+  [/^\w+ is not supported, use \w+$/, "another server's name for such a limit or for `n`"],
+  [/^(?:background|deferred) is not supported$/, "`background` or `deferred` other than false"],
+  [/^cache_control beyond 5m is not supported$/, "a `cache_control` with a `ttl` over `5m`"],
   [/^service_tier is not supported$/, "`service_tier` other than `auto` and `default`"],
   [
     /^(?:models|route|provider|plugins|web_search_options|speed) is not supported$/,
-    "further fields that the operator names",
+    "fields and types of tools that the operator refuses",
   ],
 ];
 
 const saidOfChats: typeof saidInWords = [
-  [/^\S*[A-Z\u212a]\S* is not supported$/, "a known field in other letters (`Model`)"],
+  [/^\S*[A-Z\u212a]\S* is not supported$/, "a known field in other upper or lower case (`Model`)"],
   [/\.text (?:is required|must be a string)$/, "Required if the type is `text`"],
   [
     /^messages\[\d\]\.content (?:is required|must be a string or an array of parts)$/,
@@ -31,10 +31,10 @@ const saidOfChats: typeof saidInWords = [
 ];
 
 const saidOfResponses: typeof saidInWords = [
-  [/^request_id is not supported$/, "Only `request_id` is refused"],
+  [/^request_id is not supported$/, "`request_id` gets a 400"],
   [
     /^(?:prompt|prompt\.id|prompt_cache_options\.comparison_response_id|conversation|conversation\.id|id|file_id|vector_store_ids|container) must be a string(?: or an object with an id)?$/,
-    "Stored objects that the request names",
+    "A stored object that the request names",
   ],
 ];
 
