@@ -31,7 +31,7 @@ const fixtures = [
 ];
 const charged = formatRoubles(costOf({ prompt: 11, completion: 7 }));
 
-let sound: LLMock;
+let healthy: LLMock;
 let chaotic: LLMock;
 let gateway: GatewayProcess;
 let key: string;
@@ -40,22 +40,22 @@ beforeAll(async () => {
   // Each gets its own options, because an instance changes them.
   const create = () =>
     LLMock.create({ port: 0, host: "127.0.0.1", auth: { apiKeys: [providerKey] } });
-  [sound, chaotic] = await Promise.all([create(), create()]);
-  for (const mock of [sound, chaotic]) mock.addFixturesFromJSON(fixtures);
+  [healthy, chaotic] = await Promise.all([create(), create()]);
+  for (const mock of [healthy, chaotic]) mock.addFixturesFromJSON(fixtures);
   gateway = await startGatewayProcess({
     providers: {
-      sound: { base_url: `${sound.url}/v1`, api_key: providerKey },
+      healthy: { base_url: `${healthy.url}/v1`, api_key: providerKey },
       chaotic: { base_url: `${chaotic.url}/v1`, api_key: providerKey },
-      stranger: { base_url: `${sound.url}/v1`, api_key: "not-the-key" },
+      wrongKey: { base_url: `${healthy.url}/v1`, api_key: "not-the-key" },
     },
     models: [
-      { id: "plain", routes: [{ provider: "sound" }] },
-      { id: "limited", routes: [{ provider: "sound" }] },
+      { id: "plain", routes: [{ provider: "healthy" }] },
+      { id: "limited", routes: [{ provider: "healthy" }] },
       { id: "chaotic", routes: [{ provider: "chaotic" }] },
       // Two, because five failures in a row of one route open its breaker.
-      { id: "saved", routes: [{ provider: "chaotic" }, { provider: "sound" }] },
-      { id: "rescued", routes: [{ provider: "chaotic" }, { provider: "sound" }] },
-      { id: "stranger", routes: [{ provider: "stranger" }] },
+      { id: "saved", routes: [{ provider: "chaotic" }, { provider: "healthy" }] },
+      { id: "rescued", routes: [{ provider: "chaotic" }, { provider: "healthy" }] },
+      { id: "wrongKey", routes: [{ provider: "wrongKey" }] },
     ],
   });
   key = await gateway.key("alice", "100");
@@ -63,7 +63,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await gateway.close();
-  await Promise.all([sound.stop(), chaotic.stop()]);
+  await Promise.all([healthy.stop(), chaotic.stop()]);
 });
 
 function post(endpoint: string, body: object, apiKey = key): Promise<Response> {
@@ -102,7 +102,7 @@ describe("in front of aimock", () => {
     if (!stream) expect(response.headers.get("x-tollgate-cost-rub")).toBe(charged);
     expect(await recordOf(response)).toMatchObject({
       status: "done",
-      provider: "sound",
+      provider: "healthy",
       prompt_tokens: 11,
       completion_tokens: 7,
       estimated: false,
@@ -118,9 +118,9 @@ describe("in front of aimock", () => {
       expect(response.status).toBe(200);
       expect(await response.text()).toContain("so be it");
       expect(await recordOf(response)).toMatchObject({
-        provider: "sound",
+        provider: "healthy",
         cost_rub: charged,
-        attempts: [{ provider: "chaotic" }, { provider: "sound", outcome: "ok" }],
+        attempts: [{ provider: "chaotic" }, { provider: "healthy", outcome: "ok" }],
       });
     },
   );
@@ -131,16 +131,16 @@ describe("in front of aimock", () => {
     expect(response.status).toBe(200);
     expect(await response.text()).toContain("so be it");
     expect(await recordOf(response)).toMatchObject({
-      provider: "sound",
+      provider: "healthy",
       cost_rub: charged,
-      attempts: [{ provider: "chaotic" }, { provider: "sound", outcome: "ok" }],
+      attempts: [{ provider: "chaotic" }, { provider: "healthy", outcome: "ok" }],
     });
   });
 
   const failures = [
     ["that answers nonsense", "chaotic", () => chaotic.setChaos({ malformedRate: 1 })],
     ["that hangs up", "chaotic", () => chaotic.setChaos({ disconnectRate: 1 })],
-    ["that refuses the operator's key", "stranger", () => undefined],
+    ["that refuses the operator's key", "wrongKey", () => undefined],
   ] as const;
 
   test.each(failures)(
@@ -170,7 +170,7 @@ describe("in front of aimock", () => {
 
   test("a client's own key never reaches the provider", async () => {
     await post("chat/completions", bodyOf("chat/completions", "plain", false));
-    const seen = JSON.stringify(sound.getRequests());
+    const seen = JSON.stringify(healthy.getRequests());
     expect(seen).toContain("bill me");
     expect(seen).not.toContain(key);
   });

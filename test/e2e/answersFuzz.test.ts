@@ -24,7 +24,7 @@ const allOutcomes = {
 
 // `bun scripts/fuzzAnswers.ts` runs two million.
 test(
-  `${requests} answers of providers, sound, odd and broken, each end for their clients as the contract says, and leave nothing behind`,
+  `${requests} valid, odd and broken answers of providers each end as the contract demands, and leave nothing open`,
   async () => {
     const { problems, outcomes, health, growth, ...seen } = await fuzzAnswers(setup, {
       seed,

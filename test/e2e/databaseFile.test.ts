@@ -7,12 +7,12 @@ import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayPr
 const noticedWithinMs = 20_000;
 
 /** Changes the file at this path, after a copy of its content. */
-const losses: readonly (readonly [string, (path: string, aside: string) => Promise<void>])[] = [
-  ["removed", (path, aside) => rename(path, aside)],
+const losses: readonly (readonly [string, (path: string, backup: string) => Promise<void>])[] = [
+  ["removed", (path, backup) => rename(path, backup)],
   [
     "replaced",
-    async (path, aside) => {
-      await link(path, aside);
+    async (path, backup) => {
+      await link(path, backup);
       await copyFile(path, `${path}.other`);
       await rename(`${path}.other`, path);
     },
@@ -33,10 +33,10 @@ describe("a gateway ends within seconds with status 1 and the reason when", () =
     async ({ what, suffix, lose }) => {
       const gateway = await startGatewayProcess(oneModel("http://127.0.0.1:9/v1"));
       const file = `${gateway.cli.database}${suffix}`;
-      const aside = `${file}.aside`;
+      const backup = `${file}.backup`;
       try {
         await gateway.key("alice", "1");
-        await lose(file, aside);
+        await lose(file, backup);
         const late = Bun.sleep(noticedWithinMs).then(() => "still running");
         expect(await Promise.race([gateway.ended, late])).toBe(1);
         expect(gateway.log.at(-1)).toMatchObject({
@@ -45,7 +45,7 @@ describe("a gateway ends within seconds with status 1 and the reason when", () =
         });
       } finally {
         await rm(file, { force: true });
-        await rename(aside, file);
+        await rename(backup, file);
         await gateway.close();
       }
     },

@@ -48,7 +48,7 @@ const leavings: readonly Leaving[] = several(clients, (at) => {
 
 const provider = startProvider(async (peer, { text }) => {
   const leaving = leavings[Number(/"client (\d+)"/.exec(text)?.[1])];
-  if (leaving === undefined) throw new Error("nobody asked");
+  if (leaving === undefined) throw new Error("no request came");
   const { form, stage, reached } = leaving;
   const at = everyStage.indexOf(stage);
   if (at > 0) await peer.send(Buffer.concat([Buffer.from(streamHead), piece(opening[form])]));
@@ -66,7 +66,7 @@ const setup = openBinaryBefore(
   provider,
 );
 
-/** How long the provider was kept behind its client, by the clock, and without what other programs took of that. */
+/** How long the provider was kept after its client disconnected, in wall time and without the time of other programs. */
 async function disconnect(
   { form, stage, way, reached }: Leaving,
   at: number,

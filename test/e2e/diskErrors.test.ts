@@ -51,7 +51,7 @@ async function inTheBooks(path: string): Promise<void> {
   const running = storeFolder.query<{ id: number }, []>(
     "SELECT id FROM requests WHERE status = 'running'",
   );
-  await until("a request is in the books", () => running.get() !== null);
+  await until("a request is recorded", () => running.get() !== null);
   storeFolder.close();
 }
 

@@ -100,7 +100,7 @@ interface Said {
 }
 
 test(
-  `${drains} times SIGTERM amid answers: not one is cut short, and each is in the books`,
+  `${drains} times SIGTERM during answers: none is cut, and each is recorded`,
   async () => {
     let whole = 0;
     for (let round = 0; round < drains; round += 1) {

@@ -84,7 +84,7 @@ describe("a proxy that the config takes from the environment", () => {
   });
 });
 
-describe("an environment that changes the runtime behind the config's back", () => {
+describe("an environment variable that changes the runtime without the config", () => {
   const traps = [
     ["BUN_OPTIONS", "--smol"],
     ["NODE_TLS_REJECT_UNAUTHORIZED", "0"],

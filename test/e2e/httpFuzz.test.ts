@@ -19,7 +19,7 @@ const allStatuses = ["200", "400", "401", "402", "404", "429", "bare 400", "bare
 
 // `bun scripts/fuzzHttp.ts` sends ten million.
 test(
-  `${requests} requests, sound, odd and broken, are each answered as the contract says, and leave nothing behind`,
+  `${requests} valid, odd and broken requests are each answered as the contract demands, and leave nothing open`,
   async () => {
     const { problems, answers, health, growth, ...seen } = await fuzzHttp(setup, {
       seed,

@@ -15,7 +15,7 @@ afterAll(() => setup.close());
 
 // `bun scripts/isolation.ts` sends a million.
 test(
-  `${requests} requests of 20 tenants, with clients that leave and a provider that mixes up its answers: nobody gets or pays for a byte of another's`,
+  `${requests} requests of 20 accounts, with clients that disconnect and a provider that mixes up its answers: no account receives or pays for a byte of another`,
   async () => {
     const { problems, answers, provider, ...seen } = await mixTenants(setup, { seed, requests });
     process.stdout.write(`${JSON.stringify({ ...seen, answers, provider })}\n`);

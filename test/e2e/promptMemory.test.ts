@@ -14,7 +14,7 @@ const streams = 40;
 const promptBytes = 4_000_000;
 const testTimeoutMs = 60_000;
 
-/** Says hello, to `late` only when it is told, and then nothing, for as long as anybody listens. */
+/** Sends the first content, for `late` on demand, and then stays silent. */
 const hanging = startProvider(async (peer, { json }) => {
   if (json["model"] === "late") await saysHello.promise;
   await peer.send(Buffer.concat([Buffer.from(streamHead), piece(roleEvent + helloEvent)]));
@@ -35,7 +35,7 @@ afterAll(async () => {
   hanging.stop();
 });
 
-/** A stream that stays open until it is told to leave: one that nobody holds is closed by the runtime. */
+/** A stream that stays open until it is closed on demand. The runtime closes an unreferenced one. */
 interface OpenStream {
   readonly reader: unknown;
   disconnect(): void;

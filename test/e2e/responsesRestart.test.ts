@@ -31,7 +31,7 @@ test.each([
 ] as const)(
   "previous_response_id goes to the provider that made it after %s, and no other account may name it",
   async (name, end) => {
-    const stranger = await setup.gateway.key("mallory", "100");
+    const otherAccount = await setup.gateway.key("mallory", "100");
     const ids = [`resp_json_${name}`, `resp_stream_${name}`];
     first.answer = refusal(500);
     for (const [at, id] of ids.entries()) {
@@ -48,7 +48,7 @@ test.each([
     for (const id of ids) {
       const next = { previous_response_id: id };
       expect((await respond(setup.gateway, setup, next)).status).toBe(200);
-      expect(await respond(setup.gateway, { key: stranger }, next)).toMatchObject({
+      expect(await respond(setup.gateway, { key: otherAccount }, next)).toMatchObject({
         status: 404,
         body: { error: { message: "response not found" } },
       });

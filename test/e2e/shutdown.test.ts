@@ -58,7 +58,7 @@ async function withGateway(grace: string, work: (setup: Setup) => Promise<void>)
 }
 
 /** Starts a stream at once, and continues on demand. A JSON answer waits completely. */
-function beginAndWait(told: Promise<void>): ProviderAnswer {
+function beginAndWait(released: Promise<void>): ProviderAnswer {
   return async (peer, request) => {
     if (request.json["stream"] !== true) return;
     const isResponse = request.requestLine.includes("/responses");
@@ -67,7 +67,7 @@ function beginAndWait(told: Promise<void>): ProviderAnswer {
         responseEvent("response.output_text.delta", { delta: "Hel" })
       : roleEvent + helloEvent;
     await peer.send(Buffer.concat([Buffer.from(streamHead), piece(beginning)]));
-    await told;
+    await released;
     await peer.send(piece(thereEvent + stopEvent + usageEvent + doneEvent));
     await peer.send(streamEnd);
   };

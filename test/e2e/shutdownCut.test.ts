@@ -93,8 +93,8 @@ test.concurrent(
       over.abort();
       const ends = (await recordsOf(gateway)).map(({ status, cost_rub: cost }) => [status, cost]);
       expect(ends).toEqual(clients.map(() => ["failed", "0"]));
-      const told = () => gateway.log.filter(({ outcome }) => outcome === "failed").length;
-      await until("the log has told of each", () => told() === clients.length);
+      const loggedCount = () => gateway.log.filter(({ outcome }) => outcome === "failed").length;
+      await until("the log has a line for each", () => loggedCount() === clients.length);
     }),
   timeoutMs,
 );

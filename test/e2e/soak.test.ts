@@ -12,8 +12,8 @@ afterAll(() => setup.close());
 const seconds = 20;
 const timeoutMs = 300_000;
 /**
- * Of resident memory, from the first third to the last: between two collections of garbage, which come when they like,
- * it was seen to grow by up to 38. What is really kept is told far more sharply by the heap at rest, among the problems.
+ * Growth of resident memory from the first third to the last. Between two garbage collections it grew by up to 38 MiB.
+ * The check of the heap at rest finds leaks far more exactly.
  */
 const growthMiBMax = 64;
 /**

@@ -51,7 +51,7 @@ function cutInHalf(how: "fin" | "reset", framing: (length: number) => string): F
   );
 }
 
-/** The usual answer, compressed though nobody asked for it. */
+/** The usual answer, compressed without a request for it. */
 function compressed(encoding: string, compress: (bytes: Buffer) => Uint8Array): FaultyAnswer {
   return byForm((form) =>
     text(compress(Buffer.from(usualBody[form])), {
@@ -114,7 +114,7 @@ testFailover(setup, [
   },
   {
     row: 38,
-    name: "200 with an error behind the opening event",
+    name: "200 with an error after the opening event",
     forms: streamForms,
     answer: streams({ chat: [roleEvent, errorEvent], responses: [created(), errorEvent] }),
     outcome: "reported failure",

@@ -9,7 +9,7 @@ import {
 } from "../../support/faults/faultTests.ts";
 import { refusal } from "../../support/provider/scriptedProvider.ts";
 
-/** Rows 13 and 14: routes that fail so often that they are passed over. */
+/** Rows 13 and 14: routes with an open breaker are skipped. */
 const setup = openFaultSetup();
 const testTimeoutMs = 30_000;
 const failing = refusal(500);
@@ -55,7 +55,7 @@ for (const form of everyForm) {
   const failuresToOpen = 5;
   const measured = 40;
   const alone = setup.model(14, { answer: failing });
-  test(`row 14: every route is passed over (${form}): 502 within 5 ms, and nobody is asked`, async () => {
+  test(`row 14: every route is skipped (${form}): 502 within 5 ms, and no provider is asked`, async () => {
     for (let count = 0; count < failuresToOpen; count += 1) {
       const reply = await setup.ask(form, alone);
       expectEnd(await setup.record(reply, 0n), { status: "failed", charge: 0n });

@@ -20,7 +20,7 @@ const setup = openFaultSetup({
 const words = "some words more ".repeat(64);
 const wordsEvent = responseEvent("response.output_text.delta", { delta: words });
 
-/** Sends words for as long as anybody takes them. */
+/** Sends words as long as the client reads. */
 const endless: FaultyAnswer = byForm((form) => async (peer) => {
   await peer.send(streamHead);
   const event = form === "chat stream" ? chatEvent({ content: words }) : wordsEvent;

@@ -167,14 +167,14 @@ async function balance(): Promise<bigint> {
   return nanoOf((shown as { balance_rub: string }).balance_rub);
 }
 
-/** What the books have of each request, and that it is what its client saw. */
+/** Checks that the record of each request agrees with what its client received. */
 async function fundsReaderOf(outcomes: readonly Outcome[]): Promise<Listed[]> {
   const limit = String(2 * requestCount);
   const listed = (await gateway.cli.json("requests", "--limit", limit)) as Listed[];
   const byId = new Map(listed.map((record) => [record.id, record]));
   return outcomes.map(({ id, number, isServed }) => {
     const record = byId.get(id);
-    if (record === undefined) throw new Error(`the books lost ${id}`);
+    if (record === undefined) throw new Error(`there is no record of ${id}`);
     expect([number, record.status, nanoOf(record.cost_rub), record.estimated]).toEqual(
       isServed ? [number, "done", numberedCost(number), false] : [number, "failed", 0n, false],
     );
@@ -231,4 +231,4 @@ test(
   testTimeoutMs,
 );
 
-test("the books add up, and nothing is held", () => gateway.expectAuditPasses());
+test("the audit finds no problem, and nothing is held", () => gateway.expectAuditPasses());

@@ -7,7 +7,7 @@ const RESOLVER = "127.0.0.9";
 const DNS_PORT = 53;
 const CONNECT_TIMEOUT_MS = 1500;
 
-/** Which resolver is asked stands in a file of the machine's: only root can show a process another one. */
+/** The resolver is named in a file of the machine. Only root can give a process another one. */
 const MOUNT = ["unshare", "-m", "sh", "-c"];
 const isAllowed =
   process.getuid?.() === 0 &&
@@ -16,7 +16,7 @@ const isAllowed =
 if (!isAllowed) process.stderr.write("NOT RUN: row 3: no other resolver may be mounted here\n");
 
 test.skipIf(!isAllowed)(
-  "row 3: a resolver that never answers is waited for as long as a connection, and holds up nobody else",
+  "row 3: a resolver that never answers is awaited for connect_timeout, and delays no other request",
   async () => {
     let queries = 0;
     const resolver = await Bun.udpSocket({

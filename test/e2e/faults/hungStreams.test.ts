@@ -7,14 +7,14 @@ import { chatBytes, connectRaw, type RawClient } from "../../support/gateway/raw
 import { streamHead } from "../../support/provider/scriptedProvider.ts";
 import { until } from "../../support/until.ts";
 
-/** Streams that a provider never goes on with must be felt by nobody else (rows 7, 8 and 54, three hundred times). */
+/** Streams that a provider never continues must not affect other requests (rows 7, 8 and 54, three hundred times). */
 const setup = openFaultSetup({ billing: { disconnect_grace: "100ms" } });
 const hungStreams = 300;
 const measurements = 52;
 const roundsMax = 4;
 const testTimeoutMs = 60_000;
 
-/** Three ways to hang: before a word, behind the head, and behind the first content. */
+/** Three ways to hang: before any byte, after the head, and after the first content. */
 const hanging = [
   setup.model(7, { answer: () => new Promise(() => {}) }),
   setup.model(8, {

@@ -66,7 +66,7 @@ const evilBody = JSON.stringify({
   usage: evilUsage,
 });
 const evilEvents = `data: ${JSON.stringify({ choices: [{ index: 0, delta: evil, finish_reason: "stop" }], usage: evilUsage })}\n\ndata: [DONE]\n\n`;
-const unasked: readonly (readonly [name: string, bytes: string])[] = [
+const unrequested: readonly (readonly [name: string, bytes: string])[] = [
   ["a 200", withLength("200 OK", "application/json", evilBody)],
   ["an event stream", withLength("200 OK", "text/event-stream", evilEvents)],
   ["a 408", withLength("408 Request Timeout", "text/plain", "idle for too long")],
@@ -77,10 +77,10 @@ function withLength(status: string, type: string, body: string): string {
   return `HTTP/1.1 ${status}\r\nContent-Type: ${type}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 }
 
-/** Which of the two the gateway finds first when it goes on. */
-const orders = ["the unasked bytes", "the next request"] as const;
+/** Which of the two the gateway finds first when it continues. */
+const orders = ["the unrequested bytes", "the next request"] as const;
 
-for (const [name, bytes] of unasked) {
+for (const [name, bytes] of unrequested) {
   for (const stream of [false, true]) {
     for (const earlier of orders) {
       const form = stream ? "chat stream" : "chat";
@@ -91,17 +91,17 @@ for (const [name, bytes] of unasked) {
         hasNext: true,
       });
       // Not beside the others: the gateway is stopped meanwhile.
-      test(`row 17: ${name} comes unasked on a kept connection while the gateway is busy, ${earlier} first (${form}): the request gets its own answer`, async () => {
+      test(`row 17: ${name} comes unrequested on a kept connection while the gateway is busy, ${earlier} first (${form}): the request gets its own answer`, async () => {
         const warm = await setup.ask(form, model);
         expectUsual(form, warm);
         await setup.record(warm, usualCharge);
         const client = await connectRaw(Number(new URL(setup.gateway.url).port));
         const asked = chatBytes(setup.key, JSON.stringify(ask({ model, stream })));
-        // A stopped process finds everything at once when it goes on, as after a busy spell of its own.
+        // A stopped process finds everything at once when it continues, like a busy one.
         setup.gateway.signal("SIGSTOP");
         if (earlier === "the next request") client.send(asked);
         await peers[0]?.send(bytes);
-        if (earlier === "the unasked bytes") client.send(asked);
+        if (earlier === "the unrequested bytes") client.send(asked);
         setup.gateway.signal("SIGCONT");
         await client.seen(stream ? "[DONE]" : "chatcmpl-");
         expect(client.text).toStartWith("HTTP/1.1 200 ");
@@ -119,12 +119,12 @@ for (const [name, bytes] of unasked) {
 }
 
 /**
- * What is sent once a request is on its way cannot be told from its answer; what was sent before it can. Every second
- * time the surplus follows the answer at once, else as soon as its client has it.
+ * Bytes that arrive after a request was sent look like its answer. Bytes that arrive before can be detected. Every second
+ * time the surplus follows the answer at once, otherwise as soon as the client has the answer.
  */
 const rounds = 60;
 let latest: RawPeer | undefined;
-const evilBytes = unasked[0]?.[1] ?? "";
+const evilBytes = unrequested[0]?.[1] ?? "";
 const hostile = setup.model(17, {
   answer: async (peer, request) => {
     const marker = String((request.json["messages"] as { content: string }[])[0]?.content);
@@ -140,7 +140,7 @@ test("row 17: a provider that always sends more than was asked for: each request
   for (let round = 0; round < rounds; round += 1) {
     const messages = [{ role: "user", content: String(round) }];
     const reply = await setup.ask("chat", hostile, { messages });
-    // After the first surplus the gateway keeps no connection: there may be nobody to send it to.
+    // After the first surplus the gateway keeps no connection, so a later surplus may have no receiver.
     if (round % 2 === 1) await latest?.send(evilBytes).catch(() => undefined);
     expect(reply.body).toMatchObject({ choices: [{ message: { content: String(round) } }] });
     const record = await setup.record(reply, usualCharge);

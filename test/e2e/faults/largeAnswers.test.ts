@@ -34,13 +34,13 @@ const megabyte = 1_048_576;
 const block = Buffer.alloc(megabyte, 0x20);
 const testTimeoutMs = 60_000;
 
-/** What the system's buffers on both sides may have taken of an answer that nobody reads any more. */
+/** The most that the system's buffers on both sides hold of an answer that is no longer read. */
 const buffersBytes = 24 * megabyte;
 
 /** How much of the latest giant answer was taken. */
 let takenBytes = 0;
 
-/** Sends so many megabytes of blanks behind `head`, as far as they are taken. */
+/** Sends this many megabytes of spaces after `head`, as far as they are accepted. */
 function gigantic(head: string, megabytes: number): FaultyAnswer {
   return async (peer) => {
     takenBytes = 0;

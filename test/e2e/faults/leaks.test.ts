@@ -37,7 +37,7 @@ const trailers = Object.entries(itsHeaders)
   .map(([name, value]) => `${name}: ${value}\r\n`)
   .join("");
 
-/** What the provider calls its answer: chats bear their own id and model at the top of each object. */
+/** The provider's own id and model. In chats they are at the top of each object. */
 const itsNames = /"(?:chatcmpl-1|chatcmpl-of-the-provider|m|model-of-the-provider)"/;
 
 function identitiesOf(form: Form, reply: FaultReply): readonly { id: unknown; model: unknown }[] {

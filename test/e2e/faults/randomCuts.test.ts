@@ -29,7 +29,7 @@ const askedAtOnce = 16;
 const testTimeoutMs = 60_000;
 const seed = 12;
 
-/** What A says in a stream, so that it is told from B. */
+/** The text of A in a stream, different from B's. */
 const spoken = "of A";
 const spokenDelta = responseEvent("response.output_text.delta", { delta: spoken });
 const events: Readonly<Record<Form, readonly string[]>> = {
@@ -44,7 +44,7 @@ const finishedEvents = 3;
 /** "hello" was asked and "of A" answered: four bytes a token. */
 const estimate = costOf({ prompt: 2, completion: 1 });
 
-/** One answer of A's that breaks off behind some part of it, never behind all. */
+/** One answer of A that is cut after a part, never after all of it. */
 function killed(form: Form) {
   const body = events[form].join("");
   const head = `HTTP/1.1 200 OK\r\ncontent-type: ${typeOf(form)}\r\ncontent-length: ${body.length}\r\n\r\n`;

@@ -37,7 +37,7 @@ const impostors = (["selfSigned", "expired", "otherHost"] as const).map((certifi
   ),
 }));
 afterAll(() => {
-  // Row 4: no impostor saw a request.
+  // Row 4: no server with a wrong certificate received a request.
   expect(secrets).toEqual([]);
   silentPort.stop();
   mute.stop();
@@ -46,11 +46,11 @@ afterAll(() => {
 
 const okHead = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 const unreached: ProviderAnswer = () => {
-  throw new Error("nobody was to come here");
+  throw new Error("no request was expected here");
 };
 
-/** What is asked for at this address, by a provider of its own. */
-function behind(url: string, more: Readonly<Record<string, string>> = {}) {
+/** A provider at this address. */
+function routesAt(url: string, more: Readonly<Record<string, string>> = {}) {
   return { answer: unreached, forms: everyForm, settings: { base_url: url, ...more } };
 }
 
@@ -67,13 +67,13 @@ const whatIsWrong: Readonly<Record<string, string>> = {
 
 testFailover(setup, [
   {
-    ...behind(`http://127.0.0.1:${closed.port}/v1`),
+    ...routesAt(`http://127.0.0.1:${closed.port}/v1`),
     row: 1,
     name: "connection refused",
     outcome: "refused",
   },
   {
-    ...behind("http://tollgate-test.invalid/v1"),
+    ...routesAt("http://tollgate-test.invalid/v1"),
     row: 2,
     name: "DNS NXDOMAIN",
     outcome: "dns",
@@ -82,24 +82,24 @@ testFailover(setup, [
     const trusted: Record<string, string> =
       certificate === "selfSigned" ? {} : { ca_file: authority };
     const row = { row: 4, name: `a certificate that is ${whatIsWrong[certificate]}` };
-    return Object.assign(behind(`https://localhost:${server.port}/v1`, trusted), row, {
+    return Object.assign(routesAt(`https://localhost:${server.port}/v1`, trusted), row, {
       outcome: "tls",
     });
   }),
   {
-    ...behind(`https://127.0.0.1:${mute.port}/v1`, hasty),
+    ...routesAt(`https://127.0.0.1:${mute.port}/v1`, hasty),
     row: 5,
     name: "TCP accepted, TLS handshake hangs",
     outcome: "timeout",
   },
   {
-    ...behind(`http://127.0.0.1:${silentPort.port}/v1`, hasty),
+    ...routesAt(`http://127.0.0.1:${silentPort.port}/v1`, hasty),
     row: 6,
     name: "SYN blackhole",
     outcome: "timeout",
   },
   {
-    ...behind(`http://127.0.0.1:${mute.port}/v1`, hasty),
+    ...routesAt(`http://127.0.0.1:${mute.port}/v1`, hasty),
     row: 7,
     name: "accepts, never answers",
     outcome: "timeout",
@@ -142,7 +142,7 @@ testFailover(setup, [
 
 const dying = startProvider(wellBehaved);
 const mortal = setup.model(12, {
-  ...behind(`http://127.0.0.1:${dying.port}/v1`),
+  ...routesAt(`http://127.0.0.1:${dying.port}/v1`),
   hasNext: true,
 });
 testRow(12, "provider A dies, B is fine: 200 from B, two attempts, one charge", async () => {
@@ -165,7 +165,7 @@ const slowness = 600;
 testServed(setup, [
   {
     row: 15,
-    name: "a slow provider within its time-outs has no rival sent after it",
+    name: "a slow provider within its timeouts causes no second attempt",
     forms: everyForm,
     answer: async (peer, request) => {
       await Bun.sleep(slowness);
@@ -177,7 +177,7 @@ testServed(setup, [
 testFailover(setup, [
   {
     row: 15,
-    name: "a provider slower than its time-outs",
+    name: "a provider slower than its timeouts",
     forms: everyForm,
     answer: async (peer, request) => {
       await Bun.sleep(4 * slowness);

@@ -217,7 +217,7 @@ for (const { row, status, name, error } of accountFaults) {
         expectUnavailable(reply, 300);
         const record = await setup.record(reply, 0n);
         expectEnd(record, { status: "failed", charge: 0n });
-        // The second request finds the provider put aside.
+        // The provider has a cooldown at the second request.
         expect(record.attempts).toMatchObject(outcomes);
         expect(record.attempts).toHaveLength(outcomes.length);
       }
@@ -241,7 +241,7 @@ for (const { row, status, name, error } of accountFaults) {
   }
 }
 
-test("row 24: a model that its provider does not know is told to the operator", () => {
+test("row 24: a model that its provider does not know is logged", () => {
   const alarms = setup.gateway.log.filter(({ status }) => status === 404);
   const loud = alarms.filter(({ level }) => level === "error");
   expect(loud.length).toBeGreaterThanOrEqual(chatForms.length * 2);
@@ -250,10 +250,10 @@ test("row 24: a model that its provider does not know is told to the operator", 
   });
 });
 
-test("rows 33 and 34: nobody heard of a request to whom a provider only pointed", () => {
+test("rows 33 and 34: no target of a redirect received a request", () => {
   expect(elsewhere.requests).toEqual([]);
 });
 
-test("nothing of the providers' words is in the log", () => {
+test("the log has no message of a provider", () => {
   expect(JSON.stringify(setup.gateway.log)).not.toContain(words);
 });

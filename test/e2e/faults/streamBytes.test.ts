@@ -144,7 +144,7 @@ testBrokenStream(setup, [
   ...["{nonsense", "5", "[1]", '{"choices":5}', '{"choices":[{"delta":{"content":5}}]}'].map(
     (data) => ({
       row: 69,
-      name: `an event of ${data} amid the stream`,
+      name: `an event of ${data} within the stream`,
       forms: ["chat stream"] as const,
       answer: stream(...begun.chatEvents, `data: ${data}\n\n`, stopEvent, usageEvent, doneEvent),
       before: begun,

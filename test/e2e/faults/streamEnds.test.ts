@@ -91,7 +91,7 @@ testServed(setup, [
   },
   ...ways.map((how) => ({
     row: 55,
-    name: `a stream is cut by ${how} behind finish reason and usage`,
+    name: `a stream is cut by ${how} after finish reason and usage`,
     forms: chatOnly,
     answer: cut(how, streamHead, piece(helloEvent), piece(stopEvent + usageEvent)),
     sees: seesHello,
@@ -125,7 +125,7 @@ testServed(setup, [
   },
   {
     row: 58,
-    name: "data behind the end, but within the framing",
+    name: "data after the end, but within the framing",
     forms: streamForms,
     answer: byForm((form) => stream(usualBody[form], surplus)),
     charge: usualCharge,
@@ -176,7 +176,7 @@ for (const form of streamForms) {
     settings: { connect_timeout: "5s" },
     hasNext: true,
   });
-  testRow(58, `data behind the end (${form}): ignored, the connection not kept`, async () => {
+  testRow(58, `data after the end (${form}): ignored, the connection not kept`, async () => {
     for (let round = 0; round < 2; round += 1) {
       const reply = await setup.ask(form, model);
       expectUsual(form, reply);

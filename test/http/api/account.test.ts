@@ -20,7 +20,7 @@ async function account(key: TestKey): Promise<unknown> {
 }
 
 /** The body for a new key with 100 roubles, with changes to its account and to itself. */
-function told(key: TestKey, changes: object = {}, ofKey: object = {}): object {
+function accountBody(key: TestKey, changes: object = {}, ofKey: object = {}): object {
   const { prefix } = at.gateway.store.keys.find(key.id) ?? {};
   return {
     account: key.account,
@@ -44,7 +44,7 @@ function told(key: TestKey, changes: object = {}, ofKey: object = {}): object {
 describe("GET /v1/account", () => {
   test("shows a new key its account's money and its own limits", async () => {
     const key = at.gateway.key();
-    expect(await account(key)).toEqual(told(key));
+    expect(await account(key)).toEqual(accountBody(key));
     expect(key.key).toStartWith(at.gateway.store.keys.find(key.id)?.prefix ?? "?");
   });
 
@@ -63,7 +63,7 @@ describe("GET /v1/account", () => {
     ],
   ])("shows %s", async (_, options, ofAccount, ofKey) => {
     const key = at.gateway.key(options);
-    expect(await account(key)).toEqual(told(key, ofAccount, ofKey));
+    expect(await account(key)).toEqual(accountBody(key, ofAccount, ofKey));
   });
 
   test("shows a charge, a held amount and a refund", async () => {
@@ -72,7 +72,7 @@ describe("GET /v1/account", () => {
     const first = await chat(at.gateway, key);
     expect(first.headers.get("x-tollgate-cost-rub")).toBe("0.0018025");
     const after = { balance_rub: rest, available_rub: rest };
-    expect(await account(key)).toEqual(told(key, after, { spent_rub: "0.0018025" }));
+    expect(await account(key)).toEqual(accountBody(key, after, { spent_rub: "0.0018025" }));
 
     const go = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {
@@ -82,13 +82,13 @@ describe("GET /v1/account", () => {
     const open = chat(at.gateway, key);
     const { store } = at.gateway;
     const held = () => store.accounts.find(key.account)?.held ?? 0n;
-    await until("the hold is in the books", () => held() > 0n);
+    await until("the hold is recorded", () => held() > 0n);
     const left = {
       ...after,
       held_rub: formatRoubles(held()),
       available_rub: formatRoubles(100n * rouble - charged - held()),
     };
-    expect(await account(key)).toEqual(told(key, left, { spent_rub: "0.0018025" }));
+    expect(await account(key)).toEqual(accountBody(key, left, { spent_rub: "0.0018025" }));
     go.resolve();
     await open;
 
@@ -96,7 +96,7 @@ describe("GET /v1/account", () => {
       { name: "tester", at: Date.now() },
       { request: first.id, amount: null, ref: null, note: null },
     );
-    expect(await account(key)).toEqual(told(key, after, { spent_rub: "0.0018025" }));
+    expect(await account(key)).toEqual(accountBody(key, after, { spent_rub: "0.0018025" }));
     expect(at.gateway.balance(key)).toBe(100n * rouble - charged);
   });
 
@@ -108,9 +108,9 @@ describe("GET /v1/account", () => {
     await chat(at.gateway, two);
     const money = { balance_rub: rest, available_rub: rest };
     const ofTwo = { spent_rub: "0.0018025", budget_rub: "1" };
-    expect(await account(one)).toEqual(told(one, money));
-    expect(await account(two)).toEqual(told(two, money, ofTwo));
-    expect(await account(other)).toEqual(told(other));
+    expect(await account(one)).toEqual(accountBody(one, money));
+    expect(await account(two)).toEqual(accountBody(two, money, ofTwo));
+    expect(await account(other)).toEqual(accountBody(other));
   });
 
   test("shows a credit and reloaded limits at the next request", async () => {
@@ -122,11 +122,11 @@ describe("GET /v1/account", () => {
       { account: key.account, ...booking },
     );
     const more = { balance_rub: "101", available_rub: "101" };
-    expect(await account(key)).toEqual(told(key, more));
+    expect(await account(key)).toEqual(accountBody(key, more));
     const local = `http://127.0.0.1:${at.provider.port}/v1`;
     const halved = { ...limits, requests_per_minute: 300 };
     await at.gateway.reload(oneModel(local, { limits: halved }));
-    expect(await account(key)).toEqual(told(key, more, { limits: halved }));
+    expect(await account(key)).toEqual(accountBody(key, more, { limits: halved }));
     await at.gateway.reload(oneModel(local, { limits }));
   });
 });

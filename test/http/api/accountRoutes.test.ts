@@ -35,9 +35,9 @@ describe.each(paths)("%s", (path) => {
     const key = at.gateway.key();
     const id = await charged(key);
     const gone = at.gateway.key({ expiresAt: at.gateway.clock.epochMs() - 1 });
-    for (const stranger of [undefined, { key: "sk-tg-wrong" }, gone]) {
-      expectRefusal(await get(of(id), stranger), badKey);
-      expectRefusal(await get(`${of("x")}?since=x`, stranger), badKey);
+    for (const wrongKey of [undefined, { key: "sk-tg-wrong" }, gone]) {
+      expectRefusal(await get(of(id), wrongKey), badKey);
+      expectRefusal(await get(`${of("x")}?since=x`, wrongKey), badKey);
     }
     expect((await get(of(id), key)).status).toBe(200);
   });
@@ -102,8 +102,8 @@ describe.each(paths)("%s", (path) => {
       expect(reply.id).toMatch(/^req_[0-9a-z]{20}$/);
       expect(at.gateway.logText()).toContain(reply.id);
     }
-    const stranger = await get(of(id), undefined, "HEAD");
-    expect([stranger.status, stranger.text]).toEqual([401, ""]);
+    const wrongKey = await get(of(id), undefined, "HEAD");
+    expect([wrongKey.status, wrongKey.text]).toEqual([401, ""]);
   });
 
   test("is a 404 for another method, a trailing slash, or another letter case", async () => {

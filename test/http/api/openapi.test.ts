@@ -54,7 +54,7 @@ describe("GET /openapi.json", () => {
     });
     expect(reply.id).toMatch(/^req_/);
     expect(reply.body).toMatchObject({ openapi: "3.1.1", info: { title: "Tollgate" } });
-    await until("its line stands in the log", () =>
+    await until("its line is in the log", () =>
       at.gateway.log.some(({ request_id }) => request_id === reply.id),
     );
     expect(at.gateway.log.find(({ request_id }) => request_id === reply.id)).toMatchObject({

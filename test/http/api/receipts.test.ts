@@ -135,7 +135,7 @@ describe("GET /v1/requests/{id}", () => {
     const key = at.gateway.key();
     const open = await openChat(at.gateway, key, { stream: true });
     await open.seen("Hello");
-    await until("it is in the books", () => at.gateway.store.requests.find(open.id) !== undefined);
+    await until("it is recorded", () => at.gateway.store.requests.find(open.id) !== undefined);
     const seen = await receipt(key, open.id);
     go.resolve();
     const running = { ...unbilled, status: "running", stream: true, duration_ms: null };

@@ -104,7 +104,7 @@ describe("GET /v1/usage", () => {
     provider.answer = raw(streamHead, piece(helloEvent));
     const open = await openChat(at.gateway, key, { stream: true });
     await open.seen("Hello");
-    await until("it is in the books", () => at.gateway.store.requests.find(open.id) !== undefined);
+    await until("it is recorded", () => at.gateway.store.requests.find(open.id) !== undefined);
     const day = daysBack(0);
     expect(await usage(key)).toEqual([{ day, ...once, requests: 2 }]);
     expect(await usage(key, "?by=model")).toEqual([{ model: "small", ...once, requests: 2 }]);

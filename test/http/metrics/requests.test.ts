@@ -178,7 +178,7 @@ test.each([false, true])(
     const { writer } = at.gateway.app.gateway;
     const { all } = await grown(async () => {
       const begun = await beginChat({ gateway: at.gateway, provider }, { stream });
-      await until("it is in the books", () => writer.queued === 0);
+      await until("it is recorded", () => writer.queued === 0);
       const makeRoom = fillStore(at.gateway.path);
       try {
         await usual(begun.peer, await provider.request(0));

@@ -86,7 +86,7 @@ describe("a store on a full disk", () => {
     await until("the writer has found no room", () => writer.blockedBy === "full");
     for (let count = 0; count < 5; count += 1) expect(await health()).toEqual([503, "unavailable"]);
     const asked = spyOn(writer, "write");
-    await until("it has tried in vain", () => asked.mock.calls.length > 1 && writer.queued === 0);
+    await until("a write has failed", () => asked.mock.calls.length > 1 && writer.queued === 0);
     asked.mockRestore();
     expect(await health()).toEqual([503, "unavailable"]);
     makeRoom();
@@ -119,7 +119,7 @@ describe("a store on a full disk", () => {
   test("commits the ids of a response and its charge when there is room again", async () => {
     const key = at.gateway.key();
     at.provider.answer = async (peer, request) => {
-      await until("it is in the books", () => statusOf(key) === "running");
+      await until("it is recorded", () => statusOf(key) === "running");
       fill();
       void until("there is no room", () => at.gateway.app.gateway.writer.blockedBy === "full").then(
         makeRoom,
@@ -147,7 +147,7 @@ describe("a store on a full disk", () => {
         { stream },
         { concurrentRequests: 1 },
       );
-      await until("it is in the books", () => statusOf(key) === "running");
+      await until("it is recorded", () => statusOf(key) === "running");
       fill();
       if (stream) await provide(streamHead, piece(helloEvent), ...theEnd);
       else await answered()(peer, await at.provider.request(0));

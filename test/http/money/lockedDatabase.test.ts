@@ -70,7 +70,7 @@ test(
     const patient = chat(at.gateway, keys.json);
     const streaming = await openChat(at.gateway, keys.stream, { stream: true });
     await streaming.seen("Hello");
-    await until("all are in the books", () =>
+    await until("all are recorded", () =>
       Object.values(keys).every((key) => statusOf(key) === "running"),
     );
 
@@ -177,8 +177,8 @@ test(
       expect(await isToldLocked()).toBe(1);
       expect(performance.now() - refusedAtMs).toBeLessThan(SLACK_MS);
       expect(provider.requests).toEqual([]);
-      const told = gateway.log.filter(({ error }) => error === "StoreLocked");
-      expect(told.map(({ msg }) => msg)).toEqual([
+      const lines = gateway.log.filter(({ error }) => error === "StoreLocked");
+      expect(lines.map(({ msg }) => msg)).toEqual([
         ...Array<string>(4).fill("request"),
         "the database is not usable",
       ]);

@@ -24,7 +24,7 @@ afterAll(async () => {
 
 // `bun scripts/moneyModel.ts http` tries others.
 test(
-  `in ${histories} histories of requests beside each other clients and books see what the model says`,
+  `in ${histories} histories of concurrent requests, clients and records agree with the model`,
   () => {
     const history = httpHistory(gateway, answerOnDemand(provider));
     return assert(history, { numRuns: histories, seed: 1, includeErrorInReport: true });

@@ -68,10 +68,10 @@ describe("an attempt has one log line that agrees with its record", () => {
     at.provider.answer = answer;
     const { id, status }: Reply = await respond(at.gateway, at.gateway.key(), body);
     expect(status).toBe(200);
-    await until("its end is told", () => linesOf(id).length > 0);
-    const told = { outcome: "reported failure", status: 200 };
-    expect(attempts(id)).toMatchObject([told]);
-    expect(linesOf(id)).toMatchObject([{ level: "warn", ...told }]);
+    await until("its end is logged", () => linesOf(id).length > 0);
+    const expected = { outcome: "reported failure", status: 200 };
+    expect(attempts(id)).toMatchObject([expected]);
+    expect(linesOf(id)).toMatchObject([{ level: "warn", ...expected }]);
   });
 
   test("when its client disconnected, as a debug line", async () => {
@@ -81,9 +81,9 @@ describe("an attempt has one log line that agrees with its record", () => {
     await reply.seen("Hello");
     reply.disconnect();
     await at.gateway.records(key, 1);
-    const told = { outcome: "client disconnected", status: 200 };
-    expect(attempts(reply.id)).toMatchObject([told]);
-    expect(linesOf(reply.id)).toMatchObject([{ level: "debug", ...told }]);
+    const expected = { outcome: "client disconnected", status: 200 };
+    expect(attempts(reply.id)).toMatchObject([expected]);
+    expect(linesOf(reply.id)).toMatchObject([{ level: "debug", ...expected }]);
   });
 });
 

@@ -159,10 +159,10 @@ describe("a budget of bodies", () => {
   test("always has room for a small body of an account without one, in any history", () => {
     const step = tuple(nat(9), nat((ALL * 3) / 4), boolean());
     const steps = array(step, { maxLength: 200, size: "max" });
-    const history = property(steps, (told) => {
+    const history = property(steps, (operations) => {
       const budget = createBodyBudget(ALL);
       const accounts = Array.from({ length: 10 }, (): BodyReservation[] => []);
-      for (const [accountId, bytes, isRelease] of told) {
+      for (const [accountId, bytes, isRelease] of operations) {
         const open = accounts[accountId] ?? [];
         const claim = budget.claim(accountId);
         if (isRelease) open.shift()?.release();

@@ -112,7 +112,7 @@ describe("a stream whose first content is late", () => {
       error: { type: "provider_error", message: "all providers unavailable" },
     });
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
-    await until("the client is told the end", () => client.isOver);
+    await until("the client has received the end", () => client.isOver);
     // Its attempts are logged like those of a plain 502.
     const line = at.gateway.log.at(-1);
     expect(line).toMatchObject({ status: 200, outcome: "failed", level: "info" });

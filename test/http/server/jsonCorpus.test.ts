@@ -51,10 +51,10 @@ const refused = (message: string): string => `400 invalid_request_error: ${messa
 /** The results of a text as a field's value that differ from its verdict. */
 async function asValue(key: TestKey, one: JsonCase): Promise<string[]> {
   const wrong: string[] = [];
-  for (const [place, before, behind] of frames) {
+  for (const [place, before, after] of frames) {
     at.providers.local.forget();
     at.providers.local.answer = usual;
-    const body = Buffer.concat([Buffer.from(before), one.bytes, Buffer.from(behind)]);
+    const body = Buffer.concat([Buffer.from(before), one.bytes, Buffer.from(after)]);
     const outcome = await send(key, body);
     const sent = at.providers.local.requests.map((request) => request.body);
     const isAccepted = one.verdict === "accepted";

@@ -203,9 +203,9 @@ test("a request that waits for money during a reload is answered by the config t
   await at.gateway.reload(ruled("reject"));
   go.resolve();
   await first;
-  const thought = { choices: [{ message: { reasoning_content: "hm" } }] };
-  expect((await waiting).body).toMatchObject(thought);
-  expect((await chat(at.gateway, key)).body).not.toMatchObject(thought);
+  const reasoning = { choices: [{ message: { reasoning_content: "hm" } }] };
+  expect((await waiting).body).toMatchObject(reasoning);
+  expect((await chat(at.gateway, key)).body).not.toMatchObject(reasoning);
 });
 
 test("a reload with a shorter keep_requests folds older requests at once, and the next reload too", async () => {

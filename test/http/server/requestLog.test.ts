@@ -127,7 +127,7 @@ test("debug level logs each attempt that did not fail by its provider", async ()
     duration_ms: expect.any(Number),
   };
   const lines = () => at.gateway.log.filter(({ msg }) => msg === "attempt ended").slice(-2);
-  await until("both are told", () => lines().at(-1)?.["request_id"] === refused);
+  await until("both are logged", () => lines().at(-1)?.["request_id"] === refused);
   expect(lines()).toMatchObject([
     { ...attempt, request_id: whole, outcome: "ok", status: 200 },
     { ...attempt, request_id: refused, status: 400 },
