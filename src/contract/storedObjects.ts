@@ -67,6 +67,15 @@ const IGNORED_MEMBERS: ReadonlyMap<unknown, ReadonlySet<string>> = new Map([
   ["file_search_call", new Set(["results"])],
 ]);
 
+/** Maps whose keys the caller chooses, by the type of their object. Only their values can name stored objects. */
+const CALLER_MAPS: ReadonlyMap<unknown, string> = new Map([
+  ["exec", "env"],
+  ["mcp", "headers"],
+]);
+
+/** Arguments of a tool of the caller, in a chat part of type `tool_use`. They name nothing at the provider. */
+const TOOL_ARGUMENTS: ReadonlySet<string> = new Set(["input"]);
+
 /** Keys of items, parts and tools of the responses interface that name stored objects. */
 const ID_KEYS: ReadonlySet<string> = new Set([
   "file_id",
@@ -171,7 +180,10 @@ class ObjectFinder {
   /** Reads the parts of a chat's messages in any provider's form. */
   readChatParts(contents: readonly unknown[]): void {
     this.#unread.push(contents);
-    this.#readUnread((object) => this.#readMembers(object, CHAT_PART_ID_KEYS, NO_KEYS));
+    this.#readUnread((object) => {
+      const ignored = ownValue(object, "type") === "tool_use" ? TOOL_ARGUMENTS : undefined;
+      this.#readMembers(object, CHAT_PART_ID_KEYS, NO_KEYS, ignored);
+    });
   }
 
   /** Reads tool definitions. */
@@ -227,9 +239,14 @@ class ObjectFinder {
     readKeys = TYPE_KEY,
     ignored?: ReadonlySet<string>,
   ): void {
+    const callerMap = CALLER_MAPS.get(ownValue(object, "type"));
     for (const key in object) {
       if (ignored?.has(key) === true) continue;
       const value = object[key];
+      if (key === callerMap && isJsonObject(value)) {
+        this.#unread.push(Object.values(value));
+        continue;
+      }
       if (idKeys.has(key)) this.#readIds(key, value);
       else if (typeof value === "object") this.#unread.push(value);
       if (!mayFold(key)) continue;

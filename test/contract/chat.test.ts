@@ -359,6 +359,13 @@ describe("the result", () => {
     expect(measured.objectIds).toEqual(["file-1", "audio_1"]);
   });
 
+  test("finds no stored object in the arguments of a tool call", () => {
+    const input = { file_id: "file-1", more: { file_id: 7 } };
+    const content = [{ type: "tool_use", id: "t", name: "f", input }];
+    const messages = [{ role: "assistant", content }];
+    expect(result({ messages }).objectIds).toEqual([]);
+  });
+
   test.each<[string, unknown, boolean, string[]]>([
     ["none", undefined, false, []],
     ["null", null, false, []],

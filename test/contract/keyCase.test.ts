@@ -97,6 +97,7 @@ describe("refuses a known key inside a chat in other case", () => {
     [{ audio: { Voice: { id: "voice_1" } } }, "audio.Voice"],
     [{ audio: { voice: { ID: "voice_1" } } }, "audio.voice.ID"],
     [{ tools: [{ type: "mcp", Tunnel_Id: "tunnel_1" }] }, "Tunnel_Id"],
+    [{ tools: [{ type: "mcp", headers: { Type: "x" } }] }, undefined],
     [message({ Role: "system" }), "messages[1].Role"],
     [message({ Content: "x".repeat(9) }), "messages[1].Content"],
     [message({ Tool_Calls: [] }), "messages[1].Tool_Calls"],
@@ -143,8 +144,16 @@ describe("refuses a known key inside a responses request in other case", () => {
     [{ tools: [{ type: "shell", environment: { "s\u212aill_id": "x" } }] }, "s\u212aill_id"],
     [{ prompt: { id: "pmpt_1", variables: { Type: "x", ID: "y" } } }, undefined],
     [{ tools: [{ type: "function", name: "f", parameters: schema }] }, undefined],
+    [
+      input({ type: "local_shell_call", action: { type: "exec", env: { TYPE: "x", ID: "y" } } }),
+      undefined,
+    ],
     [input({ type: "local_shell_call", action: { type: "exec", Type: "x" } }), "Type"],
     [input({ type: "file_search_call", results: [{ attributes: { Type: "x" } }] }), undefined],
+    [input({ type: "made_up", env: { TYPE: "x" } }), "TYPE"],
+    [{ tools: [{ type: "mcp", headers: { Type: "x", Container: "y" } }] }, undefined],
+    [{ tools: [{ type: "mcp", headers: ["x"], Tunnel_Id: "y" }] }, "Tunnel_Id"],
+    [{ tools: [{ type: "file_search", headers: { Container: "y" } }] }, "Container"],
     [input({ type: "mcp_list_tools", id: "x", tools: [{ input_schema: schema }] }), undefined],
   ]);
 });
