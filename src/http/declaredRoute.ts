@@ -25,7 +25,7 @@ export function declaredRoute<Route extends Declaration>(route: Route): Route {
   };
 }
 
-/** Any object: the schema of OpenAPI is not repeated. */
+/** Any object. Without `additionalProperties` Elysia writes `false` there. */
 const document = Type.Unsafe<object>({
   ...Type.Any(),
   type: "object",
