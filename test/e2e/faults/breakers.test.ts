@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { everyForm, wellBehaved, type FaultyAnswer } from "../../support/faults/faultAnswers.ts";
+import { everyForm, validAnswer, type FaultyAnswer } from "../../support/faults/faultAnswers.ts";
 import { openFaultSetup } from "../../support/faults/faultSetup.ts";
 import {
   expectEnd,
@@ -19,7 +19,7 @@ function flapping(): FaultyAnswer {
   let count = 0;
   return (peer, request) => {
     count += 1;
-    return count % 2 === 1 ? failing(peer, request) : wellBehaved(peer, request);
+    return count % 2 === 1 ? failing(peer, request) : validAnswer(peer, request);
   };
 }
 

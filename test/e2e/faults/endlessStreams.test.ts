@@ -7,7 +7,7 @@ import {
   type FaultyAnswer,
   type Form,
 } from "../../support/faults/faultAnswers.ts";
-import { hasty, openFaultSetup, type FaultReply } from "../../support/faults/faultSetup.ts";
+import { shortTimeouts, openFaultSetup, type FaultReply } from "../../support/faults/faultSetup.ts";
 import { errorEvent, expectBroken, expectEnd, testRow } from "../../support/faults/faultTests.ts";
 import { piece, streamHead } from "../../support/provider/scriptedProvider.ts";
 import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts";
@@ -47,7 +47,7 @@ const failed = { status: "failed", charge: 0n };
 for (const form of streamForms) {
   const late = setup.model(53, {
     answer: endless,
-    settings: { ...hasty, total_timeout: "500ms" },
+    settings: { ...shortTimeouts, total_timeout: "500ms" },
     hasNext: true,
   });
   testRow(53, `a stream never ends (${form}): cut at the total time-out, no charge`, async () => {
@@ -75,7 +75,7 @@ for (const form of streamForms) {
     },
   );
 
-  const silent = setup.model(54, { answer: beginning, settings: hasty, hasNext: true });
+  const silent = setup.model(54, { answer: beginning, settings: shortTimeouts, hasNext: true });
   testRow(54, `a stream falls silent (${form}): heart-beats, then the error`, async () => {
     const reply = await setup.ask(form, silent);
     expect(reply.text.match(/: keep-alive\n\n/g)?.length).toBeWithin(1, 20);

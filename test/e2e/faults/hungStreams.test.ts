@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { ask } from "../../support/gateway/chatCalls.ts";
-import { beginning, everyForm, wellBehaved } from "../../support/faults/faultAnswers.ts";
+import { beginning, everyForm, validAnswer } from "../../support/faults/faultAnswers.ts";
 import { openFaultSetup } from "../../support/faults/faultSetup.ts";
 import { expectEnd, expectUsual, usualCharge } from "../../support/faults/faultTests.ts";
 import { chatBytes, connectRaw, type RawClient } from "../../support/gateway/rawClient.ts";
@@ -24,7 +24,7 @@ const hanging = [
   }),
   setup.model(54, { answer: beginning }),
 ];
-const prompt = setup.model(0, { answer: wellBehaved, settings: { connect_timeout: "5s" } });
+const prompt = setup.model(0, { answer: validAnswer, settings: { connect_timeout: "5s" } });
 
 /** How long requests to the other provider take, one after the other: the median, and what nine of ten stay below. */
 interface Pace {

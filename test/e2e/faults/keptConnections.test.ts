@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { answered } from "../../support/provider/chatAnswers.ts";
 import { ask } from "../../support/gateway/chatCalls.ts";
-import { everyForm, wellBehaved, type FaultyAnswer } from "../../support/faults/faultAnswers.ts";
+import { everyForm, validAnswer, type FaultyAnswer } from "../../support/faults/faultAnswers.ts";
 import { nextProvider, openFaultSetup } from "../../support/faults/faultSetup.ts";
 import { expectEnd, expectUsual, testRow, usualCharge } from "../../support/faults/faultTests.ts";
 import { chatBytes, connectRaw } from "../../support/gateway/rawClient.ts";
@@ -25,7 +25,7 @@ for (const how of ["fin", "reset"] as const) {
   for (const form of everyForm) {
     const once: RawPeer[] = [];
     const model = setup.model(16, {
-      answer: inTurn(once, [wellBehaved, abortExchange, wellBehaved]),
+      answer: inTurn(once, [validAnswer, abortExchange, validAnswer]),
       settings: ownPool,
       hasNext: true,
     });
@@ -43,7 +43,7 @@ for (const how of ["fin", "reset"] as const) {
 
     const twice: RawPeer[] = [];
     const broken = setup.model(16, {
-      answer: inTurn(twice, [wellBehaved, abortExchange, abortExchange, wellBehaved]),
+      answer: inTurn(twice, [validAnswer, abortExchange, abortExchange, validAnswer]),
       settings: ownPool,
       hasNext: true,
     });
@@ -86,7 +86,7 @@ for (const [name, bytes] of unrequested) {
       const form = stream ? "chat stream" : "chat";
       const peers: RawPeer[] = [];
       const model = setup.model(17, {
-        answer: inTurn(peers, [wellBehaved, wellBehaved]),
+        answer: inTurn(peers, [validAnswer, validAnswer]),
         settings: ownPool,
         hasNext: true,
       });

@@ -9,7 +9,7 @@ import {
   streamForms,
   typeOf,
   usualBody,
-  wellBehaved,
+  validAnswer,
   type FaultyAnswer,
   type Form,
 } from "../../support/faults/faultAnswers.ts";
@@ -59,7 +59,7 @@ function headOf(status: number, type: string, megabytes: number): string {
 /** 200 KB that would be 200 MB. */
 const bombBytes = gzipSync(Buffer.alloc(200 * megabyte));
 
-const warm = setup.model(0, { answer: wellBehaved });
+const warm = setup.model(0, { answer: validAnswer });
 const warmUps = 100;
 beforeAll(async () => {
   // What a first request takes is no growth of a later one's.

@@ -7,7 +7,7 @@ import {
   responsesForms,
   typeOf,
   usualBody,
-  wellBehaved,
+  validAnswer,
   type FaultyAnswer,
   type Form,
 } from "../../support/faults/faultAnswers.ts";
@@ -58,7 +58,7 @@ testServed(setup, [
     row: 74,
     name: "another model and id than were asked for",
     forms: chatForms,
-    answer: wellBehaved,
+    answer: validAnswer,
     sees: (reply, form) => {
       expectUsual(form, reply);
       expect(usualBody[form]).toMatch(itsNames);
@@ -72,7 +72,7 @@ testServed(setup, [
     row: 74,
     name: "another model than was asked for: the bytes are unchanged",
     forms: responsesForms,
-    answer: wellBehaved,
+    answer: validAnswer,
     sees: (reply, form) => expect(reply.text).toBe(usualBody[form]),
     charge: usualCharge,
   },

@@ -1,7 +1,7 @@
 import { afterAll, expect } from "bun:test";
 import { openSilentPort } from "../../support/provider/silentPort.ts";
-import { everyForm, wellBehaved } from "../../support/faults/faultAnswers.ts";
-import { hasty, openFaultSetup } from "../../support/faults/faultSetup.ts";
+import { everyForm, validAnswer } from "../../support/faults/faultAnswers.ts";
+import { shortTimeouts, openFaultSetup } from "../../support/faults/faultSetup.ts";
 import {
   expectEnd,
   expectSecond,
@@ -87,19 +87,19 @@ testFailover(setup, [
     });
   }),
   {
-    ...routesAt(`https://127.0.0.1:${mute.port}/v1`, hasty),
+    ...routesAt(`https://127.0.0.1:${mute.port}/v1`, shortTimeouts),
     row: 5,
     name: "TCP accepted, TLS handshake hangs",
     outcome: "timeout",
   },
   {
-    ...routesAt(`http://127.0.0.1:${silentPort.port}/v1`, hasty),
+    ...routesAt(`http://127.0.0.1:${silentPort.port}/v1`, shortTimeouts),
     row: 6,
     name: "SYN blackhole",
     outcome: "timeout",
   },
   {
-    ...routesAt(`http://127.0.0.1:${mute.port}/v1`, hasty),
+    ...routesAt(`http://127.0.0.1:${mute.port}/v1`, shortTimeouts),
     row: 7,
     name: "accepts, never answers",
     outcome: "timeout",
@@ -109,7 +109,7 @@ testFailover(setup, [
     name: `${part.length} bytes of a response head, then silence`,
     forms: everyForm,
     answer: raw(part),
-    settings: hasty,
+    settings: shortTimeouts,
     outcome: "timeout",
   })),
   { row: 9, name: "closes at once", forms: everyForm, answer: hangingUp("fin"), outcome: "closed" },
@@ -140,7 +140,7 @@ testFailover(setup, [
   })),
 ]);
 
-const dying = startProvider(wellBehaved);
+const dying = startProvider(validAnswer);
 const mortal = setup.model(12, {
   ...routesAt(`http://127.0.0.1:${dying.port}/v1`),
   hasNext: true,
@@ -169,7 +169,7 @@ testServed(setup, [
     forms: everyForm,
     answer: async (peer, request) => {
       await Bun.sleep(slowness);
-      await wellBehaved(peer, request);
+      await validAnswer(peer, request);
     },
     charge: usualCharge,
   },
@@ -181,9 +181,9 @@ testFailover(setup, [
     forms: everyForm,
     answer: async (peer, request) => {
       await Bun.sleep(4 * slowness);
-      await wellBehaved(peer, request);
+      await validAnswer(peer, request);
     },
-    settings: hasty,
+    settings: shortTimeouts,
     outcome: "timeout",
   },
 ]);

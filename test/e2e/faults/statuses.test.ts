@@ -5,7 +5,7 @@ import {
   everyForm,
   jsonForms,
   responsesForms,
-  wellBehaved,
+  validAnswer,
 } from "../../support/faults/faultAnswers.ts";
 import { openFaultSetup } from "../../support/faults/faultSetup.ts";
 import {
@@ -97,7 +97,7 @@ const leaky = startProvider((peer, request) => {
   return json({ error }, { status: 400 })(peer, request);
 });
 const talkative = setup.model(19, {
-  answer: wellBehaved,
+  answer: validAnswer,
   settings: { base_url: `http://127.0.0.1:${leaky.port}/v1`, api_key: canaries.key },
   hasNext: true,
 });
@@ -116,7 +116,7 @@ testRow(19, "400 whose message has our key, organisation, host and address: reda
 });
 
 /** The host to which a provider wants to send the gateway. */
-const elsewhere = startProvider(wellBehaved);
+const elsewhere = startProvider(validAnswer);
 afterAll(() => {
   leaky.stop();
   elsewhere.stop();
@@ -194,7 +194,7 @@ testServed(setup, [
     answer: async (peer, request) => {
       await peer.send("HTTP/1.1 100 Continue\r\n\r\n");
       await peer.send("HTTP/1.1 103 Early Hints\r\nlink: </x>; rel=preload\r\n\r\n");
-      await wellBehaved(peer, request);
+      await validAnswer(peer, request);
     },
     charge: usualCharge,
   },

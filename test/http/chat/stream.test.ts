@@ -22,7 +22,7 @@ import { chatEvent } from "../../support/provider/upstreamText.ts";
 const at = openOneModelBefore();
 const talkative = openOneModelBefore({ server: { sse_keepalive: "30ms" } });
 const strict = openOneModelBefore({ api: { unknown_fields: "reject" } });
-const hasty = openOneModelBefore(
+const shortTimeouts = openOneModelBefore(
   { api: { unknown_fields: "reject" } },
   { first_byte_timeout: "400ms" },
 );
@@ -203,7 +203,7 @@ describe("a stream", () => {
 
   test("with unknown_fields = reject counts dropped fields as content and as completion", async () => {
     const reasoning = chatEvent({ reasoning_content: "12345678" });
-    hasty.provider.answer = async (peer) => {
+    shortTimeouts.provider.answer = async (peer) => {
       await peer.send(streamHead);
       await peer.send(piece(reasoning));
       // Longer than first_byte_timeout. The content has arrived, though the client does not see it.
@@ -211,12 +211,12 @@ describe("a stream", () => {
       for (const event of [helloEvent, stopEvent, doneEvent]) await peer.send(piece(event));
       await peer.send(streamEnd);
     };
-    const key = hasty.gateway.key();
-    const reply = await chat(hasty.gateway, key, { stream: true });
+    const key = shortTimeouts.gateway.key();
+    const reply = await chat(shortTimeouts.gateway, key, { stream: true });
     const shown = chunksOf(reply).map(({ choices }) => (choices as { delta: object }[])[0]?.delta);
     expect(shown).toEqual([{ content: "Hello" }, {}]);
     // "hello", and the 13 bytes of "12345678" and "Hello".
-    expect(await hasty.gateway.records(key, 1)).toMatchObject([
+    expect(await shortTimeouts.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: true, promptTokens: 2, completionTokens: 4 },
     ]);
   });

@@ -9,7 +9,7 @@ import { until } from "../../support/until.ts";
 import { chatEvent } from "../../support/provider/upstreamText.ts";
 
 const patient = openOneModelBefore({ billing: { disconnect_grace: "50ms" } });
-const hasty = openOneModelBefore({}, { total_timeout: "700ms" });
+const shortTimeouts = openOneModelBefore({}, { total_timeout: "700ms" });
 
 /** Long on the wire and short in what it says: else the stream would be cut as one that never ends. */
 const longEvent = piece(chatEvent({ content: "word" }, null, { padding: "x".repeat(65_536) }));
@@ -61,13 +61,13 @@ describe("a client that does not read", () => {
   });
 
   test("pays an estimate when its provider's time runs out", async () => {
-    const { key, client, providerClosed } = await stalled(hasty);
+    const { key, client, providerClosed } = await stalled(shortTimeouts);
     await providerClosed;
-    hasty.gateway.clock.advance(1000);
+    shortTimeouts.gateway.clock.advance(1000);
     client.resume();
     await client.seen("[DONE]");
     expect(client.text).toContain('"finish_reason":"error"');
-    expect(await hasty.gateway.records(key, 1)).toMatchObject([
+    expect(await shortTimeouts.gateway.records(key, 1)).toMatchObject([
       { status: "cancelled", estimated: true, promptTokens: 2 },
     ]);
     client.fin();

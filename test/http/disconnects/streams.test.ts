@@ -12,7 +12,7 @@ const at = openOneModelBefore(
   { billing: { disconnect_grace: "60s" } },
   { idle_timeout: "500ms", first_byte_timeout: "500ms" },
 );
-const hasty = openOneModelBefore(
+const shortTimeouts = openOneModelBefore(
   { billing: { disconnect_grace: "60s" } },
   { total_timeout: "700ms" },
 );
@@ -30,7 +30,7 @@ const failures: readonly (readonly [string, typeof at, Doing])[] = [
   ["sends [DONE] without a finish reason", at, ({ provide }) => provide(piece(doneEvent))],
   ["reports an error", at, ({ provide }) => provide(piece('data: {"error":{"message":"x"}}\n\n'))],
   ["falls silent until its idle timeout", at, () => {}],
-  ["continues until its total timeout", hasty, () => {}],
+  ["continues until its total timeout", shortTimeouts, () => {}],
 ];
 
 describe("a client that disconnects during the content, and a provider that then", () => {

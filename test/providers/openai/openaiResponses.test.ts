@@ -8,7 +8,7 @@ import {
   done,
   ended,
   eventsOf,
-  heard,
+  decodedStream,
   message,
   reasoning,
   textDelta,
@@ -108,17 +108,17 @@ describe("a stream", () => {
       done(reasoning, 0),
       ended([reasoning]),
     ];
-    const { texts } = heard(events);
+    const { texts } = decodedStream(events);
     expect(texts).toMatchObject({ reasoning_content: "One.\n\nTwo.\n\nReally.\n\nMore." });
   });
 
   test("with reasoning only at its end has the blank lines too", () => {
-    const { texts } = heard([ended([reasoning])]);
+    const { texts } = decodedStream([ended([reasoning])]);
     expect(texts).toMatchObject({ reasoning_content: "One.\n\nTwo." });
   });
 
   test("of a refusal", () => {
-    const { texts, reason } = heard([
+    const { texts, reason } = decodedStream([
       ["response.refusal.delta", { delta: "No" }],
       ["response.refusal.delta", { delta: "." }],
       ["response.refusal.done", { refusal: "No." }],
@@ -163,7 +163,7 @@ describe("a stream", () => {
     [{ incomplete_details: { reason: "content_filter" }, status: "incomplete" }, "content_filter"],
   ])("that is incomplete by %j ends as %s", (response, reason) => {
     const events: Event[] = [textDelta("a"), ["response.incomplete", { response }]];
-    expect(heard(events)).toMatchObject({ reason });
+    expect(decodedStream(events)).toMatchObject({ reason });
   });
 
   test("has each encrypted reasoning once, when its item is complete", () => {
@@ -181,7 +181,7 @@ describe("a stream", () => {
       { delta, item_id, content_index: 0 },
     ];
     const events = [said("On", "rs_1"), said("e.", "rs_1"), said("Two.", "rs_2")];
-    expect(heard(events).texts).toMatchObject({ reasoning_content: "One.\n\nTwo." });
+    expect(decodedStream(events).texts).toMatchObject({ reasoning_content: "One.\n\nTwo." });
   });
 
   test("that completes with an error has failed", () => {
@@ -253,13 +253,17 @@ describe("no text is lost or repeated if a stream has it", () => {
   ];
 
   test.each(streams)("%s", (_, events) => {
-    const { texts, reason } = heard(events);
+    const { texts, reason } = decodedStream(events);
     expect([texts["content"], reason]).toEqual(["Hello", "stop"]);
     expect(texts["role"]).toBe("assistant");
   });
 
   test("of two messages at the end of their items", () => {
-    const { texts } = heard([done(message, 0), done(message, 1), ended([message, message])]);
+    const { texts } = decodedStream([
+      done(message, 0),
+      done(message, 1),
+      ended([message, message]),
+    ]);
     expect(texts).toMatchObject({ content: "HelloHello" });
   });
 });
@@ -341,7 +345,7 @@ describe("no call is lost or repeated if a stream has it", () => {
   ];
 
   test.each(streams)("%s", (_, events) => {
-    expect(heard(events)).toMatchObject({
+    expect(decodedStream(events)).toMatchObject({
       calls: ['call_1f{"a":1}', "call_2cdo"],
       reason: "tool_calls",
     });

@@ -169,7 +169,7 @@ describe("the probabilities of a whole response", () => {
 
 describe("the probabilities of a stream", () => {
   /** What comes in each chunk: its text, and the probabilities. */
-  const heard = (...events: readonly Event[]): unknown[] =>
+  const decodedStream = (...events: readonly Event[]): unknown[] =>
     eventsOf(events).flatMap((event) => {
       if (event.kind !== "chunk") return [];
       const [choice] = event.chunk["choices"] as Fields[];
@@ -188,7 +188,7 @@ describe("the probabilities of a stream", () => {
       textDelta("Hel", { logprobs: [helInPiece] }),
       textDelta("lo", { logprobs: [lo] }),
     ];
-    expect(heard(...pieces, textDone, end)).toEqual([
+    expect(decodedStream(...pieces, textDone, end)).toEqual([
       ["Hel", { content: [heardInPiece], refusal: null }],
       ["lo", { content: [lo], refusal: null }],
       [undefined, undefined],
@@ -196,7 +196,9 @@ describe("the probabilities of a stream", () => {
   });
 
   test("come after the text if only the end has them", () => {
-    expect(heard(textDelta("Hel"), textDelta("lo", { logprobs: [] }), textDone, end)).toEqual([
+    expect(
+      decodedStream(textDelta("Hel"), textDelta("lo", { logprobs: [] }), textDone, end),
+    ).toEqual([
       ["Hel", undefined],
       ["lo", undefined],
       [undefined, { content: [hel, lo], refusal: null }],
@@ -205,7 +207,7 @@ describe("the probabilities of a stream", () => {
   });
 
   test("come with a piece that is not a complete character", () => {
-    expect(heard(textDelta("", { logprobs: [lo] }), end)).toEqual([
+    expect(decodedStream(textDelta("", { logprobs: [lo] }), end)).toEqual([
       [undefined, { content: [lo], refusal: null }],
       ["Hello", undefined],
     ]);

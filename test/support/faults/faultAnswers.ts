@@ -28,14 +28,14 @@ export const chatForms = ["chat", "chat stream"] as const;
 export const responsesForms = ["responses", "responses stream"] as const;
 export const everyForm = [...jsonForms, ...streamForms] as const;
 
-/** What the faulty provider does with a request; `client` is who waits for its answer. */
+/** Answers a request faultily; `client` is the waiting client. */
 export type FaultyAnswer = (
   peer: RawPeer,
   request: ReceivedRequest,
   client: WaitingClient,
 ) => Promise<void> | void;
 
-/** In which form a provider is asked. */
+/** The form in which the provider was asked. */
 function formOf({ requestLine, json }: ReceivedRequest): Form {
   const face = requestLine.includes("/responses") ? "responses" : "chat";
   return json["stream"] === true ? `${face} stream` : face;
@@ -55,17 +55,17 @@ export function typeOf(form: Form): string {
 }
 
 /** A provider that does what its interface promises. */
-export const wellBehaved: ProviderAnswer = (peer, request) => {
+export const validAnswer: ProviderAnswer = (peer, request) => {
   const form = formOf(request);
   return text(usualBody[form], { type: typeOf(form) })(peer, request);
 };
 
-/** An answer for each form in which the request may be. */
+/** One answer for each form of request. */
 export function byForm(answerOf: (form: Form) => FaultyAnswer): FaultyAnswer {
   return (peer, request, client) => answerOf(formOf(request))(peer, request, client);
 }
 
-/** An event stream in each of the two interfaces, each text a piece of its own, with its proper end. */
+/** A complete event stream in each of the two interfaces, one chunk per text. */
 export function streams(texts: {
   chat: readonly (string | Uint8Array)[];
   responses: readonly (string | Uint8Array)[];
@@ -73,7 +73,7 @@ export function streams(texts: {
   return byForm((form) => stream(...(form === "chat stream" ? texts.chat : texts.responses)));
 }
 
-/** The beginning of an event stream with content: what the client has of it is `begun`. */
+/** The beginning of an event stream with content; the client then has `begun`. */
 export const beginning = byForm((form) =>
   raw(
     streamHead,
@@ -81,7 +81,7 @@ export const beginning = byForm((form) =>
   ),
 );
 
-/** What the beginning holds, and what a client sees of it. */
+/** The content of the beginning, and what a client receives of it. */
 export const begun = {
   chatEvents: [roleEvent, helloEvent],
   responsesEvents: [created(), delta],

@@ -6,7 +6,7 @@ import {
   type Store,
 } from "../../../src/store/store.ts";
 import { ask, seenOf, type Reply, jsonOf } from "../gateway/chatCalls.ts";
-import { wellBehaved, type FaultyAnswer, type Form } from "./faultAnswers.ts";
+import { validAnswer, type FaultyAnswer, type Form } from "./faultAnswers.ts";
 import type { ConfiguredModel, GatewayConfig } from "../gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
@@ -24,7 +24,7 @@ export interface FaultReply extends Reply {
   readonly model: string;
 }
 
-/** A request with its attempts, as the books tell it once it has ended. */
+/** A settled request with its attempts, as recorded. */
 export interface FaultRecord extends RequestRow {
   readonly attempts: readonly AttemptRecord[];
 }
@@ -33,35 +33,35 @@ type Settings = Exclude<GatewayConfig["providers"][string], string>;
 
 export interface FaultyRoute {
   readonly answer: FaultyAnswer;
-  /** A provider of its own for this one route, with these settings; else all share one. */
+  /** Gives this route its own provider with these settings; otherwise all routes share one. */
   readonly settings?: Settings | undefined;
   /** Whether a route to the healthy provider follows. */
   readonly hasNext?: boolean;
 }
 
-/** The compiled gateway before an upstream that does what the model's name stands for. */
+/** The compiled gateway and a provider whose fault depends on the model's name. */
 export interface FaultSetup {
   readonly gateway: GatewayProcess;
   readonly key: string;
-  /** Announces a model, before the first test. Returns its id, which is its provider's name for it too. */
+  /** Adds a model, before the first test. Returns its id, which is also its name at the provider. */
   model(row: number, route: FaultyRoute): string;
   /** The id of the provider that serves the model first. */
   providerOf(model: string): string;
   /** Posts the least request with what a test adds to it, by default with the key of the bench. */
   ask(form: Form, model: string, changes?: object, key?: string): Promise<FaultReply>;
-  /** What the books say of it. `charge` is what it must have cost: the commands must say so when all tests are over. */
+  /** The record of a request. `charge` is its expected cost; the commands must report it after all tests. */
   record(reply: Pick<Reply, "id">, charge: bigint): Promise<FaultRecord>;
-  /** How many requests for the model came to the faulty provider, and how many to the healthy one. */
+  /** The requests for the model at the faulty provider, and at the healthy one. */
   calls(model: string): readonly [faulty: number, healthy: number];
   /** Resolves when no request for the model holds a connection of the faulty provider any more. */
   released(model: string): Promise<void>;
 }
 
-/** The only provider of the faulty routes that say nothing else: nothing of theirs is a matter of time. */
+/** The provider of the faulty routes without settings: their tests do not depend on time. */
 const sharedProvider = "faulty";
 export const nextProvider = "healthy";
-/** For the routes that are a matter of time. */
-export const hasty = {
+/** Short time-outs, for the routes whose tests depend on time. */
+export const shortTimeouts = {
   connect_timeout: "300ms",
   first_byte_timeout: "400ms",
   idle_timeout: "400ms",
@@ -73,8 +73,8 @@ const listedMax = "10000";
 const nanoPerRouble = 1_000_000_000n;
 
 /**
- * The bench of one file, started before its tests. After them the commands of the binary must report for each recorded
- * request what it must have cost, the account must have paid that and nothing else, and the audit must find nothing.
+ * The setup of one file, started before its tests. After them the commands of the binary must report for each recorded
+ * request its expected cost, the account must have paid exactly these, and the audits must find nothing.
  */
 export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> = {}): FaultSetup {
   const answers = new Map<string, FaultyAnswer>();
@@ -92,7 +92,7 @@ export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> 
   });
   const healthy = startProvider((peer, request) => {
     count(calls.healthy, nameIn(request));
-    return wellBehaved(peer, request);
+    return validAnswer(peer, request);
   });
   const faultyUrl = `http://127.0.0.1:${faulty.port}/v1`;
   const providers: Record<string, string | Settings> = {
@@ -211,7 +211,7 @@ function follow(connections: Map<string, Set<RawPeer>>, model: string, peer: Raw
   void peer.closed.then(() => open.delete(peer));
 }
 
-/** A client under way; what it has of its answer can be waited for by the provider that sends it. */
+/** A waiting client. The provider can wait for what the client has received. */
 export interface WaitingClient {
   /** Resolves when what has come holds this. */
   seen(part: string): Promise<void>;

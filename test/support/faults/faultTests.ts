@@ -15,20 +15,20 @@ import { foreignHeaders } from "../gateway/ownHeaders.ts";
 import { created, delta, ended, terminal } from "../provider/responsesAnswers.ts";
 import { responseEvent } from "../provider/upstreamText.ts";
 
-/** A row of the matrix of faults, or a part of one, in the forms of request where it makes sense. */
+/** A row of the fault matrix, or a part of one, in the forms of request to which it applies. */
 interface Row extends Omit<FaultyRoute, "hasNext"> {
   /** Its number in the matrix. */
   readonly row: number;
   readonly name: string;
   readonly forms: readonly Form[];
-  /** What is added to the least request. */
+  /** Added to the minimal request. */
   readonly ask?: object;
 }
 
-/** How the attempt at the faulty provider is recorded; by form where they differ. */
+/** The recorded outcome of the attempt at the faulty provider; by form where they differ. */
 type Outcome = string | Readonly<Partial<Record<Form, string>>>;
 
-/** What reaches a client before its stream breaks: the texts of a chat; the bytes of a responses stream and their events. */
+/** What reaches a client before its stream breaks: the texts of a chat; the bytes and events of a responses stream. */
 interface Before {
   readonly chat?: readonly string[];
   readonly responses?: readonly [text: string, events: number];
@@ -37,15 +37,15 @@ interface Before {
 /** The charge of a usual answer, in nano-roubles. */
 export const usualCharge = costOf({ prompt: 20, cached: 5, cacheWrite: 3, completion: 7 });
 
-/** A row whose request would have to wait for so long has hung. */
+/** A row whose request takes this long has hung. */
 const rowTimeoutMs = 30_000;
 
-/** Runs beside the others of its file: a row waits more than it works. */
+/** Runs concurrently with the other rows of its file: a row mostly waits. */
 export function testRow(row: number, name: string, run: () => Promise<void>): void {
   test.concurrent(`row ${row}: ${name}`, run, rowTimeoutMs);
 }
 
-/** Two tests for each form: with another route that one answers, and without it is a 502 that costs nothing. */
+/** Two tests per form: another route answers, and without another route the answer is a 502 that costs nothing. */
 export function testFailover(
   setup: FaultSetup,
   rows: readonly (Row & { outcome: Outcome; retryAfter?: number | undefined })[],
@@ -71,7 +71,7 @@ export function testFailover(
   }
 }
 
-/** The provider's refusal is the client's own: nobody else is asked, and nothing is charged. */
+/** The provider's refusal is the client's fault: no other provider is tried, and nothing is charged. */
 export function testRefused(
   setup: FaultSetup,
   rows: readonly (Row & { outcome: string; refusal: ExpectedError; extra?: object })[],
@@ -92,7 +92,7 @@ export function testRefused(
   }
 }
 
-/** What came before the fault reaches the client, then the end that says so; nobody else is asked, nothing is charged. */
+/** The text before the fault reaches the client, then an error; no other provider is tried, nothing is charged. */
 export function testBrokenStream(
   setup: FaultSetup,
   rows: readonly (Row & {
@@ -120,16 +120,16 @@ export function testBrokenStream(
   }
 }
 
-/** The answer of the provider is good enough: it is charged, and nobody else is asked. */
+/** The provider's answer is good enough: it is charged, and no other provider is tried. */
 export function testServed(
   setup: FaultSetup,
   rows: readonly (Row & {
     charge: bigint;
     estimated?: boolean;
     status?: "done" | "failed";
-    /** How the attempt is recorded; `ok` unless given. */
+    /** The recorded outcome of the attempt; `ok` unless given. */
     outcome?: string;
-    /** What the client is to see of it; the usual answer unless given. */
+    /** What the client must receive; the usual answer unless given. */
     sees?: (reply: FaultReply, form: Form) => void;
   })[],
 ): void {
@@ -166,7 +166,7 @@ export async function expectSecond(
   ]);
 }
 
-/** No route was left. `retryAfter` is what the answer says of it, in seconds; a second may have gone by. */
+/** No route was left. `retryAfter` is the header's value in seconds; it may be one less. */
 export function expectUnavailable(reply: FaultReply, retryAfter?: number): void {
   expectOwnHeaders(reply);
   const { headers } = reply;
@@ -192,7 +192,7 @@ export function expectUsual(form: Form, reply: FaultReply): void {
   }
 }
 
-/** What came, and behind it the end that says that the provider failed. */
+/** The text so far, then the error for a failed provider. */
 export function expectBroken(form: Form, reply: FaultReply, before: Before): void {
   if (form === "responses stream") {
     const [text, eventCount] = before.responses ?? ["", 0];
@@ -211,7 +211,7 @@ export function expectBroken(form: Form, reply: FaultReply, before: Before): voi
   expect(reply.text.match(/"finish_reason":"/g)).toHaveLength(1);
 }
 
-/** The texts of a chat stream, and those of its chunks that have none left out. */
+/** The texts of a chat stream, without chunks that have none. */
 export function textsOf(reply: Pick<FaultReply, "text">): string[] {
   return choicesOf(reply).flatMap(({ delta: { content } }) => content ?? []);
 }
@@ -228,7 +228,7 @@ function choicesOf(reply: Pick<FaultReply, "text">) {
   return chunks.flatMap(({ choices }) => choices);
 }
 
-/** The event that ends a responses stream whose provider failed behind so many events. */
+/** The error event of a responses stream whose provider failed after this number of events. */
 export function errorEvent(eventCount: number): string {
   return responseEvent("error", {
     code: "provider_error",
@@ -238,7 +238,7 @@ export function errorEvent(eventCount: number): string {
   });
 }
 
-/** What the books say of the end of a request. Where nothing is charged, nothing is billed either. */
+/** The recorded end of a request. If nothing is charged, the cost is 0 too. */
 export function expectEnd(
   record: FaultRecord,
   end: { status: string; charge: bigint; provider?: string; estimated?: boolean },
@@ -248,7 +248,7 @@ export function expectEnd(
     expect(record).toMatchObject({ promptTokens: 0, completionTokens: 0 });
 }
 
-/** Every header is one of the gateway's own: no provider's reaches a client. */
+/** All headers are the gateway's own: no provider's header reaches a client. */
 function expectOwnHeaders({ headers }: Pick<FaultReply, "headers">): void {
   expect(foreignHeaders(headers)).toEqual([]);
   expect(headers.get("cache-control")).toBe("no-store");

@@ -36,7 +36,7 @@ export const answerNumbered: ProviderAnswer = (peer, request) => {
   return answer(peer, request);
 };
 
-/** Whether a reply is that answer, whole. */
+/** Whether a reply is the whole answer with this number. */
 export function isAnswer(number: number, reply: { text: string; body: unknown }): boolean {
   const content = `answer ${number}`;
   if (reply.body === undefined) {
@@ -50,7 +50,7 @@ export function isAnswer(number: number, reply: { text: string; body: unknown })
   return choices?.[0]?.message.content === content;
 }
 
-/** What the answer costs in nano-roubles, at the prices of the tests' config for a token. */
+/** The cost of the answer in nano-roubles. */
 export function numberedCost(number: number): bigint {
   const { prompt, completion, cached } = tokensOf(number);
   return BigInt(prompt - cached) * 25_000n + BigInt(cached) * 2500n + BigInt(completion) * 200_000n;

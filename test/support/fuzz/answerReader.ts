@@ -5,14 +5,14 @@ export interface RawAnswer {
   readonly body: Buffer;
 }
 
-/** A status line with nothing left out: https://www.rfc-editor.org/rfc/rfc9112#section-4 */
+/** A complete status line: https://www.rfc-editor.org/rfc/rfc9112#section-4 */
 const statusLine = /^HTTP\/1\.1 (\d{3}) [\t\x20-\x7e]*$/;
 const headerLine = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+): *([\t\x20-\x7e\x80-\xff]*)$/;
 const chunkLine = /^[0-9A-Fa-f]{1,8}$/;
 
 /**
- * Reads the answers on one connection, and takes nothing that is not exactly HTTP/1.1: what a lenient client forgives
- * is what another one is led astray by. `isHead` says of an answer's place whether it is to a HEAD.
+ * Reads the answers on one connection, and accepts strict HTTP/1.1 only: lenient readers differ from each
+ * other. `isHead` says by an answer's index whether it is to a HEAD.
  */
 export class JsonAnswerReader {
   readonly #isHead: (index: number) => boolean;
@@ -23,12 +23,12 @@ export class JsonAnswerReader {
     this.#isHead = isHead;
   }
 
-  /** Nothing of a next answer has come. */
+  /** No byte of a next answer has arrived. */
   get isBetween(): boolean {
     return this.#unread.length === 0;
   }
 
-  /** What has come of the next answer. */
+  /** The bytes so far of the next answer. */
   get unread(): Buffer {
     return this.#unread;
   }
@@ -39,7 +39,7 @@ export class JsonAnswerReader {
     return this.#takeAll(false);
   }
 
-  /** The same at the end of the connection, which may be the end of an answer; one that is cut there stays unread. */
+  /** The same at the end of the connection, which may end an answer; an incomplete one stays unread. */
   end(): RawAnswer[] {
     return this.#takeAll(true);
   }

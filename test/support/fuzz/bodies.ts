@@ -6,13 +6,13 @@ import { several } from "../several.ts";
 
 export type Endpoint = "chat" | "responses";
 
-/** A body, and the statuses with which a gateway may answer one who can pay. */
+/** A body, and the statuses that a client with money may get for it. */
 export interface FuzzBody {
   readonly bytes: Buffer;
   readonly statuses: readonly number[];
 }
 
-/** What a body of valid JSON may come to: it is served, refused, costs more than there is, or names what is not there. */
+/** Statuses for valid JSON: served, refused, too expensive, or an unknown name. */
 const undecided = [200, 400, 402, 404] as const;
 
 /** A body for a gateway with these models: valid, or changed as JSON, or changed as bytes. */
@@ -50,7 +50,7 @@ function statusesOf(bytes: Buffer): readonly number[] {
   }
 }
 
-/** What parsers of JSON, of event streams and of text stumble over, though it is all sound. */
+/** Valid texts that parsers of JSON, event streams and text often get wrong. */
 export const oddTexts = [
   "hello",
   "",

@@ -1,7 +1,7 @@
 import type { Chance } from "./chance.ts";
 import { several } from "../several.ts";
 
-/** What parsers stumble over. */
+/** Bytes that parsers often get wrong. */
 const tokens = [
   "\r\n",
   "\n",
@@ -32,7 +32,7 @@ const tokens = [
 const changesMax = 3;
 const sliceMax = 12;
 
-/** The bytes with one to three changes: a bit, a byte, something put in, left out, doubled, or the end cut off. */
+/** Makes one to three changes: a bit, a byte, an insertion, a deletion, a repetition, or a cut end. */
 export function changed(bytes: Buffer, chance: Chance): Buffer {
   let result = bytes;
   for (let left = 1 + chance.below(changesMax); left > 0; left -= 1) {

@@ -8,7 +8,7 @@ export function chanceOf(seed: number, part: number): Chance {
   return seededRandom(mixed ^ (mixed >>> 15));
 }
 
-/** One of the values, each as likely as its weight says. */
+/** One of the values, with a probability by its weight. */
 export function weighed<Value>(
   chance: Chance,
   choices: readonly (readonly [weight: number, value: Value])[],

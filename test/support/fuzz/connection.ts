@@ -1,31 +1,30 @@
 import type { Socket } from "bun";
 import { JsonAnswerReader, type RawAnswer } from "./answerReader.ts";
 
-/** How a client goes: it says no more and listens to the end, or it resets. */
+/** How a client disconnects: it closes its side and reads to the end, or it resets. */
 export type DisconnectWay = "fin" | "reset";
 
-/** An answer that nobody has waited for; `index` is its place among all of the connection. */
+/** An answer that was not taken; `index` counts all answers of the connection. */
 export interface UntakenAnswer {
   readonly answer: RawAnswer;
   readonly index: number;
 }
 
-/** One client's connection. */
 export interface FuzzConnection {
-  /** What is wrong with the bytes that came, where they are no answers. */
+  /** The error of bytes that are no answers. */
   readonly problem: string | undefined;
   /** The server closed it within an answer. */
   readonly isAborting: boolean;
-  /** What came of an answer that is not whole. */
+  /** The bytes of an incomplete answer. */
   readonly part: Buffer;
   send(bytes: Uint8Array): void;
-  /** The next answer; `closed` where there is none any more, `late` where none came within so long. */
+  /** The next answer; `closed` if there is none, `late` if none arrived in time. */
   next(timeoutMs: number): Promise<RawAnswer | "closed" | "late">;
-  /** Goes, and resolves with the answers that were not taken; undefined where the server keeps the connection for so long. */
+  /** Disconnects. Resolves with the answers that were not taken; undefined if the server keeps the connection open too long. */
   disconnect(how: DisconnectWay, timeoutMs: number): Promise<readonly UntakenAnswer[] | undefined>;
 }
 
-/** Connects to 127.0.0.1. `isHead` says of each answer by its place whether it is one to HEAD. */
+/** Connects to 127.0.0.1. `isHead` says by an answer's index whether it is to a HEAD. */
 export async function openConnection(
   port: number,
   isHead: (index: number) => boolean,
@@ -98,7 +97,7 @@ class ReadingConnection implements FuzzConnection {
     return this.#answers.map((answer, at) => ({ answer, index: this.#takenCount + at }));
   }
 
-  /** Sends what the system takes now; the rest waits for it. */
+  /** Sends what the system takes now; the rest is sent on `drain`. */
   flush(): void {
     if (this.#unsent.length === 0 || this.#isClosed) return;
     const sentBytes = Math.max(this.#socket?.write(this.#unsent) ?? 0, 0);
@@ -110,7 +109,7 @@ class ReadingConnection implements FuzzConnection {
   }
 
   closed(): void {
-    // Who goes first may miss the rest.
+    // A client that disconnects first may miss the rest.
     if (!this.#hasLeft) {
       this.#take(() => this.#reader.end());
       this.isAborting = !this.#reader.isBetween;
@@ -129,7 +128,7 @@ class ReadingConnection implements FuzzConnection {
     this.#wake();
   }
 
-  /** Whether the condition holds before the time is over. It is asked at each event of the connection. */
+  /** Whether the condition becomes true in time. It is checked at each event of the connection. */
   async #within(timeoutMs: number, condition: () => boolean): Promise<boolean> {
     const deadlineMs = performance.now() + timeoutMs;
     while (!condition()) {

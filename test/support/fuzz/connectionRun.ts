@@ -11,30 +11,30 @@ import { malformedRequest } from "./malformedRequests.ts";
 import { validRequest, type ValidRequest } from "./validRequests.ts";
 import { several } from "../several.ts";
 
-/** What was seen so far, by all connections. */
+/** The totals of all connections. */
 export interface FuzzTally {
   requests: number;
   connections: number;
-  /** How often each status came; those of Bun's own begin with `bare`. */
+  /** Answers by status; those of Bun itself begin with `bare`. */
   readonly answers: Record<string, number>;
   /** Connections that the server closed, where it might, before all was answered. */
   unanswered: number;
-  /** Answers that cost something and were seen to their end. */
+  /** Whole answers with a cost. */
   readonly whole: SeenAnswer[];
   readonly problems: string[];
 }
 
-/** Nothing may take longer than this to be answered, on a machine that has time for it. */
+/** The longest time for an answer on an idle machine. */
 const hangMs = 5000;
-/** So long is waited where it has not, and for the server to give up a connection. */
+/** The longest wait on a busy machine, and for the server to close a connection. */
 const givenUpMs = 30_000;
-/** So long the server may wait for the rest of what is not whole, before its client goes. */
+/** How long the client waits with an incomplete request before it disconnects. */
 const patienceMs = 25;
 
-/** What each answer of the bench's provider costs. */
+/** The cost of each answer of the provider. */
 const due = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 
-/** One client, from its connection to its end. What it finds wrong goes to the tally as `name` and the words. */
+/** Runs one client, from its connection to its end. Problems go to the tally with `name`. */
 export async function runConnection(
   setup: FuzzSetup,
   chance: Chance,
@@ -43,84 +43,85 @@ export async function runConnection(
 ): Promise<void> {
   tally.connections += 1;
   const manner = weighed(chance, [
-    [9, orderly],
-    [3, pipelined],
-    [8, rough],
-    [3, leaving],
+    [9, sendInTurn],
+    [3, sendPipelined],
+    [8, sendMalformed],
+    [3, disconnectEarly],
   ] as const);
   const sent: ValidRequest[] = [];
   const connection = await openConnection(setup.port, (index) => sent[index]?.isHead ?? false);
-  const complain: Complain = (problem, bytes) => {
+  const reportProblem: ReportProblem = (problem, bytes) => {
     const shown = JSON.stringify(bytes.toString("latin1", 0, 1500));
     tally.problems.push(`${name}, ${manner.name}: ${problem}\n  sent: ${shown}`);
   };
-  await manner({ setup, chance, tally, connection, sent, complain });
+  await manner({ setup, chance, tally, connection, sent, reportProblem });
 }
 
-type Complain = (problem: string, bytes: Buffer) => void;
+type ReportProblem = (problem: string, bytes: Buffer) => void;
 
 interface ConnectionRun {
   readonly setup: FuzzSetup;
   readonly chance: Chance;
   readonly tally: FuzzTally;
   readonly connection: FuzzConnection;
-  /** The sound requests so far, which are answered in their order. */
+  /** The valid requests so far, which are answered in this order. */
   readonly sent: ValidRequest[];
-  readonly complain: Complain;
+  readonly reportProblem: ReportProblem;
 }
 
-/** Asks one thing after the other, and waits for each answer. */
-async function orderly(run: ConnectionRun): Promise<void> {
+/** Sends one request after the other, and waits for each answer. */
+async function sendInTurn(run: ConnectionRun): Promise<void> {
   const { chance } = run;
-  const isGood = await askInTurn(run, 1 + chance.below(12));
+  const isGood = await requestInTurn(run, 1 + chance.below(12));
   if (isGood) await disconnect(run, Buffer.alloc(0));
 }
 
-/** Asks so many things; false where that was the end of the connection. */
-async function askInTurn(run: ConnectionRun, count: number): Promise<boolean> {
-  const { setup, complain } = run;
+/** Sends `count` requests; false if the connection ended. */
+async function requestInTurn(run: ConnectionRun, count: number): Promise<boolean> {
+  const { setup, reportProblem } = run;
   for (let left = count; left > 0; left -= 1) {
-    const request = nextSound(run);
+    const request = nextValidRequest(run);
     const bytes = bytesOf(request);
     await sendInPieces(run, bytes);
     const answer = await answerTo(run, bytes);
     if (answer === undefined) return false;
-    for (const problem of setup.judge.ofSound(answer, request)) complain(problem, bytes);
+    for (const problem of setup.judge.problemsOfValid(answer, request))
+      reportProblem(problem, bytes);
     if (!request.isLast) continue;
     const after = await nextInTime(run, bytes);
-    if (after !== "closed") complain("the connection does not end as it was asked to", bytes);
+    if (after !== "closed") reportProblem("the connection does not end as it was asked to", bytes);
     return false;
   }
   return true;
 }
 
-/** The next answer or the end, which must not let wait. */
+/** The next answer or the close. Reports one that is late. */
 async function nextInTime(
-  { setup, connection, complain }: ConnectionRun,
+  { setup, connection, reportProblem }: ConnectionRun,
   bytes: Buffer,
 ): Promise<RawAnswer | "closed" | "late"> {
   const tookMs = unhinderedTimer([setup.gateway.pid, process.pid]);
   const answer = await connection.next(givenUpMs);
   if (answer === "late" || tookMs().all > hangMs)
-    complain("late: neither an answer nor the end", bytes);
+    reportProblem("late: neither an answer nor the end", bytes);
   return answer;
 }
 
-/** Undefined where there is none, which is told. */
+/** Reports a missing answer as a problem and returns undefined. */
 async function answerTo(run: ConnectionRun, bytes: Buffer): Promise<RawAnswer | undefined> {
-  const { connection, complain } = run;
+  const { connection, reportProblem } = run;
   const answer = await nextInTime(run, bytes);
   if (typeof answer !== "string") return seen(run, answer);
   const missing = connection.isAborting ? "an answer is cut" : `${answer}: no answer`;
-  complain(connection.problem ?? `${missing} to a sound request`, bytes);
+  reportProblem(connection.problem ?? `${missing} to a sound request`, bytes);
   await connection.disconnect("reset", givenUpMs);
   return undefined;
 }
 
-/** Asks several things without waiting: they are answered in their order, and Bun may close where one follows a pending one. */
-async function pipelined(run: ConnectionRun): Promise<void> {
-  const { setup, chance, complain, tally } = run;
-  const requests = several(2 + chance.below(5), () => nextSound(run));
+/** Pipelines several requests: they are answered in order, and Bun may close where one follows a pending one. */
+async function sendPipelined(run: ConnectionRun): Promise<void> {
+  const { setup, chance, reportProblem, tally } = run;
+  const requests = several(2 + chance.below(5), () => nextValidRequest(run));
   const bytes = Buffer.concat(requests.map(bytesOf));
   await sendInPieces(run, bytes);
   for (const request of requests) {
@@ -128,48 +129,49 @@ async function pipelined(run: ConnectionRun): Promise<void> {
     if (answer === "closed") tally.unanswered += 1;
     if (typeof answer === "string") break;
     seen(run, answer);
-    for (const problem of setup.judge.ofSound(answer, request)) complain(problem, bytes);
+    for (const problem of setup.judge.problemsOfValid(answer, request))
+      reportProblem(problem, bytes);
     if (request.isLast) break;
   }
   await disconnect(run, bytes);
 }
 
-/** Sends what is no sound HTTP, behind a sound request or two. */
-async function rough(run: ConnectionRun): Promise<void> {
-  const { setup, chance, connection, complain, tally } = run;
-  if (!(await askInTurn(run, chance.below(3)))) return;
-  const { bytes, isWhole } = malformedRequest(roughened(run), chance);
+/** Sends a malformed request after up to two valid ones. */
+async function sendMalformed(run: ConnectionRun): Promise<void> {
+  const { setup, chance, connection, reportProblem, tally } = run;
+  if (!(await requestInTurn(run, chance.below(3)))) return;
+  const { bytes, isWhole } = malformedRequest(requestToMalform(run), chance);
   tally.requests += 1;
   await sendInPieces(run, bytes);
   const answer = isWhole ? await nextInTime(run, bytes) : await connection.next(patienceMs);
   if (answer === "closed") tally.unanswered += 1;
   if (typeof answer !== "string") {
     seen(run, answer);
-    for (const problem of setup.judge.ofRough(answer)) complain(problem, bytes);
+    for (const problem of setup.judge.problemsOfMalformed(answer)) reportProblem(problem, bytes);
   }
   await disconnect(run, bytes);
 }
 
-/** A request to be made rough; none to HEAD, to whose answer nobody could tell whether a body belongs. */
-function roughened({ setup, chance }: ConnectionRun): ValidRequest {
+/** A request to be made malformed; not a HEAD, whose answer may or may not have a body. */
+function requestToMalform({ setup, chance }: ConnectionRun): ValidRequest {
   for (;;) {
     const request = validRequest(setup.targets, chance);
     if (!request.isHead) return request;
   }
 }
 
-/** Goes while it sends, or before it is answered. */
-async function leaving(run: ConnectionRun): Promise<void> {
+/** Disconnects while it sends, or before the answer. */
+async function disconnectEarly(run: ConnectionRun): Promise<void> {
   const { chance, connection } = run;
-  if (!(await askInTurn(run, chance.below(3)))) return;
-  const bytes = bytesOf(nextSound(run));
+  if (!(await requestInTurn(run, chance.below(3)))) return;
+  const bytes = bytesOf(nextValidRequest(run));
   const isAborting = chance.chance(0.5);
   await sendInPieces(run, isAborting ? bytes.subarray(0, chance.below(bytes.length)) : bytes);
   if (chance.chance(0.7)) await connection.next(chance.below(5));
   await disconnect(run, bytes);
 }
 
-function nextSound({ setup, chance, sent, tally }: ConnectionRun): ValidRequest {
+function nextValidRequest({ setup, chance, sent, tally }: ConnectionRun): ValidRequest {
   const request = validRequest(setup.targets, chance);
   sent.push(request);
   tally.requests += 1;
@@ -192,7 +194,7 @@ async function sendInPieces({ chance, connection }: ConnectionRun, bytes: Buffer
   connection.send(bytes.subarray(at));
 }
 
-/** Counts an answer, and remembers one that cost something. */
+/** Counts an answer, and records it if it cost something. */
 function seen({ tally }: ConnectionRun, answer: RawAnswer): RawAnswer {
   const { status, headers } = answer;
   const id = headers.get("x-request-id") ?? "";
@@ -203,15 +205,17 @@ function seen({ tally }: ConnectionRun, answer: RawAnswer): RawAnswer {
   return answer;
 }
 
-/** Goes one way or the other. Whatever came meanwhile must be answers too, of which nobody knows to what. */
+/** Disconnects. All bytes that arrived meanwhile must be answers, to whichever request. */
 async function disconnect(run: ConnectionRun, bytes: Buffer): Promise<void> {
-  const { setup, chance, connection, sent, complain } = run;
+  const { setup, chance, connection, sent, reportProblem } = run;
   const rest = await connection.disconnect(chance.pick(["fin", "fin", "reset"]), givenUpMs);
-  if (rest === undefined) complain("the server keeps a connection whose client is gone", bytes);
+  if (rest === undefined)
+    reportProblem("the server keeps a connection whose client is gone", bytes);
   for (const { answer, index } of rest ?? []) {
     seen(run, answer);
     const isHead = sent[index]?.isHead ?? false;
-    for (const problem of setup.judge.ofRough(answer, isHead)) complain(problem, bytes);
+    for (const problem of setup.judge.problemsOfMalformed(answer, isHead))
+      reportProblem(problem, bytes);
   }
-  if (connection.problem !== undefined) complain(connection.problem, bytes);
+  if (connection.problem !== undefined) reportProblem(connection.problem, bytes);
 }

@@ -1,7 +1,7 @@
 import { weighed, type Chance } from "./chance.ts";
 import { several } from "../several.ts";
 
-/** Header lines that change nothing about who asks and what for; without their ends. */
+/** Header lines that change neither caller nor request; without their line ends. */
 export function idleLines(chance: Chance): string[] {
   const count = weighed(chance, [
     [12, 0],
@@ -11,7 +11,6 @@ export function idleLines(chance: Chance): string[] {
   return several(count, () => (chance.chance(0.4) ? chance.pick(known) : unknown(chance)));
 }
 
-/** Such as a proxy, a browser or an attacker would send. */
 const known = [
   "Accept: text/html",
   "Accept-Encoding: gzip, br",
@@ -52,7 +51,7 @@ function unknown(chance: Chance): string {
   return `x-${name.join("")}:${chance.pick(["", " ", "  ", "\t"])}${String.fromCharCode(...value)}`;
 }
 
-/** A line with somebody's key; `isKey` where it is one that must be taken. */
+/** A line with a key; `isKey`: the gateway must accept it. */
 export function credentials(key: string, chance: Chance): { line: string; isKey: boolean } {
   if (chance.chance(0.9)) {
     const scheme = chance.pick(["Bearer ", "Bearer ", "Bearer ", "bearer ", "BEARER  "]);

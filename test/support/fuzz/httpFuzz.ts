@@ -11,18 +11,18 @@ import {
 } from "./resources.ts";
 import { runConnection, type FuzzTally } from "./connectionRun.ts";
 
-/** What a run saw; `problems` is empty where all is well. */
+/** The result of a run; `problems` is empty if all is well. */
 export interface FuzzSeen extends Omit<FuzzTally, "whole"> {
   readonly seed: number;
   readonly seconds: number;
-  /** Answers that cost something, each looked up in the books. */
+  /** Answers with a cost, each found in the database. */
   readonly charged: number;
-  /** Requests whose client went before their answer came. */
+  /** Requests whose client disconnected before the answer. */
   readonly cancelled: number;
   readonly reachedProvider: number;
-  /** How long health checks took that were made all the while, in milliseconds; without what other programs took. */
+  /** The duration of health checks during the run, in milliseconds, without the time that other processes took. */
   readonly health: HealthTimes;
-  /** What the gateway has more of than after a tenth of the run. */
+  /** The growth of the gateway after the first tenth of the run. */
   readonly growth: Growth;
 }
 
@@ -30,7 +30,7 @@ const connectionsAtOnce = 32;
 /** A run that finds this much ends early. */
 const problemsMax = 20;
 
-/** Sends so many requests, drawn from the seed alone, many at once; then looks at what they left behind. */
+/** Sends this number of requests, drawn from the seed alone, many at once; then checks what remains. */
 export async function fuzzHttp(
   setup: FuzzSetup,
   { seed, requests }: { readonly seed: number; readonly requests: number },
@@ -68,7 +68,7 @@ export async function fuzzHttp(
   };
 }
 
-/** What is wrong with the books, the log, and what the provider was asked, once all is over. */
+/** Problems in the database, the log, and the requests at the provider, after the run. */
 async function finalProblems(
   setup: FuzzSetup,
   { whole }: Pick<FuzzTally, "whole">,
@@ -92,7 +92,7 @@ async function cancelledCount({ gateway }: FuzzSetup, limit: number): Promise<nu
   return ((await gateway.cli.json("requests", ...cancelled)) as unknown[]).length;
 }
 
-/** Visits until the tally has so many requests. Which connection does what is settled by the seed and its number. */
+/** Opens connections until the tally has this number of requests. Seed and number decide what each does. */
 async function sendUntil(
   requests: number,
   { setup, seed, tally }: { setup: FuzzSetup; seed: number; tally: FuzzTally },

@@ -1,13 +1,13 @@
 import { weighed, type Chance } from "./chance.ts";
 
 /**
- * JSON that need not be what a program would write: a scalar is its own text, and the members of an object are pairs
- * of raw texts, in which a key may stand twice.
+ * JSON of any form: a scalar is its own text, and the members of an object are pairs
+ * of raw texts, in which a key may be repeated.
  */
 export type Tree = string | Branch;
 type Branch = { readonly items: Tree[] } | { readonly members: [key: string, value: Tree][] };
 
-/** The tree of a value that JSON can say. */
+/** The tree of a JSON value. */
 export function treeOf(value: unknown): Tree {
   if (Array.isArray(value)) return { items: value.map(treeOf) };
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
@@ -32,14 +32,14 @@ export function textOf(tree: Tree, chance: Chance): string {
   return space() + write(tree) + space();
 }
 
-/** What a change of a tree means for whoever reads it: nothing sure, or that it must be refused. */
+/** What a change means for the reader: anything, or a refusal. */
 export type Meaning = "anything" | "refused";
 
 const changesMax = 3;
 
-/** Changes a tree here and there, in place; the last change may be one that must be refused. */
+/** Changes a tree in place; the last change may be one that must be refused. */
 export function changeTree(root: Tree, chance: Chance): { tree: Tree; meaning: Meaning } {
-  // The root hangs below one more, so that it is a place like any other.
+  // The root gets a parent, so that it can be changed like any other node.
   const above: Branch = { items: [root] };
   for (let left = chance.below(changesMax); left > 0; left -= 1) changeSomewhere(above, chance);
   const meaning = weighed<() => Meaning>(chance, [
@@ -71,7 +71,7 @@ function changeSomewhere(above: Branch, chance: Chance): Meaning {
   return "anything";
 }
 
-/** A key that stands twice, in some object of which there is one. */
+/** Repeats a key, in an object that has one. */
 function twin(above: Branch, chance: Chance): Meaning {
   const objects = branchesOf(above).filter((one) => "members" in one && one.members.length > 0);
   if (objects.length === 0) return "anything";

@@ -2,17 +2,17 @@ import { differences, type ApiDescription } from "../gateway/apiDescription.ts";
 import { chunksOf } from "../gateway/chatCalls.ts";
 import type { RawAnswer } from "./answerReader.ts";
 
-/** What an answer may be: of this operation, if it is known, and with one of these statuses. */
+/** What an answer may be: of this operation, if known, and with one of these statuses. */
 export interface Expectation {
   readonly operation: string | undefined;
   readonly statuses: readonly number[];
   readonly isHead: boolean;
 }
 
-/** Bun's own, of which our code hears nothing: malformed, too large a head, another version. */
+/** Answers of Bun itself: malformed request, too large a head, another version. */
 const bareStatuses = [400, 431, 505];
 
-/** Every status that a gateway in order gives to anybody: nothing is wrong with its providers or with itself. */
+/** Every status of a healthy gateway with healthy providers. */
 const anyStatus = [200, 400, 401, 402, 404, 429];
 
 const errorSchemas: Readonly<Record<number, string>> = {
@@ -28,7 +28,7 @@ export function isBare({ headers }: RawAnswer): boolean {
   return !headers.has("x-request-id");
 }
 
-/** Finds what is wrong with answers by the API's own description. */
+/** Checks answers against the API's own description. */
 export class Judge {
   readonly #description: ApiDescription;
   readonly #ids = new Set<string>();
@@ -37,8 +37,8 @@ export class Judge {
     this.#description = description;
   }
 
-  /** What is wrong with an answer to a request that was sound. */
-  ofSound(answer: RawAnswer, expected: Expectation): readonly string[] {
+  /** The problems of an answer to a valid request. */
+  problemsOfValid(answer: RawAnswer, expected: Expectation): readonly string[] {
     if (isBare(answer)) return [`a bare ${answer.status} to a sound request`];
     if (!expected.statuses.includes(answer.status))
       return [`${answer.status} instead of ${expected.statuses.join()}: ${textOf(answer)}`];
@@ -48,15 +48,15 @@ export class Judge {
     ];
   }
 
-  /** What is wrong with an answer to bytes of which nobody knows what they ask for. */
-  ofRough(answer: RawAnswer, isHead = false): readonly string[] {
+  /** The problems of an answer to bytes whose meaning is unknown. */
+  problemsOfMalformed(answer: RawAnswer, isHead = false): readonly string[] {
     if (!isBare(answer))
-      return this.ofSound(answer, { operation: undefined, statuses: anyStatus, isHead });
+      return this.problemsOfValid(answer, { operation: undefined, statuses: anyStatus, isHead });
     const isAllowed = bareStatuses.includes(answer.status) && answer.body.length === 0;
     return isAllowed ? [] : [`neither a bare refusal nor ours: ${answer.status} ${textOf(answer)}`];
   }
 
-  /** What is wrong with the headers of an answer of ours. */
+  /** The problems of the headers of the gateway's answers. */
   ofHeaders({ status, headers }: RawAnswer): readonly string[] {
     const id = headers.get("x-request-id") ?? "";
     const isNew = !this.#ids.has(id);
@@ -95,7 +95,7 @@ function ofHead(answer: RawAnswer): readonly string[] {
   return length > 0 ? [] : [`a HEAD without the length of its GET: ${answer.status}`];
 }
 
-/** The provider ends every stream well, so each ends well for the client. */
+/** The provider ends every stream properly, so each must end properly for the client. */
 function ofStream(text: string): readonly string[] {
   if (text.startsWith("event: response.created\n"))
     return /\n\nevent: response\.completed\ndata: \{.*\}\n\n$/.test(text)

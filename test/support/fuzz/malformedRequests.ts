@@ -6,15 +6,15 @@ import { several } from "../several.ts";
 /** Bytes that HTTP may have much against. */
 export interface MalformedRequest {
   readonly bytes: Buffer;
-  /** They are whole, or broken beyond help: the server has nothing to wait for. */
+  /** The bytes are complete, or invalid: the server has nothing to wait for. */
   readonly isWhole: boolean;
 }
 
-/** A sound request made rough. It must not be one to HEAD: whether its answer has a body would be anybody's guess. */
+/** Makes a valid request malformed. It must not be a HEAD: whether its answer has a body would be unclear. */
 export function malformedRequest({ head, body }: ValidRequest, chance: Chance): MalformedRequest {
   const bytes = weighed<() => Buffer>(chance, [
     [6, () => changed(Buffer.concat([latin1(head), body]), chance)],
-    // Most of a request is its body, which the server itself does not read: so the head has its own share.
+    // Most bytes of a request are its body, which the server does not parse. So the head gets its own share of changes.
     [6, () => Buffer.concat([changed(latin1(head), chance), body])],
     [4, () => Buffer.concat([latin1(chance.pick(brokenHeads)(head, chance)), body])],
     [3, () => Buffer.concat([latin1(chance.pick(brokenFramings)(head, chance)), body])],
@@ -174,7 +174,7 @@ const noHttp: readonly ((chance: Chance) => string)[] = [
     `${String.fromCharCode(...several(1 + chance.below(200), () => chance.below(256)))}\r\n\r\n`,
 ];
 
-/** Whether a server that forgives much would wait for more; where it would not, it has to answer or to close. */
+/** Whether a lenient server would wait for more; otherwise it must answer or close. */
 function isWhole(bytes: Buffer): boolean {
   const headEnd = bytes.indexOf("\r\n\r\n");
   if (headEnd < 0) return false;

@@ -5,28 +5,28 @@ import { prices } from "../gateway/gatewayConfig.ts";
 import type { GatewayProcess } from "../binary/gatewayProcess.ts";
 import { leastMemory, unhinderedTimer } from "../measurement.ts";
 
-/** How long health checks took, in milliseconds; without what other programs took. */
+/** The duration of health checks in milliseconds, without the time that other processes took. */
 export interface HealthTimes {
   readonly count: number;
   readonly nineOfTen: number;
   readonly slowest: number;
 }
 
-/** What a gateway has more of than before. */
+/** The growth of a gateway's resources. */
 export interface Growth {
   readonly bytes: number;
   readonly files: number;
 }
 
-/** What a run may add to the memory of a gateway that is warm. */
+/** The allowed growth of memory of a gateway that is warm. */
 export const GROWTH_BYTES_MAX = 64 * 1024 * 1024;
 
 const healthPauseMs = 20;
 const quietTimeoutMs = 15_000;
-/** How long memory may take to fall to what it is expected to be: what nobody refers to is collected as work goes on. */
+/** How long memory may take to fall to the expected size: garbage is collected as work goes on. */
 const collectMs = 5_000;
 
-/** Asks for its health until it is over, and returns how long that took each time, the quickest first. */
+/** Sends health checks until the signal aborts. Returns the duration of each, the shortest first. */
 export async function measureHealth(
   gateway: GatewayProcess,
   over: AbortSignal,
@@ -57,7 +57,7 @@ export function summaryOf(times: readonly number[]): HealthTimes {
 }
 
 /**
- * What the gateway has, once nothing is under way any more; the connections to its provider, which it keeps, left out.
+ * The resources of an idle gateway, without the kept connections to its provider.
  * It is given a while to have no more memory than `enoughBytes`.
  */
 export async function whenIdle(
@@ -76,11 +76,11 @@ export async function whenIdle(
   return { bytes: await leastMemory(gateway, enoughBytes, collectMs), files };
 }
 
-/** What is held for a token of an answer, and at most for a short prompt, in nano-roubles. */
+/** The hold for one completion token, and the largest for a short prompt, in nano-roubles. */
 const tokenHold = BigInt(prices.output);
 const promptHoldMax = 50_000_000n;
 
-/** Asks for an answer that all of the money must be held for: it is refused where memory still holds any of it. */
+/** Sends a request that needs all of the money: it is refused if any of it is still held. */
 export async function holdEverything(gateway: GatewayProcess, key: string): Promise<void> {
   const { body } = await call(gateway, { key }, { path: "/v1/account" });
   const available = parseRoubles((body as { available_rub: string }).available_rub) ?? 0n;

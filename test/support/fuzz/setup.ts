@@ -21,17 +21,17 @@ export interface FuzzSetup {
   readonly targets: FuzzTargets;
   readonly judge: Judge;
   readonly provider: {
-    /** Requests that reached it, and what was wrong with any of them. */
+    /** The number of requests that arrived, and their problems. */
     readonly requestCount: number;
     readonly problems: readonly string[];
     /** Connections that the gateway keeps open to it. */
     readonly openCount: number;
   };
-  /** Ends the gateway in good order and checks its books. */
+  /** Stops the gateway with SIGTERM and runs the audits. */
   close(): Promise<void>;
 }
 
-/** By the ids that clients know, what the provider calls its models. */
+/** The provider's names of the models, by their public ids. */
 const upstreamModels: Readonly<Record<string, string>> = {
   small: "small-of-the-provider",
   "vendor/large": "large-of-the-provider",
@@ -72,11 +72,11 @@ export async function openFuzzSetup(): Promise<FuzzSetup> {
 }
 
 const KEPT_REQUESTS_MAX = 1000;
-/** Some answers take so long that an impatient client is gone before. */
+/** Some answers are slow, so that an impatient client disconnects before. */
 const SLOW_EVERY = 4;
 const slowMs = 20;
 
-/** More than all connections of a run can have under way: who is refused by this has places that nobody gave back. */
+/** More than all connections of a run can use: a refusal by this limit means that slots leak. */
 const CONCURRENT_MAX = 500;
 
 function configOf(baseUrl: string): GatewayConfig {
@@ -113,7 +113,7 @@ async function targetsOf(gateway: GatewayProcess): Promise<FuzzTargets> {
 const chatLine = "POST /v1/chat/completions HTTP/1.1";
 const responsesLine = "POST /v1/responses HTTP/1.1";
 
-/** All that the gateway says of itself to a provider. */
+/** All headers that the gateway sends to a provider. */
 const upstreamHeaders = [
   "accept",
   "accept-encoding",
@@ -125,7 +125,7 @@ const upstreamHeaders = [
   "x-request-id",
 ];
 
-/** What no client, whatever it sends, may bring about at a provider. */
+/** What no client may cause at a provider, whatever it sends. */
 function wrongWith(request: ReceivedRequest): string | undefined {
   const headers = new Map(request.headers);
   if (![chatLine, responsesLine].includes(request.requestLine)) return "another request line";

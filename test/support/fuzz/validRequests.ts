@@ -3,7 +3,7 @@ import { weighed, type Chance } from "./chance.ts";
 import { credentials, idleLines } from "./headerLines.ts";
 import { several } from "../several.ts";
 
-/** Who and what there is at the gateway; keys as clients send them. */
+/** The keys and models of the gateway. */
 export interface FuzzTargets {
   readonly models: readonly string[];
   /** Has more money than a run can cost. */
@@ -17,19 +17,19 @@ export interface FuzzTargets {
   readonly receipt: string;
 }
 
-/** A request that HTTP has nothing against, and what its answer may be. */
+/** A valid HTTP request, and its possible answers. */
 export interface ValidRequest {
   readonly head: string;
   readonly body: Buffer;
   readonly isHead: boolean;
-  /** The connection ends behind its answer. */
+  /** The connection ends after its answer. */
   readonly isLast: boolean;
-  /** As the description names it; undefined where that knows no such operation. */
+  /** Its name in the API description; undefined if it has none. */
   readonly operation: string | undefined;
   readonly statuses: readonly number[];
 }
 
-/** What is asked for, before it is said who asks. */
+/** A request before the credentials are drawn. */
 interface Call {
   readonly method: string;
   readonly target: string;
@@ -39,7 +39,7 @@ interface Call {
   readonly body?: FuzzBody;
 }
 
-/** Draws a request of somebody's, as a client, a browser or a proxy might write it. */
+/** Draws a request as a client, a browser or a proxy might write it. */
 export function validRequest(targets: FuzzTargets, chance: Chance): ValidRequest {
   const call = weighed(chance, calls)(targets, chance);
   const asker = askerFor(targets, chance);
@@ -76,7 +76,7 @@ function statusesOf(call: Call, asker: Asker, isJson: boolean): readonly number[
   if (asker.kind === "stranger") return [401];
   const served = isJson ? call.statuses : [400];
   if (asker.kind === "limited") return [...served, 429];
-  // Whatever would have been sent costs more than nothing.
+  // Every request costs more than nothing.
   if (asker.kind === "poor" && call.body) return served.map((one) => (one === 200 ? 402 : one));
   return served;
 }
@@ -165,7 +165,7 @@ function usage(chance: Chance): Call {
     "?by=day&by=day",
     "?%ff",
   ];
-  // A client that asks for several reports at once is told to wait.
+  // A client with several report requests at once is refused with 429.
   return chance.chance(0.6)
     ? getting("/v1/usage", `/v1/usage${chance.pick(good)}`, [200, 429], chance)
     : getting("/v1/usage", `/v1/usage${chance.pick(bad)}`, [400], chance);
@@ -199,7 +199,7 @@ const nowhere = [
 function nothing({ models }: FuzzTargets, chance: Chance): Call {
   const call = { operation: undefined, statuses: [404], needsKey: false };
   const target = chance.pick(nowhere);
-  // Of an empty id there is no model, which one who has no key need not know.
+  // For an empty id the gateway may answer 401 before 404.
   const isEmptyId = target === "/v1/models/";
   if (chance.chance(0.5))
     return { ...call, method: "GET", target, ...(isEmptyId ? { statuses: [401, 404, 429] } : {}) };
@@ -208,7 +208,7 @@ function nothing({ models }: FuzzTargets, chance: Chance): Call {
   return { ...call, method: chance.pick(otherMethods), target: path, body };
 }
 
-/** The same target in other words. */
+/** The same target in another spelling. */
 function disguised(target: string, chance: Chance): string {
   if (chance.chance(0.9)) return target;
   const query = target.includes("?") || target.startsWith("/v1/usage") ? "" : "?a=b&key=c#d";
@@ -225,7 +225,7 @@ function disguised(target: string, chance: Chance): string {
 const hosts = ["Host: localhost", "Host: x", "host: 127.0.0.1:1", "HOST: evil.example"] as const;
 const foreignHosts = ["a/healthz?", "a?b", "a#b", "a@b", "a b", "a\tb", "a\\b"] as const;
 
-/** Some hosts could move the path, and are refused. A target that goes up and down needs one to be walked at all. */
+/** Some hosts could move the path, and are refused. A target with dot segments needs a host to be resolved. */
 function hostFor(target: string, chance: Chance): { line: string; isForeign: boolean } {
   if (chance.chance(0.02)) return { line: `Host: ${chance.pick(foreignHosts)}`, isForeign: true };
   const isStraight = !/\/\.|\/%2e/.test(target);
@@ -246,7 +246,7 @@ function contentType(chance: Chance): { line: string; isJson: boolean } {
     : { line: `Content-Type: ${chance.pick(other)}`, isJson: false };
 }
 
-/** Some clients send a body where none is asked for. */
+/** Some clients send a body with a GET. */
 function strayBody(call: Call, chance: Chance): Buffer | undefined {
   return call.method === "GET" && chance.chance(0.03) ? Buffer.from("hello") : undefined;
 }

@@ -34,7 +34,13 @@ export async function fuzzAnswers(
 ): Promise<AnswersSeen> {
   const startedMs = performance.now();
   const { pid } = setup.gateway;
-  const tally: AnswersTally = { requests: 0, visits: 0, outcomes: {}, verdicts: [], problems: [] };
+  const tally: AnswersTally = {
+    requests: 0,
+    connections: 0,
+    outcomes: {},
+    verdicts: [],
+    problems: [],
+  };
   const over = new AbortController();
   const health = measureHealth(setup.gateway, over.signal, tally.problems);
   await sendUntil(requests / 10, { setup, seed, tally });
@@ -63,8 +69,8 @@ async function sendUntil(
 ): Promise<void> {
   const runConnections = async (): Promise<void> => {
     while (tally.requests < requests && tally.problems.length < problemsMax) {
-      const number = tally.visits;
-      tally.visits += 1;
+      const number = tally.connections;
+      tally.connections += 1;
       await runConnection(setup, { seed, number }, tally).catch((error: unknown) =>
         tally.problems.push(
           `seed ${seed}, visit ${number}: ${error instanceof Error ? error.stack : String(error)}`,
@@ -122,9 +128,9 @@ interface LedgerChangeResult {
 
 /** The requests of which the books say something else than their clients saw. */
 function ledgerProblems(path: string, verdicts: AnswersTally["verdicts"]): string[] {
-  const storeFolder = new Database(path, { readonly: true, safeIntegers: true });
+  const database = new Database(path, { readonly: true, safeIntegers: true });
   try {
-    const find = storeFolder.query<LedgerChangeResult, [string]>(
+    const find = database.query<LedgerChangeResult, [string]>(
       `SELECT status, charge, estimated, provider,
         (SELECT outcome FROM attempts WHERE request_id = requests.id ORDER BY n DESC LIMIT 1) AS tried
         FROM requests WHERE public_id = ?`,
@@ -146,6 +152,6 @@ function ledgerProblems(path: string, verdicts: AnswersTally["verdicts"]): strin
       return [`${asked}, ${id}: ${outcome} for ${charge} (${isEstimated}); the books: ${words}`];
     });
   } finally {
-    storeFolder.close();
+    database.close();
   }
 }

@@ -9,7 +9,7 @@ import { drawCase } from "./drawCase.ts";
 /** What was seen so far, by all visits. */
 export interface AnswersTally {
   requests: number;
-  visits: number;
+  connections: number;
   /** How often each outcome came, by what was asked for. */
   readonly outcomes: Record<string, Partial<Record<Outcome, number>>>;
   /** With the providers that they may be booked on. */
@@ -24,7 +24,7 @@ export interface AnswersTally {
 /** More failures in a row would put the provider aside. */
 const requestsMax = 4;
 /** Of a provider that keeps the gateway waiting: the configs of later visits wait for the slowest. */
-const hastyRequestsMax = 2;
+const shortTimeoutRequestsMax = 2;
 /** No answer may be so late by anything but the time-outs of its provider. */
 const hangMs = 5000;
 const givenUpMs = 30_000;
@@ -35,11 +35,11 @@ export async function runConnection(
   { seed, number }: { readonly seed: number; readonly number: number },
   tally: AnswersTally,
 ): Promise<void> {
-  const chance = chanceOf(seed ^ visitSalt, number);
+  const chance = chanceOf(seed ^ connectionSalt, number);
   const { route, model } = await setup.begin(number);
   const connection = await openConnection(setup.port, () => false);
   try {
-    const count = route.hasShortTimeouts ? hastyRequestsMax : requestsMax;
+    const count = route.hasShortTimeouts ? shortTimeoutRequestsMax : requestsMax;
     for (let at = 0; at < count; at += 1) {
       const asked = drawCase({ number: number * requestsMax + at, route, model }, chance);
       const isGood = await ask(setup, connection, { seed, asked, tally });
@@ -52,7 +52,7 @@ export async function runConnection(
 }
 
 /** What a visit does is drawn apart from whom it visits. */
-const visitSalt = 0x5bd1e995;
+const connectionSalt = 0x5bd1e995;
 
 /** Asks, and judges the answer. False where the connection is of no use any more. */
 async function ask(
@@ -65,22 +65,25 @@ async function ask(
   const tookMs = unhinderedTimer([setup.gateway.pid, process.pid]);
   connection.send(requestOf(asked, setup.key));
   const answer = await connection.next(givenUpMs);
-  const complain = (problem: string, body = ""): void => {
+  const reportProblem = (problem: string, body = ""): void => {
     tally.problems.push(
       `seed ${seed}, case ${asked.number}: ${problem}\n${shown(asked)}\n  got: ${JSON.stringify(body.slice(0, 3000))}`,
     );
   };
   const times = answered();
   const isLate = tookMs().all > hangMs + (asked.route.hasShortTimeouts ? shortTimeoutsMs : 0);
-  if (answer === "late" || isLate) complain("late");
+  if (answer === "late" || isLate) reportProblem("late");
   // A hasty gateway may have given up before a busy provider saw the request.
-  if (times === 0 && !asked.route.hasShortTimeouts) complain("its provider was not asked");
+  if (times === 0 && !asked.route.hasShortTimeouts) reportProblem("its provider was not asked");
   if (typeof answer === "string") {
-    complain(connection.problem ?? (connection.isAborting ? "the answer is cut" : "no answer"));
+    reportProblem(
+      connection.problem ?? (connection.isAborting ? "the answer is cut" : "no answer"),
+    );
     return false;
   }
   const { verdict, problems } = setup.judge.judge(asked, answer);
-  for (const problem of problems) complain(problem, `${answer.status} ${answer.body.toString()}`);
+  for (const problem of problems)
+    reportProblem(problem, `${answer.status} ${answer.body.toString()}`);
   if (verdict) {
     const form = `${asked.endpoint}${asked.stream ? " stream" : ""}`;
     const outcomes = (tally.outcomes[form] ??= {});

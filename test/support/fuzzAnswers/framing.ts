@@ -84,7 +84,7 @@ function inChunks(body: Buffer, chance: Chance): Buffer {
 }
 
 /** A frame that is broken, or of which two readers could think differently. */
-export function roughlyFramed(body: Buffer, isStream: boolean, chance: Chance): Buffer {
+export function malformedFraming(body: Buffer, isStream: boolean, chance: Chance): Buffer {
   const sound = (): Buffer => framed(headOf(isStream, chance), body, chance).bytes;
   return weighed<() => Buffer>(chance, [
     [4, () => changed(sound(), chance)],

@@ -7,7 +7,7 @@ import {
   type Question,
 } from "./answerCase.ts";
 import { changedBody } from "./eventChanges.ts";
-import { framed, headOf, roughlyFramed, type Framed } from "./framing.ts";
+import { framed, headOf, malformedFraming, type Framed } from "./framing.ts";
 import { drawFailure, drawRefusal } from "./refusals.ts";
 import type { Written } from "./dialect.ts";
 import { several } from "../several.ts";
@@ -35,14 +35,14 @@ const failure: Expected = { kind: "failure" };
 const anything: Expected = { kind: "anything" };
 
 /** It comes as it should, whole or in pieces. */
-const soundly: MakeAnswer = ({ question, written, chance }) => {
+const deliverValid: MakeAnswer = ({ question, written, chance }) => {
   const body = bodyOf(written);
   const frame = framed(headOf(question.stream, chance), body, chance);
   return { delivery: delivered(frame, chance), body, expected: whole, isLast: false };
 };
 
 /** Right behind its end comes what looks like the answer to the next request, in the same write or in the next. */
-const withSurplus: MakeAnswer = ({ question, written, chance }) => {
+const deliverWithSurplus: MakeAnswer = ({ question, written, chance }) => {
   const body = bodyOf(written);
   const frame = framed(headOf(question.stream, chance), body, chance, ["length", "chunked"]);
   const next = Buffer.from(`{"object":"response","choices":[{"message":{"content":"${poison}"}}]}`);
@@ -59,11 +59,11 @@ const withSurplus: MakeAnswer = ({ question, written, chance }) => {
 };
 
 /** Its connection ends somewhere, or it falls silent. */
-const cutShort: MakeAnswer = ({ question, written, chance }) => {
+const cutOff: MakeAnswer = ({ question, written, chance }) => {
   const body = bodyOf(written);
   const frame = framed(headOf(question.stream, chance), body, chance);
   const length = chance.below(frame.bytes.length);
-  const end = roughEnd(question, chance);
+  const end = malformedEnd(question, chance);
   const delivery = { ...drawDelivery(frame.bytes.subarray(0, length), chance), end };
   const expected = end === "reset" ? anything : expectedOfCut(question, written, frame, length);
   // Where the frame is cut within a piece, what came of it is part of the body all the same.
@@ -101,16 +101,16 @@ const trailerBytesMax = 40;
 const chunkLineBytesMax = 10;
 
 /** The frame is sound, and what is in it is not. */
-const roughBody: MakeAnswer = ({ question, written, chance }) => {
+const malformedBody: MakeAnswer = ({ question, written, chance }) => {
   const body = changedBody(written.events, chance);
   const frame = framed(headOf(question.stream, chance), body, chance);
   return { delivery: delivered(frame, chance), body, expected: anything, isLast: false };
 };
 
-const roughFrame: MakeAnswer = ({ question, written, chance }) => {
+const malformedFrame: MakeAnswer = ({ question, written, chance }) => {
   const body = chance.chance(0.8) ? bodyOf(written) : changedBody(written.events, chance);
-  const bytes = roughlyFramed(body, question.stream, chance);
-  const delivery = { ...drawDelivery(bytes, chance), end: roughEnd(question, chance) };
+  const bytes = malformedFraming(body, question.stream, chance);
+  const delivery = { ...drawDelivery(bytes, chance), end: malformedEnd(question, chance) };
   const isLast = !/^HTTP\/1\.[01] 200\b/.test(bytes.toString("latin1", 0, 16));
   return { delivery, body: undefined, expected: anything, isLast };
 };
@@ -145,7 +145,7 @@ const oddStatus: MakeAnswer = ({ question, written, chance }) => {
   ]);
   const status = chance.chance(0.5) ? 100 + chance.below(900) : chance.pick(statuses);
   const frame = framed({ ...headOf(question.stream, chance), status }, body, chance);
-  const end = roughEnd(question, chance);
+  const end = malformedEnd(question, chance);
   const delivery = { ...drawDelivery(frame.bytes, chance), end };
   return { delivery, body: undefined, expected: anything, isLast: true };
 };
@@ -153,19 +153,19 @@ const oddStatus: MakeAnswer = ({ question, written, chance }) => {
 const statuses = [201, 202, 204, 205, 206, 301, 302, 304, 307, 308, 400, 404, 421, 451, 503];
 
 const answersWithLongTimeouts: readonly (readonly [number, MakeAnswer])[] = [
-  [6, soundly],
-  [1, withSurplus],
-  [4, cutShort],
-  [6, roughBody],
-  [4, roughFrame],
+  [6, deliverValid],
+  [1, deliverWithSurplus],
+  [4, cutOff],
+  [6, malformedBody],
+  [4, malformedFrame],
   [2, refusing],
   [1, failing],
   [1, oddStatus],
 ];
 const answersWithShortTimeouts: readonly (readonly [number, MakeAnswer])[] = [
-  [3, cutShort],
-  [3, roughFrame],
-  [1, roughBody],
+  [3, cutOff],
+  [3, malformedFrame],
+  [1, malformedBody],
   [1, oddStatus],
 ];
 
@@ -180,7 +180,7 @@ function delivered({ bytes, way }: Framed, chance: Chance): Delivery {
 }
 
 /** A patient gateway is not let wait for what never comes. */
-function roughEnd({ route }: Question, chance: Chance): Delivery["end"] {
+function malformedEnd({ route }: Question, chance: Chance): Delivery["end"] {
   return chance.pick(
     route.hasShortTimeouts
       ? (["keep", "keep", "fin"] as const)

@@ -4,11 +4,11 @@ import type { GatewayConfig } from "./gatewayConfig.ts";
 import type { GatewayUnderTest } from "./gatewayUnderTest.ts";
 import type { TestKey } from "./testApp.ts";
 
-/** Of a whole answer. */
+/** The completion tokens of a whole answer. */
 export const ANSWER_TOKENS = 10;
 const TOKEN = 1000;
 
-/** What a whole answer costs, in nano-roubles. */
+/** The cost of a whole answer, in nano-roubles. */
 export const PRICE = BigInt(ANSWER_TOKENS * TOKEN);
 
 export const wholeAnswer = answered({
@@ -16,8 +16,8 @@ export const wholeAnswer = answered({
 });
 
 /**
- * One model, `small`, of which only the answer costs, so that what is held for a whole one is what is
- * charged. A token of it costs this many nano-roubles.
+ * One model, `small`, for which only the answer costs, so that the hold of a whole answer equals its
+ * charge. `token` is the price of one token in nano-roubles.
  */
 export function answerOnlyPrices(local: string, token = TOKEN): GatewayConfig {
   const settings = {
@@ -33,8 +33,8 @@ export function answerOnlyPrices(local: string, token = TOKEN): GatewayConfig {
 }
 
 /**
- * Sends so many requests at once, by turns of the keys, and lets the provider answer when all but `served`
- * of them were refused.
+ * Sends `count` requests at once, with the keys in turns. The provider answers when all but `served`
+ * of them are refused.
  */
 export async function race(
   { gateway, providers }: GatewayUnderTest<"local">,

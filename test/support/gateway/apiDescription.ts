@@ -4,7 +4,7 @@ import type { TestApp } from "./testApp.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** What an operation says of one of its answers. */
+/** The description of one answer of an operation. */
 interface DescribedAnswer {
   readonly headers?: Readonly<Record<string, { required?: boolean; schema: Json }>>;
   readonly content: Readonly<Record<string, { readonly schema: Json }>>;
@@ -21,15 +21,15 @@ export interface ApiDescription {
   readonly text: string;
   /** Each operation, by its method and path: `GET /healthz`. */
   readonly operations: ReadonlyMap<string, Operation>;
-  /** One of an operation's answers, with all references followed but those within schemas. Throws where it is none of them. */
+  /** An answer of an operation, with references resolved except those in schemas. Throws if it is not described. */
   readonly answer: (operation: string, status: number) => DescribedAnswer;
-  /** What is wrong with a value that should fit a named schema. `strictly`: what the schema does not list is wrong too. */
+  /** The problems of a value for a named schema. `strictly`: a field that the schema does not list is a problem. */
   readonly complaints: (
     schemaName: string,
     value: unknown,
     strictly?: boolean,
   ) => readonly string[];
-  /** The same for a schema that stands somewhere in the document. */
+  /** The same for any schema of the document. */
   readonly complaintsOf: (schema: Json, value: unknown, strictly?: boolean) => readonly string[];
 }
 
@@ -77,7 +77,7 @@ function readDescription(text: string, document: Json): ApiDescription {
   };
 }
 
-/** Compiles schemas that may refer to those of the components. In its strict mode ajv refuses keywords that it does not know. */
+/** Compiles schemas that may refer to the components. In strict mode ajv refuses unknown keywords. */
 function checker(components: Json): (schema: Json) => ValidateFunction {
   const ajv = new Ajv2020({ allErrors: true, strict: true, strictTypes: false });
   ajv.addVocabulary(["components"]);
@@ -92,7 +92,7 @@ function checker(components: Json): (schema: Json) => ValidateFunction {
   };
 }
 
-/** The schemas in a value, each of them without room for what it does not list. */
+/** The schemas in a value, each closed to fields that it does not list. */
 function closed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(closed);
   if (typeof value !== "object" || value === null) return value;
@@ -113,7 +113,7 @@ function followed(document: Json, value: unknown): unknown {
 }
 
 /**
- * What of a reply differs from what the operation says of such an answer: its status, its headers (those that are missing,
+ * Differences between a reply and the description of the operation: its status, its headers (those that are missing,
  * of another form, or not described) and its body. `strictly`: a field that is not described is wrong too.
  */
 export function differences(

@@ -19,7 +19,7 @@ export interface Reply {
   readonly id: string;
 }
 
-/** Where a gateway is; its auditor hears of the answers to chat and responses requests. */
+/** A gateway. Its auditor records the answers to chat and responses requests. */
 interface Called {
   readonly url: string;
   readonly auditor?: Pick<Auditor, "seen">;
@@ -54,7 +54,7 @@ export function chat(
   return call(gateway, key, { body: ask(changes) });
 }
 
-/** The status, type and message of the error that a client is to see. */
+/** The status, type and message of the error that a client must receive. */
 export type ExpectedError = readonly [status: number, type: string, message: string];
 
 export const badKey: ExpectedError = [401, "auth_error", "invalid api key"];
@@ -62,7 +62,7 @@ export const unknownModel: ExpectedError = [404, "invalid_request_error", "model
 export const tooOften: ExpectedError = [429, "rate_limit_error", "rate limit exceeded"];
 export const noProvider: ExpectedError = [502, "provider_error", "all providers unavailable"];
 
-/** The answer is this error, in the form of every error, and nothing else stands in it but `extra`. */
+/** Expects exactly this error, with no fields but `extra`. */
 export function expectRefusal(reply: Reply, refusal: ExpectedError, extra: object = {}): void {
   const [status, type, message] = refusal;
   expect([reply.status, reply.body]).toEqual([status, { error: { message, type, ...extra } }]);
@@ -76,7 +76,7 @@ export function expectRefusal(reply: Reply, refusal: ExpectedError, extra: objec
   expect(reply.headers.has("retry-after")).toBe(status === 429);
 }
 
-/** The events of a chat stream that was read whole. Throws where the text is not events of one data line each. */
+/** The events of a complete chat stream. Throws if the text is not a sequence of events with one data line each. */
 export function chunksOf({ text }: Pick<Reply, "text">): Record<string, unknown>[] {
   const blocks = text.split("\n\n");
   if (blocks.pop() !== "") throw new Error(`the stream ends within an event: ${text}`);
@@ -93,12 +93,11 @@ export interface OpenReply {
   readonly status: number;
   readonly headers: Headers;
   readonly id: string;
-  /** What has come so far. */
+  /** The text received so far. */
   readonly text: string;
   readonly isOver: boolean;
   /** Resolves when the text holds this. */
   seen(part: string): Promise<void>;
-  /** Goes away. */
   disconnect(): void;
 }
 
@@ -147,7 +146,7 @@ export async function openCall(
   return reply;
 }
 
-/** What of an answer an auditor must know; `isOver`: whether it has been read to its proper end. */
+/** What the auditor must know of an answer; `isOver`: whether it was read to its proper end. */
 export function seenOf(
   reply: Pick<Reply, "id" | "status" | "text" | "headers">,
   isOver = (): boolean => true,

@@ -1,4 +1,4 @@
-/** What a table of the config holds: all that a test needs of TOML is written the same in JSON. */
+/** The keys of a TOML table. The values that tests need have the same form in JSON. */
 export type Section = Readonly<Record<string, string | number | boolean | readonly string[]>>;
 
 export interface ConfiguredModel {
@@ -12,11 +12,11 @@ export interface GatewayConfig {
   /** Base URLs, or whole tables, by provider id. */
   readonly providers: Readonly<Record<string, string | Section>>;
   readonly models: readonly ConfiguredModel[];
-  /** Tables such as `server`, put over the defaults of these tests. */
+  /** Tables such as `server`, merged over the defaults of these tests. */
   readonly sections?: Readonly<Record<string, Section>>;
 }
 
-/** Nano-roubles for one token of each model of a test, unless its settings say otherwise. */
+/** Nano-roubles per token of each test model, unless its settings differ. */
 export const prices = { input: 25_000, output: 200_000, cachedInput: 2500, cacheWrite: 30_000 };
 
 const modelDefaults: Section = {
@@ -34,7 +34,7 @@ const sectionDefaults: Readonly<Record<string, Section>> = {
   limits: { requests_per_minute: 0, concurrent_requests: 0 },
 };
 
-/** The TOML text of a config. Routes serve the responses interface too, unless they say otherwise. */
+/** The TOML text of a config. Routes also serve the responses interface unless they say otherwise. */
 export function configText({ providers, models, sections = {} }: GatewayConfig): string {
   const names = new Set([...Object.keys(sectionDefaults), ...Object.keys(sections)]);
   return [
@@ -58,7 +58,7 @@ export function configText({ providers, models, sections = {} }: GatewayConfig):
   ].join("");
 }
 
-/** One provider behind one model. */
+/** One model with one provider. */
 export function oneModel(
   baseUrl: string,
   sections: NonNullable<GatewayConfig["sections"]> = {},
@@ -80,7 +80,7 @@ export function costlyModels(...ids: readonly string[]) {
   });
 }
 
-/** What tokens cost at the prices of these tests, in nano-roubles. */
+/** The cost of tokens at the prices of these tests, in nano-roubles. */
 export function costOf(tokens: {
   prompt: number;
   completion: number;

@@ -14,8 +14,8 @@ export interface GatewayUnderTest<Id extends string> {
 }
 
 /**
- * Opens a gateway before the tests around it, and closes it behind them. After each test the books
- * must add up and nothing be held, and the providers and the breakers forget what they were told.
+ * Opens a gateway before the tests of the block, and closes it after them. After each test the audits must pass,
+ * nothing may be held, and the providers and circuit breakers are reset.
  */
 export function openBefore<Id extends string>(
   ids: readonly Id[],
@@ -69,7 +69,7 @@ export function openOneModelBefore(
 /** The key with which the gateway comes to its one provider. */
 export const upstreamKey = "sk-upstream-0123456789abcdef";
 
-/** Nothing of any request is left: a shutdown would end now, and the key's one place is free. */
+/** No request is open: a shutdown would end now, and the key's one slot is free. */
 export async function expectNoRequestOpen(
   at: { readonly gateway: TestApp; readonly provider: ScriptedProvider },
   key: TestKey,

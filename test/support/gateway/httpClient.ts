@@ -10,10 +10,10 @@ import {
 } from "../../../src/providers/http/client.ts";
 import { startRawServer, type RawServer } from "../provider/rawServer.ts";
 
-/** What the tests of the client open; all of it is closed behind each test. */
+/** The servers and clients of a test; all are closed after it. */
 export interface OpenHttp {
   readonly serve: (...server: Parameters<typeof startRawServer>) => RawServer;
-  /** The client of a base URL, or of a server on this port. */
+  /** A client of a base URL, or of a server on this port. */
   readonly clientOf: (
     to: string | { readonly port: number },
     options?: Partial<HttpClientOptions>,
@@ -23,7 +23,6 @@ export interface OpenHttp {
 
 const connectTimeoutMs = 2000;
 
-/** Makes them for the tests of a file. */
 export function openHttpBefore(): OpenHttp {
   const openThings: { stop(): void }[] = [];
   afterEach(() => {
@@ -45,7 +44,7 @@ export function openHttpBefore(): OpenHttp {
   };
 }
 
-/** A small request; the tests say only what matters to them. */
+/** A small request with changes. */
 export function request(parts: Partial<HttpRequest> = {}): HttpRequest {
   return { path: "/chat", headers: { "content-type": "application/json" }, body: "{}", ...parts };
 }

@@ -12,7 +12,7 @@ const ownHeaders = new Set([
   "x-tollgate-cost-rub",
 ]);
 
-/** The names of those that are none of the gateway's own: no provider's reaches a client. */
+/** The names of headers that are not the gateway's own: no provider's header may reach a client. */
 export function foreignHeaders(headers: Headers): string[] {
   return [...headers.keys()].filter((name) => !ownHeaders.has(name));
 }

@@ -1,19 +1,18 @@
 import type { Socket } from "bun";
 import { until } from "../until.ts";
 
-/** A client that knows no HTTP: it sends the bytes that it is told to. */
+/** A client that sends raw bytes. */
 export interface RawClient {
-  /** Everything that came and has not been taken by `response`, one character a byte. */
+  /** All bytes that `response` has not taken yet, one character per byte. */
   readonly text: string;
   readonly isClosed: boolean;
-  /** Settles when the connection is gone, whoever ended it. */
+  /** Settles when either side has closed the connection. */
   readonly closed: Promise<void>;
   send(bytes: string | Uint8Array): void;
   /** Resolves when the text holds this. */
   seen(part: string): Promise<void>;
-  /** The next response, whole by its content-length or up to the close. */
+  /** The next response, complete by its content-length or by the close. */
   response(): Promise<RawResponse>;
-  /** Stops reading. */
   pause(): void;
   resume(): void;
   /** Closes in good order. */
@@ -82,7 +81,7 @@ export async function connectRaw(port: number): Promise<RawClient> {
   };
 }
 
-/** A chat request as its bytes, with these lines in its head. */
+/** The bytes of a chat request, with these additional header lines. */
 export function chatBytes(key: string, body: string, lines = ""): string {
   return postBytes("/v1/chat/completions", key, body, lines);
 }

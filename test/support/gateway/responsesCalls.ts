@@ -3,7 +3,7 @@ import type { TestApp, TestKey } from "./testApp.ts";
 
 const path = "/v1/responses";
 
-/** Posts the least responses request with what a test adds to it, or a text as it stands; reads the whole answer. */
+/** Posts a minimal responses request with changes, or a given text. Reads the whole answer. */
 export function respond(
   gateway: Pick<TestApp, "url">,
   key: Pick<TestKey, "key">,

@@ -7,7 +7,6 @@ export interface Sample {
   readonly value: number;
 }
 
-/** What one scrape found. */
 export interface Scrape {
   readonly text: string;
   readonly samples: readonly Sample[];
@@ -61,7 +60,7 @@ function sampleOf(line: string): Sample {
   return { name, labels, value };
 }
 
-/** What `work` added to the figures. */
+/** The difference that `work` made to the figures. */
 export async function growth(
   url: string,
   work: () => Promise<unknown>,

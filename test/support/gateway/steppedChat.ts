@@ -7,15 +7,15 @@ import type { KeyOptions, TestApp, TestKey } from "./testApp.ts";
 /** How a client closes its connection. */
 export const disconnectWays = ["fin", "reset"] as const;
 
-/** A chat request whose client and provider are both driven by hand. */
+/** A chat request whose client and provider are controlled step by step. */
 export interface SteppedChat {
   readonly key: TestKey;
   readonly client: RawClient;
   /** Does what a provider would do next. */
   readonly provide: (...pieces: readonly (string | Uint8Array)[]) => Promise<void>;
-  /** The client goes away; resolves when the gateway has surely noticed. */
+  /** Disconnects the client. Resolves when the gateway has noticed it. */
   readonly disconnect: (way?: (typeof disconnectWays)[number]) => Promise<void>;
-  /** The provider's side of it. */
+  /** The provider's connection. */
   readonly peer: RawPeer;
   /** Settles when the gateway has closed its connection to the provider. */
   readonly givenUp: Promise<void>;
@@ -23,7 +23,7 @@ export interface SteppedChat {
 
 const NOTICE_MS = 20;
 
-/** Sends a chat request with a key of its own; resolves when the provider has it. */
+/** Sends a chat request with a new key. Resolves when the provider has received it. */
 export async function beginChat(
   at: { readonly gateway: TestApp; readonly provider: ScriptedProvider },
   changes: object,
@@ -44,7 +44,7 @@ export async function beginChat(
     async disconnect(way = "fin") {
       client[way]();
       await client.closed;
-      // Nothing outside shows that the gateway's own socket has told it.
+      // From outside it is not visible whether the gateway's socket has reported it.
       await Bun.sleep(NOTICE_MS);
     },
     peer,

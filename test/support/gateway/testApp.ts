@@ -16,7 +16,7 @@ import { configText, type GatewayConfig } from "./gatewayConfig.ts";
 import { until } from "../until.ts";
 import { systemClock, type Clock } from "../../../src/lib/clock.ts";
 
-/** What a key may do; a limit that is not given is the config's. `balance` is put on its account, in nano-roubles. */
+/** The limits of a key; a missing one is the config's. `balance` in nano-roubles is credited to its account. */
 export interface KeyOptions {
   account?: string;
   label?: string;
@@ -36,18 +36,18 @@ export interface TestKey {
   readonly account: string;
 }
 
-/** A gateway as it serves: a store of its own, and a listener on a port of its own. */
+/** A serving gateway with its own database and port. */
 export interface TestApp {
   readonly app: App;
   readonly port: number;
   /** `http://127.0.0.1:PORT`. */
   readonly url: string;
-  /** Where its metrics are, if the config says that it has any. */
+  /** The URL of its metrics, if the config enables them. */
   readonly metricsUrl: string;
   readonly path: string;
   readonly store: Store;
   readonly clock: TestClock;
-  /** Asked whenever the books are checked. */
+  /** Runs with every audit. */
   readonly auditor: Auditor;
   /** The lines of the log so far, parsed. */
   readonly log: readonly Readonly<Record<string, unknown>>[];
@@ -55,25 +55,25 @@ export interface TestApp {
   readonly logText: () => string;
   /** A key, by default of a new account with 100 roubles. */
   key(options?: KeyOptions): TestKey;
-  /** A key in the place of this one, which works for `graceMs` more. */
+  /** Rotates the key. The old one works for `graceMs` more. */
   rotate(key: TestKey, graceMs: number): TestKey;
-  /** Puts another config in force, as a reload does. */
+  /** Applies another config, as a reload does. */
   reload(config: GatewayConfig): Promise<void>;
-  /** Forgets which routes failed, as a gateway does whose providers are taken away and put back. */
+  /** Resets the health of all routes, as removing and adding all providers does. */
   forgetFailures(): void;
   balance(key: TestKey): bigint;
-  /** The records of the account's requests, newest first, once none of them is running any more. */
+  /** The records of the account's requests, newest first. Waits until none of them is running. */
   records(key: TestKey, count: number): Promise<readonly RequestRow[]>;
-  /** Waits until no request is under way; throws where the books do not add up or anything is still held. */
+  /** Waits until no request is in flight. Throws if an audit finds a problem or anything is still held. */
   expectAuditPasses(): Promise<void>;
-  /** Closes everything, and checks the books once more. */
+  /** Closes everything, and runs the audits once more. */
   close(): Promise<void>;
 }
 
 const actor = { name: "tester", at: Date.now() } as const;
 export const rouble = 1_000_000_000n;
 
-/** Opens one over a store in a folder of its own. Close it, also after a failure. */
+/** Opens a gateway over a new database. Close it, also after a failure. */
 export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-app-"));
   const lines: string[] = [];
@@ -90,8 +90,8 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
   const app = openApp(loaded, edges, metrics);
   const { store } = app.gateway;
   const path = app.gateway.current.config.database.path;
-  // The store's own audit first asks at length whether a gateway runs: this one knows.
-  const storeFolder = connect(path, "process");
+  // `store.audit()` first checks at length whether a gateway runs. This one does.
+  const connection = connect(path, "process");
   const auditor = openAuditor(path);
   const server = createServer(app).listen({ hostname: "127.0.0.1", port: 0 }).server;
   if (server?.port === undefined) throw new Error("the server did not start");
@@ -99,7 +99,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
   const scrapes = metrics && createMetricsServer(metrics).listen(anyPort).server;
 
   const audit = (): void => {
-    const { problems, notes } = auditStore(storeFolder, { atRest: true });
+    const { problems, notes } = auditStore(connection, { atRest: true });
     const wrong = [...problems, ...notes, ...auditor.problems(), ...fatal];
     if (wrong.length > 0) throw new Error(wrong.join("\n"));
   };
@@ -165,7 +165,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
         await scrapes?.stop(true);
         await app.close();
         audit();
-        storeFolder.sqlite.close();
+        connection.sqlite.close();
         await rm(folder, { recursive: true, force: true });
       }
     },
@@ -196,7 +196,7 @@ function makeKey(store: Store, id: string, options: KeyOptions): TestKey {
   return { key, id, account };
 }
 
-/** The system's clocks, which a test can put ahead. Timers go on as before: only what asks for the time sees it. */
+/** The system's clocks with an offset that a test can move forward. Timers are not affected. */
 export interface TestClock extends Clock {
   advance(byMs: number): void;
 }

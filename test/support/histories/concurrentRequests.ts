@@ -109,7 +109,7 @@ async function meanwhile(
   random: ReturnType<typeof seededRandom>,
   isOver: () => boolean,
 ): Promise<readonly string[]> {
-  const storeFolder = connect(gateway.path, "process");
+  const connection = connect(gateway.path, "process");
   const problems: string[] = [];
   while (!isOver()) {
     const kind = random.chance(0.6) ? "debit" : "credit";
@@ -119,10 +119,10 @@ async function meanwhile(
     } catch {
       // A debit of more than is available is refused.
     }
-    problems.push(...auditStore(storeFolder, { atRest: false }).problems);
+    problems.push(...auditStore(connection, { atRest: false }).problems);
     await Bun.sleep(random.below(5));
   }
-  storeFolder.sqlite.close();
+  connection.sqlite.close();
   return problems;
 }
 

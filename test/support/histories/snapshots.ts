@@ -17,7 +17,7 @@ export function snapshotOfStore(store: Store, historyKeys: readonly HistoryKey[]
   for (const { name, account, keyId } of historyKeys) {
     const line = keys.list(account).filter(({ firstKeyId }) => firstKeyId === keyId);
     for (const { publicId } of line) names.set(publicId, name);
-    const { budget, spent } = moneyOfLine(store, line);
+    const { budget, spent } = moneyOfChain(store, line);
     model.addKey(name, account, budget);
     model.key(name).spent = spent;
   }
@@ -39,7 +39,7 @@ export function snapshotOfStore(store: Store, historyKeys: readonly HistoryKey[]
 }
 
 /** What the keys of a line have between them, whichever of them is asked for it. */
-function moneyOfLine({ keys }: Store, line: readonly KeyRow[]): Pick<KeyRow, "budget" | "spent"> {
+function moneyOfChain({ keys }: Store, line: readonly KeyRow[]): Pick<KeyRow, "budget" | "spent"> {
   const said = line.flatMap((row) => [row, keys.funds(row.id)]);
   const [first] = said;
   if (!first) throw new Error("a key is gone");

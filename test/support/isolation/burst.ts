@@ -2,16 +2,16 @@ import { readFileSync } from "node:fs";
 import type { Chance } from "../fuzz/chance.ts";
 import { until } from "../until.ts";
 import type { IsolationSetup, Lane } from "./setup.ts";
-import { connectClient, hear, disconnect, send, type IsolationTally } from "./clients.ts";
-import { asking } from "./question.ts";
+import { connectClient, readNextAnswer, disconnect, send, type IsolationTally } from "./clients.ts";
+import { questionFor } from "./question.ts";
 import { everyForm } from "./tag.ts";
 import { several } from "../several.ts";
 
-const RUSHING = 6;
+const BURST_CLIENTS = 6;
 /** A lane is quiet after this time without requests in flight: a disconnected client may have sent one. */
 const quietMs = 200;
 /** The time in which the provider reads what the gateway wrote before it was stopped. */
-const heardOutMs = 3;
+const providerReadMs = 3;
 
 /**
  * Waits until a lane is quiet, stops the gateway with SIGSTOP, and sends unsolicited bytes on its kept connections, between new
@@ -28,25 +28,27 @@ export async function sendBurstWithPoison(
   lane.isResting = true;
   await quiet(setup, lane);
   const name = `a rush on ${lane.id}`;
-  const clients = await Promise.all(several(RUSHING, () => connectClient(setup, tally, name)));
+  const clients = await Promise.all(
+    several(BURST_CLIENTS, () => connectClient(setup, tally, name)),
+  );
   gateway.signal("SIGSTOP");
   try {
     await until("the gateway is stopped", () => stateOf(gateway.pid) === "T");
-    await Bun.sleep(heardOutMs);
-    const [first, second] = [clients.slice(0, RUSHING / 2), clients.slice(RUSHING / 2)];
+    await Bun.sleep(providerReadMs);
+    const [first, second] = [clients.slice(0, BURST_CLIENTS / 2), clients.slice(BURST_CLIENTS / 2)];
     const ask = (client: (typeof clients)[number]): void =>
-      send(client, asking(setup, chance.pick(tenants), chance.pick(everyForm), chance, lane));
+      send(client, questionFor(setup, chance.pick(tenants), chance.pick(everyForm), chance, lane));
     first.forEach(ask);
     provider.poison(lane.id);
     second.forEach(ask);
-    await Bun.sleep(heardOutMs);
+    await Bun.sleep(providerReadMs);
   } finally {
     gateway.signal("SIGCONT");
     lane.isResting = false;
   }
   await Promise.all(
     clients.map(async (client) => {
-      if (!(await hear(client))) tally.problems.push(`${name}: no answer`);
+      if (!(await readNextAnswer(client))) tally.problems.push(`${name}: no answer`);
       await disconnect(client, chance);
     }),
   );

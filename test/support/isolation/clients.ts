@@ -2,7 +2,7 @@ import type { RawAnswer } from "../fuzz/answerReader.ts";
 import { weighed, type Chance } from "../fuzz/chance.ts";
 import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
 import type { IsolationSetup } from "./setup.ts";
-import { asking, foreignTags, questionOf, type Question } from "./question.ts";
+import { questionFor, foreignTags, questionOf, type Question } from "./question.ts";
 import { everyForm } from "./tag.ts";
 import { several } from "../several.ts";
 
@@ -68,7 +68,7 @@ type AdmissionRequest = () => Question;
 async function inTurn(client: Client, next: AdmissionRequest, chance: Chance): Promise<void> {
   for (let left = 1 + chance.below(10); left > 0; left -= 1) {
     send(client, next());
-    if (!(await hear(client))) return gone(client, noAnswer);
+    if (!(await readNextAnswer(client))) return gone(client, noAnswer);
   }
   await disconnect(client, chance);
 }
@@ -76,7 +76,7 @@ async function inTurn(client: Client, next: AdmissionRequest, chance: Chance): P
 /** Sends several requests at once. */
 async function pipelining(client: Client, next: AdmissionRequest, chance: Chance): Promise<void> {
   for (const question of several(2 + chance.below(4), next)) send(client, question);
-  while (client.waiting.length > 0) if (!(await hear(client))) return gone(client);
+  while (client.waiting.length > 0) if (!(await readNextAnswer(client))) return gone(client);
   await disconnect(client, chance);
 }
 
@@ -86,7 +86,7 @@ async function impatient(client: Client, next: AdmissionRequest, chance: Chance)
     send(client, next());
     await Bun.sleep(chance.below(leaveAfterMsMax));
   }
-  while (client.waiting.length > 0) if (!(await hear(client))) return gone(client);
+  while (client.waiting.length > 0) if (!(await readNextAnswer(client))) return gone(client);
   await disconnect(client, chance);
 }
 
@@ -94,7 +94,7 @@ async function impatient(client: Client, next: AdmissionRequest, chance: Chance)
 async function leaving(client: Client, draw: AdmissionRequest, chance: Chance): Promise<void> {
   for (let left = chance.below(3); left > 0; left -= 1) {
     send(client, draw());
-    if (!(await hear(client))) return gone(client, noAnswer);
+    if (!(await readNextAnswer(client))) return gone(client, noAnswer);
   }
   const last = draw();
   const bytes = chance.chance(0.2) ? chance.below(last.bytes.length) : last.bytes.length;
@@ -106,8 +106,8 @@ async function leaving(client: Client, draw: AdmissionRequest, chance: Chance): 
   await disconnect(client, chance);
   if (last.lane?.isResting === false) {
     const [tenant, form] = [chance.pick(setup.tenants), chance.pick(everyForm)];
-    send(next, asking(setup, tenant, form, chance, last.lane));
-    if (!(await hear(next))) return gone(next, noAnswer);
+    send(next, questionFor(setup, tenant, form, chance, last.lane));
+    if (!(await readNextAnswer(next))) return gone(next, noAnswer);
   }
   await disconnect(next, chance);
 }
@@ -125,7 +125,7 @@ export function send(
 }
 
 /** Waits for the next answer and checks it; false if there is no further one. */
-export async function hear(client: Client): Promise<boolean> {
+export async function readNextAnswer(client: Client): Promise<boolean> {
   const answer = await client.connection.next(answerTimeoutMs);
   if (answer === "late") complain(client, "neither an answer nor the end");
   if (typeof answer === "string") return false;

@@ -16,7 +16,7 @@ const connectionsAtOnce = 40;
 /** A run that finds this much ends early. */
 const problemsMax = 20;
 const quietTimeoutMs = 15_000;
-const rushPart = 1_000_000;
+const burstPart = 1_000_000;
 
 /** Sends this number of requests for all tenants together, then checks the account of each. */
 export async function mixTenants(
@@ -43,23 +43,23 @@ export async function mixTenants(
     }
   };
   // Each lane once: afterwards the gateway keeps no connection of it.
-  const rushes = async (): Promise<void> => {
+  const bursts = async (): Promise<void> => {
     for (const [at, lane] of setup.lanes.entries()) {
       const due = (requests * (at + 1)) / (setup.lanes.length + 1);
       while (tally.requests < due && !isOver()) await Bun.sleep(1);
-      const chance = chanceOf(seed, rushPart + at);
+      const chance = chanceOf(seed, burstPart + at);
       await sendBurstWithPoison(setup, lane, chance, tally).catch(failed(`a rush on ${lane.id}`));
     }
   };
-  await Promise.all([rushes(), ...Array.from({ length: connectionsAtOnce }, runConnections)]);
+  await Promise.all([bursts(), ...Array.from({ length: connectionsAtOnce }, runConnections)]);
   await atRest(setup);
-  const { problems, ...storeFolder } = await readAccounts(setup);
+  const { problems, ...accounts } = await readAccounts(setup);
   tally.problems.push(...setup.provider.problems, ...problems);
   return {
     seed,
     ...tally,
     provider: setup.provider.counts,
-    ...storeFolder,
+    ...accounts,
     seconds: Math.round((performance.now() - startedMs) / 1000),
   };
 }

@@ -47,21 +47,23 @@ export function questionOf(setup: IsolationSetup, tenant: Tenant, chance: Chance
         return account === tenant.account ? undefined : "another account";
       });
     case "own receipt":
-      return ownReceipt(tenant, chance) ?? asking(setup, tenant, "chat", chance);
+      return ownReceipt(tenant, chance) ?? questionFor(setup, tenant, "chat", chance);
     case "foreign receipt":
-      return foreignReceipt(setup, tenant, chance) ?? asking(setup, tenant, "chat", chance);
+      return foreignReceipt(setup, tenant, chance) ?? questionFor(setup, tenant, "chat", chance);
     case "foreign response":
-      return foreignResponse(setup, tenant, chance) ?? asking(setup, tenant, "responses", chance);
+      return (
+        foreignResponse(setup, tenant, chance) ?? questionFor(setup, tenant, "responses", chance)
+      );
     case "chat":
     case "chat stream":
     case "responses":
     case "responses stream":
-      return asking(setup, tenant, kind, chance);
+      return questionFor(setup, tenant, kind, chance);
   }
 }
 
 /** A request that must be answered with its tag and nothing else; in any lane, or in this one. */
-export function asking(
+export function questionFor(
   setup: IsolationSetup,
   tenant: Tenant,
   form: TaggedForm,

@@ -1,8 +1,8 @@
 import { json, stream, type ProviderAnswer } from "./scriptedProvider.ts";
 
-/** What the Messages API answers, in the form of https://platform.claude.com/docs/en/api/messages and .../streaming. */
+/** Answers of the Messages API, in the form of https://platform.claude.com/docs/en/api/messages and .../streaming. */
 
-/** Of the usual answer: 20 tokens of the prompt, 5 of them cached and 3 written to the cache, and 7 of the answer. */
+/** The usual answer: 20 prompt tokens, 5 of them cached and 3 written to the cache, and 7 completion tokens. */
 export const messageUsage = {
   input_tokens: 12,
   cache_read_input_tokens: 5,
@@ -39,7 +39,7 @@ export function endEvent(usage: unknown = { output_tokens: 7 }): string {
   return messageEvent("message_delta", { delta, usage });
 }
 
-/** The events of a usual stream. At its start the output is counted as one token, which means nothing. */
+/** The events of a usual stream. Its first event counts one output token, which has no meaning. */
 export const startEvent = messageEvent("message_start", {
   message: message({
     content: [],
@@ -55,7 +55,7 @@ const openingEvent = messageEvent("content_block_start", {
 const closingEvent = messageEvent("content_block_stop", { index: 0 });
 export const stopEvent = messageEvent("message_stop");
 
-/** A stream that begins as usual, with these events behind its first text. */
+/** A stream that begins as usual, with these events after its first text. */
 export function begunMessage(...events: readonly string[]): ProviderAnswer {
   return stream(startEvent, openingEvent, pingEvent, textEvent("Hello"), ...events);
 }

@@ -1,9 +1,9 @@
 import { json, stream, type ProviderAnswer } from "./scriptedProvider.ts";
 import { chatEvent } from "./upstreamText.ts";
 
-/** What the chat completions interface answers, in the form that OpenAI documents. */
+/** Answers of the chat completions interface, in the form that OpenAI documents. */
 
-/** Of the usual answer: 20 tokens of the prompt, 5 of them cached and 3 written to the cache, and 7 of the answer. */
+/** The usual answer: 20 prompt tokens, 5 of them cached and 3 written to the cache, and 7 completion tokens. */
 export const usage = {
   prompt_tokens: 20,
   completion_tokens: 7,
@@ -32,7 +32,7 @@ export function choice(message: object = {}, changes: object = {}): Record<strin
   };
 }
 
-/** A whole answer; `changes` are put over it. */
+/** A JSON answer; `changes` override its fields. */
 export function answered(changes: object = {}): ProviderAnswer {
   return json(completion(changes));
 }
@@ -45,7 +45,7 @@ export const stopEvent = chatEvent({}, "stop");
 export const usageEvent = usageOnly(usage);
 export const doneEvent = "data: [DONE]\n\n";
 
-/** A chunk that bears usage alone, as the interface sends it behind the others. */
+/** The last chunk of a stream, which has only the usage. */
 export function usageOnly(reported: unknown): string {
   const chunk = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1, model: "m" };
   return `data: ${JSON.stringify({ ...chunk, choices: [], usage: reported })}\n\n`;

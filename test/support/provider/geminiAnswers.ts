@@ -1,8 +1,8 @@
 import { json, stream, type ProviderAnswer } from "./scriptedProvider.ts";
 
-/** What the generateContent interface answers, in the form of https://ai.google.dev/api/generate-content. */
+/** Answers of the generateContent interface, in the form of https://ai.google.dev/api/generate-content. */
 
-/** Of the usual answer: 100 tokens of the prompt, 40 of them cached, 20 of the answer and 30 of thoughts beside it. */
+/** The usual answer: 100 prompt tokens, 40 of them cached, 20 completion tokens and 30 reasoning tokens beside them. */
 export const usageMetadata = {
   promptTokenCount: 100,
   cachedContentTokenCount: 40,
@@ -11,10 +11,10 @@ export const usageMetadata = {
   totalTokenCount: 150,
   promptTokensDetails: [{ modality: "TEXT", tokenCount: 100 }],
 };
-/** The same as it is billed. */
+/** The billed tokens of this usage. */
 export const billed = { prompt: 100, cached: 40, completion: 50 };
 
-/** A response whose one candidate says these parts; `more` is put over it. */
+/** A response whose one candidate has these parts; `more` overrides fields. */
 export function saying(parts: readonly object[], finishReason?: string, more: object = {}): object {
   return {
     candidates: [

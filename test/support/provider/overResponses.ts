@@ -3,7 +3,7 @@ import type { ConfiguredModel } from "../gateway/gatewayConfig.ts";
 import { ended } from "./responsesAnswers.ts";
 import { responseEvent, responseObject } from "./upstreamText.ts";
 
-/** What the tests of chat over the responses interface have in common; it is of the form that OpenAI documents. */
+/** Shared by the tests of chats over the responses interface; in the form that OpenAI documents. */
 
 /** `small` is served over the responses interface of `over`, and `paired` over the chat interface of `plain` too. */
 export const modelsOver: readonly ConfiguredModel[] = [
@@ -17,7 +17,7 @@ export const modelsOver: readonly ConfiguredModel[] = [
   },
 ];
 
-/** What the usage of every response in these tests is to the client of a chat. */
+/** The usage of every response in these tests, as the client of a chat receives it. */
 export const shownUsage = {
   prompt_tokens: 20,
   completion_tokens: 7,
@@ -59,7 +59,7 @@ export function choicesOf(reply: Reply): ShownChoice[] {
   return chunksOf(reply).flatMap((chunk) => chunk["choices"] as ShownChoice[]);
 }
 
-/** The text of a stream, as its client has it in the end. */
+/** The concatenated text of a stream. */
 export function textOf(reply: Reply): string {
   return choicesOf(reply)
     .map(({ delta }) => delta.content ?? "")

@@ -5,17 +5,17 @@ import { readFileSync } from "node:fs";
 export interface RawPeer {
   /** 0 for the first connection of the server, and so on. */
   readonly index: number;
-  /** Settles when the connection is gone, whoever ended it. */
+  /** Settles when either side has closed the connection. */
   readonly closed: Promise<void>;
-  /** Everything that came and has not been taken by `request`. */
+  /** All bytes that `request` has not taken yet. */
   readonly unread: Buffer;
-  /** The bytes of the next request, whole by its content-length, as text. Rejects if the client closes. */
+  /** The text of the next request, complete by its content-length. Rejects if the client closes. */
   request(): Promise<string>;
-  /** Settles once the system has taken all bytes; rejects if the client closes before. */
+  /** Settles when the system has taken all bytes; rejects if the client closes before. */
   send(bytes: string | Uint8Array): Promise<void>;
-  /** Hears of all that is sent from now on. */
+  /** Receives all bytes that are sent from now on. */
   onSend: ((bytes: string | Uint8Array) => void) | undefined;
-  /** From now on whatever comes, and what has come unread, goes to `sink` and is not kept. */
+  /** All further and all unread bytes go to `sink` and are not kept. */
   relayTo(sink: (bytes: Buffer) => void): void;
   /** Stops reading, so that the client's writes stall. */
   pause(): void;
@@ -50,8 +50,8 @@ function testCertificate(name: CertificateName): { key: string; cert: string } {
 }
 
 /**
- * A server on 127.0.0.1 that knows no HTTP: `script` runs for each connection and says what is sent when.
- * What a script rejects with is dropped: a client that goes away in the middle is the point of many tests.
+ * A raw TCP server on 127.0.0.1: `script` runs for each connection and sends what it likes.
+ * Rejections of a script are dropped: in many tests the client disconnects early.
  */
 export function startRawServer(
   script: (peer: RawPeer) => Promise<void> | void,

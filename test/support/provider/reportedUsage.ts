@@ -4,7 +4,7 @@ import { created, delta, ended } from "./responsesAnswers.ts";
 import { stream, text } from "./scriptedProvider.ts";
 import { chatEvent, responseEvent } from "./upstreamText.ts";
 
-/** What a provider reports of an answer; each figure is a JSON text, for no number of ours could be as wrong. */
+/** A reported usage; each figure is a JSON text, so that it can be any number or no number. */
 export interface Figures {
   readonly prompt?: string;
   readonly completion?: string;
@@ -13,7 +13,7 @@ export interface Figures {
   readonly cacheWrite?: string;
 }
 
-/** Figures, or a JSON text in the place of the whole object; undefined where nothing is reported. */
+/** Figures, or a JSON text instead of the whole object; undefined: no usage is reported. */
 export type Reported = Figures | string | undefined;
 
 /** The usual answer, with this for its usage. */
@@ -54,7 +54,7 @@ function usageEvent(usage: string | undefined): string {
   return usage === undefined ? "" : event.replace(`"${placeholder}"`, () => usage);
 }
 
-/** The usage in the words of the form's interface. */
+/** The usage with the field names of the form's interface. */
 function usageText(form: Form, reported: Reported): string | undefined {
   if (reported === undefined || typeof reported === "string") return reported;
   const { prompt, completion, total, cached, cacheWrite } = reported;

@@ -1,9 +1,9 @@
 import { json, stream, type ProviderAnswer } from "./scriptedProvider.ts";
 import { responseEvent, responseObject } from "./upstreamText.ts";
 
-/** What the responses interface answers, in the form that OpenAI documents. */
+/** Answers of the responses interface, in the form that OpenAI documents. */
 
-/** Of the usual answer: 20 tokens of the prompt, 5 of them cached and 3 written to the cache, and 7 of the answer. */
+/** The usual answer: 20 prompt tokens, 5 of them cached and 3 written to the cache, and 7 completion tokens. */
 export const responsesUsage = {
   input_tokens: 20,
   input_tokens_details: { cached_tokens: 5, cache_write_tokens: 3 },
@@ -12,7 +12,7 @@ export const responsesUsage = {
   total_tokens: 27,
 };
 
-/** An ended response with one message, whose id is `msg_` and the response's own. */
+/** A completed response with one message, whose id is `msg_` and the response's id. */
 export function ended(id = "resp_1", changes: object = {}): Record<string, unknown> {
   const message = {
     id: `msg_${id}`,

@@ -41,8 +41,8 @@ interface Heard {
   reason: unknown;
 }
 
-/** What a client has of a stream: its deltas put together, and how it ended. */
-export function heard(events: readonly Event[]): Heard {
+/** The result of a stream for its client: its concatenated deltas, and how it ended. */
+export function decodedStream(events: readonly Event[]): Heard {
   const all: Heard = {
     texts: {},
     calls: [],

@@ -5,7 +5,7 @@ import { until } from "../until.ts";
 
 /** A request as it came to the provider, byte for byte. */
 export interface ReceivedRequest {
-  /** The whole of it, head and body. */
+  /** The whole request, head and body. */
   readonly text: string;
   /** `POST /v1/chat/completions HTTP/1.1`. */
   readonly requestLine: string;
@@ -19,14 +19,14 @@ export interface ReceivedRequest {
 /** Answers one request on its connection; what it rejects with is dropped. */
 export type ProviderAnswer = (peer: RawPeer, request: ReceivedRequest) => Promise<void> | void;
 
-/** An upstream on real TCP that does as it is told. */
+/** A provider on real TCP whose answers the test sets. */
 export interface ScriptedProvider extends AuditedProvider {
   readonly port: number;
   /** Every request so far. */
   readonly requests: readonly ReceivedRequest[];
   /** Connections that are open now. */
   readonly openCount: number;
-  /** What the next requests are answered with, until it is changed. */
+  /** Answers the next requests, until it is changed. */
   answer: ProviderAnswer;
   /** Resolves with the request of this index, when it has come. */
   request(index: number): Promise<ReceivedRequest>;
@@ -68,14 +68,14 @@ export function startProvider(answer: ProviderAnswer = refuse): ScriptedProvider
   return provider;
 }
 
-/** Bytes as they are, in pieces, each its own write. */
+/** Raw bytes, one write per piece. */
 export function raw(...pieces: readonly (string | Uint8Array)[]): ProviderAnswer {
   return async (peer) => {
     for (const piece of pieces) await peer.send(piece);
   };
 }
 
-/** Closes the connection in good order, or resets it, behind these bytes. */
+/** Closes or resets the connection after these bytes. */
 export function cut(
   how: "fin" | "reset",
   ...pieces: readonly (string | Uint8Array)[]
@@ -132,17 +132,17 @@ export function piece(body: string | Uint8Array): Buffer {
   ]);
 }
 
-/** An event stream of these texts, each a piece of its own, with its proper end. */
+/** A complete event stream of these texts, one chunk each. */
 export function stream(...texts: readonly (string | Uint8Array)[]): ProviderAnswer {
   return raw(streamHead, ...texts.map(piece), streamEnd);
 }
 
-/** What a test does not expect: no answer was set. */
+/** The answer when a test set none. */
 function refuse(): never {
   throw new Error("the provider was not told what to answer");
 }
 
-/** The log hears of all that is sent for this request; one that bears no id is of no gateway. */
+/** Records all that is sent for this request. A request without an id does not come from a gateway. */
 function recordTo(
   log: ProducedAnswer[],
   { headers, requestLine }: ReceivedRequest,

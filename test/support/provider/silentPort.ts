@@ -5,7 +5,7 @@ const AF_INET = 2;
 const SOCK_STREAM = 1;
 const addressBytes = 16;
 
-/** A port on which connections are begun and never made. */
+/** A port on which connection attempts get no answer. */
 export interface SilentPort {
   readonly port: number;
   stop(): void;
@@ -13,7 +13,7 @@ export interface SilentPort {
 
 /**
  * A port of 127.0.0.1 whose queue of connections is full and stays so: Linux drops every further SYN, as a
- * firewall does that swallows packets. Bun's own listeners accept at once, so the system is asked directly.
+ * firewall does that drops packets. Bun's own listeners accept at once, so libc is called directly.
  */
 export async function openSilentPort(): Promise<SilentPort> {
   const { symbols } = dlopen("libc.so.6", {

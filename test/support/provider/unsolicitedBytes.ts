@@ -1,5 +1,5 @@
-// A server in a process of its own: it answers the first request of each connection, and a moment later
-// sends a second response that nobody asked for. It prints its port.
+// A server in its own process: it answers the first request of each connection, and a moment later
+// sends a second, unsolicited response. It prints its port.
 const ANSWER = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n";
 
 const listener = Bun.listen<{ hasAnswered: boolean }>({

@@ -1,4 +1,4 @@
-/** What an OpenAI-compatible provider writes, for servers that send it byte by byte. Recorded from the interface's documentation. */
+/** Texts of an OpenAI-compatible provider, for servers that send raw bytes. Taken from the interface's documentation. */
 
 /** The head of an event stream that ends with its connection. */
 export const eventStreamHead =
@@ -20,7 +20,7 @@ export function responseEvent(type: string, fields: object = {}): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
 }
 
-/** A response object; `more` is put over it. */
+/** A response object; `more` overrides fields. */
 export function responseObject(id: string, more: object = {}): Record<string, unknown> {
   return {
     id,

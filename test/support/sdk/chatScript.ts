@@ -1,6 +1,6 @@
 import { choice, completion, doneEvent, roleEvent, usageEvent } from "../provider/chatAnswers.ts";
 import { chatEvent } from "../provider/upstreamText.ts";
-import { halves, secretWords, type Said, type Script } from "./script.ts";
+import { halves, providerSecret, type ModelOutput, type Script } from "./script.ts";
 
 /** The chat completions interface, in the form that OpenAI documents. */
 export const chatScript: Script = {
@@ -14,7 +14,7 @@ export const chatScript: Script = {
     doneEvent,
   ],
   beginning: (text) => [roleEvent, chatEvent({ content: text })],
-  report: `data: ${JSON.stringify({ error: { message: secretWords, type: "server_error" } })}\n\n`,
+  report: `data: ${JSON.stringify({ error: { message: providerSecret, type: "server_error" } })}\n\n`,
   failed: completion({ choices: [choice({}, { finish_reason: "error" })] }),
   failure: (text) => [roleEvent, chatEvent({ content: text }), chatEvent({}, "error"), doneEvent],
   bringsResult: ({ json }) =>
@@ -24,18 +24,18 @@ export const chatScript: Script = {
       ?.schema,
 };
 
-function finishOf(said: Said): string {
+function finishOf(said: ModelOutput): string {
   if ("tool" in said) return "tool_calls";
   return said.isBounded ? "length" : "stop";
 }
 
-function messageOf(said: Said): object {
+function messageOf(said: ModelOutput): object {
   if (!("tool" in said)) return { content: said.text };
   const called = { name: said.tool, arguments: said.input };
   return { content: null, tool_calls: [{ id: "call_1", type: "function", function: called }] };
 }
 
-function deltasOf(said: Said): object[] {
+function deltasOf(said: ModelOutput): object[] {
   if (!("tool" in said)) return halves(said.text).map((content) => ({ content }));
   const [begun, rest] = halves(said.input);
   const called = { name: said.tool, arguments: begun };

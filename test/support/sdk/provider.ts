@@ -9,7 +9,7 @@ import {
 } from "../provider/scriptedProvider.ts";
 import { chatScript } from "./chatScript.ts";
 import { responsesScript } from "./responsesScript.ts";
-import { type Said, type Script, object, tool, toolInput } from "./script.ts";
+import { type ModelOutput, type Script, object, tool, toolInput } from "./script.ts";
 
 /** The text with which every answer begins that does not come to its end. */
 export const beginning = "Hel";
@@ -38,7 +38,7 @@ export const scripts = { chat: chatScript, responses: responsesScript } as const
 export const answerByModel: ProviderAnswer = (peer, request) => {
   const script = scripts[request.requestLine.includes("/responses") ? "responses" : "chat"];
   const isStream = request.json["stream"] === true;
-  const says = (said: Said): ProviderAnswer =>
+  const says = (said: ModelOutput): ProviderAnswer =>
     isStream ? stream(...script.events(said)) : json(script.whole(said));
   const whole = says({ text: "Hello there" });
   const answers: Readonly<Record<string, ProviderAnswer>> = {

@@ -1,6 +1,6 @@
 import { responsesUsage } from "../provider/responsesAnswers.ts";
 import { responseEvent, responseObject } from "../provider/upstreamText.ts";
-import { halves, secretWords, type Said, type Script } from "./script.ts";
+import { halves, providerSecret, type ModelOutput, type Script } from "./script.ts";
 
 type Event = readonly [type: string, fields: object];
 
@@ -26,7 +26,7 @@ export const responsesScript: Script = {
   report: responseEvent("error", {
     sequence_number: 4,
     code: "server_error",
-    message: secretWords,
+    message: providerSecret,
     param: null,
   }),
   failed: failedResponse("00"),
@@ -46,11 +46,11 @@ function newId(): string {
   return crypto.randomUUID().replaceAll("-", "");
 }
 
-function statusOf(said: Said): "completed" | "incomplete" {
+function statusOf(said: ModelOutput): "completed" | "incomplete" {
   return "isBounded" in said ? "incomplete" : "completed";
 }
 
-function itemOf(id: string, said: Said): object {
+function itemOf(id: string, said: ModelOutput): object {
   if ("tool" in said) {
     const { tool: name, input } = said;
     const called = { type: "function_call", call_id: `call_${id}`, name, arguments: input };
@@ -60,7 +60,7 @@ function itemOf(id: string, said: Said): object {
   return { id: `msg_${id}`, type: "message", status: statusOf(said), role: "assistant", content };
 }
 
-function responseOf(id: string, said: Said, item: object): Record<string, unknown> {
+function responseOf(id: string, said: ModelOutput, item: object): Record<string, unknown> {
   const status = statusOf(said);
   return responseObject(`resp_${id}`, {
     status,
@@ -72,12 +72,12 @@ function responseOf(id: string, said: Said, item: object): Record<string, unknow
 }
 
 function failedResponse(id: string): object {
-  const error = { code: "server_error", message: secretWords };
+  const error = { code: "server_error", message: providerSecret };
   return responseObject(`resp_${id}`, { status: "failed", error, incomplete_details: null });
 }
 
 /** What a stream says before its item is done. */
-function begun(id: string, said: Said): Event[] {
+function begun(id: string, said: ModelOutput): Event[] {
   const item = { ...itemOf(id, said), status: "in_progress", content: [], arguments: "" };
   const head: Event[] = [
     ["response.created", { response: responseObject(`resp_${id}`) }],

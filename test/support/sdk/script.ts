@@ -1,16 +1,16 @@
 import type { ReceivedRequest } from "../provider/scriptedProvider.ts";
 
 /** What the model says: a text, which may be cut by the bound of its tokens, or a call of the tool. */
-export type Said =
+export type ModelOutput =
   | { readonly text: string; readonly isBounded?: true }
   | { readonly tool: string; readonly input: string };
 
 /** How one of the two interfaces writes what a model says. Events are whole, each with its blank line. */
 export interface Script {
   /** The body of a JSON answer. */
-  whole(said: Said): object;
+  whole(said: ModelOutput): object;
   /** The events of a stream that ends well. */
-  events(said: Said): readonly string[];
+  events(said: ModelOutput): readonly string[];
   /** The first events of a stream that says this text and more. */
   beginning(text: string): readonly string[];
   /** The event with which a provider reports, amid a stream, that it failed. */
@@ -26,7 +26,7 @@ export interface Script {
 }
 
 /** What a provider says of its own failures, which is nobody else's business. */
-export const secretWords = "secret words of the provider";
+export const providerSecret = "secret words of the provider";
 
 /** A text in two pieces, as a model says it. */
 export function halves(text: string): [string, string] {

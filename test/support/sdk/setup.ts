@@ -49,10 +49,10 @@ export function openSdkSetup(): SdkSetup {
   const provider = startProvider(answerByModel);
   let gateway: GatewayProcess | undefined;
   let key = "";
-  let strangers: Mock<typeof fetch> | undefined;
+  let otherFetches: Mock<typeof fetch> | undefined;
   const switchesBefore = tracingSwitches.map((name) => [name, process.env[name]] as const);
   beforeAll(async () => {
-    strangers = spyOn(globalThis, "fetch");
+    otherFetches = spyOn(globalThis, "fetch");
     for (const name of tracingSwitches) process.env[name] = "false";
     const local = `http://127.0.0.1:${provider.port}/v1`;
     gateway = await startGatewayProcess({
@@ -66,11 +66,11 @@ export function openSdkSetup(): SdkSetup {
     key = await gateway.key("alice", "100");
   }, startTimeoutMs);
   afterEach(() => {
-    expect(strangers).not.toHaveBeenCalled();
+    expect(otherFetches).not.toHaveBeenCalled();
     provider.forget();
   });
   afterAll(async () => {
-    strangers?.mockRestore();
+    otherFetches?.mockRestore();
     for (const [name, value] of switchesBefore) {
       if (value === undefined) delete process.env[name];
       else process.env[name] = value;

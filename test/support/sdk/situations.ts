@@ -3,7 +3,7 @@ import { formatRoubles } from "../../../src/lib/money.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
 import type { Call, SdkClient, SdkResult, Way } from "./client.ts";
 import { beginning, scripts, tieredModel } from "./provider.ts";
-import { secretWords, object, objectSchema, toolInput, toolOutput } from "./script.ts";
+import { providerSecret, object, objectSchema, toolInput, toolOutput } from "./script.ts";
 import { cost, openSdkSetup, expectedUsage, type SdkSetup, type WiredCall } from "./setup.ts";
 
 const ways = ["in JSON", "as a stream"] as const;
@@ -118,7 +118,7 @@ function brokenStreams(setup: SdkSetup, client: SdkClient): void {
     expect(text).toBe(beginning);
     const { message } = client.errorOf(error);
     expect(message).toContain("upstream provider failure");
-    expect(message).not.toContain(secretWords);
+    expect(message).not.toContain(providerSecret);
     expect(await setup.records(call)).toMatchObject([{ status: "failed", cost_rub: "0" }]);
   });
 

@@ -10,7 +10,7 @@ interface EndedRow {
   readonly cached_tokens: number;
 }
 
-/** An answer that a client saw whole, and what it costs, in nano-roubles. */
+/** An answer that a client received whole, and its cost in nano-roubles. */
 export interface WholeAnswer {
   readonly id: string;
   readonly charge: bigint;
@@ -19,8 +19,8 @@ export interface WholeAnswer {
 const shownMax = 5;
 
 /**
- * The answers that clients saw whole and whose charge the file at `path` does not have, exactly once and in full. Each
- * is looked up by itself: a long soak leaves more books than can be read at once.
+ * The whole answers whose charge is not in the file at `path` exactly once and in full. Each
+ * is looked up by itself: the database of a long soak is too large to be read at once.
  */
 export function lostCharges(path: string, whole: readonly WholeAnswer[]): string[] {
   const storeFolder = new Database(path, { readonly: true, safeIntegers: true });
@@ -46,7 +46,7 @@ export function lostCharges(path: string, whole: readonly WholeAnswer[]): string
 }
 
 /**
- * What is wrong with requests of which nobody saw a whole answer: those that the file at `path` has charged for, or does
+ * The problems of requests without a whole answer: those that the file at `path` has charged for, or does
  * not have. `open` are those that have not ended there yet.
  */
 export function paidFor(
@@ -76,8 +76,8 @@ export function paidFor(
 }
 
 /**
- * Looks at what ended behind the row `after`, whoever saw it: the usage of a whole request, and of a client that
- * went, if it is no estimate, is one that a provider sent. Returns the last row, too.
+ * Checks the requests that ended after the row `after`: the usage of a whole request, and of a client that
+ * disconnected, if it is no estimate, is one that a provider sent. Returns the last row, too.
  */
 export function strangeUsage(
   path: string,

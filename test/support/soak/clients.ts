@@ -4,16 +4,16 @@ import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
 import type { WholeAnswer } from "./charges.ts";
 import { bodyOf, chargeOf, planOf, type Outcome, type Plan } from "./plan.ts";
 
-/** What the clients of a soak saw. Whoever judges the answers takes them out. */
+/** The counts and answers of the clients. The checks remove the answers. */
 export interface SoakTally {
   begun: number;
-  /** How many went amid their answer. */
+  /** Clients that disconnected during their answer. */
   left: number;
-  /** Answers that were planned to be whole and were, though the first provider failed. */
+  /** Whole answers, as planned, although the first provider failed. */
   failedOver: number;
   readonly outcomes: Record<Outcome, number>;
   readonly whole: WholeAnswer[];
-  /** Ids of requests that must have cost nothing. */
+  /** Ids of requests that must be free. */
   readonly unpaid: string[];
   readonly problems: string[];
 }
@@ -24,7 +24,7 @@ export interface SoakClients {
   readonly seed: number;
   readonly perSecond: number;
   readonly tally: SoakTally;
-  /** Asked before each request: no more are begun once it is true. */
+  /** Checked before each request: no more are sent once it is true. */
   readonly isOver: () => boolean;
 }
 
@@ -47,8 +47,8 @@ export function newTally(): SoakTally {
 }
 
 /**
- * Sends requests at that rate, or at the one that the machine carries: each client waits for its answer before it asks
- * again, and what was missed is not made up for. Resolves when the last one is answered.
+ * Sends requests at the given rate, or at the rate that the machine can handle: each client waits for its answer
+ * before the next request, and delays are not made up for. Resolves when the last request is answered.
  */
 export async function sendSoakLoad(clients: SoakClients): Promise<void> {
   const turn = pace(clients.perSecond);
@@ -90,7 +90,7 @@ async function visitAgainAndAgain(clients: SoakClients, turn: () => Promise<void
   if (connection) await disconnect(tally, connection, "fin");
 }
 
-/** Sees a request through; returns the connection if it can be used again. */
+/** Sends a request and reads the answer; returns the connection if it can be used again. */
 async function finish(
   tally: SoakTally,
   plan: Plan,
@@ -136,12 +136,12 @@ function outcomeOf({ form }: Plan, status: number, text: string): Outcome | unde
   if (endings[form].broken?.test(text)) return "broken";
   if (!endings[form].whole.test(text)) return undefined;
   if (!form.endsWith("stream") && !isJson(text)) return undefined;
-  // The last event of a responses stream says all of it again. Two providers may not have said it.
+  // The last event of a responses stream repeats the whole text. Two providers must not have sent it.
   const greetings = form === "responses stream" ? 2 : 1;
   return text.split("Hello").length - 1 === greetings ? "whole" : undefined;
 }
 
-/** How an answer looks that says at its end that it is whole, or that it is none. */
+/** The end of a whole answer, and of one that reports a failure. */
 const endings: Readonly<Record<Form, { readonly whole: RegExp; readonly broken?: RegExp }>> = {
   chat: { whole: /"finish_reason":"stop"/ },
   responses: { whole: /"status":"completed"/ },

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { configText, type GatewayConfig } from "../gateway/gatewayConfig.ts";
 import type { GatewayProcess, LogLine } from "../binary/gatewayProcess.ts";
 
-/** Who runs commands beside a gateway at work. */
+/** An operator who runs commands while the gateway serves. */
 export interface SoakOperator {
   readonly gateway: GatewayProcess;
   readonly accounts: readonly string[];
@@ -13,19 +13,19 @@ export interface SoakOperator {
   readonly isOver: () => boolean;
 }
 
-/** What the operator was told is done. */
+/** The commands that succeeded. */
 export interface SoakDone {
-  /** Of the credits that were booked. */
+  /** The refs of the credits. */
   readonly refs: string[];
   reloads: number;
-  /** How often each of the other commands ended well. */
+  /** How often each of the other commands succeeded. */
   readonly commands: Record<string, number>;
   readonly problems: string[];
 }
 
 const everyMs = 1000;
 
-/** Books a credit each second, reloads now and then, and asks and keeps everything else in between. */
+/** Credits an account each second, reloads now and then, and runs the other commands in between. */
 export async function operate(operator: SoakOperator, done: SoakDone): Promise<void> {
   const { problems } = done;
   const failed = (error: unknown): number => problems.push(String(error));
@@ -58,7 +58,7 @@ async function reloadAgainAndAgain(operator: SoakOperator, done: SoakDone): Prom
   }
 }
 
-/** Puts the next config in its place and in force; what was logged before is looked through and dropped. */
+/** Writes and applies the next config. Checks and drops the log so far. */
 export async function reload(
   { gateway, configOf }: Pick<SoakOperator, "gateway" | "configOf">,
   done: SoakDone,
@@ -94,7 +94,7 @@ async function runCommands({ gateway, isOver }: SoakOperator, done: SoakDone): P
   }
 }
 
-/** A request that fails for its provider is none: it is judged by what its client saw. */
+/** The failure of a provider is not an error here: the client's answer is checked. */
 export function errorsIn(log: readonly LogLine[]): string[] {
   return log
     .filter(({ level }) => level === "error" || level === "fatal")

@@ -3,7 +3,7 @@ import { chanceOf, weighed } from "../fuzz/chance.ts";
 import type { DisconnectWay } from "../fuzz/connection.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
 
-/** `half`: of the answer; what comes behind it is the end of the connection, or nothing. */
+/** `half` of the answer is sent; then the connection ends, or nothing follows. */
 export type Fault =
   | "status 400"
   | "status 429"
@@ -17,22 +17,22 @@ export type Fault =
   | "half and reset"
   | "half and stall";
 
-/** How a request may end. `broken`: a stream that says at its end that it is none. */
+/** How a request may end. `broken`: a stream whose end reports a failure. */
 export type Outcome = "whole" | "broken" | "400" | "502";
 
-/** What becomes of one request: its client and its provider both read it here, by its number. */
+/** The plan of one request. Its client and its provider both derive it from the number. */
 export interface Plan {
   readonly number: number;
   readonly form: Form;
-  /** `paired` has a second route to a sound provider, `single` has none. */
+  /** `paired` has a second route to a healthy provider, `single` has none. */
   readonly model: "single" | "paired";
-  /** What the faulty provider does with it. */
+  /** The fault of the faulty provider. */
   readonly fault: Fault | undefined;
-  /** The client goes amid the answer. */
+  /** The client disconnects during the answer. */
   readonly leaving: { readonly how: DisconnectWay; readonly afterMs: number } | undefined;
   /** Between two pieces of the answer, and before a JSON answer. */
   readonly paceMs: number;
-  /** On a connection of its own, and not on that of an earlier one. */
+  /** Uses a new connection, not that of an earlier request. */
   readonly isFresh: boolean;
   readonly promptChars: number;
   readonly asksForUsage: boolean;
@@ -40,10 +40,10 @@ export interface Plan {
   readonly outcomes: readonly Outcome[];
 }
 
-/** Every twentieth, and no two in a row: five of them behind each other would open the breaker. */
+/** Every twentieth, and no two in a row: five in a row would open the circuit breaker. */
 const faultEvery = 20;
 const faultAt = 7;
-/** Another last digit: none that leaves meets a fault. */
+/** Another last digit, so that no disconnect meets a fault. */
 const leavesEvery = 50;
 const leavesAt = 11;
 const leavesWithinMs = 200;
@@ -69,7 +69,7 @@ export function planOf(seed: number, number: number): Plan {
   const chance = chanceOf(seed, number);
   const form = chance.pick(everyForm);
   const drawn = number % faultEvery === faultAt ? weighed(chance, faults) : undefined;
-  // A route that is told to wait would be passed over, and the model has no other.
+  // A route that asks to wait would be skipped, and the model has no other.
   const model = drawn === "status 429" || chance.chance(0.5) ? "paired" : "single";
   const leaves = number % leavesEvery === leavesAt;
   const isSlow = chance.chance(0.2);
@@ -95,7 +95,7 @@ function outcomesOf(
   model: Plan["model"],
 ): readonly Outcome[] {
   if (fault === undefined) return ["whole"];
-  // While a 429 lasts, all that is asked of the pair goes to the sound one.
+  // During a cooldown after a 429 all requests for the pair go to the healthy provider.
   const beside: readonly Outcome[] = model === "paired" ? ["whole"] : [];
   if (fault === "status 400") return [...beside, "400"];
   const before: readonly Outcome[] = model === "paired" ? beside : ["502"];
@@ -105,7 +105,7 @@ function outcomesOf(
   return fault === "half and reset" ? [...before, "broken"] : [...beside, "broken"];
 }
 
-/** The usage that a provider reports for a request. The prompt's figure alone tells the others. */
+/** The reported usage of a request. The prompt's figure determines the others. */
 export function figuresOf(number: number): { prompt: number; completion: number; cached: number } {
   return figuresFor(promptMin + (number % promptSpread));
 }
@@ -117,12 +117,12 @@ export function chargeOf(number: number): bigint {
 const promptMin = 20;
 const promptSpread = 97;
 
-/** Of a prompt of so many tokens. */
+/** The figures for a prompt of this many tokens. */
 export function figuresFor(prompt: number): { prompt: number; completion: number; cached: number } {
   return { prompt, completion: 1 + ((prompt * 31) % 89), cached: prompt % 7 };
 }
 
-/** The body that a client sends. Its prompt begins with the number. */
+/** The body of a request. Its prompt begins with the number. */
 export function bodyOf({ number, form, model, promptChars, asksForUsage }: Plan): string {
   const prompt = `${number} ${"word ".repeat(promptChars / 5)}`;
   const stream = form.endsWith("stream");

@@ -13,7 +13,7 @@ import {
 } from "../provider/scriptedProvider.ts";
 import { figuresOf, plannedNumberIn, planOf, type Fault, type Plan } from "./plan.ts";
 
-/** A provider that does with each request what is planned; one that is sound answers in the place of every fault. */
+/** A provider that follows the plan of each request; the healthy one answers where the plan has a fault. */
 export function startSoakProvider(seed: number, isValid: boolean): ScriptedProvider {
   return startProvider((peer, request) => {
     const plan = planOf(seed, plannedNumberIn(request.body));

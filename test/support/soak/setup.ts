@@ -7,7 +7,7 @@ import type { ScriptedProvider } from "../provider/scriptedProvider.ts";
 import { errorsIn } from "./operator.ts";
 import { startSoakProvider } from "./provider.ts";
 
-/** A gateway to be used, before a provider that fails now and then and one that is sound. */
+/** A gateway with two providers: one fails now and then, the other never. */
 export interface SoakSetup {
   readonly seed: number;
   readonly gateway: GatewayProcess;
@@ -58,7 +58,7 @@ export async function openSoakSetup(seed: number): Promise<SoakSetup> {
 
 /**
  * Each reload changes both providers, so that their connections are made anew, and every other one adds a model. The
- * time-outs are short for a provider that says nothing, and long for a machine that has other things to do.
+ * time-outs are short for a silent provider, and long for a busy machine.
  */
 function soakConfig(
   faulty: ScriptedProvider,
@@ -66,7 +66,7 @@ function soakConfig(
   reload: number,
 ): GatewayConfig {
   const connect = { connect_timeout: `${5 + (reload % 2)}s` };
-  const hasty = { first_byte_timeout: "3s", idle_timeout: "3s", total_timeout: "6s" };
+  const shortTimeouts = { first_byte_timeout: "3s", idle_timeout: "3s", total_timeout: "6s" };
   const first: Section = { provider: "faulty" };
   const models = [
     { id: "single", routes: [first] },
@@ -75,7 +75,7 @@ function soakConfig(
   ];
   return {
     providers: {
-      faulty: { base_url: `http://127.0.0.1:${faulty.port}/v1`, ...connect, ...hasty },
+      faulty: { base_url: `http://127.0.0.1:${faulty.port}/v1`, ...connect, ...shortTimeouts },
       sound: { base_url: `http://127.0.0.1:${sound.port}/v1`, ...connect },
     },
     models: models.slice(0, 2 + (reload % 2)),
@@ -86,7 +86,7 @@ function soakConfig(
   };
 }
 
-/** What a gateway has: files and connections open, and its own objects, also some that nobody refers to any more. */
+/** The gateway's open files and connections, and its objects, garbage included. */
 export interface Kept {
   readonly files: number;
   readonly heapBytes: number;
@@ -97,7 +97,7 @@ export async function resourcesOf({ gateway, metricsUrl }: SoakSetup): Promise<K
   return { files: readdirSync(`/proc/${gateway.pid}/fd`).length, heapBytes };
 }
 
-/** Resolves when no request is under way and no money held, by the gateway's own figures. */
+/** Resolves when the gateway reports no request in flight and no money held. */
 export async function untilAtRest({ metricsUrl }: SoakSetup): Promise<void> {
   const deadlineMs = performance.now() + restTimeoutMs;
   for (;;) {
@@ -111,7 +111,7 @@ export async function untilAtRest({ metricsUrl }: SoakSetup): Promise<void> {
   }
 }
 
-/** What is wrong with the books, the log and the folder once all is over. */
+/** Problems in the database, the log and the folder at the end. */
 export async function finalProblems({ gateway }: SoakSetup): Promise<readonly string[]> {
   const wrong: string[] = [];
   await gateway.expectAuditPasses().catch((error: unknown) => wrong.push(String(error)));

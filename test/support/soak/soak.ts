@@ -12,7 +12,7 @@ export interface SoakOptions {
   report?(standing: SoakStanding): void;
 }
 
-/** What a soak has seen so far. */
+/** The totals of a soak so far. */
 export interface SoakStanding {
   readonly seconds: number;
   readonly begun: number;
@@ -24,18 +24,18 @@ export interface SoakStanding {
   readonly credits: number;
   readonly reloads: number;
   readonly commands: SoakDone["commands"];
-  /** Of the gateway's memory now, and what the last third of the time has more than the first. */
+  /** The gateway's memory now, and its growth from the first third of the time to the last. */
   readonly residentMiB: number;
   readonly growthMiB: number;
   /** After the first hour, in MiB an hour. */
   readonly slopeMiB: number | undefined;
-  /** Of the write-ahead log, at its largest. */
+  /** The largest size of the write-ahead log. */
   readonly walMiB: number;
-  /** Within so long 99 of 100 turns of the gateway's event loop begin, in the middle one of all seconds. */
+  /** The 99th percentile of the event loop's delay, in the median second. */
   readonly lagMs: number;
-  /** Within so long 99 of 100 health checks are answered, without what other programs take. */
+  /** The 99th percentile of health checks, without the time that other processes took. */
   readonly healthMs: number;
-  /** What the gateway has more than before: files open, and objects. They count at rest. */
+  /** The growth of open files and objects, measured when the gateway is idle. */
   readonly files: number;
   readonly heapMiB: number;
   readonly problems: readonly string[];
@@ -45,7 +45,7 @@ const mebibyte = 1_048_576;
 const minuteMs = 60_000;
 const warmUpRequests = 400;
 const filesMore = 5;
-/** A collection at rest leaves what is referred to. A kilobyte kept of each of some thousand requests is beyond it. */
+/** More than a collection leaves. A leak of a kilobyte for each of some thousand requests exceeds it. */
 const heapBytesMore = 6 * mebibyte;
 const restTimeoutMs = 60_000;
 const restStepMs = 500;
@@ -66,7 +66,7 @@ interface Run {
   lastRow: number;
 }
 
-/** Uses the gateway for so long, and waits until it rests. It ends early with the first problem. */
+/** Uses the gateway for this time, and waits until it is idle. Ends early with the first problem. */
 export async function soak(setup: SoakSetup, options: SoakOptions): Promise<SoakStanding> {
   const { gateway, accounts, configOf } = setup;
   const { perSecond, reloadEveryMs } = options;
@@ -93,7 +93,7 @@ export async function soak(setup: SoakSetup, options: SoakOptions): Promise<Soak
   return standingOf(run);
 }
 
-/** Sends a few hundred requests, and notes what the gateway has at rest: its files before them, its memory behind them. */
+/** Sends a few hundred requests, and records the idle gateway's files before them and its memory after them. */
 async function warmUp(setup: SoakSetup, perSecond: number): Promise<Run> {
   const tally = newTally();
   const { files } = await resourcesOf(setup);
@@ -117,7 +117,7 @@ async function warmUp(setup: SoakSetup, perSecond: number): Promise<Run> {
   };
 }
 
-/** Holds what was answered since the last time against the books. */
+/** Compares the answers since the last check with the database. */
 function judge(run: Run): void {
   const { setup, tally, figures } = run;
   const path = setup.gateway.cli.database;
@@ -142,7 +142,7 @@ async function judgeAtRest(run: Run): Promise<void> {
 }
 
 /**
- * Waits for the gateway to close what it does not use, and to collect what nobody refers to. A reload comes first: with
+ * Waits until the gateway has closed unused connections and collected garbage. A reload comes first: with
  * it go the connections to the providers, which are kept for the next request.
  */
 async function untilGivenBack(run: Run): Promise<void> {

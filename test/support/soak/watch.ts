@@ -3,13 +3,13 @@ import type { GatewayProcess } from "../binary/gatewayProcess.ts";
 import { residentBytes, unhinderedTimer } from "../measurement.ts";
 import { scrape, type Scrape } from "../gateway/scrape.ts";
 
-/** What the gateway was seen to take, each second. */
+/** Resource samples of the gateway, one per second. */
 export interface SoakFigures {
   /** Resident bytes with their time in milliseconds, the earliest first. */
   readonly resident: { readonly atMs: number; readonly bytes: number }[];
-  /** Of each second, the time within which 99 of 100 turns of the event loop began when they were due, in milliseconds. */
+  /** For each second the 99th percentile of the event loop's delay, in milliseconds. */
   readonly lagsMs: number[];
-  /** How long health checks took, in milliseconds, without what other programs took of the processors. */
+  /** The duration of health checks in milliseconds, without the time that other processes took. */
   readonly healthMs: number[];
   /** The largest that the write-ahead log was. */
   walBytesMax: number;
@@ -24,7 +24,7 @@ interface Watched {
   readonly metricsUrl: string;
 }
 
-/** Looks until it is over. */
+/** Samples until the signal aborts. */
 export async function watch(
   watched: Watched,
   figures: SoakFigures,
@@ -81,7 +81,7 @@ export function quantile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
 }
 
-/** How many bytes more the last third of the samples has than the first, by their medians. */
+/** The growth in bytes from the first third of the samples to the last, by their medians. */
 export function growthBytes({ resident }: Pick<SoakFigures, "resident">): number {
   const third = Math.floor(resident.length / 3);
   const bytes = resident.map((sample) => sample.bytes);
@@ -90,7 +90,7 @@ export function growthBytes({ resident }: Pick<SoakFigures, "resident">): number
 
 const hourMs = 3_600_000;
 
-/** Bytes an hour, by least squares over the samples behind the first hour; undefined where that is none. */
+/** Bytes per hour, by least squares over the samples after the first hour; undefined without any. */
 export function slopeBytes({ resident }: Pick<SoakFigures, "resident">): number | undefined {
   const startMs = resident[0]?.atMs ?? 0;
   const late = resident.filter(({ atMs }) => atMs - startMs > hourMs);
