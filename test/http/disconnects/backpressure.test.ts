@@ -11,7 +11,7 @@ const TOTAL_MS = 5000;
 const at = openOneModelBefore({}, { total_timeout: `${TOTAL_MS}ms`, idle_timeout: "700ms" });
 const patient = openOneModelBefore();
 const started = 100_000_000_000n;
-/** Long on the wire and short in what it says: else the stream would be cut as one that never ends. */
+/** Many bytes but little text. Otherwise the gateway cuts the stream as endless. */
 const longEvent = (bytes: number): Buffer =>
   piece(chatEvent({ content: "word" }, null, { padding: "x".repeat(bytes) }));
 

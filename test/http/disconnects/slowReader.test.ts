@@ -11,7 +11,7 @@ import { chatEvent } from "../../support/provider/upstreamText.ts";
 const patient = openOneModelBefore({ billing: { disconnect_grace: "50ms" } });
 const shortTimeouts = openOneModelBefore({}, { total_timeout: "700ms" });
 
-/** Long on the wire and short in what it says: else the stream would be cut as one that never ends. */
+/** Many bytes but little text. Otherwise the gateway cuts the stream as endless. */
 const longEvent = piece(chatEvent({ content: "word" }, null, { padding: "x".repeat(65_536) }));
 const FLOOD_BYTES = 100 * 1024 * 1024;
 /** More than the buffers of two connections, and much less than the flood. */

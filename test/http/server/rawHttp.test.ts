@@ -215,7 +215,7 @@ describe("the framing of a body", () => {
     },
   );
 
-  test("waits for 100 Continue where the client asks for it", async () => {
+  test("sends 100 Continue when the client expects it", async () => {
     at.provider.answer = usual;
     const client = await connectRaw(at.gateway.port);
     const [head = ""] = chatBytes(at.gateway.key().key, body).split("\r\n\r\n");

@@ -111,7 +111,7 @@ describe("a provider after a reload", () => {
   });
 
   test.each([
-    ["asked to be left alone", 1, refusal(429, "later", { "retry-after": "60" })],
+    ["sent a rate limit", 1, refusal(429, "later", { "retry-after": "60" })],
     ["failed five times in a row", 5, refusal(500)],
   ])(
     "that is unchanged keeps its cooldown when it %s; a changed one is tried again",
