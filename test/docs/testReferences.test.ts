@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
-import { join, resolve } from "node:path";
+import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { basename, join, resolve } from "node:path";
 
 const testFolder = resolve(import.meta.dir, "..");
 const docs = resolve(testFolder, "../docs");
@@ -22,3 +24,18 @@ test.each(["failures.md", "money.md", "architecture.md"])(
     expect(missing).toEqual([]);
   },
 );
+
+test("the pages name files and folders that exist", async () => {
+  const root = resolve(docs, "..");
+  const pages = [...(await readdir(docs)).map((name) => join(docs, name)), join(root, "README.md")];
+  const missing: string[] = [];
+  for (const page of pages) {
+    const text = await Bun.file(page).text();
+    for (const [, path = ""] of text.matchAll(/`((?:src|test|scripts|bench)\/[\w./-]*\w\/?)`/g)) {
+      if (!path.includes("KIND") && !path.includes("NAME") && !existsSync(join(root, path))) {
+        missing.push(`${basename(page)}: ${path}`);
+      }
+    }
+  }
+  expect(missing).toEqual([]);
+});
