@@ -235,7 +235,7 @@ describe("the audit finds", () => {
       "account alice: charges of its folded requests are not",
     ],
     [
-      "a folded charge that nobody counts",
+      "a folded charge without totals",
       `UPDATE daily_totals SET charged = charged - 1 WHERE ${oldDay}`,
       "account alice: charges of its folded requests are not",
     ],
@@ -343,7 +343,7 @@ describe("the audit finds", () => {
       .get();
     whole.close();
     const bytes = readFileSync(copy);
-    // The number of entries on that page, which thereby hides the rows from whoever looks them up.
+    // The number of entries on that page, which hides the rows from lookups.
     bytes.writeUInt16BE(0, ((index?.page ?? 0) - 1) * PAGE_BYTES + 3);
     writeFileSync(copy, bytes);
     const damaged = openStore({ path: copy, durability: "process", serving: false });

@@ -7,7 +7,7 @@ import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
 const storeFolder = openSampleLedgerBefore();
 
-/** What SQLite's integrity check is told not to ask: each constraint, what breaks it, and the rule that finds it. */
+/** What SQLite's integrity check is configured to skip: each constraint, what breaks it, and the rule that finds it. */
 const CONSTRAINTS: readonly [name: string, statement: string, problem: string][] = [
   [
     "accounts_promise",

@@ -99,7 +99,7 @@ describe("a backup", () => {
   });
 });
 
-/** Nothing is written, and nothing stays behind. */
+/** Nothing is written, and no file remains. */
 async function refuses(message: string, to = file, database = storeFolder.path): Promise<void> {
   const before = others();
   expect(await back(to, database).catch(String)).toContain(message);

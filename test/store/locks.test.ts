@@ -55,7 +55,7 @@ describe("a lock of this process stays when it opens the same file once more", (
   });
 });
 
-test("who only asks for a running gateway leaves no lock behind, which would be its own", () => {
+test("asking for a running gateway leaves no lock", () => {
   const store = openStore({ path, durability: "process", serving: false });
   expect(store.audit()).toMatchObject({ problems: [] });
   store.close();

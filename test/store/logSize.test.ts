@@ -16,7 +16,7 @@ test("the log's size is that of the file beside the database, and 0 where there 
   expect(walSizeBytes(`${storeFolder.path}.nowhere`)).toBe(0);
 });
 
-test("a log that grows too large is told of once, and again when it comes back", () => {
+test("reports a WAL that grows too large once, and again when it is small", () => {
   const told: number[] = [];
   let bytes = WAL_BYTES_MAX;
   const look = createWalSizeWarning(

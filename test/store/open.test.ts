@@ -264,7 +264,7 @@ describe("the instance lock", () => {
     lock?.release();
   });
 
-  test("lets the audit tell a hold that is under way from one that was left behind", () => {
+  test("lets the audit distinguish a hold in flight from a leaked one", () => {
     const store = open();
     fund(store, "alice", 5n);
     const sqlite = new Database(path);

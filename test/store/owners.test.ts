@@ -79,7 +79,7 @@ describe("an object of a provider belongs to", () => {
     expect(owners("resp_1", past - 1)).toEqual({ alice: undefined, bob: "second" });
   });
 
-  test("another account, once it has expired by the clock of the gateway, which the machine's may be behind", async () => {
+  test("another account, once it has expired by the clock of the gateway, even if the machine's clock is late", async () => {
     await own("resp_other", alice, "first");
     await own("resp_1", alice, "first");
     await own("resp_1", bob, "second", { expiresAt: future + 1000, at: future });

@@ -58,7 +58,7 @@ function otherProcess(program: string, runner: readonly string[] = []) {
   });
 }
 
-/** The accounts of a store with audited books, with what its log has, read in a copy. */
+/** The accounts of a store that passes its audit, with its WAL, read in a copy. */
 function names(path: string): readonly string[] {
   const copy = join(folder, "looked.db");
   for (const suffix of ["", "-wal", "-shm"]) {

@@ -27,7 +27,7 @@ const never = new Promise<void>(() => undefined);
 const keptAs = "tollgate.db.before-restore-20260101T000000.000Z";
 
 const storeFolder = openSampleLedgerBefore();
-/** A backup of books in which everything happened once. */
+/** A backup of the sample ledger. */
 let file: string;
 /** Another folder, in which a restore is to happen. */
 let folder: string;
@@ -54,7 +54,7 @@ function makeTarget(): void {
   sqlite.close();
 }
 
-/** Its accounts, once its books were audited; read in a copy. */
+/** Its accounts after an audit; read in a copy. */
 function names(path: string): readonly string[] {
   expect(existsSync(`${path}-wal`)).toBe(false);
   const copy = join(storeFolder.folder, `looked-${++looks}.db`);

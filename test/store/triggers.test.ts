@@ -42,7 +42,7 @@ const refundInto =
 const requestInto =
   "INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, price_input, price_cached_input, price_cache_write, price_output, hold, status, charge, prompt_tokens) ";
 
-describe("whoever writes SQL past the program, the store refuses", () => {
+describe("refuses SQL that bypasses the program:", () => {
   test.each([
     ["to change a ledger row", "UPDATE ledger SET note = 'x'", "never changed"],
     ["to remove a ledger row", "DELETE FROM ledger", "never removed"],

@@ -69,7 +69,7 @@ describe("the writer", () => {
     }
   });
 
-  test("ends nothing whose opening it refused, though the end is on its way behind it", async () => {
+  test("does not settle a request whose insert it refused, though the settlement is already queued", async () => {
     const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 100n);
     const results = await Promise.allSettled([
@@ -147,7 +147,7 @@ describe("the writer", () => {
     2 * CLOSED_WITHIN_MS,
   );
 
-  test("does nothing and answers nothing behind a fatal failure, though more was on its way", async () => {
+  test("does nothing and answers nothing after a fatal failure, though more was queued", async () => {
     const { store, path } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
     const fatal: string[] = [];

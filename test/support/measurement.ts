@@ -45,7 +45,7 @@ export async function leastMemory(
   const endMs = performance.now() + withinMs;
   let least = residentBytes(pid);
   while (least > enough && performance.now() < endMs) {
-    // Work makes the runtime collect what nobody refers to any more.
+    // Work makes the runtime collect garbage.
     await (await fetch(`${url}/healthz`)).text();
     least = Math.min(least, residentBytes(pid));
   }

@@ -16,9 +16,9 @@ export interface Power {
   readonly name: string;
   /** Package names; a subpath counts as its package. */
   readonly packages?: readonly string[];
-  /** Tried on code whose comments are blank and whose strings are gone. */
+  /** Matched against code with blank comments and without strings. */
   readonly code?: RegExp;
-  /** Files, and folders with a closing slash. Nobody, when empty. */
+  /** Files, and folders with a closing slash. Empty: no file may use it. */
   readonly owners: readonly string[];
 }
 
@@ -71,7 +71,7 @@ function targets(file: SourceFile): string[] {
   return file.imports.flatMap((specifier) => target(file, specifier) ?? []);
 }
 
-/** The place of a file in the ranks: its folder under src, or its own name for the files directly there. */
+/** The name of a file in the ranks: its folder under src, or its own name for the files directly there. */
 function place(path: string): string {
   return posix.basename(path.split("/")[1] ?? "", ".ts");
 }
@@ -83,7 +83,7 @@ function isOwned(path: string, owners: readonly string[]): boolean {
 // A text that the executable carries along is no code and has no rank.
 const embeddedText = /\.(?:toml|txt|sql|md)$/;
 
-/** Imports that do not point strictly down, leave src, or name no file. Folders of one rank are strangers. */
+/** Imports that do not point strictly down, leave src, or name no file. Folders of one rank must not import each other. */
 export function rankViolations(
   files: readonly SourceFile[],
   ranks: readonly (readonly string[])[],
@@ -105,7 +105,7 @@ export function rankViolations(
   });
 }
 
-/** Imports from outside a folder of anything but its face, type-only imports included. */
+/** Imports from outside a folder of anything but its public file, type-only imports included. */
 export function faceViolations(
   files: readonly SourceFile[],
   faces: Readonly<Record<string, readonly string[]>>,
@@ -126,7 +126,7 @@ export function ownerViolations(files: readonly SourceFile[], powers: readonly P
       .filter((file) => !isOwned(file.path, power.owners) && uses(file, power))
       .map(
         (file) =>
-          `${file.path} uses ${power.name}, which belongs to ${power.owners.join(", ") || "nobody"}`,
+          `${file.path} uses ${power.name}, which belongs to ${power.owners.join(", ") || "no file"}`,
       ),
   );
 }
@@ -178,7 +178,7 @@ export function circularImports(files: readonly SourceFile[]): string[] {
 const emptyNames =
   /^(?:utils?|helpers?|common|shared|misc|managers?|types?|index)$|(?:Utils?|Helpers?|Manager)$/;
 
-/** Names of files and folders that are not camelCase, or say nothing about what is inside. */
+/** Names of files and folders that are not camelCase, or too general. */
 export function nameViolations(files: readonly SourceFile[]): string[] {
   return files.flatMap((file) => {
     const names = file.path.replace(/\.ts$/, "").split("/");
@@ -205,7 +205,7 @@ const forbiddenComments: readonly (readonly [RegExp, string])[] = [
   [/\b(?:eslint|oxlint)-disable|@ts-(?:ignore|expect-error|nocheck)\b/, "a check turned off"],
 ];
 
-/** What the house style forbids in any file. */
+/** What the style rules forbid in any file. */
 export function styleViolations(files: readonly SourceFile[]): string[] {
   return files.flatMap((file) => {
     const comments = file.text.comments.join("\n");
@@ -217,13 +217,13 @@ export function styleViolations(files: readonly SourceFile[]): string[] {
 }
 
 /**
- * A TypeScript source taken apart far enough to ask questions of it with regular expressions, without being
- * misled by what stands in a comment or a string.
+ * A TypeScript source in a form that regular expressions can search without being
+ * misled by comments or strings.
  */
 export interface SourceText {
   /** The source with every comment blank and every string literal replaced by `"<index>"`. Lines stay lines. */
   readonly code: string;
-  /** What the string literals say, by that index. Escapes stay as they are written. */
+  /** The raw texts of the string literals, by that index. */
   readonly literals: readonly string[];
   /** All comments, with their marks. */
   readonly comments: readonly string[];

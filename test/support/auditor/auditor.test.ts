@@ -21,11 +21,11 @@ test("the auditor shares no code with the gateway", async () => {
   expect(files.filter((file) => !file.startsWith("test/support/"))).toEqual([]);
 });
 
-test("the auditor finds nothing in books that nobody touched, also where requests are folded", () => {
+test("the auditor finds no problem in an undamaged database, also with folded requests", () => {
   expect(auditFile(database.path)).toEqual([]);
 });
 
-describe("with one thing wrong in the books the auditor says so:", () => {
+describe("the auditor reports damage of the database:", () => {
   test.each([
     [
       "a balance that was raised",

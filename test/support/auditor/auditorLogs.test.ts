@@ -47,8 +47,8 @@ describe("what clients have of their answers", () => {
     ["a part of an answer, whose client left", seen("req_done", helloEvent, { isOver: false })],
     ["a part of an answer to a request that was cancelled", seen("req_cancelled", helloEvent)],
     ["a whole answer to a request that was folded", seen("req_old", whole)],
-    ["a refusal of what is in no book", seen("req_refused", "{}", { status: 402 })],
-  ])("agrees with the books: %s", (_, answer) => {
+    ["a refusal without a record", seen("req_refused", "{}", { status: 402 })],
+  ])("agrees with the database: %s", (_, answer) => {
     expect(auditFile(database.path, { seen: [answer] })).toEqual([]);
   });
 
@@ -56,12 +56,12 @@ describe("what clients have of their answers", () => {
     [
       "a whole answer without a committed row",
       seen("req_lost", whole),
-      "a client has an answer to req_lost, and the books have nothing of it",
+      "a client has an answer to req_lost, and the database has no record of it",
     ],
     [
       "the first byte of an answer without a committed row",
       seen("req_lost", "", { isOver: false }),
-      "a client has an answer to req_lost, and the books have nothing of it",
+      "a client has an answer to req_lost, and the database has no record of it",
     ],
     [
       "success, of a request that was let go for nothing",
@@ -79,7 +79,7 @@ describe("what clients have of their answers", () => {
       "a client was told that req_done failed, which is done",
     ],
     [
-      "a failure amid a stream that is paid for",
+      "a charged failure in the middle of a stream",
       seen("req_cancelled", `${helloEvent}data: {"error":{}}\n\n`),
       "a client was told that req_cancelled failed, and pays 10295",
     ],
@@ -103,13 +103,13 @@ describe("what clients have of their answers", () => {
       seen("req_done", "{}", { due: 1n }),
       "req_done is billed 10295, and 1 were due",
     ],
-  ])("differs from the books: %s", (_, answer, problem) => {
+  ])("differs from the database: %s", (_, answer, problem) => {
     if (answer.id === "req_void") tamper(database, voided("failed"));
     expect(auditFile(database.path, { seen: [answer] })).toContain(problem);
   });
 });
 
-test("a failure amid a stream that its client chose agrees with the books, though it is paid for", () => {
+test("a failure in a stream that its client caused is charged, and agrees with the database", () => {
   tamper(
     database,
     `UPDATE attempts SET outcome = 'isolated failure'
@@ -134,8 +134,8 @@ describe("what providers made", () => {
     ["a stream", produced("req_done", stream)],
     ["a response", produced("req_done", JSON.stringify(response), 200, "responses")],
     ["what only the gateway can read", produced("req_done", "hello", 200, "messages")],
-    ["a failure of which the books have nothing", produced("req_nobody", "{}", 500)],
-  ])("agrees with the books: %s", (_, answer) => {
+    ["a failure without a record", produced("req_nobody", "{}", 500)],
+  ])("agrees with the database: %s", (_, answer) => {
     expect(auditFile(database.path, { produced: [answer] })).toEqual([]);
   });
 
@@ -159,7 +159,7 @@ describe("what providers made", () => {
       "req_cancelled is billed 10295, and what its provider made costs 1800",
     ],
     [
-      "an exact charge for an answer whose tokens nobody counted",
+      "an exact charge for an answer without reported tokens",
       produced("req_done", JSON.stringify(completion({ usage: null }))),
       "",
       "req_done is no estimate, and its provider counted nothing",
@@ -182,7 +182,7 @@ describe("what providers made", () => {
       voided("cancelled"),
       "req_void is cancelled for nothing, and its provider answered",
     ],
-  ])("differs from the books: %s", (_, answer, statement, problem) => {
+  ])("differs from the database: %s", (_, answer, statement, problem) => {
     if (statement !== "") tamper(database, statement);
     expect(auditFile(database.path, { produced: [answer] })).toContain(problem);
   });

@@ -20,7 +20,7 @@ export function seenProblems(database: DatabaseRows, seen: readonly SeenAnswer[]
     const row = rows.get(id);
     if (row !== undefined) return rowProblems(answer, row, isolated.has(row.id));
     if (status !== 200 || refs.has(`req:${id}`)) return [];
-    return [`a client has an answer to ${id}, and the books have nothing of it`];
+    return [`a client has an answer to ${id}, and the database has no record of it`];
   });
 }
 

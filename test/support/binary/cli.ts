@@ -4,13 +4,13 @@ import { join, resolve } from "node:path";
 import { openStore } from "../../../src/store/store.ts";
 import { binaryPath, outputOf, type ChildOutput } from "./binary.ts";
 
-/** The program as it stands in the tree, which takes three times as long to start as the executable. */
+/** Runs the program from source, which takes three times as long to start as the executable. */
 export const fromSource: readonly string[] = [
   process.execPath,
   resolve(import.meta.dir, "../../../src/main.ts"),
 ];
 
-/** The least config that has a model to name; its store is `tollgate.db` beside it. */
+/** The minimal config with models; its database is `tollgate.db` beside it. */
 const minimalConfig = `
 [[providers]]
 id = "local"
@@ -44,10 +44,10 @@ priority = 1
 weight = 3
 `;
 
-/** How one command ended; both outputs without their last line end. */
+/** The result of a command; both outputs without their last line end. */
 export type CommandRun = ChildOutput;
 
-/** A folder of its own with a config, in which commands run as a person would run them. */
+/** A new folder with a config in which commands run. */
 export interface CliFolder {
   readonly folder: string;
   readonly config: string;
@@ -56,21 +56,21 @@ export interface CliFolder {
   run(...args: readonly string[]): Promise<CommandRun>;
   /** The same with --json; returns the document. Throws when the command fails or prints anything else. */
   json(...args: readonly string[]): Promise<unknown>;
-  /** Makes its database, with nothing in it, as a gateway does that was never asked anything. */
+  /** Makes an empty database. */
   makeDatabase(): void;
   remove(): Promise<void>;
 }
 
 /**
- * Makes a desk. `config` takes the place of the minimal one; null: there is none. `program` is what runs,
- * with the words that come before a command's own; unless given it is the executable.
+ * Makes a folder. `config` replaces the minimal one; null: there is none. `program` is the command to run,
+ * with its first arguments; unless given it is the executable.
  */
 export async function openCliFolder(
   config: string | null = minimalConfig,
   program?: readonly string[],
 ): Promise<CliFolder> {
   const command = program ?? [await binaryPath()];
-  const folder = await mkdtemp(join(tmpdir(), "tollgate-desk-"));
+  const folder = await mkdtemp(join(tmpdir(), "tollgate-cli-"));
   const file = join(folder, "config.toml");
   if (config !== null) await Bun.write(file, config);
   const database = join(folder, "tollgate.db");

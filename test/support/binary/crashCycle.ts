@@ -3,13 +3,13 @@ import type { GatewayProcess } from "./gatewayProcess.ts";
 import { sendMixedLoad } from "./mixedLoad.ts";
 
 export interface CrashCycle {
-  /** Requests that were begun. */
+  /** Requests that were sent. */
   readonly begun: number;
-  /** Answers that a client saw whole, before the gateway was killed or in spite of it. */
+  /** Whole answers, received before or despite the kill. */
   readonly whole: number;
-  /** Credits that a command said were booked. */
+  /** Acknowledged credits. */
   readonly credits: number;
-  /** Everything that is wrong with the books after the restart. */
+  /** All problems of the database after the restart. */
   readonly problems: readonly string[];
 }
 
@@ -17,8 +17,8 @@ const requestsPerCycle = 50;
 const requestsAtOnce = 16;
 
 /**
- * Kills the gateway once `killAfter` of 50 mixed requests were answered whole, while credits are booked beside
- * it, starts it again, and compares what the clients saw with what the books say. `name` must be new.
+ * Kills the gateway after `killAfter` of 50 mixed requests were answered whole, while credits are added, starts
+ * it again, and compares what the clients received with the database. `name` must be new.
  */
 export async function runCrashCycle(
   gateway: GatewayProcess,
@@ -51,7 +51,7 @@ export async function runCrashCycle(
   return { begun, whole: whole.length, credits: refs.length, problems };
 }
 
-/** Books credits one after the other; returns the refs of those that were acknowledged. */
+/** Adds credits one after the other; returns the refs of those that were acknowledged. */
 async function bookCredits(
   { cli }: GatewayProcess,
   account: string,

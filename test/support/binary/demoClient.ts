@@ -1,27 +1,27 @@
 import OpenAI, { APIError } from "openai";
 import { expect } from "bun:test";
 
-/** Any name will do for the demo provider. */
+/** The demo provider accepts any name. */
 export const model = "any-model";
 export const hello = [{ role: "user", content: "hello there provider" }] as const;
 
-/** The body of a small chat request, with what a test adds to it. */
+/** The body of a small chat request, with changes. */
 export function chat(extra: object = {}): { model: string; messages: [(typeof hello)[0]] } {
   return { model, messages: [hello[0]], ...extra };
 }
 
-/** The official client, which tries once. */
+/** The official client, without retries. */
 export function connect(baseURL: string, apiKey = "any"): OpenAI {
   return new OpenAI({ baseURL, apiKey, maxRetries: 0 });
 }
 
-/** All that the demo provider says to the small chat request. */
+/** The demo provider's whole text for the small chat request. */
 export async function wholeText(client: OpenAI): Promise<string> {
   const completion = await client.chat.completions.create(chat());
   return completion.choices[0]?.message.content ?? "";
 }
 
-/** What the official client does not show: the answer as it is. */
+/** Posts without the official client, to see the raw answer. */
 export function post(url: string, body: unknown, init: RequestInit = {}): Promise<Response> {
   return fetch(url, { method: "POST", body: JSON.stringify(body), ...init });
 }
@@ -33,7 +33,7 @@ export async function frames(response: Response): Promise<string[]> {
   return text.slice(0, -2).split("\n\n");
 }
 
-/** The error that the official client makes of a refusal. Throws when the call succeeds. */
+/** The official client's error for a refusal. Throws when the call succeeds. */
 export async function failure(call: PromiseLike<unknown>): Promise<APIError> {
   const error = await Promise.resolve(call).then(
     () => undefined,

@@ -41,7 +41,7 @@ export interface SpoiledCase {
   readonly message: () => string;
 }
 
-/** Puts an entry of that time into the books. */
+/** Adds a credit with this time. */
 export function credit(cli: CliFolder, atMs: number): void {
   const store = openStore({ path: cli.database, durability: "process", serving: false });
   const actor = { name: "tester", at: atMs };
@@ -58,7 +58,7 @@ export function credit(cli: CliFolder, atMs: number): void {
   change(cli, "PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
-/** Says one thing to the desk's database behind the store's back. */
+/** Runs a statement on the database, without the store. */
 export function change(cli: CliFolder, statement: string): void {
   const sqlite = new Database(cli.database);
   sqlite.run(statement);

@@ -5,7 +5,7 @@ import { startGatewayProcess, startTimeoutMs, type GatewayProcess } from "./gate
 /** The compiled gateway with its only provider. */
 export interface GatewayBefore {
   readonly gateway: GatewayProcess;
-  /** Ends the gateway in good order and checks its books; the provider stops with it. */
+  /** Stops the gateway with SIGTERM and runs the audits; the provider stops with it. */
   close(): Promise<void>;
 }
 
@@ -27,7 +27,7 @@ export async function startGatewayBefore(
 /** The compiled gateway for the tests of one describe block or file: both are there from the first test on. */
 export interface BinaryUnderTest {
   readonly gateway: GatewayProcess;
-  /** Of alice, who has 1,000 roubles. */
+  /** A key of alice, who has 1,000 roubles. */
   readonly key: string;
 }
 

@@ -10,7 +10,7 @@ import { until } from "../until.ts";
 /** One line of the gateway's log. */
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
 
-/** A request as `tollgate requests show --json` tells it. */
+/** A request in the form of `tollgate requests show --json`. */
 export interface RequestRecord {
   readonly id: string;
   readonly status: string;
@@ -25,43 +25,43 @@ export interface RequestRecord {
   readonly hold_rub: string;
 }
 
-/** The compiled gateway at work in a folder of its own, with its commands beside it. */
+/** The running compiled gateway in its own folder, with its commands. */
 export interface GatewayProcess {
   readonly cli: CliFolder;
-  /** Asked whenever the books are checked, where they lie in the usual place. */
+  /** Runs with every audit, if the database is in the usual place. */
   readonly auditor: Auditor;
-  /** `http://127.0.0.1:PORT`, or the path of its socket; of its latest life. */
+  /** `http://127.0.0.1:PORT`, or the path of its socket; of its latest start. */
   readonly url: string;
   readonly pid: number;
-  /** What it has logged, in all its lives. */
+  /** Its log lines, of all starts. */
   readonly log: readonly LogLine[];
-  /** The status with which its latest life ends; 137 after `kill -9`. */
+  /** The exit status of its latest process; 137 after `kill -9`. */
   readonly ended: Promise<number>;
   /** Resolves with the first line that fits and is not older than `since`, a length of `log`. */
   logged(what: string, fits: (line: LogLine) => boolean, since?: number): Promise<LogLine>;
-  /** Drops what it has logged so far, in a run that goes on for long. */
+  /** Drops the log lines so far, in a long run. */
   forgetLog(): void;
-  /** Issues a key; the account is made if need be, and gets so many roubles. */
+  /** Creates a key, and its account if needed, and credits this amount in roubles. */
   key(account: string, roubles: string, ...flags: readonly string[]): Promise<string>;
-  /** What the books say of a request, once it is no longer running. */
+  /** The record of a request, once it is no longer running. */
   request(id: string): Promise<RequestRecord>;
   signal(name: NodeJS.Signals): void;
-  /** `kill -9`; done when the process is gone. */
+  /** `kill -9`; resolves when the process has ended. */
   kill(): Promise<void>;
   /** Starts it once more, in the same folder. */
   start(): Promise<void>;
-  /** The books add up and nothing is held, or soon is no more. */
+  /** Throws if an audit finds a problem or money stays held. */
   expectAuditPasses(): Promise<void>;
-  /** Ends it by SIGTERM with status 0 if it runs, checks the books, and removes the folder. */
+  /** Stops it with SIGTERM, expects status 0, runs the audits, and removes the folder. */
   close(): Promise<void>;
 }
 
 export interface GatewayProcessOptions {
-  /** Beside PATH, which is all that it gets otherwise. */
+  /** The environment, in addition to PATH. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** The command that becomes the gateway, which stands behind it; none unless given. */
+  /** A command that is put before the gateway's own; none unless given. */
   readonly launcher?: readonly string[];
-  /** Puts things into its folder before it starts; what it returns comes to the environment. */
+  /** Prepares the folder before the start; the result is added to the environment. */
   readonly prepare?: (cli: CliFolder) => Promise<void | Readonly<Record<string, string>>>;
 }
 
@@ -69,12 +69,12 @@ export interface GatewayProcessOptions {
 export const startTimeoutMs = 60_000;
 const listenTimeoutMs = 30_000;
 /**
- * The auditor reads all of the books at once, and in this process: those of a day of load are for the command alone,
+ * The auditor reads the whole database at once, in this process. After a day of load only the command can check it,
  * which takes the time of a start.
  */
 const auditedBytesMax = 512 * 1_048_576;
 const endTimeoutMs = 15_000;
-/** A request whose client has left may end a little later. */
+/** A request of a disconnected client may end a little later. */
 const restTimeoutMs = 2000;
 
 /** Starts the compiled gateway, and resolves when it listens. Close it, also after a failure. */
@@ -204,7 +204,7 @@ class BinaryGateway implements GatewayProcess {
 
   async #auditByCommand(): Promise<void> {
     const { status, stdout, stderr } = await this.cli.run("audit", "--json");
-    if (status !== 0) throw new Error(`the books do not add up: ${stdout}${stderr}`);
+    if (status !== 0) throw new Error(`the audit found problems: ${stdout}${stderr}`);
     const running = JSON.stringify(await this.cli.json("requests", "--status", "running"));
     if (running !== "[]") throw new Error(`something is still held: ${running}`);
   }

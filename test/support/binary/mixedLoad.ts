@@ -6,20 +6,20 @@ import { prices } from "../gateway/gatewayConfig.ts";
 export interface MixedLoad {
   readonly requests: number;
   readonly atOnce: number;
-  /** Asked before each request: no more are begun once it is true. */
+  /** Checked before each request: no more are sent once it is true. */
   isOver(): boolean;
-  /** Hears of each whole answer; the client that saw it waits. */
+  /** Called with each whole answer; its client waits. */
   seen(answer: SeenAnswer): Promise<void> | void;
 }
 
-/** What clients saw of a load. */
+/** The answers of a load. */
 export interface LoadSeen {
   readonly begun: number;
   /** Every answer that began. */
   readonly seen: readonly SeenAnswer[];
-  /** Those that came whole, each due at the price of the tokens that it told. */
+  /** The whole answers, each due at the price of its reported tokens. */
   readonly whole: readonly SeenAnswer[];
-  /** The statuses of what was refused. */
+  /** The statuses of refusals. */
   readonly refusals: readonly number[];
 }
 
@@ -33,7 +33,7 @@ const ways = [
   { path: "responses", stream: true },
 ] as const;
 
-/** Asks in all four ways by turns, so many at once. Never rejects, whatever becomes of the gateway. */
+/** Sends requests in all four forms in turns, with this concurrency. Never rejects, even if the gateway ends. */
 export async function sendMixedLoad(
   gateway: { readonly url: string },
   key: string,
@@ -88,7 +88,7 @@ async function ask(
     for await (const bytes of head.body ?? []) text += decoder.decode(bytes, { stream: true });
     isOver = true;
   } catch {
-    // The gateway is gone. What came until then may still have been a whole answer.
+    // The gateway has ended. The text so far may still be a whole answer.
   }
   if (head === undefined) return undefined;
   const { status, headers } = head;
@@ -97,7 +97,7 @@ async function ask(
   return { id, status, text, isOver, costRub, ...dueFor(status === 200 ? text : "") };
 }
 
-/** What is due for an answer that came whole: its tokens were asked for, and whoever tells none is due nothing. */
+/** The expected charge of a whole answer: usage was requested, and an answer without usage must be free. */
 function dueFor(text: string): Pick<SeenAnswer, "due"> {
   const { outcome, tokens } = readAnswer(text);
   if (outcome !== "whole") return {};
@@ -105,7 +105,7 @@ function dueFor(text: string): Pick<SeenAnswer, "due"> {
   return { due: isTold ? priceOf(tokens, configured) : 0n };
 }
 
-/** The prices of the config, in the auditor's words. */
+/** The prices of the config, in the auditor's form. */
 const configured = {
   priceInput: BigInt(prices.input),
   priceCached: BigInt(prices.cachedInput),

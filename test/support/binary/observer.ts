@@ -15,7 +15,7 @@ export interface Observation {
   readonly early: readonly string[];
 }
 
-/** `end` is the first of an answer that no client may see before its charge is committed. */
+/** `end` is the first byte that no client may receive before the charge is committed. */
 const ways = [
   { name: "chat", path: "/v1/chat/completions", stream: false, end: "\r\n\r\n{" },
   {
@@ -38,7 +38,7 @@ const clients = 8;
 const idPattern = /\r\nx-request-id: (\S+)\r\n/i;
 
 /**
- * Asks so often in all ways, several at once, and reads the database in the very moment that the end of an answer
+ * Sends requests in all forms, several at once, and reads the database at the moment when the end of an answer
  * arrives, before anything else happens in this process.
  */
 export async function observeCharges(observed: Observed, rounds: number): Promise<Observation> {

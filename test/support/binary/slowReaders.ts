@@ -35,17 +35,17 @@ export interface SlowReaders {
    * memory was looked at, leave.
    */
   read(readers: number, seconds: number): Promise<SlowReadersSeen>;
-  /** Ends the gateway in good order and checks its books. */
+  /** Stops the gateway with SIGTERM and runs the audits. */
   close(): Promise<void>;
 }
 
 const megabyte = 1_048_576;
 /** What may be held for each reader: one read of the network is half of it. */
 export const GROWTH_MAX = megabyte;
-/** With this share of what may be held nobody waits for more garbage to be collected. */
+/** Below this share of the limit the test does not wait for another garbage collection. */
 const ENOUGH_SHARE = 0.75;
 const OFFERED_BYTES = 100 * megabyte;
-/** What the system's buffers of two connections may have taken, and less than a gateway would that waits for nobody. */
+/** The system's buffers of two connections, and less than a gateway without backpressure would take. */
 export const AHEAD_MAX = 64 * megabyte;
 /** Long on the wire and short in what it says: else the stream would be cut as one that never ends. */
 const padding = "x".repeat(65_536);

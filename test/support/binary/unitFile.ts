@@ -1,4 +1,4 @@
-/** A line of a unit: its section, its name, and what stands after the `=`. */
+/** A line of a unit: its section, its name, and its value. */
 export interface UnitLine {
   readonly section: string;
   readonly name: string;
@@ -7,7 +7,7 @@ export interface UnitLine {
 
 /**
  * Reads a unit as systemd.syntax(7) says: sections, `name=value`, lines that begin with `#` or `;`.
- * Throws for any other line, and for one that goes on in the next: this program writes no such thing.
+ * Throws for any other line, and for a continued line: this program writes none.
  */
 export function readUnit(text: string): readonly UnitLine[] {
   let section = "";

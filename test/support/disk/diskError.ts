@@ -4,7 +4,7 @@ import { auditProblems } from "../store/auditProblems.ts";
 import { sendMixedLoad } from "../binary/mixedLoad.ts";
 import type { GatewayOnDisk } from "./powerCut.ts";
 
-/** From the `nth` call of a kind on, `count` of them fail; see faultyDisk.c. */
+/** `count` calls of a kind fail, from the `nth` on; see faultyDisk.c. */
 export interface DiskError {
   readonly call: "write" | "sync";
   readonly nth: number;
@@ -13,7 +13,7 @@ export interface DiskError {
   readonly count: number;
 }
 
-/** What came of an error. */
+/** The result of an error. */
 export interface DiskErrorOutcome {
   readonly whole: number;
   /** The status with which the gateway ended; undefined where it went on. */
@@ -27,8 +27,8 @@ const recoveryMs = 15_000;
 const recoveryStepMs = 20;
 
 /**
- * Lets the disk fail under load. A gateway that ends is started again on a disk in order; one that goes on must
- * serve again by itself. Afterwards every whole answer must be in the books, and the books in order.
+ * Makes the disk fail under load. A gateway that ends is started again on a healthy disk; one that continues must
+ * serve again by itself. Afterwards every whole answer must be recorded, and the audits must pass.
  */
 export async function failDisk(on: GatewayOnDisk, failure: DiskError): Promise<DiskErrorOutcome> {
   const { gateway, disk, key } = on;
@@ -66,7 +66,7 @@ async function recovers({ gateway, key }: GatewayOnDisk, seen: SeenAnswer[]): Pr
   return false;
 }
 
-/** What is wrong once all is at rest: the end of a request that could not be written is tried again after a while. */
+/** The problems of the idle gateway: a settlement that could not be written is retried after a while. */
 async function auditProblemsAtRest({ gateway }: GatewayOnDisk): Promise<readonly string[]> {
   const deadlineMs = performance.now() + recoveryMs;
   for (;;) {

@@ -1,5 +1,5 @@
 /*
- * A disk that fails when it is told to: preloaded into a gateway, it stands between SQLite and the C library.
+ * A disk that fails on command: preloaded into a gateway, between SQLite and the C library.
  *
  * It remembers what every write to the database has overwritten until the file is synced. A power cut puts
  * back what was there, lets a chance part of the unsynced writes survive, sector by sector, and kills the

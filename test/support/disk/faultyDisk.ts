@@ -8,13 +8,13 @@ import { outputOf } from "../binary/binary.ts";
 const source = join(import.meta.dir, "faultyDisk.c");
 const compilers = ["cc", "gcc", "clang"];
 
-/** A disk under one database that fails when it is told to; what it can be told stands in faultyDisk.c. */
+/** A disk for one database that fails on command; faultyDisk.c lists the commands. */
 export interface FaultyDisk {
-  /** What a process needs in its environment to have this disk. */
+  /** The environment of a process that uses this disk. */
   readonly environment: Readonly<Record<string, string>>;
   /** The first command of each process that starts; `go` unless it is set. */
   first: string;
-  /** Tells the running process something; resolves with its answer. Rejects where none runs. */
+  /** Sends a command to the running process; resolves with its answer. Rejects where none runs. */
   tell(command: string): Promise<string>;
   close(): Promise<void>;
 }
@@ -24,7 +24,7 @@ export function cCompiler(): string | undefined {
   return compilers.map((name) => Bun.which(name)).find((path) => path !== null) ?? undefined;
 }
 
-/** Says where it is seen, and a skipped test is not, that something was not tried. */
+/** Prints that something was not tried: skipped tests are easily overlooked. */
 export function printNotRun(what: string): void {
   process.stderr.write(
     `NOT RUN: ${what}: this machine has no C compiler (${compilers.join(", ")})\n`,

@@ -5,22 +5,22 @@ import { startGatewayProcess, type GatewayProcess } from "../binary/gatewayProce
 import { sendMixedLoad } from "../binary/mixedLoad.ts";
 import { openFaultyDisk, type FaultyDisk } from "./faultyDisk.ts";
 
-/** A compiled gateway whose database lies on a faulty disk. Nobody else writes to it while it runs. */
+/** A compiled gateway whose database is on a faulty disk. No other process writes to it meanwhile. */
 export interface GatewayOnDisk {
   readonly gateway: GatewayProcess;
   readonly disk: FaultyDisk;
-  /** A key of `alice`, who is rich. */
+  /** A key of `alice`, who has enough money. */
   readonly key: string;
   close(): Promise<void>;
 }
 
-/** What a power cut left of what clients had seen. */
+/** The result of a power cut. */
 export interface PowerCut {
-  /** Answers that a client saw whole. */
+  /** Answers that a client received whole. */
   readonly whole: number;
-  /** Charges of those that are gone. */
+  /** The lost charges of these answers. */
   readonly lost: readonly string[];
-  /** What is wrong with the books beside that. */
+  /** Other problems of the database. */
   readonly problems: readonly string[];
 }
 

@@ -87,7 +87,7 @@ export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> 
     follow(connections, model, peer);
     const answer = answers.get(model);
     const client = clients.get(model);
-    if (!answer || !client) throw new Error(`nobody asked for ${model}`);
+    if (!answer || !client) throw new Error(`no request for ${model}`);
     return answer(peer, request, client);
   });
   const healthy = startProvider((peer, request) => {
@@ -156,7 +156,7 @@ export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> 
       const { requests } = running().storeFolder;
       await until(`${id} has ended`, () => (requests.find(id)?.status ?? "running") !== "running");
       const row = requests.find(id);
-      if (row === undefined) throw new Error(`the books lost ${id}`);
+      if (row === undefined) throw new Error(`there is no record of ${id}`);
       return { ...row, attempts: requests.attempts(id) };
     },
     calls: (model) => [calls.faulty.get(model) ?? 0, calls.healthy.get(model) ?? 0],

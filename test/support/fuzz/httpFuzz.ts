@@ -83,7 +83,7 @@ async function finalProblems(
   return [
     ...wrong,
     ...provider.problems,
-    ...errors.map((line) => `the log says: ${JSON.stringify(line)}`),
+    ...errors.map((line) => `the log has: ${JSON.stringify(line)}`),
   ];
 }
 

@@ -69,7 +69,7 @@ export async function whenIdle(
   const running = () => gateway.cli.json("requests", "--status", "running");
   while (((await running()) as unknown[]).length > 0) {
     if (performance.now() < deadlineMs) continue;
-    problems.push("requests are still running though nobody asks any more");
+    problems.push("requests are still running after the last client ended");
     break;
   }
   const files = readdirSync(`/proc/${gateway.pid}/fd`).length - provider.openCount;

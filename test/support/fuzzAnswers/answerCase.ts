@@ -1,29 +1,29 @@
 import type { AnswerContent } from "./answerContent.ts";
 
-/** A provider as the config has it; all of its answers go one way through the gateway. */
+/** A provider of the config. All of its answers take the same path through the gateway. */
 export interface Route {
   readonly kind: "openai" | "anthropic" | "gemini";
-  /** How it serves chats. */
+  /** The interface for chats. */
   readonly api: "chat" | "responses";
   /** Its time-outs are short: its answers may also never end. */
   readonly hasShortTimeouts: boolean;
-  /** Behind it stands a provider that always answers. */
+  /** The next route is a provider that always answers. */
   readonly hasBackup: boolean;
 }
 
-/** What a client must see, as far as that is sure. Where a route is backed, the next one answers instead of a failure. */
+/** What a client must receive, as far as it is certain. With a backup the next route answers instead of a failure. */
 export type Expected =
   | { readonly kind: "whole"; readonly hasUsage: boolean }
   | { readonly kind: "failure" }
-  /** The provider's own word that it failed, which is passed on. */
+  /** A failure that the provider itself reports, which is forwarded. */
   | { readonly kind: "failed" }
   | { readonly kind: "refusal"; readonly status: 400 | 404; readonly text: string }
   | { readonly kind: "anything" };
 
-/** What a provider does with one request. */
+/** A provider's answer to one request. */
 export interface PlannedAnswer {
   readonly delivery: Delivery;
-  /** The body within its frame; undefined where nobody can say what that is. */
+  /** The body within its frame; undefined if it is unclear. */
   readonly body: Buffer | undefined;
   readonly expected: Expected;
   /** The provider may be put aside by it for longer than a run takes. */
@@ -55,5 +55,5 @@ export interface Question {
 
 export interface AnswerCase extends Question, PlannedAnswer {}
 
-/** What stands behind the end of an answer, and may never become part of any. */
+/** Sent after the end of an answer; it must never become part of any. */
 export const poison = "POISON";

@@ -14,7 +14,7 @@ import { oddTexts } from "../fuzz/bodies.ts";
 import type { Chance } from "../fuzz/chance.ts";
 import { several } from "../several.ts";
 
-/** What a provider reports of an answer's tokens. Cached and written ones are part of the prompt's. */
+/** The reported tokens of an answer. Cached and written ones are part of the prompt's. */
 export interface ReportedTokens {
   readonly prompt: number;
   readonly completion: number;
@@ -22,17 +22,17 @@ export interface ReportedTokens {
   readonly cacheWrite: number;
 }
 
-/** What a model says in one answer, before it is put into the form of any interface. */
+/** The content of one answer, independent of the interface. */
 export interface AnswerContent {
-  /** What tells it from every other answer of a run; it stands in the first piece of each choice. */
+  /** Unique in a run; the first piece of each choice contains it. */
   readonly tag: string;
   readonly choices: readonly ContentChoice[];
-  /** Undefined where the provider says nothing of them. */
+  /** Undefined where the provider reports none. */
   readonly tokens: ReportedTokens | undefined;
 }
 
 export interface ContentChoice {
-  /** In the pieces in which a stream brings them. */
+  /** In the pieces of a stream. */
   readonly texts: readonly string[];
   readonly thoughts: readonly string[];
   /** The pieces of the arguments of its one call; undefined where it makes none. */
@@ -40,7 +40,7 @@ export interface ContentChoice {
   readonly end: "stop" | "length" | "content_filter" | "tool_calls";
 }
 
-/** What an answer is told from others by. */
+/** The text that identifies an answer. */
 export function tagOf(number: number): string {
   return `«${number}»`;
 }
@@ -81,12 +81,12 @@ function drawTokens(chance: Chance): ReportedTokens {
   return { prompt, cached, cacheWrite, completion: 1 + chance.below(tokensMax) };
 }
 
-/** What the provider behind a route says, that its answers be told from all others. */
+/** The text of the backup provider, which identifies its answers. */
 export function backupText(number: number): string {
   return `${tagOf(number)} of the next one`;
 }
 
-/** What each of its answers costs. */
+/** The cost of each of its answers. */
 export const backupCharge = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 
 /** Answers as it should, whichever way it is asked. */

@@ -16,25 +16,25 @@ import {
 } from "./readAnswer.ts";
 import { secrets } from "./refusals.ts";
 
-/** What became of a request, as its client saw it. */
+/** The result of a request for its client. */
 export type Outcome =
   /** The provider's answer, whole. */
   | "whole"
-  /** That of the one behind it. */
+  /** The whole answer of the backup provider. */
   | "backup"
   /** It began, and ended with the error of the stream. */
   | "broken"
-  /** The provider's own word that it failed. */
+  /** A failure that the provider itself reported. */
   | "failed"
   | "unavailable"
   | "refused"
   | "missing";
 
-/** What the books must say of a request. */
+/** The expected record of a request. */
 export interface Verdict {
   readonly id: string;
   readonly outcome: Outcome;
-  /** Undefined where the client was shown nothing that tells. */
+  /** Undefined if the client's answer does not determine it. */
   readonly charge: bigint | undefined;
   readonly isEstimated: boolean | undefined;
 }
@@ -98,7 +98,7 @@ export class AnswerJudge {
   }
 }
 
-/** What became of a request, and what is wrong with that. */
+/** The outcome of a request, and its problems. */
 interface Sentence {
   readonly verdict: Verdict;
   readonly problems: readonly string[];
@@ -113,7 +113,7 @@ const errorOutcomes: Readonly<Record<number, Outcome>> = {
 };
 const callersStatus = /HTTP\/1\.[01] (?:400|409|413|422)/;
 
-/** A client is only to blame where its provider blames it, and is told what that said. */
+/** The client gets a refusal only where its provider refused, with the provider's message. */
 function ofMessage(asked: AnswerCase, outcome: Outcome, message: string): string[] {
   const { delivery, endpoint, expected } = asked;
   const sent = delivery.bytes.toString("latin1");
@@ -131,10 +131,10 @@ function ofMessage(asked: AnswerCase, outcome: Outcome, message: string): string
   ]);
 }
 
-/** A failure before the first content is a 502, or the next route's to make good; but the head may have left before. */
+/** A failure before the first content is a 502, or the next route answers; but the head may have been sent before. */
 function ofStreamError(asked: AnswerCase, { body }: RawAnswer, read: ReadAnswer): string[] {
   const isLate = body.includes(": keep-alive\n\n");
-  // The end of one choice is content too, which waits for those of the others.
+  // The end of one choice is content too, and waits for the ends of the others.
   const isKeptBack = asked.said.choices.length > 1;
   return [
     ...ofMessage(asked, outcomeOf(read), read.message),
@@ -152,7 +152,7 @@ function outcomeOf({ end, message }: ReadAnswer): Outcome {
   return end === "error" ? (outcomesByMessage[message] ?? "refused") : end;
 }
 
-/** What no answer may be or have. */
+/** Checks for every answer. */
 function ofAny({ delivery, stream, said }: AnswerCase, answer: RawAnswer): string[] {
   const { status, headers, body } = answer;
   const text = body.toString();
@@ -162,7 +162,7 @@ function ofAny({ delivery, stream, said }: AnswerCase, answer: RawAnswer): strin
     [foreign.length === 0, `headers of somebody else: ${foreign.join()}`],
     [!JSON.stringify([...headers]).includes("canary"), "a header of the provider's"],
     [isStream(headers) === (stream && status === 200), "not the form that was asked for"],
-    [!text.includes(poison), "what stood behind the end of an answer"],
+    [!text.includes(poison), "bytes after the end of an answer"],
     [tags.every((tag) => tag === said.tag || delivery.bytes.includes(tag)), "another's words"],
   ]);
 }
@@ -191,13 +191,13 @@ function verdictOf(asked: AnswerCase, { headers, body }: RawAnswer, read: ReadAn
       charge: tokens ? costOf(tokens) : read.charge,
       isEstimated: !tokens,
     };
-  // A response shows what it reports, be it believed or not; a chat shows what is charged.
+  // A response shows the reported usage even if it is not believed; a chat shows the charged one.
   const isReported = asked.endpoint === "responses";
   const isEstimated = isReported ? read.charge === undefined : undefined;
   return { id, outcome: "whole", charge: read.charge, isEstimated };
 }
 
-/** What every 200 to a chat must have, whoever's it is. */
+/** Checks for every 200 to a chat. */
 function ofChat({ stream, model }: AnswerCase, answer: RawAnswer, read: ReadAnswer): string[] {
   const cost = answer.headers.get("x-tollgate-cost-rub");
   const id = (answer.headers.get("x-request-id") ?? "").replace("req_", "chatcmpl-");
@@ -212,12 +212,12 @@ function ofChat({ stream, model }: AnswerCase, answer: RawAnswer, read: ReadAnsw
 function ofRelayed({ body, number }: AnswerCase, { relayed }: ReadAnswer): string[] {
   const isBackups = relayed.includes(backupText(number));
   const sent = body?.toString() ?? relayed;
-  // Where the last blank line did not come it is the gateway's own.
+  // If the last blank line did not arrive, it is the gateway's own.
   const isKept = sent.startsWith(relayed) || `${sent}\n\n` === relayed;
   return kept([[isBackups || isKept, "other bytes than the provider's"]]);
 }
 
-/** What must be in an answer that came soundly. */
+/** Checks for an answer whose provider sent it whole. */
 function ofWhole(asked: AnswerCase, read: ReadAnswer): string[] {
   const { expected, said, endpoint, body } = asked;
   if (expected.kind !== "whole") return [];
@@ -231,7 +231,7 @@ function ofWhole(asked: AnswerCase, read: ReadAnswer): string[] {
   );
 }
 
-/** What may become of a request by what its provider did. */
+/** The possible outcomes of a request, by its provider's behaviour. */
 function ofExpected({ expected, route }: AnswerCase, outcome: Outcome): string[] {
   const isServed = outcome === "whole" || outcome === "failed";
   const isRefused = outcome === "refused" || outcome === "missing";

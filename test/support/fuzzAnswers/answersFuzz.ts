@@ -12,14 +12,14 @@ import type { LogLine } from "../binary/gatewayProcess.ts";
 import { backupProvider, type AnswersSetup } from "./setup.ts";
 import { runConnection, type AnswersTally } from "./connectionRun.ts";
 
-/** What a run saw; `problems` is empty where all is well. */
+/** The result of a run; `problems` is empty if all is well. */
 export interface AnswersSeen extends Omit<AnswersTally, "verdicts"> {
   readonly seed: number;
   readonly seconds: number;
-  /** Answers whose charge was known from what came, each looked up in the books. */
+  /** Answers with a known charge, each found in the database. */
   readonly charged: number;
   readonly health: HealthTimes;
-  /** What the gateway has more of than after a tenth of the run. */
+  /** The growth of the gateway after the first tenth of the run. */
   readonly growth: Growth;
 }
 
@@ -27,7 +27,7 @@ const connectionsAtOnce = 48;
 /** A run that finds this much ends early. */
 const problemsMax = 20;
 
-/** Has so many requests answered, soundly or not, by providers that are drawn from the seed alone; then looks at what is left. */
+/** Sends this number of requests to providers whose answers are drawn from the seed alone; then checks what remains. */
 export async function fuzzAnswers(
   setup: AnswersSetup,
   { seed, requests }: { readonly seed: number; readonly requests: number },
@@ -81,7 +81,7 @@ async function sendUntil(
   await Promise.all(Array.from({ length: connectionsAtOnce }, runConnections));
 }
 
-/** What is wrong with the books, the log and the providers, once all is over. */
+/** Problems in the database, the log and the providers, after the run. */
 async function finalProblems(
   { gateway, key, problems }: AnswersSetup,
   { verdicts }: AnswersTally,
@@ -97,18 +97,18 @@ async function finalProblems(
     ...wrong,
     ...problems,
     ...ledgerProblems(gateway.cli.database, verdicts),
-    ...errors.slice(0, 20).map((line) => `the log says: ${JSON.stringify(line)}`),
+    ...errors.slice(0, 20).map((line) => `the log has: ${JSON.stringify(line)}`),
   ];
 }
 
-/** What the log says loudly of providers. */
+/** The errors that the log may contain about providers. */
 const providersFaults = new Set([
   "the provider refuses the API key, the account or the country: run `tollgate check --live` to see why, fix it, then reload (SIGHUP) to use the provider again at once",
   "the provider answers 404: check its base_url and the model name of the route",
   "the provider reported an impossible usage: the gateway does not charge these figures",
 ]);
 
-/** What a request failed by, where that was its provider: any other cause is the gateway's own. */
+/** The causes of a provider's failure: any other cause is an error of the gateway. */
 const providersErrors =
   /^(?:ApiError|UpstreamError(?: < (?:ReportedFailure|(?:Answer|ExcessiveAnswer|IsolatedFailure|Connection|SseEncoding|SseLimit)Error)\b.*)?)$/;
 
@@ -122,11 +122,11 @@ interface LedgerChangeResult {
   readonly charge: bigint;
   readonly estimated: bigint;
   readonly provider: string | null;
-  /** What became of its last attempt. */
+  /** The outcome of its last attempt. */
   readonly tried: string | null;
 }
 
-/** The requests of which the books say something else than their clients saw. */
+/** The requests whose records differ from what their clients received. */
 function ledgerProblems(path: string, verdicts: AnswersTally["verdicts"]): string[] {
   const database = new Database(path, { readonly: true, safeIntegers: true });
   try {
@@ -145,11 +145,13 @@ function ledgerProblems(path: string, verdicts: AnswersTally["verdicts"]): strin
         row.charge === (isServed ? (charge ?? row.charge) : 0n) &&
         row.estimated === BigInt(isEstimated ?? row.estimated) &&
         (!isServed || row.provider === (outcome === "backup" ? backupProvider : model));
-      // What its caller made unreadable is paid for as by a client that left.
+      // An answer that the request itself made unreadable is charged as for a disconnected client.
       const isIsolatedFailure = outcome === "broken" && row?.tried === "isolated failure";
       if (isRight || (isIsolatedFailure && row.status === "cancelled")) return [];
       const words = [row?.status, row?.charge, row?.estimated, row?.provider].join(" ");
-      return [`${asked}, ${id}: ${outcome} for ${charge} (${isEstimated}); the books: ${words}`];
+      return [
+        `${asked}, ${id}: ${outcome} for ${charge} (${isEstimated}); the database has: ${words}`,
+      ];
     });
   } finally {
     database.close();

@@ -44,7 +44,7 @@ function usageOf({ prompt, completion, cached, cacheWrite }: ReportedTokens): ob
 }
 
 /** Where a provider puts the usage of a stream. */
-const usagePlaces = ["behind", "behind", "with the finish"] as const;
+const usagePlaces = ["after", "after", "with the finish"] as const;
 
 /** Choices come one after the other or mixed. */
 export function writeChatStream(said: AnswerContent, chance: Chance): Written {
@@ -58,7 +58,7 @@ export function writeChatStream(said: AnswerContent, chance: Chance): Written {
   const place = chance.pick(usagePlaces);
   const last = events.pop() ?? "";
   events.push(usage && place === "with the finish" ? withUsage(last, usage) : last);
-  if (usage && place === "behind") events.push(usageOnly(usage));
+  if (usage && place === "after") events.push(usageOnly(usage));
   if (chance.chance(0.9)) events.push(doneEvent);
   return writtenStream(events, (event) => event.includes('"finish_reason":"'));
 }

@@ -6,13 +6,13 @@ import type { Outcome, Verdict } from "./answerJudge.ts";
 import { shortTimeoutsMs, type AnswersSetup } from "./setup.ts";
 import { drawCase } from "./drawCase.ts";
 
-/** What was seen so far, by all visits. */
+/** The totals of all connections. */
 export interface AnswersTally {
   requests: number;
   connections: number;
-  /** How often each outcome came, by what was asked for. */
+  /** The number of each outcome, by the form of request. */
   readonly outcomes: Record<string, Partial<Record<Outcome, number>>>;
-  /** With the providers that they may be booked on. */
+  /** With the provider that may have served each. */
   readonly verdicts: {
     readonly asked: string;
     readonly verdict: Verdict;
@@ -21,15 +21,15 @@ export interface AnswersTally {
   readonly problems: string[];
 }
 
-/** More failures in a row would put the provider aside. */
+/** More failures in a row would open the circuit breaker. */
 const requestsMax = 4;
-/** Of a provider that keeps the gateway waiting: the configs of later visits wait for the slowest. */
+/** For a provider that makes the gateway wait: the next configs wait for the slowest connection. */
 const shortTimeoutRequestsMax = 2;
-/** No answer may be so late by anything but the time-outs of its provider. */
+/** No answer may be this late, except for the time-outs of its provider. */
 const hangMs = 5000;
 const givenUpMs = 30_000;
 
-/** One client, which asks one provider for one thing after the other. */
+/** Runs one client, which sends some requests to one provider, one after the other. */
 export async function runConnection(
   setup: AnswersSetup,
   { seed, number }: { readonly seed: number; readonly number: number },
@@ -51,7 +51,7 @@ export async function runConnection(
   }
 }
 
-/** What a visit does is drawn apart from whom it visits. */
+/** The requests of a connection are drawn independently of its provider. */
 const connectionSalt = 0x5bd1e995;
 
 /** Asks, and judges the answer. False where the connection is of no use any more. */
@@ -73,7 +73,7 @@ async function ask(
   const times = answered();
   const isLate = tookMs().all > hangMs + (asked.route.hasShortTimeouts ? shortTimeoutsMs : 0);
   if (answer === "late" || isLate) reportProblem("late");
-  // A hasty gateway may have given up before a busy provider saw the request.
+  // With short time-outs the gateway may give up before a busy provider saw the request.
   if (times === 0 && !asked.route.hasShortTimeouts) reportProblem("its provider was not asked");
   if (typeof answer === "string") {
     reportProblem(

@@ -12,7 +12,7 @@ import {
 import { writeResponse, writeResponseStream } from "./responsesForm.ts";
 import { drawAnswerContent, tagOf } from "./answerContent.ts";
 
-/** A provider for some requests in a row, most of them of the kind openai. */
+/** A provider for some requests in a row, mostly of the kind openai. */
 export function drawRoute(chance: Chance): Route {
   const kind = weighed(chance, [
     [4, "openai"],

@@ -10,10 +10,10 @@ export interface Framed {
   readonly way: FramingWay;
 }
 
-/** How a reader finds the end: by the length, by chunks, or because nothing but the connection ends. */
+/** How a reader finds the end: by the length, by chunks, or by the close of the connection. */
 export type FramingWay = "length" | "chunked" | "close";
 
-/** What no client may see of a provider: `canary` stands in each. */
+/** Headers of a provider that no client may see: each contains `canary`. */
 const itsHeaders = [
   "Set-Cookie: session=canary",
   "OpenAI-Organization: org-canary",
@@ -41,7 +41,7 @@ export function headOf(isStream: boolean, chance: Chance): AnswerHead {
   return { status: 200, contentType: chance.pick(isStream ? events : json) };
 }
 
-/** Puts a sound frame around a body, in one of these ways. */
+/** Puts valid framing around a body, in one of these ways. */
 export function framed(
   { status, contentType }: AnswerHead,
   body: Buffer,
@@ -83,7 +83,7 @@ function inChunks(body: Buffer, chance: Chance): Buffer {
   return Buffer.concat([...pieces, Buffer.from(`0\r\n${trailer}\r\n`)]);
 }
 
-/** A frame that is broken, or of which two readers could think differently. */
+/** Framing that is invalid, or that two readers could understand differently. */
 export function malformedFraming(body: Buffer, isStream: boolean, chance: Chance): Buffer {
   const sound = (): Buffer => framed(headOf(isStream, chance), body, chance).bytes;
   return weighed<() => Buffer>(chance, [
@@ -135,7 +135,7 @@ function withLengthLines(body: Buffer, isStream: boolean, chance: Chance): Buffe
   return withLines(lines, isStream, body);
 }
 
-/** Chunks, of which something is wrong with one. */
+/** Chunks, one of them malformed. */
 function inOddChunks(body: Buffer, isStream: boolean, chance: Chance): Buffer {
   const sizes = chance.pick([
     (size: number) => (size + 1).toString(16),

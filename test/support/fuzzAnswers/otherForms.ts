@@ -84,7 +84,7 @@ function blocksOf({ texts, thoughts, callArguments }: ContentChoice): Block[] {
   return [...(thoughts.length > 0 ? [thinking] : []), text, ...(callArguments ? [calling] : [])];
 }
 
-/** There the cached tokens stand beside the prompt's others. */
+/** This interface counts cached tokens beside the other prompt tokens. */
 function messageUsageOf({ prompt, completion, cached, cacheWrite }: ReportedTokens): object {
   return {
     input_tokens: prompt - cached - cacheWrite,

@@ -41,7 +41,7 @@ const deliverValid: MakeAnswer = ({ question, written, chance }) => {
   return { delivery: delivered(frame, chance), body, expected: whole, isLast: false };
 };
 
-/** Right behind its end comes what looks like the answer to the next request, in the same write or in the next. */
+/** Directly after its end follows what looks like the answer to the next request, in the same write or the next. */
 const deliverWithSurplus: MakeAnswer = ({ question, written, chance }) => {
   const body = bodyOf(written);
   const frame = framed(headOf(question.stream, chance), body, chance, ["length", "chunked"]);

@@ -76,8 +76,11 @@ export function readChatStream(
   const shown = usages.at(-1)?.["usage"] as Fields | undefined;
   const rules: readonly (readonly [boolean, string])[] = [
     [chunks.length > 0, "no chunk at all"],
-    [!isBroken || failures[0] === chunks.at(-1), "a failure amid a stream"],
-    [usages.length <= 1 && (!shown || usages[0] === chunks.at(-1)), "usage amid a stream"],
+    [!isBroken || failures[0] === chunks.at(-1), "a failure before the end of a stream"],
+    [
+      usages.length <= 1 && (!shown || usages[0] === chunks.at(-1)),
+      "usage before the end of a stream",
+    ],
     [isBroken || (shown !== undefined) === showsUsage, "usage is not shown as it was asked for"],
     [isBroken || isEnded(chunks, reasons, choiceCount), "a choice that began has no end"],
   ];
@@ -120,7 +123,7 @@ export function readResponseJson({ body }: RawAnswer): ReadAnswer {
 
 const failureEvent =
   /event: error\ndata: \{"type":"error","code":"(?:provider|invalid_request)_error","message":"[^\n]*","param":null,"sequence_number":\d+\}\n\n$/;
-/** A refusal that comes behind the head of a stream has the provider's own code and parameter. */
+/** A refusal after the head of a stream has the provider's own code and parameter. */
 const refusalEvent = /^event: error\ndata: \{"type":"error","code":[^\n]*\}\n\n$/;
 
 /** Reads a responses stream to its end, by the standard alone. Throws where it has none. */

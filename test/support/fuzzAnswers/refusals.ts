@@ -3,7 +3,7 @@ import { upstreamKey } from "../gateway/gatewayUnderTest.ts";
 import { responseEvent, responseObject } from "../provider/upstreamText.ts";
 import type { Expected, Question } from "./answerCase.ts";
 
-/** What a provider's words must not tell a client. */
+/** Texts of a provider that no client may see. */
 export const secrets = [upstreamKey, "127.0.0.1", "org-Secret0123"] as const;
 
 const callerStatuses = [400, 409, 413, 422];

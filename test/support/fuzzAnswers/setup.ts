@@ -17,26 +17,26 @@ import { AnswerJudge } from "./answerJudge.ts";
 import { answerOfBackup } from "./answerContent.ts";
 import { drawRoute } from "./drawCase.ts";
 
-/** The compiled gateway in front of providers that do with each request what its case says. */
+/** The compiled gateway with providers that answer each request as its case says. */
 export interface AnswersSetup {
   readonly gateway: GatewayProcess;
   readonly port: number;
   readonly key: string;
   readonly judge: AnswerJudge;
   readonly provider: { readonly openCount: number };
-  /** What was wrong with the requests that came to the providers. */
+  /** Problems of the requests that arrived at the providers. */
   readonly problems: readonly string[];
-  /** Puts a provider of its own in front of a visit; done when the gateway knows it. */
+  /** Adds a provider for a connection; resolves when the gateway uses the config. */
   begin(connection: number): Promise<{ readonly route: Route; readonly model: string }>;
-  /** The visit asks nothing any more. */
+  /** The connection sends no further requests. */
   end(connection: number): void;
-  /** From now on the provider knows what to do with this; call what returns behind it. Returns how often it was asked. */
+  /** Announces a case to the provider. The result ends it and returns how often the provider was asked. */
   expect(asked: AnswerCase): () => number;
-  /** Ends the gateway in good order and checks its books. */
+  /** Stops the gateway with SIGTERM and runs the audits. */
   close(): Promise<void>;
 }
 
-/** So many visits share a config: the next one makes all of their providers anew, of whose health nothing is known. */
+/** The connections that share a config: the next config has new providers, whose health is unknown. */
 const periodConnections = 128;
 export const backupProvider = "next";
 /** Far more than a run can cost, though providers report thousands of millions of tokens. */
@@ -48,7 +48,7 @@ const haste = {
   idle_timeout: "400ms",
   total_timeout: "700ms",
 } as const;
-/** By how much an answer may be late by the time-outs themselves; the usage behind an answer is waited for besides. */
+/** The delay that time-outs alone can cause; the wait for a late usage is added. */
 export const shortTimeoutsMs = 700 + 2000;
 
 export async function openAnswersSetup(seed: number): Promise<AnswersSetup> {
@@ -59,9 +59,9 @@ export async function openAnswersSetup(seed: number): Promise<AnswersSetup> {
     if (faulty.requests.length > keptRequestsMax) faulty.forget();
     const found = cases.get(caseNumberIn(request));
     if (found === undefined) {
-      // A hasty gateway may have given up before a busy provider sees the request.
+      // With short time-outs the gateway may give up before a busy provider sees the request.
       const isOver = over.has(caseNumberIn(request));
-      if (!isOver) problems.push(`nobody asks that: ${request.text.slice(0, 1000)}`);
+      if (!isOver) problems.push(`an unknown case: ${request.text.slice(0, 1000)}`);
       return peer.fin();
     }
     found.times += 1;
@@ -135,7 +135,7 @@ function nameOf(connection: number): string {
   return `m${connection % (2 * periodConnections)}`;
 }
 
-/** The visits of a period and of the one before it, some of which may go on. */
+/** The connections of a period and of the one before it, some of which may be open. */
 function configOf(
   seed: number,
   period: number,
@@ -171,7 +171,7 @@ function configOf(
   };
 }
 
-/** Brings the configs of the periods into force, one after the other, each when nobody needs the one before the last. */
+/** Applies the configs of the periods one after the other, each when the one before the last is no longer used. */
 class Periods {
   readonly #gateway: GatewayProcess;
   readonly #configOf: (period: number) => GatewayConfig;

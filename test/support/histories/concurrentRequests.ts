@@ -67,8 +67,8 @@ const LARGE_PLACES = 60n;
 const actor = { name: "tester", at: 0 } as const;
 
 /**
- * A thousand at once on a small balance whose answers cost anything, also more than was held, while money comes and
- * goes and somebody audits all the time.
+ * A thousand requests at once on a small balance, with random costs, also above the hold, while credits, debits
+ * and audits run.
  */
 export async function requestsOfRandomCost(
   gateway: TestApp,
@@ -95,14 +95,14 @@ export async function requestsOfRandomCost(
   );
   load.isOver = true;
   const problems = [...(await beside)];
-  // What each of them has is held against the books, and against what the provider sent.
+  // The answers are compared with the database, and with what the provider sent.
   await gateway.expectAuditPasses().catch((error: unknown) => problems.push(String(error)));
   const whole = replies.filter(({ text }) => readAnswer(text).outcome === "whole");
   if (gateway.balance(key) < 0n) problems.push("the balance is overdrawn");
   return { served: whole.length, problems: problems.map((problem) => `seed ${seed}: ${problem}`) };
 }
 
-/** Debits, credits and audits, until it is over; resolves with what the audits found. */
+/** Debits, credits and audits until `isOver`; resolves with the problems that the audits found. */
 async function meanwhile(
   gateway: TestApp,
   { account }: TestKey,

@@ -1,7 +1,7 @@
 import type { GatewayConfig } from "../gateway/gatewayConfig.ts";
 import { SAID, type ReportedTokens } from "./moneyProvider.ts";
 
-/** What a token costs in the histories, in nano-roubles; the dearest input is what is written to the cache. */
+/** What a token costs in the histories, in nano-roubles; cache writes are the most expensive input. */
 export const prices = { input: 3n, cached: 1n, cacheWrite: 5n, output: 7n };
 export const MAX_TOKENS = 20;
 export const LEAST_TOKENS = 4;

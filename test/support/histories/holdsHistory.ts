@@ -8,7 +8,7 @@ import {
 import { amountRangeOf, boundWithin, type AmountRange } from "../../../src/billing/cost.ts";
 import { MoneyModel, same, type ModelDemand } from "./moneyModel.ts";
 
-/** A request in the history: `ended` once the books have its charge, which memory hears of later. */
+/** A request in the history: `ended` once its charge is committed, before memory releases the hold. */
 interface OpenRequest {
   readonly id: string;
   readonly hold: Hold;
@@ -50,7 +50,7 @@ export function holdsHistory(): IAsyncProperty<[readonly number[]]> {
     try {
       await play(words);
     } catch (cause) {
-      // Only a history that fails is told, and then from its beginning.
+      // Only a failed history is printed, from its beginning.
       const told: string[] = [];
       await expectFailure(() => play(words, (line) => told.push(line)));
       throw new Error(`${String(cause)}\n${told.join("\n")}`, { cause });
@@ -116,7 +116,7 @@ class HoldsHistory {
     for (let request = this.#open.shift(); request; request = this.#open.shift())
       await this.#release(request);
     same(this.#holds.total(), 0n, "what is held when all is over");
-    same(this.#waiting.length, 0, "how many wait for what nobody holds");
+    same(this.#waiting.length, 0, "requests that wait although nothing is held");
   }
 
   #move(kind: number, word: number): void {
@@ -147,10 +147,10 @@ class HoldsHistory {
       .then((taken) => (waiting.taken = taken));
     await told();
     if (isBusy) {
-      same(waiting.taken, undefined, "what one that waits is told");
+      same(waiting.taken, undefined, "the result of a waiting request");
       this.#waiting.push(waiting);
     } else if (waiting.taken) this.#decided(demand, waiting.taken);
-    else throw new Error(`${id} is told nothing`);
+    else throw new Error(`${id} gets no result`);
   }
 
   #demandOf(word: number): Demand {
@@ -184,11 +184,11 @@ class HoldsHistory {
     same(taken.hold.amount, expected.hold, "what is held");
     same(boundWithin(range, taken.hold.amount, model), expected.tokens, "the bound");
     this.#model.promise(id, key.name, taken.hold.amount);
-    same(this.#model.open(id), true, "the books can pay what is held");
+    same(this.#model.open(id), true, "the account can pay the hold");
     this.#open.push({ id, hold: taken.hold, state: "running" });
   }
 
-  /** One of those that wait goes away; nobody notices before there is money. */
+  /** A waiting request is aborted; this is noticed when money is available. */
   #disconnect(word: number): void {
     const waiting = this.#waiting[word % Math.max(1, this.#waiting.length)];
     if (!waiting) return;
@@ -270,7 +270,7 @@ class HoldsHistory {
   }
 }
 
-/** Resolves when whoever waited has been told, before any timer: what is decided in a turn is told at its end. */
+/** Resolves when waiting requests have their results, before any timer. */
 async function told(): Promise<void> {
   for (let tick = 0; tick < 8; tick += 1) await Promise.resolve();
 }

@@ -168,7 +168,7 @@ class HttpHistory {
     );
     const id = await this.#rowOf(key);
     this.#model.promise(id, key.name, expected.hold);
-    same(this.#model.open(id), true, "the books can pay what is held");
+    same(this.#model.open(id), true, "the account can pay the hold");
     const tokensHeld = expected.tokens * choices;
     this.#open.push({ id, way, turn, reply, words, tokensHeld });
   }
@@ -182,13 +182,13 @@ class HttpHistory {
     same(seen, [status, ...amounts].join(" "), "the refusal");
   }
 
-  /** The id of the request that has just come into the books. */
+  /** The id of the request that was just inserted. */
   async #rowOf({ account }: HistoryLine): Promise<string> {
     const running = () =>
       this.#gateway.store.requests
         .list({ account, status: "running", limit: 100 })
         .filter(({ id }) => !this.#model.requests.has(id));
-    await until("its row is in the books", () => running().length > 0);
+    await until("its row is inserted", () => running().length > 0);
     return running()[0]?.id ?? "";
   }
 
@@ -250,7 +250,7 @@ class HttpHistory {
     await reply.seen(SAID);
     reply.disconnect();
     const { requests } = this.#gateway.store;
-    await until("its end is in the books", () => requests.find(request.id)?.status !== "running");
+    await until("it is settled", () => requests.find(request.id)?.status !== "running");
     request.turn.end({ kind: "fails" });
     this.#over(request);
     this.#model.end(request.id, "cancelled", cost);
@@ -263,7 +263,7 @@ class HttpHistory {
 
   #compare(): void {
     const seen = snapshotOfModel(snapshotOfStore(this.#gateway.store, this.#keys));
-    same(seen, snapshotOfModel(this.#model), "the books");
+    same(seen, snapshotOfModel(this.#model), "the store");
   }
 }
 

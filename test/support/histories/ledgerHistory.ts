@@ -75,7 +75,7 @@ class LedgerHistory {
     else await this.#restart();
   }
 
-  /** Everything that is open fails, and the books must say what the model says. */
+  /** All open requests fail; then the store must equal the model. */
   async finish(): Promise<void> {
     await this.#settle();
     for (const { id } of this.#open) this.#askEnd(id, "failed", 0);
@@ -203,7 +203,7 @@ class LedgerHistory {
     this.#asked.push({ write, answer });
   }
 
-  /** Waits for the writer; then memory gives back what is over, and the books are read as a whole. */
+  /** Waits for the writer; then memory releases settled holds, and the whole store is compared. */
   async #settle(): Promise<void> {
     const answers = await Promise.all(this.#asked.map(({ answer }) => answer));
     this.told.push(`settled: ${answers.join(", ")}`);
@@ -214,7 +214,7 @@ class LedgerHistory {
     this.#asked = [];
     for (const { write } of over) this.#letGo(write.id);
     const seen = snapshotOfModel(snapshotOfStore(this.#setup.store, this.#keys));
-    this.#worlds.see("the books", seen, (model) => snapshotOfModel(model));
+    this.#worlds.see("the store", seen, (model) => snapshotOfModel(model));
   }
 
   #letGo(id: string): void {
@@ -256,7 +256,7 @@ interface World {
 }
 
 /**
- * Everything that the books may look like while writes are under way: nobody but the writer knows when it
+ * All possible states of the store while writes are in flight: only the writer knows when it
  * commits. Each thing that is seen from outside rules some of it out; where nothing is left, a rule is broken.
  */
 class LedgerWorlds {

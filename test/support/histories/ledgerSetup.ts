@@ -34,7 +34,7 @@ export interface LedgerSetup {
   write(operation: Parameters<Writer["write"]>[0]): Promise<string>;
   /** Another life on the same store: what was open is interrupted. */
   restart(): Promise<void>;
-  /** Ends it. Throws where the books do not add up. */
+  /** Closes it. Throws if an audit finds a problem. */
   close(): Promise<void>;
 }
 

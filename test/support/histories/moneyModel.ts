@@ -1,5 +1,5 @@
 /**
- * What the books must say, kept the plain way: lists that are added up anew at every question. It knows
+ * The expected ledger in the simplest form: lists that are summed at every question. It knows
  * the contract's rules and shares no code with the gateway. All amounts are nano-roubles.
  */
 export interface ModelAccount {
@@ -15,7 +15,7 @@ export interface ModelKey {
   spent: bigint;
 }
 
-/** `promised`: held in memory, not in the books yet; `refused`: the books could not take it any more. */
+/** `promised`: held in memory, not inserted yet; `refused`: the insert was refused. */
 export type ModelStatus =
   | "promised"
   | "refused"
@@ -86,14 +86,14 @@ export class MoneyModel {
     return found(this.requests.get(id));
   }
 
-  /** What the books say is held on the account. */
+  /** The holds of the inserted requests of the account. */
   held(account: string): bigint {
     return this.#sum(
       (request) => request.status === "running" && this.key(request.key).account === account,
     );
   }
 
-  /** What the books say is available. */
+  /** The available money by the inserted requests. */
   available(account: string): bigint {
     const { balance, overdraft } = this.account(account);
     return balance + overdraft - this.held(account);
@@ -141,13 +141,13 @@ export class MoneyModel {
     return { kind: "held", tokens, hold: prompt + unit * BigInt(tokens) };
   }
 
-  /** The gateway holds so much for a request that is not in the books yet. */
+  /** Holds money in memory for a request that is not inserted yet. */
   promise(id: string, key: string, hold: bigint): void {
     this.requests.set(id, { key, hold, status: "promised", charge: 0n, writeOff: 0n });
     this.#promised.add(id);
   }
 
-  /** The request comes into the books; false where they can no longer pay what was promised. */
+  /** Inserts the request; false if the account can no longer pay its hold. */
   open(id: string): boolean {
     const request = this.request(id);
     const isPaid = request.hold <= this.available(this.key(request.key).account);
@@ -213,7 +213,7 @@ export function same(seen: unknown, expected: unknown, what: string): void {
     throw new Error(`${what}: ${String(seen)}, where the model has ${String(expected)}`);
 }
 
-/** Held as memory sees it: a request that the books refused counts until memory hears of that. */
+/** The holds in memory: a refused request counts until memory releases it. */
 function isOpen({ status }: ModelRequest): boolean {
   return status === "promised" || status === "running" || status === "refused";
 }

@@ -38,7 +38,7 @@ export interface ControlledAnswer {
 /** The first thing that every stream says, and all that an answer says before its end. */
 export const SAID = "Hello";
 
-/** Lets a provider wait with each answer until it is told how to end it. Turns are told apart by the words of their prompt. */
+/** Makes a provider wait with each answer until the test ends it. The prompt identifies the request. */
 export function answerOnDemand(provider: ScriptedProvider): (words: string) => ControlledAnswer {
   const fairQueue = new Map<
     string,

@@ -1,7 +1,7 @@
 import type { KeyRow, Store } from "../../../src/store/store.ts";
 import { MoneyModel, type ModelKey } from "./moneyModel.ts";
 
-/** A key of a history, with those that rotations put in its place; `keyId` is its number in the store. */
+/** A key of a history, with its rotation chain; `keyId` is the row id of the first key. */
 export interface HistoryKey extends Pick<ModelKey, "account"> {
   readonly name: string;
   readonly keyId: number;
@@ -9,7 +9,7 @@ export interface HistoryKey extends Pick<ModelKey, "account"> {
 
 const ROWS_MAX = 1000;
 
-/** What the store says of these keys and their accounts, in the form of the model. */
+/** The store's state of these keys and their accounts, in the form of the model. */
 export function snapshotOfStore(store: Store, historyKeys: readonly HistoryKey[]): MoneyModel {
   const { accounts, keys, ledger, requests } = store;
   const model = new MoneyModel();
@@ -26,7 +26,7 @@ export function snapshotOfStore(store: Store, historyKeys: readonly HistoryKey[]
     if (!row) throw new Error(`account ${name} is gone`);
     Object.assign(account, { balance: row.balance, overdraft: row.overdraft });
     for (const { kind, amount } of ledger.history(row.id, ROWS_MAX).toReversed()) {
-      if (kind === "refund") throw new Error("a refund that no history books");
+      if (kind === "refund") throw new Error("a refund that no history made");
       account.ledger.push({ kind, amount });
     }
     for (const one of requests.list({ account: name, limit: ROWS_MAX })) {
@@ -38,7 +38,7 @@ export function snapshotOfStore(store: Store, historyKeys: readonly HistoryKey[]
   return model;
 }
 
-/** What the keys of a line have between them, whichever of them is asked for it. */
+/** The shared budget and spending of a rotation chain, whichever key is read. */
 function moneyOfChain({ keys }: Store, line: readonly KeyRow[]): Pick<KeyRow, "budget" | "spent"> {
   const said = line.flatMap((row) => [row, keys.funds(row.id)]);
   const [first] = said;
@@ -49,7 +49,7 @@ function moneyOfChain({ keys }: Store, line: readonly KeyRow[]): Pick<KeyRow, "b
   return first;
 }
 
-/** All that a model says of its accounts, keys and requests. */
+/** The model's accounts, keys and requests as text. */
 export function snapshotOfModel(model: MoneyModel): string {
   const requests = [...model.requests].sort(([one], [other]) => (one < other ? -1 : 1));
   const rows = [[...model.accounts], [...model.keys], requests];

@@ -47,8 +47,8 @@ async function readAccount({ gateway }: IsolationSetup, tenant: Tenant): Promise
   const { body } = await call(gateway, { key }, { path: "/v1/account" });
   const { account: name, balance_rub: balance } = body as { account: string; balance_rub: string };
   const wrong: readonly (readonly [boolean, string])[] = [
-    [records.length > asked, `${records.length} requests of ${asked} are in the books`],
-    [otherDays.length > 0, "it has more than a day; run it again, behind midnight"],
+    [records.length > asked, `${records.length} requests of ${asked} are recorded`],
+    [otherDays.length > 0, "it has more than one day; run it again after midnight"],
     [day?.requests !== records.length, `its usage tells of ${day?.requests} requests`],
     [nanoOf(day?.cost_rub ?? "0") !== paid, `its usage costs ${day?.cost_rub}`],
     [name !== account, `its key is ${name}'s`],

@@ -137,7 +137,7 @@ export async function readNextAnswer(client: Client): Promise<boolean> {
 function judge(client: Client, answer: RawAnswer): void {
   const question = settle(client);
   if (question === undefined) {
-    complain(client, `an answer that nobody asked for: ${shown(answer)}`);
+    complain(client, `an unsolicited answer: ${shown(answer)}`);
     return;
   }
   const { tally } = client;

@@ -107,6 +107,6 @@ function verdictOf(name: string, bytes: Buffer): Verdict {
   if (name.startsWith("n_"))
     return isUtf8(bytes) ? "body is not valid JSON" : "request body is not valid UTF-8";
   const decision = decisions.find(({ names }) => names.includes(name));
-  if (decision === undefined) throw new Error(`nobody has decided what becomes of ${name}`);
+  if (decision === undefined) throw new Error(`there is no decision about ${name}`);
   return decision.verdict;
 }

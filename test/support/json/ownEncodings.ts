@@ -10,7 +10,7 @@ export function encodingCases(): readonly JsonCase[] {
     ...casesOf("no UTF-8", "request body is not valid UTF-8", Object.fromEntries(inString)),
     ...casesOf("no UTF-8", "request body is not valid UTF-8", {
       "before a text": Buffer.from([0xff, 0x7b, 0x7d]),
-      "behind a text": Buffer.from([0x7b, 0x7d, 0xff]),
+      "after a text": Buffer.from([0x7b, 0x7d, 0xff]),
       "in a key": Buffer.from([0x7b, 0x22, 0xe9, 0x22, 0x3a, 0x31, 0x7d]),
       "UTF-16, big end first, with its mark": Buffer.from([0xfe, 0xff, 0, 0x7b, 0, 0x7d]),
       "UTF-16, little end first, with its mark": Buffer.from([0xff, 0xfe, 0x7b, 0, 0x7d, 0]),
@@ -23,7 +23,7 @@ export function encodingCases(): readonly JsonCase[] {
       "UTF-7": "+AHs-+AH0-",
       "a byte order mark before an object": "\uFEFF{}",
       "a byte order mark before a string": '\uFEFF"a"',
-      "a byte order mark behind a text": "{}\uFEFF",
+      "a byte order mark after a text": "{}\uFEFF",
       "two byte order marks": "\uFEFF\uFEFF{}",
     }),
   ];
@@ -38,7 +38,7 @@ const noUtf8: Readonly<Record<string, readonly number[]>> = {
   "an overlong quote": [0xc0, 0xa2],
   "an overlong DEL": [0xc1, 0xbf],
   "two bytes without the second": [0xc3],
-  "two bytes with two others behind": [0xc3, 0xa9, 0xa9],
+  "two bytes before two others": [0xc3, 0xa9, 0xa9],
   "an overlong NUL of three bytes": [0xe0, 0x80, 0x80],
   "an overlong one of three bytes": [0xe0, 0x9f, 0xbf],
   "three bytes without the third": [0xe2, 0x82],

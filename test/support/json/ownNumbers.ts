@@ -6,7 +6,7 @@ export function numberCases(): readonly JsonCase[] {
     ...plainCases("a number", "accepted", sound),
     ...casesOf("a number", "accepted", {
       "of a thousand digits": "7".repeat(1000),
-      "with a thousand zeros behind the point": `0.${"0".repeat(1000)}1`,
+      "with a thousand zeros after the point": `0.${"0".repeat(1000)}1`,
       "with an exponent of a hundred digits": `1e-${"9".repeat(100)}`,
     }),
     ...plainCases("no number", "body is not valid JSON", unsound),

@@ -21,7 +21,7 @@ export function structureCases(): readonly JsonCase[] {
       "with one value": '{"a":1,"a":1}',
       escaped: String.raw`{"a":1,"\u0061":2}`,
       "far apart": `{"a":1,${members(500)},"a":2}`,
-      "behind an object that has it": '{"a":{"a":1},"b":[],"a":2}',
+      "after an object that has it": '{"a":{"a":1},"b":[],"a":2}',
       "deep in arrays": '[[[{"b":1,"a":{}},{"a":[],"a":{}}]]]',
     }),
     ...casesOf("an odd key twice", "__proto__ stands twice", {

@@ -93,7 +93,7 @@ function toldBy(answer: AIMessageChunk): SdkResult {
   };
 }
 
-/** Its errors are those of the official client, with words of its own behind the message. */
+/** Its errors are those of the official client, with an addition after the message. */
 function errorOf(error: unknown): SdkError {
   const { status } = error as { status?: number };
   return { status, message: error instanceof Error ? error.message : String(error) };

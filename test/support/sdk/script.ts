@@ -13,7 +13,7 @@ export interface Script {
   events(said: ModelOutput): readonly string[];
   /** The first events of a stream that says this text and more. */
   beginning(text: string): readonly string[];
-  /** The event with which a provider reports, amid a stream, that it failed. */
+  /** The event with which a provider reports a failure in a stream. */
   readonly report: string;
   /** The body of a JSON answer that says of itself that it failed. */
   readonly failed: object;
@@ -25,7 +25,7 @@ export interface Script {
   schemaOf(request: ReceivedRequest): unknown;
 }
 
-/** What a provider says of its own failures, which is nobody else's business. */
+/** A text of a provider's error that no client may see. */
 export const providerSecret = "secret words of the provider";
 
 /** A text in two pieces, as a model says it. */

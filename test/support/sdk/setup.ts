@@ -24,7 +24,7 @@ export interface SdkSetup {
   readonly provider: ScriptedProvider;
   /** A call with the key of an account that has money, unless `changes` say otherwise. */
   call(model: string, changes?: Partial<Call>): WiredCall;
-  /** What the books say of each request of a call, oldest first. */
+  /** The records of each request of a call, oldest first. */
   records(call: WiredCall): Promise<readonly RequestRecord[]>;
 }
 
@@ -42,7 +42,7 @@ export const cost = formatRoubles(
 const tracingSwitches = ["LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2"];
 
 /**
- * Opens a world before the tests around it, and closes it behind them, when the books must add up and nothing be
+ * Opens a setup before the tests of the block, and closes it after them, when the audits must pass and nothing may be
  * held. Nothing in the process but the wires may reach anybody meanwhile.
  */
 export function openSdkSetup(): SdkSetup {

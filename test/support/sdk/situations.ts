@@ -110,8 +110,8 @@ function refusals(setup: SdkSetup, client: SdkClient): void {
 function brokenStreams(setup: SdkSetup, client: SdkClient): void {
   test.each([
     ["a provider that cuts its stream", "cut"],
-    ["a provider that reports an error amid its stream", "reports"],
-  ])("raises for %s: the beginning never passes for a whole answer", async (_, model) => {
+    ["a provider that reports an error in its stream", "reports"],
+  ])("raises for %s: a partial text is never taken for a whole answer", async (_, model) => {
     const call = setup.call(model);
     let text = "";
     const error = await failure(client.stream(call, (piece) => (text += piece)));
@@ -144,7 +144,7 @@ function brokenStreams(setup: SdkSetup, client: SdkClient): void {
       text += piece;
       if (text === beginning) leaving.abort();
     });
-    // Some SDKs end quietly then: whoever aborts knows that there is more.
+    // Some SDKs end without an error then: the caller aborted it.
     await reading.catch((error: unknown) => {
       if (!leaving.signal.aborted) throw error;
     });

@@ -36,9 +36,7 @@ export function lostCharges(path: string, whole: readonly WholeAnswer[]): string
       const amounts = charges.all(`req:${id}`).map(({ amount }) => amount);
       const isDone = record?.status === "done" && record.charge === charge;
       if (isDone && amounts.length === 1 && amounts[0] === -charge) return [];
-      return [
-        `a client saw all of ${id} for ${charge}, which is in the books as ${amounts.join()}`,
-      ];
+      return [`a client saw all of ${id} for ${charge}, which is recorded as ${amounts.join()}`];
     });
   } finally {
     storeFolder.close();
@@ -67,7 +65,7 @@ export function paidFor(
       const record = request.get(id);
       const isFree = record?.status === "failed" && record.charge === 0;
       if (isFree && charges.get(`req:${id}`)?.count === 0) return [];
-      return [`${id} was no answer, and is not in the books as one: ${JSON.stringify(record)}`];
+      return [`${id} was no answer, and is not recorded as one: ${JSON.stringify(record)}`];
     });
     return { open, problems };
   } finally {
@@ -95,7 +93,7 @@ export function strangeUsage(
       const { completion, cached } = figuresFor(row.prompt_tokens);
       return row.completion_tokens !== completion || row.cached_tokens !== cached;
     });
-    const problems = strange.map((row) => `a usage that nobody sent: ${JSON.stringify(row)}`);
+    const problems = strange.map((row) => `a usage that no provider sent: ${JSON.stringify(row)}`);
     return { last: rows.at(-1)?.id ?? after, problems: problems.slice(0, shownMax) };
   } finally {
     storeFolder.close();

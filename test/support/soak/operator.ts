@@ -99,5 +99,5 @@ export function errorsIn(log: readonly LogLine[]): string[] {
   return log
     .filter(({ level }) => level === "error" || level === "fatal")
     .filter(({ msg, error }) => msg !== "request" || !String(error).startsWith("UpstreamError"))
-    .map((line) => `the log says: ${JSON.stringify(line)}`);
+    .map((line) => `the log has: ${JSON.stringify(line)}`);
 }

@@ -116,5 +116,5 @@ export async function finalProblems({ gateway }: SoakSetup): Promise<readonly st
   const wrong: string[] = [];
   await gateway.expectAuditPasses().catch((error: unknown) => wrong.push(String(error)));
   const files = readdirSync(gateway.cli.folder).filter((name) => name.includes("backup"));
-  return [...wrong, ...errorsIn(gateway.log), ...files.map((name) => `${name} was left behind`)];
+  return [...wrong, ...errorsIn(gateway.log), ...files.map((name) => `${name} was not removed`)];
 }

@@ -4,7 +4,7 @@ import type { GatewayProcess } from "../binary/gatewayProcess.ts";
 
 type Audited = Pick<GatewayProcess, "cli" | "auditor">;
 
-/** All that the product's own audit and the auditor find wrong while the gateway has nothing to do. */
+/** The problems that the product's own audit and the auditor find in an idle gateway. */
 export function auditProblems({ cli, auditor }: Audited): string[] {
   const connection = connect(cli.database, "process");
   try {
@@ -15,7 +15,7 @@ export function auditProblems({ cli, auditor }: Audited): string[] {
   }
 }
 
-/** The same once no request is under way, and after so long in any case: what still runs then is a problem. */
+/** The same once no request is running, or after `withinMs`: a request that still runs then is a problem. */
 export async function auditProblemsAtRest(gateway: Audited, withinMs: number): Promise<string[]> {
   const deadlineMs = performance.now() + withinMs;
   while (isAnyRunning(gateway.cli.database) && performance.now() < deadlineMs) await Bun.sleep(1);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 const drizzleFolder = join(import.meta.dir, "../../../drizzle");
 
-/** Makes a store as the first version left it: no totals, no refunds, nothing folded. `work` fills it. */
+/** Makes a database of the first version: no totals, no refunds, nothing folded. `work` fills it. */
 export function makeFirstVersion(path: string, work: (sqlite: Database) => void): void {
   const sqlite = new Database(path, { create: true, readwrite: true });
   for (const tag of ["0000_tables", "0001_triggers"]) {

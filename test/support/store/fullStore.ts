@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 
-/** The largest key that a row may have: SQLite reports the same SQLITE_FULL behind it as on a full disk. */
+/** The largest row id: for the next row SQLite reports SQLITE_FULL, as on a full disk. */
 const LAST_ROW_ID = "9223372036854775807";
 /** Every change of a serving gateway begins in one of these. */
 const CHANGES = [
@@ -11,8 +11,8 @@ const CHANGES = [
 ];
 
 /**
- * From now on SQLite finds no room for anything that a gateway writes to this store, as on a disk that
- * is full, but without the rights that a full disk takes. Call the result to make room again.
+ * From now on SQLite reports a full disk for everything that a gateway writes to this database. Unlike a full
+ * disk this needs no special rights. Call the result to end it.
  */
 export function fillStore(path: string): () => void {
   const sqlite = new Database(path);

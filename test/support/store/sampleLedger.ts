@@ -14,7 +14,7 @@ import { hashKey } from "../../../src/auth/apiKey.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
 
 /**
- * Books in which everything happened once. bob has a credit only. alice has requests that were done,
+ * A ledger in which everything happened once. bob has a credit only. alice has requests that were done,
  * cancelled and refunded in part on 2026-01-01, and one by `key_next`, in which a rotation continues her
  * first key. Three of 2025-12-30 are folded: one done, one done and refunded, one failed.
  */
@@ -51,7 +51,7 @@ export function rotate({ store }: StoreFolder, from: string, to: string, graceMs
   return store.admin.rotateKey(actor, from, { successor, graceMs }).key.id;
 }
 
-/** Does what the triggers and constraints forbid, as someone with the file in hand could, who puts the triggers back. */
+/** Does what triggers and constraints forbid, as a person with access to the file could, and restores the triggers. */
 export function tamper(
   { path }: Pick<StoreFolder, "path">,
   ...statements: readonly string[]
@@ -70,7 +70,7 @@ export function tamper(
   sqlite.close();
 }
 
-/** For each test around it a file of its own with the audited books, which nobody has open. */
+/** A new copy of the sample ledger for each test, without open connections. */
 export function copySampleLedgerBefore(): { readonly path: string } {
   let original: StoreFolder;
   let count = 0;

@@ -7,7 +7,7 @@ export function openStoreBefore({ audited }: { audited: boolean }): StoreFolder 
   return openBefore(() => openStoreFolder(), audited);
 }
 
-/** The same with the store of `openSampleLedger`, which a test may damage. */
+/** The same with the sample ledger, which a test may damage. */
 export function openSampleLedgerBefore(): StoreFolder {
   return openBefore(openSampleLedger, false);
 }

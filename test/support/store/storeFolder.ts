@@ -11,7 +11,7 @@ import {
   startWriter,
 } from "../../../src/store/store.ts";
 
-/** A store in a folder of its own, with the Writer of a serving gateway. */
+/** A store in a new folder, with the Writer of a serving gateway. */
 export interface StoreFolder {
   readonly folder: string;
   readonly path: string;
@@ -43,7 +43,7 @@ export async function openStoreFolder(existing?: string): Promise<StoreFolder> {
   };
 }
 
-/** Puts this balance on an account and makes a key for it; returns the ids that requests need. */
+/** Credits an account and makes a key for it; returns the ids that requests need. */
 export function fund(
   store: Store,
   name: string,
@@ -73,7 +73,7 @@ export function fund(
   return { accountId: row.accountId, keyId: row.id };
 }
 
-/** A request of an account that was funded here: input at 25 and output at 200 nano-roubles a token. */
+/** A request of a funded account: input at 25 and output at 200 nano-roubles a token. */
 export function opened(
   publicId: string,
   owner: { accountId: number; keyId: number },
@@ -96,7 +96,7 @@ export function opened(
   };
 }
 
-/** Its end with 100 prompt tokens, 10 of them cached and 5 written to the cache, and 40 completion tokens. */
+/** Its settlement with 100 prompt tokens, 10 of them cached and 5 written to the cache, and 40 completion tokens. */
 export function ended(
   publicId: string,
   changes: Partial<RequestSettlement> = {},
@@ -126,7 +126,7 @@ export function ended(
 /** 85 x 25 + 10 x 2 + 5 x 30 + 40 x 200. */
 export const costOfEnded = 10_295n;
 
-/** An end for which nothing is billed. */
+/** The changes for a free settlement. */
 export const unbilled = {
   status: "failed",
   promptTokens: 0,

@@ -19,7 +19,7 @@ export interface ReportedRequest {
   refunded: bigint;
 }
 
-/** The report that the requests make, however much of them the store has folded: all admitted before `retentionStart`. */
+/** The expected report of the requests. Those admitted before `retentionStart` are folded. */
 export function modelUsage(
   requests: readonly ReportedRequest[],
   by: UsageGrouping,
@@ -46,7 +46,7 @@ export function modelUsage(
   return [...groups.values()].sort((a, b) => (a.group < b.group ? -1 : 1));
 }
 
-/** A part of a day that begins before `retentionStart` stands for all of its day. */
+/** A part of a day that begins before `retentionStart` counts as the whole day. */
 function isAskedFor(
   { at }: ReportedRequest,
   { since = 0, until = Infinity }: UsageFilter,
