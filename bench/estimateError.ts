@@ -1,8 +1,9 @@
 /** How far an estimate is from what real tokenizers count: `bun bench/estimateError.ts`. See docs/estimates.md. */
-import { readFileSync } from "node:fs";
-import { Tiktoken } from "js-tiktoken/lite";
+
 import cl100k from "js-tiktoken/ranks/cl100k_base";
 import o200k from "js-tiktoken/ranks/o200k_base";
+import { readFileSync } from "node:fs";
+import { Tiktoken } from "js-tiktoken/lite";
 import { estimateGeneratedTokens } from "../src/billing/estimate.ts";
 
 const tokenizers = { cl100k: new Tiktoken(cl100k), o200k: new Tiktoken(o200k) };

@@ -1,6 +1,6 @@
 import type { Database } from "bun:sqlite";
 import { hashKey } from "../src/auth/apiKey.ts";
-import { DAY_MS } from "../src/lib/time.ts";
+import { DAY_MS } from "../src/lib/clock.ts";
 import { seededRandom } from "../test/support/seededRandom.ts";
 import { connect } from "../src/store/sqlite.ts";
 import { openStore } from "../src/store/store.ts";

@@ -1,5 +1,5 @@
 import { hashKey } from "../src/auth/apiKey.ts";
-import { DAY_MS } from "../src/lib/time.ts";
+import { DAY_MS } from "../src/lib/clock.ts";
 import { openStore, type Store } from "../src/store/store.ts";
 import { ACCOUNTS, FILLED_UNTIL_MS, filledKey, KEYS_PER_ACCOUNT } from "./filledStore.ts";
 import type { Figures } from "./storeGrowth.ts";

@@ -1,6 +1,5 @@
 import { idMaker, systemRandom } from "../src/lib/random.ts";
-import { systemClock } from "../src/lib/clock.ts";
-import { DAY_MS } from "../src/lib/time.ts";
+import { systemClock, DAY_MS } from "../src/lib/clock.ts";
 import {
   prepareOperations,
   type OpenedRequest,

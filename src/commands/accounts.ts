@@ -6,7 +6,7 @@ import { accountName, overdraft } from "./cli/arguments.ts";
 import { visible, type Result } from "./cli/print.ts";
 import { fields, table, shortTime } from "./cli/format.ts";
 import { withSession, type Session } from "./cli/session.ts";
-import { isoTime } from "../lib/time.ts";
+import { isoTime } from "../lib/clock.ts";
 
 interface OverdraftOption {
   readonly overdraft: bigint;

@@ -7,7 +7,7 @@ import { visible, type Result } from "./cli/print.ts";
 import { addCsv, csvOf, withReport, type Report } from "./reports/report.ts";
 import { fields, table, shortTime } from "./cli/format.ts";
 import { withSession, type Session } from "./cli/session.ts";
-import { isoTime } from "../lib/time.ts";
+import { isoTime } from "../lib/clock.ts";
 
 interface EntryOptions {
   readonly ref?: string;

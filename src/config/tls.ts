@@ -1,5 +1,5 @@
 import type { X509Certificate } from "node:crypto";
-import { DAY_MS, isoTime } from "../lib/time.ts";
+import { DAY_MS, isoTime } from "../lib/clock.ts";
 import { errorCode } from "../lib/systemError.ts";
 import { readNamedFile } from "./values.ts";
 import type { Inspection } from "./inspection.ts";

@@ -4,7 +4,7 @@ import { ExcessiveAnswerError, usageOfUnread, type UsageMember } from "../provid
 import type { EndAttempt, DispatchResult } from "../routing/dispatch.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import type { Admission } from "./admission/admit.ts";
-import type { Answer } from "./answer.ts";
+import { type Answer, abortExchange, reportedFailure, clientGone } from "./answer.ts";
 import { type StoredObject, ANSWER_BYTES_MAX } from "./decoding/answerDecoder.ts";
 import {
   settleRequest,
@@ -16,7 +16,6 @@ import {
 } from "./admittedRequest.ts";
 import { billedUsage, estimatedUsage } from "./billedUsage.ts";
 import { objectRecorder } from "./admission/objectOwnership.ts";
-import { abortExchange, reportedFailure, clientGone } from "./answerFailure.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Gateway } from "./gateway.ts";
 

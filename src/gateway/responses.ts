@@ -1,6 +1,6 @@
 import { estimateTokens } from "../billing/estimate.ts";
 import { invalidRequest, resourceNotFound, type ApiError } from "../contract/errors.ts";
-import { providerCallsOf, type ResponsesRequest } from "../contract/responses/responsesRequest.ts";
+import { providerCallsOf, type ResponsesRequest } from "../contract/responses.ts";
 import { readResponsesUsage } from "../contract/usage.ts";
 import { isJsonObject, type JsonFields, type JsonObjectText } from "../lib/json.ts";
 import { AnswerError, parseAnswerJson, type EncodedRequest } from "../providers/provider.ts";

@@ -20,7 +20,7 @@ import {
 import { errorAnswers } from "../contract/errorSchemas.ts";
 import { ShuttingDown } from "../gateway/gateway.ts";
 import { assert } from "../lib/assert.ts";
-import type { DaySpan } from "../lib/time.ts";
+import type { DaySpan } from "../lib/clock.ts";
 import { available } from "../store/store.ts";
 import { declaredRoute } from "./declaredRoute.ts";
 import { idParameter } from "./requestPath.ts";

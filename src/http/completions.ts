@@ -7,13 +7,13 @@ import { errorAnswers } from "../contract/errorSchemas.ts";
 import { ApiError, incompleteRequest, rateLimitExceeded } from "../contract/errors.ts";
 import { parseJsonObject } from "../contract/jsonBody.ts";
 import { costHeader } from "../contract/openapi/answers.ts";
-import { ResponsesAnswer } from "../contract/responses/responsesAnswer.ts";
-import type { Endpoint } from "../contract/account/requestStatus.ts";
 import {
+  ResponsesAnswer,
   checkResponsesRequest,
   ResponsesRequestBody,
   type ResponsesRequest,
-} from "../contract/responses/responsesRequest.ts";
+} from "../contract/responses.ts";
+import type { Endpoint } from "../contract/account/requestStatus.ts";
 import { chat } from "../gateway/chat.ts";
 import type { Answer } from "../gateway/answer.ts";
 import type { CheckedBody, Gateway, RequestContext } from "../gateway/gateway.ts";

@@ -7,13 +7,12 @@ import { accountOf, getAccount, getReceipt, getUsage, receiptOf, usageOf } from 
 import { authentication } from "./authentication.ts";
 import { createChatCompletion, createResponse, postChat, postResponses } from "./completions.ts";
 import { getDescription } from "./declaredRoute.ts";
-import { errors } from "./errors.ts";
+import { errors, jsonResponse } from "./response.ts";
 import { getHealth, health } from "./health.ts";
 import { IDLE_TIMEOUT_SECONDS, type InFlightRequest } from "./inFlightRequest.ts";
 import { getModel, listModels, modelFor, modelsFor } from "./models.ts";
 import { createRequestLogs, requestId, type RequestLog } from "./requestLog.ts";
 import { keepPath, withSlashes } from "./requestPath.ts";
-import { jsonResponse } from "./response.ts";
 
 /** Bun answers a larger body with an empty 413. `readBody` refuses a large body earlier, with a message. */
 const BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER;

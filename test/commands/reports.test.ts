@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../src/lib/time.ts";
+import { DAY_MS } from "../../src/lib/clock.ts";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import {
   actor,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { checkChatRequest } from "../../src/contract/chat/chatRequest.ts";
-import { checkResponsesRequest } from "../../src/contract/responses/responsesRequest.ts";
+import { checkResponsesRequest } from "../../src/contract/responses.ts";
 import { refusalOf } from "./refusal.ts";
 
 type Fields = Record<string, unknown>;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { checkResponsesRequest } from "../../src/contract/responses/responsesRequest.ts";
+import { checkResponsesRequest } from "../../src/contract/responses.ts";
 import { collidingNames } from "../support/provider/collidingNames.ts";
 import { refusalOf } from "./refusal.ts";
 import { responsesRows, type Fields } from "./responsesRows.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { usageDays, type UsageQuery } from "../../src/contract/account/usageReport.ts";
-import { DAY_MS } from "../../src/lib/time.ts";
+import { DAY_MS } from "../../src/lib/clock.ts";
 import { refusalOf } from "./refusal.ts";
 
 /** The last moment of a day. */

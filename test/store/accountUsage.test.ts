@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../src/lib/time.ts";
+import { DAY_MS } from "../../src/lib/clock.ts";
 import { seededRandom } from "../support/seededRandom.ts";
 import { actor, ended, fund, opened, unbilled } from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";

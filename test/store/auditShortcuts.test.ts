@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../src/lib/time.ts";
+import { DAY_MS } from "../../src/lib/clock.ts";
 import { tamper } from "../support/store/sampleLedger.ts";
 import { actor, ended, fund, opened } from "../support/store/storeFolder.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";

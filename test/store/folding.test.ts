@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../src/lib/time.ts";
+import { Database } from "bun:sqlite";
+import { DAY_MS } from "../../src/lib/clock.ts";
 import { FOLD_BATCH } from "../../src/store/writer/operations.ts";
 import { FOLD_PAUSE_MS } from "../../src/store/writer/folding.ts";
 import {
@@ -13,7 +14,6 @@ import { seededRandom } from "../support/seededRandom.ts";
 import { actor, ended, fund, opened, unbilled } from "../support/store/storeFolder.ts";
 import { modelUsage, type ReportedRequest } from "../support/store/usageModel.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
-import { Database } from "bun:sqlite";
 
 const DAYS = 6;
 const start = actor.at;

@@ -2,7 +2,7 @@ import { Database } from "bun:sqlite";
 import { beforeEach, describe, expect, test } from "bun:test";
 import type { KeyRow } from "../../src/store/store.ts";
 import { hashKey } from "../../src/auth/apiKey.ts";
-import { DAY_MS } from "../../src/lib/time.ts";
+import { DAY_MS } from "../../src/lib/clock.ts";
 import { rotate } from "../support/store/sampleLedger.ts";
 import { actor, costOfEnded, ended, fund, opened } from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";

@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test } from "bun:test";
+import { Database } from "bun:sqlite";
 import type { RequestSettlement, OpenedRequest } from "../../src/store/store.ts";
 import { actor, costOfEnded, ended, fund, opened, unbilled } from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
-import { Database } from "bun:sqlite";
-import { DAY_MS } from "../../src/lib/time.ts";
+import { DAY_MS } from "../../src/lib/clock.ts";
 import { NANO_ROUBLES_MAX } from "../../src/lib/money.ts";
 
 const storeFolder = openStoreBefore({ audited: true });

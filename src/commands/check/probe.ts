@@ -5,7 +5,7 @@ import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import type { Catalog, CatalogModel } from "../../gateway/catalog.ts";
 import { collectText } from "../../gateway/answerJson.ts";
 import { publicCompletion } from "../../gateway/decoding/publicAnswer.ts";
-import { abortExchange } from "../../gateway/answerFailure.ts";
+import { abortExchange } from "../../gateway/answer.ts";
 import { encodeResponses, parseResponse } from "../../gateway/responses.ts";
 import { AnswerError, type EncodedRequest } from "../../providers/provider.ts";
 import { upstreamErrorOf, type UpstreamError } from "../../providers/upstream.ts";

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import { parseDurationMs } from "../../config/values.ts";
 import { KEY_HEAD } from "../../auth/apiKey.ts";
-import { DAY_MS, midnightOf } from "../../lib/time.ts";
+import { DAY_MS, midnightOf } from "../../lib/clock.ts";
 import { formatRoubles, NANO_ROUBLES_MAX, parseRoubles } from "../../lib/money.ts";
 import { hasUnprintable } from "../../lib/printable.ts";
 import { CommandFailure } from "./print.ts";

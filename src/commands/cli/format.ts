@@ -1,5 +1,5 @@
 import { visible } from "./print.ts";
-import { isoTime } from "../../lib/time.ts";
+import { isoTime } from "../../lib/clock.ts";
 import { formatRoubles } from "../../lib/money.ts";
 
 /** A column of a table; without a kind it contains text. Money is aligned at the decimal point, numbers to the right. */

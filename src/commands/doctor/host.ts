@@ -2,7 +2,7 @@ import { readFileSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 import { WAL_BYTES_MAX, walSizeBytes, storeFiles } from "../../store/store.ts";
 import { fileErrorReason } from "../../lib/systemError.ts";
-import { isoTime } from "../../lib/time.ts";
+import { isoTime } from "../../lib/clock.ts";
 import { shellWord } from "../cli/format.ts";
 import { bytesText, failed, passed, type Verdict } from "./verdict.ts";
 

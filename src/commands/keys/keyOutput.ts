@@ -4,7 +4,7 @@ import type { KeyRow } from "../../store/store.ts";
 import { visible, type Result } from "../cli/print.ts";
 import type { Session } from "../cli/session.ts";
 import { fields, table, shortTime } from "../cli/format.ts";
-import { isoTime, isoTimeOrNull } from "../../lib/time.ts";
+import { isoTime, isoTimeOrNull } from "../../lib/clock.ts";
 
 /** The output of `keys show` and `keys set`. */
 export function keyResult({ store, actor }: Session, row: KeyRow): Result {

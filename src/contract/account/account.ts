@@ -1,5 +1,5 @@
 import { Type, type Static } from "@sinclair/typebox";
-import { isoTimeOrNull } from "../../lib/time.ts";
+import { isoTimeOrNull } from "../../lib/clock.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import { orNull, Roubles, time } from "../answerFields.ts";
 

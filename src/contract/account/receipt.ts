@@ -1,5 +1,5 @@
 import { Type, type Static } from "@sinclair/typebox";
-import { isoTime } from "../../lib/time.ts";
+import { isoTime } from "../../lib/clock.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import { orNull, price, Roubles, time, tokenCountFields } from "../answerFields.ts";
 import { oneOf } from "../requestFields.ts";

@@ -1,6 +1,6 @@
 import { Type, type Static } from "@sinclair/typebox";
 import { formatRoubles } from "../../lib/money.ts";
-import { DAY_MS, midnightOf, type DaySpan } from "../../lib/time.ts";
+import { DAY_MS, midnightOf, type DaySpan } from "../../lib/clock.ts";
 import { Roubles, tokenCountFields } from "../answerFields.ts";
 import { invalidRequest } from "../errors.ts";
 import { oneOf } from "../requestFields.ts";

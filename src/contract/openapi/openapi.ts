@@ -16,8 +16,7 @@ import {
 } from "../errorSchemas.ts";
 import { Health, HealthProblem } from "../health.ts";
 import { Model, ModelList } from "../models.ts";
-import { ResponsesAnswer } from "../responses/responsesAnswer.ts";
-import { ResponsesRequestBody } from "../responses/responsesRequest.ts";
+import { ResponsesAnswer, ResponsesRequestBody } from "../responses.ts";
 import { answerHeaders, errorComponents, errorReference, headerComponents } from "./answers.ts";
 import { createSchemaWriter, type PlainSchema, type SchemaWriter } from "./plainSchema.ts";
 

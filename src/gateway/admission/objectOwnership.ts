@@ -1,7 +1,7 @@
 import { commit, type Meter } from "../../billing/meter.ts";
 import { resourceNotFound, responseNotFound, type ApiError } from "../../contract/errors.ts";
-import type { ResponsesRequest } from "../../contract/responses/responsesRequest.ts";
-import { DAY_MS } from "../../lib/time.ts";
+import type { ResponsesRequest } from "../../contract/responses.ts";
+import { DAY_MS } from "../../lib/clock.ts";
 import { sha256 } from "../../lib/sha256.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 import type { StoredObject } from "../decoding/answerDecoder.ts";

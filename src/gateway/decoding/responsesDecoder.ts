@@ -1,9 +1,5 @@
 import { upstreamFailure, type StreamFailure } from "../../contract/errors.ts";
-import {
-  isProviderCall,
-  providerCallsOf,
-  measureItem,
-} from "../../contract/responses/responsesRequest.ts";
+import { isProviderCall, providerCallsOf, measureItem } from "../../contract/responses.ts";
 import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { lazy } from "../../lib/lazy.ts";

@@ -2,9 +2,8 @@ import type { Clock } from "../../lib/clock.ts";
 import type { Span } from "../../lib/span.ts";
 import { UpstreamError, type UpstreamExchange } from "../../providers/upstream.ts";
 import type { Admission } from "../admission/admit.ts";
-import type { StreamChunk } from "../answer.ts";
+import { type StreamChunk, abortExchange, streamBreakCause } from "../answer.ts";
 import type { AnswerDecoder } from "../decoding/answerDecoder.ts";
-import { abortExchange, streamBreakCause } from "../answerFailure.ts";
 
 /** How long usage and terminator may take after a finished answer. */
 const USAGE_TIMEOUT_MS = 2000;

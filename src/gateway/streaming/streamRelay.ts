@@ -5,20 +5,23 @@ import { UpstreamError, type UpstreamExchange } from "../../providers/upstream.t
 import type { EndAttempt } from "../../routing/dispatch.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 import type { Admission } from "../admission/admit.ts";
-import { joinChunks, type StreamChunk, type Relay, type SendChunk } from "../answer.ts";
+import {
+  joinChunks,
+  type StreamChunk,
+  type Relay,
+  type SendChunk,
+  abortExchange,
+  clientGone,
+  isCallerFault,
+  toUpstreamError,
+  reportedFailure,
+} from "../answer.ts";
 import type { AnswerDecoder, StoredObject } from "../decoding/answerDecoder.ts";
 import { AnswerReader } from "./answerReader.ts";
 import { ClientBackpressure } from "./backpressure.ts";
 import { billedUsage, historyTokensOf, disconnectUsage } from "../billedUsage.ts";
 import { servedBy } from "../admittedRequest.ts";
 import type { RecordObjects } from "../admission/objectOwnership.ts";
-import {
-  abortExchange,
-  clientGone,
-  isCallerFault,
-  toUpstreamError,
-  reportedFailure,
-} from "../answerFailure.ts";
 
 export interface RelayOptions {
   exchange: UpstreamExchange;

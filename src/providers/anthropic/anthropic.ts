@@ -10,9 +10,15 @@ import {
   type Block,
   openCallLoop,
   type Turn,
+  versionOf,
 } from "./anthropicMessages.ts";
-import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatFields.ts";
-import { unsupported, unsupportedPart } from "../chat/chatParts.ts";
+import {
+  bodyWithOthers,
+  isGiven,
+  refuseOtherAnswers,
+  unsupported,
+  unsupportedPart,
+} from "../chat/chatParts.ts";
 import {
   formatOf,
   NO_PARAMETERS,
@@ -20,7 +26,6 @@ import {
   toolsOf,
   type ChatToolChoice,
 } from "../chat/chatTools.ts";
-import { versionOf } from "./anthropicModel.ts";
 
 /** Required: https://platform.claude.com/docs/en/api/versioning */
 const VERSION = "2023-06-01";

@@ -1,8 +1,7 @@
 import type { ChatRequestBody, RequestMessage } from "../../contract/chat/chatRequestBody.ts";
 import type { ReadJson } from "../../lib/exactJson.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { isGiven } from "./chatFields.ts";
-import { unsupported, unsupportedPart } from "./chatParts.ts";
+import { isGiven, unsupported, unsupportedPart } from "./chatParts.ts";
 import { UnsupportedRequestError } from "../provider.ts";
 
 /** A function that the model may call. `parameters` is the client's JSON schema, unchecked. */

@@ -7,10 +7,9 @@ import {
 } from "../provider.ts";
 import type { ChatRequestBody } from "../../contract/chat/chatRequestBody.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatFields.ts";
+import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatParts.ts";
 import { formatOf, toolChoiceOf, toolsOf, type ChatToolChoice } from "../chat/chatTools.ts";
-import { geminiContents } from "./geminiContents.ts";
-import { thinkingConfigOf } from "./geminiModel.ts";
+import { geminiContents, thinkingConfigOf } from "./geminiContents.ts";
 
 /**
  * The generateContent interface of the Gemini API: https://ai.google.dev/api/generate-content. The native counterpart

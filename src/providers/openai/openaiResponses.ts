@@ -1,4 +1,4 @@
-import { isProviderCall } from "../../contract/responses/responsesRequest.ts";
+import { isProviderCall } from "../../contract/responses.ts";
 import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { parseAnswer, reportedFailureOf } from "../reportedFailure.ts";

@@ -11,8 +11,10 @@ import {
   isGiven,
   refuseOtherAnswers,
   refuseRecording,
-} from "../chat/chatFields.ts";
-import { unsupported, refusalOf, unsupportedPart } from "../chat/chatParts.ts";
+  unsupported,
+  refusalOf,
+  unsupportedPart,
+} from "../chat/chatParts.ts";
 import { formatOf, NO_PARAMETERS, answeredCallOf, callListOf } from "../chat/chatTools.ts";
 import type { ChatCall, EncodedRequest } from "../provider.ts";
 

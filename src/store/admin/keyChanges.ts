@@ -1,4 +1,4 @@
-import { isoTime } from "../../lib/time.ts";
+import { isoTime } from "../../lib/clock.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { Actor } from "../schema/schema.ts";
 import type { KeyChanges, KeyRow, KeyTable, NewKey } from "../tables/keys.ts";

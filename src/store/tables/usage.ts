@@ -1,7 +1,7 @@
 import type { Database } from "bun:sqlite";
 import type { UsageSums } from "../../contract/account/usageReport.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
-import { DAY_MS, type DaySpan } from "../../lib/time.ts";
+import { DAY_MS, type DaySpan } from "../../lib/clock.ts";
 import type { Connection } from "../sqlite.ts";
 import { chargeRef } from "./ledger.ts";
 

@@ -12,7 +12,7 @@ import {
   reference,
   wholeNumber,
 } from "../../../src/commands/cli/arguments.ts";
-import { DAY_MS } from "../../../src/lib/time.ts";
+import { DAY_MS } from "../../../src/lib/clock.ts";
 
 const now = Date.parse("2026-06-15T12:00:00Z");
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { isWellFormedKey } from "../../../src/auth/apiKey.ts";
-import { DAY_MS } from "../../../src/lib/time.ts";
+import { DAY_MS } from "../../../src/lib/clock.ts";
 import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 
 const HOUR_MS = 3_600_000;

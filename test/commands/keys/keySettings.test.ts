@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../../src/lib/time.ts";
+import { DAY_MS } from "../../../src/lib/clock.ts";
 import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 
 interface CreatedKey {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../../src/lib/time.ts";
+import { DAY_MS } from "../../../src/lib/clock.ts";
 import { helloEvent, usual } from "../../support/provider/chatAnswers.ts";
 import { call, chat, expectRefusal, openChat } from "../../support/gateway/chatCalls.ts";
 import { costlyModels } from "../../support/gateway/gatewayConfig.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../../src/lib/time.ts";
+import { DAY_MS } from "../../../src/lib/clock.ts";
 import { choice, completion, usual } from "../../support/provider/chatAnswers.ts";
 import { chat } from "../../support/gateway/chatCalls.ts";
 import type { GatewayConfig } from "../../support/gateway/gatewayConfig.ts";

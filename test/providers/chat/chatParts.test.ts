@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { RequestMessage } from "../../../src/contract/chat/chatRequestBody.ts";
-import { bodyWithOthers } from "../../../src/providers/chat/chatFields.ts";
-import { partsOf, textsOf } from "../../../src/providers/chat/chatParts.ts";
+import { bodyWithOthers, partsOf, textsOf } from "../../../src/providers/chat/chatParts.ts";
 import {
   answeredCallOf,
   argumentsOf,

@@ -11,7 +11,7 @@ import {
   unbilled,
 } from "./storeFolder.ts";
 import { hashKey } from "../../../src/auth/apiKey.ts";
-import { DAY_MS } from "../../../src/lib/time.ts";
+import { DAY_MS } from "../../../src/lib/clock.ts";
 
 /**
  * A ledger in which everything happened once. bob has a credit only. alice has requests that were done,

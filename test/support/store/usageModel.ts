@@ -1,4 +1,4 @@
-import { DAY_MS } from "../../../src/lib/time.ts";
+import { DAY_MS } from "../../../src/lib/clock.ts";
 import type { UsageFilter, UsageGrouping, UsageRow } from "../../../src/store/store.ts";
 
 /** A request as the test made it, which the store has to count. */
