@@ -55,7 +55,7 @@ beforeAll(async () => {
         closed: `http://127.0.0.1:${closed.port}/v1`,
         nameless: "http://nowhere.invalid/v1",
         dead: { base_url: `http://127.0.0.1:${silentPort.port}/v1`, connect_timeout: "60s" },
-        shortTimeouts: {
+        hasty: {
           base_url: `http://127.0.0.1:${silentPort.port}/v1`,
           connect_timeout: "200ms",
         },

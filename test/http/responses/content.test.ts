@@ -17,7 +17,7 @@ const at = openBefore(["first", "second"], ({ first, second }) => ({
   providers: {
     first,
     second,
-    shortTimeouts: { base_url: first, first_byte_timeout: "400ms", idle_timeout: "2s" },
+    hasty: { base_url: first, first_byte_timeout: "400ms", idle_timeout: "2s" },
   },
   models: [
     { id: "hasty", routes: [{ provider: "hasty", responses: true }] },
