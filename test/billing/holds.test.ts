@@ -29,11 +29,11 @@ test.each([
   "one whose time is over looks once more for what came meanwhile; where it left (%j) it %s",
   async (aborted, _, isHeld) => {
     const money = { balance: 100n };
-    const storeFolder = fundsReaderOf(money);
+    const funds = fundsReaderOf(money);
     const holds = createHolds();
-    const first = holds.take(ownerOf("first"), all, storeFolder);
+    const first = holds.take(ownerOf("first"), all, funds);
     const signal = { aborted: false };
-    const second = holds.takeOrWait({ waitMs: 20, signal }, ownerOf("second"), all, storeFolder);
+    const second = holds.takeOrWait({ waitMs: 20, signal }, ownerOf("second"), all, funds);
     money.balance = 200n;
     signal.aborted = aborted;
     const taken = await second;
@@ -45,14 +45,14 @@ test.each([
 );
 
 test("books that cannot be read are the fault of those that ask them, and of no request that ends", async () => {
-  const storeFolder = fundsReaderOf({ balance: 100n });
+  const funds = fundsReaderOf({ balance: 100n });
   const holds = createHolds();
-  const first = holds.take(ownerOf("first"), all, storeFolder);
-  const broken = { ...storeFolder };
+  const first = holds.take(ownerOf("first"), all, funds);
+  const broken = { ...funds };
   const holdWait = { waitMs: 5000, signal: { aborted: false } };
   const asked = Promise.allSettled([
     holds.takeOrWait(holdWait, ownerOf("second"), all, broken),
-    holds.takeOrWait(holdWait, ownerOf("third"), all, storeFolder),
+    holds.takeOrWait(holdWait, ownerOf("third"), all, funds),
   ]);
   broken.funds = () => {
     throw new Error("no books");

@@ -6,7 +6,7 @@ test("a place of a key is given back once, and then to one request", () => {
   const rateLimiter = createRateLimiter(systemClock);
   const limits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 1 };
   const admission = rateLimiter.admit(1, limits);
-  if (!admission.ok) throw new Error("the first request found no place");
+  if (!admission.ok) throw new Error("the first request found no slot");
   expect(rateLimiter.admit(1, limits).ok).toBe(false);
   admission.permit.release();
   expect(() => admission.permit.release()).toThrow("released twice");

@@ -48,15 +48,15 @@ describe("what is asked for at each scrape", () => {
 
 test("a scrape leaves everybody else a turn after each metric", async () => {
   const metrics = createPrometheusMetrics();
-  let fairQueue = 0;
+  let turns = 0;
   const turn = (): void => {
-    fairQueue += 1;
+    turns += 1;
     next = setImmediate(turn);
   };
   let next = setImmediate(turn);
   const { types } = readScrape(await metrics.read());
   clearImmediate(next);
-  expect(fairQueue).toBeGreaterThan(Object.keys(types).length / 2);
+  expect(turns).toBeGreaterThan(Object.keys(types).length / 2);
 });
 
 test("a model's id is a label as it stands, whatever is in it", async () => {

@@ -170,7 +170,7 @@ describe("GET /v1/usage", () => {
   async function whileOthersWait<T>(work: () => Promise<T>): Promise<T> {
     const { app, clock } = at.gateway;
     const taken = Promise.withResolvers<void>();
-    const fairQueue = app.fairQueue.run(
+    const report = app.fairQueue.run(
       0,
       (function* (): Generator<undefined, void> {
         clock.advance(TURN_MS);
@@ -180,7 +180,7 @@ describe("GET /v1/usage", () => {
     );
     await taken.promise;
     const done = await work();
-    await fairQueue;
+    await report;
     return done;
   }
 

@@ -42,7 +42,7 @@ export const backupProvider = "next";
 /** Far more than a run can cost, though providers report thousands of millions of tokens. */
 const credit = "2000000000";
 
-const holdWait = { first_byte_timeout: "30s", idle_timeout: "30s", total_timeout: "30s" } as const;
+const longTimeouts = { first_byte_timeout: "30s", idle_timeout: "30s", total_timeout: "30s" } as const;
 const haste = {
   first_byte_timeout: "400ms",
   idle_timeout: "400ms",
@@ -142,7 +142,7 @@ function configOf(
   ports: { readonly faulty: number; readonly backup: number },
 ): GatewayConfig {
   const providers: Record<string, Section> = {
-    [backupProvider]: { base_url: `http://127.0.0.1:${ports.backup}/v1`, ...holdWait },
+    [backupProvider]: { base_url: `http://127.0.0.1:${ports.backup}/v1`, ...longTimeouts },
   };
   const settings = { max_output_tokens: 100_000 };
   const models: ConfiguredModel[] = [
@@ -158,7 +158,7 @@ function configOf(
       base_url: `http://127.0.0.1:${ports.faulty}/v${connection}`,
       api_key: upstreamKey,
       connect_timeout: "30s",
-      ...(hasShortTimeouts ? haste : holdWait),
+      ...(hasShortTimeouts ? haste : longTimeouts),
     };
     const route = { provider: id, api, responses: kind === "openai" };
     const routes = hasBackup ? [route, { provider: backupProvider }] : [route];

@@ -63,7 +63,7 @@ class HttpHistory {
   readonly #accounts: readonly string[];
   readonly #keys: readonly HistoryLine[];
   readonly #name = `${histories++}`;
-  readonly #fairQueue: ControlledAnswer[] = [];
+  readonly #controlledAnswers: ControlledAnswer[] = [];
   #open: OpenRequest[] = [];
 
   constructor(gateway: TestApp, takeTurn: (words: string) => ControlledAnswer, word: number) {
@@ -101,7 +101,7 @@ class HttpHistory {
   }
 
   async letAllGo(): Promise<void> {
-    for (const turn of this.#fairQueue) turn.end({ kind: "fails" });
+    for (const turn of this.#controlledAnswers) turn.end({ kind: "fails" });
     const { holds } = this.#gateway.app.gateway;
     await until("nothing is held any more", () => holds.total() === 0n);
   }
@@ -143,7 +143,7 @@ class HttpHistory {
     if (!key || !way) return;
     const choices = way.isChat ? ((word >>> 4) % 3) + 1 : 1;
     const bound = (word >>> 6) % 2 === 0 ? undefined : ((word >>> 7) % MAX_TOKENS) + 1;
-    const words = `${this.#name}-${this.#fairQueue.length}`;
+    const words = `${this.#name}-${this.#controlledAnswers.length}`;
     const mayShrink = way.isChat && bound === undefined;
     const most = bound ?? MAX_TOKENS;
     const expected = this.#model.decide(key.name, {
@@ -156,7 +156,7 @@ class HttpHistory {
       `${words} asks by ${key.name} ${JSON.stringify({ ...way, choices, bound })}: ${expected.kind}`,
     );
     const turn = this.#takeTurn(words);
-    this.#fairQueue.push(turn);
+    this.#controlledAnswers.push(turn);
     const body = bodyOf(way, words, { choices, bound });
     const reply = openCall(this.#gateway, key.anyOf(word >>> 16), body);
     if (expected.kind !== "held") return this.#refused(await reply, expected);

@@ -40,12 +40,12 @@ export const SAID = "Hello";
 
 /** Makes a provider wait with each answer until the test ends it. The prompt identifies the request. */
 export function answerOnDemand(provider: ScriptedProvider): (words: string) => ControlledAnswer {
-  const fairQueue = new Map<
+  const turns = new Map<
     string,
     { reached(request: ReceivedRequest): void; how: Promise<ProviderEnd> }
   >();
   provider.answer = async (peer, request) => {
-    const turn = fairQueue.get(wordsOf(request));
+    const turn = turns.get(wordsOf(request));
     if (!turn) throw new Error(`a request of which nothing is known: ${request.body}`);
     const isStream = request.json["stream"] === true;
     const isChat = request.requestLine.includes("/chat/");
@@ -56,7 +56,7 @@ export function answerOnDemand(provider: ScriptedProvider): (words: string) => C
   return (words) => {
     const reached = Promise.withResolvers<ReceivedRequest>();
     const how = Promise.withResolvers<ProviderEnd>();
-    fairQueue.set(words, { reached: reached.resolve, how: how.promise });
+    turns.set(words, { reached: reached.resolve, how: how.promise });
     return { reached: reached.promise, end: how.resolve };
   };
 }
