@@ -21,14 +21,14 @@ function open(writeLog: (lines: string) => void = () => undefined): App {
   return openApp(config, systemEdges({ writeLog, fatal() {} }));
 }
 
-describe("a gateway that cannot be opened leaves its place to the next one", () => {
-  test("where its database is damaged", () => {
+describe("a gateway that cannot be opened releases the instance lock", () => {
+  test("if its database is damaged", () => {
     writeFileSync(path, "damaged ".repeat(1000));
     expect(open).toThrow("damaged or not a database");
     expectFree();
   });
 
-  test("where its database has a second name, by which another gateway could lose its charges", async () => {
+  test("if its database has a hard link, by which another gateway could lose charges", async () => {
     await open().close();
     const other = join(folder, "other.db");
     linkSync(path, other);
@@ -38,7 +38,7 @@ describe("a gateway that cannot be opened leaves its place to the next one", () 
     await open().close();
   });
 
-  test("where another program writes, so that what an earlier life left running cannot be ended", () => {
+  test("if another program writes, so that open requests of the previous run cannot be ended", () => {
     openStore({ path, durability: "process", serving: true }).close();
     const other = new Database(path);
     other.run("BEGIN IMMEDIATE");
@@ -48,7 +48,7 @@ describe("a gateway that cannot be opened leaves its place to the next one", () 
   }, 20_000);
 });
 
-test("a gateway tells that it made its database, as something usual, and tells nothing where there is one", async () => {
+test("a gateway logs that it created its database, and logs nothing for an existing one", async () => {
   const lines: string[] = [];
   const run = () => open((written) => lines.push(written)).close();
   await run();

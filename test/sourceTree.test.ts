@@ -102,19 +102,21 @@ const powers: readonly Power[] = [
 
 const files = await readSourceTree(resolve(import.meta.dir, ".."), "src");
 
-describe("the tree", () => {
-  test("is there to be looked at", () => expect(files.length).toBeGreaterThan(0));
+describe("the source tree", () => {
+  test("was found", () => expect(files.length).toBeGreaterThan(0));
   test("imports strictly down the ranks", () => expect(rankViolations(files, ranks)).toEqual([]));
-  test("meets a folder by its face only", () => expect(faceViolations(files, faces)).toEqual([]));
-  test("leaves each power to its owner", () => expect(ownerViolations(files, powers)).toEqual([]));
-  test("keeps adapters strangers to each other", () =>
+  test("imports a folder through its face only", () =>
+    expect(faceViolations(files, faces)).toEqual([]));
+  test("lets only the owner use a power", () => expect(ownerViolations(files, powers)).toEqual([]));
+  test("has no adapter that imports another", () =>
     expect(adapterViolations(files, "src/providers/", adapterKinds)).toEqual([]));
   test("has no circular imports", () => expect(circularImports(files)).toEqual([]));
-  test("has names that say something", () => expect(nameViolations(files)).toEqual([]));
-  test("keeps to the house style", () => expect(styleViolations(files)).toEqual([]));
+  test("has file names that describe their content", () =>
+    expect(nameViolations(files)).toEqual([]));
+  test("follows the code style", () => expect(styleViolations(files)).toEqual([]));
 });
 
-test("each check reports a violation that is planted", () => {
+test("each check reports a violation", () => {
   const planted = sourceTree({
     "src/lib/a.ts": 'import { b } from "../config/utils.ts"; b(process.env["HOME"]);',
     "src/config/utils.ts": 'import { c } from "../store/schema.ts"; c(); // TODO',

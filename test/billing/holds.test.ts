@@ -8,7 +8,7 @@ const timeoutMs = 60_000;
 
 // `bun scripts/moneyModel.ts holds` tries others.
 test(
-  `in ${histories} histories no rouble is promised twice, and none that is free is kept back`,
+  `in ${histories} histories no money is held twice, and no free money is refused`,
   () => assert(holdsHistory(), { numRuns: histories, seed: 1, includeErrorInReport: true }),
   timeoutMs,
 );
@@ -26,7 +26,7 @@ test.each([
   [false, "has it", true],
   [true, "is given nothing", false],
 ])(
-  "one whose time is over looks once more for what came meanwhile; where it left (%j) it %s",
+  "decides once more when hold_wait ends; after a disconnect (%j) it %s",
   async (aborted, _, isHeld) => {
     const money = { balance: 100n };
     const funds = fundsReaderOf(money);
@@ -44,7 +44,7 @@ test.each([
   },
 );
 
-test("books that cannot be read are the fault of those that ask them, and of no request that ends", async () => {
+test("an error of the funds reader fails the waiting request, and not the request that releases its hold", async () => {
   const funds = fundsReaderOf({ balance: 100n });
   const holds = createHolds();
   const first = holds.take(ownerOf("first"), all, funds);
@@ -55,11 +55,11 @@ test("books that cannot be read are the fault of those that ask them, and of no 
     holds.takeOrWait(holdWait, ownerOf("third"), all, funds),
   ]);
   broken.funds = () => {
-    throw new Error("no books");
+    throw new Error("database unreadable");
   };
   if (first.ok) first.hold.release();
   expect(await asked).toMatchObject([
-    { status: "rejected", reason: new Error("no books") },
+    { status: "rejected", reason: new Error("database unreadable") },
     { status: "fulfilled", value: { ok: true } },
   ]);
 });

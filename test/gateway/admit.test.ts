@@ -135,7 +135,7 @@ describe("a hold whose charge is not committed yet", () => {
   test.each<[string, KeyOptions]>([
     ["a balance", { balance: tooLittle }],
     ["a key's budget", { budget: tooLittle }],
-  ])("still counts against %s, though its end is asked for", async (_, options) => {
+  ])("still counts against %s, although its settlement is queued", async (_, options) => {
     expect(await secondMeanwhile(options, "asked for")).toBe(ANSWER / 2);
   });
 });

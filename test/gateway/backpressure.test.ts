@@ -8,7 +8,7 @@ function backpressureAt(): { backpressure: ClientBackpressure; advance: (forMs: 
   return { backpressure, advance: (forMs) => void (nowMs += forMs) };
 }
 
-test("a failure amid a pause that lasts is the client's doing", () => {
+test("a failure during a pause of a second is attributed to the client", () => {
   const { backpressure, advance } = backpressureAt();
   advance(60_000);
   backpressure.pause();
@@ -19,7 +19,7 @@ test("a failure amid a pause that lasts is the client's doing", () => {
   backpressure.stop();
 });
 
-test("a pause within a pause ends neither the first nor counts twice", () => {
+test("a nested pause neither ends the outer one nor counts twice", () => {
   const { backpressure, advance } = backpressureAt();
   backpressure.pause();
   advance(600);
@@ -39,7 +39,7 @@ test("a pause within a pause ends neither the first nor counts twice", () => {
   backpressure.stop();
 });
 
-test("a provider that gave up amid a pause is found out behind what had waited in buffers", () => {
+test("a provider that gave up during a pause is detected after the buffered data", () => {
   const { backpressure, advance } = backpressureAt();
   backpressure.pause();
   advance(6000);
@@ -72,7 +72,7 @@ test.each([
   [25, 1000, true],
   [25, 2100, false],
 ])(
-  "a cut behind pieces that come every %i ms, %i ms after a long pause, is the client's: %j",
+  "a cut after chunks every %i ms, %i ms after a long pause, is attributed to the client: %j",
   (everyMs, afterMs, isClients) => {
     const { backpressure, advance } = backpressureAt();
     backpressure.pause();

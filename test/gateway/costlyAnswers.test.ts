@@ -9,21 +9,21 @@ import { collidingNames } from "../support/provider/collidingNames.ts";
 const costly = JSON.stringify({ object: "response", names: collidingNames(500) });
 const refusal = new AnswerError("the answer has names made to collide");
 
-describe("a provider's names that were made to collide are no answer", () => {
-  test("of a chat, or an event of one", () => {
+describe("an answer with names that were made to collide is refused", () => {
+  test("in a chat and in an event of a chat", () => {
     expect(() => parseAnswer(costly)).toThrow(refusal);
   });
 
-  test("of the responses interface", () => {
+  test("in a response", () => {
     expect(() => parseResponse(costly)).toThrow(refusal);
   });
 
-  test("in an event of the responses interface", () => {
+  test("in an event of a response", () => {
     const event = Buffer.from(`data: ${costly}\n\n`);
     expect(() => new ResponsesDecoder().push(event)).toThrow(refusal);
   });
 
-  test("in an error, which then says nothing", () => {
+  test("in an error, which then has no details", () => {
     const text = JSON.stringify({ error: { message: "hello" }, names: collidingNames(500) });
     expect(errorOfReply(400, undefined, text, { values: [], hosts: [] }).clientError?.message).toBe(
       "invalid request",

@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test";
 import { createFailedKeyLimits } from "../../src/limits/rateLimits.ts";
 
-test("where the config sets no limit nobody is kept off", () => {
+test("refuses no address if the config sets no limit", () => {
   const failed = createFailedKeyLimits({ epochMs: () => 0, monotonicMs: () => 0 });
   for (let time = 0; time < 3; time += 1) expect(failed.count("203.0.113.1", 0).ok).toBe(true);
 });
 
-test("of more addresses than are told apart the one is forgotten that has failed longest ago", () => {
+test("drops the address that failed longest ago when there are too many", () => {
   const failed = createFailedKeyLimits({ epochMs: () => 0, monotonicMs: () => 0 });
   const fails = (address: string): boolean => failed.count(address, 1).ok;
   const [old, other] = ["203.0.113.1", "203.0.113.2"];

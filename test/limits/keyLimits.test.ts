@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { systemClock } from "../../src/lib/clock.ts";
 import { createRateLimiter } from "../../src/limits/rateLimits.ts";
 
-test("a place of a key is given back once, and then to one request", () => {
+test("releases a slot of a key once", () => {
   const rateLimiter = createRateLimiter(systemClock);
   const limits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 1 };
   const admission = rateLimiter.admit(1, limits);

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { createLog } from "../../src/telemetry/log.ts";
 
-test("a pretty line has nothing that a terminal obeys or hides, and what it stood for can be read", () => {
+test("a pretty line escapes characters that a terminal interprets or hides", () => {
   let text = "";
   const log = createLog({ level: "info", format: "pretty" }, (lines) => {
     text += lines;

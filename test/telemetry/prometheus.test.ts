@@ -18,8 +18,8 @@ const rest: LiveFigures = {
   breakers: [],
 };
 
-describe("what is asked for at each scrape", () => {
-  test("the state of each breaker is a number, and one that is gone is not shown any more", async () => {
+describe("the values that are read at each scrape", () => {
+  test("the state of each breaker is a number, and a removed breaker is not shown", async () => {
     const metrics = createPrometheusMetrics();
     let breakers: LiveFigures["breakers"] = [
       { provider: "one", model: "a", state: "closed" },
@@ -37,7 +37,7 @@ describe("what is asked for at each scrape", () => {
     expect(await states()).toEqual([{ labels: { provider: "two", model: "a" }, value: 0 }]);
   });
 
-  test("two gateways of a process do not share a figure", async () => {
+  test("two gateways in one process share no values", async () => {
     const [one, two] = [createPrometheusMetrics(), createPrometheusMetrics()];
     one.requestRefused("chat", 401);
     const name = "tollgate_requests_refused_total";
@@ -46,7 +46,7 @@ describe("what is asked for at each scrape", () => {
   });
 });
 
-test("a scrape leaves everybody else a turn after each metric", async () => {
+test("a scrape yields to the event loop after each metric", async () => {
   const metrics = createPrometheusMetrics();
   let turns = 0;
   const turn = (): void => {
@@ -59,7 +59,7 @@ test("a scrape leaves everybody else a turn after each metric", async () => {
   expect(turns).toBeGreaterThan(Object.keys(types).length / 2);
 });
 
-test("a model's id is a label as it stands, whatever is in it", async () => {
+test("a model id is a label without changes, whatever characters it has", async () => {
   const metrics = createPrometheusMetrics();
   const model = 'a "b" \\ {c="d"} 1';
   metrics.requestEnded({
@@ -79,7 +79,7 @@ test("a model's id is a label as it stands, whatever is in it", async () => {
   expect(sample?.labels["model"]).toBe(written);
 });
 
-test("a figure that cannot be counted is dropped, and nobody hears of it", () => {
+test("a value that cannot be counted is dropped without an error", () => {
   const metrics = createPrometheusMetrics();
   expect(() => metrics.committed(Number.NaN)).not.toThrow();
 });

@@ -42,7 +42,11 @@ export const backupProvider = "next";
 /** Far more than a run can cost, though providers report thousands of millions of tokens. */
 const credit = "2000000000";
 
-const longTimeouts = { first_byte_timeout: "30s", idle_timeout: "30s", total_timeout: "30s" } as const;
+const longTimeouts = {
+  first_byte_timeout: "30s",
+  idle_timeout: "30s",
+  total_timeout: "30s",
+} as const;
 const haste = {
   first_byte_timeout: "400ms",
   idle_timeout: "400ms",

@@ -24,26 +24,26 @@ function setup() {
   return { seen, work, run };
 }
 
-describe("turns", () => {
-  test("run all steps of short work at once, and give what it returns", async () => {
+describe("the fair queue", () => {
+  test("runs all steps of a short job in one turn, and resolves with its result", async () => {
     const { run, seen, work } = setup();
     expect(await run(1, work("a", 4, 1))).toBe("a is done");
     expect(seen).toEqual(["a", "a", "a", "a"]);
   });
 
-  test("end after 5 ms, and others have theirs in between", async () => {
+  test("ends a turn after 5 ms, and runs turns of other jobs between", async () => {
     const { run, seen, work } = setup();
     await Promise.all([run(1, work("a", 6, 2)), run(2, work("b", 4, 3))]);
     expect(seen.join("")).toBe("aaabbaaabb");
   });
 
-  test("of one step each leave a step that is too long alone, not the others", async () => {
+  test("lets a long step end, and then runs other jobs", async () => {
     const { run, seen, work } = setup();
     await Promise.all([run(1, work("a", 3, 7)), run(2, work("b", 1, 1))]);
     expect(seen.join("")).toBe("abaa");
   });
 
-  test("leave the thread to others for four times as long as they took", async () => {
+  test("pauses after a turn for four times its duration", async () => {
     const { run, work } = setup();
     const startedMs = performance.now();
     let others = 0;
@@ -55,7 +55,7 @@ describe("turns", () => {
     expect(others).toBeGreaterThan(5);
   });
 
-  test("are given on by work that throws", async () => {
+  test("goes on after a job that throws", async () => {
     const { run, work } = setup();
     const failing = (function* (): Generator<undefined, string> {
       yield;
@@ -67,7 +67,7 @@ describe("turns", () => {
     expect(await other).toBe("a is done");
   });
 
-  test("are for four at a time of one account; the fifth is told so, and a later one is not", async () => {
+  test("runs four jobs of an account at once and refuses the fifth, until one ends", async () => {
     const { run, seen, work } = setup();
     const four = ["a", "b", "c", "d"].map((name) => run(1, work(name, 2, 1)));
     expect(await rejectionOf(run(1, work("e", 1, 1)))).toEqual(new Error("too much is under way"));

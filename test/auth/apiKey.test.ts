@@ -11,7 +11,7 @@ function bytesOf(byte: number): Random {
 }
 
 describe("an issued key", () => {
-  test("has the form that scanners look for", () => {
+  test("has the form that secret scanners recognise", () => {
     for (let round = 0; round < 200; round++) {
       const { key, prefix } = issueKey(systemRandom);
       expect(key).toMatch(/^sk-tg-[0-9A-Za-z]{49}$/);
@@ -28,12 +28,12 @@ describe("an issued key", () => {
     expect(isWellFormedKey(key)).toBe(true);
   });
 
-  test("is another one each time", () => {
+  test("differs each time", () => {
     const keys = Array.from({ length: 1000 }, () => issueKey(systemRandom).key);
     expect(new Set(keys).size).toBe(1000);
   });
 
-  test("is kept as the SHA-256 of the whole of it", () => {
+  test("is stored as the SHA-256 of the whole key", () => {
     const { key, hash } = issueKey(systemRandom);
     const expected = createHash("sha256").update(key).digest("hex");
     expect(Buffer.from(hash).toString("hex")).toBe(expected);
@@ -42,10 +42,10 @@ describe("an issued key", () => {
   });
 });
 
-describe("a text that is no key", () => {
+describe("a text that is not a key", () => {
   const { key } = issueKey(bytesOf(0x5a));
 
-  test("is known as such after any one typing error", () => {
+  test("is detected after any one wrong character", () => {
     for (let at = 6; at < key.length; at++) {
       for (const letter of ALPHABET) {
         const wrong = key.slice(0, at) + letter + key.slice(at + 1);
@@ -54,7 +54,7 @@ describe("a text that is no key", () => {
     }
   });
 
-  test("is known as such after two neighbours changed places", () => {
+  test("is detected after two neighbouring characters were swapped", () => {
     for (let at = 6; at < key.length - 1; at++) {
       const swapped = key.slice(0, at) + key.charAt(at + 1) + key.charAt(at) + key.slice(at + 2);
       expect(isWellFormedKey(swapped)).toBe(swapped === key);
@@ -72,7 +72,7 @@ describe("a text that is no key", () => {
     key.replace("sk-tg-", "sk-"),
     key.replace("sk-tg-", "sk-xx-"),
     "sk-tg-".padEnd(55, "0"),
-  ])("%j is known as such", (text) => {
+  ])("%j is detected", (text) => {
     expect(isWellFormedKey(text)).toBe(false);
   });
 });
