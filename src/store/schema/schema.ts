@@ -5,6 +5,7 @@ import {
   customType,
   index,
   sqliteTable,
+  sqliteView,
   text,
   uniqueIndex,
   type AnySQLiteColumn,
@@ -73,6 +74,10 @@ export const accounts = sqliteTable(
     ledgerSeq: count("ledger_seq")
       .notNull()
       .default(sql`0`),
+    /** What the serving gateway may hold for open requests. A start sets it to 0. */
+    reserved: nano("reserved")
+      .notNull()
+      .default(sql`0`),
     disabled: flag("disabled")
       .notNull()
       .default(sql`0`),
@@ -81,6 +86,10 @@ export const accounts = sqliteTable(
   (table) => [
     check("accounts_promise", sql`${table.balance} + ${table.overdraft} >= 0`),
     check("accounts_overdraft", sql`${table.overdraft} >= 0`),
+    check(
+      "accounts_reserve",
+      sql`${table.reserved} BETWEEN 0 AND ${table.balance} + ${table.overdraft}`,
+    ),
   ],
 );
 
@@ -120,7 +129,12 @@ export const keys = sqliteTable(
   ],
 );
 
-/** Append-only. Triggers enforce that, and change the account's balance with each row. */
+const ledgerKinds = ["credit", "debit", "charge", "refund"] as const;
+
+/**
+ * Credits, debits, refunds, and the charges of folded requests. Append-only. Triggers enforce that, and change the
+ * account's balance with each row but a folded charge. The charge of a request that is kept is in `requests`.
+ */
 export const ledger = sqliteTable(
   "ledger",
   {
@@ -129,7 +143,7 @@ export const ledger = sqliteTable(
       .notNull()
       .references(() => accounts.id),
     seq: count("seq").notNull(),
-    kind: text("kind", { enum: ["credit", "debit", "charge", "refund"] }).notNull(),
+    kind: text("kind", { enum: ledgerKinds }).notNull(),
     amount: nano("amount").notNull(),
     balanceAfter: nano("balance_after").notNull(),
     /** `req:<request id>` for a charge, so that a request is charged only once. */
@@ -137,13 +151,13 @@ export const ledger = sqliteTable(
     actor: text("actor"),
     note: text("note"),
     at: count("at").notNull(),
-    /** The charge that a refund gives back in full or in part; NULL for the other kinds. */
-    refundOf: count("refund_of").references((): AnySQLiteColumn => ledger.id),
+    /** The `seq` of the charge that a refund gives back in full or in part; NULL for the other kinds. */
+    refundOf: count("refund_of"),
   },
   (table) => [
     uniqueIndex("ledger_account_seq").on(table.accountId, table.seq),
     index("ledger_refunds")
-      .on(table.refundOf)
+      .on(table.accountId, table.refundOf)
       .where(sql`refund_of IS NOT NULL`),
     check("ledger_kind", sql`${table.kind} IN ('credit', 'debit', 'charge', 'refund')`),
     check(
@@ -184,7 +198,10 @@ export const responseOwner = sqliteTable(
   (table) => [index("response_owner_expiry").on(table.expiresAt)],
 );
 
-/** One row for each request with a hold, with the prices at its admission. */
+/**
+ * One row for each request with a hold, with the prices at its admission. It is written when the request ends, or when it
+ * is still open after a second. A charge has its place in the account's ledger here.
+ */
 export const requests = sqliteTable(
   "requests",
   {
@@ -235,10 +252,15 @@ export const requests = sqliteTable(
       .default(sql`0`),
     durationMs: count("duration_ms"),
     firstByteMs: count("first_byte_ms"),
+    /** The number of the charge in the account's ledger, and the balance after it; NULL without a charge. */
+    ledgerSeq: count("ledger_seq"),
+    balanceAfter: nano("balance_after"),
   },
   (table) => [
     index("requests_at").on(table.at),
-    index("requests_account").on(table.accountId),
+    uniqueIndex("requests_account_seq")
+      .on(table.accountId, table.ledgerSeq)
+      .where(sql`ledger_seq IS NOT NULL`),
     // Few rows: running requests, and those that operators search for.
     index("requests_not_done")
       .on(table.status, table.accountId)
@@ -259,6 +281,11 @@ export const requests = sqliteTable(
       "requests_unbilled",
       sql`${table.status} IN ('done', 'cancelled') OR ${table.charge} + ${table.writeOff} = 0`,
     ),
+    // A `done` request has a charge, also of 0.
+    check(
+      "requests_charge",
+      sql`(${table.ledgerSeq} IS NOT NULL) = (${table.status} = 'done' OR ${table.charge} > 0) AND (${table.balanceAfter} IS NULL) = (${table.ledgerSeq} IS NULL)`,
+    ),
   ],
 );
 
@@ -273,7 +300,10 @@ export const heldSum = sql<bigint>`coalesce(
   sum(${requests.hold} / ${NANO_ROUBLES_PER_ROUBLE}) * ${NANO_ROUBLES_PER_ROUBLE}
     + sum(${requests.hold} % ${NANO_ROUBLES_PER_ROUBLE}), 0)`.mapWith(BigInt);
 
-/** Each attempt at a provider, for the operator's reconciliation. */
+/**
+ * Each attempt at a provider, for the operator's reconciliation. A request with one attempt that succeeded has none: its
+ * own row tells the same.
+ */
 export const attempts = sqliteTable(
   "attempts",
   {
@@ -345,6 +375,32 @@ export const retention = sqliteTable("retention", {
   id: count("id").primaryKey(),
   /** Settled requests that were admitted before this time may be folded. It only grows. */
   retentionStart: count("kept_since").notNull(),
+});
+
+/**
+ * The history of each account: all rows of the ledger and the charges of all requests that are kept. `at` of a charge is
+ * the end of its request.
+ */
+export const history = sqliteView("history", {
+  accountId: count("account_id").notNull(),
+  seq: count("seq").notNull(),
+  kind: text("kind", { enum: ledgerKinds }).notNull(),
+  amount: nano("amount").notNull(),
+  balanceAfter: nano("balance_after").notNull(),
+  ref: text("ref"),
+  actor: text("actor"),
+  note: text("note"),
+  at: count("at").notNull(),
+  refundOf: count("refund_of"),
+}).existing();
+
+/**
+ * One row. Triggers add 1 to `seq` for each change of keys, accounts and ledger that the serving gateway has not made
+ * itself. It reads the row to find out whether what it keeps in memory is up to date.
+ */
+export const changes = sqliteTable("changes", {
+  id: count("id").primaryKey(),
+  seq: count("seq").notNull(),
 });
 
 /** Who makes a change and when, for the admin log. */

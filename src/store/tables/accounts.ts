@@ -1,9 +1,9 @@
-import { and, asc, eq, sql } from "drizzle-orm";
+import { asc, eq, sql } from "drizzle-orm";
 import { assert } from "../../lib/assert.ts";
-import { accounts, heldSum, isRunning, newRowId, requests } from "../schema/schema.ts";
+import { accounts, newRowId } from "../schema/schema.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
-/** `held` is the sum of the holds in the database. Amounts are nano-roubles. */
+/** `held` is the account's reserve: what the serving gateway may hold. Amounts are nano-roubles. */
 export interface AccountRow {
   id: number;
   name: string;
@@ -32,16 +32,12 @@ export function available(account: { balance: bigint; overdraft: bigint; held: b
 }
 
 export function accountTable({ db }: Connection): AccountTable {
-  const held = db
-    .select({ held: heldSum })
-    .from(requests)
-    .where(and(eq(requests.accountId, accounts.id), isRunning));
   const columns = {
     id: accounts.id,
     name: accounts.name,
     balance: accounts.balance,
     overdraft: accounts.overdraft,
-    held: sql<bigint>`(${held})`.mapWith(BigInt),
+    held: accounts.reserved,
     disabled: accounts.disabled,
     createdAt: accounts.createdAt,
   };
