@@ -1,7 +1,9 @@
-import { createHolds } from "./billing/holds.ts";
+import { Holds } from "./billing/holds.ts";
+import { KnownKeys } from "./auth/knownKeys.ts";
 import { createOpenMeters } from "./billing/meter.ts";
 import type { Config } from "./config/schema.ts";
 import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
+import { refuseWhileUnwritable } from "./gateway/admission/admit.ts";
 import type { Gateway, ConfigSnapshot } from "./gateway/gateway.ts";
 import { systemClock, type Clock } from "./lib/clock.ts";
 import { idMaker, type NewId, systemRandom, type Random } from "./lib/random.ts";
@@ -160,6 +162,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
       clearInterval(leakWatch);
       folding.stop();
       gateway.current.catalog.close();
+      await gateway.holds.close();
       await writer.close();
       // After a failed sync nothing may be written, and closing the database writes.
       if (!writer.isBroken && !store.close()) log.warn(WAL_KEPT);
@@ -198,14 +201,26 @@ type GatewayParts = Pick<
 >;
 
 function createGateway(parts: GatewayParts): Gateway & { current: ConfigSnapshot } {
-  const { clock, metrics } = parts;
+  const { clock, metrics, store, writer } = parts;
+  const inFlight = {
+    exchanges: new Set<UpstreamExchange>(),
+    disconnectedCount: 0,
+    isAborting: false,
+  };
   return {
     ...parts,
-    holds: createHolds(),
+    knownKeys: new KnownKeys(store.keys, store.changes),
+    holds: new Holds({
+      funds: store.funds,
+      changes: store.changes,
+      writer,
+      clock,
+      refuse: () => refuseWhileUnwritable({ inFlight, writer }),
+    }),
     openMeters: createOpenMeters(clock),
     retryBudget: createRetryBudget(() => metrics.retryRefused()),
     health: new RouteHealth(clock),
-    inFlight: { exchanges: new Set<UpstreamExchange>(), disconnectedCount: 0, isAborting: false },
+    inFlight,
   };
 }
 

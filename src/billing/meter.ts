@@ -4,14 +4,13 @@ import { noUsage, type Usage } from "../contract/usage.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import {
+  type AdmittedRecord,
   type AttemptRecord,
-  type OpenedRequest,
-  type RequestSettlement,
+  type RequestRecord,
   type Writer,
   isBlocked,
   WriteError,
   type WriteOperation,
-  type WriteResult,
 } from "../store/store.ts";
 import type { Hold } from "./holds.ts";
 import { costOf, operatorCostOf } from "./cost.ts";
@@ -49,10 +48,10 @@ export interface Receipt {
 
 /** Measures one request from its hold to its settlement. It is settled exactly once. */
 export interface Meter {
-  /** Resolves when the request's row is committed. Await it before the first byte to the client. */
-  readonly opened: Promise<void>;
-  /** True if the request's row could not be committed. The request must not go on. */
-  readonly couldNotOpen: boolean;
+  /** `Hold.secured` of the request's hold: await it before the first byte to the client. */
+  readonly secured: Promise<void> | undefined;
+  /** True if the hold could not be secured. The request must not go on. */
+  readonly couldNotSecure: boolean;
   /** Records an attempt that ended. */
   attempted(attempt: AttemptRecord): void;
   /** Records the time of the first byte. `attemptMs`: since the start of the attempt that answers. Call it once. */
@@ -64,34 +63,33 @@ export interface Meter {
   /** `settle` was called. The settlement may not be committed yet. */
   readonly isSettling: boolean;
   /**
-   * Replaces the hold by the charge in one transaction. Resolves when it is committed. Rejects with WriteError if it
-   * cannot be: the end of the answer must not be sent then, and the money stays held until the database has recorded that
-   * nothing was charged.
+   * Writes the request with its charge and releases the hold, in one step. Resolves when it is committed. Rejects with
+   * WriteError if it cannot be: the end of the answer must not be sent then, and the money stays held until the database
+   * has recorded that nothing was charged.
    */
   settle(outcome: RequestOutcome): Promise<Receipt>;
+  /** Writes the row of the running request, so that commands show it. Once, after the request was open for a while. */
+  writeRow(): void;
   /** Settles the request as failed, unless it is settled. For bugs of the gateway. Never rejects. */
   abandon(): Promise<void>;
 }
-
-/** The request's row without hold and prices. */
-type MeteredRequest = Pick<
-  OpenedRequest,
-  "publicId" | "at" | "accountId" | "keyId" | "endpoint" | "model" | "stream"
->;
 
 interface MeterOptions {
   readonly writer: Writer;
   readonly clock: Clock;
   readonly hold: Hold;
   readonly price: Price;
-  readonly request: MeteredRequest;
+  readonly request: AdmittedRecord;
   /** Called once with the committed receipt, or with a failed one if it cannot be committed. Must not throw. */
   onSettled(receipt: Receipt): void;
 }
 
-/** The meter of one request. Its constructor queues the request's row. It does not retain the body. */
+/** The part of a record that changes from the admission to the end. */
+type RecordedOutcome = Omit<RequestRecord, keyof AdmittedRecord>;
+
+/** The meter of one request. It does not retain the body. */
 export class RequestMeter implements Meter {
-  readonly opened: Promise<void>;
+  couldNotSecure = false;
   pausedMs = 0;
   isSettling = false;
   readonly #options: MeterOptions;
@@ -99,21 +97,18 @@ export class RequestMeter implements Meter {
   readonly #attempts: AttemptRecord[] = [];
   #firstByteMs: number | undefined;
   #firstContentMs: number | undefined;
-  /** Why the request's row could not be committed. */
-  #openFailure: Error | undefined;
+  #mayHaveRow = false;
 
   constructor(options: MeterOptions) {
     this.#options = options;
     this.#startedMs = options.clock.monotonicMs();
-    const request = openedRequest(options);
-    this.opened = options.writer.write({ kind: "openRequest", request }).then(() => undefined);
-    this.opened.catch((error: Error) => {
-      this.#openFailure = error;
+    options.hold.secured?.catch(() => {
+      this.couldNotSecure = true;
     });
   }
 
-  get couldNotOpen(): boolean {
-    return this.#openFailure !== undefined;
+  get secured(): Promise<void> | undefined {
+    return this.#options.hold.secured;
   }
 
   attempted(attempt: AttemptRecord): void {
@@ -133,28 +128,31 @@ export class RequestMeter implements Meter {
     const { writer, clock, hold } = this.#options;
     assert(!this.isSettling, "a request is settled twice");
     this.isSettling = true;
-    hold.startSettling();
+    const holds = [hold];
     try {
-      if (this.#openFailure) throw this.#openFailure;
-      const end = this.#settlementOf(outcome);
-      const isWanted = (): boolean => !this.couldNotOpen;
-      const { charge, writeOff } = await commit(
-        writer,
-        clock,
-        { kind: "settleRequest", settlement: end },
-        isWanted,
-      );
-      hold.release();
-      const receipt = this.#receiptOf(outcome, end.durationMs, { charge, writeOff });
+      if (hold.secured !== undefined) await hold.secured;
+      const cost = costOf(outcome.usage?.tokens ?? noUsage, this.#options.price);
+      const charge = cost <= hold.amount ? cost : await this.#chargeBeyondHold(cost, holds);
+      const record = this.#recordOf(outcome, charge, cost - charge);
+      await commit(writer, clock, { kind: "recordRequest", record }, holds);
+      const receipt = this.#receiptOf(outcome, record.durationMs ?? 0, record);
       this.#options.onSettled(receipt);
       return receipt;
     } catch (error) {
       const { provider } = outcome;
       const receipt = this.#receiptOf({ status: "failed", provider }, this.#elapsedMs());
       this.#options.onSettled(receipt);
-      void this.#releaseUncommitted(provider);
-      throw this.#openFailure ?? error;
+      void this.#releaseUncommitted(provider, holds);
+      throw error;
     }
+  }
+
+  writeRow(): void {
+    if (this.isSettling || this.#mayHaveRow || this.#options.hold.secured !== undefined) return;
+    this.#mayHaveRow = true;
+    const record: RequestRecord = { ...this.#options.request, ...NOT_ENDED };
+    // Without its row the request only stays out of the lists while it runs.
+    this.#options.writer.write({ kind: "recordRequest", record }).catch(() => undefined);
   }
 
   async abandon(): Promise<void> {
@@ -162,34 +160,56 @@ export class RequestMeter implements Meter {
     await this.settle({ status: "failed" }).catch(() => undefined);
   }
 
-  /** Releases the hold when the database does not hold the money for this request any more. */
-  async #releaseUncommitted(provider: string | undefined): Promise<void> {
-    const { writer, hold } = this.#options;
-    const failed = (): RequestSettlement => this.#settlementOf({ status: "failed", provider });
-    await Promise.allSettled([this.opened]);
-    if (this.couldNotOpen || (await settleAsFailed(writer, failed))) hold.release();
+  /** Charges more than was held, as far as no other request holds the money. Adds what it holds to `holds`. */
+  async #chargeBeyondHold(cost: bigint, holds: Hold[]): Promise<bigint> {
+    const { hold } = this.#options;
+    const more = hold.extend(cost - hold.amount);
+    if (more === undefined) return hold.amount;
+    try {
+      await more.secured;
+    } catch {
+      more.release();
+      return hold.amount;
+    }
+    holds.push(more);
+    return hold.amount + more.amount;
+  }
+
+  /** Releases the holds when it is certain that the request is not charged. */
+  async #releaseUncommitted(provider: string | undefined, holds: readonly Hold[]): Promise<void> {
+    const failed = (): RequestRecord => this.#recordOf({ status: "failed", provider }, 0n, 0n);
+    const isRecorded =
+      !this.couldNotSecure && (await recordAsFailed(this.#options.writer, failed, holds));
+    if (!isRecorded) for (const hold of holds) hold.release();
   }
 
   #elapsedMs(): number {
     return Math.round(this.#options.clock.monotonicMs() - this.#startedMs);
   }
 
-  #settlementOf({ status, usage, provider, operatorPrice }: RequestOutcome): RequestSettlement {
-    const { clock, price, request } = this.#options;
+  #recordOf(
+    { status, usage, provider, operatorPrice }: RequestOutcome,
+    charge: bigint,
+    writeOff: bigint,
+  ): RequestRecord {
     const tokens = usage?.tokens ?? noUsage;
-    return {
-      publicId: request.publicId,
-      at: clock.epochMs(),
+    const outcome: RecordedOutcome = {
       status,
+      mayHaveRow: this.#mayHaveRow,
       provider: provider ?? null,
-      ...tokens,
-      cost: costOf(tokens, price),
+      charge,
+      writeOff,
+      promptTokens: tokens.promptTokens,
+      cachedTokens: tokens.cachedTokens,
+      cacheWriteTokens: tokens.cacheWriteTokens,
+      completionTokens: tokens.completionTokens,
       estimated: usage?.estimated ?? false,
       operatorCost: operatorPrice && usage ? operatorCostOf(tokens, operatorPrice) : null,
       attempts: this.#attempts,
       durationMs: this.#elapsedMs(),
       firstByteMs: this.#firstByteMs ?? null,
     };
+    return { ...this.#options.request, ...outcome };
   }
 
   #receiptOf(
@@ -212,17 +232,22 @@ export class RequestMeter implements Meter {
   }
 }
 
-function openedRequest({ request, hold, price }: MeterOptions): OpenedRequest {
-  return {
-    ...request,
-    priceInput: price.input,
-    priceCachedInput: price.cachedInput,
-    priceCacheWrite: price.cacheWrite,
-    priceOutput: price.output,
-    hold: hold.amount,
-    heldTotal: hold.heldTotal,
-  };
-}
+const NOT_ENDED: RecordedOutcome = {
+  status: "running",
+  mayHaveRow: false,
+  provider: null,
+  charge: 0n,
+  writeOff: 0n,
+  promptTokens: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  completionTokens: 0,
+  estimated: false,
+  operatorCost: null,
+  attempts: [],
+  durationMs: null,
+  firstByteMs: null,
+};
 
 /** How long the end of an answer waits for a full disk or a locked database, in milliseconds. */
 const COMMIT_WITHIN_MS = 10_000;
@@ -230,37 +255,40 @@ const COMMIT_STEP_MS = 200;
 const VOID_STEP_MS = 1000;
 
 /**
- * Commits an operation that an answer waits for. Retries while the disk is full or another process holds a lock. Calls
- * `isWanted` before each retry. Rejects with WriteError.
+ * Commits an operation that an answer waits for. Retries while the disk is full or another process holds a lock. Rejects
+ * with WriteError. `holds`: what the end of a request releases.
  */
 export async function commit(
   writer: Writer,
   clock: Clock,
   operation: WriteOperation,
-  isWanted: () => boolean = () => true,
-): Promise<WriteResult> {
+  holds?: readonly Hold[],
+): Promise<void> {
   const giveUpAtMs = clock.monotonicMs() + COMMIT_WITHIN_MS;
   for (;;) {
     try {
-      return await writer.write(operation);
+      await writer.write(operation, holds);
+      return;
     } catch (error) {
       if (!isTemporary(error) || clock.monotonicMs() >= giveUpAtMs) throw error;
       await Bun.sleep(COMMIT_STEP_MS);
-      if (!isWanted()) throw error;
     }
   }
 }
 
 /**
- * Settles a request as failed after its settlement could not be committed: the client received no complete answer, so
- * nothing is charged. `failed` creates the settlement. Resolves with true when it is committed, with false if it never
- * will be.
+ * Records a request as failed after its end could not be committed: the client received no complete answer, so nothing
+ * is charged. `failed` creates the record. Resolves with true when it is committed, with false if it never will be.
  */
-async function settleAsFailed(writer: Writer, failed: () => RequestSettlement): Promise<boolean> {
+async function recordAsFailed(
+  writer: Writer,
+  failed: () => RequestRecord,
+  holds: readonly Hold[],
+): Promise<boolean> {
   for (;;) {
     await Bun.sleep(VOID_STEP_MS);
     try {
-      await writer.write({ kind: "settleRequest", settlement: failed() });
+      await writer.write({ kind: "recordRequest", record: failed() }, holds);
       return true;
     } catch (error) {
       if (!isTemporary(error)) return false;
@@ -293,16 +321,42 @@ export interface OpenMeters {
   settleLeaked(): readonly string[];
 }
 
-type OpenMeter = Pick<Meter, "abandon" | "isSettling" | "pausedMs">;
+type OpenMeter = Pick<Meter, "abandon" | "isSettling" | "pausedMs" | "writeRow">;
+
+/** A request that is open for this time gets its row before it ends. */
+const LATE_ROW_MS = 1000;
+/** Rows that are due within this time are written in one group. */
+const LATE_ROW_GROUP_MS = 50;
 
 export function createOpenMeters(clock: Clock): OpenMeters {
   const open = new Map<string, { meter: OpenMeter; dueMs: number }>();
+  /** Requests without a row, the oldest first, with the time at which it is due. */
+  const rowless = new Map<string, { meter: OpenMeter; rowDueMs: number }>();
+  let rowTimer: Timer | undefined;
   let overdue: ReadonlySet<string> = new Set();
+  const writeRows = (): void => {
+    rowTimer = undefined;
+    const nowMs = clock.monotonicMs();
+    for (const [requestId, { meter, rowDueMs }] of rowless) {
+      if (rowDueMs > nowMs) {
+        rowTimer = setTimeout(writeRows, rowDueMs - nowMs + LATE_ROW_GROUP_MS).unref();
+        return;
+      }
+      rowless.delete(requestId);
+      meter.writeRow();
+    }
+  };
   return {
     add(requestId, meter, withinMs) {
-      open.set(requestId, { meter, dueMs: clock.monotonicMs() + withinMs });
+      const nowMs = clock.monotonicMs();
+      open.set(requestId, { meter, dueMs: nowMs + withinMs });
+      rowless.set(requestId, { meter, rowDueMs: nowMs + LATE_ROW_MS });
+      rowTimer ??= setTimeout(writeRows, LATE_ROW_MS).unref();
     },
-    remove: (requestId) => void open.delete(requestId),
+    remove(requestId) {
+      open.delete(requestId);
+      rowless.delete(requestId);
+    },
     get count() {
       return open.size;
     },
@@ -316,6 +370,7 @@ export function createOpenMeters(clock: Clock): OpenMeters {
       overdue = new Set(late.map(([requestId]) => requestId));
       for (const [requestId, { meter }] of leaked) {
         open.delete(requestId);
+        rowless.delete(requestId);
         void meter.abandon();
       }
       return leaked.map(([requestId]) => requestId);

@@ -50,8 +50,8 @@ export function sendTo(
     requestId,
   });
   admittedRequest.gateway.inFlight.exchanges.add(exchange);
-  // A request without its row cannot be charged, so the provider must not be used for it.
-  admittedRequest.admission.meter.opened.catch(() =>
+  // A request whose money is not secured cannot be charged, so the provider must not be used for it.
+  admittedRequest.admission.meter.secured?.catch(() =>
     exchange.abort(new UpstreamError("gateway", "database")),
   );
   return exchange;
@@ -74,7 +74,8 @@ export function tryRoutes<Answer>(
     attempt,
     attempted: attemptRecorder(admittedRequest),
     callerFault: (error) => admittedRequest.callerFault(error),
-    isAbandoned: () => gateway.inFlight.isAborting || admission.meter.couldNotOpen || isAbandoned(),
+    isAbandoned: () =>
+      gateway.inFlight.isAborting || admission.meter.couldNotSecure || isAbandoned(),
   });
 }
 
@@ -105,7 +106,7 @@ export async function settleFailure(
 
 /**
  * Settles the meter of a request and adds the receipt to its log line. Throws only ApiError: 502 if the settlement cannot
- * be committed, 429 if the request's row was refused because the money was spent meanwhile. No complete answer may reach
+ * be committed, 429 if a command took the money before it was secured. No complete answer may reach
  * the client then.
  */
 export async function settleRequest(

@@ -75,7 +75,7 @@ export async function answerJson(
   let answered: DispatchResult<ReadAnswer>;
   try {
     answered = await tryRoutes(admittedRequest, () => client.isAborted, attempt);
-    const record = objectRecorder(admittedRequest.gateway, context, admission.meter);
+    const record = objectRecorder(admittedRequest.gateway, context);
     const { objects, historyTokens } = answered.answer;
     await record(objects, answered.candidate.provider.id, historyTokens);
   } catch (error) {

@@ -1,6 +1,7 @@
 import type { Holds } from "../billing/holds.ts";
 import type { OpenMeters } from "../billing/meter.ts";
 import type { Caller } from "../auth/apiKey.ts";
+import type { KnownKeys } from "../auth/knownKeys.ts";
 import type { Config } from "../config/schema.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { JsonObjectText } from "../lib/json.ts";
@@ -28,6 +29,7 @@ export interface Gateway {
   readonly current: ConfigSnapshot;
   readonly store: Store;
   readonly writer: Writer;
+  readonly knownKeys: KnownKeys;
   readonly holds: Holds;
   readonly openMeters: OpenMeters;
   readonly retryBudget: RetryBudget;

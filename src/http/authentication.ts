@@ -57,8 +57,8 @@ export function authentication(app: App, logOf: RequestLogOf) {
 }
 
 function identify(app: App, token: string | undefined, address: () => string): Caller {
-  const { store, clock, current } = app.gateway;
-  const caller = authenticate(token, store.keys, clock.epochMs());
+  const { knownKeys, clock, current } = app.gateway;
+  const caller = authenticate(token, knownKeys, clock.epochMs());
   if (caller) {
     recordLastUse(app, caller);
     return caller;
@@ -93,6 +93,7 @@ const LAST_USED_STEP_MS = 60_000;
 function recordLastUse(app: App, caller: Caller): void {
   const at = app.gateway.clock.epochMs();
   if (caller.lastUsedAt !== null && at - caller.lastUsedAt < LAST_USED_STEP_MS) return;
+  caller.lastUsedAt = at;
   app.gateway.writer.write({ kind: "touchKey", keyId: caller.id, at }).catch((error: unknown) => {
     app.gateway.log.warn("the last use of a key was not recorded", {
       error: errorClass(error),

@@ -10,6 +10,8 @@ import {
 } from "./tables/usage.ts";
 import { admin, type Admin } from "./admin/admin.ts";
 import { auditStore, auditStoreInParallel, type AuditReport } from "./audit/audit.ts";
+import { changeCounter, type ChangeCounter } from "./tables/changes.ts";
+import { fundsTable, type FundsTable } from "./tables/funds.ts";
 import { checkpointWal } from "./writeAheadLog.ts";
 import { keyTable, type KeyTable } from "./tables/keys.ts";
 import { ledgerTable, type LedgerTable } from "./tables/ledger.ts";
@@ -28,10 +30,9 @@ import { checkAtStart } from "./audit/startCheck.ts";
 /** What other folders use of the store: reads and the changes of commands. A serving gateway writes with its Writer. */
 export interface Store {
   readonly accounts: Pick<AccountTable, "findOrThrow" | "find" | "list">;
-  readonly keys: Pick<
-    KeyTable,
-    "findOrThrow" | "find" | "findByHash" | "funds" | "fundsWithSettled" | "list" | "newestOfChain"
-  >;
+  readonly keys: Pick<KeyTable, "findOrThrow" | "find" | "findByHash" | "list" | "newestOfChain">;
+  readonly funds: FundsTable;
+  readonly changes: ChangeCounter;
   readonly ledger: Pick<LedgerTable, "history">;
   readonly requests: RequestTable;
   readonly owners: OwnerTable;
@@ -89,6 +90,8 @@ function createStore(
     owners: lazy(() => ownerTable(connection)),
     admin: lazy(() => admin(connection)),
     usageOfAccount: lazy(() => accountUsage(connection)),
+    funds: lazy(() => fundsTable(connection)),
+    changes: lazy(() => changeCounter(connection)),
   };
   return {
     get accounts() {
@@ -99,6 +102,12 @@ function createStore(
     },
     get ledger() {
       return parts.ledger();
+    },
+    get funds() {
+      return parts.funds();
+    },
+    get changes() {
+      return parts.changes();
     },
     get requests() {
       return parts.requests();
@@ -144,15 +153,28 @@ export {
   hardLinkProblem,
   STORE_SUFFIXES,
 } from "./databaseFile.ts";
-export type { Funds, KeyChanges, KeyRow, KeySecretRow, SettledFunds } from "./tables/keys.ts";
+export type { ChangeCounter } from "./tables/changes.ts";
+export type { AccountFunds, ChainFunds, FundsTable } from "./tables/funds.ts";
+export type { KeyChanges, KeyRow, KeySecretRow } from "./tables/keys.ts";
 export type { HistoryRow } from "./tables/ledger.ts";
 export { takeInstanceLock, type InstanceLock } from "./lock.ts";
 export { createWalSizeWarning, WAL_BYTES_MAX, walSizeBytes } from "./writeAheadLog.ts";
 export { inspectStore, type StoreInspection } from "./audit/inspection.ts";
-export type { OpenedRequest, WriteOperation, WriteResult } from "./writer/operations.ts";
+export type { WriteOperation, WriteResult } from "./writer/operations.ts";
+export type {
+  AccountEffect,
+  ChainEffect,
+  GroupEffect,
+  ReserveTarget,
+} from "./writer/requestGroup.ts";
+export {
+  amountToWire,
+  type AdmittedRecord,
+  type AttemptRecord,
+  type RequestRecord,
+} from "./writer/requestRecord.ts";
 export { restore, type Restored } from "./backup/restore.ts";
 export type { ReceiptRow, RequestRow } from "./tables/requests.ts";
-export type { AttemptRecord, RequestSettlement } from "./writer/settle.ts";
 export { toStoreError, refuseOrphanedWal, StoreError } from "./sqlite.ts";
 export {
   usageGroupings,
@@ -164,6 +186,8 @@ export {
   isBlocked,
   startWriter,
   WriteError,
+  type BatchPlanner,
   type Blocked,
+  type EndingRequest,
   type Writer,
 } from "./writer/writerClient.ts";

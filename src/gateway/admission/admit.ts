@@ -7,7 +7,7 @@ import {
   type OutputBound,
   type PromptExtent,
 } from "../../billing/cost.ts";
-import type { FundsReader, Hold } from "../../billing/holds.ts";
+import type { Hold } from "../../billing/holds.ts";
 import { RequestMeter, type Meter } from "../../billing/meter.ts";
 import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import {
@@ -16,7 +16,6 @@ import {
   rateLimitExceeded,
   serviceUnavailable,
 } from "../../contract/errors.ts";
-import { assert } from "../../lib/assert.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { CatalogModel } from "../catalog.ts";
 import { CLIENT_STALL_MS } from "../streaming/backpressure.ts";
@@ -92,9 +91,15 @@ export async function admit(
       at: gateway.clock.epochMs(),
       accountId: caller.accountId,
       keyId: caller.id,
+      firstKeyId: caller.firstKeyId,
       endpoint: ask.endpoint,
       model: config.id,
       stream: ask.stream,
+      priceInput: config.price.input,
+      priceCachedInput: config.price.cachedInput,
+      priceCacheWrite: config.price.cacheWrite,
+      priceOutput: config.price.output,
+      hold: hold.amount,
     },
   });
   gateway.openMeters.add(context.requestId, meter, model.attemptsMsMax + LEAK_TIMEOUT_MS);
@@ -138,28 +143,15 @@ async function holdMoney(
 ): Promise<Hold> {
   const { caller, requestId, signal } = context;
   const owner = { accountId: caller.accountId, keyId: caller.firstKeyId, requestId };
-  const { keys } = gateway.store;
-  const fundsReader: FundsReader = {
-    funds() {
-      refuseWhileUnwritable(gateway);
-      return known(keys.funds(caller.id));
-    },
-    fundsWithSettled: (requestIds) => known(keys.fundsWithSettled(caller.id, requestIds)),
-  };
   const holdWait = { waitMs: context.snapshot.config.billing.holdWaitMs, signal };
-  const result = await gateway.holds.takeOrWait(holdWait, owner, range, fundsReader);
+  const result = await gateway.holds.takeOrWait(holdWait, owner, range);
   if (result.ok) return result.hold;
   const refuse = result.reason === "busy" ? balanceHeld : insufficientBalance;
   throw refuse(formatRoubles(result.required), formatRoubles(result.available));
 }
 
-function known<T>(funds: T | undefined): T {
-  assert(funds !== undefined, "a caller without an account");
-  return funds;
-}
-
 /** Throws ApiError 502 while the database cannot be written or the gateway stops. Starts a probe write to find out when it can. */
-function refuseWhileUnwritable(gateway: Gateway): void {
+export function refuseWhileUnwritable(gateway: Pick<Gateway, "inFlight" | "writer">): void {
   if (gateway.inFlight.isAborting) throw serviceUnavailable(new ShuttingDown());
   const { blockedBy } = gateway.writer;
   if (blockedBy === undefined) return;

@@ -1,4 +1,4 @@
-import { commit, type Meter } from "../../billing/meter.ts";
+import { commit } from "../../billing/meter.ts";
 import { resourceNotFound, responseNotFound, type ApiError } from "../../contract/errors.ts";
 import type { ResponsesRequest } from "../../contract/responses.ts";
 import { DAY_MS } from "../../lib/clock.ts";
@@ -70,12 +70,8 @@ export type RecordObjects = (
   historyTokens: number,
 ) => Promise<void>;
 
-/** Creates the recorder of one request. It stops retrying if the request's own row could not be written. */
-export function objectRecorder(
-  { clock, writer }: Gateway,
-  context: RequestContext,
-  meter: Pick<Meter, "couldNotOpen">,
-): RecordObjects {
+/** Creates the recorder of one request. */
+export function objectRecorder({ clock, writer }: Gateway, context: RequestContext): RecordObjects {
   const { accountId } = context.caller;
   return async (named, provider, historyTokens) => {
     if (named.length === 0) return;
@@ -84,6 +80,6 @@ export function objectRecorder(
     const objects = named.map(({ id, tokens = historyTokens }) => {
       return { hash: sha256(id), accountId, provider, expiresAt, historyTokens: tokens };
     });
-    await commit(writer, clock, { kind: "recordOwners", objects, at }, () => !meter.couldNotOpen);
+    await commit(writer, clock, { kind: "recordOwners", objects, at });
   };
 }

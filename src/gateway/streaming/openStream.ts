@@ -105,7 +105,7 @@ function relayFor(
     clock: gateway.clock,
     signal: context.signal,
     disconnectGraceMs: context.snapshot.config.billing.disconnectGraceMs,
-    record: objectRecorder(gateway, context, admission.meter),
+    record: objectRecorder(gateway, context),
     onEnd(receipt, error) {
       exchanges.delete(parts.exchange);
       try {

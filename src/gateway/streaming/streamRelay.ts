@@ -94,7 +94,7 @@ export class StreamRelay implements Relay {
       this.#useIdleTimeout();
       const objects = this.#decoder.takeObjects();
       await Promise.all([
-        this.#options.admission.meter.opened,
+        this.#options.admission.meter.secured,
         objects.length > 0 ? this.#record(objects) : undefined,
       ]);
     } catch (error) {

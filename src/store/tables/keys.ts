@@ -2,7 +2,7 @@ import { and, asc, desc, eq, isNull, sql, type SQL } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { assert } from "../../lib/assert.ts";
 import { lazy } from "../../lib/lazy.ts";
-import { accounts, keys, newRowId, plannedOnce, requests } from "../schema/schema.ts";
+import { accounts, keys, newRowId, plannedOnce } from "../schema/schema.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
 /** The settings of a key. A limit that is null comes from the config. `models`: null means all; an empty list is damaged and allows none. */
@@ -53,19 +53,6 @@ export interface NewKey extends KeyChanges {
   createdAt: number;
 }
 
-/** The money of an account and a rotation chain, in nano-roubles. Read for each request. */
-export interface Funds {
-  balance: bigint;
-  overdraft: bigint;
-  budget: bigint | null;
-  spent: bigint;
-}
-
-/** Funds, and which of the given requests were settled at that moment. */
-export interface SettledFunds extends Funds {
-  settledIds: readonly string[];
-}
-
 export interface KeyTable {
   /** `firstKeyId`: the rotation chain to which the key belongs, if it is not the first key of one. */
   insert(key: NewKey, firstKeyId?: number): void;
@@ -81,10 +68,6 @@ export interface KeyTable {
   newestOfChain(key: Pick<KeyRow, "accountId" | "firstKeyId">): KeyRow;
   /** Revokes the key. Returns false if it was revoked before. */
   revoke(id: number, at: number): boolean;
-  /** The money at this moment: one point read. */
-  funds(keyId: number): Funds | undefined;
-  /** The same, with the settled ones of these requests, from one snapshot. */
-  fundsWithSettled(keyId: number, requestIds: readonly string[]): SettledFunds | undefined;
 }
 
 export function keyTable({ db }: Connection): KeyTable {
@@ -134,23 +117,6 @@ export function keyTable({ db }: Connection): KeyTable {
       .where(eq(keys.publicId, plannedOnce("publicId")))
       .prepare(),
   );
-  const fundsColumns = { balance: accounts.balance, overdraft: accounts.overdraft, ...money };
-  const funds = db
-    .select(fundsColumns)
-    .from(keys)
-    .innerJoin(accounts, eq(keys.accountId, accounts.id))
-    .where(eq(keys.id, plannedOnce("keyId")))
-    .prepare();
-  const settledIds = sql<readonly string[]>`(
-    SELECT json_group_array(${requests.publicId}) FROM ${requests}
-    WHERE ${requests.publicId} IN (SELECT value FROM json_each(${sql.placeholder("requestIds")}))
-      AND ${requests.status} <> 'running')`.mapWith(textsFromJson);
-  const fundsWithSettled = db
-    .select({ ...fundsColumns, settledIds })
-    .from(keys)
-    .innerJoin(accounts, eq(keys.accountId, accounts.id))
-    .where(eq(keys.id, plannedOnce("keyId")))
-    .prepare();
   const find = (publicId: string): KeyRow | undefined => byPublicId().get({ publicId });
   return {
     insert(key, firstKeyId) {
@@ -197,9 +163,6 @@ export function keyTable({ db }: Connection): KeyTable {
         .where(and(eq(keys.id, id), isNull(keys.revokedAt)))
         .returning({ id: keys.id })
         .get() !== undefined,
-    funds: (keyId) => funds.get({ keyId }),
-    fundsWithSettled: (keyId, requestIds) =>
-      fundsWithSettled.get({ keyId, requestIds: JSON.stringify(requestIds) }),
   };
 }
 
@@ -212,8 +175,4 @@ function modelsFromJson(text: string): readonly string[] {
   } catch {
     return [];
   }
-}
-
-function textsFromJson(text: string): readonly string[] {
-  return JSON.parse(text) as string[];
 }

@@ -12,7 +12,7 @@ import {
   requests,
 } from "../schema/schema.ts";
 import { chargeRef } from "./ledger.ts";
-import type { AttemptRecord } from "../writer/settle.ts";
+import type { AttemptRecord } from "../writer/requestRecord.ts";
 import type { Connection } from "../sqlite.ts";
 
 /** `id` and `key` are public ids. Amounts are nano-roubles. */

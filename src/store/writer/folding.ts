@@ -1,6 +1,6 @@
 import type { Clock } from "../../lib/clock.ts";
 import type { RequestTable } from "../tables/requests.ts";
-import { FOLD_BATCH } from "./operations.ts";
+import { FOLD_BATCH } from "./fold.ts";
 import type { Writer } from "./writerClient.ts";
 
 /** The folding of old requests while a gateway serves. */

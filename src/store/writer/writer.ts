@@ -1,9 +1,5 @@
-import {
-  FOLD_BATCH,
-  prepareOperations,
-  type WriteOperation,
-  InsufficientFunds,
-} from "./operations.ts";
+import { prepareGroups, rowsOf, type WriteResult } from "./operations.ts";
+import { InsufficientFunds, type GroupEffect } from "./requestGroup.ts";
 import { sharedNowMs } from "../../lib/clock.ts";
 import { errorCode } from "../../lib/systemError.ts";
 import {
@@ -14,7 +10,7 @@ import {
   type Connection,
   type Durability,
 } from "../sqlite.ts";
-import { decodeOperations, resultToWire, type WireResult } from "./writerMessages.ts";
+import { decodeBatch, type WireBatch, type WireOperation } from "./writerMessages.ts";
 
 declare const self: Worker;
 
@@ -26,8 +22,8 @@ export interface WriterStart {
 
 /** Each message after it. */
 export interface WriterBatch {
-  /** Encoded by `encodeOperations`. */
-  operations: string;
+  /** Encoded by `encodeBatch`. */
+  batch: string;
   /** When the last operation was requested before the writer knew of a lock, by `sharedNowMs`. */
   requestedAtMs: number;
 }
@@ -38,30 +34,35 @@ export interface WriterClose {
 }
 
 /**
- * `full`: the disk is full; `busy`: another process has the lock; `insufficient`: the account cannot pay the hold any
- * more; `refused`: a constraint, a trigger or an assertion, such as settling a request that is not running.
+ * `full`: the disk is full; `busy`: another process has the lock; `insufficient`: the account has not
+ * reserved the charge; `refused`: a constraint, a trigger or an assertion, such as a request that ends twice.
  */
 export type WriteFailure = "full" | "busy" | "insufficient" | "refused";
 
 export type WriteReply =
-  | { ok: true; result: WireResult }
+  | { ok: true; result: WriteResult }
   | { ok: false; failure: WriteFailure; message: string };
+
+/** The outcome of a batch. */
+export interface BatchOutcome {
+  /** One for each operation, in their order. */
+  readonly replies: readonly WriteReply[];
+  /** What was committed, in this order. Empty if nothing was. */
+  readonly effects: readonly GroupEffect[];
+}
 
 export type WriterMessage =
   | { kind: "ready" }
-  /** A WriteReply[] as JSON, which costs less than a structured clone. */
-  | { kind: "replies"; replies: string }
+  /** A BatchOutcome as JSON, which costs less than a structured clone. */
+  | { kind: "outcome"; outcome: string }
   /** The last message: the connection is closed. */
   | { kind: "closed" }
   | { kind: "fatal"; message: string };
 
-type RunBatch = (
-  operations: readonly WriteOperation[],
-  requestedAtMs: number,
-) => readonly WriteReply[];
+type RunBatch = (batch: WireBatch, requestedAtMs: number) => BatchOutcome;
 
 /** Called after each batch. */
-type CheckpointIfDue = (operations: readonly WriteOperation[]) => void;
+type CheckpointIfDue = (operations: readonly WireOperation[]) => void;
 
 interface OpenWriter {
   readonly runBatch: RunBatch;
@@ -85,7 +86,7 @@ function serveBatches(): void {
   let writer: OpenWriter | undefined;
   self.onmessage = ({ data }: MessageEvent<WriterStart | WriterBatch | WriterClose>) => {
     try {
-      if ("operations" in data) {
+      if ("batch" in data) {
         if (writer) serveBatch(writer, data);
       } else if ("path" in data) {
         writer = openWriter(data);
@@ -114,10 +115,10 @@ function openWriter({ path, durability }: WriterStart): OpenWriter {
   };
 }
 
-function serveBatch({ runBatch, checkpointIfDue }: OpenWriter, batch: WriterBatch): void {
-  const operations = decodeOperations(batch.operations);
-  reply({ kind: "replies", replies: JSON.stringify(runBatch(operations, batch.requestedAtMs)) });
-  checkpointIfDue(operations);
+function serveBatch({ runBatch, checkpointIfDue }: OpenWriter, message: WriterBatch): void {
+  const batch = decodeBatch(message.batch);
+  reply({ kind: "outcome", outcome: JSON.stringify(runBatch(batch, message.requestedAtMs)) });
+  checkpointIfDue(batch.operations);
 }
 
 function reply(message: WriterMessage): void {
@@ -132,7 +133,7 @@ function createCheckpointer({ sqlite }: Connection): CheckpointIfDue {
   sqlite.run("PRAGMA wal_autocheckpoint = 0");
   let since = 0;
   return (operations) => {
-    for (const { kind } of operations) since += kind === "fold" ? FOLD_BATCH : 1;
+    for (const operation of operations) since += rowsOf(operation);
     if (since < CHECKPOINT_EVERY) return;
     since = 0;
     try {
@@ -148,29 +149,23 @@ function createCheckpointer({ sqlite }: Connection): CheckpointIfDue {
 
 function createBatchRunner(connection: Connection): RunBatch {
   const { sqlite } = connection;
-  const runOperation = prepareOperations(connection);
+  const runGroup = prepareGroups(connection);
   let isLocked = false;
   const setLocked = (isLockedNow: boolean): void => {
     if (isLocked && !isLockedNow) setBusyTimeout(sqlite, BUSY_TIMEOUT_MS);
     isLocked = isLockedNow;
   };
-  const commitBatch = (operations: readonly WriteOperation[]): readonly WriteReply[] => {
+  const commit = (batch: WireBatch): BatchOutcome => {
     sqlite.run("BEGIN IMMEDIATE");
-    const replies = operations.map((operation): WriteReply => ({
-      ok: true,
-      result: resultToWire(runOperation(operation)),
-    }));
+    const { results, effect } = runGroup(batch);
     sqlite.run("COMMIT");
     setLocked(false);
-    return replies;
+    return { replies: results.map((result) => ({ ok: true, result })), effects: [effect] };
   };
-  const tryBatch = (
-    operations: readonly WriteOperation[],
-    requestedAtMs: number,
-  ): readonly WriteReply[] | WriteReply => {
+  const tryCommit = (batch: WireBatch, requestedAtMs: number): BatchOutcome | Refused => {
     try {
       if (isLocked) setBusyTimeout(sqlite, remainingWaitMs(requestedAtMs));
-      return commitBatch(operations);
+      return commit(batch);
     } catch (error) {
       if (sqlite.inTransaction) sqlite.run("ROLLBACK");
       const failure = failureOf(error);
@@ -183,25 +178,36 @@ function createBatchRunner(connection: Connection): RunBatch {
       };
     }
   };
-  return (operations, requestedAtMs) => {
-    const outcome = tryBatch(operations, requestedAtMs);
-    if (!("ok" in outcome)) return outcome;
-    if (!isRefusal(outcome) || operations.length === 1) return operations.map(() => outcome);
-    // Each one alone, so that only the refused operation fails.
-    return operations.map((operation) => {
-      const single = tryBatch([operation], requestedAtMs);
-      return "ok" in single ? single : (single[0] ?? outcome);
-    });
+  return (batch, requestedAtMs) => {
+    const outcome = tryCommit(batch, requestedAtMs);
+    if ("effects" in outcome) return outcome;
+    const { operations, reserves } = batch;
+    if (!isRefusal(outcome)) return { replies: operations.map(() => outcome), effects: [] };
+    // Each one alone, so that only the refused operation fails. A refused request keeps its hold, so the reserves of its
+    // batch may be too small: they are only raised.
+    const singles = operations.map((operation) =>
+      tryCommit({ operations: [operation], reserves: [] }, requestedAtMs),
+    );
+    const last = tryCommit({ operations: [], reserves, onlyRaise: true }, requestedAtMs);
+    return {
+      replies: singles.map((single) =>
+        "effects" in single ? (single.replies[0] ?? outcome) : single,
+      ),
+      effects: [...singles, last].flatMap((single) => ("effects" in single ? single.effects : [])),
+    };
   };
 }
+
+/** The reply to an operation that failed. */
+type Refused = Extract<WriteReply, { ok: false }>;
 
 function remainingWaitMs(requestedAtMs: number): number {
   const restMs = Math.round(requestedAtMs + BUSY_TIMEOUT_MS - sharedNowMs());
   return Math.min(Math.max(restMs, LOCKED_TIMEOUT_MS), BUSY_TIMEOUT_MS);
 }
 
-function isRefusal(reply: WriteReply): boolean {
-  return !reply.ok && (reply.failure === "refused" || reply.failure === "insufficient");
+function isRefusal({ failure }: Refused): boolean {
+  return failure === "refused" || failure === "insufficient";
 }
 
 /** Undefined if the process must stop without a reply: nothing may be retried after a failed fsync. */

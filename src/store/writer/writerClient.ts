@@ -2,7 +2,9 @@ import { assert } from "../../lib/assert.ts";
 import { sharedNowMs } from "../../lib/clock.ts";
 import type { WriteOperation, WriteResult } from "./operations.ts";
 import type { Durability } from "../sqlite.ts";
+import type { GroupEffect, ReserveTarget } from "./requestGroup.ts";
 import type {
+  BatchOutcome,
   WriteFailure,
   WriteReply,
   WriterBatch,
@@ -10,7 +12,7 @@ import type {
   WriterMessage,
   WriterStart,
 } from "./writer.ts";
-import { encodeOperations, resultFromWire } from "./writerMessages.ts";
+import { encodeBatch } from "./writerMessages.ts";
 import { startWorker } from "../workers.ts";
 
 /** The writer could not perform an operation. Nothing of it is in the database. */
@@ -31,10 +33,38 @@ export function isBlocked(failure: WriteFailure): failure is Blocked {
   return failure === "full" || failure === "busy";
 }
 
+/** A request whose end is written, for the owner of the holds. */
+export interface EndingRequest {
+  /** In nano-roubles. */
+  readonly charge: bigint;
+  /** The holds that the commit releases; one or more. */
+  readonly holds: readonly object[];
+}
+
+/** The owner of the holds. It is asked before each batch and told after it. */
+export interface BatchPlanner {
+  /** Returns the reserves to commit with the ends of these requests. */
+  planBatch(ending: readonly EndingRequest[]): readonly ReserveTarget[];
+  /**
+   * The batch has ended: what was committed, the requests whose end was, and why nothing was committed. Called before the
+   * writes of the batch resolve.
+   */
+  batchEnded(
+    effects: readonly GroupEffect[],
+    ended: readonly EndingRequest[],
+    failure: WriteError | undefined,
+  ): void;
+}
+
 /** A serving gateway writes only with this. */
 export interface Writer {
-  /** Resolves once the operation is committed; rejects with WriteError. Operations keep their order. */
-  write(operation: WriteOperation): Promise<WriteResult>;
+  /**
+   * Resolves once the operation is committed; rejects with WriteError. Operations keep their order. `holds`: what the
+   * end of a request releases.
+   */
+  write(operation: WriteOperation, holds?: EndingRequest["holds"]): Promise<WriteResult>;
+  /** Set once, before the first write of a request. */
+  planner: BatchPlanner | undefined;
   /** The number of operations that are not committed yet. */
   readonly queued: number;
   /** Why the last write failed, if a later one may succeed. */
@@ -50,14 +80,14 @@ export interface Writer {
 const PROBE_EVERY_MS = 1000;
 
 interface PendingWrite {
-  operation: WriteOperation;
+  readonly operation: WriteOperation;
+  readonly ending: EndingRequest | undefined;
   resolve(result: WriteResult): void;
   reject(error: Error): void;
 }
 
 interface Batch {
   readonly operations: readonly PendingWrite[];
-  readonly opensOnly: boolean;
   readonly sentAtMs: number;
 }
 
@@ -79,15 +109,13 @@ export function startWriter(
 class WorkerWriter implements Writer {
   blockedBy: Blocked | undefined;
   isBroken = false;
+  planner: BatchPlanner | undefined;
   readonly #onFatal: (message: string) => void;
   readonly #onCommit: (tookMs: number) => void;
   #worker: Worker | undefined;
   #waiting: PendingWrite[] = [];
-  /** Operations of these kinds in `#waiting`. Counting them at each write took seconds for a long queue. */
-  #waitingSettles = 0;
-  #waitingOpens = 0;
-  /** The batches that the Worker has. It replies in their order. */
-  readonly #sent: Batch[] = [];
+  /** The batch that the Worker has. The next one waits for its reply, so that many operations share a commit. */
+  #sent: Batch | undefined;
   #isReady = false;
   #isClosing = false;
   #hasClosed = false;
@@ -104,8 +132,7 @@ class WorkerWriter implements Writer {
   }
 
   get queued(): number {
-    const sent = this.#sent.reduce((sum, { operations }) => sum + operations.length, 0);
-    return this.#waiting.length + sent;
+    return this.#waiting.length + (this.#sent?.operations.length ?? 0);
   }
 
   start(options: WriterStart): void {
@@ -119,13 +146,12 @@ class WorkerWriter implements Writer {
     this.#worker = worker;
   }
 
-  write(operation: WriteOperation): Promise<WriteResult> {
+  write(operation: WriteOperation, holds?: EndingRequest["holds"]): Promise<WriteResult> {
     if (this.#isClosing) return Promise.reject(new WriteError("refused", "the store is closed"));
     if (this.blockedBy === undefined) this.#requestedAtMs = sharedNowMs();
+    const charge = operation.kind === "recordRequest" ? operation.record.charge : 0n;
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ operation, resolve, reject });
-      if (operation.kind === "settleRequest") this.#waitingSettles += 1;
-      if (operation.kind === "openRequest") this.#waitingOpens += 1;
+      this.#waiting.push({ operation, ending: holds && { charge, holds }, resolve, reject });
       this.#sendNext();
     });
   }
@@ -157,54 +183,56 @@ class WorkerWriter implements Writer {
   }
 
   #sendNext(): void {
-    const isIdle = this.#isReady && this.#sent.length === 0 && this.#waiting.length === 0;
+    const isIdle = this.#isReady && !this.#sent && this.#waiting.length === 0;
     if (this.isBroken || isIdle) this.#idle?.();
-    if (this.isBroken || this.#waiting.length === 0 || !this.#canSend()) return;
+    if (this.isBroken || isIdle || this.#sent || !this.#isReady) return;
     const operations = this.#waiting;
-    const opensOnly = this.#waitingOpens === operations.length;
     this.#waiting = [];
-    this.#waitingSettles = 0;
-    this.#waitingOpens = 0;
-    this.#sent.push({ operations, opensOnly, sentAtMs: performance.now() });
-    const batch: WriterBatch = {
-      operations: encodeOperations(operations.map(({ operation }) => operation)),
+    this.#sent = { operations, sentAtMs: performance.now() };
+    const reserves = this.planner?.planBatch(operations.flatMap(endingOf)) ?? [];
+    const message: WriterBatch = {
+      batch: encodeBatch(
+        operations.map(({ operation }) => operation),
+        reserves,
+      ),
       requestedAtMs: this.#requestedAtMs,
     };
-    this.#worker?.postMessage(batch);
-  }
-
-  /**
-   * Operations wait for the batch before them, so that many share a commit. Only a settlement is sent at once after a
-   * batch that only opens requests: the provider was faster than the commit, and its answer waits for one reply less.
-   */
-  #canSend(): boolean {
-    const first = this.#sent[0];
-    if (first === undefined) return this.#isReady;
-    return this.#waitingSettles > 0 && this.#sent.length === 1 && first.opensOnly;
+    this.#worker?.postMessage(message);
   }
 
   #receive(message: WriterMessage): void {
     // A failed batch gets no replies. Later replies would be matched with it.
     if (this.isBroken) return;
     if (message.kind === "fatal") return this.#fail(message.message);
-    if (message.kind === "replies")
-      return this.#settleBatch(JSON.parse(message.replies) as WriteReply[]);
+    if (message.kind === "outcome")
+      return this.#batchEnded(JSON.parse(message.outcome) as BatchOutcome);
     if (message.kind === "closed") return this.#closed?.();
     this.#isReady = true;
     this.#sendNext();
   }
 
-  #settleBatch(replies: readonly WriteReply[]): void {
-    const batch = this.#sent.shift();
-    assert(batch !== undefined, "replies to no batch");
+  #batchEnded({ replies, effects }: BatchOutcome): void {
+    const batch = this.#sent;
+    assert(batch !== undefined, "a reply to no batch");
+    this.#sent = undefined;
     this.#onCommit(performance.now() - batch.sentAtMs);
+    let failed: WriteError | undefined;
+    const ended: EndingRequest[] = [];
+    batch.operations.forEach(({ ending }, index) => {
+      const reply = replies[index];
+      if (!reply?.ok) failed = errorOf(reply);
+      else if (ending) ended.push(ending);
+      if (reply?.ok) this.blockedBy = undefined;
+      else if (reply && isBlocked(reply.failure)) this.blockedBy = reply.failure;
+    });
+    this.planner?.batchEnded(effects, ended, effects.length === 0 ? failed : undefined);
     this.#sendNext();
-    for (const reply of replies) {
-      if (reply.ok) this.blockedBy = undefined;
-      else if (isBlocked(reply.failure)) this.blockedBy = reply.failure;
-    }
     this.#probeLater();
-    batch.operations.forEach((pending, index) => settleWrite(pending, replies[index]));
+    batch.operations.forEach(({ resolve, reject }, index) => {
+      const reply = replies[index];
+      if (reply?.ok) resolve(reply.result);
+      else reject(errorOf(reply));
+    });
   }
 
   /** A load balancer sends no requests to an unavailable gateway, so no other write would clear `blockedBy`. */
@@ -240,10 +268,10 @@ class WorkerWriter implements Writer {
   }
 }
 
-function settleWrite(pending: PendingWrite, reply: WriteReply | undefined): void {
-  if (reply?.ok) pending.resolve(resultFromWire(reply.result));
-  else
-    pending.reject(
-      new WriteError(reply?.failure ?? "refused", reply?.message ?? "the writer did not reply"),
-    );
+function endingOf({ ending }: PendingWrite): EndingRequest[] {
+  return ending ? [ending] : [];
+}
+
+function errorOf(reply: Extract<WriteReply, { ok: false }> | undefined): WriteError {
+  return new WriteError(reply?.failure ?? "refused", reply?.message ?? "the writer did not reply");
 }

@@ -1,0 +1,48 @@
+import type { ChangeCounter, KeySecretRow, Store } from "../store/store.ts";
+import { hashKey, isWellFormedKey } from "./apiKey.ts";
+
+/** A key as it is kept in memory. The gateway itself changes only the time of its last use. */
+export interface KnownKey extends Omit<KeySecretRow, "hash" | "lastUsedAt"> {
+  lastUsedAt: number | null;
+}
+
+interface Entry {
+  readonly key: KnownKey;
+  /** The change counter when the key was read. */
+  readonly readAt: number;
+}
+
+/**
+ * The keys that were used, in memory, by the SHA-256 of the secret. A key that a command changed is read again for the
+ * next request. There are at most as many as the database has.
+ */
+export class KnownKeys {
+  readonly #keys: Pick<Store["keys"], "findByHash">;
+  readonly #changes: ChangeCounter;
+  readonly #entries = new Map<string, Entry>();
+
+  constructor(keys: Pick<Store["keys"], "findByHash">, changes: ChangeCounter) {
+    this.#keys = keys;
+    this.#changes = changes;
+  }
+
+  /** Finds a key by its secret. Reads the database for a key that is unknown or may have changed. */
+  find(secret: string): KnownKey | undefined {
+    const readAt = this.#changes.current();
+    const hash = hashKey(secret);
+    const id = hash.toHex();
+    const entry = this.#entries.get(id);
+    if (entry?.readAt === readAt) return entry.key;
+    // The checksum finds a mistyped key without a read.
+    if (!isWellFormedKey(secret)) return undefined;
+    const row = this.#keys.findByHash(hash);
+    // A damaged index must not return the key of another account.
+    if (!row || !crypto.timingSafeEqual(hash, row.hash)) {
+      this.#entries.delete(id);
+      return undefined;
+    }
+    const { hash: _, ...key } = row;
+    this.#entries.set(id, { key, readAt });
+    return key;
+  }
+}
