@@ -151,11 +151,13 @@ CREATE INDEX `requests_not_done` ON `requests` (`status`,`account_id`) WHERE sta
 CREATE UNIQUE INDEX `accounts_name_unique` ON `accounts` (`name`);
 --> statement-breakpoint
 -- All changes of an account's balance: the rows of the ledger and the charges of the requests that are kept.
+-- With the casts both parts have the same types. Only then SQLite uses the indexes of both for the view's rows in order.
 CREATE VIEW `history` AS
 SELECT `account_id`, `seq`, `kind`, `amount`, `balance_after`, `ref`, `actor`, `note`, `at`, `refund_of` FROM `ledger`
 UNION ALL
-SELECT `account_id`, `ledger_seq`, 'charge', -`charge`, `balance_after`, 'req:' || `public_id`, NULL, NULL,
-	`at` + coalesce(`duration_ms`, 0), NULL
+SELECT `account_id`, `ledger_seq`, CAST('charge' AS TEXT), CAST(-`charge` AS INTEGER), `balance_after`,
+	CAST('req:' || `public_id` AS TEXT), CAST(NULL AS TEXT), CAST(NULL AS TEXT),
+	CAST(`at` + coalesce(`duration_ms`, 0) AS INTEGER), CAST(NULL AS INTEGER)
 FROM `requests` WHERE `ledger_seq` IS NOT NULL;
 --> statement-breakpoint
 -- A credit, debit or refund follows the account's last row. The charge of a request moves here when the request is folded.

@@ -1,7 +1,7 @@
 import { formatRoubles } from "../../lib/money.ts";
 import { accountTable, type AccountRow } from "../tables/accounts.ts";
 import type { Actor } from "../schema/schema.ts";
-import { chargeRef, ledgerTable, refTakenError, type LedgerRow } from "../tables/ledger.ts";
+import { ledgerTable, refTakenError, type Charge, type LedgerRow } from "../tables/ledger.ts";
 import { requestTable } from "../tables/requests.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
@@ -32,43 +32,38 @@ export function refund(
   const ledger = ledgerTable(connection);
   const { request, ref, note } = refundRequest;
   const earlier = ref === null ? undefined : ledger.findByRef(ref);
-  const charge = ledger.findByRef(chargeRef(request));
+  const charge = ledger.findCharge(request);
   if (!charge) throw earlier ? refTakenError(earlier) : notChargedError(connection, request);
-  const refunds = ledger.refundsOf(charge.id);
-  const accountNow = (): AccountRow => accountTable(connection).findById(charge.accountId);
+  const { accountId, seq } = charge;
+  const refunds = ledger.refundsOf(charge);
+  const accountNow = (): AccountRow => accountTable(connection).findById(accountId);
   if (earlier) {
+    const index = refunds.findIndex(({ id }) => id === earlier.id);
     // "The rest" means the rest at that time.
-    const restThen = restOf(
-      charge,
-      refunds.slice(
-        0,
-        refunds.findIndex(({ id }) => id === earlier.id),
-      ),
-    );
-    const isSame =
-      earlier.refundOf === charge.id && earlier.amount === (refundRequest.amount ?? restThen);
+    const restThen = restOf(charge, refunds.slice(0, index));
+    const isSame = index >= 0 && earlier.amount === (refundRequest.amount ?? restThen);
     if (!isSame) throw refTakenError(earlier);
     return { account: accountNow(), amount: earlier.amount, applied: false };
   }
   const rest = restOf(charge, refunds);
   const amount = refundRequest.amount ?? rest;
   refuseTooMuch(request, { charge, rest, amount });
-  refuseFolded(connection, request, accountNow().name);
+  if (!charge.isKept) throw foldedError(request, accountNow().name);
   ledger.append({
-    accountId: charge.accountId,
+    accountId,
     kind: "refund",
     amount,
     ref,
     note,
     actor: actor.name,
     at: actor.at,
-    refundOf: charge.id,
+    refundOf: seq,
   });
   return { account: accountNow(), amount, applied: true };
 }
 
-function restOf(charge: LedgerRow, refunds: readonly LedgerRow[]): bigint {
-  return refunds.reduce((rest, { amount }) => rest - amount, -charge.amount);
+function restOf(charge: Charge, refunds: readonly LedgerRow[]): bigint {
+  return refunds.reduce((rest, { amount }) => rest - amount, charge.amount);
 }
 
 function notChargedError(connection: Connection, request: string): StoreError {
@@ -88,7 +83,7 @@ function notChargedError(connection: Connection, request: string): StoreError {
 
 function refuseTooMuch(
   request: string,
-  { charge, rest, amount }: { charge: LedgerRow; rest: bigint; amount: bigint },
+  { charge, rest, amount }: { charge: Charge; rest: bigint; amount: bigint },
 ): void {
   const id = JSON.stringify(request);
   if (charge.amount === 0n) {
@@ -105,9 +100,8 @@ function refuseTooMuch(
 }
 
 /** Only the row of the request tells the key and the day of the charge. */
-function refuseFolded(connection: Connection, request: string, account: string): void {
-  if (requestTable(connection).find(request)) return;
-  throw new StoreError(
+function foldedError(request: string, account: string): StoreError {
+  return new StoreError(
     `request ${JSON.stringify(request)} is older than [database] keep_requests keeps: use \`tollgate balance credit ${account}\``,
   );
 }

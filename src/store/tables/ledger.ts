@@ -1,8 +1,7 @@
-import { desc, eq, sql } from "drizzle-orm";
-import { alias } from "drizzle-orm/sqlite-core";
+import { and, desc, eq, getViewSelectedFields, isNotNull, sql, type SQL } from "drizzle-orm";
 import { assert } from "../../lib/assert.ts";
 import { formatRoubles, NANO_ROUBLES_MAX } from "../../lib/money.ts";
-import { accounts, ledger, newRowId, placeholders } from "../schema/schema.ts";
+import { accounts, history, ledger, newRowId, placeholders, requests } from "../schema/schema.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
 /** `amount` is nano-roubles, negative for a debit and a charge. */
@@ -10,39 +9,31 @@ export type LedgerRow = typeof ledger.$inferSelect;
 export type LedgerEntry = Omit<LedgerRow, "id" | "seq" | "balanceAfter">;
 
 /** `requestId` is the public id of the request that the row charges or refunds. */
-export interface HistoryRow extends LedgerRow {
-  requestId: string | null;
-}
+export type HistoryRow = typeof history.$inferSelect & { requestId: string | null };
 
-/** The account's balance and the number of its last ledger row. */
-export interface LedgerTail {
-  balance: bigint;
-  overdraft: bigint;
+/** The charge of a request. `amount` is nano-roubles and not negative. `isKept`: the request is not folded. */
+export interface Charge {
+  accountId: number;
   seq: number;
+  amount: bigint;
+  isKept: boolean;
 }
 
-/** The only code that changes a balance. Runs in the caller's transaction. */
+/** The only code that changes a balance, except the writer with its charges. Runs in the caller's transaction. */
 export interface LedgerTable {
-  /**
-   * Appends a row and returns the new balance. A known `tail` saves a read; a trigger refuses a row that does not
-   * follow it. Throws if the amount or the balance is out of bounds.
-   */
-  append(entry: LedgerEntry, tail?: LedgerTail): bigint;
+  /** Appends a row and returns the new balance. Throws if the amount or the balance is out of bounds. */
+  append(entry: LedgerEntry): bigint;
   /** Newest first. */
   history(accountId: number, limit: number): HistoryRow[];
   findByRef(ref: string): LedgerRow | undefined;
-  /** The refunds of the charge with this row id, oldest first. */
-  refundsOf(chargeId: number): LedgerRow[];
+  findCharge(requestPublicId: string): Charge | undefined;
+  /** The refunds of this charge, oldest first. */
+  refundsOf(charge: Pick<Charge, "accountId" | "seq">): LedgerRow[];
 }
 
 /** The most that balance and overdraft may be together: all of it may be held, and sums of holds have 64 bits. */
 export const SPENDABLE_MAX = 9_223_372_036_854_775_807n;
 const CHARGE_REF = "req:";
-
-/** The `ref` of a charge. It is unique, so no request is charged twice. */
-export function chargeRef(requestPublicId: string): string {
-  return CHARGE_REF + requestPublicId;
-}
 
 export function refTakenError(row: LedgerRow): StoreError {
   return new StoreError(
@@ -66,7 +57,8 @@ export function ledgerTable(connection: Connection): LedgerTable {
     })
     .prepare();
   return {
-    append(entry, tail = last.get({ accountId: entry.accountId })) {
+    append(entry) {
+      const tail = last.get({ accountId: entry.accountId });
       assert(tail !== undefined, "no account with this row id");
       assert(
         -NANO_ROUBLES_MAX <= entry.amount && entry.amount <= NANO_ROUBLES_MAX,
@@ -74,7 +66,7 @@ export function ledgerTable(connection: Connection): LedgerTable {
       );
       const balanceAfter = tail.balance + entry.amount;
       const most = SPENDABLE_MAX - tail.balance - tail.overdraft;
-      if (entry.amount > 0n && entry.amount > most) throw tooLargeError(tail, most);
+      if (entry.amount > 0n && entry.amount > most) throw tooLargeError(tail.overdraft, most);
       insert.run({ ...entry, seq: tail.seq + 1, balanceAfter });
       return balanceAfter;
     },
@@ -82,7 +74,7 @@ export function ledgerTable(connection: Connection): LedgerTable {
   };
 }
 
-function tooLargeError({ overdraft }: LedgerTail, most: bigint): StoreError {
+function tooLargeError(overdraft: bigint, most: bigint): StoreError {
   const subject = overdraft === 0n ? "the balance" : "the balance with its overdraft";
   const advice =
     most > 0n
@@ -92,34 +84,47 @@ function tooLargeError({ overdraft }: LedgerTail, most: bigint): StoreError {
 }
 
 function ledgerReader({ db }: Connection): Omit<LedgerTable, "append"> {
-  const charge = alias(ledger, "charge");
+  const refunded = sql`(SELECT refunded.ref FROM ${history} AS refunded
+    WHERE refunded.account_id = ${history.accountId} AND refunded.seq = ${history.refundOf})`;
+  const chargeRef = sql`iif(${history.kind} = 'charge', ${history.ref}, ${refunded})`;
   return {
     history: (accountId, limit) =>
       db
-        .select({ row: ledger, refundedRef: charge.ref })
-        .from(ledger)
-        .leftJoin(charge, eq(charge.id, ledger.refundOf))
-        .where(eq(ledger.accountId, accountId))
-        .orderBy(desc(ledger.seq))
+        .select({
+          ...getViewSelectedFields(history),
+          requestId: chargeRef.mapWith(requestIdOf) as SQL<string | null>,
+        })
+        .from(history)
+        .where(eq(history.accountId, accountId))
+        .orderBy(desc(history.seq))
         .limit(limit)
-        .all()
-        .map(historyRow),
+        .all(),
     findByRef: (ref) => db.select().from(ledger).where(eq(ledger.ref, ref)).get(),
-    refundsOf: (chargeId) =>
-      db.select().from(ledger).where(eq(ledger.refundOf, chargeId)).orderBy(ledger.seq).all(),
+    findCharge(requestPublicId) {
+      const { accountId, charge, ledgerSeq } = requests;
+      const ofKept = db
+        .select({ accountId, seq: sql`${ledgerSeq}`.mapWith(Number), amount: charge })
+        .from(requests)
+        .where(and(eq(requests.publicId, requestPublicId), isNotNull(ledgerSeq)))
+        .get();
+      if (ofKept !== undefined) return { ...ofKept, isKept: true };
+      const ofFolded = db
+        .select()
+        .from(ledger)
+        .where(eq(ledger.ref, CHARGE_REF + requestPublicId))
+        .get();
+      return ofFolded && { ...ofFolded, amount: -ofFolded.amount, isKept: false };
+    },
+    refundsOf: (charge) =>
+      db
+        .select()
+        .from(ledger)
+        .where(and(eq(ledger.accountId, charge.accountId), eq(ledger.refundOf, charge.seq)))
+        .orderBy(ledger.seq)
+        .all(),
   };
 }
 
-function historyRow({
-  row,
-  refundedRef,
-}: {
-  row: LedgerRow;
-  refundedRef: string | null;
-}): HistoryRow {
-  return { ...row, requestId: requestIdOf(row.kind === "charge" ? row.ref : refundedRef) };
-}
-
-function requestIdOf(ref: string | null): string | null {
-  return ref?.startsWith(CHARGE_REF) ? ref.slice(CHARGE_REF.length) : null;
+function requestIdOf(ref: string): string {
+  return ref.slice(CHARGE_REF.length);
 }

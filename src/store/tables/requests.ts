@@ -1,6 +1,16 @@
-import { and, asc, desc, eq, getTableColumns, inArray, lte, ne, sql, type SQL } from "drizzle-orm";
-import { alias } from "drizzle-orm/sqlite-core";
-import type { RequestStatus } from "../../contract/account/requestStatus.ts";
+import {
+  and,
+  asc,
+  desc,
+  eq,
+  getTableColumns,
+  isNotNull,
+  lte,
+  ne,
+  sql,
+  type SQL,
+} from "drizzle-orm";
+import { requestStatuses, type RequestStatus } from "../../contract/account/requestStatus.ts";
 import { lazy } from "../../lib/lazy.ts";
 import {
   accounts,
@@ -11,9 +21,9 @@ import {
   plannedOnce,
   requests,
 } from "../schema/schema.ts";
-import { chargeRef } from "./ledger.ts";
-import type { AttemptRecord } from "../writer/requestRecord.ts";
 import type { Connection } from "../sqlite.ts";
+import type { AttemptRecord } from "../writer/requestRecord.ts";
+import { dayOf, prepareAddToTotals } from "../writer/totals.ts";
 
 /** `id` and `key` are public ids. Amounts are nano-roubles. */
 export interface RequestRow extends Omit<
@@ -48,12 +58,13 @@ export interface RequestTable {
   find(publicId: string): ReceiptRow | undefined;
   /** Undefined if the request is unknown or of another account. */
   receipt(accountId: number, publicId: string): ReceiptRow | undefined;
+  /** The ended attempts, oldest first. */
   attempts(publicId: string): AttemptRecord[];
   /** The admission time of the newest request up to this time. */
   newestAt(nowMs: number): number | undefined;
 }
 
-/** The interrupted requests: their number, and the sum of their holds in nano-roubles. */
+/** The number of interrupted requests, and the sum of the reserves that were released, in nano-roubles. */
 export interface Interrupted {
   count: number;
   held: bigint;
@@ -63,30 +74,22 @@ export function requestTable(connection: Connection): RequestTable {
   const { db } = connection;
   const find = receiptReader(connection);
   return {
-    list(filter) {
-      // Ids first: for requests that are not done, an index has all columns that this subquery needs.
-      const latest = db
-        .select({ id: requests.id })
-        .from(requests)
-        .where(filterCondition(filter))
-        .orderBy(...(usesTimeIndex(filter) ? [desc(requests.at)] : []), desc(requests.id))
-        .limit(filter.limit);
-      return db
+    list: (filter) =>
+      db
         .select(requestColumns())
         .from(requests)
         .innerJoin(accounts, eq(requests.accountId, accounts.id))
         .innerJoin(keys, eq(requests.keyId, keys.id))
-        .where(inArray(requests.id, latest))
+        .where(sql`${requests.id} IN (${latestIds(connection, filter)})`)
         .orderBy(desc(requests.id))
-        .all();
-    },
+        .all(),
     find,
     receipt(accountId, publicId) {
       const found = find(publicId);
       return found?.accountId === accountId ? found : undefined;
     },
-    attempts: (publicId) =>
-      db
+    attempts(publicId) {
+      const recorded = db
         .select({
           provider: attempts.provider,
           outcome: attempts.outcome,
@@ -97,7 +100,9 @@ export function requestTable(connection: Connection): RequestTable {
         .innerJoin(requests, eq(attempts.requestId, requests.id))
         .where(eq(requests.publicId, publicId))
         .orderBy(asc(attempts.n))
-        .all(),
+        .all();
+      return recorded.length > 0 ? recorded : onlyAttempt(find(publicId));
+    },
     newestAt: (nowMs) =>
       db
         .select({ at: requests.at })
@@ -109,15 +114,53 @@ export function requestTable(connection: Connection): RequestTable {
   };
 }
 
-/** Sets all running requests to `interrupted`. Throws SQLite's errors; then nothing is changed. */
-export function interruptRunning({ db }: Connection): Interrupted {
-  const interrupted = db
-    .update(requests)
-    .set({ status: "interrupted" })
-    .where(isRunning)
-    .returning({ hold: requests.hold })
+/** An attempt has no row of its own if it was the only one and succeeded. */
+function onlyAttempt(request: ReceiptRow | undefined): AttemptRecord[] {
+  if (request?.attemptCount !== 1) return [];
+  const { provider, durationMs } = request;
+  return [{ provider: provider ?? "", outcome: "ok", status: 200, durationMs: durationMs ?? 0 }];
+}
+
+/**
+ * Sets all running requests to `interrupted`, adds them to the daily totals, and releases the reserves of all accounts,
+ * in one transaction. Throws SQLite's errors; then nothing is changed.
+ */
+export function interruptRunning(connection: Connection): Interrupted {
+  const { db, sqlite } = connection;
+  return sqlite
+    .transaction((): Interrupted => {
+      const interrupted = db
+        .update(requests)
+        .set({ status: "interrupted" })
+        .where(isRunning)
+        .returning()
+        .all();
+      if (interrupted.length > 0) countInterrupted(connection, interrupted);
+      return { count: interrupted.length, held: releaseReserves(connection) };
+    })
+    .immediate();
+}
+
+function countInterrupted(
+  connection: Connection,
+  interrupted: readonly (typeof requests.$inferSelect)[],
+): void {
+  const addToTotals = prepareAddToTotals(connection);
+  const only = { requests: 1, failed: 1, charged: 0, operatorCost: 0n };
+  for (const { at, provider, ...request } of interrupted)
+    addToTotals({ ...request, day: dayOf(at), provider: provider ?? "", ...only });
+}
+
+/** Returns the sum of the reserves. */
+function releaseReserves({ db }: Connection): bigint {
+  const released = db
+    .select({ reserved: accounts.reserved })
+    .from(accounts)
+    .where(ne(accounts.reserved, 0n))
     .all();
-  return { count: interrupted.length, held: interrupted.reduce((sum, { hold }) => sum + hold, 0n) };
+  if (released.length > 0)
+    db.update(accounts).set({ reserved: 0n }).where(ne(accounts.reserved, 0n)).run();
+  return released.reduce((sum, { reserved }) => sum + reserved, 0n);
 }
 
 function requestColumns() {
@@ -127,12 +170,12 @@ function requestColumns() {
 
 function receiptReader({ db }: Connection): RequestTable["find"] {
   const statement = lazy(() => {
-    const charge = alias(ledger, "charge");
     const refunded = db
       .select({ sum: sql`coalesce(sum(${ledger.amount}), 0)` })
       .from(ledger)
-      .innerJoin(charge, eq(ledger.refundOf, charge.id))
-      .where(eq(charge.ref, plannedOnce("ref")));
+      .where(
+        and(eq(ledger.accountId, requests.accountId), eq(ledger.refundOf, requests.ledgerSeq)),
+      );
     return db
       .select({
         ...requestColumns(),
@@ -145,12 +188,51 @@ function receiptReader({ db }: Connection): RequestTable["find"] {
       .where(eq(requests.publicId, plannedOnce("publicId")))
       .prepare();
   });
-  return (publicId) => statement().get({ publicId, ref: chargeRef(publicId) });
+  return (publicId) => statement().get({ publicId });
 }
 
-/** A subquery, because SQLite scans all requests for a name in a join. */
-function ofAccount(name: string): SQL {
-  return sql`${requests.accountId} = (SELECT ${accounts.id} FROM ${accounts} WHERE ${accounts.name} = ${name})`;
+/**
+ * A request that is open for over a second has its row, and so its id, before requests that end earlier. So the order of
+ * charges differs from the order of ids, by fewer than the requests that one account has open at once.
+ */
+const OUT_OF_ORDER_MAX = 1000;
+
+const rareStatuses = requestStatuses.filter((status) => status !== "done");
+/** With this condition SQLite can use the index `requests_not_done`. */
+const isNotDone = ne(requests.status, "done");
+
+/** A query for the ids of the newest requests that match the filter. */
+function latestIds({ db }: Connection, filter: RequestFilter): SQL {
+  const { account, key, status, limit } = filter;
+  const newest = (conditions: readonly (SQL | undefined)[], order: SQL, rows: number): SQL =>
+    db
+      .select({ id: requests.id })
+      .from(requests)
+      .where(and(filterCondition(filter), ...conditions))
+      .orderBy(order)
+      .limit(rows)
+      .getSQL();
+  const ofStatus = (one: RequestStatus): SQL =>
+    newest([eq(requests.status, one), isNotDone], desc(requests.id), limit);
+  if (status !== undefined && status !== "done") return ofStatus(status);
+  if (account === undefined && key === undefined) {
+    const order = usesTimeIndex(filter)
+      ? sql`${desc(requests.at)}, ${desc(requests.id)}`
+      : desc(requests.id);
+    return newest([], order, limit);
+  }
+  // Each index has the rows of one account in order. Only together they have all of its requests.
+  const ofCharged = newest(
+    [isNotNull(requests.ledgerSeq)],
+    desc(requests.ledgerSeq),
+    limit + OUT_OF_ORDER_MAX,
+  );
+  const parts = status === "done" ? [ofCharged] : [ofCharged, ...rareStatuses.map(ofStatus)];
+  const ids = sql.join(
+    parts.map((part) => sql`SELECT id FROM (${part})`),
+    sql` UNION `,
+  );
+  return sql`${ids} ORDER BY id DESC LIMIT ${limit}`;
 }
 
 /** True if time is the most selective condition. Then the index by time finds the last rows in order. */
@@ -172,14 +254,18 @@ function filterCondition(filter: RequestFilter): SQL | undefined {
     account === undefined ? undefined : ofAccount(account),
     key === undefined ? undefined : ofKey(key),
     status === undefined ? undefined : eq(requests.status, status),
-    isRare(status) ? ne(requests.status, "done") : undefined,
     model === undefined ? undefined : eq(requests.model, model),
     since === undefined ? undefined : sql`${at} >= ${since}`,
     until === undefined ? undefined : sql`${at} < ${until}`,
   );
 }
 
-/** Keys have no index in `requests`, so the index of their account is used. */
+/** A subquery, because SQLite scans all requests for a name in a join. */
+function ofAccount(name: string): SQL {
+  return sql`${requests.accountId} = (SELECT ${accounts.id} FROM ${accounts} WHERE ${accounts.name} = ${name})`;
+}
+
+/** Keys have no index in `requests`, so the indexes of their account are used. */
 function ofKey(publicId: string): SQL {
   const ofKeyRow = (column: SQL) =>
     sql`(SELECT ${column} FROM ${keys} WHERE ${keys.publicId} = ${publicId})`;

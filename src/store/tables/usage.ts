@@ -3,7 +3,6 @@ import type { UsageSums } from "../../contract/account/usageReport.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import { DAY_MS, type DaySpan } from "../../lib/clock.ts";
 import type { Connection } from "../sqlite.ts";
-import { chargeRef } from "./ledger.ts";
 
 export const usageGroupings = ["day", "model", "provider", "account", "key"] as const;
 export type UsageGrouping = (typeof usageGroupings)[number];
@@ -102,10 +101,9 @@ const ALL_REQUESTS = "requests INDEXED BY requests_at WHERE";
 const RUNNING_REQUESTS =
   "requests INDEXED BY requests_not_done WHERE status = 'running' AND status <> 'done' AND";
 
-/** The refunds of a request, found by the index of refs and the index of refunds. */
-const REFUNDED = `(SELECT coalesce(sum(refund.amount), 0)
-    FROM ledger AS charge JOIN ledger AS refund ON refund.refund_of = charge.id
-    WHERE charge.ref = '${chargeRef("")}' || public_id)`;
+/** The refunds of a request, found by the index of refunds. */
+const REFUNDED = `(SELECT coalesce(sum(amount), 0) FROM ledger
+    WHERE ledger.account_id = requests.account_id AND refund_of = requests.ledger_seq)`;
 
 /** Each request in the columns of `totalsQuery`. */
 function requestsQuery(by: UsageGrouping, source: string, { from, to }: TimeSpan): string {
