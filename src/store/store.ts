@@ -9,14 +9,14 @@ import {
   type UsageRow,
 } from "./tables/usage.ts";
 import { admin, type Admin } from "./admin/admin.ts";
-import { auditStore, auditStoreInParallel, type AuditReport } from "./audit/audit.ts";
+import { auditRecords, auditStore, auditStoreInParallel, type AuditReport } from "./audit/audit.ts";
 import { changeCounter, type ChangeCounter } from "./tables/changes.ts";
 import { fundsTable, type FundsTable } from "./tables/funds.ts";
 import { checkpointWal } from "./writeAheadLog.ts";
 import { keyTable, type KeyTable } from "./tables/keys.ts";
 import { ledgerTable, type LedgerTable } from "./tables/ledger.ts";
 import { isGatewayRunning } from "./lock.ts";
-import { migrate } from "./schema/migrations.ts";
+import { migrate, refuseMigration, type MigrationProgress } from "./schema/migrations.ts";
 import { ownerTable, type OwnerTable } from "./tables/objectOwners.ts";
 import {
   interruptRunning,
@@ -59,16 +59,23 @@ export interface Store {
 
 /**
  * Opens the store. Creates the database and migrates its schema if needed. `serving`: the caller holds the instance
- * lock, and the schema and the last rows are checked. Throws StoreError.
+ * lock, and the schema and the last rows are checked. `onMigration` is called while a large database is migrated. Throws
+ * StoreError.
  */
 export function openStore(options: {
   path: string;
   durability: Durability;
   serving: boolean;
+  onMigration?: (progress: MigrationProgress) => void;
 }): Store {
   const connection = connect(options.path, options.durability);
   try {
-    const isNew = migrate(connection, () => options.serving || !isGatewayRunning(options.path));
+    const isNew = migrate(connection, {
+      mayMigrate: () => options.serving || !isGatewayRunning(options.path),
+      audit: () => auditRecords(connection),
+      refuse: refuseMigration,
+      onProgress: options.onMigration,
+    });
     if (options.serving) checkAtStart(connection, options.path);
     return createStore(connection, { ...options, isNew });
   } catch (error) {
@@ -88,7 +95,7 @@ function createStore(
     ledger: lazy(() => ledgerTable(connection)),
     requests: lazy(() => requestTable(connection)),
     owners: lazy(() => ownerTable(connection)),
-    admin: lazy(() => admin(connection)),
+    admin: lazy(() => admin(connection, () => isGatewayRunning(path))),
     usageOfAccount: lazy(() => accountUsage(connection)),
     funds: lazy(() => fundsTable(connection)),
     changes: lazy(() => changeCounter(connection)),
@@ -141,6 +148,7 @@ function createStore(
   };
 }
 
+export { MoneyReservedError } from "./admin/admin.ts";
 export { available, type AccountRow } from "./tables/accounts.ts";
 export type { Actor } from "./schema/schema.ts";
 export type { AuditReport } from "./audit/audit.ts";
@@ -157,6 +165,7 @@ export type { ChangeCounter } from "./tables/changes.ts";
 export type { AccountFunds, ChainFunds, FundsTable } from "./tables/funds.ts";
 export type { KeyChanges, KeyRow, KeySecretRow } from "./tables/keys.ts";
 export type { HistoryRow } from "./tables/ledger.ts";
+export type { MigrationProgress } from "./schema/migrations.ts";
 export { takeInstanceLock, type InstanceLock } from "./lock.ts";
 export { createWalSizeWarning, WAL_BYTES_MAX, walSizeBytes } from "./writeAheadLog.ts";
 export { inspectStore, type StoreInspection } from "./audit/inspection.ts";

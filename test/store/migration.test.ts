@@ -1,14 +1,19 @@
-import type { Database } from "bun:sqlite";
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { Database } from "bun:sqlite";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { migrate } from "../../src/store/schema/migrations.ts";
+import { migrate, type MigrationOptions } from "../../src/store/schema/migrations.ts";
 import { connect } from "../../src/store/sqlite.ts";
-import { openStore } from "../../src/store/store.ts";
-import { makeFirstVersion } from "../support/store/firstVersion.ts";
+import { openStore, type MigrationProgress, type Store } from "../../src/store/store.ts";
+import { fillEarlierVersion } from "../support/store/earlierRecords.ts";
+import { makeEarlierVersion } from "../support/store/firstVersion.ts";
+import { tamper } from "../support/store/sampleLedger.ts";
+import { actor } from "../support/store/storeFolder.ts";
 
-const at = Date.UTC(2026, 0, 1);
+/** The numbers of migrations that released versions had. */
+const VERSIONS = [2, 3, 4] as const;
+const LAST_VERSION = 4;
 
 let folder: string;
 let path: string;
@@ -18,83 +23,215 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-function run(sqlite: Database, id: string, status: string, day: number, charge = 0): void {
-  const tokens = charge / 25;
-  sqlite.run(
-    `INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status,
-      price_input, price_cached_input, price_cache_write, price_output, hold)
-    VALUES (?, ?, 1, 1, 'chat', 'small', 0, 'running', 25, 25, 25, 25, 1000)`,
-    [id, at + day * 86_400_000],
-  );
-  if (status === "running") return;
-  sqlite.run(
-    "UPDATE requests SET status = ?, provider = iif(? = 'failed', NULL, 'local'), charge = ?, prompt_tokens = ? WHERE public_id = ?",
-    [status, status, charge, tokens, id],
-  );
-  if (charge === 0) return;
-  sqlite.run(
-    `INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, at)
-    SELECT id, ledger_seq + 1, 'charge', -?1, balance - ?1, 'req:' || ?2, 0 FROM accounts`,
-    [charge, id],
-  );
-  sqlite.run("UPDATE keys SET spent = spent + ?", [charge]);
+/** The content of the file. */
+function read(...queries: readonly string[]): unknown[][] {
+  const sqlite = new Database(path, { safeIntegers: true });
+  try {
+    return queries.map((query) => sqlite.query(query).all());
+  } finally {
+    sqlite.close();
+  }
 }
 
-test("a store of the first version is migrated with its totals, and the audit finds no problem", () => {
-  makeFirstVersion(path, (sqlite) => {
-    sqlite.run("INSERT INTO accounts (name, created_at) VALUES ('alice', 0)");
-    sqlite.run(
-      "INSERT INTO keys (public_id, account_id, hash, prefix, created_at) VALUES ('key_1', 1, x'01', 'sk', 0)",
-    );
-    sqlite.run(
-      "INSERT INTO ledger (account_id, seq, kind, amount, balance_after, at) VALUES (1, 1, 'credit', 10000, 10000, 0)",
-    );
-    run(sqlite, "req_1", "done", 0, 500);
-    run(sqlite, "req_2", "cancelled", 0, 250);
-    run(sqlite, "req_3", "failed", 1);
-    run(sqlite, "req_4", "running", 1);
-  });
-  const store = openStore({ path, durability: "process", serving: true });
-  const actor = { name: "tester", at };
-  const tokens = {
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    completionTokens: 0,
-    operatorCost: 0n,
-    refunded: 0n,
-  };
-  const usage = [
-    { group: "2026-01-01", requests: 2, failed: 0, promptTokens: 30, cost: 750n, ...tokens },
-    { group: "2026-01-02", requests: 2, failed: 1, promptTokens: 0, cost: 0n, ...tokens },
-  ];
-  expect(store.usage("day", {})).toEqual(usage);
-  expect(store.interruptRunning()).toEqual({ count: 1, held: 1000n });
-  expect(store.usage("day", {})).toMatchObject([{ failed: 0 }, { requests: 2, failed: 2 }]);
-  const refund = { request: "req_1", amount: null, ref: null, note: null };
-  expect(store.admin.refund(actor, refund)).toMatchObject({ amount: 500n, applied: true });
-  expect(store.keys.list("alice")).toMatchObject([{ spent: 250n }]);
-  expect(store.audit()).toEqual({ accounts: 1, requests: 4, problems: [], notes: [] });
-  store.close();
-});
+function everything(): unknown[] {
+  const [tables = []] = read("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name");
+  const names = (tables as { name: string }[]).map(({ name }) => name);
+  return read(
+    "PRAGMA user_version",
+    "SELECT * FROM sqlite_schema ORDER BY name",
+    ...names.map((name) => `SELECT * FROM "${name}" ORDER BY 1, 2`),
+  );
+}
 
-test("an empty store of the first version is migrated once", () => {
-  makeFirstVersion(path, () => undefined);
-  for (const _ of [1, 2]) {
-    const store = openStore({ path, durability: "process", serving: true });
-    expect(store.usage("day", {})).toEqual([]);
-    expect(store.audit().problems).toEqual([]);
+function withStore<T>(work: (store: Store) => T): T {
+  const store = openStore({ path, durability: "process", serving: true });
+  try {
+    return work(store);
+  } finally {
     store.close();
   }
+}
+
+describe.each(VERSIONS)("a store with %i migrations", (version) => {
+  beforeEach(() =>
+    makeEarlierVersion(path, version, (sqlite) => fillEarlierVersion(sqlite, version)),
+  );
+  const hasRefunds = version > 2;
+
+  test("keeps each history, request and attempt", () => {
+    const refundOf = hasRefunds
+      ? "(SELECT substr(c.ref, 5) FROM ledger c WHERE c.id = ledger.refund_of)"
+      : "NULL";
+    const [ledger, requests, attempts] = read(
+      `SELECT account_id AS accountId, seq, kind, amount, balance_after AS balanceAfter, ref, actor, note, at,
+        iif(kind = 'charge', substr(ref, 5), ${refundOf}) AS requestId FROM ledger ORDER BY account_id, seq DESC`,
+      "SELECT public_id AS id, at, status, hold, charge, duration_ms AS durationMs FROM requests ORDER BY requests.id DESC",
+      `SELECT public_id AS request, a.provider, outcome, a.status, a.duration_ms AS durationMs
+        FROM attempts a JOIN requests r ON r.id = a.request_id ORDER BY request_id DESC, n`,
+    );
+    withStore((store) => {
+      const histories = [1, 2].flatMap((id) => store.ledger.history(id, 100));
+      expect(asText(histories)).toMatchObject(asText(ledger));
+      const list = store.requests.list({ limit: 100 });
+      expect(asText(list)).toMatchObject(asText(requests));
+      const found = list.flatMap(({ id }) =>
+        store.requests.attempts(id).map((attempt) => Object.assign({ request: id }, attempt)),
+      );
+      expect(asText(found)).toEqual(asText(attempts));
+      for (const account of ["alice", "bob"])
+        expect(store.requests.list({ account, limit: 100 })).toEqual(
+          list.filter((request) => request.account === account),
+        );
+    });
+  });
+
+  test("goes on: its audit finds no problem, charges are refunded, requests are interrupted and folded", () => {
+    const spent = hasRefunds ? 950n : 1075n;
+    withStore((store) => {
+      expect(store.audit()).toMatchObject({ problems: [], requests: hasRefunds ? 9 : 12 });
+      expect(store.keys.list("alice")).toMatchObject([{ spent }]);
+      expect(store.interruptRunning()).toEqual({ count: 1, held: 0n });
+      const refund = (request: string) =>
+        store.admin.refund(actor, { request, amount: null, ref: null, note: null });
+      expect(refund("req_done")).toMatchObject({ amount: hasRefunds ? 380n : 500n });
+      if (hasRefunds) expect(() => refund("req_folded")).toThrow("tollgate balance credit alice");
+      expect(store.keys.list("alice")).toMatchObject([{ spent: hasRefunds ? 570n : 575n }]);
+      expect(store.usage("day", {})).toMatchObject([
+        { group: "2025-12-29", requests: 3, failed: 1, cost: 325n },
+        { group: "2026-01-01", requests: 6, failed: 0, cost: 650n, refunded: 500n },
+        { group: "2026-01-02", requests: 3, failed: 2, cost: 175n },
+      ]);
+      expect(store.audit().problems).toEqual([]);
+    });
+  });
+
+  test("is migrated once", () => {
+    withStore(() => undefined);
+    const migrated = everything();
+    withStore(() => undefined);
+    expect(everything()).toEqual(migrated);
+  });
+});
+
+test.each(VERSIONS)("an empty store with %i migrations is migrated", (version) => {
+  makeEarlierVersion(path, version, () => undefined);
+  withStore((store) => {
+    expect(store.usage("day", {})).toEqual([]);
+    expect(store.audit().problems).toEqual([]);
+  });
+});
+
+describe("a store whose records do not agree is left as it was", () => {
+  test.each([
+    [
+      "a charge of another amount",
+      "UPDATE ledger SET amount = amount - 1 WHERE ref = 'req:req_done'",
+      "request req_done: does not agree with its charge in the ledger",
+    ],
+    [
+      "a charge that is missing",
+      "DELETE FROM ledger WHERE ref = 'req:req_last'",
+      "request req_last: does not agree with its charge in the ledger",
+    ],
+    [
+      "a charge of a failed request",
+      "INSERT INTO ledger SELECT 99, 2, ledger_seq + 1, 'charge', 0, balance, 'req:req_failed', NULL, NULL, 0, NULL FROM accounts WHERE id = 2",
+      "request req_failed: does not agree with its charge in the ledger",
+    ],
+    ["a gap", "DELETE FROM ledger WHERE kind = 'debit'", "does not follow from the row before it"],
+    [
+      "a balance",
+      "UPDATE accounts SET balance = balance + 1 WHERE name = 'bob'",
+      "account bob: balance is not the sum of its ledger",
+    ],
+    [
+      "a refund of a credit",
+      "UPDATE ledger SET refund_of = 1 WHERE kind = 'refund'",
+      "refunds no charge of its account",
+    ],
+    ["totals", "UPDATE daily_totals SET requests = requests + 1", "totals of"],
+    ["a request without a key", "DELETE FROM keys WHERE public_id = 'key_bob'", "row"],
+  ])("%s", (_, damage, problem) => {
+    makeEarlierVersion(path, LAST_VERSION, (sqlite) => fillEarlierVersion(sqlite, LAST_VERSION));
+    tamper({ path }, damage);
+    const before = everything();
+    const opening = () => withStore(() => undefined);
+    expect(opening).toThrow("database cannot be migrated to this version, and was not changed");
+    expect(opening).toThrow(problem);
+    expect(opening).toThrow("`tollgate audit` of the version before shows what is wrong");
+    expect(everything()).toEqual(before);
+  });
+
+  test("a trigger that is missing", () => {
+    makeEarlierVersion(path, LAST_VERSION, (sqlite) => sqlite.run("DROP TRIGGER ledger_keeps"));
+    expect(() => withStore(() => undefined)).toThrow("no such trigger: ledger_keeps");
+  });
+});
+
+describe("the migration of a large store", () => {
+  const COUNT = 130_000;
+  beforeEach(() =>
+    makeEarlierVersion(path, LAST_VERSION, (sqlite) => {
+      fillEarlierVersion(sqlite, LAST_VERSION);
+      sqlite.run(`INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status,
+          price_input, price_cached_input, price_cache_write, price_output, hold)
+        WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ${COUNT})
+        SELECT 'req_' || n, n, 1, 1, 'chat', 'small', 0, 'running', 1, 1, 1, 1, 0 FROM n`);
+    }),
+  );
+
+  test("is killed in the middle: the store is as it was, and the next start migrates it", async () => {
+    const counts = ["ledger", "requests", "attempts"].map((name) => `SELECT count(*) FROM ${name}`);
+    const state = ["PRAGMA user_version", "SELECT * FROM sqlite_schema ORDER BY name", ...counts];
+    const before = read(...state);
+    const script = join(import.meta.dir, "../support/store/migrate.ts");
+    const migration = Bun.spawn([process.execPath, script, path], { stdout: "pipe" });
+    for await (const chunk of migration.stdout)
+      if (Buffer.from(chunk).toString().trim() !== "0") break;
+    migration.kill("SIGKILL");
+    expect(await migration.exited).not.toBe(0);
+    expect(read(...state)).toEqual(before);
+
+    const progress: MigrationProgress[] = [];
+    const onMigration = (step: MigrationProgress) => progress.push(step);
+    openStore({ path, durability: "process", serving: true, onMigration }).close();
+    const total = COUNT + 9;
+    expect(progress).toEqual(
+      [0, 20_000, 40_000, 60_000, 80_000, 100_000, 120_000, total].map((copied) => ({
+        copied,
+        total,
+      })),
+    );
+    expect(read("SELECT count(*) AS rows FROM requests")).toEqual([[{ rows: BigInt(total) }]]);
+  }, 60_000);
 });
 
 test("a process that meets a gateway during a migration waits, and changes nothing", () => {
   const gateway = connect(path, "process");
   const command = connect(path, "process");
+  const options = (mayMigrate: () => boolean): MigrationOptions => {
+    return { mayMigrate, audit: () => [], refuse: () => undefined };
+  };
   const startsMeanwhile = (): boolean => {
-    expect(migrate(gateway, () => true)).toBe(true);
+    expect(
+      migrate(
+        gateway,
+        options(() => true),
+      ),
+    ).toBe(true);
     return false;
   };
-  expect(migrate(command, startsMeanwhile)).toBe(false);
+  expect(migrate(command, options(startsMeanwhile))).toBe(false);
   expect(command.sqlite.query("SELECT name FROM accounts").all()).toEqual([]);
+  expect(gateway.sqlite.query("PRAGMA foreign_keys").all()).toEqual([{ foreign_keys: 1n }]);
   for (const { sqlite } of [command, gateway]) sqlite.close();
 });
+
+/** Numbers and bigints alike. */
+function asText(rows: readonly unknown[] | undefined): unknown[] {
+  return JSON.parse(
+    JSON.stringify(rows, (_, value: unknown) =>
+      typeof value === "bigint" || typeof value === "number" ? String(value) : value,
+    ),
+  ) as unknown[];
+}

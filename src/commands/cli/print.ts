@@ -53,6 +53,11 @@ export function printWarning(text: string): void {
   console.error(`warning: ${visible(text)}`);
 }
 
+/** Prints one line to standard error, for what the command is doing while it takes long. */
+export function printNotice(text: string): void {
+  console.error(visible(text));
+}
+
 /** Prints several lines to standard error, such as the help after an incomplete command. */
 export function printUsage(text: string): void {
   console.error(text.trimEnd());

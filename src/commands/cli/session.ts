@@ -12,7 +12,7 @@ import {
   type Actor,
   type Store,
 } from "../../store/store.ts";
-import { CommandFailure, printResult, type Result } from "./print.ts";
+import { CommandFailure, printNotice, printResult, type Result } from "./print.ts";
 import { commandToPaste } from "./format.ts";
 
 /** The options that every command takes. */
@@ -47,7 +47,7 @@ export function globalOptions(command: Command): GlobalOptions {
 export async function withSession(
   command: Command,
   access: Access,
-  work: (session: Session) => Result,
+  work: (session: Session) => Result | Promise<Result>,
 ): Promise<void> {
   const options = globalOptions(command);
   printResult(await runSession(options.config, access, work), options.json);
@@ -66,7 +66,13 @@ export async function runSession<T>(
   const session = {
     config,
     get store() {
-      return (store ??= openStore({ path, durability, serving: false }));
+      return (store ??= openStore({
+        path,
+        durability,
+        serving: false,
+        onMigration: ({ copied, total }) =>
+          printNotice(`migrating the database: ${copied} of ${total} requests`),
+      }));
     },
     actor: currentActor(),
     toPaste: (...words: readonly string[]) => commandToPaste(configPath, ...words),

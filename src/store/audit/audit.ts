@@ -37,6 +37,11 @@ export function auditStore(
   return runAudit(sqlite, options, () => fileProblems(sqlite));
 }
 
+/** The problems of schema and records only: of a migration before its commit. */
+export function auditRecords({ sqlite }: Pick<Connection, "sqlite">): string[] {
+  return runAudit(sqlite, { atRest: false, moneyOnly: true }, () => []).problems;
+}
+
 /**
  * The same audit in half the time: a Worker checks the file at the same time. If the file is damaged, the whole audit
  * runs again in order, because the rules rely on indexes.

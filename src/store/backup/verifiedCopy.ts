@@ -101,7 +101,12 @@ export function copyBackup(
         `the file of ${subject.name} is damaged`,
         subject,
       );
-      migrate(connection, () => true);
+      migrate(connection, {
+        mayMigrate: () => true,
+        // The copy is verified below.
+        audit: () => [],
+        refuse: (problems) => refuseProblems(problems, verdictOf(subject), subject),
+      });
     }
     const verified = verify(connection.sqlite, subject);
     if (actor) logRestore(connection, actor, backup);
@@ -127,8 +132,12 @@ function verify(sqlite: Database, subject: Subject): VerifiedCopy {
     { sqlite },
     { atRest: false, moneyOnly: true },
   );
-  refuseProblems(problems, `the records of ${subject.name} do not agree`, subject);
+  refuseProblems(problems, verdictOf(subject), subject);
   return { accounts, requests, lastRows: lastRows(sqlite) };
+}
+
+function verdictOf({ name }: Subject): string {
+  return `the records of ${name} do not agree`;
 }
 
 function refuseProblems(problems: readonly string[], verdict: string, { advice }: Subject): void {

@@ -1,0 +1,113 @@
+import type { Database } from "bun:sqlite";
+import { DAY_MS } from "../../../src/lib/clock.ts";
+import { actor } from "./storeFolder.ts";
+
+/** The first version whose form of `requests` is kept until the charges move into it: with refunds and folding. */
+const WITH_REFUNDS = 3;
+
+interface EarlierRequest {
+  readonly id: string;
+  readonly account: number;
+  readonly status: "running" | "done" | "failed" | "cancelled";
+  readonly charge?: number;
+  readonly day?: number;
+  /** Outcomes of its attempts. */
+  readonly attempts?: readonly string[];
+}
+
+const ok = ["ok"] as const;
+const requests: readonly EarlierRequest[] = [
+  { id: "req_folded", account: 1, status: "done", charge: 100, day: -3, attempts: ok },
+  { id: "req_folded_refunded", account: 1, status: "done", charge: 225, day: -3, attempts: ok },
+  { id: "req_folded_failed", account: 2, status: "failed", day: -3, attempts: ["timeout"] },
+  { id: "req_done", account: 1, status: "done", charge: 500, attempts: ok },
+  { id: "req_free", account: 1, status: "done", attempts: ok },
+  { id: "req_other", account: 2, status: "done", charge: 75, attempts: ok },
+  { id: "req_failover", account: 1, status: "done", charge: 50, attempts: ["status 503", "ok"] },
+  { id: "req_cancelled", account: 1, status: "cancelled", charge: 25, attempts: ok },
+  { id: "req_cancelled_free", account: 1, status: "cancelled" },
+  { id: "req_failed", account: 2, status: "failed", day: 1, attempts: ["status 500"] },
+  { id: "req_running", account: 1, status: "running", day: 1 },
+  { id: "req_last", account: 1, status: "done", charge: 175, day: 1, attempts: ok },
+];
+
+/**
+ * Fills a database of an earlier version as its gateway did. The requests with "folded" in their id are folded, and two
+ * are refunded in part, if the version can do that.
+ */
+export function fillEarlierVersion(sqlite: Database, version: number): void {
+  sqlite.run(
+    "INSERT INTO accounts (name, overdraft, created_at) VALUES ('alice', 50, 1), ('bob', 0, 2)",
+  );
+  sqlite.run(`INSERT INTO keys (public_id, account_id, hash, prefix, created_at, budget, models)
+    VALUES ('key_alice', 1, x'01', 'sk', 1, 7000, '["small"]'), ('key_bob', 2, x'02', 'sk', 2, NULL, NULL)`);
+  append(sqlite, { account: 1, kind: "credit", amount: 10_000, ref: "pay", note: "first" });
+  append(sqlite, { account: 2, kind: "credit", amount: 1000 });
+  for (const request of requests) {
+    run(sqlite, version, request);
+    if (request.id === "req_free") append(sqlite, { account: 1, kind: "debit", amount: -30 });
+  }
+  if (version < WITH_REFUNDS) return;
+  refund(sqlite, "req_done", 120);
+  refund(sqlite, "req_folded_refunded", 5);
+  sqlite.run("UPDATE retention SET kept_since = ?", [actor.at - DAY_MS]);
+  const folded = "SELECT id FROM requests WHERE public_id LIKE 'req_folded%'";
+  sqlite.run(`DELETE FROM attempts WHERE request_id IN (${folded})`);
+  sqlite.run("DELETE FROM requests WHERE public_id LIKE 'req_folded%'");
+}
+
+interface EarlierEntry {
+  readonly account: number;
+  readonly kind: string;
+  readonly amount: number;
+  readonly ref?: string;
+  readonly note?: string;
+  readonly at?: number;
+}
+
+function append(sqlite: Database, entry: EarlierEntry): void {
+  const { account, kind, amount, ref = null, note = null, at = actor.at } = entry;
+  sqlite.run(
+    `INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, actor, note, at)
+    SELECT id, ledger_seq + 1, ?2, ?3, balance + ?3, ?4, iif(?2 = 'charge', NULL, 'tester'), ?5, ?6
+    FROM accounts WHERE id = ?1`,
+    [account, kind, amount, ref, note, at],
+  );
+}
+
+function run(sqlite: Database, version: number, request: EarlierRequest): void {
+  const { id, account, status, charge = 0, day = 0, attempts = [] } = request;
+  const at = actor.at + day * DAY_MS;
+  sqlite.run(
+    `INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status,
+      price_input, price_cached_input, price_cache_write, price_output, hold)
+    VALUES (?1, ?2, ?3, ?3, 'chat', 'small', 0, 'running', 25, 25, 25, 25, 1000)`,
+    [id, at, account],
+  );
+  if (status === "running") return;
+  sqlite.run(
+    `UPDATE requests SET status = ?2, provider = iif(?2 = 'failed', NULL, 'local'), charge = ?3,
+      prompt_tokens = ?3 / 25, attempt_count = ?4, duration_ms = 40, first_byte_ms = 7 WHERE public_id = ?1`,
+    [id, status, charge, attempts.length],
+  );
+  for (const [index, outcome] of attempts.entries())
+    sqlite.run(
+      `INSERT INTO attempts SELECT id, ?2, 'local', ?3, iif(?3 = 'ok', 200, 503), 40 FROM requests
+      WHERE public_id = ?1`,
+      [id, index + 1, outcome],
+    );
+  // Later versions do it by a trigger.
+  if (version < WITH_REFUNDS)
+    sqlite.run("UPDATE keys SET spent = spent + ? WHERE id = ?", [charge, account]);
+  if (status === "done" || charge > 0)
+    append(sqlite, { account, kind: "charge", amount: -charge, ref: `req:${id}`, at: at + 40 });
+}
+
+function refund(sqlite: Database, id: string, amount: number): void {
+  sqlite.run(
+    `INSERT INTO ledger (account_id, seq, kind, amount, balance_after, actor, at, refund_of)
+    SELECT a.id, a.ledger_seq + 1, 'refund', ?2, a.balance + ?2, 'tester', ?3, l.id
+    FROM ledger l JOIN accounts a ON a.id = l.account_id WHERE l.ref = 'req:' || ?1`,
+    [id, amount, actor.at],
+  );
+}
