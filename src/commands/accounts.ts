@@ -5,6 +5,7 @@ import { available, type AccountRow } from "../store/store.ts";
 import { accountName, overdraft } from "./cli/arguments.ts";
 import { visible, type Result } from "./cli/print.ts";
 import { fields, table, shortTime } from "./cli/format.ts";
+import { withReservedMoney } from "./cli/reservedMoney.ts";
 import { withSession, type Session } from "./cli/session.ts";
 import { isoTime } from "../lib/clock.ts";
 
@@ -56,8 +57,12 @@ function addChanges(accounts: Command): void {
       overdraft,
     )
     .action((name: string, options: OverdraftOption, command: Command) =>
-      withSession(command, "existing", ({ store, actor }) =>
-        accountResult(store.admin.setOverdraft(actor, name, options.overdraft)),
+      withSession(command, "existing", async ({ store, actor }) =>
+        accountResult(
+          await withReservedMoney(store, name, () =>
+            store.admin.setOverdraft(actor, name, options.overdraft),
+          ),
+        ),
       ),
     );
   const states = [

@@ -6,6 +6,7 @@ import { amount, listLimit, note, reference } from "./cli/arguments.ts";
 import { visible, type Result } from "./cli/print.ts";
 import { addCsv, csvOf, withReport, type Report } from "./reports/report.ts";
 import { fields, table, shortTime } from "./cli/format.ts";
+import { withReservedMoney } from "./cli/reservedMoney.ts";
 import { withSession, type Session } from "./cli/session.ts";
 import { isoTime } from "../lib/clock.ts";
 
@@ -78,19 +79,15 @@ function addEntry(balance: Command, kind: "credit" | "debit", description: strin
     );
 }
 
-function changeBalance(
-  session: Session,
+async function changeBalance(
+  { store, actor }: Session,
   kind: "credit" | "debit",
   entry: EntryOptions & { readonly name: string; readonly roubles: bigint },
-): Result {
+): Promise<Result> {
   const { name, roubles, ref = null, note = null } = entry;
-  const { account, applied } = session.store.admin.changeBalance(session.actor, {
-    account: name,
-    kind,
-    amount: roubles,
-    ref,
-    note,
-  });
+  const { account, applied } = await withReservedMoney(store, name, () =>
+    store.admin.changeBalance(actor, { account: name, kind, amount: roubles, ref, note }),
+  );
   const amountText = formatRoubles(roubles);
   const balanceText = formatRoubles(account.balance);
   return {
@@ -187,7 +184,7 @@ function history(session: Session, name: string, limit: number): Report {
 
 function ledgerDocument(row: HistoryRow) {
   return {
-    id: row.id,
+    id: row.seq,
     at: isoTime(row.at),
     kind: row.kind,
     amount_rub: formatRoubles(row.amount),

@@ -23,6 +23,12 @@ export interface LedgerChange {
   note: string | null;
 }
 
+/**
+ * The account has the money, but the serving gateway has reserved it for open requests. It releases what it does not
+ * need after about a second.
+ */
+export class MoneyReservedError extends StoreError {}
+
 /** `applied` is false if the same change was made before with this ref. */
 export interface LedgerChangeResult {
   account: AccountRow;
@@ -31,7 +37,7 @@ export interface LedgerChangeResult {
 
 /**
  * The changes of commands. Each is one transaction with a row in the admin log, unless `applied` is false. They throw
- * StoreError.
+ * StoreError, and MoneyReservedError for a debit or an overdraft that only has to wait.
  */
 export interface Admin {
   createAccount(actor: Actor, name: string, overdraft: bigint): AccountRow;
@@ -56,9 +62,11 @@ export interface Admin {
   changeBalance(actor: Actor, ledgerChange: LedgerChange): LedgerChangeResult;
   /** Refunds a charge in full or in part. */
   refund(actor: Actor, refundRequest: RefundRequest): Refunded;
+  /** Releases a reserve that a gateway left when it crashed. Returns false if a gateway is running. */
+  releaseReserve(account: string): boolean;
 }
 
-export function admin(connection: Connection): Admin {
+export function admin(connection: Connection, isGatewayRunning: () => boolean): Admin {
   const accounts = accountTable(connection);
   const keys = keyTable(connection);
   const change = prepareChange(connection);
@@ -135,15 +143,26 @@ export function admin(connection: Connection): Admin {
         const detail = ledgerDetail({ amount: result.amount, ref: refundRequest.ref });
         return { result, detail, applied: result.applied };
       }),
+    releaseReserve(account) {
+      // Also before the transaction, because the answer can take 200 ms, and the gateway must not wait for it.
+      if (isGatewayRunning()) return false;
+      return connection.sqlite
+        .transaction(() => {
+          if (isGatewayRunning()) return false;
+          accounts.releaseReserve(accounts.findOrThrow(account).id);
+          return true;
+        })
+        .immediate();
+    },
   };
 }
 
 function refuseOverdraft(account: AccountRow, overdraft: bigint): void {
   const name = JSON.stringify(account.name);
   if (available({ ...account, overdraft }) < 0n) {
-    throw new StoreError(
-      `the overdraft of ${name} cannot be ${formatRoubles(overdraft)}: more than that is spent or held`,
-    );
+    const refusal = `the overdraft of ${name} cannot be ${formatRoubles(overdraft)}: more than that is spent or held`;
+    if (account.balance + overdraft < 0n) throw new StoreError(refusal);
+    throw new MoneyReservedError(`${refusal}; ${reservedText(account)}`);
   }
   const most = SPENDABLE_MAX - account.balance;
   if (overdraft > account.overdraft && overdraft > most) {
@@ -151,6 +170,10 @@ function refuseOverdraft(account: AccountRow, overdraft: bigint): void {
       `the balance of ${name} with that overdraft would be larger than 64 bits can hold: choose an overdraft of at most ${formatRoubles(most)} roubles`,
     );
   }
+}
+
+function reservedText(account: AccountRow): string {
+  return `the gateway has reserved ${formatRoubles(account.held)} for open requests and ${formatRoubles(available(account))} are available: try again when the requests have ended`;
 }
 
 function overdraftDetail(overdraft: bigint): string {
@@ -182,9 +205,9 @@ function changeBalance(
     }
   }
   if (ledgerChange.kind === "debit" && ledgerChange.amount > available(account)) {
-    throw new StoreError(
-      `account ${JSON.stringify(account.name)} has ${formatRoubles(available(account))} roubles available, less than ${formatRoubles(ledgerChange.amount)}`,
-    );
+    const refusal = `account ${JSON.stringify(account.name)} has ${formatRoubles(available(account))} roubles available, less than ${formatRoubles(ledgerChange.amount)}`;
+    if (ledgerChange.amount > account.balance + account.overdraft) throw new StoreError(refusal);
+    throw new MoneyReservedError(`${refusal}; ${reservedText(account)}`);
   }
   const { kind, ref, note } = ledgerChange;
   const balance = ledger.append({

@@ -24,6 +24,8 @@ export interface AccountTable {
   list(): AccountRow[];
   setOverdraft(id: number, overdraft: bigint): void;
   setDisabled(id: number, disabled: boolean): void;
+  /** No gateway may be running. */
+  releaseReserve(id: number): void;
 }
 
 /** What the account can still spend. */
@@ -73,6 +75,9 @@ export function accountTable({ db }: Connection): AccountTable {
     },
     setDisabled(id, disabled) {
       db.update(accounts).set({ disabled }).where(eq(accounts.id, id)).run();
+    },
+    releaseReserve(id) {
+      db.update(accounts).set({ reserved: 0n }).where(eq(accounts.id, id)).run();
     },
   };
 }

@@ -1,0 +1,31 @@
+import { MoneyReservedError, type Store } from "../../store/store.ts";
+import { printNotice } from "./print.ts";
+
+const WAIT_MS = 2000;
+const POLL_MS = 50;
+
+/**
+ * Runs a change that takes money from an account. If the serving gateway has reserved the money, it waits up to 2 s for
+ * the gateway to release it. A reserve that a crashed gateway left is released at once. Rejects with what `change` throws.
+ */
+export async function withReservedMoney<T>(
+  { admin }: Pick<Store, "admin">,
+  account: string,
+  change: () => T,
+): Promise<T> {
+  const deadlineMs = performance.now() + WAIT_MS;
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      return change();
+    } catch (error) {
+      if (!(error instanceof MoneyReservedError) || performance.now() > deadlineMs) throw error;
+    }
+    if (isFirst) {
+      if (admin.releaseReserve(account)) continue;
+      printNotice(
+        `waiting up to ${WAIT_MS / 1000} s for money that the gateway has reserved for open requests`,
+      );
+    }
+    await Bun.sleep(POLL_MS);
+  }
+}
