@@ -1,26 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../src/lib/clock.ts";
 import { seededRandom } from "../support/seededRandom.ts";
-import { actor, ended, fund, opened, unbilled } from "../support/store/storeFolder.ts";
+import { actor, ended, fund, running, unbilled, type Owner } from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
 
 const firstDay = actor.at / DAY_MS;
 const DAYS = 4;
-type Owner = ReturnType<typeof fund>;
 
 const storeFolder = openStoreBefore({ audited: true });
 
-async function open(id: string, owner: Owner, day: number, model = "small"): Promise<void> {
-  const at = actor.at + day * DAY_MS;
-  await storeFolder.writer.write({
-    kind: "openRequest",
-    request: opened(id, owner, { at, model }),
-  });
-}
-
-async function end(id: string, changes: Parameters<typeof ended>[1] = {}): Promise<void> {
-  await storeFolder.writer.write({ kind: "settleRequest", settlement: ended(id, changes) });
-}
+const atDay = (day: number) => actor.at + day * DAY_MS;
 
 function refund(request: string): void {
   storeFolder.store.admin.refund(actor, { request, amount: 1000n, ref: null, note: null });
@@ -49,12 +38,14 @@ describe("the usage of an account", () => {
       bob: fund(storeFolder.store, "bob", 10n ** 9n),
     };
     for (let at = 0; at < 80; at += 1) {
+      const id = `req_${at}`;
       const owner = pick([owners.alice, owners.bob]);
-      await open(`req_${at}`, owner, below(DAYS), pick(["small", "large"]));
+      const request = { at: atDay(below(DAYS)), model: pick(["small", "large"]) };
+      if (chance(0.3)) await storeFolder.record(running(id, owner, request));
       if (!chance(0.8)) continue;
       const isBilled = chance(0.8);
-      await end(`req_${at}`, isBilled ? {} : unbilled);
-      if (isBilled && at % 3 === 0) refund(`req_${at}`);
+      await storeFolder.record(ended(id, owner, { ...request, ...(isBilled ? {} : unbilled) }));
+      if (isBilled && at % 3 === 0) refund(id);
     }
     const expectDays = () => {
       for (const account of ["alice", "bob"] as const) {
@@ -73,15 +64,14 @@ describe("the usage of an account", () => {
 
   test("counts a request once that ends between two steps", async () => {
     const alice = fund(storeFolder.store, "alice", 10n ** 9n);
-    await open("req_1", alice, 0);
-    await open("req_2", alice, 1);
+    const requests = ["req_1", "req_2"].map((id, day) => [id, { at: atDay(day) }] as const);
+    for (const [id, request] of requests) await storeFolder.record(running(id, alice, request));
     const days = storeFolder.store.usageOfAccount(alice.accountId, {
       from: firstDay,
       to: firstDay + 2,
     });
     const first = days.next();
-    await end("req_1");
-    await end("req_2");
+    for (const [id, request] of requests) await storeFolder.record(ended(id, alice, request));
     const counts = [first, days.next()].map(({ value }) =>
       value?.models.map((sums) => sums.requests),
     );
@@ -92,11 +82,9 @@ describe("the usage of an account", () => {
   test("is exact where a double is not", async () => {
     const alice = fund(storeFolder.store, "alice", 4n * 10n ** 18n);
     const price = 10_000_000_000_000_001n;
-    for (const id of ["req_1", "req_2"]) {
-      const request = opened(id, alice, { priceOutput: price, hold: 100n * price });
-      await storeFolder.writer.write({ kind: "openRequest", request });
-      await end(id, { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0, cost: 40n * price });
-    }
+    const tokens = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0 };
+    const request = { priceOutput: price, hold: 100n * price, charge: 40n * price, ...tokens };
+    for (const id of ["req_1", "req_2"]) await storeFolder.record(ended(id, alice, request));
     expect(read(alice, 0, 1)[0]?.models).toMatchObject([{ requests: 2, cost: 80n * price }]);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { Database } from "bun:sqlite";
 import { NANO_ROUBLES_MAX } from "../../src/lib/money.ts";
-import { actor, fund, opened } from "../support/store/storeFolder.ts";
+import { actor, fund } from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
 
 const storeFolder = openStoreBefore({ audited: true });
@@ -36,10 +36,10 @@ describe("a booking", () => {
   });
 
   test("debits what is available and not a nano-rouble more", async () => {
-    const { store, writer } = storeFolder;
-    const owner = fund(store, "alice", 1000n);
+    const { store } = storeFolder;
+    const { accountId } = fund(store, "alice", 1000n);
     store.admin.setOverdraft(actor, "alice", 50n);
-    await writer.write({ kind: "openRequest", request: opened("req_1", owner, { hold: 300n }) });
+    await storeFolder.reserve(accountId, 300n);
     expect(() => book("debit", 751n)).toThrow("available");
     expect(book("debit", 750n).account.balance).toBe(250n);
     expect(() => book("debit", 1n)).toThrow("available");
@@ -85,11 +85,11 @@ describe("an account", () => {
   });
 
   test("keeps the overdraft that is spent or held", async () => {
-    const { store, writer } = storeFolder;
-    const owner = fund(store, "alice", 0n);
+    const { store } = storeFolder;
+    const { accountId } = fund(store, "alice", 0n);
     store.admin.setOverdraft(actor, "alice", 100n);
     book("debit", 40n);
-    await writer.write({ kind: "openRequest", request: opened("req_1", owner, { hold: 30n }) });
+    await storeFolder.reserve(accountId, 30n);
     expect(() => store.admin.setOverdraft(actor, "alice", 69n)).toThrow("spent or held");
     expect(store.admin.setOverdraft(actor, "alice", 70n).overdraft).toBe(70n);
   });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { Database } from "bun:sqlite";
 import { DAY_MS } from "../../src/lib/clock.ts";
-import { FOLD_BATCH } from "../../src/store/writer/operations.ts";
+import { FOLD_BATCH } from "../../src/store/writer/fold.ts";
 import { FOLD_PAUSE_MS } from "../../src/store/writer/folding.ts";
 import {
   startFolding,
@@ -11,7 +11,14 @@ import {
   type Writer,
 } from "../../src/store/store.ts";
 import { seededRandom } from "../support/seededRandom.ts";
-import { actor, ended, fund, opened, unbilled } from "../support/store/storeFolder.ts";
+import {
+  actor,
+  costOfEnded,
+  ended,
+  fund,
+  running,
+  unbilled,
+} from "../support/store/storeFolder.ts";
 import { modelUsage, type ReportedRequest } from "../support/store/usageModel.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
 
@@ -23,39 +30,34 @@ const storeFolder = openStoreBefore({ audited: true });
 /** Runs random requests of two accounts over some days; some are left running. */
 async function randomHistory(seed: number, size: number): Promise<ReportedRequest[]> {
   const { below, chance, pick } = seededRandom(seed);
-  const { store, writer } = storeFolder;
-  const owners = new Map(
-    ["alice", "bob"].map((name) => [name, fund(store, name, 1_000_000_000n)] as const),
-  );
+  const { store } = storeFolder;
+  const owners = {
+    alice: fund(store, "alice", 1_000_000_000n),
+    bob: fund(store, "bob", 1_000_000_000n),
+  };
   const requests: ReportedRequest[] = [];
   for (let at = 0; at < size; at += 1) {
-    const account = pick(["alice", "bob"]);
-    const request = opened(`req_${at}`, owners.get(account) ?? { accountId: 0, keyId: 0 }, {
+    const id = `req_${at}`;
+    const account = pick(["alice", "bob"] as const);
+    const request = {
       at: start + below(DAYS * DAY_MS),
       model: pick(["small", "large"]),
-      endpoint: pick(["chat", "responses"]),
-    });
-    await writer.write({ kind: "openRequest", request });
-    const one: ReportedRequest = {
-      id: request.publicId,
-      at: request.at,
-      account,
-      key: `key_${account}`,
-      model: request.model,
-      ...nothing,
+      endpoint: pick(["chat", "responses"] as const),
     };
+    const one: ReportedRequest = { id, account, key: `key_${account}`, ...request, ...nothing };
     requests.push(one);
-    if (chance(0.05)) continue;
+    const isLeftRunning = chance(0.05);
+    if (isLeftRunning || chance(0.3))
+      await storeFolder.record(running(id, owners[account], request));
+    if (isLeftRunning) continue;
     const bill = chance(0.2)
       ? { ...unbilled, status: pick(["failed", "cancelled", "done"] as const) }
       : billed(1 + below(50), below(30), pick(["done", "done", "cancelled"] as const));
     const provider = pick(["local", "other", null]);
-    await writer.write({ kind: "settleRequest", settlement: ended(one.id, { ...bill, provider }) });
-    const { cost, operatorCost, ...figures } = bill;
-    Object.assign(one, figures, { charge: cost, operatorCost: operatorCost ?? 0n });
-    one.provider = provider ?? "";
-    if (cost > 1n && chance(0.1)) {
-      one.refunded = cost / 2n;
+    await storeFolder.record(ended(id, owners[account], { ...request, ...bill, provider }));
+    Object.assign(one, bill, { operatorCost: bill.operatorCost ?? 0n, provider: provider ?? "" });
+    if (bill.charge > 1n && chance(0.1)) {
+      one.refunded = bill.charge / 2n;
       store.admin.refund(actor, { request: one.id, amount: one.refunded, ref: null, note: null });
     }
   }
@@ -76,9 +78,9 @@ const nothing = {
 
 function billed<Status extends string>(prompt: number, completionTokens: number, status: Status) {
   const cachedTokens = Math.floor(prompt / 2);
-  const cost = BigInt((prompt - cachedTokens) * 25 + cachedTokens * 2 + completionTokens * 200);
+  const charge = BigInt((prompt - cachedTokens) * 25 + cachedTokens * 2 + completionTokens * 200);
   const tokens = { promptTokens: prompt, cachedTokens, cacheWriteTokens: 0, completionTokens };
-  return { ...tokens, status, cost, operatorCost: cost / 3n };
+  return { ...tokens, status, charge, operatorCost: charge / 3n };
 }
 
 /** Folds everything that may be, as many batches as it takes. */
@@ -173,17 +175,14 @@ describe("while a gateway serves, folding", () => {
   /** Ends so many requests, admitted one a second from `start` on, and lets another one in at this time. */
   async function run(newestAt: number): Promise<void> {
     const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
+    await storeFolder.reserve(alice.accountId, BigInt(COUNT) * costOfEnded);
     await Promise.all(
-      Array.from({ length: COUNT }, (_, at) => [
-        storeFolder.writer.write({
-          kind: "openRequest",
-          request: opened(`req_${at}`, alice, { at: start + at * 1000 }),
-        }),
-        storeFolder.writer.write({ kind: "settleRequest", settlement: ended(`req_${at}`) }),
-      ]).flat(),
+      Array.from({ length: COUNT }, (_, at) => {
+        const record = ended(`req_${at}`, alice, { at: start + at * 1000 });
+        return storeFolder.writer.write({ kind: "recordRequest", record });
+      }),
     );
-    const newest = opened("req_newest", alice, { at: newestAt });
-    await storeFolder.writer.write({ kind: "openRequest", request: newest });
+    await storeFolder.record(running("req_newest", alice, { at: newestAt }));
   }
 
   function kept(): number {
@@ -256,6 +255,7 @@ describe("while a gateway serves, folding", () => {
 
   function writerThat(write: Writer["write"]): Writer {
     return {
+      planner: undefined,
       blockedBy: undefined,
       isBroken: false,
       queued: 0,
@@ -268,10 +268,7 @@ describe("while a gateway serves, folding", () => {
 
 test("a fold by a clock that was ahead does not blur the requests that come after it", async () => {
   const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
-  const run = async (id: string, at: number): Promise<void> => {
-    await storeFolder.writer.write({ kind: "openRequest", request: opened(id, alice, { at }) });
-    await storeFolder.writer.write({ kind: "settleRequest", settlement: ended(id) });
-  };
+  const run = (id: string, at: number) => storeFolder.record(ended(id, alice, { at }));
   const count = (filter: UsageFilter): number =>
     storeFolder.store.usage("model", filter).reduce((sum, { requests }) => sum + requests, 0);
   const noon = actor.at + DAY_MS / 2;
@@ -291,18 +288,14 @@ test("a fold by a clock that was ahead does not blur the requests that come afte
 
 test("a request that ends long after its fellows were folded does not put the time back since which all are kept", async () => {
   const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
-  const open = (id: string, at: number) =>
-    storeFolder.writer.write({ kind: "openRequest", request: opened(id, alice, { at }) });
-  const end = (id: string) =>
-    storeFolder.writer.write({ kind: "settleRequest", settlement: ended(id) });
+  const slow = { at: actor.at - DAY_MS };
   const fold = () => storeFolder.writer.write({ kind: "fold", before: actor.at + 1 });
-  await open("req_slow", actor.at - DAY_MS);
-  await open("req_1", actor.at);
-  await end("req_1");
+  await storeFolder.record(running("req_slow", alice, slow));
+  await storeFolder.record(ended("req_1", alice));
   for (const id of ["req_slow", undefined]) {
     expect((await fold()).folded).toBe(1);
     expect(asked("SELECT kept_since AS found FROM retention")).toBe(actor.at + 1);
-    if (id !== undefined) await end(id);
+    if (id !== undefined) await storeFolder.record(ended(id, alice, slow));
   }
 });
 

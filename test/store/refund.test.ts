@@ -2,20 +2,27 @@ import { Database } from "bun:sqlite";
 import { beforeEach, describe, expect, test } from "bun:test";
 import { seededRandom } from "../support/seededRandom.ts";
 import { rotate } from "../support/store/sampleLedger.ts";
-import { actor, costOfEnded, ended, fund, opened, unbilled } from "../support/store/storeFolder.ts";
+import {
+  actor,
+  costOfEnded,
+  ended,
+  fund,
+  running,
+  unbilled,
+  type Owner,
+} from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
 
 const funds = 1_000_000n;
 
 const storeFolder = openStoreBefore({ audited: true });
-let alice: { accountId: number; keyId: number };
+let alice: Owner;
 beforeEach(() => {
   alice = fund(storeFolder.store, "alice", funds);
 });
 
 async function charge(id: string, owner = alice, end = {}): Promise<void> {
-  await storeFolder.writer.write({ kind: "openRequest", request: opened(id, owner) });
-  await storeFolder.writer.write({ kind: "settleRequest", settlement: ended(id, end) });
+  await storeFolder.record(ended(id, owner, end));
 }
 
 function refund(request: string, amount: bigint | null = null, ref: string | null = null) {
@@ -26,8 +33,8 @@ function balance(account = "alice"): bigint | undefined {
   return storeFolder.store.accounts.find(account)?.balance;
 }
 
-function spent(keyId = alice.keyId): bigint | undefined {
-  return storeFolder.store.keys.funds(keyId)?.spent;
+function spent(key = "key_alice"): bigint | undefined {
+  return storeFolder.store.keys.find(key)?.spent;
 }
 
 describe("a refund", () => {
@@ -78,10 +85,10 @@ describe("a refund", () => {
     await charge("req_1");
     const next = rotate(storeFolder, "key_alice", "key_next");
     await charge("req_2", { ...alice, keyId: next });
-    expect([spent(), spent(next)]).toEqual([2n * costOfEnded, 2n * costOfEnded]);
+    expect([spent(), spent("key_next")]).toEqual([2n * costOfEnded, 2n * costOfEnded]);
     refund("req_1");
     refund("req_2", 295n);
-    expect([spent(), spent(next)]).toEqual([10_000n, 10_000n]);
+    expect([spent(), spent("key_next")]).toEqual([10_000n, 10_000n]);
     expect(storeFolder.store.keys.list("alice").map(({ firstKeyId }) => firstKeyId)).toEqual([
       alice.keyId,
       alice.keyId,
@@ -188,7 +195,7 @@ describe("a refund is refused", () => {
   });
 
   test("of a request that runs", async () => {
-    await storeFolder.writer.write({ kind: "openRequest", request: opened("req_1", alice) });
+    await storeFolder.record(running("req_1", alice));
     expect(() => refund("req_1")).toThrow("still running");
   });
 

@@ -1,15 +1,7 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, beforeEach } from "bun:test";
 import { join } from "node:path";
-import {
-  type StoreFolder,
-  actor,
-  ended,
-  fund,
-  opened,
-  openStoreFolder,
-  unbilled,
-} from "./storeFolder.ts";
+import { type StoreFolder, actor, ended, fund, openStoreFolder, unbilled } from "./storeFolder.ts";
 import { hashKey } from "../../../src/auth/apiKey.ts";
 import { DAY_MS } from "../../../src/lib/clock.ts";
 
@@ -24,19 +16,17 @@ export async function openSampleLedger(): Promise<StoreFolder> {
   const alice = fund(store, "alice", 1_000_000n);
   fund(store, "bob", 500_000n);
   const old = { at: actor.at - 2 * DAY_MS };
-  const run = async (id: string, request = {}, end = {}): Promise<void> => {
-    await writer.write({ kind: "openRequest", request: opened(id, alice, request) });
-    await writer.write({ kind: "settleRequest", settlement: ended(id, end) });
-  };
+  const run = (id: string, changes: Parameters<typeof ended>[2] = {}): Promise<void> =>
+    storeFolder.record(ended(id, alice, changes));
   const refund = (request: string, amount: bigint | null): void => {
     store.admin.refund(actor, { request, amount, ref: null, note: null });
   };
   await run("req_old", old);
   await run("req_old_refunded", old);
-  await run("req_old_failed", old, unbilled);
+  await run("req_old_failed", { ...old, ...unbilled });
   refund("req_old_refunded", null);
   await run("req_done");
-  await run("req_cancelled", {}, { status: "cancelled" });
+  await run("req_cancelled", { status: "cancelled" });
   await run("req_part");
   refund("req_part", 295n);
   await run("req_next", { keyId: rotate(storeFolder, "key_alice", "key_next") });

@@ -35,6 +35,8 @@ function openBefore(open: () => Promise<StoreFolder>, audited: boolean): StoreFo
     get writer() {
       return current.writer;
     },
+    record: (record) => current.record(record),
+    reserve: (accountId, amount) => current.reserve(accountId, amount),
     close: () => current.close(),
   };
 }

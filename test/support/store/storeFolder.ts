@@ -3,13 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { hashKey } from "../../../src/auth/apiKey.ts";
 import {
-  type OpenedRequest,
-  type RequestSettlement,
+  type RequestRecord,
   type Store,
   type Writer,
   openStore,
   startWriter,
 } from "../../../src/store/store.ts";
+
+import { recordRequest, requestRecord, reserve, runningRecord } from "./recordedRequest.ts";
 
 /** A store in a new folder, with the Writer of a serving gateway. */
 export interface StoreFolder {
@@ -17,6 +18,10 @@ export interface StoreFolder {
   readonly path: string;
   readonly store: Store;
   readonly writer: Writer;
+  /** Reserves the charge of a request, and then writes its row. */
+  record(record: RequestRecord): Promise<void>;
+  /** Sets what the gateway may hold for open requests of an account. */
+  reserve(accountId: number, amount: bigint): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -35,6 +40,8 @@ export async function openStoreFolder(existing?: string): Promise<StoreFolder> {
     path,
     store,
     writer,
+    record: (record) => recordRequest(writer, record),
+    reserve: (accountId, amount) => reserve(writer, accountId, amount),
     async close() {
       await writer.close();
       store.close();
@@ -43,13 +50,20 @@ export async function openStoreFolder(existing?: string): Promise<StoreFolder> {
   };
 }
 
+/** The row ids of an account and a key. `firstKeyId`: the first key of the rotation chain. */
+export interface Owner {
+  readonly accountId: number;
+  readonly keyId: number;
+  readonly firstKeyId: number;
+}
+
 /** Credits an account and makes a key for it; returns the ids that requests need. */
 export function fund(
   store: Store,
   name: string,
   balance: bigint,
   key: { name: string; budget: bigint | null } = { name, budget: null },
-): { accountId: number; keyId: number } {
+): Owner {
   const publicId = `key_${key.name}`;
   store.admin.createKey(actor, name, {
     publicId,
@@ -70,48 +84,44 @@ export function fund(
   }
   const row = store.keys.find(publicId);
   if (row === undefined) throw new Error("the key that was just made is not there");
-  return { accountId: row.accountId, keyId: row.id };
+  return { accountId: row.accountId, keyId: row.id, firstKeyId: row.id };
 }
 
-/** A request of a funded account: input at 25 and output at 200 nano-roubles a token. */
-export function opened(
+/** Input at 25 and output at 200 nano-roubles a token. */
+const admitted = {
+  at: actor.at,
+  priceInput: 25n,
+  priceCachedInput: 2n,
+  priceCacheWrite: 30n,
+  priceOutput: 200n,
+  hold: 100_000n,
+  mayHaveRow: true,
+} as const;
+
+/** A running request of a funded account. */
+export function running(
   publicId: string,
-  owner: { accountId: number; keyId: number },
-  changes: Partial<OpenedRequest> = {},
-): OpenedRequest {
-  return {
-    publicId,
-    at: actor.at,
-    ...owner,
-    endpoint: "chat",
-    model: "small",
-    stream: false,
-    priceInput: 25n,
-    priceCachedInput: 2n,
-    priceCacheWrite: 30n,
-    priceOutput: 200n,
-    hold: 100_000n,
-    heldTotal: changes.hold ?? 100_000n,
-    ...changes,
-  };
+  owner: Owner,
+  changes: Partial<RequestRecord> = {},
+): RequestRecord {
+  return runningRecord({ publicId, ...owner, ...admitted, ...changes });
 }
 
-/** Its settlement with 100 prompt tokens, 10 of them cached and 5 written to the cache, and 40 completion tokens. */
+/** The same at its end, with 100 prompt tokens, 10 of them cached and 5 written to the cache, and 40 completion tokens. */
 export function ended(
   publicId: string,
-  changes: Partial<RequestSettlement> = {},
-): RequestSettlement {
-  return {
+  owner: Owner,
+  changes: Partial<RequestRecord> = {},
+): RequestRecord {
+  return requestRecord({
     publicId,
-    at: actor.at + 1000,
-    status: "done",
-    provider: "local",
+    ...owner,
+    ...admitted,
     promptTokens: 100,
     cachedTokens: 10,
     cacheWriteTokens: 5,
     completionTokens: 40,
-    cost: costOfEnded,
-    estimated: false,
+    charge: costOfEnded,
     operatorCost: 4000n,
     attempts: [
       { provider: "other", outcome: "status 503", status: 503, durationMs: 12 },
@@ -120,19 +130,20 @@ export function ended(
     durationMs: 357,
     firstByteMs: 40,
     ...changes,
-  };
+  });
 }
 
 /** 85 x 25 + 10 x 2 + 5 x 30 + 40 x 200. */
 export const costOfEnded = 10_295n;
 
-/** The changes for a free settlement. */
+/** The changes for an end that costs nothing. */
 export const unbilled = {
   status: "failed",
   promptTokens: 0,
   cachedTokens: 0,
   cacheWriteTokens: 0,
   completionTokens: 0,
-  cost: 0n,
+  charge: 0n,
+  writeOff: 0n,
   operatorCost: null,
 } as const;
