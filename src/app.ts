@@ -1,6 +1,6 @@
 import { Holds } from "./billing/holds.ts";
 import { KnownKeys } from "./auth/knownKeys.ts";
-import { createOpenMeters } from "./billing/meter.ts";
+import { OpenMeters } from "./billing/meter.ts";
 import type { Config } from "./config/schema.ts";
 import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
 import { refuseWhileUnwritable } from "./gateway/admission/admit.ts";
@@ -217,7 +217,7 @@ function createGateway(parts: GatewayParts): Gateway & { current: ConfigSnapshot
       clock,
       refuse: () => refuseWhileUnwritable({ inFlight, writer }),
     }),
-    openMeters: createOpenMeters(clock),
+    openMeters: new OpenMeters(clock),
     retryBudget: createRetryBudget(() => metrics.retryRefused()),
     health: new RouteHealth(clock),
     inFlight,

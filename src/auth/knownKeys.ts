@@ -29,12 +29,12 @@ export class KnownKeys {
   /** Finds a key by its secret. Reads the database for a key that is unknown or may have changed. */
   find(secret: string): KnownKey | undefined {
     const readAt = this.#changes.current();
-    const hash = hashKey(secret);
-    const id = hash.toHex();
+    const id = Bun.SHA256.hash(secret, "hex");
     const entry = this.#entries.get(id);
     if (entry?.readAt === readAt) return entry.key;
     // The checksum finds a mistyped key without a read.
     if (!isWellFormedKey(secret)) return undefined;
+    const hash = hashKey(secret);
     const row = this.#keys.findByHash(hash);
     // A damaged index must not return the key of another account.
     if (!row || !crypto.timingSafeEqual(hash, row.hash)) {

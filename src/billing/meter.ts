@@ -10,7 +10,6 @@ import {
   type Writer,
   isBlocked,
   WriteError,
-  type WriteOperation,
 } from "../store/store.ts";
 import type { Hold } from "./holds.ts";
 import { costOf, operatorCostOf } from "./cost.ts";
@@ -80,6 +79,9 @@ interface MeterOptions {
   readonly hold: Hold;
   readonly price: Price;
   readonly request: AdmittedRecord;
+  /** The longest time that the request can take. Backpressure of the client is added to it. */
+  readonly withinMs: number;
+  readonly open: OpenMeters;
   /** Called once with the committed receipt, or with a failed one if it cannot be committed. Must not throw. */
   onSettled(receipt: Receipt): void;
 }
@@ -87,13 +89,16 @@ interface MeterOptions {
 /** The part of a record that changes from the admission to the end. */
 type RecordedOutcome = Omit<RequestRecord, keyof AdmittedRecord>;
 
-/** The meter of one request. It does not retain the body. */
+/** The meter of one request. It is open until it is settled. It does not retain the body. */
 export class RequestMeter implements Meter {
   couldNotSecure = false;
   pausedMs = 0;
   isSettling = false;
   readonly #options: MeterOptions;
-  readonly #startedMs: number;
+  readonly requestId: string;
+  /** When the request was admitted, and when it is overdue if the client never paused, in monotonic time. */
+  readonly startedMs: number;
+  readonly dueMs: number;
   readonly #attempts: AttemptRecord[] = [];
   #firstByteMs: number | undefined;
   #firstContentMs: number | undefined;
@@ -101,10 +106,13 @@ export class RequestMeter implements Meter {
 
   constructor(options: MeterOptions) {
     this.#options = options;
-    this.#startedMs = options.clock.monotonicMs();
+    this.requestId = options.request.publicId;
+    this.startedMs = options.clock.monotonicMs();
+    this.dueMs = this.startedMs + options.withinMs;
     options.hold.secured?.catch(() => {
       this.couldNotSecure = true;
     });
+    options.open.add(this);
   }
 
   get secured(): Promise<void> | undefined {
@@ -125,7 +133,7 @@ export class RequestMeter implements Meter {
   }
 
   async settle(outcome: RequestOutcome): Promise<Receipt> {
-    const { writer, clock, hold } = this.#options;
+    const { writer, hold } = this.#options;
     assert(!this.isSettling, "a request is settled twice");
     this.isSettling = true;
     const holds = [hold];
@@ -134,14 +142,14 @@ export class RequestMeter implements Meter {
       const cost = costOf(outcome.usage?.tokens ?? noUsage, this.#options.price);
       const charge = cost <= hold.amount ? cost : await this.#chargeBeyondHold(cost, holds);
       const record = this.#recordOf(outcome, charge, cost - charge);
-      await commit(writer, clock, { kind: "recordRequest", record }, holds);
+      await writer.writeWithin({ kind: "recordRequest", record }, holds);
       const receipt = this.#receiptOf(outcome, record.durationMs ?? 0, record);
-      this.#options.onSettled(receipt);
+      this.#settled(receipt);
       return receipt;
     } catch (error) {
       const { provider } = outcome;
       const receipt = this.#receiptOf({ status: "failed", provider }, this.#elapsedMs());
-      this.#options.onSettled(receipt);
+      this.#settled(receipt);
       void this.#releaseUncommitted(provider, holds);
       throw error;
     }
@@ -158,6 +166,11 @@ export class RequestMeter implements Meter {
   async abandon(): Promise<void> {
     if (this.isSettling) return;
     await this.settle({ status: "failed" }).catch(() => undefined);
+  }
+
+  #settled(receipt: Receipt): void {
+    this.#options.open.remove(this);
+    this.#options.onSettled(receipt);
   }
 
   /** Charges more than was held, as far as no other request holds the money. Adds what it holds to `holds`. */
@@ -184,7 +197,7 @@ export class RequestMeter implements Meter {
   }
 
   #elapsedMs(): number {
-    return Math.round(this.#options.clock.monotonicMs() - this.#startedMs);
+    return Math.round(this.#options.clock.monotonicMs() - this.startedMs);
   }
 
   #recordOf(
@@ -249,32 +262,8 @@ const NOT_ENDED: RecordedOutcome = {
   firstByteMs: null,
 };
 
-/** How long the end of an answer waits for a full disk or a locked database, in milliseconds. */
-const COMMIT_WITHIN_MS = 10_000;
-const COMMIT_STEP_MS = 200;
+/** The pause before a request is recorded as failed again. */
 const VOID_STEP_MS = 1000;
-
-/**
- * Commits an operation that an answer waits for. Retries while the disk is full or another process holds a lock. Rejects
- * with WriteError. `holds`: what the end of a request releases.
- */
-export async function commit(
-  writer: Writer,
-  clock: Clock,
-  operation: WriteOperation,
-  holds?: readonly Hold[],
-): Promise<void> {
-  const giveUpAtMs = clock.monotonicMs() + COMMIT_WITHIN_MS;
-  for (;;) {
-    try {
-      await writer.write(operation, holds);
-      return;
-    } catch (error) {
-      if (!isTemporary(error) || clock.monotonicMs() >= giveUpAtMs) throw error;
-      await Bun.sleep(COMMIT_STEP_MS);
-    }
-  }
-}
 
 /**
  * Records a request as failed after its end could not be committed: the client received no complete answer, so nothing
@@ -288,7 +277,7 @@ async function recordAsFailed(
   for (;;) {
     await Bun.sleep(VOID_STEP_MS);
     try {
-      await writer.write({ kind: "recordRequest", record: failed() }, holds);
+      await writer.writeWithin({ kind: "recordRequest", record: failed() }, holds);
       return true;
     } catch (error) {
       if (!isTemporary(error)) return false;
@@ -302,78 +291,79 @@ function isTemporary(error: unknown): boolean {
 
 /**
  * The meters of all open requests. The path of a request settles its meter. A bug could leave one open, which would hold
- * the account's money until the next start, so leaked meters are looked for.
+ * the account's money until the next start, so leaked meters are looked for. A request that is open for a second gets
+ * its row.
  */
-export interface OpenMeters {
-  /**
-   * `withinMs`: the longest time that the request can take. Backpressure of the client is added to it.
-   */
-  add(requestId: string, meter: OpenMeter, withinMs: number): void;
-  remove(requestId: string): void;
+export class OpenMeters {
+  readonly #clock: Clock;
+  /** The oldest first. */
+  readonly #open = new Set<OpenMeter>();
+  #overdue: ReadonlySet<OpenMeter> = new Set();
+  #rowTimer: Timer | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  add(meter: OpenMeter): void {
+    this.#open.add(meter);
+    this.#rowTimer ??= this.#writeRowsIn(LATE_ROW_MS);
+  }
+
+  remove(meter: OpenMeter): void {
+    this.#open.delete(meter);
+  }
+
   /** Open meters, those that are settling included. */
-  readonly count: number;
+  get count(): number {
+    return this.#open.size;
+  }
+
   /** Meters that wait for their settlement to be committed. */
-  readonly settlingCount: number;
+  get settlingCount(): number {
+    return this.#open.values().reduce((sum, { isSettling }) => sum + (isSettling ? 1 : 0), 0);
+  }
+
   /**
    * Settles meters as failed that were overdue at the previous call too. After a standstill of the process the requests'
    * own time limits act first. Nothing is charged. Returns the request ids.
    */
-  settleLeaked(): readonly string[];
-}
+  settleLeaked(): readonly string[] {
+    const nowMs = this.#clock.monotonicMs();
+    const late = [...this.#open].filter(({ dueMs, pausedMs }) => dueMs + pausedMs <= nowMs);
+    const leaked = late.filter((meter) => this.#overdue.has(meter));
+    this.#overdue = new Set(late);
+    for (const meter of leaked) {
+      this.#open.delete(meter);
+      void meter.abandon();
+    }
+    return leaked.map(({ requestId }) => requestId);
+  }
 
-type OpenMeter = Pick<Meter, "abandon" | "isSettling" | "pausedMs" | "writeRow">;
+  #writeRowsIn(afterMs: number): Timer {
+    return setTimeout(() => this.#writeRows(), afterMs).unref();
+  }
+
+  #writeRows(): void {
+    this.#rowTimer = undefined;
+    const nowMs = this.#clock.monotonicMs();
+    for (const meter of this.#open) {
+      const waitMs = meter.startedMs + LATE_ROW_MS - nowMs;
+      if (waitMs > 0) {
+        this.#rowTimer = this.#writeRowsIn(Math.max(waitMs, LATE_ROW_GROUP_MS));
+        return;
+      }
+      meter.writeRow();
+    }
+  }
+}
 
 /** A request that is open for this time gets its row before it ends. */
 const LATE_ROW_MS = 1000;
-/** Rows that are due within this time are written in one group. */
+/** The rows of requests that began within this time are written together. */
 const LATE_ROW_GROUP_MS = 50;
 
-export function createOpenMeters(clock: Clock): OpenMeters {
-  const open = new Map<string, { meter: OpenMeter; dueMs: number }>();
-  /** Requests without a row, the oldest first, with the time at which it is due. */
-  const rowless = new Map<string, { meter: OpenMeter; rowDueMs: number }>();
-  let rowTimer: Timer | undefined;
-  let overdue: ReadonlySet<string> = new Set();
-  const writeRows = (): void => {
-    rowTimer = undefined;
-    const nowMs = clock.monotonicMs();
-    for (const [requestId, { meter, rowDueMs }] of rowless) {
-      if (rowDueMs > nowMs) {
-        rowTimer = setTimeout(writeRows, rowDueMs - nowMs + LATE_ROW_GROUP_MS).unref();
-        return;
-      }
-      rowless.delete(requestId);
-      meter.writeRow();
-    }
-  };
-  return {
-    add(requestId, meter, withinMs) {
-      const nowMs = clock.monotonicMs();
-      open.set(requestId, { meter, dueMs: nowMs + withinMs });
-      rowless.set(requestId, { meter, rowDueMs: nowMs + LATE_ROW_MS });
-      rowTimer ??= setTimeout(writeRows, LATE_ROW_MS).unref();
-    },
-    remove(requestId) {
-      open.delete(requestId);
-      rowless.delete(requestId);
-    },
-    get count() {
-      return open.size;
-    },
-    get settlingCount() {
-      return open.values().reduce((sum, { meter }) => sum + (meter.isSettling ? 1 : 0), 0);
-    },
-    settleLeaked() {
-      const nowMs = clock.monotonicMs();
-      const late = [...open].filter(([, { meter, dueMs }]) => dueMs + meter.pausedMs <= nowMs);
-      const leaked = late.filter(([requestId]) => overdue.has(requestId));
-      overdue = new Set(late.map(([requestId]) => requestId));
-      for (const [requestId, { meter }] of leaked) {
-        open.delete(requestId);
-        rowless.delete(requestId);
-        void meter.abandon();
-      }
-      return leaked.map(([requestId]) => requestId);
-    },
-  };
-}
+type OpenMeter = Pick<
+  RequestMeter,
+  "requestId" | "startedMs" | "dueMs" | "pausedMs" | "isSettling" | "abandon" | "writeRow"
+>;

@@ -82,8 +82,9 @@ export async function admit(
     clock: gateway.clock,
     hold,
     price: config.price,
+    withinMs: model.attemptsMsMax + LEAK_TIMEOUT_MS,
+    open: gateway.openMeters,
     onSettled: (receipt) => {
-      gateway.openMeters.remove(context.requestId);
       gateway.metrics.requestEnded({ ...receipt, endpoint: ask.endpoint, model: config.id });
     },
     request: {
@@ -102,7 +103,6 @@ export async function admit(
       hold: hold.amount,
     },
   });
-  gateway.openMeters.add(context.requestId, meter, model.attemptsMsMax + LEAK_TIMEOUT_MS);
   return {
     meter,
     tokenLimits: { promptTokens, completionTokens: outputTokensMax * ask.choiceCount },

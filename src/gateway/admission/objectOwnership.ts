@@ -1,4 +1,3 @@
-import { commit } from "../../billing/meter.ts";
 import { resourceNotFound, responseNotFound, type ApiError } from "../../contract/errors.ts";
 import type { ResponsesRequest } from "../../contract/responses.ts";
 import { DAY_MS } from "../../lib/clock.ts";
@@ -80,6 +79,6 @@ export function objectRecorder({ clock, writer }: Gateway, context: RequestConte
     const objects = named.map(({ id, tokens = historyTokens }) => {
       return { hash: sha256(id), accountId, provider, expiresAt, historyTokens: tokens };
     });
-    await commit(writer, clock, { kind: "recordOwners", objects, at });
+    await writer.writeWithin({ kind: "recordOwners", objects, at });
   };
 }

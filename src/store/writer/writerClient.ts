@@ -58,11 +58,13 @@ export interface BatchPlanner {
 
 /** A serving gateway writes only with this. */
 export interface Writer {
+  /** Resolves once the operation is committed; rejects with WriteError. Operations keep their order. */
+  write(operation: WriteOperation): Promise<WriteResult>;
   /**
-   * Resolves once the operation is committed; rejects with WriteError. Operations keep their order. `holds`: what the
-   * end of a request releases.
+   * The same for an operation that an answer waits for: while the disk is full or another process holds a lock, it is
+   * tried again for up to 10 s. `holds`: what the end of a request releases.
    */
-  write(operation: WriteOperation, holds?: EndingRequest["holds"]): Promise<WriteResult>;
+  writeWithin(operation: WriteOperation, holds?: EndingRequest["holds"]): Promise<WriteResult>;
   /** Set once, before the first write of a request. */
   planner: BatchPlanner | undefined;
   /** The number of operations that are not committed yet. */
@@ -79,6 +81,10 @@ export interface Writer {
 
 const PROBE_EVERY_MS = 1000;
 
+/** How long the end of an answer waits for a full disk or a locked database, in milliseconds. */
+const COMMIT_WITHIN_MS = 10_000;
+const COMMIT_STEP_MS = 200;
+
 /**
  * While more operations than this wait at the end of a commit, the next one starts this much later, so that more of them
  * share it. A commit costs as much as ten rows.
@@ -89,6 +95,8 @@ const PACE_MS = 2;
 interface PendingWrite {
   readonly operation: WriteOperation;
   readonly ending: EndingRequest | undefined;
+  /** Until then a temporary failure is not reported but tried again, by `performance.now()`; 0: never. */
+  readonly retryUntilMs: number;
   resolve(result: WriteResult): void;
   reject(error: Error): void;
 }
@@ -154,12 +162,25 @@ class WorkerWriter implements Writer {
     this.#worker = worker;
   }
 
-  write(operation: WriteOperation, holds?: EndingRequest["holds"]): Promise<WriteResult> {
+  write(operation: WriteOperation): Promise<WriteResult> {
+    return this.#enqueue(operation, undefined, 0);
+  }
+
+  writeWithin(operation: WriteOperation, holds?: EndingRequest["holds"]): Promise<WriteResult> {
+    return this.#enqueue(operation, holds, performance.now() + COMMIT_WITHIN_MS);
+  }
+
+  #enqueue(
+    operation: WriteOperation,
+    holds: EndingRequest["holds"] | undefined,
+    retryUntilMs: number,
+  ): Promise<WriteResult> {
     if (this.#isClosing) return Promise.reject(new WriteError("refused", "the store is closed"));
     if (this.blockedBy === undefined) this.#requestedAtMs = sharedNowMs();
     const charge = operation.kind === "recordRequest" ? operation.record.charge : 0n;
+    const ending = holds && { charge, holds };
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ operation, ending: holds && { charge, holds }, resolve, reject });
+      this.#waiting.push({ operation, ending, retryUntilMs, resolve, reject });
       this.#sendNext();
     });
   }
@@ -244,11 +265,21 @@ class WorkerWriter implements Writer {
     this.planner?.batchEnded(effects, ended, effects.length === 0 ? failed : undefined);
     this.#sendPaced();
     this.#probeLater();
-    batch.operations.forEach(({ resolve, reject }, index) => {
+    batch.operations.forEach((pending, index) => {
       const reply = replies[index];
-      if (reply?.ok) resolve(reply.result);
-      else reject(errorOf(reply));
+      if (reply?.ok) pending.resolve(reply.result);
+      else this.#writeFailed(pending, errorOf(reply));
     });
+  }
+
+  #writeFailed(pending: PendingWrite, error: WriteError): void {
+    const mayRetry = isBlocked(error.failure) && performance.now() < pending.retryUntilMs;
+    if (!mayRetry || this.#isClosing) return pending.reject(error);
+    setTimeout(() => {
+      if (this.#isClosing) return pending.reject(error);
+      this.#waiting.push(pending);
+      this.#sendNext();
+    }, COMMIT_STEP_MS);
   }
 
   /** A load balancer sends no requests to an unavailable gateway, so no other write would clear `blockedBy`. */
