@@ -3,7 +3,7 @@ import { createOpenMeters } from "./billing/meter.ts";
 import type { Config } from "./config/schema.ts";
 import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
 import type { Gateway, ConfigSnapshot } from "./gateway/gateway.ts";
-import { systemClock, type Clock } from "./lib/clock.ts";
+import { systemClock, Deadlines, type Clock } from "./lib/clock.ts";
 import { idMaker, type NewId, systemRandom, type Random } from "./lib/random.ts";
 import { formatRoubles } from "./lib/money.ts";
 import { bodyBytesMax, createBodyBudget, type BodyBudget } from "./limits/bodyBudget.ts";
@@ -205,6 +205,7 @@ function createGateway(parts: GatewayParts): Gateway & { current: ConfigSnapshot
     openMeters: createOpenMeters(clock),
     retryBudget: createRetryBudget(() => metrics.retryRefused()),
     health: new RouteHealth(clock),
+    deadlines: new Deadlines(clock),
     inFlight: { exchanges: new Set<UpstreamExchange>(), disconnectedCount: 0, isAborting: false },
   };
 }

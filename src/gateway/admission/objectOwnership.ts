@@ -72,7 +72,7 @@ export type RecordObjects = (
 
 /** Creates the recorder of one request. It stops retrying if the request's own row could not be written. */
 export function objectRecorder(
-  { clock, writer }: Gateway,
+  { clock, writer }: Pick<Gateway, "clock" | "writer">,
   context: RequestContext,
   meter: Pick<Meter, "couldNotOpen">,
 ): RecordObjects {
