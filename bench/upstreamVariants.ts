@@ -2,7 +2,7 @@
 
 import * as http from "node:http";
 import { pathToFileURL } from "node:url";
-import { createHttpClient } from "../src/providers/http/client.ts";
+import { createHttpClient, type HttpExchange } from "../src/providers/http/client.ts";
 import { type LoadClient, type VariantName, REQUEST_BODY } from "./upstreamLoad.ts";
 
 const HEADERS = {
@@ -41,21 +41,35 @@ export async function loadClient(
 
 function connectClient(origin: string): LoadClient {
   const client = createHttpClient({ baseUrl: origin, connectTimeoutMs: 5000 });
-  const send = (path: string) => client.send({ path, headers: HEADERS, body: REQUEST_BODY });
+  const send = (path: string, ended: (exchange: HttpExchange) => void, onFirst = () => {}) => {
+    const exchange = client.send(
+      { path, headers: HEADERS, body: REQUEST_BODY },
+      {
+        responded() {
+          onFirst();
+          if (path === "/json") exchange.collect(Infinity);
+        },
+        exceeded() {},
+        ended: () => ended(exchange),
+      },
+    );
+    return exchange;
+  };
   return {
-    async json() {
-      const response = await send("/json").response;
-      let text = "";
-      for (let piece = await response.read(); piece; piece = await response.read()) {
-        text += Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength).toString();
-      }
-      return text.length;
-    },
+    json: () =>
+      new Promise((resolve) => {
+        send("/json", (exchange) => resolve(Buffer.from(exchange.takeAll()).toString().length));
+      }),
     async stream(path, onFirst) {
-      const response = await send(path).response;
-      onFirst();
+      const first = Promise.withResolvers<void>();
+      const begun = (): void => {
+        onFirst();
+        first.resolve();
+      };
+      const exchange = send(path, () => {}, begun);
+      await first.promise;
       let reads = 0;
-      while ((await response.read()) !== undefined) {
+      while ((await exchange.read()) !== undefined) {
         reads += 1;
       }
       return reads;

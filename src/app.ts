@@ -5,7 +5,7 @@ import type { Config } from "./config/schema.ts";
 import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
 import { refuseWhileUnwritable } from "./gateway/admission/admit.ts";
 import type { Gateway, ConfigSnapshot } from "./gateway/gateway.ts";
-import { systemClock, type Clock } from "./lib/clock.ts";
+import { systemClock, Deadlines, type Clock } from "./lib/clock.ts";
 import { idMaker, type NewId, systemRandom, type Random } from "./lib/random.ts";
 import { formatRoubles } from "./lib/money.ts";
 import { bodyBytesMax, createBodyBudget, type BodyBudget } from "./limits/bodyBudget.ts";
@@ -220,6 +220,7 @@ function createGateway(parts: GatewayParts): Gateway & { current: ConfigSnapshot
     openMeters: new OpenMeters(clock),
     retryBudget: createRetryBudget(() => metrics.retryRefused()),
     health: new RouteHealth(clock),
+    deadlines: new Deadlines(clock),
     inFlight,
   };
 }

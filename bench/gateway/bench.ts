@@ -28,7 +28,7 @@ export interface Bench {
   readonly fast: readonly Contestant[];
   /** Portkey, which is measured less often because it is slow. */
   readonly slow: readonly Contestant[];
-  /** Measured where a commit matters only: a gateway that keeps one row of an answer. */
+  /** A gateway that keeps one row of an answer and nothing else. Measured where a commit matters only. */
   readonly rowKeepers: readonly Contestant[];
   /** Only the builds of Tollgate. */
   readonly tollgates: readonly Contestant[];
@@ -36,7 +36,7 @@ export interface Bench {
 }
 
 /** A figure that is measured for all contestants in turns. */
-export interface Measure extends Pick<Turn, "atOnce" | "secure" | "bodyBytes"> {
+export interface Measure extends Pick<Turn, "atOnce" | "secure" | "bodyBytes" | "manyKeys"> {
   readonly kind: string;
   readonly unit: "answers" | "events";
   readonly contestants: readonly Contestant[];

@@ -2,6 +2,7 @@ import type { Subprocess } from "bun";
 import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { configText } from "../../test/support/gateway/gatewayConfig.ts";
+import { addManyKeys } from "./manyKeys.ts";
 import { end, openFilesMax, spawn } from "./processes.ts";
 import { authorityFile, type Provider } from "./workers.ts";
 
@@ -33,6 +34,8 @@ export interface Contestant {
   readonly secure: { readonly port: number; readonly modelPrefix: string } | undefined;
   /** Additional request headers, each with its line end. */
   readonly headers: string;
+  /** The same for each of many keys; empty where there are none. */
+  readonly manyHeaders: readonly string[];
 }
 
 /** Where a contestant runs: its own folder, and the provider. */
@@ -53,7 +56,8 @@ export async function startNginx(binary: string, ground: Ground): Promise<Contes
   const logFile = join(folder, "error.log");
   const child = spawn([binary, "-e", logFile, "-p", folder, "-c", config], { logFile });
   await untilAnswers("nginx", child, port, logFile);
-  return { name: "nginx", child, port, secure: { port: securePort, modelPrefix: "" }, headers: "" };
+  const secure = { port: securePort, modelPrefix: "" };
+  return { name: "nginx", child, port, secure, headers: "", manyHeaders: [] };
 }
 
 function nginxConfig(folder: string, provider: Provider, port: number, securePort: number): string {
@@ -113,12 +117,17 @@ export async function startTollgate(
   command(binary, folder, "balance", "credit", "bench", CREDIT);
   const issued = command(binary, folder, "keys", "create", "--account", "bench", "--json");
   const { key } = JSON.parse(issued) as { key: string };
+  const keys = addManyKeys(join(folder, "tollgate.db"));
   const logFile = join(folder, "tollgate.log");
   const serve = [...program, "serve", "--config", join(folder, "config.toml")];
   const child = spawn(serve, { logFile, env: { PATH: process.env["PATH"] ?? "" } });
   const port = await portInLog(name, child, logFile);
-  const headers = `Authorization: Bearer ${key}\r\n`;
-  return { name, child, port, secure: { port, modelPrefix: "tls:" }, headers };
+  const secure = { port, modelPrefix: "tls:" };
+  return { name, child, port, secure, headers: bearer(key), manyHeaders: keys.map(bearer) };
+}
+
+function bearer(key: string): string {
+  return `Authorization: Bearer ${key}\r\n`;
 }
 
 /** The result of the audit of a gateway's database after its run. Throws if it finds problems. */
@@ -173,7 +182,7 @@ export async function startPortkey(node: string, ground: Ground): Promise<Contes
     `x-portkey-custom-host: http://127.0.0.1:${ground.provider.port}/v1`,
     "",
   ].join("\r\n");
-  return { name: "portkey", child, port, secure: undefined, headers };
+  return { name: "portkey", child, port, secure: undefined, headers, manyHeaders: [] };
 }
 
 /** Bun's own server and client without checks, and without its limit of 256 requests at once. */
@@ -198,7 +207,7 @@ async function startBun(
   const env = { PATH: process.env["PATH"] ?? "", BUN_CONFIG_MAX_HTTP_REQUESTS: "65336" };
   const child = spawn(words, { logFile, env });
   await untilAnswers(name, child, port, logFile);
-  return { name, child, port, secure: undefined, headers: "" };
+  return { name, child, port, secure: undefined, headers: "", manyHeaders: [] };
 }
 
 /** Ends a contestant. */

@@ -4,11 +4,15 @@ import type { Contestant } from "./contestants.ts";
 const AT_ONCE = [64, 256, 1000];
 const LARGE_BODY_BYTES = 200_000;
 
-/** JSON answers: at 64, 256 and 1,000 at once, and with a large body. */
+/** JSON answers: at 64, 256 and 1,000 at once, for many keys, and with a large body. */
 export async function measureJson(bench: Bench): Promise<void> {
   await takeTurns(bench, [
     ...steps(bench).map((atOnce) => jsonMeasure(bench, `json ${atOnce}`, { atOnce })),
     { ...jsonMeasure(bench, "json 64", { atOnce: 64 }), contestants: bench.rowKeepers },
+    {
+      ...jsonMeasure(bench, "json 64, many keys", { atOnce: 64, manyKeys: true }),
+      contestants: bench.tollgates,
+    },
     largeMeasure(bench),
   ]);
 }
@@ -44,7 +48,7 @@ function steps({ effort }: Bench): readonly number[] {
   return effort.isQuick ? AT_ONCE.filter((atOnce) => atOnce !== 256) : AT_ONCE;
 }
 
-type Manner = Pick<Measure, "atOnce" | "secure" | "bodyBytes">;
+type Manner = Pick<Measure, "atOnce" | "secure" | "bodyBytes" | "manyKeys">;
 
 function jsonMeasure(bench: Bench, kind: string, manner: Manner): Measure {
   const contestants = contestantsFor(bench, manner);

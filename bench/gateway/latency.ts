@@ -1,6 +1,7 @@
 import type { Bench } from "./bench.ts";
 import type { Contestant } from "./contestants.ts";
 import { quantile } from "./figures.ts";
+import { cpuUs } from "./processes.ts";
 import { callOf, throwFailure, untilBegun } from "./turn.ts";
 import { Load } from "./workers.ts";
 
@@ -9,30 +10,46 @@ const PER_SECOND = 100;
 const QUIET_MS_MAX = 5;
 const HELD_STREAMS = 1000;
 const FIRST_BYTES = { perSecond: 20, count: 30 };
+/** Groups of streams that open at once. Each group has ended when the next begins. */
+const OPENED_AT_ONCE = 64;
+const OPENINGS = { perSecond: 2, count: 5, atOnce: OPENED_AT_ONCE };
 
-/** The duration of answers at a modest rate: from the provider itself, and through each contestant. */
+/**
+ * Answers at a modest rate, from the provider itself and through each contestant: their duration, and the CPU time of
+ * the process for each of them.
+ */
 export async function measureLatency(bench: Bench, provider: Contestant): Promise<void> {
   const contestants = [provider, ...bench.fast, ...bench.rowKeepers];
-  const all = new Map(contestants.map((contestant) => [contestant, [] as number[]]));
+  const all = new Map(
+    contestants.map((contestant) => [contestant, { times: [] as number[], us: 0 }]),
+  );
   const count = Math.ceil((PER_SECOND * bench.effort.windowMs) / 1000) * 2;
   for (let round = 0; round < bench.effort.rounds; round += 1) {
     for (const contestant of contestants) {
       const call = callOf(contestant, { model: "json" });
       await bench.load.give({ kind: "rate", perSecond: PER_SECOND, count: 20, ...call });
       const order = { kind: "rate", perSecond: PER_SECOND, count, ...call } as const;
+      const { pid } = contestant.child;
+      const beforeUs = cpuUs(pid);
       const { rate } = await bench.load.give(order);
+      const us = cpuUs(pid) - beforeUs;
       const { counters } = await bench.load.give({ kind: "stop" });
       throwFailure(contestant, counters);
-      all.get(contestant)?.push(...(rate?.totalMs ?? []));
+      const seen = all.get(contestant);
+      if (!seen) continue;
+      seen.times.push(...(rate?.totalMs ?? []));
+      seen.us += us;
     }
   }
-  const bareMs = quantile(all.get(provider) ?? [], 0.99) ?? NaN;
+  const bareMs = quantile(all.get(provider)?.times ?? [], 0.99) ?? NaN;
   const isBusy = bareMs > QUIET_MS_MAX;
   if (isBusy) {
     const took = `the provider itself took ${bareMs.toFixed(1)} ms at p99`;
     bench.note(`added latency at p99: the machine is too busy, ${took}`);
   }
-  for (const [{ name }, times] of all) {
+  for (const [{ name }, { times, us }] of all) {
+    // A round is too short for a clock of 10 ms, so the rounds have one figure together.
+    bench.figures.add("json, 100 a second", name, us / times.length);
     for (const [label, part] of [
       ["p50", 0.5],
       ["p99", 0.99],
@@ -41,6 +58,19 @@ export async function measureLatency(bench: Bench, provider: Contestant): Promis
       bench.figures.add(kind, name, quantile(times, part) ?? NaN);
     }
     bench.figures.add("latency, requests", name, times.length);
+  }
+}
+
+/** The first bytes of many streams that open at the same moment, from the provider itself and through each contestant. */
+export async function measureOpening(bench: Bench, provider: Contestant): Promise<void> {
+  for (let round = 0; round < bench.effort.rounds; round += 1) {
+    for (const contestant of [provider, ...bench.fast]) {
+      const call = callOf(contestant, { model: "stream-20" });
+      const { rate } = await bench.load.give({ kind: "rate", ...OPENINGS, ...call });
+      throwFailure(contestant, (await bench.load.give({ kind: "stop" })).counters);
+      const medianMs = quantile(rate?.firstByteMs ?? [], 0.5) ?? NaN;
+      bench.figures.add(`first byte, ${OPENED_AT_ONCE} at once`, contestant.name, medianMs);
+    }
   }
 }
 

@@ -105,23 +105,32 @@ async function dial(port: number): Promise<Connection> {
   return connection;
 }
 
-async function loop({ port, request, atOnce }: Call & { atOnce: number }): Promise<void> {
-  const bytes = Buffer.from(request);
+async function loop({ port, requests, atOnce }: Call & { atOnce: number }): Promise<void> {
+  const next = inTurn(requests);
   for (let dialled = 0; dialled < atOnce; dialled += DIALS_AT_ONCE) {
     const count = Math.min(DIALS_AT_ONCE, atOnce - dialled);
     const fresh = await Promise.all(Array.from({ length: count }, () => dial(port)));
     for (const connection of fresh) {
       connection.onAnswer = () => {
-        if (open.has(connection)) connection.send(bytes);
+        if (open.has(connection)) connection.send(next());
       };
-      connection.send(bytes);
+      connection.send(next());
     }
   }
 }
 
-async function rate(call: Call & { perSecond: number; count: number }): Promise<RateResult> {
-  const bytes = Buffer.from(call.request);
-  const idle: Connection[] = [];
+function inTurn(requests: readonly string[]): () => Buffer {
+  const all = requests.map((request) => Buffer.from(request));
+  let sent = 0;
+  return () => all[sent++ % all.length] ?? Buffer.alloc(0);
+}
+
+async function rate(
+  call: Call & { perSecond: number; count: number; atOnce?: number },
+): Promise<RateResult> {
+  const { atOnce = 1 } = call;
+  const next = inTurn(call.requests);
+  const idle = await Promise.all(Array.from({ length: atOnce }, () => dial(call.port)));
   const firstByteMs: number[] = [];
   const totalMs: number[] = [];
   const once = async (): Promise<void> => {
@@ -134,7 +143,7 @@ async function rate(call: Call & { perSecond: number; count: number }): Promise<
       firstMs = performance.now() - sentMs;
     };
     connection.onAnswer = () => whole.resolve(true);
-    connection.send(bytes);
+    connection.send(next());
     const isWhole = await Promise.race([whole.promise, Bun.sleep(ANSWER_MS_MAX)]);
     if (isWhole !== true) fail(`no whole answer in ${ANSWER_MS_MAX} ms`);
     if (isWhole !== true || counters.failures > failuresBefore) return connection.close();
@@ -146,7 +155,7 @@ async function rate(call: Call & { perSecond: number; count: number }): Promise<
   const all: Promise<void>[] = [];
   for (let at = 0; at < call.count; at += 1) {
     await Bun.sleep(Math.max(0, startedMs + (at * 1000) / call.perSecond - performance.now()));
-    all.push(once());
+    for (let member = 0; member < atOnce; member += 1) all.push(once());
   }
   await Promise.all(all);
   for (const connection of idle) connection.close();
@@ -154,7 +163,7 @@ async function rate(call: Call & { perSecond: number; count: number }): Promise<
 }
 
 /** Reads what one tick allows, then pauses until the next. */
-async function slow({ port, request, bytesPerSecond }: Call & { bytesPerSecond: number }) {
+async function slow({ port, requests, bytesPerSecond }: Call & { bytesPerSecond: number }) {
   const connection = await dial(port);
   const startedMs = performance.now();
   const startBytes = counters.bytes;
@@ -169,7 +178,7 @@ async function slow({ port, request, bytesPerSecond }: Call & { bytesPerSecond: 
     if (isAhead) connection.socket?.pause();
     else connection.socket?.resume();
   }, 5);
-  connection.send(Buffer.from(request));
+  connection.send(inTurn(requests)());
   await whole.promise;
   clearInterval(pace);
   connection.close();

@@ -1,15 +1,23 @@
-/** One request, whole: what is written to the socket. */
+/** Where requests go, and the requests, whole: what is written to the socket. They are sent in turn. */
 export interface Call {
   readonly port: number;
-  readonly request: string;
+  readonly requests: readonly string[];
 }
 
 /** The orders of the load generator. It answers each order once. */
 export type Order =
   /** Keeps `atOnce` requests in flight, each on its own connection. Answered when all are sent. */
   | ({ readonly kind: "loop"; readonly atOnce: number } & Call)
-  /** Sends this number of requests at a fixed rate, whether earlier ones are answered or not. */
-  | ({ readonly kind: "rate"; readonly perSecond: number; readonly count: number } & Call)
+  /**
+   * Sends this number of requests at a fixed rate, whether earlier ones are answered or not. With `atOnce` it sends
+   * this number of groups; the requests of a group leave together.
+   */
+  | ({
+      readonly kind: "rate";
+      readonly perSecond: number;
+      readonly count: number;
+      readonly atOnce?: number;
+    } & Call)
   /** Reads one stream to its end, at this pace on average. */
   | ({ readonly kind: "slow"; readonly bytesPerSecond: number } & Call)
   /** Returns the counters since the start or the last stop. */

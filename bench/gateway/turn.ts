@@ -22,6 +22,8 @@ export interface Turn {
   readonly windowMs: number;
   readonly secure?: boolean;
   readonly bodyBytes?: number;
+  /** Each request comes with the next of the contestant's many keys. */
+  readonly manyKeys?: boolean;
   /** The least that must be counted; 1000 answers or events unless given. */
   readonly countMin?: number;
 }
@@ -85,10 +87,15 @@ export function throwFailure({ name }: Contestant, { failures, firstFailure }: C
 
 let fairQueue = 0;
 
-/** A request that belongs to a new turn, in this contestant's form: the provider then ends the streams of earlier turns. */
+/** Requests that belong to a new turn, in this contestant's form: the provider then ends the streams of earlier turns. */
 export function callOf(
-  { port, secure, headers }: Contestant,
-  { model, secure: overTls, bodyBytes = BODY_BYTES }: Pick<Turn, "model" | "secure" | "bodyBytes">,
+  { port, secure, headers, manyHeaders }: Contestant,
+  {
+    model,
+    secure: overTls,
+    bodyBytes = BODY_BYTES,
+    manyKeys,
+  }: Pick<Turn, "model" | "secure" | "bodyBytes" | "manyKeys">,
 ): Call {
   fairQueue += 1;
   const asked = overTls ? (secure?.modelPrefix ?? "") + model : model;
@@ -100,7 +107,10 @@ export function callOf(
     `Content-Length: ${Buffer.byteLength(body)}`,
   ];
   const to = overTls ? (secure?.port ?? port) : port;
-  return { port: to, request: `${head.join("\r\n")}\r\n${headers}\r\n${body}` };
+  const requests = (manyKeys ? manyHeaders : [headers]).map(
+    (more) => `${head.join("\r\n")}\r\n${more}\r\n${body}`,
+  );
+  return { port: to, requests };
 }
 
 async function sample(load: Load, { child }: Contestant) {

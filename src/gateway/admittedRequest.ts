@@ -1,4 +1,4 @@
-import type { RequestOutcome, Receipt } from "../billing/meter.ts";
+import type { Meter, RequestOutcome, Receipt } from "../billing/meter.ts";
 import {
   ApiError,
   allProvidersUnavailable,
@@ -7,13 +7,7 @@ import {
 } from "../contract/errors.ts";
 import type { EncodedRequest } from "../providers/provider.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
-import {
-  dispatch,
-  type AttemptListener,
-  type EndAttempt,
-  type DispatchResult,
-  type AttemptFailure,
-} from "../routing/dispatch.ts";
+import type { AttemptFailure, AttemptListener } from "../routing/dispatch.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import type { Admission } from "./admission/admit.ts";
 import type { StreamChunk } from "./answer.ts";
@@ -44,11 +38,8 @@ export function sendTo(
   stream: boolean,
 ): UpstreamExchange {
   const { requestId } = admittedRequest.context;
-  const exchange = candidate.provider.upstream.send({
-    ...admittedRequest.encode(candidate),
-    stream,
-    requestId,
-  });
+  const { path, body } = admittedRequest.encode(candidate);
+  const exchange = candidate.provider.upstream.send({ path, body, stream, requestId });
   admittedRequest.gateway.inFlight.exchanges.add(exchange);
   // A request whose money is not secured cannot be charged, so the provider must not be used for it.
   admittedRequest.admission.meter.secured?.catch(() =>
@@ -57,34 +48,31 @@ export function sendTo(
   return exchange;
 }
 
-/** Runs `dispatch` for this request. */
-export function tryRoutes<Answer>(
-  admittedRequest: AdmittedRequest,
-  isAbandoned: () => boolean,
-  attempt: (candidate: Candidate, ended: EndAttempt) => Promise<Answer>,
-): Promise<DispatchResult<Answer>> {
-  const { gateway, admission } = admittedRequest;
-  return dispatch({
-    candidates: admittedRequest.candidates,
-    health: gateway.health,
-    retryBudget: gateway.retryBudget,
-    clock: gateway.clock,
-    random: gateway.random,
-    exchangesInFlight: () => gateway.inFlight.exchanges.size,
-    attempt,
-    attempted: attemptRecorder(admittedRequest),
-    callerFault: (error) => admittedRequest.callerFault(error),
-    isAbandoned: () =>
-      gateway.inFlight.isAborting || admission.meter.couldNotSecure || isAbandoned(),
-  });
+/** Records the attempts of one request. A stream retains it (memory rules: docs/architecture.md). */
+export class AttemptRecorder implements AttemptListener {
+  readonly #gateway: Gateway;
+  readonly #context: RequestContext;
+  readonly #meter: Meter;
+
+  constructor({ gateway, context, admission }: AdmittedRequest) {
+    this.#gateway = gateway;
+    this.#context = context;
+    this.#meter = admission.meter;
+  }
+
+  attempted(
+    record: AttemptRecord,
+    candidate: Candidate,
+    failure: AttemptFailure | undefined,
+  ): void {
+    this.#meter.attempted(record);
+    logAttempt(this.#gateway, this.#context, candidate, record, failure);
+  }
 }
 
-/** A separate function, because a stream retains its result (memory rules: docs/architecture.md). */
-function attemptRecorder({ gateway, context, admission }: AdmittedRequest): AttemptListener {
-  return (record, candidate, failure) => {
-    admission.meter.attempted(record);
-    logAttempt(gateway, context, candidate, record, failure);
-  };
+/** Whether no further route may be tried, for a reason that is not the client's. */
+export function mustStop({ gateway, admission }: AdmittedRequest): boolean {
+  return gateway.inFlight.isAborting || admission.meter.couldNotSecure;
 }
 
 /** Settles a request without an answer. Returns the client's error. */

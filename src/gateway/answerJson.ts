@@ -1,23 +1,29 @@
 import type { BilledUsage, RequestOutcome } from "../billing/meter.ts";
+import type { ApiError } from "../contract/errors.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { ExcessiveAnswerError, usageOfUnread, type UsageMember } from "../providers/provider.ts";
-import type { EndAttempt, DispatchResult } from "../routing/dispatch.ts";
+import type { UpstreamError, UpstreamExchange } from "../providers/upstream.ts";
+import {
+  dispatch,
+  type Attempt,
+  type AttemptListener,
+  type Dispatch,
+} from "../routing/dispatch.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import type { Admission } from "./admission/admit.ts";
-import { type Answer, abortExchange, reportedFailure, clientGone } from "./answer.ts";
-import { type StoredObject, ANSWER_BYTES_MAX } from "./decoding/answerDecoder.ts";
+import { objectRecorder } from "./admission/objectOwnership.ts";
 import {
-  settleRequest,
+  AttemptRecorder,
+  mustStop,
+  sendTo,
   servedBy,
   settleFailure,
-  sendTo,
-  tryRoutes,
+  settleRequest,
   type AdmittedRequest,
 } from "./admittedRequest.ts";
+import { type Answer, abortExchange, reportedFailure, clientGone } from "./answer.ts";
 import { billedUsage, estimatedUsage } from "./billedUsage.ts";
-import { objectRecorder } from "./admission/objectOwnership.ts";
-import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
-import type { Gateway } from "./gateway.ts";
+import type { StoredObject } from "./decoding/answerDecoder.ts";
 
 /** A JSON answer that was read completely. Everything that can fail happens before it is charged. */
 export interface ReadAnswer {
@@ -38,64 +44,139 @@ interface JsonAnswerReader {
   usageMember(candidate: Candidate): UsageMember | undefined;
 }
 
+/** How many JSON answers at once are read to their end after a disconnect. */
+const DISCONNECTED_MAX = 256;
+
 /**
  * Answers in JSON with the first route whose answer `reader` accepts, and charges it, also if the client disconnects.
  * Throws ApiError; the meter is settled by then.
  */
-export async function answerJson(
+export function answerJson(
   admittedRequest: AdmittedRequest,
   reader: JsonAnswerReader,
 ): Promise<Answer> {
-  const { context, admission } = admittedRequest;
-  const { exchanges } = admittedRequest.gateway.inFlight;
-  const client = watchDisconnect(admittedRequest.gateway, context.signal);
-  let last: Candidate | undefined;
+  return new JsonAnswer(admittedRequest, reader).run();
+}
+
+/** One answer in JSON. It also listens to the client's signal: after a disconnect the answer is read to its end. */
+class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
+  readonly candidates: readonly Candidate[];
+  readonly attempts: AttemptListener;
+  readonly #admittedRequest: AdmittedRequest;
+  readonly #reader: JsonAnswerReader;
+  readonly #signal: AbortSignal;
+  /** The candidate of the last attempt. */
+  #last: Candidate | undefined;
+  /** The exchange of that attempt until it has ended. A provider that failed before the disconnect is not charged for. */
+  #exchange: UpstreamExchange | undefined;
   /** Set if the caller asked for an answer that exceeds a limit. */
-  let excess: RequestOutcome | undefined;
-  const attempt = async (candidate: Candidate, ended: EndAttempt): Promise<ReadAnswer> => {
-    last = candidate;
-    const exchange = sendTo(admittedRequest, candidate, false);
-    client.useExchange(exchange);
+  #excess: RequestOutcome | undefined;
+  /** Counted in `disconnectedCount`. */
+  #isCounted = false;
+  /** The exchange was aborted because too many answers are read after a disconnect. */
+  #isAborted = false;
+  #hasEnded = false;
+
+  constructor(admittedRequest: AdmittedRequest, reader: JsonAnswerReader) {
+    this.#admittedRequest = admittedRequest;
+    this.#reader = reader;
+    this.candidates = admittedRequest.candidates;
+    this.attempts = new AttemptRecorder(admittedRequest);
+    this.#signal = admittedRequest.context.signal;
+    // A signal that is aborted already fires no event.
+    if (this.#signal.aborted) this.handleEvent();
+    else this.#signal.addEventListener("abort", this);
+  }
+
+  async run(): Promise<Answer> {
+    const { gateway, context, admission } = this.#admittedRequest;
+    let answer: ReadAnswer;
+    try {
+      answer = await dispatch(this, gateway);
+      if (answer.objects.length > 0) await this.#record(answer);
+    } catch (error) {
+      throw await settleFailure(this.#admittedRequest, error, this.#failedOutcome());
+    } finally {
+      this.#end();
+    }
+    const status = context.signal.aborted ? "cancelled" : answer.billed ? "done" : "failed";
+    const { charge } = await settleRequest(context, admission, {
+      status,
+      usage: answer.billed,
+      ...this.#servedBy(),
+    });
+    return { kind: "json", text: answer.text, costRub: formatRoubles(charge) };
+  }
+
+  async tryRoute(attempt: Attempt): Promise<ReadAnswer> {
+    const { candidate } = attempt;
+    this.#last = candidate;
+    const exchange = sendTo(this.#admittedRequest, candidate, false);
+    this.#exchange = exchange;
+    if (this.#isAborted) exchange.abort(clientGone());
     let text = "";
     try {
-      text = await collectText(exchange);
-      const answer = reader.read(text, candidate);
-      ended(answer.billed ? undefined : reportedFailure());
+      text = await exchange.answer;
+      const answer = this.#reader.read(text, candidate);
+      attempt.ended(answer.billed ? undefined : reportedFailure());
       return answer;
     } catch (error) {
       if (error instanceof ExcessiveAnswerError) {
-        excess = excessOutcome(admission, candidate, text, reader.usageMember(candidate));
+        const member = this.#reader.usageMember(candidate);
+        this.#excess = excessOutcome(this.#admittedRequest.admission, candidate, text, member);
       }
       throw abortExchange(exchange, error);
     } finally {
-      exchanges.delete(exchange);
-      client.exchangeEnded();
+      this.#admittedRequest.gateway.inFlight.exchanges.delete(exchange);
+      if (!this.#isAborted) this.#exchange = undefined;
     }
-  };
-  let answered: DispatchResult<ReadAnswer>;
-  try {
-    answered = await tryRoutes(admittedRequest, () => client.isAborted, attempt);
-    const record = objectRecorder(admittedRequest.gateway, context);
-    const { objects, historyTokens } = answered.answer;
-    await record(objects, answered.candidate.provider.id, historyTokens);
-  } catch (error) {
-    const status = context.signal.aborted ? "cancelled" : "failed";
-    const owed =
-      last && client.isAborted && client.isSent
-        ? { usage: estimatedUsage(admission, 0), ...servedBy(last) }
-        : {};
-    throw await settleFailure(admittedRequest, error, excess ?? { status, ...owed });
-  } finally {
-    client.end();
   }
-  const { answer, candidate } = answered;
-  const status = context.signal.aborted ? "cancelled" : answer.billed ? "done" : "failed";
-  const { charge } = await settleRequest(context, admission, {
-    status,
-    usage: answer.billed,
-    ...servedBy(candidate),
-  });
-  return { kind: "json", text: answer.text, costRub: formatRoubles(charge) };
+
+  callerFault(error: UpstreamError): ApiError | undefined {
+    return this.#admittedRequest.callerFault(error);
+  }
+
+  get isAbandoned(): boolean {
+    return this.#isAborted || mustStop(this.#admittedRequest);
+  }
+
+  /** The client disconnected. The answer is read to its end, unless too many are already. */
+  handleEvent(): void {
+    // The listener is not removed, because that would cost as much as adding it.
+    if (this.#hasEnded) return;
+    const { inFlight } = this.#admittedRequest.gateway;
+    if (inFlight.disconnectedCount < DISCONNECTED_MAX) {
+      this.#isCounted = true;
+      inFlight.disconnectedCount += 1;
+      return;
+    }
+    this.#isAborted = true;
+    this.#exchange?.abort(clientGone());
+  }
+
+  #end(): void {
+    this.#hasEnded = true;
+    if (this.#isCounted) this.#admittedRequest.gateway.inFlight.disconnectedCount -= 1;
+  }
+
+  #failedOutcome(): RequestOutcome {
+    if (this.#excess) return this.#excess;
+    const status = this.#signal.aborted ? "cancelled" : "failed";
+    // The provider may have received the request.
+    if (!this.#isAborted || this.#exchange?.isSent !== true) return { status };
+    const usage = estimatedUsage(this.#admittedRequest.admission, 0);
+    return { status, usage, ...this.#servedBy() };
+  }
+
+  #servedBy(): ReturnType<typeof servedBy> | undefined {
+    return this.#last && servedBy(this.#last);
+  }
+
+  #record({ objects, historyTokens }: ReadAnswer): Promise<void> {
+    const { gateway, context } = this.#admittedRequest;
+    const record = objectRecorder(gateway, context);
+    return record(objects, this.#last?.provider.id ?? "", historyTokens);
+  }
 }
 
 /**
@@ -114,86 +195,5 @@ function excessOutcome(
     status: "cancelled",
     usage: billedUsage(admission, { usage, isUsageFinal: true, textBytes }),
     ...servedBy(candidate),
-  };
-}
-
-const utf8 = new TextDecoder("utf-8", { fatal: true });
-
-/**
- * Reads the text of a JSON answer. Throws UpstreamError if it is incomplete, too large or not UTF-8. A caller can make an
- * answer too large (with log probabilities), so that does not count for the route's health.
- */
-export async function collectText(exchange: UpstreamExchange): Promise<string> {
-  await exchange.head;
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for (let chunk = await exchange.read(); chunk; chunk = await exchange.read()) {
-    length += chunk.byteLength;
-    if (length > ANSWER_BYTES_MAX) throw new UpstreamError("isolated", "too large");
-    chunks.push(chunk);
-  }
-  const [only] = chunks;
-  try {
-    return utf8.decode(chunks.length === 1 && only ? only : Buffer.concat(chunks, length));
-  } catch (cause) {
-    throw new UpstreamError("provider", "invalid answer", { cause });
-  }
-}
-
-/** How many JSON answers at once are read to their end after a disconnect. */
-const DISCONNECTED_MAX = 256;
-
-/** Handles a disconnect during a JSON answer. The answer is read to its end, unless too many are already. */
-export interface DisconnectWatch {
-  /** The exchange was aborted because too many answers are read after a disconnect. */
-  readonly isAborted: boolean;
-  /** A provider may have received the request. */
-  readonly isSent: boolean;
-  /** Sets the exchange to abort. */
-  useExchange(exchange: UpstreamExchange): void;
-  /** The exchange has ended. A provider that failed before the disconnect is not charged for. */
-  exchangeEnded(): void;
-  /** The request has ended. */
-  end(): void;
-}
-
-function watchDisconnect(gateway: Gateway, signal: AbortSignal): DisconnectWatch {
-  const { inFlight } = gateway;
-  let exchange: UpstreamExchange | undefined;
-  let isCounted = false;
-  let isAborted = false;
-  let hasEnded = false;
-  const onDisconnect = (): void => {
-    // The listener is not removed, because that would cost as much as adding it.
-    if (hasEnded) return;
-    if (inFlight.disconnectedCount < DISCONNECTED_MAX) {
-      isCounted = true;
-      inFlight.disconnectedCount += 1;
-      return;
-    }
-    isAborted = true;
-    exchange?.abort(clientGone());
-  };
-  // A signal that is aborted already fires no event.
-  if (signal.aborted) onDisconnect();
-  else signal.addEventListener("abort", onDisconnect, { once: true });
-  return {
-    get isAborted() {
-      return isAborted;
-    },
-    get isSent() {
-      return exchange?.isSent ?? false;
-    },
-    useExchange(next) {
-      exchange = next;
-      if (isAborted) next.abort(clientGone());
-    },
-    exchangeEnded() {
-      if (!isAborted) exchange = undefined;
-    },
-    end() {
-      hasEnded = true;
-      if (isCounted) inFlight.disconnectedCount -= 1;
-    },
   };
 }

@@ -3,7 +3,7 @@ import type { OpenMeters } from "../billing/meter.ts";
 import type { Caller } from "../auth/apiKey.ts";
 import type { KnownKeys } from "../auth/knownKeys.ts";
 import type { Config } from "../config/schema.ts";
-import type { Clock } from "../lib/clock.ts";
+import type { Clock, Deadlines } from "../lib/clock.ts";
 import type { JsonObjectText } from "../lib/json.ts";
 import type { Random } from "../lib/random.ts";
 import type { RateLimitPermit } from "../limits/rateLimits.ts";
@@ -35,6 +35,8 @@ export interface Gateway {
   readonly retryBudget: RetryBudget;
   readonly health: RouteHealth;
   readonly clock: Clock;
+  /** Of the streams to clients. Each provider has its own. */
+  readonly deadlines: Deadlines;
   readonly random: Random;
   readonly log: Log;
   readonly metrics: Metrics;

@@ -87,7 +87,7 @@ async function serve<Checked extends Pick<ChatRequest, "model" | "stream">>(
       ({ beginning } = result);
       return eventStreamResponse(
         log,
-        streamBody(result, app.gateway.clock, request.signal, server.sseKeepaliveMs),
+        streamBody(result, app.gateway.deadlines, request.signal, server.sseKeepaliveMs),
       );
     }
     inFlight.end();

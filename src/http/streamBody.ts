@@ -1,5 +1,5 @@
 import type { StreamChunk, StreamedAnswer } from "../gateway/answer.ts";
-import { type Clock, Deadline } from "../lib/clock.ts";
+import { Deadline, type Deadlines } from "../lib/clock.ts";
 
 /** A comment. Clients ignore it, and it keeps the connection open. */
 const KEEP_ALIVE = ": keep-alive\n\n";
@@ -11,22 +11,23 @@ const KEEP_ALIVE = ": keep-alive\n\n";
  */
 export function streamBody(
   answer: StreamedAnswer,
-  clock: Clock,
+  deadlines: Deadlines,
   signal: AbortSignal,
   keepaliveMs: number,
 ): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>(
     {
       type: "direct",
-      pull: (sink) => new Delivery(answer, sink, { clock, signal, keepaliveMs }).run(),
+      pull: (sink) => new Delivery(answer, sink, { deadlines, signal, keepaliveMs }).run(),
     },
-    // Each write is sent at once.
-    { highWaterMark: 1 },
+    EACH_WRITE_AT_ONCE,
   );
 }
 
+const EACH_WRITE_AT_ONCE = { highWaterMark: 1 };
+
 interface DeliveryOptions {
-  readonly clock: Clock;
+  readonly deadlines: Deadlines;
   readonly signal: AbortSignal;
   readonly keepaliveMs: number;
 }
@@ -50,7 +51,7 @@ class Delivery {
     this.#answer = answer;
     this.#sink = sink;
     this.#options = options;
-    this.#keepAlive = new Deadline(options.clock, () => this.#sendKeepAlive());
+    this.#keepAlive = new Deadline(options.deadlines, () => this.#sendKeepAlive());
   }
 
   /** Resolves at the end of the stream. If the relay rejects, the connection is closed. */

@@ -18,73 +18,123 @@ export function sharedNowMs(): number {
 
 /**
  * A timer that fires this late means that the whole process was stopped, or the machine slept. Data that arrived in
- * between is not read yet, so the deadline waits a little longer.
+ * between is not read yet, so the deadlines wait a little longer.
  */
 const LATE_MS = 1000;
 const LATE_GRACE_MS = 100;
+/** The shortest time between two sweeps. Many deadlines of different times then cost one timer, not one each. */
+const SWEEP_MS_MIN = 10;
 
 /**
- * A deadline that can be moved often at almost no cost. Moving it stores the new time only; its timer checks that time
- * when it fires. So an event of a stream needs no timer of its own.
+ * Deadlines that share one timer. Its sweep looks at all of them. A deadline that passes is noticed up to `SWEEP_MS_MIN`
+ * late. The timer does not keep the process alive.
  */
-export class Deadline {
-  readonly #clock: Clock;
-  readonly #onPassed: () => void;
-  #dueMs = Infinity;
+export class Deadlines {
+  readonly clock: Clock;
+  readonly #active: Deadline[] = [];
   #timer: Timer | undefined;
   #timerDueMs = Infinity;
-  /** Deadlines up to this time have had their grace period. */
+  /** Deadlines up to this time get a grace period, or have had it. */
   #gracedAtMs = -Infinity;
+  #graceEndsMs = -Infinity;
 
-  /** `onPassed` is called once for each deadline that passes. */
-  constructor(clock: Clock, onPassed: () => void) {
-    this.#clock = clock;
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  /** Adds the deadline, or moves it. It passes at `deadline.dueMs`. */
+  include(deadline: Deadline): void {
+    if (deadline.index < 0) {
+      deadline.index = this.#active.push(deadline) - 1;
+      const nowMs = this.clock.monotonicMs();
+      // The clock jumped ahead of the timer.
+      if (this.#timerDueMs < nowMs) this.#arm(this.#timerDueMs, nowMs);
+    }
+    if (deadline.dueMs < this.#timerDueMs) {
+      const nowMs = this.clock.monotonicMs();
+      this.#arm(Math.max(deadline.dueMs, nowMs), nowMs);
+    }
+  }
+
+  remove(deadline: Deadline): void {
+    if (deadline.index < 0) return;
+    const last = this.#active.pop();
+    if (last !== undefined && last !== deadline) {
+      this.#active[deadline.index] = last;
+      last.index = deadline.index;
+    }
+    deadline.index = -1;
+  }
+
+  #arm(dueMs: number, nowMs: number): void {
+    clearTimeout(this.#timer);
+    this.#timerDueMs = dueMs;
+    this.#timer = setTimeout(this.#sweep, Math.max(Math.ceil(dueMs - nowMs), 0));
+    this.#timer.unref();
+  }
+
+  readonly #sweep = (): void => {
+    const nowMs = this.clock.monotonicMs();
+    const isLate = nowMs - this.#timerDueMs > LATE_MS;
+    this.#timerDueMs = Infinity;
+    const graceEndsMs = isLate ? nowMs + LATE_GRACE_MS : this.#graceEndsMs;
+    const passed: Deadline[] = [];
+    let nextMs = Infinity;
+    for (const deadline of this.#active) {
+      const { dueMs } = deadline;
+      const isGraced = dueMs > this.#gracedAtMs ? isLate : nowMs < this.#graceEndsMs;
+      if (dueMs <= nowMs && !isGraced) passed.push(deadline);
+      nextMs = Math.min(nextMs, dueMs <= nowMs && isGraced ? graceEndsMs : dueMs);
+    }
+    if (isLate) this.#gracedAtMs = nowMs;
+    this.#graceEndsMs = graceEndsMs;
+    // Also if one passes: should it throw, the next sweep calls the others.
+    if (nextMs < Infinity) this.#arm(Math.max(nextMs, nowMs + SWEEP_MS_MIN), nowMs);
+    for (const deadline of passed) deadline.pass(nowMs);
+  };
+}
+
+/** A moment that can be moved often: moving it stores a number. So an event of a stream needs no timer of its own. */
+export class Deadline {
+  /** In monotonic time. */
+  dueMs = Infinity;
+  /** The place among the active deadlines, which own it; -1 if it is not one of them. */
+  index = -1;
+  readonly #deadlines: Deadlines;
+  readonly #onPassed: () => void;
+
+  /** `onPassed` is called once for each time that passes. */
+  constructor(deadlines: Deadlines, onPassed: () => void) {
+    this.#deadlines = deadlines;
     this.#onPassed = onPassed;
   }
 
   /** Sets the deadline to `afterMs` from now. */
   set(afterMs: number): void {
-    this.setAt(this.#clock.monotonicMs() + afterMs);
+    this.setAt(this.#deadlines.clock.monotonicMs() + afterMs);
   }
 
   /** Sets the deadline in monotonic time. */
   setAt(dueMs: number): void {
-    this.#dueMs = dueMs;
-    if (dueMs < this.#timerDueMs) this.#arm(dueMs, this.#clock.monotonicMs());
+    this.dueMs = dueMs;
+    this.#deadlines.include(this);
   }
 
-  /** Removes the deadline and keeps the timer, so that a new deadline costs nothing. */
+  /** Removes the deadline for a time. A new one costs nothing. */
   suspend(): void {
-    this.#dueMs = Infinity;
+    this.dueMs = Infinity;
   }
 
-  /** Removes the deadline and the timer. */
+  /** Removes the deadline. */
   clear(): void {
-    this.#dueMs = Infinity;
-    if (this.#timer !== undefined) clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#timerDueMs = Infinity;
+    this.dueMs = Infinity;
+    this.#deadlines.remove(this);
   }
 
-  #arm(dueMs: number, nowMs: number): void {
-    if (this.#timer !== undefined) clearTimeout(this.#timer);
-    this.#timerDueMs = Math.max(dueMs, nowMs);
-    this.#timer = setTimeout(() => this.#check(), Math.ceil(this.#timerDueMs - nowMs));
-  }
-
-  #check(): void {
-    const nowMs = this.#clock.monotonicMs();
-    const lateMs = nowMs - this.#timerDueMs;
-    this.#timer = undefined;
-    this.#timerDueMs = Infinity;
-    const dueMs = this.#dueMs;
-    if (dueMs === Infinity) return;
-    if (dueMs > nowMs) return this.#arm(dueMs, nowMs);
-    if (lateMs > LATE_MS && dueMs > this.#gracedAtMs) {
-      this.#gracedAtMs = nowMs;
-      return this.#arm(nowMs + LATE_GRACE_MS, nowMs);
-    }
-    this.#dueMs = Infinity;
+  /** Calls `onPassed`, unless the deadline was moved or removed in the same sweep. */
+  pass(nowMs: number): void {
+    if (this.dueMs > nowMs) return;
+    this.dueMs = Infinity;
     this.#onPassed();
   }
 }

@@ -33,6 +33,12 @@ export interface EncodedRequest {
 }
 
 /**
+ * The limit in bytes for an answer in JSON and for one event of a stream. The last event of a response repeats the whole
+ * answer, with log probabilities, instructions and pictures.
+ */
+export const ANSWER_BYTES_MAX = 32 * 1024 * 1024;
+
+/**
  * The common form between adapters and the gateway: a chat completion or chunk, unchecked, with unknown fields.
  * Undefined usage is unknown, not zero.
  */

@@ -1,5 +1,5 @@
 import type { ProviderConfig } from "../config/schema.ts";
-import { type Clock, Deadline } from "../lib/clock.ts";
+import { type Clock, Deadline, Deadlines } from "../lib/clock.ts";
 import type { Span } from "../lib/span.ts";
 import { SseLimitError, SseEncodingError } from "../lib/sse.ts";
 import { version } from "../lib/version.ts";
@@ -9,11 +9,12 @@ import {
   type HttpClient,
   type HttpExchange,
   type HttpRequest,
-  type HttpResponse,
   type OpenRequests,
+  type ResponseListener,
 } from "./http/client.ts";
 import { detailsOf, errorOfReply, retryAfterOf } from "./errorReply.ts";
 import {
+  ANSWER_BYTES_MAX,
   AnswerError,
   UnsupportedRequestError,
   type EncodedRequest,
@@ -43,14 +44,18 @@ export interface UpstreamRequest extends EncodedRequest {
 
 /** One request and its answer. */
 export interface UpstreamExchange {
-  /** Resolves when the head of a 200 answer has arrived. Rejects with UpstreamError. */
-  readonly head: Promise<void>;
+  /**
+   * Resolves with the text of a JSON answer at its end; for a stream with "" as soon as the head of a 200 has arrived.
+   * Rejects with UpstreamError. A caller can make an answer too large (with log probabilities), so that does not count
+   * for the route's health.
+   */
+  readonly answer: Promise<string>;
   /** Undefined until the head has arrived. */
   readonly status: number | undefined;
   /** At least the beginning of the request was written, so the provider may have it. */
   readonly isSent: boolean;
   /**
-   * The next bytes of the answer; undefined at its end. One read at a time, and only after `head`. Rejects with an
+   * The next bytes of a stream; undefined at its end. One read at a time, and only after `answer`. Rejects with an
    * error that `upstreamErrorOf` converts. Not an async function: each event of a stream would pay for that.
    */
   read(): Promise<Uint8Array | undefined>;
@@ -105,12 +110,13 @@ export function createUpstream(
     "user-agent": `tollgate/${version()}`,
   };
   const client = createHttpClient({ ...provider, headers, onUnsolicitedData, open });
+  const deadlines = new Deadlines(clock);
   return {
     open: client.open,
     send({ path, body, stream, requestId }) {
       const accept = stream ? "text/event-stream" : "application/json";
       const request = { path, headers: { accept, "x-request-id": requestId }, body };
-      return new ProviderExchange(client, request, { provider, secrets, stream, clock });
+      return new ProviderExchange(client, request, { provider, secrets, stream, deadlines });
     },
     close() {
       client.close();
@@ -122,36 +128,40 @@ interface ExchangeOptions {
   provider: ProviderConfig;
   secrets: Secrets;
   stream: boolean;
-  clock: Clock;
+  deadlines: Deadlines;
 }
 
-class ProviderExchange implements UpstreamExchange {
-  readonly head: Promise<void>;
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+class ProviderExchange implements UpstreamExchange, ResponseListener {
   readonly #http: HttpExchange;
+  readonly #answer = Promise.withResolvers<string>();
   readonly #options: ExchangeOptions;
   readonly #deadline: Deadline;
   readonly #endsAtMs: number;
-  #response: HttpResponse | undefined;
   #readTimeoutMs: number | undefined;
+  /** The answer is an error, and its body is being read. */
+  #isRefusal = false;
   #isOver = false;
 
   constructor(client: HttpClient, request: HttpRequest, options: ExchangeOptions) {
-    const { provider, stream, clock } = options;
+    const { provider, stream, deadlines } = options;
     this.#options = options;
-    this.#endsAtMs = clock.monotonicMs() + provider.totalTimeoutMs;
-    this.#deadline = new Deadline(clock, () => this.#http.abort(timeoutError()));
+    const nowMs = deadlines.clock.monotonicMs();
+    this.#endsAtMs = nowMs + provider.totalTimeoutMs;
     // This callback lives as long as the exchange, so it must not capture the request (docs/architecture.md, memory
     // rules).
-    this.#http = client.send(request, () => {
-      this.#isOver = true;
-      this.#deadline.clear();
-    });
-    this.#setDeadline(stream ? provider.firstByteTimeoutMs : provider.totalTimeoutMs);
-    this.head = this.#receiveHead();
+    this.#deadline = timeoutOf(this, deadlines);
+    this.#http = client.send(request, this);
+    this.#setDeadline(nowMs + (stream ? provider.firstByteTimeoutMs : provider.totalTimeoutMs));
+  }
+
+  get answer(): Promise<string> {
+    return this.#answer.promise;
   }
 
   get status(): number | undefined {
-    return this.#response?.status;
+    return this.#http.status;
   }
 
   get isSent(): boolean {
@@ -159,13 +169,12 @@ class ProviderExchange implements UpstreamExchange {
   }
 
   read(): Promise<Uint8Array | undefined> {
-    if (!this.#response) return Promise.resolve(undefined);
     this.resumeReadTimeout();
-    return this.#response.read();
+    return this.#http.read();
   }
 
   offerTo(taker: (piece: Span) => boolean): void {
-    this.#response?.offerTo((piece) => {
+    this.#http.offerTo((piece) => {
       // Before the taker, which may suspend the timeout.
       this.resumeReadTimeout();
       return taker(piece);
@@ -182,11 +191,12 @@ class ProviderExchange implements UpstreamExchange {
   }
 
   resumeReadTimeout(): void {
-    if (this.#readTimeoutMs !== undefined) this.#setDeadline(this.#readTimeoutMs);
+    if (this.#readTimeoutMs !== undefined) this.#setDeadlineIn(this.#readTimeoutMs);
   }
 
   finished(): void {
-    this.#setDeadline(ENDING_TIMEOUT_MS);
+    if (this.#isOver) return;
+    this.#setDeadlineIn(ENDING_TIMEOUT_MS);
     void this.#readEnd();
   }
 
@@ -197,13 +207,88 @@ class ProviderExchange implements UpstreamExchange {
   }
 
   abort(reason: UpstreamError): void {
-    this.#http.abort(reason);
+    if (this.#isRefusal) this.#refuse();
+    else this.#http.abort(reason);
+  }
+
+  responded(): void {
+    const { stream } = this.#options;
+    if (this.status !== 200) return this.#readRefusal();
+    const encoding = this.#http.header("content-encoding");
+    if (encoding !== undefined && encoding.trim().toLowerCase() !== "identity") {
+      return this.#fail(new UpstreamError("provider", "compressed", { status: this.status }));
+    }
+    const mediaType = mediaTypeOf(this.#http.header("content-type"));
+    if (!stream) {
+      if (mediaType === STREAM_TYPE) return this.#fail(this.#wrongType());
+      return this.#http.collect(ANSWER_BYTES_MAX);
+    }
+    // An error in place of a stream tells who is at fault.
+    if (mediaType === JSON_TYPE) return this.#readRefusal();
+    if (mediaType === HTML_TYPE) return this.#fail(this.#wrongType());
+    this.#answer.resolve("");
+  }
+
+  exceeded(): void {
+    if (this.#isRefusal) this.#refuse();
+    else this.#fail(new UpstreamError("isolated", "too large"));
+  }
+
+  ended(failure: Error | undefined): void {
+    this.#isOver = true;
+    this.#deadline.clear();
+    if (this.#isRefusal) this.#refuse();
+    else if (failure !== undefined) this.#answer.reject(upstreamErrorOf(failure) ?? failure);
+    else if (!this.#options.stream) this.#resolveText();
+  }
+
+  #resolveText(): void {
+    try {
+      this.#answer.resolve(utf8.decode(this.#http.takeAll()));
+    } catch (cause) {
+      this.#answer.reject(new UpstreamError("provider", "invalid answer", { cause }));
+    }
+  }
+
+  #fail(failure: Error): void {
+    this.#answer.reject(failure);
+    this.#http.abort(failure);
+  }
+
+  /** Reads the body of an error. Its status is enough if the body is cut or too long: the message is only shorter. */
+  #readRefusal(): void {
+    this.#isRefusal = true;
+    this.#http.collect(ERROR_BYTES_MAX);
+    this.#setDeadlineIn(ERROR_BODY_TIMEOUT_MS);
+  }
+
+  /** Fails with the error that has arrived so far. */
+  #refuse(): void {
+    this.#isRefusal = false;
+    try {
+      this.#fail(this.#errorOf(Buffer.from(this.#http.takeAll())));
+    } catch (bug) {
+      this.#fail(bug as Error);
+    }
+  }
+
+  #errorOf(body: Buffer): UpstreamError {
+    const text = body.toString("utf8", 0, ERROR_BYTES_MAX);
+    const { status = 0 } = this;
+    const { secrets } = this.#options;
+    if (status !== 200) return errorOfReply(status, retryAfterOf(this.#http), text, secrets);
+    const failure = reportedFailureInText(text);
+    return failure ? this.reported(failure) : this.#wrongType();
+  }
+
+  #wrongType(): UpstreamError {
+    return new UpstreamError("provider", "content type", { status: this.status });
   }
 
   /** Data after the end of an answer closes its connection. */
   async #readEnd(): Promise<void> {
     try {
-      const unrequested = await this.#response?.read();
+      const unrequested = await this.#http.read();
       if (unrequested !== undefined)
         this.#http.abort(new UpstreamError("provider", "unrequested data"));
     } catch {
@@ -211,64 +296,28 @@ class ProviderExchange implements UpstreamExchange {
     }
   }
 
+  #setDeadlineIn(afterMs: number): void {
+    this.#setDeadline(this.#options.deadlines.clock.monotonicMs() + afterMs);
+  }
+
   /** The timeout of the whole attempt always counts too. */
-  #setDeadline(afterMs: number): void {
-    if (this.#isOver) return;
-    const dueMs = this.#options.clock.monotonicMs() + afterMs;
-    this.#deadline.setAt(Math.min(dueMs, this.#endsAtMs));
+  #setDeadline(dueMs: number): void {
+    if (!this.#isOver) this.#deadline.setAt(Math.min(dueMs, this.#endsAtMs));
   }
+}
 
-  async #receiveHead(): Promise<void> {
-    try {
-      const response = await this.#http.response;
-      this.#response = response;
-      if (response.status !== 200) throw await this.#errorOf(response);
-      await this.#checkHead(response);
-    } catch (error) {
-      const failure = upstreamErrorOf(error);
-      if (!failure) throw error;
-      this.abort(failure);
-      throw failure;
-    }
-  }
+function timeoutOf(exchange: ProviderExchange, deadlines: Deadlines): Deadline {
+  return new Deadline(deadlines, () => exchange.abort(timeoutError()));
+}
 
-  async #checkHead(response: HttpResponse): Promise<void> {
-    const encoding = response.header("content-encoding") ?? "identity";
-    if (encoding.trim().toLowerCase() !== "identity") {
-      throw new UpstreamError("provider", "compressed", { status: response.status });
-    }
-    const [type = ""] = (response.header("content-type") ?? "").split(";", 1);
-    const mediaType = type.trim().toLowerCase();
-    const isStream = mediaType === "text/event-stream";
-    const isJson = mediaType === "application/json";
-    if (this.#options.stream ? !isJson && mediaType !== "text/html" : !isStream) return;
-    // An error in place of a stream tells who is at fault.
-    const failure = isJson && reportedFailureInText(await this.#readErrorBody(response));
-    if (failure) throw this.reported(failure);
-    throw new UpstreamError("provider", "content type", { status: response.status });
-  }
+const JSON_TYPE = "application/json";
+const STREAM_TYPE = "text/event-stream";
+const HTML_TYPE = "text/html";
 
-  async #errorOf(response: HttpResponse): Promise<UpstreamError> {
-    const text = await this.#readErrorBody(response);
-    return errorOfReply(response.status, retryAfterOf(response), text, this.#options.secrets);
-  }
-
-  async #readErrorBody(response: HttpResponse): Promise<string> {
-    this.#setDeadline(ERROR_BODY_TIMEOUT_MS);
-    const pieces: Uint8Array[] = [];
-    let length = 0;
-    try {
-      while (length < ERROR_BYTES_MAX) {
-        const piece = await response.read();
-        if (!piece) break;
-        pieces.push(piece);
-        length += piece.byteLength;
-      }
-    } catch {
-      // The status is enough; the message is only shorter.
-    }
-    return Buffer.concat(pieces).subarray(0, ERROR_BYTES_MAX).toString();
-  }
+/** The media type of a content-type header, without parameters. */
+function mediaTypeOf(contentType = ""): string {
+  const end = contentType.indexOf(";");
+  return (end < 0 ? contentType : contentType.slice(0, end)).trim().toLowerCase();
 }
 
 function timeoutError(): UpstreamError {

@@ -12,8 +12,11 @@ export interface Candidate {
 }
 
 /** Returns the candidates in the order of attempts: by priority, and at random by weight among equals. */
-export function orderCandidates(candidates: readonly Candidate[], random: Random): Candidate[] {
-  if (candidates.length < 2) return [...candidates];
+export function orderCandidates(
+  candidates: readonly Candidate[],
+  random: Random,
+): readonly Candidate[] {
+  if (candidates.length < 2) return candidates;
   // The key u^(1/weight), sorted in descending order, puts each first with a probability in proportion to its weight.
   const drawn = candidates.map((candidate) => ({
     candidate,

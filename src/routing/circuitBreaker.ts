@@ -47,24 +47,24 @@ export class CircuitBreaker {
 
   /** Starts an attempt. In the half-open state it is the probe. */
   begin(): BreakerAttempt {
-    const probed = this.#opening;
-    const self = { beganAtMs: this.#clock.monotonicMs() };
-    if (probed) probed.probe = self;
-    let hasEnded = false;
-    return {
-      answered: () => {
-        if (!hasEnded && probed && probed === this.#opening) this.#close();
-      },
-      ended: (outcome) => {
-        if (hasEnded) return false;
-        hasEnded = true;
-        if (!probed || probed !== this.#opening) this.#count(outcome);
-        else if (outcome === "success") this.#close();
-        else if (outcome === "failure") this.#open(Math.min(probed.forMs * 2, OPEN_MS_MAX));
-        else if (probed.probe === self) probed.probe = undefined;
-        return true;
-      },
-    };
+    const opening = this.#opening;
+    const attempt = { opening, beganAtMs: opening ? this.#clock.monotonicMs() : 0 };
+    if (opening) opening.probe = attempt;
+    return attempt;
+  }
+
+  /** The first content of an attempt has arrived. A probe closes the breaker with it. */
+  answered({ opening }: BreakerAttempt): void {
+    if (opening && opening === this.#opening) this.#close();
+  }
+
+  /** An attempt ended. Call it once. `neutral` does not count for the provider's health. */
+  ended(attempt: BreakerAttempt, outcome: "success" | "failure" | "neutral"): void {
+    const { opening } = attempt;
+    if (!opening || opening !== this.#opening) this.#count(outcome);
+    else if (outcome === "success") this.#close();
+    else if (outcome === "failure") this.#open(Math.min(opening.forMs * 2, OPEN_MS_MAX));
+    else if (opening.probe === attempt) opening.probe = undefined;
   }
 
   #count(outcome: "success" | "failure" | "neutral"): void {
@@ -88,12 +88,12 @@ export class CircuitBreaker {
   }
 }
 
-/** One attempt. Calls after `ended` have no effect. */
+/** One attempt. */
 export interface BreakerAttempt {
-  /** The first content has arrived. A probe closes the breaker with it. */
-  answered(): void;
-  /** `neutral` does not count for the provider's health. Returns false if the attempt had ended before. */
-  ended(outcome: "success" | "failure" | "neutral"): boolean;
+  /** The period in which it is a probe. */
+  readonly opening: Opening | undefined;
+  /** Of a probe. */
+  readonly beganAtMs: number;
 }
 
 /** One period in which the breaker is open. */
@@ -101,7 +101,7 @@ interface Opening {
   readonly forMs: number;
   readonly untilMs: number;
   /** The latest probe in flight. */
-  probe: { readonly beganAtMs: number } | undefined;
+  probe: BreakerAttempt | undefined;
 }
 
 /** Counts of attempts and failures in the last 30 seconds, by second. */

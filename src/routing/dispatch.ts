@@ -3,39 +3,38 @@ import type { Clock } from "../lib/clock.ts";
 import type { Random } from "../lib/random.ts";
 import { ownFault, upstreamErrorOf, type UpstreamError } from "../providers/upstream.ts";
 import type { AttemptRecord } from "../store/store.ts";
-import type { RouteHealth, AttemptTracker } from "./routeHealth.ts";
+import type { BreakerAttempt } from "./circuitBreaker.ts";
+import type { RouteHealth } from "./routeHealth.ts";
 import { orderCandidates, type Candidate } from "./candidates.ts";
 import { assert } from "../lib/assert.ts";
 
+/** What all requests share. */
+export interface DispatchServices {
+  readonly health: RouteHealth;
+  readonly retryBudget: RetryBudget;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** `exchanges`: exchanges with providers in the whole gateway. */
+  readonly inFlight: { readonly exchanges: { readonly size: number } };
+}
+
+/** One request to be answered by one of its candidates. */
 export interface Dispatch<Answer> {
-  candidates: readonly Candidate[];
-  health: RouteHealth;
-  retryBudget: RetryBudget;
-  clock: Clock;
-  random: Random;
-  /** Exchanges with providers in flight in the whole gateway. */
-  exchangesInFlight(): number;
-  /**
-   * Tries one route. If it throws, another route may be tried. After it resolves, it must call `ended` itself.
-   */
-  attempt(candidate: Candidate, ended: EndAttempt): Promise<Answer>;
-  /** Retained until the attempt ends, so it must not capture the request body (memory rules: docs/architecture.md). */
-  readonly attempted: AttemptListener;
+  readonly candidates: readonly Candidate[];
+  readonly attempts: AttemptListener;
+  /** Tries one route. If it throws, another route may be tried. After it resolves, it must end the attempt itself. */
+  tryRoute(attempt: Attempt): Promise<Answer>;
   /** The client's error if the caller is at fault; then no other route is tried. */
   callerFault(error: UpstreamError): ApiError | undefined;
   /** True if no further route may be tried: the client disconnected, or the gateway stops. */
-  isAbandoned(): boolean;
+  readonly isAbandoned: boolean;
 }
 
-/** Ends an attempt, as failed if there is an error. Only the first call counts. An error that `isCallers` says nothing about the route. */
-export type EndAttempt = (error?: UpstreamError, isCallers?: boolean) => void;
-
-/** Called once for each attempt that ended. `failure` is missing if the attempt succeeded or the caller is at fault. */
-export type AttemptListener = (
-  record: AttemptRecord,
-  candidate: Candidate,
-  failure: AttemptFailure | undefined,
-) => void;
+/** Retained until the attempt ends, so it must not retain the request body (memory rules: docs/architecture.md). */
+export interface AttemptListener {
+  /** Called once for each attempt that ended. `failure` is missing if the attempt succeeded or the caller is at fault. */
+  attempted(record: AttemptRecord, candidate: Candidate, failure: AttemptFailure | undefined): void;
+}
 
 /** Why an attempt failed, and the cooldown of its route in milliseconds. */
 export interface AttemptFailure {
@@ -43,9 +42,55 @@ export interface AttemptFailure {
   readonly cooldownMs: number;
 }
 
-export interface DispatchResult<Answer> {
-  answer: Answer;
-  candidate: Candidate;
+/** One attempt at a route. A stream retains it, so it must not retain the request. */
+export class Attempt {
+  readonly candidate: Candidate;
+  /** On the monotonic clock. */
+  readonly startedMs: number;
+  readonly #clock: Clock;
+  readonly #health: RouteHealth;
+  readonly #listener: AttemptListener;
+  readonly #probe: BreakerAttempt;
+  #hasEnded = false;
+
+  constructor(
+    { clock, health }: DispatchServices,
+    candidate: Candidate,
+    listener: AttemptListener,
+  ) {
+    this.candidate = candidate;
+    this.startedMs = clock.monotonicMs();
+    this.#clock = clock;
+    this.#health = health;
+    this.#listener = listener;
+    this.#probe = health.begin(candidate);
+  }
+
+  /** The first content of the answer has arrived. */
+  answered(): void {
+    if (!this.#hasEnded) this.#health.answered(this.candidate, this.#probe);
+  }
+
+  /**
+   * Ends the attempt, as failed if there is an error. Only the first call counts. An error that `isCallers` says nothing
+   * about the route.
+   */
+  ended(error?: UpstreamError, isCallers = false): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    const { candidate } = this;
+    const cooldownMs = this.#health.ended(candidate, this.#probe, error, isCallers);
+    // Nothing was sent for an unsupported request.
+    if (error?.fault === "unsupported") return;
+    const record: AttemptRecord = {
+      provider: candidate.provider.id,
+      outcome: error?.outcome ?? "ok",
+      status: error ? (error.status ?? null) : 200,
+      durationMs: Math.round(this.#clock.monotonicMs() - this.startedMs),
+    };
+    const failure = error && !isCallers ? { error, cooldownMs } : undefined;
+    this.#listener.attempted(record, candidate, failure);
+  }
 }
 
 /** From this attempt on, a request needs the retry budget. The first failover is always allowed. */
@@ -57,46 +102,53 @@ export const ATTEMPTS_MAX = 3;
  * Tries the candidates until one begins to answer. Throws ApiError if the caller is at fault, or if no candidate is left.
  * Throws the last UpstreamError if the request is abandoned or its answer exceeds a limit.
  */
-export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<DispatchResult<Answer>> {
+export async function dispatch<Answer>(
+  request: Dispatch<Answer>,
+  services: DispatchServices,
+): Promise<Answer> {
+  const { health, random } = services;
   let attempts = 0;
   let last: UpstreamError | undefined;
   let sawBusy = false;
   let sawLimit = false;
-  /** Candidates whose interface cannot express the request. */
-  const unsupported = new Set<Candidate>();
+  /** Candidates whose interface can express the request, as far as it is known. */
+  let supported = request.candidates;
   let releaseRetry: (() => void) | undefined;
-  const { health } = options;
   try {
-    for (const candidate of orderCandidates(options.candidates, options.random)) {
+    for (const candidate of orderCandidates(request.candidates, random)) {
       if (!isAvailable(candidate, health)) {
         sawBusy ||= health.waitMs(candidate) === 0;
         continue;
       }
       if (last && attempts === BUDGETED_ATTEMPT - 1 && !releaseRetry) {
-        releaseRetry = options.retryBudget.take(options.exchangesInFlight());
+        releaseRetry = services.retryBudget.take(services.inFlight.exchanges.size);
         if (!releaseRetry) break;
-        await Bun.sleep(backoffMs(options.random.fraction()));
-        if (options.isAbandoned()) throw last;
+        await Bun.sleep(backoffMs(random.fraction()));
+        if (request.isAbandoned) throw last;
         if (!isAvailable(candidate, health)) continue;
       }
-      const result = await tryRoute(options, candidate);
-      if ("answer" in result) return { answer: result.answer, candidate };
-      const { error, refusal } = result;
+      const attempt = new Attempt(services, candidate, request.attempts);
+      let error: UpstreamError;
+      try {
+        const answer = await request.tryRoute(attempt);
+        attempt.answered();
+        return answer;
+      } catch (thrown) {
+        error = failureOf(attempt, thrown, request);
+      }
       if (error.fault === "unsupported") {
-        unsupported.add(candidate);
+        supported = supported.filter((other) => other !== candidate);
         continue;
       }
       attempts += 1;
       last = error;
       sawLimit ||= error.fault === "rateLimited";
-      if (refusal) throw refusal;
-      if (error.fault === "excessive" || options.isAbandoned()) throw error;
+      if (error.fault === "excessive" || request.isAbandoned) throw error;
       if (attempts === ATTEMPTS_MAX) break;
     }
   } finally {
     releaseRetry?.();
   }
-  const supported = options.candidates.filter((candidate) => !unsupported.has(candidate));
   // All providers are at `max_concurrent`.
   if (attempts === 0 && sawBusy) throw rateLimitExceeded();
   const waitMs = Math.min(...supported.map((candidate) => health.waitMs(candidate)));
@@ -105,54 +157,22 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
   throw allProvidersUnavailable(isWaitKnown ? waitMs : undefined);
 }
 
-/** The answer of one route, or its failure. `refusal` is the client's error if the caller is at fault. */
-type RouteResult<Answer> =
-  | { answer: Answer }
-  | { error: UpstreamError; refusal: ApiError | undefined };
-
-async function tryRoute<Answer>(
-  options: Dispatch<Answer>,
-  candidate: Candidate,
-): Promise<RouteResult<Answer>> {
-  const tracker = options.health.begin(candidate);
-  const ended = attemptEnd(options.clock, candidate, tracker, options.attempted);
-  try {
-    const answer = await options.attempt(candidate, ended);
-    tracker.answered();
-    return { answer };
-  } catch (thrown) {
-    const error = upstreamErrorOf(thrown);
-    if (!error) {
-      // A bug of the gateway: it does not count for the route, and no other route is tried.
-      ended(ownFault(thrown));
-      throw thrown;
-    }
-    const refusal = options.callerFault(error);
-    ended(error, refusal !== undefined);
-    return { error, refusal };
+/** Ends an attempt that threw, and returns its failure. Throws ApiError if the caller is at fault. */
+function failureOf(
+  attempt: Attempt,
+  thrown: unknown,
+  request: Pick<Dispatch<unknown>, "callerFault">,
+): UpstreamError {
+  const error = upstreamErrorOf(thrown);
+  if (!error) {
+    // A bug of the gateway: it does not count for the route, and no other route is tried.
+    attempt.ended(ownFault(thrown));
+    throw thrown;
   }
-}
-
-/** A separate function, because a stream retains its result (memory rules: docs/architecture.md). */
-function attemptEnd(
-  clock: Clock,
-  candidate: Candidate,
-  tracker: AttemptTracker,
-  attempted: AttemptListener,
-): EndAttempt {
-  const startedMs = clock.monotonicMs();
-  return (error, isCallers = false) => {
-    const cooldownMs = tracker.ended(error, isCallers);
-    // Nothing was sent for an unsupported request.
-    if (cooldownMs === undefined || error?.fault === "unsupported") return;
-    const record: AttemptRecord = {
-      provider: candidate.provider.id,
-      outcome: error?.outcome ?? "ok",
-      status: error ? (error.status ?? null) : 200,
-      durationMs: Math.round(clock.monotonicMs() - startedMs),
-    };
-    attempted(record, candidate, error && !isCallers ? { error, cooldownMs } : undefined);
-  };
+  const refusal = request.callerFault(error);
+  attempt.ended(error, refusal !== undefined);
+  if (refusal && error.fault !== "unsupported") throw refusal;
+  return error;
 }
 
 /** True if the route is not in cooldown, its breaker is not open, and its provider is below `max_concurrent`. */

@@ -2,7 +2,7 @@ import type { Clock } from "../lib/clock.ts";
 import type { UpstreamError } from "../providers/upstream.ts";
 import type { Provider } from "../providers/registry.ts";
 import type { RouteState } from "../telemetry/metrics.ts";
-import { CircuitBreaker } from "./circuitBreaker.ts";
+import { CircuitBreaker, type BreakerAttempt } from "./circuitBreaker.ts";
 import type { Candidate } from "./candidates.ts";
 
 /** A refused or empty operator account needs the operator, so the provider is not asked again for long. */
@@ -28,10 +28,11 @@ export class RouteHealth {
 
   /** Milliseconds until the route may be tried; 0: now. */
   waitMs(candidate: Candidate): number {
-    const route = this.#routeOf(candidate);
+    const { breaker, coolUntilMs } = this.#routeOf(candidate);
     const accountUntilMs = this.#accountsCoolUntilMs.get(candidate.provider) ?? 0;
-    const coolUntilMs = Math.max(route.coolUntilMs, accountUntilMs);
-    return Math.max(route.breaker.waitMs(), coolUntilMs - this.#clock.monotonicMs());
+    const untilMs = Math.max(coolUntilMs, accountUntilMs);
+    const coolMs = untilMs === 0 ? 0 : untilMs - this.#clock.monotonicMs();
+    return Math.max(breaker.waitMs(), coolMs);
   }
 
   /** Ends the cooldowns of refused accounts. A reload calls it, because the operator may have repaired the account. */
@@ -39,18 +40,30 @@ export class RouteHealth {
     this.#accountsCoolUntilMs = new WeakMap();
   }
 
-  /** Starts an attempt at the route. The caller must call `ended`. */
-  begin(candidate: Candidate): AttemptTracker {
-    const tracker = this.#routeOf(candidate).breaker.begin();
-    return {
-      answered: () => tracker.answered(),
-      ended: (error, isCallers = false) => {
-        const counts = error && !isCallers && isCounted(error);
-        const isFirst = tracker.ended(!error ? "success" : counts ? "failure" : "neutral");
-        if (!isFirst) return undefined;
-        return error ? this.#coolDown(candidate, error) : 0;
-      },
-    };
+  /** Starts an attempt at the route. The caller must call `ended` once. */
+  begin(candidate: Candidate): BreakerAttempt {
+    return this.#routeOf(candidate).breaker.begin();
+  }
+
+  /** The first content of the attempt's answer has arrived. */
+  answered(candidate: Candidate, attempt: BreakerAttempt): void {
+    this.#routeOf(candidate).breaker.answered(attempt);
+  }
+
+  /**
+   * Ends the attempt, as failed if there is an error. An error that `isCallers` says nothing about the route. Returns
+   * the cooldown in milliseconds, 0 for none.
+   */
+  ended(
+    candidate: Candidate,
+    attempt: BreakerAttempt,
+    error: UpstreamError | undefined,
+    isCallers: boolean,
+  ): number {
+    const counts = error && !isCallers && isCounted(error);
+    const outcome = !error ? "success" : counts ? "failure" : "neutral";
+    this.#routeOf(candidate).breaker.ended(attempt, outcome);
+    return error ? this.#coolDown(candidate, error) : 0;
   }
 
   /** The breaker states of those routes of the candidates that were tried before, each route once. */
@@ -99,17 +112,6 @@ export class RouteHealth {
  */
 function isCounted({ fault, retryAfterMs }: UpstreamError): boolean {
   return fault === "provider" || (fault === "rateLimited" && retryAfterMs === undefined);
-}
-
-/** One attempt at a route. */
-export interface AttemptTracker {
-  /** The first content of the answer has arrived. */
-  answered(): void;
-  /**
-   * Ends the attempt, as failed if there is an error. Only the first call counts. An error that `isCallers` says nothing
-   * about the route. Returns the cooldown in milliseconds, 0 for none, undefined if the attempt had ended before.
-   */
-  ended(error?: UpstreamError, isCallers?: boolean): number | undefined;
 }
 
 interface Route {

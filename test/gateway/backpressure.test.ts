@@ -1,10 +1,11 @@
 import { expect, test } from "bun:test";
+import { Deadlines } from "../../src/lib/clock.ts";
 import { ClientBackpressure } from "../../src/gateway/streaming/backpressure.ts";
 
 function backpressureAt(): { backpressure: ClientBackpressure; advance: (forMs: number) => void } {
   let nowMs = 0;
   const clock = { epochMs: () => nowMs, monotonicMs: () => nowMs };
-  const backpressure = new ClientBackpressure(clock, () => {});
+  const backpressure = new ClientBackpressure(new Deadlines(clock), () => {});
   return { backpressure, advance: (forMs) => void (nowMs += forMs) };
 }
 

@@ -6,6 +6,7 @@ import { ChatDecoder } from "../../src/gateway/decoding/chatDecoder.ts";
 import { settleLeaked } from "../../src/app.ts";
 import type { RequestContext } from "../../src/gateway/gateway.ts";
 import { StreamRelay } from "../../src/gateway/streaming/streamRelay.ts";
+import { Attempt } from "../../src/routing/dispatch.ts";
 import { UpstreamError, type UpstreamExchange } from "../../src/providers/upstream.ts";
 import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/provider/chatAnswers.ts";
 import { rouble, type TestKey } from "../support/gateway/testApp.ts";
@@ -45,14 +46,14 @@ async function admission(key: TestKey) {
   });
   const [candidate] = model.chatCandidates;
   if (candidate === undefined) throw new Error("the model has no route");
-  return { admission: { meter, ...rest }, meter, candidate };
+  return { admission: { meter, ...rest }, meter, candidate, context };
 }
 
 /** All of an answer that its provider has sent already, a piece for each read. */
 function arrived(pieces: readonly string[]): UpstreamExchange {
   const left = pieces.map((text) => Buffer.from(text));
   return {
-    head: Promise.resolve(),
+    answer: Promise.resolve(""),
     isSent: true,
     status: 200,
     read: () => Promise.resolve(left.shift()),
@@ -110,9 +111,8 @@ test("a settled request is not reported as leaked", async () => {
 
 test("a request whose client reads slowly is not leaked: it is charged", async () => {
   const { gateway } = opened;
-  const { clock } = gateway.app.gateway;
   const key = gateway.key({ balance: rouble });
-  const { admission: held, candidate } = await admission(key);
+  const { admission: held, candidate, context } = await admission(key);
   const words = Array.from({ length: 30 }, () => helloEvent);
   const identity = { id: "x", model: "small", created: 0, unknownFields: "forward" } as const;
   const relay = new StreamRelay({
@@ -126,14 +126,10 @@ test("a request whose client reads slowly is not leaked: it is charged", async (
       eventsStandAlone: candidate.chat.eventsStandAlone,
     }),
     admission: held,
-    candidate,
-    attemptEnded() {},
-    clock,
+    attempt: new Attempt(gateway.app.gateway, candidate, { attempted() {} }),
+    gateway: gateway.app.gateway,
+    context,
     firstAttemptMs: 0,
-    signal: new AbortController().signal,
-    disconnectGraceMs: 1000,
-    record: () => Promise.resolve(),
-    onEnd() {},
   });
   await relay.begin();
   relay.start();

@@ -35,7 +35,7 @@ test("a read that the taker suspends is not timed until it is resumed", async ()
   const upstream = createUpstream(provider, openai, systemClock, () => {});
   openThings.push({ stop: () => upstream.close() });
   const exchange = upstream.send({ path: "/x", body: "{}", stream: true, requestId: "r" });
-  await exchange.head;
+  await exchange.answer;
   await exchange.read();
   exchange.setReadTimeout(idleMs);
   exchange.offerTo(() => {

@@ -3,7 +3,6 @@ import { checkChatRequest } from "../../contract/chat/chatRequest.ts";
 import { parseJsonObject } from "../../contract/jsonBody.ts";
 import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import type { Catalog, CatalogModel } from "../../gateway/catalog.ts";
-import { collectText } from "../../gateway/answerJson.ts";
 import { publicCompletion } from "../../gateway/decoding/publicAnswer.ts";
 import { abortExchange } from "../../gateway/answer.ts";
 import { encodeResponses, parseResponse } from "../../gateway/responses.ts";
@@ -84,7 +83,7 @@ async function askWithBound(
   }
   const exchange = upstream.send({ ...request, stream: false, requestId });
   try {
-    const text = await collectText(exchange);
+    const text = await exchange.answer;
     if (probe.endpoint === "chat") checkCompletion(probe, text);
     else checkResponse(text);
     return undefined;

@@ -70,7 +70,10 @@ export type RecordObjects = (
 ) => Promise<void>;
 
 /** Creates the recorder of one request. */
-export function objectRecorder({ clock, writer }: Gateway, context: RequestContext): RecordObjects {
+export function objectRecorder(
+  { clock, writer }: Pick<Gateway, "clock" | "writer">,
+  context: RequestContext,
+): RecordObjects {
   const { accountId } = context.caller;
   return async (named, provider, historyTokens) => {
     if (named.length === 0) return;

@@ -70,9 +70,3 @@ export interface StoredObject {
   /** The tokens that it adds to a prompt that names it. Undefined for a response, which adds its whole conversation. */
   readonly tokens: number | undefined;
 }
-
-/**
- * The limit in bytes for an answer in JSON and for one event of a stream. The last event of a response repeats the whole
- * answer, with log probabilities, instructions and pictures.
- */
-export const ANSWER_BYTES_MAX = 32 * 1024 * 1024;

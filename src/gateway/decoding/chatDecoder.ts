@@ -17,14 +17,14 @@ import {
   type SseEvent,
 } from "../../lib/sse.ts";
 import { spanOf, type Span } from "../../lib/span.ts";
-import { AnswerError, answerText, type ReadChatEvent } from "../../providers/provider.ts";
-import { reportedFailureOfText } from "../../providers/upstream.ts";
 import {
   ANSWER_BYTES_MAX,
-  type AnswerDecoder,
-  type StoredObject,
-  type UsageProblem,
-} from "./answerDecoder.ts";
+  AnswerError,
+  answerText,
+  type ReadChatEvent,
+} from "../../providers/provider.ts";
+import { reportedFailureOfText } from "../../providers/upstream.ts";
+import type { AnswerDecoder, StoredObject, UsageProblem } from "./answerDecoder.ts";
 import {
   callsTool,
   publicChunk,

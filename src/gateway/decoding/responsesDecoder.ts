@@ -4,9 +4,14 @@ import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { lazy } from "../../lib/lazy.ts";
 import { createSseSplitter, type SseSplitter, type SseEvent } from "../../lib/sse.ts";
-import { AnswerError, ExcessiveAnswerError, parseAnswerJson } from "../../providers/provider.ts";
+import {
+  ANSWER_BYTES_MAX,
+  AnswerError,
+  ExcessiveAnswerError,
+  parseAnswerJson,
+} from "../../providers/provider.ts";
 import { reportedFailureIn, reportedFailureOf } from "../../providers/upstream.ts";
-import { ANSWER_BYTES_MAX, type AnswerDecoder, type StoredObject } from "./answerDecoder.ts";
+import type { AnswerDecoder, StoredObject } from "./answerDecoder.ts";
 import { outputBytes, EncryptedReasoning } from "./generatedContent.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
 import { sha256 } from "../../lib/sha256.ts";

@@ -32,11 +32,11 @@ export class AnswerReader {
     exchange: UpstreamExchange;
     decoder: AnswerDecoder;
     admission: Pick<Admission, "tokenLimits" | "modelTokensMax">;
-    clock: Clock;
+    gateway: { readonly clock: Clock };
   }) {
     this.#exchange = options.exchange;
     this.#decoder = options.decoder;
-    this.#clock = options.clock;
+    this.#clock = options.gateway.clock;
     const { tokenLimits, modelTokensMax } = options.admission;
     // Not the caller's bound alone: with some providers it excludes reasoning.
     const tokensMax = Math.max(tokenLimits.completionTokens, modelTokensMax);

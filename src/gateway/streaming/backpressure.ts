@@ -1,4 +1,4 @@
-import { type Clock, Deadline } from "../../lib/clock.ts";
+import { type Clock, Deadline, type Deadlines } from "../../lib/clock.ts";
 
 /** A client that reads nothing for this time counts as disconnected, in milliseconds. */
 export const CLIENT_STALL_MS = 120_000;
@@ -39,10 +39,10 @@ export class ClientBackpressure {
   #emptyAtMs: number;
 
   /** `onStall` is called when the client has read nothing for `CLIENT_STALL_MS`. */
-  constructor(clock: Clock, onStall: () => void) {
-    this.#clock = clock;
-    this.#stall = new Deadline(clock, onStall);
-    this.#startedMs = clock.monotonicMs();
+  constructor(deadlines: Deadlines, onStall: () => void) {
+    this.#clock = deadlines.clock;
+    this.#stall = new Deadline(deadlines, onStall);
+    this.#startedMs = this.#clock.monotonicMs();
     this.#pausedSinceMs = this.#startedMs;
     this.#drainedAtMs = this.#startedMs;
     this.#emptyAtMs = this.#startedMs;

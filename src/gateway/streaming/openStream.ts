@@ -1,19 +1,24 @@
+import type { RequestOutcome } from "../../billing/meter.ts";
 import type { ApiError } from "../../contract/errors.ts";
 import { Deadline } from "../../lib/clock.ts";
-import type { EndAttempt } from "../../routing/dispatch.ts";
+import type { UpstreamError } from "../../providers/upstream.ts";
+import {
+  dispatch,
+  type Attempt,
+  type AttemptListener,
+  type Dispatch,
+} from "../../routing/dispatch.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 import type { Answer, StreamChunk, Relay } from "../answer.ts";
 import type { AnswerDecoder } from "../decoding/answerDecoder.ts";
 import {
-  logReceipt,
-  logUncommitted,
-  settleFailure,
+  AttemptRecorder,
+  mustStop,
   sendTo,
-  tryRoutes,
+  settleFailure,
   type AdmittedRequest,
 } from "../admittedRequest.ts";
-import { objectRecorder } from "../admission/objectOwnership.ts";
-import { StreamRelay, type RelayOptions } from "./streamRelay.ts";
+import { StreamRelay } from "./streamRelay.ts";
 
 /** How long the 200 waits for the first content, so that a failure can still be a 502. */
 const HEAD_WAIT_MS = 15_000;
@@ -26,97 +31,99 @@ const HEAD_WAIT_MS = 15_000;
  * 4. The relay continues to the end and settles the meter.
  * Throws ApiError if all routes fail before the 200; the meter is settled by then.
  */
-export async function openStream(
+export function openStream(
   admittedRequest: AdmittedRequest,
   decoderFor: (candidate: Candidate) => AnswerDecoder,
 ): Promise<Answer> {
   const { sseKeepaliveMs } = admittedRequest.context.snapshot.config.server;
-  const beginning = beginStream(admittedRequest, decoderFor);
+  const beginning = new StreamBeginning(admittedRequest, decoderFor).run();
+  const opened = Promise.withResolvers<Answer>();
+  const headWait = new Deadline(admittedRequest.gateway.deadlines, () => {
+    const late = beginLate(admittedRequest, beginning);
+    opened.resolve({ kind: "stream", relay: lateRelay(late), beginning: late });
+  });
   // Bun sends the head with the first byte of the body, so without keep-alive comments an early 200 has no effect.
-  if (sseKeepaliveMs === 0) return { kind: "stream", relay: await beginning, beginning: undefined };
-  const waitMs = Math.min(sseKeepaliveMs, HEAD_WAIT_MS);
-  const waited = Promise.withResolvers<undefined>();
-  const headWait = new Deadline(admittedRequest.gateway.clock, () => waited.resolve(undefined));
-  headWait.set(waitMs);
+  if (sseKeepaliveMs > 0) headWait.set(Math.min(sseKeepaliveMs, HEAD_WAIT_MS));
+  void settleWith(beginning, opened, headWait);
+  return opened.promise;
+}
+
+/** Settles `opened` with the beginning of the stream, unless `headWait` has passed. */
+async function settleWith(
+  beginning: Promise<Relay>,
+  opened: PromiseWithResolvers<Answer>,
+  headWait: Deadline,
+): Promise<void> {
   try {
-    const relay = await Promise.race([beginning, waited.promise]);
-    if (relay) return { kind: "stream", relay, beginning: undefined };
+    opened.resolve({ kind: "stream", relay: await beginning, beginning: undefined });
+  } catch (error) {
+    opened.reject(error);
   } finally {
     headWait.clear();
   }
-  const late = beginLate(admittedRequest, beginning);
-  return { kind: "stream", relay: lateRelay(late), beginning: late };
 }
 
-/** Resolves after the first content; the relay then settles the meter. Otherwise settles it and throws ApiError. */
-async function beginStream(
-  admittedRequest: AdmittedRequest,
-  decoderFor: (candidate: Candidate) => AnswerDecoder,
-): Promise<Relay> {
-  const { context, admission } = admittedRequest;
-  const { clock, inFlight } = admittedRequest.gateway;
-  let last: StreamRelay | undefined;
-  let firstAttemptMs: number | undefined;
-  const attempt = async (candidate: Candidate, attemptEnded: EndAttempt): Promise<StreamRelay> => {
-    const startedMs = clock.monotonicMs();
-    firstAttemptMs ??= startedMs;
-    const decoder = decoderFor(candidate);
-    const exchange = sendTo(admittedRequest, candidate, true);
-    const relay = relayFor(admittedRequest, {
-      candidate,
-      attemptEnded,
-      decoder,
-      exchange,
-      firstAttemptMs,
-    });
-    last = relay;
+/** The beginning of one stream: the attempts up to the first content. */
+class StreamBeginning implements Dispatch<StreamRelay> {
+  readonly candidates: readonly Candidate[];
+  readonly attempts: AttemptListener;
+  readonly #admittedRequest: AdmittedRequest;
+  readonly #decoderFor: (candidate: Candidate) => AnswerDecoder;
+  #last: StreamRelay | undefined;
+  #firstAttemptMs: number | undefined;
+
+  constructor(
+    admittedRequest: AdmittedRequest,
+    decoderFor: (candidate: Candidate) => AnswerDecoder,
+  ) {
+    this.candidates = admittedRequest.candidates;
+    this.attempts = new AttemptRecorder(admittedRequest);
+    this.#admittedRequest = admittedRequest;
+    this.#decoderFor = decoderFor;
+  }
+
+  /** Resolves after the first content; the relay then settles the meter. Otherwise settles it and throws ApiError. */
+  async run(): Promise<Relay> {
     try {
-      await relay.begin();
-      admission.meter.firstByte(Math.round(clock.monotonicMs() - startedMs));
+      const relay = await dispatch(this, this.#admittedRequest.gateway);
+      relay.start();
       return relay;
     } catch (error) {
-      inFlight.exchanges.delete(exchange);
-      throw error;
+      throw await settleFailure(this.#admittedRequest, error, this.#failedOutcome());
     }
-  };
-  try {
-    const { answer } = await tryRoutes(admittedRequest, () => context.signal.aborted, attempt);
-    answer.start();
-    return answer;
-  } catch (error) {
-    const status = context.signal.aborted ? "cancelled" : "failed";
-    throw await settleFailure(admittedRequest, error, last?.billableOutcome() ?? { status });
   }
-}
 
-/** No closure here may capture the admitted request (memory rules: docs/architecture.md). */
-function relayFor(
-  admittedRequest: AdmittedRequest,
-  parts: Pick<
-    RelayOptions,
-    "candidate" | "attemptEnded" | "decoder" | "exchange" | "firstAttemptMs"
-  >,
-): StreamRelay {
-  const { gateway, context, admission } = admittedRequest;
-  const { exchanges } = gateway.inFlight;
-  return new StreamRelay({
-    ...parts,
-    admission,
-    clock: gateway.clock,
-    signal: context.signal,
-    disconnectGraceMs: context.snapshot.config.billing.disconnectGraceMs,
-    record: objectRecorder(gateway, context),
-    onEnd(receipt, error) {
-      exchanges.delete(parts.exchange);
-      try {
-        if (receipt) logReceipt(context, receipt);
-        else logUncommitted(context);
-        if (error !== undefined) context.logFailure(error);
-      } finally {
-        context.onStreamEnd();
-      }
-    },
-  });
+  tryRoute(attempt: Attempt): Promise<StreamRelay> {
+    const { gateway, context, admission } = this.#admittedRequest;
+    this.#firstAttemptMs ??= attempt.startedMs;
+    const decoder = this.#decoderFor(attempt.candidate);
+    const exchange = sendTo(this.#admittedRequest, attempt.candidate, true);
+    // The relay must not retain the admitted request (memory rules: docs/architecture.md).
+    const relay = new StreamRelay({
+      gateway,
+      context,
+      admission,
+      attempt,
+      decoder,
+      exchange,
+      firstAttemptMs: this.#firstAttemptMs,
+    });
+    this.#last = relay;
+    return relay.begin();
+  }
+
+  callerFault(error: UpstreamError): ApiError | undefined {
+    return this.#admittedRequest.callerFault(error);
+  }
+
+  get isAbandoned(): boolean {
+    return this.#admittedRequest.context.signal.aborted || mustStop(this.#admittedRequest);
+  }
+
+  #failedOutcome(): RequestOutcome {
+    const status = this.#admittedRequest.context.signal.aborted ? "cancelled" : "failed";
+    return this.#last?.billableOutcome() ?? { status };
+  }
 }
 
 /** Continues a stream whose 200 was sent before any content. A failure becomes the end of the stream. */

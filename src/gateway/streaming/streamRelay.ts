@@ -1,9 +1,8 @@
 import type { RequestOutcome, Receipt } from "../../billing/meter.ts";
-import { type Clock, Deadline } from "../../lib/clock.ts";
+import { Deadline } from "../../lib/clock.ts";
 import type { Span } from "../../lib/span.ts";
 import { UpstreamError, type UpstreamExchange } from "../../providers/upstream.ts";
-import type { EndAttempt } from "../../routing/dispatch.ts";
-import type { Candidate } from "../../routing/candidates.ts";
+import type { Attempt } from "../../routing/dispatch.ts";
 import type { Admission } from "../admission/admit.ts";
 import {
   joinChunks,
@@ -20,25 +19,21 @@ import type { AnswerDecoder, StoredObject } from "../decoding/answerDecoder.ts";
 import { AnswerReader } from "./answerReader.ts";
 import { ClientBackpressure } from "./backpressure.ts";
 import { billedUsage, historyTokensOf, disconnectUsage } from "../billedUsage.ts";
-import { servedBy } from "../admittedRequest.ts";
-import type { RecordObjects } from "../admission/objectOwnership.ts";
+import { logReceipt, logUncommitted, servedBy } from "../admittedRequest.ts";
+import { objectRecorder } from "../admission/objectOwnership.ts";
+import type { Gateway, RequestContext } from "../gateway.ts";
 
 export interface RelayOptions {
-  exchange: UpstreamExchange;
-  decoder: AnswerDecoder;
-  admission: Admission;
-  candidate: Candidate;
-  /** Called when the attempt ends after its answer began. */
-  readonly attemptEnded: EndAttempt;
-  clock: Clock;
+  readonly gateway: Pick<Gateway, "deadlines" | "clock" | "writer" | "inFlight">;
+  /** Its `onStreamEnd` is called once if the answer began. */
+  readonly context: RequestContext;
+  readonly admission: Admission;
+  /** The relay ends it, unless `begin` throws. */
+  readonly attempt: Attempt;
+  readonly decoder: AnswerDecoder;
+  readonly exchange: UpstreamExchange;
   /** The start of the first attempt, in milliseconds of the monotonic clock. */
-  firstAttemptMs: number;
-  /** Aborted when the client disconnects. */
-  signal: AbortSignal;
-  disconnectGraceMs: number;
-  readonly record: RecordObjects;
-  /** Called once if the answer began: with the receipt if it was committed, and with the error if the answer failed. */
-  onEnd(receipt: Receipt | undefined, error: unknown): void;
+  readonly firstAttemptMs: number;
 }
 
 /** A client that disconnects after this time without any response of a provider pays nothing, in milliseconds. */
@@ -46,9 +41,9 @@ const SILENCE_MS = 30_000;
 
 /**
  * Moves a provider's stream through a decoder to the client, one read for one write. It settles the meter exactly once,
- * however the stream ends. The end of the answer is sent after its charge is committed.
+ * however the stream ends. The end of the answer is sent after its charge is committed. It listens to the client's signal.
  */
-export class StreamRelay implements Relay {
+export class StreamRelay implements Relay, EventListenerObject {
   readonly #options: RelayOptions;
   readonly #decoder: AnswerDecoder;
   readonly #exchange: UpstreamExchange;
@@ -68,20 +63,23 @@ export class StreamRelay implements Relay {
   #hasEnded = false;
 
   constructor(options: RelayOptions) {
+    const { deadlines } = options.gateway;
+    const { signal } = options.context;
     this.#options = options;
     this.#decoder = options.decoder;
     this.#exchange = options.exchange;
-    this.#backpressure = new ClientBackpressure(options.clock, () => this.#onDisconnect());
+    this.#backpressure = new ClientBackpressure(deadlines, () => this.handleEvent());
     this.#reader = new AnswerReader(options);
-    this.#grace = new Deadline(options.clock, () => this.#abortAfterGrace());
-    if (options.signal.aborted) this.#onDisconnect();
-    else options.signal.addEventListener("abort", () => this.#onDisconnect(), { once: true });
+    this.#grace = new Deadline(deadlines, () => this.#abortAfterGrace());
+    if (signal.aborted) this.handleEvent();
+    else signal.addEventListener("abort", this);
   }
 
   /** Waits for the first content; call `start` next. If it throws UpstreamError, another route may be tried. */
-  async begin(): Promise<void> {
+  async begin(): Promise<this> {
+    const { gateway, admission, attempt } = this.#options;
     try {
-      await this.#exchange.head;
+      await this.#exchange.answer;
       this.#hasHead = true;
       while (!this.#decoder.hasContent) {
         await this.#reader.read();
@@ -93,13 +91,14 @@ export class StreamRelay implements Relay {
       // The time of the database writes below does not count for the provider.
       this.#useIdleTimeout();
       const objects = this.#decoder.takeObjects();
-      await Promise.all([
-        this.#options.admission.meter.secured,
-        objects.length > 0 ? this.#record(objects) : undefined,
-      ]);
+      const recorded = objects.length > 0 ? this.#record(objects) : undefined;
+      await Promise.all([admission.meter.secured, recorded]);
+      admission.meter.firstByte(Math.round(gateway.clock.monotonicMs() - attempt.startedMs));
+      return this;
     } catch (error) {
       this.#hasEnded = true;
       this.#grace.clear();
+      gateway.inFlight.exchanges.delete(this.#exchange);
       const failure = abortExchange(this.#exchange, error);
       this.#isBillable ||= isCallerFault(failure);
       throw failure;
@@ -140,12 +139,12 @@ export class StreamRelay implements Relay {
   /** The outcome of a request whose answer did not begin but is charged. Undefined if it is not charged. */
   billableOutcome(): RequestOutcome | undefined {
     const usage = this.#isBillable ? this.#disconnectUsage() : undefined;
-    return usage && { status: "cancelled", usage, ...servedBy(this.#options.candidate) };
+    return usage && { status: "cancelled", usage, ...servedBy(this.#options.attempt.candidate) };
   }
 
   /** Sets the read time-out to `idle_timeout`. */
   #useIdleTimeout(): void {
-    this.#exchange.setReadTimeout(this.#options.candidate.provider.config.idleTimeoutMs);
+    this.#exchange.setReadTimeout(this.#options.attempt.candidate.provider.config.idleTimeoutMs);
   }
 
   /** Reads until there is a chunk for the client, or to the end after a disconnect. Never rejects. */
@@ -166,7 +165,7 @@ export class StreamRelay implements Relay {
         }
         this.#collect();
         this.#backpressure.onData();
-        if (this.#decoder.isClosed) await this.#end();
+        if (this.#decoder.isClosed) await this.#complete();
       }
     } catch (error) {
       this.#collapse(error);
@@ -196,9 +195,10 @@ export class StreamRelay implements Relay {
 
   async #record(objects: readonly StoredObject[]): Promise<void> {
     this.#exchange.suspendReadTimeout();
-    const { admission, candidate, record } = this.#options;
+    const { gateway, context, admission, attempt } = this.#options;
+    const record = objectRecorder(gateway, context);
     const historyTokens = historyTokensOf(admission, this.#decoder);
-    await record(objects, candidate.provider.id, historyTokens);
+    await record(objects, attempt.candidate.provider.id, historyTokens);
   }
 
   #collect(): void {
@@ -209,12 +209,12 @@ export class StreamRelay implements Relay {
       this.#output = joinChunks(this.#output, piece);
   }
 
-  async #end(): Promise<void> {
+  async #complete(): Promise<void> {
     if (!this.#decoder.isFinished)
       return this.#fail(new UpstreamError("provider", "incomplete answer"));
     this.#exchange.finished();
     const failure = this.#decoder.reportsFailure ? reportedFailure() : undefined;
-    this.#options.attemptEnded(failure);
+    this.#options.attempt.ended(failure);
     const status = this.#hasDisconnected ? "cancelled" : failure ? "failed" : "done";
     const usage = failure ? undefined : billedUsage(this.#options.admission, this.#decoder);
     await this.#settle({ status, usage }, { isComplete: true });
@@ -247,11 +247,11 @@ export class StreamRelay implements Relay {
   ): Promise<void> {
     this.#grace.clear();
     this.#backpressure.stop();
-    const { admission, candidate } = this.#options;
+    const { admission, attempt } = this.#options;
     let receipt: Receipt | undefined;
     let failure: unknown = error;
     try {
-      receipt = await admission.meter.settle({ ...outcome, ...servedBy(candidate) });
+      receipt = await admission.meter.settle({ ...outcome, ...servedBy(attempt.candidate) });
     } catch (uncommitted) {
       // Not committed: the client must not get a complete answer.
       failure = uncommitted;
@@ -259,8 +259,21 @@ export class StreamRelay implements Relay {
     const last =
       receipt && isComplete ? this.#decoder.ending(receipt.usage) : this.#decoder.failure();
     this.#output = joinChunks(this.#output, last);
+    this.#end(receipt, failure);
+  }
+
+  /** `receipt`: if the settlement was committed. `error`: if the answer failed. */
+  #end(receipt: Receipt | undefined, error: unknown): void {
+    const { gateway, context } = this.#options;
     this.#hasEnded = true;
-    this.#options.onEnd(receipt, failure);
+    gateway.inFlight.exchanges.delete(this.#exchange);
+    try {
+      if (receipt) logReceipt(context, receipt);
+      else logUncommitted(context);
+      if (error !== undefined) context.logFailure(error);
+    } finally {
+      context.onStreamEnd();
+    }
   }
 
   /** An error of our own code: closes the connection and settles the request as failed. */
@@ -271,21 +284,22 @@ export class StreamRelay implements Relay {
     this.#attemptFailed(toUpstreamError(error));
     this.#hasDisconnected = true;
     if (this.#hasEnded) return;
-    this.#hasEnded = true;
     void this.#options.admission.meter.abandon();
-    this.#options.onEnd(undefined, error);
+    this.#end(undefined, error);
   }
 
   #attemptFailed(failure: UpstreamError): void {
-    this.#options.attemptEnded(failure.withStatus(this.#exchange.status));
+    this.#options.attempt.ended(failure.withStatus(this.#exchange.status));
   }
 
-  #onDisconnect(): void {
+  /** The client disconnected. */
+  handleEvent(): void {
     if (this.#hasEnded || this.#hasDisconnected) return;
+    const { gateway, context, firstAttemptMs } = this.#options;
     this.#hasDisconnected = true;
-    this.#silentMs = this.#options.clock.monotonicMs() - this.#options.firstAttemptMs;
+    this.#silentMs = gateway.clock.monotonicMs() - firstAttemptMs;
     this.#backpressure.stop();
-    this.#grace.set(this.#options.disconnectGraceMs);
+    this.#grace.set(context.snapshot.config.billing.disconnectGraceMs);
     if (this.#hasBegun) void this.#drain();
   }
 

@@ -2,10 +2,15 @@ import { ConnectionError } from "./connectionError.ts";
 import { ConnectionPool } from "./connectionPool.ts";
 import { connectionTarget, type TargetOptions } from "./connectionTarget.ts";
 import { type Message, Connection } from "./connection.ts";
-import { Exchange, type HttpExchange } from "./exchange.ts";
+import {
+  Exchange,
+  type HttpExchange,
+  type OpenRequests,
+  type ResponseListener,
+} from "./exchange.ts";
 
 export { ConnectionError } from "./connectionError.ts";
-export type { HttpExchange, HttpResponse } from "./exchange.ts";
+export type { HttpExchange, OpenRequests, ResponseListener } from "./exchange.ts";
 
 /** The target of a client and the way to it. */
 export interface HttpClientOptions extends TargetOptions {
@@ -17,11 +22,6 @@ export interface HttpClientOptions extends TargetOptions {
   readonly onUnsolicitedData?: ((distrustMs: number) => void) | undefined;
   /** The count of the client that this one replaces; without it the count starts at 0. */
   readonly open?: OpenRequests | undefined;
-}
-
-/** A count that a client passes to its replacement after a reload, so that one limit holds for both. */
-export interface OpenRequests {
-  count: number;
 }
 
 type HttpHeaders = Readonly<Record<string, string>>;
@@ -41,11 +41,8 @@ export interface HttpRequest {
  * no proxy from the environment, TLS always verified.
  */
 export interface HttpClient {
-  /**
-   * Never throws. An invalid request rejects `response` with the code "request". `onEnd` is called once, when the
-   * exchange ended, failed or was aborted; data that has arrived can still be read.
-   */
-  send(request: HttpRequest, onEnd?: () => void): HttpExchange;
+  /** Never throws. An invalid request ends at once with a ConnectionError of the code "request". */
+  send(request: HttpRequest, listener: ResponseListener): HttpExchange;
   /** Exchanges in progress, including those that `options.open` had counted. */
   readonly open: Readonly<OpenRequests>;
   /**
@@ -95,18 +92,11 @@ class PooledClient implements HttpClient {
     this.#fixedProblem = problemOfHeaders(options.headers);
   }
 
-  send(request: HttpRequest, onEnd: () => void = () => {}): HttpExchange {
+  send(request: HttpRequest, listener: ResponseListener): HttpExchange {
+    const exchange = new Exchange(this.#pool, this.open, listener);
     const problem = this.#fixedProblem ?? problemOf(request);
-    if (problem !== undefined) {
-      onEnd();
-      return refusedExchange(problem);
-    }
-    const exchange = new Exchange(this.#pool, this.#encode(request), () => {
-      this.open.count -= 1;
-      onEnd();
-    });
-    this.open.count += 1;
-    exchange.start();
+    if (problem === undefined) exchange.start(this.#encode(request));
+    else exchange.refuse(new ConnectionError("request", problem));
     return exchange;
   }
 
@@ -171,12 +161,6 @@ function problemOfHeaders(headers: HttpHeaders = {}): string | undefined {
     }
   }
   return undefined;
-}
-
-function refusedExchange(problem: string): HttpExchange {
-  const response = Promise.reject(new ConnectionError("request", problem));
-  response.catch(() => {});
-  return { response, isSent: false, abort: () => {} };
 }
 
 /**

@@ -2,19 +2,40 @@ import type { Span } from "../../lib/span.ts";
 import type { Connection, ConnectionOwner, Message } from "./connection.ts";
 import { ConnectionError } from "./connectionError.ts";
 import type { ConnectionPool } from "./connectionPool.ts";
-import { ResponseDecoder, type ResponseHead } from "./responseDecoder.ts";
+import { ResponseDecoder } from "./responseDecoder.ts";
 import { IncomingBody } from "./incomingBody.ts";
 
-/** A response whose head has arrived. Read the body to its end, or abort the exchange. */
-export interface HttpResponse {
-  readonly status: number;
-  /** By lower-case name. Several values of one name are joined by ", ". */
+/** A count that a client passes to its replacement after a reload, so that one limit holds for both. */
+export interface OpenRequests {
+  count: number;
+}
+
+/** Hears of the response to a request. Each method is called at most once. */
+export interface ResponseListener {
+  /** The head has arrived. Read the body to its end, `collect` it, or abort the exchange. */
+  responded(): void;
+  /** The body has more bytes than may be collected. The listener must abort the exchange. */
+  exceeded(): void;
+  /**
+   * The exchange ended, failed or was aborted. Data that has arrived can still be read. Without a failure the response
+   * is complete.
+   */
+  ended(failure: Error | undefined): void;
+}
+
+/** One request and its response. */
+export interface HttpExchange {
+  /** At least the beginning of the request was written. */
+  readonly isSent: boolean;
+  /** Undefined until the head has arrived. */
+  readonly status: number | undefined;
+  /** A header of the response by lower-case name. Several values of one name are joined by ", ". */
   header(name: string): string | undefined;
   /**
    * The next bytes of the body, 1 byte to 16 KiB; undefined at its end. The event loop runs between two parts of one
    * network read. Rejects with ConnectionError if the body is cut or its framing is broken, after all data before
-   * that was read. One read at a time. Without a reader the gateway keeps little more than 64 KiB and one network
-   * read, and then stops reading. The caller may keep the bytes.
+   * that was read. One read at a time, and only after the head. Without a reader the gateway keeps little more than
+   * 64 KiB and one network read, and then stops reading. The caller may keep the bytes.
    */
   read(): Promise<Uint8Array | undefined>;
   /**
@@ -22,56 +43,83 @@ export interface HttpResponse {
    * waits on. This saves a promise for each piece of a long stream.
    */
   offerTo(taker: (piece: Span) => boolean): void;
-}
-
-/** One request and its response. */
-export interface HttpExchange {
-  /** Settles with the head of the response; rejects with ConnectionError. */
-  readonly response: Promise<HttpResponse>;
-  /** At least the beginning of the request was written. */
-  readonly isSent: boolean;
+  /** Keeps all bytes of the body for `takeAll`, up to `bytesMax`. Call it from `responded`. */
+  collect(bytesMax: number): void;
+  /** The bytes that have arrived and were not read. */
+  takeAll(): Uint8Array;
   /**
-   * Ends the exchange at once: the socket closes, and pending promises and later reads reject with the reason. Does
-   * nothing after the end.
+   * Ends the exchange at once: the socket closes, and pending and later reads reject with the reason. Does nothing
+   * after the end.
    */
   abort(reason: Error): void;
 }
 
 /** One request: its connection, its bytes, its response and one end. */
 export class Exchange implements HttpExchange, ConnectionOwner {
-  readonly response: Promise<HttpResponse>;
   readonly #pool: ConnectionPool;
-  readonly #onEnd: () => void;
-  #request: Message;
-  readonly #head: PromiseWithResolvers<HttpResponse>;
+  readonly #open: OpenRequests;
+  readonly #listener: ResponseListener;
+  #request: Message = "";
   #connection: Connection | undefined;
-  #decoder = new ResponseDecoder();
-  #body: IncomingBody | undefined;
+  readonly #decoder = new ResponseDecoder();
+  readonly #body = new IncomingBody();
+  #collectedBytesMax = Infinity;
+  #hasHead = false;
   #hasWritten = false;
   #hasReceived = false;
   #isOver = false;
 
-  /** `request` is head and body together. `onEnd` is called once, however the exchange ends. */
-  constructor(pool: ConnectionPool, request: Message, onEnd: () => void) {
+  /** `open` counts this exchange until its end. */
+  constructor(pool: ConnectionPool, open: OpenRequests, listener: ResponseListener) {
     this.#pool = pool;
-    this.#request = request;
-    this.#onEnd = onEnd;
-    this.#head = Promise.withResolvers();
-    this.response = this.#head.promise;
+    this.#open = open;
+    this.#listener = listener;
+    open.count += 1;
   }
 
-  /** Leases a connection. Called again if the connection closed before anything was written. */
-  start(): void {
-    this.#connection = this.#pool.lease(this);
+  /** Sends `request`, which is head and body together. */
+  start(request: Message): void {
+    this.#request = request;
+    this.#lease();
+  }
+
+  /** Ends the exchange instead of `start`. */
+  refuse(failure: ConnectionError): void {
+    this.#fail(failure);
   }
 
   get isSent(): boolean {
     return this.#hasWritten;
   }
 
+  get status(): number | undefined {
+    return this.#decoder.head?.status;
+  }
+
+  header(name: string): string | undefined {
+    return this.#decoder.head?.headers.get(name);
+  }
+
+  read(): Promise<Uint8Array | undefined> {
+    return this.#body.read();
+  }
+
+  offerTo(taker: (piece: Span) => boolean): void {
+    this.#body.offerTo(taker);
+  }
+
+  collect(bytesMax: number): void {
+    this.#collectedBytesMax = bytesMax;
+    this.#body.collect();
+  }
+
+  takeAll(): Uint8Array {
+    return this.#body.takeAll();
+  }
+
   abort(reason: Error): void {
     if (!this.#isOver) {
-      this.#body?.drop();
+      this.#body.drop();
       this.#fail(reason);
     }
   }
@@ -85,7 +133,7 @@ export class Exchange implements HttpExchange, ConnectionOwner {
     if (!this.#hasWritten) {
       // An answer before the request is not the answer to it.
       this.#pool.distrust(connection);
-      this.start();
+      this.#lease();
       return;
     }
     if (!this.#hasReceived) {
@@ -94,29 +142,29 @@ export class Exchange implements HttpExchange, ConnectionOwner {
       this.#request = "";
     }
     const piece = this.#decoder.push(bytes);
-    if (this.#body === undefined && this.#decoder.head !== undefined) {
-      this.#body = new IncomingBody(connection);
-      this.#head.resolve(responseOf(this.#decoder.head, this.#body));
+    if (!this.#hasHead && this.#decoder.head !== undefined) {
+      this.#hasHead = true;
+      this.#body.open(connection);
+      this.#listener.responded();
     }
-    if (piece.end > piece.start) {
-      this.#body?.push(piece);
-      if (this.#isOver) {
-        // The taker has ended the exchange.
-        return;
-      }
+    if (piece.end > piece.start && !this.#isOver) {
+      this.#body.push(piece);
+      if (this.#body.bufferedBytes > this.#collectedBytesMax) this.#listener.exceeded();
     }
+    // The listener or the taker of a piece may have ended the exchange.
+    if (this.#isOver) return;
     if (this.#decoder.violation !== undefined) {
       this.#fail(new ConnectionError("protocol", this.#decoder.violation));
     } else if (this.#decoder.hasEnded) {
       this.#finish(connection);
-    } else if (this.#body?.isFull === true) {
+    } else if (this.#body.isFull) {
       connection.pause();
     }
   }
 
   closed(connection: Connection, failure: ConnectionError | undefined): void {
     if (!this.#hasWritten && connection.isReused) {
-      this.start();
+      this.#lease();
     } else if (connection.isReused && !this.#hasReceived) {
       // The provider closed an idle connection and did not read the request. One retry on a new connection, where
       // this cannot happen again.
@@ -131,34 +179,28 @@ export class Exchange implements HttpExchange, ConnectionOwner {
     }
   }
 
+  #lease(): void {
+    this.#connection = this.#pool.lease(this);
+  }
+
   #finish(connection: Connection): void {
-    this.#isOver = true;
+    this.#end();
     if (this.#decoder.isReusable && !connection.isSending) this.#pool.release(connection);
     else if (connection.isSending) connection.destroy();
     else connection.close();
-    this.#onEnd();
-    this.#body?.end();
+    this.#body.end();
+    this.#listener.ended(undefined);
   }
 
   #fail(failure: Error): void {
-    this.#isOver = true;
+    this.#end();
     this.#connection?.destroy();
-    this.#onEnd();
-    if (this.#body === undefined) {
-      // After an abort nobody may wait for the response.
-      this.response.catch(() => {});
-      this.#head.reject(failure);
-    } else {
-      this.#body.fail(failure);
-    }
+    this.#body.fail(failure);
+    this.#listener.ended(failure);
   }
-}
 
-function responseOf({ status, headers }: ResponseHead, body: IncomingBody): HttpResponse {
-  return {
-    status,
-    header: (name) => headers.get(name),
-    read: () => body.read(),
-    offerTo: (taker) => body.offerTo(taker),
-  };
+  #end(): void {
+    this.#isOver = true;
+    this.#open.count -= 1;
+  }
 }

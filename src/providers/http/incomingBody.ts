@@ -12,9 +12,11 @@ const READ_BYTES_MAX = 16_384;
 
 /** The body of a response: the network pushes, one reader pulls. */
 export class IncomingBody {
-  readonly #source: Pick<Connection, "resume">;
+  /** Bytes that have arrived and were not read. */
+  bufferedBytes = 0;
+  #source: Pick<Connection, "resume"> | undefined;
   readonly #pieces: Uint8Array[] = [];
-  #bufferedBytes = 0;
+  #isCollected = false;
   #reader: PromiseWithResolvers<Uint8Array | undefined> | undefined;
   /** The last read left a part of its piece. */
   #hasRemainder = false;
@@ -22,18 +24,33 @@ export class IncomingBody {
   #hasEnded = false;
   #failure: Error | undefined;
 
-  constructor(source: Pick<Connection, "resume">) {
+  /** Reading resumes `source` after a pause. */
+  open(source: Pick<Connection, "resume">): void {
     this.#source = source;
   }
 
+  /** The sender has to wait. */
   get isFull(): boolean {
-    return this.#bufferedBytes >= BUFFERED_BYTES_MAX;
+    return this.bufferedBytes >= BUFFERED_BYTES_MAX && !this.#isCollected;
+  }
+
+  /** Keeps all bytes for `takeAll`, so the sender never waits. */
+  collect(): void {
+    this.#isCollected = true;
+  }
+
+  /** The bytes that have arrived and were not read. */
+  takeAll(): Uint8Array {
+    const [first = new Uint8Array(), ...others] = this.#pieces;
+    const all = others.length === 0 ? first : Buffer.concat(this.#pieces, this.bufferedBytes);
+    this.drop();
+    return all;
   }
 
   /** The next bytes, at most 16 KiB; undefined at the end. The event loop runs between two parts of one piece. */
   read(): Promise<Uint8Array | undefined> {
     if (this.#hasRemainder) return this.#readLater();
-    if (this.#bufferedBytes > 0) return Promise.resolve(this.#take());
+    if (this.bufferedBytes > 0) return Promise.resolve(this.#take());
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     if (this.#hasEnded) return Promise.resolve(undefined);
     this.#reader = Promise.withResolvers();
@@ -46,7 +63,7 @@ export class IncomingBody {
     return this.read();
   }
 
-  /** See HttpResponse. */
+  /** See HttpExchange. */
   offerTo(taker: (piece: Span) => boolean): void {
     this.#taker = taker;
   }
@@ -57,7 +74,7 @@ export class IncomingBody {
       return;
     }
     this.#pieces.push(viewOf(piece));
-    this.#bufferedBytes += length;
+    this.bufferedBytes += length;
     if (this.#reader !== undefined) this.#takeReader()?.resolve(this.#take());
   }
 
@@ -75,7 +92,7 @@ export class IncomingBody {
   /** Drops unread data. */
   drop(): void {
     this.#pieces.length = 0;
-    this.#bufferedBytes = 0;
+    this.bufferedBytes = 0;
   }
 
   #takeReader(): PromiseWithResolvers<Uint8Array | undefined> | undefined {
@@ -90,10 +107,10 @@ export class IncomingBody {
     if (first === undefined || taken === undefined) return undefined;
     this.#hasRemainder = first.length > taken.length;
     if (this.#hasRemainder) this.#pieces.unshift(first.subarray(taken.length));
-    this.#bufferedBytes -= taken.length;
+    this.bufferedBytes -= taken.length;
     if (!this.#hasEnded && !this.isFull) {
       // After the end the connection may serve another exchange.
-      this.#source.resume();
+      this.#source?.resume();
     }
     return taken;
   }

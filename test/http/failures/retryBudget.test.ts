@@ -90,7 +90,9 @@ describe("third attempts", () => {
     await until("the second attempt has failed", () =>
       candidates.some((candidate) => health.waitMs(candidate) > 0),
     );
-    health.begin(third ?? expect.unreachable()).ended(new UpstreamError("account", "status 401"));
+    const route = third ?? expect.unreachable();
+    const refused = new UpstreamError("account", "status 401");
+    health.ended(route, health.begin(route), refused, false);
     expect((await reply).status).toBe(502);
     expect(thirds()).toBe(0);
   });

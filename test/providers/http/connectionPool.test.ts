@@ -4,10 +4,12 @@ import { connectionTarget } from "../../../src/providers/http/connectionTarget.t
 import { Exchange } from "../../../src/providers/http/exchange.ts";
 import {
   answerOf,
+  awaitable,
   failureOf,
   ok,
   openHttpBefore,
   request,
+  type TestExchange,
 } from "../../support/gateway/httpClient.ts";
 import type { RawPeer } from "../../support/provider/rawServer.ts";
 import { until } from "../../support/until.ts";
@@ -29,9 +31,13 @@ function poolOf({ port }: { readonly port: number }, idleMsMax?: number): Connec
   return new ConnectionPool(target, () => {}, idleMsMax);
 }
 
-function exchangesOf(pool: ConnectionPool): [Exchange, Exchange, Exchange] {
-  const exchange = (): Exchange => new Exchange(pool, "POST / HTTP/1.1\r\n\r\n", () => {});
-  return [exchange(), exchange(), exchange()];
+/** Sends a request over the pool. */
+function sendOver(pool: ConnectionPool): TestExchange {
+  return awaitable((listener) => {
+    const exchange = new Exchange(pool, { count: 0 }, listener);
+    exchange.start("POST / HTTP/1.1\r\n\r\n");
+    return exchange;
+  });
 }
 
 describe("a connection is used again", () => {
@@ -211,16 +217,14 @@ describe("a request that a kept connection lost", () => {
   test("is not marked as sent while the new connection is being opened", async () => {
     const server = serve(losing((peer) => peer.fin()));
     const pool = poolOf(server);
-    const [first, second] = exchangesOf(pool);
-    first.start();
-    expect(await answerOf(first)).toBe("200 0");
+    expect(await answerOf(sendOver(pool))).toBe("200 0");
     const wasSent: boolean[] = [];
     const dial = pool.dial.bind(pool);
     pool.dial = (owner) => {
       wasSent.push(second.isSent);
       return dial(owner);
     };
-    second.start();
+    const second = sendOver(pool);
     expect(await answerOf(second)).toBe("200 1");
     expect([...wasSent, second.isSent]).toEqual([false, true]);
     pool.close();
@@ -267,23 +271,17 @@ describe("a request that a kept connection lost", () => {
 test("an idle connection that the provider closed is never leased again, however long it has been closed", async () => {
   const server = serve(answering());
   const pool = poolOf(server);
-  const [first, second] = exchangesOf(pool);
-  first.start();
-  expect(await answerOf(first)).toBe("200 0");
+  expect(await answerOf(sendOver(pool))).toBe("200 0");
   server.peers[0]?.fin();
   await until("the pool has heard of it", () => pool.idleCount === 0);
-  second.start();
-  expect(await answerOf(second)).toBe("200 1");
+  expect(await answerOf(sendOver(pool))).toBe("200 1");
   pool.close();
 });
 
 test("idle connections are closed when their time is up", async () => {
   const server = serve(answering());
   const pool = poolOf(server, 40);
-  const exchanges = exchangesOf(pool);
-  for (const exchange of exchanges) {
-    exchange.start();
-  }
+  const exchanges = [sendOver(pool), sendOver(pool), sendOver(pool)];
   expect((await Promise.all(exchanges.map(answerOf))).sort()).toEqual(["200 0", "200 1", "200 2"]);
   expect(pool.idleCount).toBe(3);
   await until("all are closed", () => server.openCount === 0);
@@ -302,9 +300,7 @@ test("one that became idle after another is closed when its own time is up", asy
   const clock = spyOn(performance, "now").mockImplementation(() => now() + 86_400_000);
   try {
     const pool = poolOf(server, 40);
-    const [first, second] = exchangesOf(pool);
-    first.start();
-    second.start();
+    const [first, second] = [sendOver(pool), sendOver(pool)];
     expect(await answerOf(first)).toBe("200 0");
     await Bun.sleep(20);
     goOn.resolve();

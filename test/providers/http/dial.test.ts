@@ -120,7 +120,8 @@ describe("TLS", () => {
     const program = `
       import { createHttpClient } from "./src/providers/http/client.ts";
       const client = createHttpClient({ baseUrl: "https://localhost:${server.port}", connectTimeoutMs: 2000 });
-      await client.send({ path: "/", headers: {}, body: "" }).response.catch((error) => console.log(error.code));`;
+      const ended = (failure) => console.log(failure.code);
+      client.send({ path: "/", headers: {}, body: "" }, { responded() {}, exceeded() {}, ended });`;
     const child = Bun.spawn([process.execPath, "-e", program], {
       cwd: new URL("../../..", import.meta.url).pathname,
       env: { ...process.env, NODE_TLS_REJECT_UNAUTHORIZED: "0" },

@@ -1,7 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import type { HttpClient } from "../../../src/providers/http/client.ts";
 import { IncomingBody } from "../../../src/providers/http/incomingBody.ts";
-import { answerOf, ok, openHttpBefore, request } from "../../support/gateway/httpClient.ts";
+import {
+  answerOf,
+  ok,
+  openHttpBefore,
+  request,
+  type TestClient,
+} from "../../support/gateway/httpClient.ts";
 import { testAuthority, type RawPeer, type RawServer } from "../../support/provider/rawServer.ts";
 import { until } from "../../support/until.ts";
 
@@ -14,7 +19,7 @@ const { serve, clientOf } = openHttpBefore();
 function connect(
   scheme: "http" | "https",
   script: (peer: RawPeer) => Promise<void>,
-): { server: RawServer; client: HttpClient } {
+): { server: RawServer; client: TestClient } {
   const secure = scheme === "https";
   const server = serve(script, secure ? { certificate: "localhost" } : {});
   const ca = secure ? testAuthority() : undefined;
@@ -150,7 +155,7 @@ describe("a body whose reader waits", () => {
   const spanOf = (length: number) => ({ bytes: Buffer.alloc(length), start: 0, end: length });
 
   test("is offered to its taker only in pieces of at most one read", async () => {
-    const body = new IncomingBody({ resume() {} });
+    const body = new IncomingBody();
     const taken: number[] = [];
     body.offerTo(({ start, end }) => taken.push(end - start) > 0);
     const reading = body.read();
@@ -162,7 +167,8 @@ describe("a body whose reader waits", () => {
 
   test("asks its connection for no more after its end, because another exchange may use it", async () => {
     let resumed = 0;
-    const body = new IncomingBody({ resume: () => (resumed += 1) });
+    const body = new IncomingBody();
+    body.open({ resume: () => (resumed += 1) });
     body.push(spanOf(10));
     body.end();
     expect((await body.read())?.length).toBe(10);

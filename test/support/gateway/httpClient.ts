@@ -6,7 +6,7 @@ import {
   type HttpClientOptions,
   type HttpExchange,
   type HttpRequest,
-  type HttpResponse,
+  type ResponseListener,
 } from "../../../src/providers/http/client.ts";
 import { startRawServer, type RawServer } from "../provider/rawServer.ts";
 
@@ -17,8 +17,52 @@ export interface OpenHttp {
   readonly clientOf: (
     to: string | { readonly port: number },
     options?: Partial<HttpClientOptions>,
-  ) => HttpClient;
+  ) => TestClient;
   readonly stopAfterTest: (thing: { stop(): void }) => void;
+}
+
+/** A response whose head has arrived. */
+export type HttpResponse = Pick<HttpExchange, "status" | "header" | "read" | "offerTo">;
+
+/** An exchange whose head can be awaited. */
+export interface TestExchange {
+  readonly exchange: HttpExchange;
+  /** Rejects with the failure before the head. */
+  readonly response: Promise<HttpResponse>;
+  readonly isSent: boolean;
+  abort(reason: Error): void;
+}
+
+export type TestClient = Pick<HttpClient, "open" | "close"> & {
+  send(request: HttpRequest): TestExchange;
+};
+
+/** A client whose responses can be awaited. */
+function testClient(client: HttpClient): TestClient {
+  return {
+    open: client.open,
+    close: () => client.close(),
+    send: (request) => awaitable((listener) => client.send(request, listener)),
+  };
+}
+
+/** Starts an exchange whose head can be awaited. */
+export function awaitable(start: (listener: ResponseListener) => HttpExchange): TestExchange {
+  const { promise, resolve, reject } = Promise.withResolvers<HttpResponse>();
+  const exchange = start({
+    responded: () => resolve(exchange),
+    exceeded() {},
+    ended: (failure) => failure && reject(failure),
+  });
+  promise.catch(() => {});
+  return {
+    exchange,
+    response: promise,
+    get isSent() {
+      return exchange.isSent;
+    },
+    abort: (reason) => exchange.abort(reason),
+  };
 }
 
 const connectTimeoutMs = 2000;
@@ -38,7 +82,7 @@ export function openHttpBefore(): OpenHttp {
       const baseUrl = typeof to === "string" ? to : `http://127.0.0.1:${to.port}/v1`;
       const client = createHttpClient({ baseUrl, connectTimeoutMs, ...options });
       openThings.push({ stop: () => client.close() });
-      return client;
+      return testClient(client);
     },
     stopAfterTest: (thing) => openThings.push(thing),
   };
@@ -58,7 +102,7 @@ export async function textOf(response: HttpResponse): Promise<string> {
 }
 
 /** Status and body of a whole exchange. */
-export async function answerOf(exchange: HttpExchange): Promise<string> {
+export async function answerOf(exchange: Pick<TestExchange, "response">): Promise<string> {
   const response = await exchange.response;
   return `${response.status} ${await textOf(response)}`;
 }
