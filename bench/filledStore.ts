@@ -71,12 +71,10 @@ function insertRequests(sqlite: Database, requestCount: number): void {
   const request =
     sqlite.prepare(`INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, provider,
       stream, status, price_input, price_cached_input, price_cache_write, price_output, hold, charge, write_off,
-      prompt_tokens, cached_tokens, completion_tokens, operator_cost, attempt_count, duration_ms, first_byte_ms)
-    VALUES (?, ?, ?, ?, 'chat', ?, ?, ?, ?, 25000, 2500, 25000, 200000, 500000000, ?, 0, ?, ?, ?, ?, 1, ?, ?)`);
+      prompt_tokens, cached_tokens, completion_tokens, operator_cost, attempt_count, duration_ms, first_byte_ms,
+      ledger_seq, balance_after)
+    VALUES (?, ?, ?, ?, 'chat', ?, ?, ?, ?, 25000, 2500, 25000, 200000, 500000000, ?, 0, ?, ?, ?, ?, 1, ?, ?, ?, ?)`);
   const attempt = sqlite.prepare("INSERT INTO attempts VALUES (?, 1, ?, ?, ?, ?)");
-  const charge =
-    sqlite.prepare(`INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, at)
-    VALUES (?, ?, 'charge', ?, ?, ?, ?)`);
   const { below, pick } = seededRandom(7);
   const seqs = Array.from({ length: ACCOUNTS + 1 }, () => 1);
   const balances = Array.from({ length: ACCOUNTS + 1 }, () => FUNDS);
@@ -97,6 +95,12 @@ function insertRequests(sqlite: Database, requestCount: number): void {
     const id = `req_${at.toString(32).padStart(9, "0")}${row.toString(32).padStart(11, "0")}`;
     const provider = pick(PROVIDERS);
     const durationMs = 500 + below(20_000);
+    const seq = (seqs[account] ?? 0) + 1;
+    const balance = (balances[account] ?? 0n) - cost;
+    if (!failed) {
+      seqs[account] = seq;
+      balances[account] = balance;
+    }
     request.run(
       id,
       at,
@@ -113,14 +117,10 @@ function insertRequests(sqlite: Database, requestCount: number): void {
       failed ? null : cost / 2n,
       durationMs,
       failed ? null : 400,
+      failed ? null : seq,
+      failed ? null : balance,
     );
-    attempt.run(row, provider, failed ? "status 500" : "ok", failed ? 500 : 200, durationMs);
-    if (failed) continue;
-    const seq = (seqs[account] ?? 0) + 1;
-    const balance = (balances[account] ?? 0n) - cost;
-    seqs[account] = seq;
-    balances[account] = balance;
-    charge.run(account, seq, -cost, balance, `req:${id}`, at + durationMs);
+    if (failed) attempt.run(row, provider, "status 500", 500, durationMs);
   }
 }
 
@@ -134,5 +134,5 @@ function sumUp(sqlite: Database): void {
     "UPDATE keys SET spent = coalesce((SELECT sum(charge) FROM daily_totals WHERE key_id = keys.id), 0)",
   );
   sqlite.run(`UPDATE accounts SET (ledger_seq, balance) =
-    (SELECT max(seq), ${FUNDS} + sum(iif(kind = 'charge', amount, 0)) FROM ledger WHERE account_id = accounts.id)`);
+    (SELECT max(seq), sum(amount) FROM history WHERE account_id = accounts.id)`);
 }

@@ -30,7 +30,7 @@ function openServed(path: string): Store {
   return openStore({ path, durability: "process", serving: true });
 }
 
-/** What admission reads for each request. */
+/** What admission reads after a change. */
 export function measurePointReads(path: string): Figures {
   const store = openServed(path);
   const hashes = Array.from({ length: ACCOUNTS }, (_, at) => hashKey(filledKey(at + 1)));
@@ -44,7 +44,8 @@ export function measurePointReads(path: string): Figures {
     "admission: key by hash, us": each((at) =>
       store.keys.findByHash(hashes[at] ?? new Uint8Array()),
     ),
-    "admission: funds, us": each((at) => store.keys.funds(at * KEYS_PER_ACCOUNT + 1)),
+    "admission: funds of an account, us": each((at) => store.funds.account(at + 1)),
+    "admission: funds of a key, us": each((at) => store.funds.chain(at * KEYS_PER_ACCOUNT + 1)),
   };
   store.close();
   return figures;
@@ -74,6 +75,7 @@ function reports(store: Store): Figures {
     "a tenant's receipt, ms": report(() => store.requests.receipt(accountId, last?.id ?? "")),
     "requests, ms": report(() => store.requests.list({ limit: 50 })),
     "requests of an account, ms": report(() => store.requests.list({ limit: 50, account })),
+    "history of an account, ms": report(() => store.ledger.history(accountId, 50)),
     "requests that failed, ms": report(() => store.requests.list({ limit: 50, status: "failed" })),
     "requests that failed of an account, ms": report(() =>
       store.requests.list({ limit: 50, status: "failed", account }),

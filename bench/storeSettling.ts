@@ -1,56 +1,57 @@
 import { idMaker, systemRandom } from "../src/lib/random.ts";
 import { systemClock, DAY_MS } from "../src/lib/clock.ts";
-import {
-  prepareOperations,
-  type OpenedRequest,
-  type WriteOperation,
-} from "../src/store/writer/operations.ts";
+import { prepareGroups } from "../src/store/writer/operations.ts";
+import { decodeBatch, encodeBatch } from "../src/store/writer/writerMessages.ts";
 import { connect } from "../src/store/sqlite.ts";
-import { startFolding, startWriter, type RequestSettlement } from "../src/store/store.ts";
+import { startFolding, startWriter, type RequestRecord } from "../src/store/store.ts";
+import { requestRecord, runningRecord, reserve } from "../test/support/store/recordedRequest.ts";
 import { ACCOUNTS, FILLED_UNTIL_MS, KEYS_PER_ACCOUNT } from "./filledStore.ts";
 import type { Figures } from "./storeGrowth.ts";
 
 const BATCH = 50;
 const ROUNDS = 200;
 const FOLD_MS = 4000;
-/** So that the writer checks whether the hold can be paid. */
-const BEYOND_EVERY_BALANCE = 2n ** 60n;
+const CHARGE = 85_000_000n;
+/** What each account has reserved during a measurement. */
+const RESERVED = 100_000_000_000_000n;
 
 const newId = idMaker(systemClock, systemRandom);
 
-/** The time of the writer's thread for inserting and settling a request, one by one and in batches. */
+/** The time of the writer's thread for the rows of requests, one by one and in batches. */
 export function measureSettling(path: string): Figures {
   const connection = connect(path, "process");
-  const run = prepareOperations(connection);
-  const commit = (operations: readonly WriteOperation[]) => {
-    connection.sqlite.run("BEGIN IMMEDIATE");
-    for (const operation of operations) run(operation);
-    connection.sqlite.run("COMMIT");
-  };
-  const took: Record<string, number[]> = { open: [], end: [], openOne: [], endOne: [], edge: [] };
-  const time = (name: string, work: () => void): void => {
+  const run = prepareGroups(connection);
+  const commit = (batch: string) =>
+    connection.sqlite.transaction(() => run(decodeBatch(batch))).immediate();
+  const encode = (records: readonly RequestRecord[]) =>
+    encodeBatch(
+      records.map((record) => ({ kind: "recordRequest", record })),
+      [],
+    );
+  const reserves = Array.from({ length: ACCOUNTS }, (_, at) => {
+    return { accountId: at + 1, reserved: String(RESERVED) };
+  });
+  commit(encodeBatch([], reserves));
+  const took: Record<string, number[]> = { batch: [], one: [], late: [], lateEnd: [] };
+  const time = (name: string, records: readonly RequestRecord[]): void => {
+    const batch = encode(records);
     const startedMs = performance.now();
-    work();
+    commit(batch);
     took[name]?.push((performance.now() - startedMs) * 1000);
   };
   for (let round = 0; round < ROUNDS; round += 1) {
-    const batch = Array.from({ length: BATCH }, request);
-    time("open", () => commit(batch.map(openOf)));
-    time("end", () => commit(batch.map(endOf)));
-    const one = request();
-    time("openOne", () => commit([openOf(one)]));
-    time("endOne", () => commit([endOf(one)]));
-    const last = { ...request(), heldTotal: BEYOND_EVERY_BALANCE };
-    time("edge", () => commit([openOf(last)]));
-    commit([endOf(last)]);
+    time("batch", Array.from({ length: BATCH }, ended));
+    time("one", [ended()]);
+    const late = ended();
+    time("late", [runningRecord({ ...late, status: "running", charge: 0n, promptTokens: 0 })]);
+    time("lateEnd", [{ ...late, mayHaveRow: true }]);
   }
   connection.sqlite.close();
   return {
-    [`open in batches of ${BATCH}, us each`]: undisturbed(took["open"]) / BATCH,
-    [`settle in batches of ${BATCH}, us each`]: undisturbed(took["end"]) / BATCH,
-    "open by itself, us": undisturbed(took["openOne"]),
-    "settle by itself, us": undisturbed(took["endOne"]),
-    "open of an account whose money is all held, us": undisturbed(took["edge"]),
+    [`settle in batches of ${BATCH}, us each`]: undisturbed(took["batch"]) / BATCH,
+    "settle by itself, us": undisturbed(took["one"]),
+    "row of a running request, us": undisturbed(took["late"]),
+    "settle a request with a row, us": undisturbed(took["lateEnd"]),
   };
 }
 
@@ -62,15 +63,14 @@ export async function measureFolding(path: string): Promise<Figures> {
   const settles = async (untilMs: number): Promise<number[]> => {
     const took: number[] = [];
     while (performance.now() < untilMs) {
-      const one = request();
-      await writer.write(openOf(one));
       const startedMs = performance.now();
-      await writer.write(endOf(one));
+      await writer.write({ kind: "recordRequest", record: ended() });
       took.push(performance.now() - startedMs);
       await Bun.sleep(1);
     }
     return took;
   };
+  for (let account = 1; account <= ACCOUNTS; account += 1) await reserve(writer, account, RESERVED);
   await settles(performance.now() + 500);
   const alone = await settles(performance.now() + FOLD_MS);
   let folded = 0;
@@ -90,47 +90,30 @@ export async function measureFolding(path: string): Promise<Figures> {
   };
 }
 
-function request(): OpenedRequest {
-  const account = 1 + Math.floor(Math.random() * ACCOUNTS);
-  return {
+function ended(): RequestRecord {
+  const accountId = 1 + Math.floor(Math.random() * ACCOUNTS);
+  const keyId = (accountId - 1) * KEYS_PER_ACCOUNT + 1;
+  return requestRecord({
     publicId: newId("req"),
     at: Date.now(),
-    accountId: account,
-    keyId: (account - 1) * KEYS_PER_ACCOUNT + 1,
-    endpoint: "chat",
+    accountId,
+    keyId,
+    firstKeyId: keyId,
     model: "gpt-5-mini",
+    provider: "openai",
     stream: true,
-    priceInput: 25_000n,
+    priceInput: 85_000n,
     priceCachedInput: 2_500n,
     priceCacheWrite: 25_000n,
     priceOutput: 200_000n,
     hold: 500_000_000n,
-    heldTotal: 500_000_000n,
-  };
-}
-
-function openOf(opened: OpenedRequest): WriteOperation {
-  return { kind: "openRequest", request: opened };
-}
-
-function endOf({ publicId }: OpenedRequest): WriteOperation {
-  const end: RequestSettlement = {
-    publicId,
-    at: Date.now(),
-    status: "done",
-    provider: "openai",
+    charge: CHARGE,
     promptTokens: 1000,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    completionTokens: 300,
-    cost: 85_000_000n,
-    estimated: false,
     operatorCost: 40_000_000n,
     attempts: [{ provider: "openai", outcome: "ok", status: 200, durationMs: 900 }],
     durationMs: 900,
     firstByteMs: 300,
-  };
-  return { kind: "settleRequest", settlement: end };
+  });
 }
 
 /** The median without the slowest rounds, in which another process disturbed. */
