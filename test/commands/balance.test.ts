@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
-import { costOfEnded, ended, fund, opened, openStoreFolder } from "../support/store/storeFolder.ts";
+import { takeInstanceLock } from "../../src/store/store.ts";
+import { ended, fund, openStoreFolder, type StoreFolder } from "../support/store/storeFolder.ts";
 
 let cli: CliFolder;
 beforeEach(async () => {
@@ -101,9 +102,7 @@ describe("balance", () => {
   async function chargeOne(): Promise<void> {
     const storeFolder = await openStoreFolder(cli.database);
     const owner = fund(storeFolder.store, "alice", 0n);
-    await storeFolder.writer.write({ kind: "openRequest", request: opened("req_1", owner) });
-    const end = storeFolder.writer.write({ kind: "settleRequest", settlement: ended("req_1") });
-    expect(await end).toEqual({ charge: costOfEnded, writeOff: 0n });
+    await storeFolder.record(ended("req_1", owner));
     await storeFolder.close();
   }
 
@@ -164,6 +163,90 @@ describe("balance", () => {
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     expect(stderr).toStartWith(`error: ${message}`);
     expect(stderr).not.toContain("\n");
+  });
+
+  describe("that is reserved for open requests", () => {
+    const waiting = "waiting up to 2 s for money that the gateway has reserved for open requests";
+    /** Of 100 roubles and an overdraft of 5. */
+    const changes = [
+      {
+        reserved: 70_000_000_000n,
+        args: ["balance", "debit", "alice", "40"],
+        refusal: 'account "alice" has 35 roubles available, less than 40',
+      },
+      {
+        reserved: 105_000_000_000n,
+        args: ["accounts", "set", "alice", "--overdraft", "0"],
+        refusal: 'the overdraft of "alice" cannot be 0: more than that is spent or held',
+      },
+    ];
+    let storeFolder: StoreFolder;
+    let accountId: number;
+    beforeEach(async () => {
+      await cli.json("balance", "credit", "alice", "100");
+      await cli.json("accounts", "set", "alice", "--overdraft", "5");
+      storeFolder = await openStoreFolder(cli.database);
+      ({ accountId } = fund(storeFolder.store, "alice", 0n));
+    });
+    afterEach(() => storeFolder.close());
+
+    const held = () => storeFolder.store.accounts.find("alice")?.held;
+
+    /** Runs `work` while a gateway seems to run. */
+    async function whileServing<T>(work: () => Promise<T>): Promise<T> {
+      const lock = takeInstanceLock(cli.database);
+      try {
+        return await work();
+      } finally {
+        lock?.release();
+      }
+    }
+
+    test.each(changes)("is released if no gateway runs: $args", async ({ reserved, args }) => {
+      await storeFolder.reserve(accountId, reserved);
+      expect(await cli.run(...args)).toMatchObject({ status: 0, stderr: "" });
+      expect(held()).toBe(0n);
+    });
+
+    test.each(changes)(
+      "is waited for, in vain: $args",
+      async ({ reserved, args, refusal }) => {
+        await storeFolder.reserve(accountId, reserved);
+        const { status, stdout, stderr } = await whileServing(() => cli.run(...args));
+        expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+        const [notice, error, ...more] = stderr.split("\n");
+        expect([notice, ...more]).toEqual([waiting]);
+        expect(error).toStartWith(`error: ${refusal}`);
+        expect(error).toContain("the gateway has reserved");
+        expect(held()).toBe(reserved);
+      },
+      20_000,
+    );
+
+    test.each(changes)(
+      "is waited for until the gateway lowers its reserve: $args",
+      async ({ reserved, args }) => {
+        await storeFolder.reserve(accountId, reserved);
+        await whileServing(async () => {
+          const change = cli.run(...args);
+          await Bun.sleep(700);
+          await storeFolder.reserve(accountId, 1n);
+          expect(await change).toMatchObject({ status: 0, stderr: waiting });
+        });
+        expect(held()).toBe(1n);
+      },
+      20_000,
+    );
+
+    test("is not waited for if the account does not have it", async () => {
+      await storeFolder.reserve(accountId, 70_000_000_000n);
+      const args = ["balance", "debit", "alice", "105.000000001"];
+      expect(await whileServing(() => cli.run(...args))).toEqual({
+        status: 1,
+        stdout: "",
+        stderr: 'error: account "alice" has 35 roubles available, less than 105.000000001',
+      });
+    });
   });
 
   test("with no history prints how to add money", async () => {

@@ -6,8 +6,8 @@ import {
   actor,
   ended,
   fund,
-  opened,
   openStoreFolder,
+  running,
   unbilled,
 } from "../support/store/storeFolder.ts";
 
@@ -19,32 +19,16 @@ beforeAll(async () => {
   const storeFolder = await openStoreFolder(cli.database);
   const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
   const bob = fund(storeFolder.store, "bob", 1_000_000_000n);
-  const { writer } = storeFolder;
-  await writer.write({ kind: "openRequest", request: opened("req_1", alice) });
-  await writer.write({ kind: "settleRequest", settlement: ended("req_1") });
-  await writer.write({
-    kind: "openRequest",
-    request: opened("req_2", alice, {
-      at: actor.at + DAY_MS,
-      model: hostile,
-      stream: true,
-      endpoint: "responses",
-    }),
-  });
-  await writer.write({
-    kind: "settleRequest",
-    settlement: ended("req_2", { status: "cancelled", estimated: true }),
-  });
-  await writer.write({
-    kind: "openRequest",
-    request: opened("req_3", bob, { at: actor.at + DAY_MS }),
-  });
+  const nextDay = actor.at + DAY_MS;
+  const odd = { model: hostile, stream: true, endpoint: "responses" } as const;
   const failure = { ...unbilled, provider: null, attempts: [], durationMs: 9, firstByteMs: null };
-  await writer.write({ kind: "settleRequest", settlement: ended("req_3", failure) });
-  await writer.write({
-    kind: "openRequest",
-    request: opened("req_4", bob, { at: actor.at + 2 * DAY_MS }),
-  });
+  for (const record of [
+    ended("req_1", alice),
+    ended("req_2", alice, { ...odd, at: nextDay, status: "cancelled", estimated: true }),
+    ended("req_3", bob, { ...failure, at: nextDay }),
+    running("req_4", bob, { at: actor.at + 2 * DAY_MS }),
+  ])
+    await storeFolder.record(record);
   await storeFolder.close();
 }, 20_000);
 afterAll(() => cli.remove());
@@ -301,8 +285,10 @@ describe("audit", () => {
   });
 
   test("exits with 1 and the problems, and with 0 without problems", async () => {
+    const storeFolder = await openStoreFolder(cli.database);
+    storeFolder.store.interruptRunning();
+    await storeFolder.close();
     const sqlite = new Database(cli.database);
-    sqlite.run("UPDATE requests SET status = 'interrupted' WHERE public_id = 'req_4'");
     sqlite.run("UPDATE keys SET spent = spent + 1 WHERE public_id = 'key_bob'");
     const problem = "key key_bob: spent is not the sum of its requests";
     const bad = await cli.run("audit");
