@@ -31,6 +31,7 @@ import {
   takeInstanceLock,
   type Folding,
   type InstanceLock,
+  type MigrationProgress,
   type Store,
 } from "./store/store.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
@@ -85,7 +86,10 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
   const { clock, random } = edges;
   const log = createLog(config.log, (lines) => edges.writeLog(lines));
   const { path, durability } = config.database;
-  const { lock, store, interrupted } = openLocked(config.database);
+  const { lock, store, interrupted } = openLocked(config.database, ({ copied, total }) => {
+    log.info("migrating the database", { count: copied, total });
+    log.flush();
+  });
   // Normal at a first start. Later it means that the database file was lost or the path has changed.
   if (store.isNew)
     log.info("created a new database: none existed at this path", { database: path });
@@ -173,14 +177,17 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
 }
 
 /** Takes the instance lock, opens the store, and ends requests that an earlier run left open. Releases all on failure. */
-function openLocked({ path, durability }: Config["database"]) {
+function openLocked(
+  { path, durability }: Config["database"],
+  onMigration: (progress: MigrationProgress) => void,
+) {
   const lock = takeInstanceLock(path);
   if (!lock) throw alreadyRunning(path);
   let store: Store | undefined;
   try {
     const problem = hardLinkProblem(path);
     if (problem !== undefined) throw new StoreError(problem);
-    store = openStore({ path, durability, serving: true });
+    store = openStore({ path, durability, serving: true, onMigration });
     return { lock, store, interrupted: store.interruptRunning() };
   } catch (error) {
     store?.close();

@@ -34,6 +34,7 @@ export interface LogFields {
   bun?: string;
   sqlite?: string | undefined;
   count?: number;
+  total?: number;
   bytes?: number;
   held_rub?: string;
   /** The path of the database. */
