@@ -169,6 +169,9 @@ BEGIN
 		WHERE `id` = NEW.`account_id`
 			AND `ledger_seq` + 1 = NEW.`seq`
 			AND `balance` + NEW.`amount` = NEW.`balance_after`
+			AND NOT EXISTS (
+				SELECT 1 FROM `requests` WHERE `account_id` = NEW.`account_id` AND `ledger_seq` = NEW.`seq`
+			)
 	);
 	SELECT RAISE(ABORT, 'ledger: a charge comes from a request that may be folded')
 	WHERE NEW.`kind` = 'charge' AND NOT EXISTS (
@@ -354,6 +357,11 @@ CREATE TRIGGER `changes_grow` BEFORE UPDATE ON `changes`
 WHEN NEW.`seq` <= OLD.`seq` OR NEW.`id` <> OLD.`id`
 BEGIN
 	SELECT RAISE(ABORT, 'changes: the number only grows');
+END;
+--> statement-breakpoint
+CREATE TRIGGER `changes_is_one` BEFORE INSERT ON `changes`
+BEGIN
+	SELECT RAISE(ABORT, 'changes: there is one row');
 END;
 --> statement-breakpoint
 CREATE TRIGGER `changes_stay` BEFORE DELETE ON `changes`

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openStore } from "../../src/store/store.ts";
 import { tamper } from "../support/store/sampleLedger.ts";
-import { ended, fund, opened } from "../support/store/storeFolder.ts";
+import { fund, recordMany, running } from "../support/store/storeFolder.ts";
 import { cpuTimer } from "../support/measurement.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
@@ -17,12 +17,12 @@ const ofToday = "totals of 2026-01-01 (key row 1, chat, small, local)";
 const ofOldDay = "totals of 2025-12-30 (key row 1, chat, small, local)";
 const today = "day = 20454 AND key_id = 1";
 const oldDay = "day = 20452 AND provider = 'local'";
-/** A charge at the end of alice's ledger, where everything follows from what is before. */
-const chargeMore = [
-  "INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, at) SELECT id, ledger_seq + 1, 'charge', -5, balance - 5, 'req:x', 0 FROM accounts WHERE name = 'alice'",
-  "UPDATE accounts SET balance = balance - 5, ledger_seq = ledger_seq + 1 WHERE name = 'alice'",
-].join("; ");
-const chargeBob = chargeMore.replaceAll("alice", "bob");
+/** The charge of a folded request at the end of an account's history. */
+const foldedCharge = (name: string): string =>
+  [
+    `INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, at) SELECT id, ledger_seq + 1, 'charge', -5, balance - 5, 'req:x', 0 FROM accounts WHERE name = '${name}'`,
+    `UPDATE accounts SET balance = balance - 5, ledger_seq = ledger_seq + 1 WHERE name = '${name}'`,
+  ].join("; ");
 
 const right = { accounts: 2, requests: 4, problems: [], notes: [] };
 
@@ -38,11 +38,15 @@ test("an audit with two threads finds the same problems", async () => {
   expect(report).toEqual(storeFolder.store.audit());
 });
 
-test("a hold that a crash left is a note, not a problem", async () => {
-  const [key] = storeFolder.store.keys.list("bob");
-  const owner = { accountId: key?.accountId ?? 0, keyId: key?.id ?? 0 };
-  await storeFolder.writer.write({ kind: "openRequest", request: opened("req_open", owner) });
-  const notes = ["request req_open: interrupted, its hold is released when the gateway starts"];
+test("a running request and a reserve that a crash left are notes, not problems", async () => {
+  const key = storeFolder.store.keys.findOrThrow("key_bob");
+  const owner = { accountId: key.accountId, keyId: key.id, firstKeyId: key.id };
+  await storeFolder.record(running("req_open", owner));
+  await storeFolder.reserve(key.accountId, 100_000n);
+  const notes = [
+    "request req_open: interrupted, its hold is released when the gateway starts",
+    "account bob: its reserve is released when the gateway starts",
+  ];
   expect(storeFolder.store.audit()).toEqual({ ...right, requests: 5, notes });
   storeFolder.store.interruptRunning();
   expect(storeFolder.store.audit()).toEqual({ ...right, requests: 5 });
@@ -51,12 +55,7 @@ test("a hold that a crash left is a note, not a problem", async () => {
 test("the audit of thousands of requests is done at once: no check compares each with each", async () => {
   const carol = fund(storeFolder.store, "carol", 10_000_000_000n);
   const ids = Array.from({ length: 5000 }, (_, index) => `req_many_${index}`);
-  await Promise.all(
-    ids.flatMap((id) => [
-      storeFolder.writer.write({ kind: "openRequest", request: opened(id, carol) }),
-      storeFolder.writer.write({ kind: "settleRequest", settlement: ended(id) }),
-    ]),
-  );
+  await recordMany(storeFolder, carol, ids);
   const spentMs = cpuTimer();
   expect(storeFolder.store.audit()).toEqual({ ...right, accounts: 3, requests: 5004 });
   expect(spentMs()).toBeLessThan(1500);
@@ -75,34 +74,74 @@ describe("the audit finds", () => {
       "account bob: balance is not the sum",
     ],
     [
-      "the last ledger row removed, and the balance with it",
-      "DELETE FROM ledger WHERE ref = 'req:req_next'; UPDATE accounts SET balance = balance + 10295, ledger_seq = ledger_seq - 1 WHERE name = 'alice'",
-      "request req_next: has no matching charge",
+      "the last request removed, and the balance with it",
+      "DELETE FROM requests WHERE public_id = 'req_next'; UPDATE accounts SET balance = balance + 10295, ledger_seq = ledger_seq - 1 WHERE name = 'alice'",
+      "account alice: charges and refunds are not what the totals count",
+    ],
+    [
+      "a charge whose account was not moved",
+      "UPDATE accounts SET balance = balance + 10295, ledger_seq = ledger_seq - 1 WHERE name = 'alice'",
+      "account alice: balance is not the sum",
     ],
     [
       "an amount that was changed",
       "UPDATE ledger SET amount = amount + 1 WHERE account_id = 2",
-      "ledger row 2: does not follow",
+      "account bob, row 1: does not follow",
     ],
     [
-      "a balance after that was changed",
+      "a balance after a credit that was changed",
       "UPDATE ledger SET balance_after = balance_after + 1 WHERE account_id = 2",
-      "ledger row 2: does not follow",
+      "account bob, row 1: does not follow",
     ],
     [
-      "a ledger row put in between",
+      "a balance after a charge that was changed",
+      "UPDATE requests SET balance_after = balance_after + 1 WHERE public_id = 'req_done'",
+      "account alice, row 5: does not follow",
+    ],
+    [
+      "a ledger that does not begin with row 1",
       "UPDATE ledger SET seq = seq + 1 WHERE account_id = 2",
-      "ledger row 2: does not follow",
+      "account bob, row 2: does not follow",
     ],
     [
-      "a ledger row moved to another account",
-      "UPDATE ledger SET account_id = 2, seq = 2 WHERE ref = 'req:req_next'",
-      "request req_next: has no matching charge",
+      "a gap between two charges",
+      "UPDATE requests SET ledger_seq = 10 WHERE public_id = 'req_next'; UPDATE accounts SET ledger_seq = 10 WHERE name = 'alice'",
+      "account alice, row 10: does not follow",
+    ],
+    [
+      "a row of the ledger with the number of a charge",
+      "UPDATE ledger SET seq = 9 WHERE amount = 295",
+      "account alice, row 9: does not follow",
+    ],
+    [
+      "a charge that is in the ledger although its request is there",
+      "INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, at) SELECT account_id, ledger_seq, 'charge', -charge, balance_after, 'req:req_next', 0 FROM requests WHERE public_id = 'req_next'",
+      "request req_next: was folded, but is there",
+    ],
+    [
+      "a request with the id of a folded one",
+      "UPDATE requests SET public_id = 'req_old' WHERE public_id = 'req_next'",
+      "request req_old: was folded, but is there",
+    ],
+    [
+      "two charges that changed places",
+      "UPDATE requests SET ledger_seq = 99 WHERE public_id = 'req_done'; UPDATE requests SET ledger_seq = 5 WHERE public_id = 'req_cancelled'; UPDATE requests SET ledger_seq = 6 WHERE public_id = 'req_done'",
+      "account alice, row 5: does not follow",
+    ],
+    [
+      "a charge moved to another account",
+      "UPDATE requests SET account_id = 2, ledger_seq = 2 WHERE public_id = 'req_next'",
+      "account bob, row 2: does not follow",
     ],
     [
       "a ledger row of no account",
       "UPDATE ledger SET account_id = 9 WHERE account_id = 2",
-      "ledger row 2: belongs to no account",
+      "account row 9: has a ledger, but is not there",
+    ],
+    [
+      "a charge of no account",
+      "UPDATE requests SET account_id = 9 WHERE public_id = 'req_next'",
+      "account row 9: has a ledger, but is not there",
     ],
     [
       "a credit said to be a debit",
@@ -112,7 +151,7 @@ describe("the audit finds", () => {
     [
       "amounts that leave 64 bits together",
       "UPDATE ledger SET amount = 9223372036854775807",
-      "account bob: balance is not the sum",
+      "account bob, row 1: does not follow",
     ],
     [
       "an overdraft below the debt",
@@ -120,14 +159,39 @@ describe("the audit finds", () => {
       "account alice: balance is below its overdraft",
     ],
     [
-      "more held than there is",
-      "UPDATE requests SET status = 'running', hold = 2000000 WHERE public_id = 'req_done'",
-      "account alice: more is held",
+      "a reserve above what the account can pay",
+      "UPDATE accounts SET reserved = 500001 WHERE name = 'bob'",
+      "account bob: has a reserve below zero, or above what it can pay",
+    ],
+    [
+      "a charge that leaves 64 bits",
+      "UPDATE requests SET charge = -9223372036854775808 WHERE public_id = 'req_done'",
+      "account alice, row 5: does not follow",
     ],
     [
       "a charge that was lowered",
       "UPDATE requests SET charge = 1 WHERE public_id = 'req_done'",
-      "request req_done: has no matching charge",
+      "account alice, row 5: does not follow",
+    ],
+    [
+      "a charge that was lowered together with its tokens and all balances after it",
+      "UPDATE requests SET charge = charge - 200, completion_tokens = completion_tokens - 1 WHERE public_id = 'req_next'; UPDATE requests SET balance_after = balance_after + 200 WHERE public_id = 'req_next'; UPDATE accounts SET balance = balance + 200 WHERE name = 'alice'",
+      "key row 3, chat, small, local): are not the sum",
+    ],
+    [
+      "a done request without a place",
+      "UPDATE requests SET ledger_seq = NULL, balance_after = NULL WHERE public_id = 'req_next'",
+      "request req_next: has a charge without a place",
+    ],
+    [
+      "a place without a balance",
+      "UPDATE requests SET balance_after = NULL WHERE public_id = 'req_next'",
+      "request req_next: has a charge without a place",
+    ],
+    [
+      "a cancelled request with a place and no charge",
+      "UPDATE requests SET charge = 0, prompt_tokens = 0, cached_tokens = 0, cache_write_tokens = 0, completion_tokens = 0 WHERE public_id = 'req_cancelled'",
+      "request req_cancelled: has a charge without a place in the ledger, or a place without a charge",
     ],
     [
       "tokens that were changed",
@@ -147,12 +211,12 @@ describe("the audit finds", () => {
     [
       "a charged request said to have failed",
       "UPDATE requests SET status = 'failed' WHERE public_id = 'req_done'",
-      "request req_done: has a charge in the ledger, but nothing",
+      "request req_done: has a charge without a place in the ledger, or a place without a charge",
     ],
     [
       "a charged request that is said to run",
       "UPDATE requests SET status = 'running' WHERE public_id = 'req_done'",
-      "request req_done: has a charge in the ledger, but nothing",
+      "request req_done: has a charge without a place in the ledger, or a place without a charge",
     ],
     [
       "a request that was removed before its time",
@@ -168,6 +232,16 @@ describe("the audit finds", () => {
       "a request of no key",
       "UPDATE requests SET key_id = 99 WHERE public_id = 'req_done'",
       "request req_done: belongs to another account",
+    ],
+    [
+      "all attempts removed of a request with two",
+      "DELETE FROM attempts",
+      "request req_done: does not have as many attempts as it counts",
+    ],
+    [
+      "an attempt that was added",
+      "INSERT INTO attempts SELECT id, n, 'other', 'ok', 200, 5 FROM requests, (SELECT 1 AS n UNION SELECT 2) WHERE public_id = 'req_next'",
+      "request req_next: does not have as many attempts as it counts",
     ],
     [
       "an attempt that was removed",
@@ -232,22 +306,22 @@ describe("the audit finds", () => {
     [
       "a folded charge that was lowered",
       `UPDATE daily_totals SET charge = charge - 1 WHERE ${oldDay}`,
-      "account alice: charges of its folded requests are not",
+      "account alice: charges and refunds are not what the totals count",
     ],
     [
       "a folded charge without totals",
       `UPDATE daily_totals SET charged = charged - 1 WHERE ${oldDay}`,
-      "account alice: charges of its folded requests are not",
+      "account alice: charges and refunds are not what the totals count",
     ],
     [
       "a folded refund that was lowered",
       `UPDATE daily_totals SET refunded = 0 WHERE ${oldDay}`,
-      "account alice: refunds are not",
+      "account alice: charges and refunds are not what the totals count",
     ],
     [
       "folded totals that were removed",
       `DELETE FROM daily_totals WHERE ${oldDay}`,
-      "is a charge for no request",
+      "account alice: charges and refunds are not what the totals count",
     ],
     [
       "folded totals below what is there",
@@ -264,15 +338,21 @@ describe("the audit finds", () => {
       "DELETE FROM retention",
       "retention: does not have exactly one row",
     ],
+    ["no counter of changes", "DELETE FROM changes", "changes: does not have exactly one row"],
+    [
+      "two counters of changes",
+      "INSERT INTO changes VALUES (2, 0)",
+      "changes: does not have exactly one row",
+    ],
     [
       "a charge too many among folded ones",
-      chargeMore,
-      "account alice: charges of its folded requests are not",
+      foldedCharge("alice"),
+      "account alice: charges and refunds are not what the totals count",
     ],
     [
       "a charge of a request that there never was",
-      chargeBob,
-      "ledger row 11: is a charge for no request",
+      foldedCharge("bob"),
+      "account bob: charges and refunds are not what the totals count",
     ],
     [
       "a key said to have spent less",
@@ -305,19 +385,24 @@ describe("the audit finds", () => {
       "refunds no charge of its account",
     ],
     [
-      "a refund of another account's charge",
-      "UPDATE ledger SET account_id = 2 WHERE ref = 'req:req_part'",
+      "a refund of a charge that moved to another account",
+      "UPDATE requests SET account_id = 2 WHERE public_id = 'req_part'",
       "refunds no charge of its account",
     ],
     [
       "a credit that claims to be a refund",
-      "UPDATE ledger SET refund_of = 3 WHERE id = 1",
+      "UPDATE ledger SET refund_of = 5 WHERE id = 1",
       "ledger row 1: refunds no charge",
     ],
     [
       "more given back than was charged",
       "UPDATE ledger SET amount = 10296 WHERE amount = 295",
-      "more was refunded than it charged",
+      "account alice, row 7: more was refunded than it charged",
+    ],
+    [
+      "more given back than a folded request was charged",
+      "UPDATE ledger SET amount = 10296 WHERE amount = 10295",
+      "account alice, row 3: more was refunded than it charged",
     ],
     [
       "refunds that leave 64 bits",

@@ -20,6 +20,16 @@ const CONSTRAINTS: readonly [name: string, statement: string, problem: string][]
     "account bob: balance is below",
   ],
   [
+    "accounts_reserve",
+    "UPDATE accounts SET reserved = -1 WHERE id = 2",
+    "account bob: has a reserve below zero, or above what it can pay",
+  ],
+  [
+    "accounts_reserve",
+    "UPDATE accounts SET reserved = 500001 WHERE id = 2",
+    "account bob: has a reserve below zero, or above what it can pay",
+  ],
+  [
     "keys_spent",
     "UPDATE keys SET spent = -1 WHERE id = 1",
     "key key_alice: has spent less than nothing",
@@ -36,7 +46,7 @@ const CONSTRAINTS: readonly [name: string, statement: string, problem: string][]
   ],
   [
     "ledger_sign",
-    "UPDATE ledger SET amount = 5 WHERE ref = 'req:req_done'",
+    "UPDATE ledger SET amount = 5 WHERE ref = 'req:req_old'",
     "has an amount or a ref that its kind excludes",
   ],
   [
@@ -46,7 +56,7 @@ const CONSTRAINTS: readonly [name: string, statement: string, problem: string][]
   ],
   [
     "ledger_charge_ref",
-    "UPDATE ledger SET ref = NULL WHERE ref = 'req:req_done'",
+    "UPDATE ledger SET ref = NULL WHERE ref = 'req:req_old'",
     "has an amount or a ref that its kind excludes",
   ],
   [
@@ -64,6 +74,13 @@ const CONSTRAINTS: readonly [name: string, statement: string, problem: string][]
     "UPDATE requests SET status = 'running'",
     "request req_done: has an unknown status, or a charge that its status excludes",
   ],
+  ...["ledger_seq = NULL, balance_after = NULL", "balance_after = NULL", "ledger_seq = NULL"].map(
+    (change): [string, string, string] => [
+      "requests_charge",
+      `UPDATE requests SET ${change} WHERE public_id = 'req_done'`,
+      "request req_done: has a charge without a place in the ledger, or a place without a charge",
+    ],
+  ),
   [
     "requests_price",
     "UPDATE requests SET price_input = price_input + 1",

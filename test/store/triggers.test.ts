@@ -5,8 +5,8 @@ import {
   actor,
   ended,
   fund,
-  opened,
   openStoreFolder,
+  running,
   unbilled,
   type StoreFolder,
 } from "../support/store/storeFolder.ts";
@@ -14,20 +14,18 @@ import {
 let storeFolder: StoreFolder;
 let sqlite: Database;
 
+/** alice has a credit (row 1), a charge (2), a refund of it (3) and a charge (4), and 989,705 left; bob has a credit of 5. */
 beforeAll(async () => {
   storeFolder = await openStoreFolder();
   const owner = fund(storeFolder.store, "alice", 1_000_000n);
   fund(storeFolder.store, "bob", 5n);
-  await storeFolder.writer.write({ kind: "openRequest", request: opened("req_done", owner) });
-  await storeFolder.writer.write({ kind: "settleRequest", settlement: ended("req_done") });
-  await storeFolder.writer.write({ kind: "openRequest", request: opened("req_open", owner) });
-  await storeFolder.writer.write({ kind: "openRequest", request: opened("req_failed", owner) });
-  await storeFolder.writer.write({
-    kind: "settleRequest",
-    settlement: ended("req_failed", unbilled),
-  });
+  await storeFolder.record(ended("req_done", owner));
+  await storeFolder.record(running("req_open", owner));
+  await storeFolder.record(ended("req_failed", owner, unbilled));
   const part = { request: "req_done", amount: 295n, ref: null, note: null };
   storeFolder.store.admin.refund(actor, part);
+  await storeFolder.record(ended("req_last", owner));
+  await storeFolder.reserve(owner.accountId, 0n);
   sqlite = new Database(storeFolder.path, { readwrite: true, safeIntegers: true });
 });
 afterAll(async () => {
@@ -39,8 +37,61 @@ const ledgerInto =
   "INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, at) SELECT id, ";
 const refundInto =
   "INSERT INTO ledger (account_id, seq, kind, amount, balance_after, refund_of, at) SELECT id, ";
-const requestInto =
-  "INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, price_input, price_cached_input, price_cache_write, price_output, hold, status, charge, prompt_tokens) ";
+/** A row of the ledger for the charge of `req_done`, with some columns changed. */
+const foldedInto = (changes: Record<string, string>): string =>
+  `INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, at) SELECT ${Object.values(
+    {
+      account: "account_id",
+      seq: "ledger_seq",
+      kind: "'charge'",
+      amount: "-charge",
+      balance: "balance_after",
+      ref: "'req:' || public_id",
+      at: "at",
+      ...changes,
+    },
+  ).join(", ")} FROM requests WHERE public_id = 'req_done'`;
+/** Lets requests be folded. */
+const keepNone = "UPDATE retention SET kept_since = 9000000000000";
+
+/** A request of alice for a token of 25 nano-roubles, `done` at a place of her history; some columns changed. */
+const chargeInto = (
+  name: string,
+  place: string,
+  balance: string,
+  changes: Record<string, string> = {},
+): string => {
+  const columns = {
+    public_id: `'${name}'`,
+    at: `${actor.at}`,
+    account_id: "a.id",
+    key_id: "1",
+    endpoint: "'chat'",
+    model: "'small'",
+    stream: "0",
+    status: "'done'",
+    price_input: "25",
+    price_cached_input: "2",
+    price_cache_write: "30",
+    price_output: "200",
+    hold: "100",
+    charge: "25",
+    prompt_tokens: "1",
+    ledger_seq: place,
+    balance_after: balance,
+    ...changes,
+  };
+  return `INSERT INTO requests (${Object.keys(columns).join(", ")})
+    SELECT ${Object.values(columns).join(", ")} FROM accounts a WHERE a.name = 'alice'`;
+};
+const first = chargeInto("req_a", "a.ledger_seq + 1", "a.balance - 25");
+const second = chargeInto("req_b", "a.ledger_seq + 2", "a.balance - 50");
+const moveAlice = (rows: number, amount: number): string =>
+  `UPDATE accounts SET ledger_seq = ledger_seq + ${rows}, balance = balance - ${amount} WHERE name = 'alice'`;
+/** Ends the running request with a charge of 25. */
+const endOpen = (place: string, balance: string): string =>
+  `UPDATE requests SET (status, charge, prompt_tokens, ledger_seq, balance_after) =
+    (SELECT 'done', 25, 1, ${place}, ${balance} FROM accounts a WHERE a.name = 'alice') WHERE public_id = 'req_open'`;
 
 describe("refuses SQL that bypasses the program:", () => {
   test.each([
@@ -57,7 +108,7 @@ describe("refuses SQL that bypasses the program:", () => {
     ["to remove an account", "DELETE FROM accounts", "never removed"],
     ["to rename an account", "UPDATE accounts SET name = 'carol' WHERE id = 1", "keeps its name"],
     [
-      "an account that is born with money",
+      "an account that is created with money",
       "INSERT INTO accounts (name, balance, created_at) VALUES ('rich', 5, 0)",
       "empty ledger",
     ],
@@ -92,14 +143,144 @@ describe("refuses SQL that bypasses the program:", () => {
       "ledger_charge_ref",
     ],
     [
-      "a charge of no request",
-      `${ledgerInto} ledger_seq + 1, 'charge', -1, balance - 1, 'mine', 0 FROM accounts`,
-      "ledger_charge_ref",
+      "a credit in the place of a charge whose account was not moved",
+      `${first}; ${ledgerInto} ledger_seq + 1, 'credit', 1, balance + 1, NULL, 0 FROM accounts WHERE name = 'alice'`,
+      "no such next row",
     ],
     [
-      "a second charge of a request",
-      `${ledgerInto} ledger_seq + 1, 'charge', -1, balance - 1, 'req:req_done', 0 FROM accounts`,
-      "there already",
+      "a charge under the name of no request",
+      `${ledgerInto} ledger_seq + 1, 'charge', -1, balance - 1, 'mine', 0 FROM accounts`,
+      "comes from a request",
+    ],
+    [
+      "a charge in the ledger of a request that there never was",
+      `${keepNone}; ${ledgerInto} ledger_seq + 1, 'charge', -1, balance - 1, 'req:x', 0 FROM accounts`,
+      "comes from a request",
+    ],
+    ["a charge in the ledger of a request that is kept", foldedInto({}), "may be folded"],
+    ...[
+      { account: "2" },
+      { seq: "ledger_seq + 1" },
+      { amount: "-charge - 1" },
+      { balance: "balance_after + 1" },
+      { ref: "'req:x'" },
+    ].map((change) => [
+      `a folded charge with another ${Object.keys(change).join()}`,
+      `${keepNone}; ${foldedInto(change)}`,
+      "comes from a request",
+    ]),
+    [
+      "a folded charge under the name of no request",
+      `${keepNone}; ${foldedInto({ ref: "'mine'" })}`,
+      "comes from a request",
+    ],
+    ["a folded charge twice", `${keepNone}; ${foldedInto({})}; ${foldedInto({})}`, "there already"],
+    [
+      "a charge that does not follow from the balance",
+      chargeInto("x", "a.ledger_seq + 1", "a.balance - 24"),
+      "no such next charge",
+    ],
+    [
+      "a charge with a gap",
+      chargeInto("x", "a.ledger_seq + 2", "a.balance - 25"),
+      "no such next charge",
+    ],
+    [
+      "a charge in the place of the last one",
+      chargeInto("x", "a.ledger_seq", "a.balance - 25"),
+      "no such next charge",
+    ],
+    [
+      "a second charge that does not follow from the first one of its group",
+      `${first}; ${chargeInto("x", "a.ledger_seq + 2", "a.balance - 25")}`,
+      "no such next charge",
+    ],
+    [
+      "a second charge in the place of the first one",
+      `${first}; ${chargeInto("x", "a.ledger_seq + 1", "a.balance - 25")}`,
+      "UNIQUE constraint",
+    ],
+    [
+      "a charge that follows from another account",
+      chargeInto("x", "a.ledger_seq + 1", "a.balance - 25", { account_id: "2" }),
+      "no such next charge",
+    ],
+    ["a done request without a place", chargeInto("x", "NULL", "NULL"), "requests_charge"],
+    [
+      "a place without a balance",
+      chargeInto("x", "a.ledger_seq + 1", "NULL"),
+      "no such next charge",
+    ],
+    ["a balance without a place", chargeInto("x", "NULL", "a.balance - 25"), "requests_charge"],
+    [
+      "a cancelled request with a charge and no place",
+      chargeInto("x", "NULL", "NULL", { status: "'cancelled'" }),
+      "requests_charge",
+    ],
+    [
+      "a failed request with a place",
+      chargeInto("x", "a.ledger_seq + 1", "a.balance", {
+        status: "'failed'",
+        charge: "0",
+        prompt_tokens: "0",
+      }),
+      "requests_charge",
+    ],
+    [
+      "a running request with a place",
+      chargeInto("x", "a.ledger_seq + 1", "a.balance", {
+        status: "'running'",
+        charge: "0",
+        prompt_tokens: "0",
+      }),
+      "requests_charge",
+    ],
+    [
+      "to end a request with a charge that does not follow",
+      endOpen("a.ledger_seq + 1", "a.balance - 24"),
+      "no such next charge",
+    ],
+    [
+      "to end a request with a gap before its charge",
+      endOpen("a.ledger_seq + 2", "a.balance - 25"),
+      "no such next charge",
+    ],
+    [
+      "to end a request with a charge that does not follow from the one before it in its group",
+      `${first}; ${endOpen("a.ledger_seq + 2", "a.balance - 25")}`,
+      "no such next charge",
+    ],
+    ["to end a request as done without a place", endOpen("NULL", "NULL"), "requests_charge"],
+    [
+      "to move an ended request to another place",
+      "UPDATE requests SET ledger_seq = 9 WHERE public_id = 'req_done'",
+      "ends exactly once",
+    ],
+    ["to move a balance without a row", moveAlice(1, 25), "follows the ledger"],
+    [
+      "to move a balance by another amount than the charge",
+      `${first}; ${moveAlice(1, 24)}`,
+      "follows the ledger",
+    ],
+    [
+      "to move a balance past a row that is not there",
+      `${first}; ${moveAlice(2, 25)}`,
+      "follows the ledger",
+    ],
+    [
+      "to move a balance to the first charge of a group only",
+      `${first}; ${second}; ${moveAlice(1, 25)}`,
+      "a charge is left out",
+    ],
+    [
+      "to move a balance by the first charge and count both",
+      `${first}; ${second}; ${moveAlice(2, 25)}`,
+      "follows the ledger",
+    ],
+    [
+      "to give the balance of another account",
+      "UPDATE accounts SET ledger_seq = 2, balance = 989705 WHERE name = 'bob'",
+      "follows the ledger",
     ],
     [
       "a balance below the overdraft",
@@ -107,6 +288,37 @@ describe("refuses SQL that bypasses the program:", () => {
       "accounts_promise",
     ],
     ["a negative overdraft", "UPDATE accounts SET overdraft = -1", "accounts_overdraft"],
+    [
+      "a reserve above the balance",
+      "UPDATE accounts SET reserved = balance + 1 WHERE name = 'bob'",
+      "accounts_reserve",
+    ],
+    ["a negative reserve", "UPDATE accounts SET reserved = -1", "accounts_reserve"],
+    [
+      "a debit of what is reserved",
+      `UPDATE accounts SET reserved = balance; ${ledgerInto} ledger_seq + 1, 'debit', -1, balance - 1, NULL, 0 FROM accounts WHERE name = 'bob'`,
+      "accounts_reserve",
+    ],
+    [
+      "a charge of what is reserved",
+      `UPDATE accounts SET reserved = balance WHERE name = 'alice'; ${first}; ${moveAlice(1, 25)}`,
+      "accounts_reserve",
+    ],
+    [
+      "a lower overdraft than what is reserved",
+      "UPDATE accounts SET overdraft = 10; UPDATE accounts SET reserved = balance + 10; UPDATE accounts SET overdraft = 9",
+      "accounts_reserve",
+    ],
+    [
+      "an account that is created with a reserve",
+      "INSERT INTO accounts (name, overdraft, reserved, created_at) VALUES ('rich', 5, 5, 0)",
+      "empty ledger",
+    ],
+    [
+      "an account that is created with rows",
+      "INSERT INTO accounts (name, ledger_seq, created_at) VALUES ('rich', 1, 0)",
+      "empty ledger",
+    ],
     ["money as text", "UPDATE accounts SET overdraft = 'much'", "cannot store TEXT"],
     [
       "to open an ended request again",
@@ -130,7 +342,7 @@ describe("refuses SQL that bypasses the program:", () => {
     ],
     [
       "to charge another than the price",
-      "UPDATE requests SET status = 'done', charge = 1 WHERE public_id = 'req_open'",
+      "UPDATE requests SET status = 'cancelled', charge = 1 WHERE public_id = 'req_open'",
       "requests_price",
     ],
     [
@@ -144,11 +356,6 @@ describe("refuses SQL that bypasses the program:", () => {
       "requests_amounts",
     ],
     [
-      "a request that is born charged",
-      `${requestInto} SELECT 'x', 0, account_id, key_id, 'chat', 'm', 0, 1, 1, 1, 1, 0, 'done', 1, 1 FROM requests`,
-      "starts running",
-    ],
-    [
       "to put a request on another day",
       "UPDATE requests SET status = 'failed', at = 0 WHERE public_id = 'req_open'",
       "what was held",
@@ -158,6 +365,16 @@ describe("refuses SQL that bypasses the program:", () => {
       "to remove a request that runs, whatever its age",
       "UPDATE retention SET kept_since = 9000000000000; DELETE FROM requests WHERE public_id = 'req_open'",
       "only ended ones",
+    ],
+    [
+      "to remove a request whose charge is not in the ledger",
+      `${keepNone}; DELETE FROM attempts; DELETE FROM requests WHERE public_id = 'req_done'`,
+      "the charge is not in the ledger",
+    ],
+    [
+      "to remove a request whose charge is in the ledger of another request",
+      `${keepNone}; ${foldedInto({})}; DELETE FROM attempts; DELETE FROM requests WHERE public_id = 'req_last'`,
+      "the charge is not in the ledger",
     ],
     ["to remove totals", "DELETE FROM daily_totals", "never removed"],
     ["to keep again what was folded", "UPDATE retention SET kept_since = -1", "not kept again"],
@@ -175,29 +392,48 @@ describe("refuses SQL that bypasses the program:", () => {
     ],
     [
       "a credit that calls itself a refund",
-      `${refundInto} ledger_seq + 1, 'credit', 1, balance + 1, 3, 0 FROM accounts WHERE id = 1`,
+      `${refundInto} ledger_seq + 1, 'credit', 1, balance + 1, 2, 0 FROM accounts WHERE id = 1`,
+      "gives back",
+    ],
+    [
+      "a refund of a refund",
+      `${refundInto} ledger_seq + 1, 'refund', 1, balance + 1, 3, 0 FROM accounts WHERE id = 1`,
+      "gives back",
+    ],
+    [
+      "a refund of a folded request",
+      `${keepNone}; ${foldedInto({})}; DELETE FROM attempts; DELETE FROM requests WHERE public_id = 'req_done'; ${refundInto} ledger_seq + 1, 'refund', 1, balance + 1, 2, 0 FROM accounts WHERE id = 1`,
       "gives back",
     ],
     [
       "a refund of more than was charged",
-      `${refundInto} ledger_seq + 1, 'refund', 10296, balance + 10296, 3, 0 FROM accounts WHERE id = 1`,
+      `${refundInto} ledger_seq + 1, 'refund', 10296, balance + 10296, 2, 0 FROM accounts WHERE id = 1`,
       "gives back",
     ],
     [
       "a refund of more than is left of a charge",
-      `${refundInto} ledger_seq + 1, 'refund', 10001, balance + 10001, 3, 0 FROM accounts WHERE id = 1`,
+      `${refundInto} ledger_seq + 1, 'refund', 10001, balance + 10001, 2, 0 FROM accounts WHERE id = 1`,
       "gives back",
     ],
     [
       "a refund to another account",
-      `${refundInto} ledger_seq + 1, 'refund', 1, balance + 1, 3, 0 FROM accounts WHERE id = 2`,
+      `${refundInto} ledger_seq + 1, 'refund', 1, balance + 1, 2, 0 FROM accounts WHERE id = 2`,
       "gives back",
     ],
+    ["to set the counter of changes back", "UPDATE changes SET seq = seq - 1", "only grows"],
+    ["to keep the counter of changes", "UPDATE changes SET seq = seq", "only grows"],
+    [
+      "to give the counter of changes another id",
+      "UPDATE changes SET id = 2, seq = seq + 1",
+      "only grows",
+    ],
+    ["to count changes twice", "INSERT INTO changes VALUES (2, 0)", "one row"],
+    ["to remove the counter of changes", "DELETE FROM changes", "one row"],
     ["to change the admin log", "UPDATE admin_log SET actor = 'nobody'", "never changed"],
     ["to remove the admin log", "DELETE FROM admin_log", "never removed"],
   ])("%s", (_, statement, reason) => {
     const before = dump();
-    expect(() => sqlite.transaction(() => sqlite.run(statement))()).toThrow(reason);
+    expect(() => sqlite.transaction(() => sqlite.run(statement ?? ""))()).toThrow(reason);
     expect(dump()).toEqual(before);
   });
 
@@ -209,8 +445,12 @@ describe("refuses SQL that bypasses the program:", () => {
         "INSERT OR REPLACE INTO ledger (id, account_id, seq, kind, amount, balance_after, at) SELECT 1, id, ledger_seq + 1, 'credit', 1, balance + 1, 0 FROM accounts",
       ],
       [
-        "a charge in the place of another",
-        "INSERT OR REPLACE INTO ledger (ref, account_id, seq, kind, amount, balance_after, at) SELECT 'req:req_done', id, ledger_seq + 1, 'charge', -1, balance - 1, 0 FROM accounts",
+        "a row of the ledger in the place of another number",
+        "INSERT OR REPLACE INTO ledger (account_id, seq, kind, amount, balance_after, at) SELECT id, 1, 'credit', 1, balance + 1, 0 FROM accounts WHERE name = 'alice'",
+      ],
+      [
+        "a row of the ledger with the ref of another",
+        "INSERT OR REPLACE INTO ledger (ref, account_id, seq, kind, amount, balance_after, at) SELECT 'paid', id, ledger_seq + 1, 'credit', 1, balance + 1, 0 FROM accounts WHERE name = 'bob'; INSERT OR REPLACE INTO ledger (ref, account_id, seq, kind, amount, balance_after, at) SELECT 'paid', id, ledger_seq + 1, 'credit', 1, balance + 1, 0 FROM accounts WHERE name = 'alice'",
       ],
       [
         "an account in the place of another",
@@ -226,13 +466,29 @@ describe("refuses SQL that bypasses the program:", () => {
       ],
       [
         "a request in the place of another",
-        `INSERT OR REPLACE INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, price_input, price_cached_input, price_cache_write, price_output, hold, status)
-        SELECT public_id, at, account_id, key_id, endpoint, model, stream, 0, 0, 0, 0, 0, 'running' FROM requests WHERE public_id = 'req_done'`,
+        chargeInto("req_done", "a.ledger_seq + 1", "a.balance - 25").replace(
+          "INSERT",
+          "INSERT OR REPLACE",
+        ),
       ],
       [
         "a request in the place of another row",
-        `INSERT OR REPLACE INTO requests (id, public_id, at, account_id, key_id, endpoint, model, stream, price_input, price_cached_input, price_cache_write, price_output, hold, status)
-        SELECT id, 'x', at, account_id, key_id, endpoint, model, stream, 0, 0, 0, 0, 0, 'running' FROM requests WHERE public_id = 'req_done'`,
+        chargeInto("x", "a.ledger_seq + 1", "a.balance - 25", { id: "1" }).replace(
+          "INSERT",
+          "INSERT OR REPLACE",
+        ),
+      ],
+      [
+        "a request in the place of another charge",
+        chargeInto("x", "a.ledger_seq", "a.balance").replace("INSERT", "INSERT OR REPLACE"),
+      ],
+      [
+        "the end of a request in the place of another charge",
+        endOpen("a.ledger_seq", "a.balance").replace("UPDATE", "UPDATE OR REPLACE"),
+      ],
+      [
+        "an ended request in the place of another charge",
+        "UPDATE OR REPLACE requests SET ledger_seq = 4 WHERE public_id = 'req_done'",
       ],
       [
         "a request that takes the name of another",
@@ -242,11 +498,18 @@ describe("refuses SQL that bypasses the program:", () => {
         "a line of the admin log in the place of another",
         "INSERT OR REPLACE INTO admin_log SELECT id, 0, 'nobody', command, subject, NULL FROM admin_log",
       ],
+      ["a lower counter of changes", "INSERT OR REPLACE INTO changes VALUES (1, 0)"],
+      [
+        "a lower time from which requests are kept",
+        "INSERT OR REPLACE INTO retention VALUES (1, 0)",
+      ],
     ])("%s", (_, statement) => {
       const own = connect(storeFolder.path, "process").sqlite;
       own.run(`PRAGMA recursive_triggers = ${recursive}`);
       const before = dump();
-      expect(() => own.run(statement)).toThrow(/there already|keeps its name|never changed/);
+      expect(() => own.transaction(() => own.run(statement))()).toThrow(
+        /there already|no such next|keeps its name|never changed|ends exactly once|one row/,
+      );
       expect(dump()).toEqual(before);
       own.close();
     });
@@ -257,8 +520,100 @@ describe("refuses SQL that bypasses the program:", () => {
   });
 });
 
+/** What the statements add to the counter of changes. They are rolled back. */
+function changesBy(...statements: readonly string[]): number {
+  const seq = (): number =>
+    Number(sqlite.query<{ seq: bigint }, []>("SELECT seq FROM changes").get()?.seq);
+  sqlite.run("BEGIN IMMEDIATE");
+  try {
+    const before = seq();
+    for (const statement of statements) sqlite.run(statement);
+    return seq() - before;
+  } finally {
+    sqlite.run("ROLLBACK");
+  }
+}
+
+test.each([
+  ["a group of charges", [first, second, moveAlice(2, 50)]],
+  [
+    "an end and a charge after it",
+    [endOpen("a.ledger_seq + 1", "a.balance - 25"), second, moveAlice(2, 50)],
+  ],
+  [
+    "a charge and an end after it",
+    [first, endOpen("a.ledger_seq + 2", "a.balance - 50"), moveAlice(2, 50)],
+  ],
+  [
+    "the folding of a charge",
+    [
+      keepNone,
+      foldedInto({}),
+      "DELETE FROM attempts",
+      "DELETE FROM requests WHERE public_id = 'req_done'",
+    ],
+  ],
+  ["a reserve", ["UPDATE accounts SET reserved = balance"]],
+  ["the use of a key", ["UPDATE keys SET last_used_at = 1, spent = spent + 1, label = 'x'"]],
+])("allows what a gateway writes, and counts it as no change: %s", (_, statements) => {
+  expect(changesBy(...statements)).toBe(0);
+});
+
+const addKey =
+  "INSERT INTO keys (public_id, account_id, hash, prefix, created_at) VALUES ('x', 1, x'00', 'sk', 0)";
+
+test.each([
+  ["a new account", "INSERT INTO accounts (name, created_at) VALUES ('carol', 0)"],
+  ["another overdraft", "UPDATE accounts SET overdraft = 7 WHERE name = 'bob'"],
+  ["a disabled account", "UPDATE accounts SET disabled = 1 WHERE name = 'bob'"],
+  [
+    "a credit",
+    `${ledgerInto} ledger_seq + 1, 'credit', 1, balance + 1, NULL, 0 FROM accounts WHERE name = 'bob'`,
+  ],
+  [
+    "a debit",
+    `${ledgerInto} ledger_seq + 1, 'debit', -1, balance - 1, NULL, 0 FROM accounts WHERE name = 'bob'`,
+  ],
+  [
+    "a refund",
+    `${refundInto} ledger_seq + 1, 'refund', 1, balance + 1, 2, 0 FROM accounts WHERE id = 1`,
+  ],
+  ["a new key", addKey],
+  ...[
+    "expires_at",
+    "revoked_at",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "concurrent_requests",
+    "models",
+    "budget",
+    "first_key_id",
+    "hash",
+    "account_id",
+  ].map((column): [string, string] => [
+    `another ${column} of a key`,
+    `UPDATE keys SET ${column} = ${column === "hash" ? "x'01'" : "1"} WHERE id = 1`,
+  ]),
+])("counts as one change: %s", (_, statement) => {
+  expect(changesBy(statement)).toBe(1);
+});
+
+test("counts the removal of a key as a change", () => {
+  expect(changesBy(addKey, "DELETE FROM keys WHERE public_id = 'x'")).toBe(2);
+});
+
+const TABLES = [
+  "accounts",
+  "keys",
+  "ledger",
+  "requests",
+  "attempts",
+  "admin_log",
+  "daily_totals",
+  "retention",
+  "changes",
+] as const;
+
 function dump(): unknown[] {
-  return ["accounts", "ledger", "requests", "admin_log", "daily_totals", "retention"].map((name) =>
-    sqlite.query(`SELECT * FROM ${name}`).all(),
-  );
+  return TABLES.map((name) => sqlite.query(`SELECT * FROM ${name}`).all());
 }

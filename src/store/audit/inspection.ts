@@ -29,7 +29,7 @@ export interface StoreInspection {
   readonly settingsProblems: readonly string[];
   /** False if the file is so large that only SQLite's quick check ran. */
   readonly isFullyChecked: boolean;
-  /** The later time of the last ledger row and the last request. */
+  /** The later time of the last command that changed something and the end of the last request. */
   readonly lastEntryMs: number | undefined;
 }
 
@@ -98,8 +98,8 @@ function lastEntryMs(sqlite: Database): number | undefined {
   const last = sqlite
     .query<{ at: number | null }, []>(
       `SELECT max(at) AS at FROM (
-        SELECT at FROM ledger WHERE id = (SELECT max(id) FROM ledger)
-        UNION ALL SELECT at FROM requests WHERE id = (SELECT max(id) FROM requests))`,
+        SELECT at FROM admin_log WHERE id = (SELECT max(id) FROM admin_log)
+        UNION ALL SELECT at + coalesce(duration_ms, 0) FROM requests WHERE id = (SELECT max(id) FROM requests))`,
     )
     .get();
   return last?.at ?? undefined;

@@ -6,7 +6,6 @@ import { auditChecks, type AuditCheck } from "./audit.ts";
 /** Rows of the ledger and requests that a start checks, in 3 ms for any size of the database. */
 const LAST_ROWS = 500;
 
-const LAST_LEDGER_ROWS = `main.ledger WHERE id > (SELECT max(id) FROM main.ledger) - ${LAST_ROWS}`;
 const LAST_UNCHECKED_ID = `(SELECT max(id) FROM main.requests) - ${LAST_ROWS}`;
 
 /**
@@ -17,22 +16,33 @@ const LAST_REQUESTS = `WITH requests AS (
     SELECT * FROM main.requests WHERE id > ${LAST_UNCHECKED_ID} UNION ALL
     SELECT * FROM main.requests WHERE status = 'running' AND status <> 'done' AND id <= ${LAST_UNCHECKED_ID})`;
 
-/** The audit walks the whole ledger in order. These find the same in its last rows by an index. */
+/** The last changes of balances. */
+const LAST_CHANGES = `${LAST_REQUESTS}, last AS (
+    SELECT account_id, seq, amount, balance_after FROM main.ledger
+      WHERE id > (SELECT max(id) FROM main.ledger) - ${LAST_ROWS}
+    UNION ALL SELECT account_id, ledger_seq, -charge, balance_after FROM requests WHERE ledger_seq IS NOT NULL)`;
+
+/** The rows of both tables at a place. */
+function rowsAt(place: string): string {
+  return `(SELECT balance_after FROM main.ledger WHERE account_id = a.id AND seq ${place}
+    UNION ALL SELECT balance_after FROM main.requests WHERE account_id = a.id AND ledger_seq ${place})`;
+}
+
+/** The audit walks the whole history in order. These find the same in the last rows by an index. */
 const ledgerChecks: readonly AuditCheck[] = [
   {
     problem: "does not follow from the row before it",
-    query: `SELECT 'ledger row ' || l.id AS subject FROM (SELECT * FROM ${LAST_LEDGER_ROWS}) l
-      LEFT JOIN main.ledger b ON b.account_id = l.account_id AND b.seq = l.seq - 1
-      WHERE l.balance_after IS NOT coalesce(b.balance_after, 0) + l.amount
-        OR (b.id IS NULL AND l.seq <> 1) OR b.id > l.id`,
+    query: `${LAST_CHANGES} SELECT 'account ' || a.name || ', row ' || l.seq AS subject
+      FROM last l CROSS JOIN accounts a ON a.id = l.account_id
+      WHERE l.balance_after IS NOT l.amount + CASE l.seq WHEN 1 THEN 0 ELSE ${rowsAt("= l.seq - 1")} END
+        OR (SELECT count(*) FROM ${rowsAt("= l.seq")}) <> 1`,
   },
   {
-    problem: "balance is not that of its last ledger row",
-    query: `SELECT 'account ' || a.name AS subject FROM accounts a
-      LEFT JOIN main.ledger l ON l.account_id = a.id AND l.seq = a.ledger_seq
-      WHERE a.id IN (SELECT account_id FROM ${LAST_LEDGER_ROWS})
-        AND (l.balance_after IS NOT a.balance
-          OR EXISTS (SELECT 1 FROM main.ledger n WHERE n.account_id = a.id AND n.seq > a.ledger_seq))`,
+    problem: "balance is not that of its last row",
+    query: `${LAST_CHANGES} SELECT 'account ' || a.name AS subject FROM accounts a
+      WHERE a.id IN (SELECT account_id FROM last UNION SELECT account_id FROM requests)
+        AND (a.balance IS NOT CASE a.ledger_seq WHEN 0 THEN 0 ELSE ${rowsAt("= a.ledger_seq")} END
+          OR EXISTS ${rowsAt("> a.ledger_seq")})`,
   },
 ];
 

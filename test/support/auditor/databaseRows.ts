@@ -4,11 +4,13 @@ import { Database } from "bun:sqlite";
 export interface DatabaseRows {
   readonly accounts: readonly AccountRow[];
   readonly keys: readonly KeyRow[];
-  /** By account, and there by its number in the account. */
+  /** Credits, debits, refunds, and the charges of folded requests. */
   readonly ledger: readonly LedgerRow[];
   readonly requests: readonly RequestRow[];
   readonly attempts: readonly AttemptRow[];
   readonly totals: readonly TotalsRow[];
+  /** The rows of the counter of changes. */
+  readonly changes: readonly { readonly seq: bigint }[];
   /** Milliseconds since 1970: requests admitted before this may be folded. */
   readonly retentionStart: bigint;
 }
@@ -18,6 +20,7 @@ export interface AccountRow {
   readonly name: string;
   readonly balance: bigint;
   readonly overdraft: bigint;
+  readonly reserved: bigint;
   readonly seq: bigint;
 }
 
@@ -31,13 +34,13 @@ export interface KeyRow {
 }
 
 export interface LedgerRow {
-  readonly id: bigint;
   readonly account: bigint;
   readonly seq: bigint;
   readonly kind: string;
   readonly amount: bigint;
   readonly balanceAfter: bigint;
   readonly ref: string | null;
+  /** The number of the refunded charge in the account. */
   readonly refundOf: bigint | null;
 }
 
@@ -65,6 +68,9 @@ export interface RequestRow {
   readonly estimated: bigint;
   readonly operatorCost: bigint | null;
   readonly attemptCount: bigint;
+  /** The number of its charge in the account; null: nothing was charged. */
+  readonly seq: bigint | null;
+  readonly balanceAfter: bigint | null;
 }
 
 export interface AttemptRow {
@@ -97,6 +103,31 @@ export interface TotalsRow extends Readonly<Record<(typeof figures)[number], big
   readonly endpoint: string;
 }
 
+/** All changes of balances, by account and number: the rows of the ledger, and the charges of the requests that are kept. */
+export function historyOf({ ledger, requests }: DatabaseRows): LedgerRow[] {
+  const charges = requests.flatMap(({ publicId, account, seq, charge, balanceAfter }) =>
+    seq === null
+      ? []
+      : {
+          account,
+          seq,
+          kind: "charge",
+          amount: -charge,
+          balanceAfter: balanceAfter ?? 0n,
+          ref: `req:${publicId}`,
+          refundOf: null,
+        },
+  );
+  return [...ledger, ...charges].sort(
+    (a, b) => Number(a.account - b.account) || Number(a.seq - b.seq),
+  );
+}
+
+/** Names a row of an account's history. */
+export function placeOf({ account, seq }: { account: bigint; seq: bigint | null }): string {
+  return `${account}:${seq}`;
+}
+
 const busyTimeoutMs = 5000;
 
 /** Reads one snapshot of the file at `path`, which may be in use. Throws where it is no database of the gateway. */
@@ -114,19 +145,21 @@ function readAll(file: Database): DatabaseRows {
   const all = <Row>(query: string): Row[] => file.query<Row, []>(query).all();
   const [retention] = all<{ since: bigint }>("SELECT kept_since AS since FROM retention");
   return {
-    accounts: all("SELECT id, name, balance, overdraft, ledger_seq AS seq FROM accounts"),
+    accounts: all("SELECT id, name, balance, overdraft, reserved, ledger_seq AS seq FROM accounts"),
     keys: all(`SELECT id, public_id AS publicId, account_id AS account, spent,
         first_key_id AS first FROM keys`),
-    ledger: all(`SELECT id, account_id AS account, seq, kind, amount,
-        balance_after AS balanceAfter, ref, refund_of AS refundOf
-      FROM ledger ORDER BY account_id, seq`),
+    ledger:
+      all(`SELECT account_id AS account, seq, kind, amount, balance_after AS balanceAfter, ref,
+        refund_of AS refundOf
+      FROM ledger ORDER BY id`),
     requests:
       all(`SELECT id, public_id AS publicId, at, account_id AS account, key_id AS key, endpoint,
         model, provider, status, price_input AS priceInput, price_cached_input AS priceCached,
         price_cache_write AS priceWritten, price_output AS priceOutput, hold, charge,
         write_off AS writeOff, prompt_tokens AS prompt, cached_tokens AS cached,
         cache_write_tokens AS written, completion_tokens AS completion, estimated,
-        operator_cost AS operatorCost, attempt_count AS attemptCount
+        operator_cost AS operatorCost, attempt_count AS attemptCount, ledger_seq AS seq,
+        balance_after AS balanceAfter
       FROM requests ORDER BY id`),
     attempts: all("SELECT request_id AS request, n, outcome FROM attempts ORDER BY request_id, n"),
     totals: all(`SELECT day, account_id AS account, key_id AS key, model, provider, endpoint,
@@ -134,6 +167,7 @@ function readAll(file: Database): DatabaseRows {
         cache_write_tokens AS written, completion_tokens AS completion, charge, refunded,
         write_off AS writeOff, operator_cost AS operatorCost
       FROM daily_totals`),
+    changes: all("SELECT seq FROM changes"),
     retentionStart: retention?.since ?? 0n,
   };
 }

@@ -1,35 +1,38 @@
-import type { AccountRow, DatabaseRows, LedgerRow, RequestRow } from "./databaseRows.ts";
+import {
+  historyOf,
+  placeOf,
+  type AccountRow,
+  type DatabaseRows,
+  type LedgerRow,
+} from "./databaseRows.ts";
 
-/** Problems of the accounts and their ledgers. */
-export function ledgerProblems({ accounts, ledger, requests }: DatabaseRows): string[] {
-  const rows = Map.groupBy(ledger, ({ account }) => account);
-  const open = Map.groupBy(
-    requests.filter(({ status }) => status === "running"),
-    ({ account }) => account,
-  );
+/** Problems of the accounts and their histories. */
+export function ledgerProblems(database: DatabaseRows): string[] {
+  const { accounts, changes } = database;
+  const history = historyOf(database);
+  const rows = Map.groupBy(history, ({ account }) => account);
   const known = new Set(accounts.map(({ id }) => id));
-  const strangers = ledger.filter(({ account }) => !known.has(account));
+  const strangers = history.filter(({ account }) => !known.has(account));
   return [
-    ...strangers.map(({ id }) => `ledger row ${id} is of no account`),
-    ...accounts.flatMap((account) => [
-      ...walkProblems(account, rows.get(account.id) ?? []),
-      ...promiseProblems(account, open.get(account.id) ?? []),
-    ]),
-    ...refProblems(ledger),
-    ...refundProblems(ledger),
+    ...strangers.map((row) => `row ${placeOf(row)} is of no account`),
+    ...accounts.flatMap((account) => walkProblems(account, rows.get(account.id) ?? [])),
+    ...accounts.flatMap(reserveProblems),
+    ...refProblems(history),
+    ...refundProblems(history),
+    ...(changes.length === 1 ? [] : [`there are ${changes.length} counters of changes`]),
   ];
 }
 
-/** The balance is what the ledger adds up to, row by row, without a gap. */
+/** The balance is what the history adds up to, row by row, without a gap. */
 function walkProblems(account: AccountRow, rows: readonly LedgerRow[]): string[] {
   const problems: string[] = [];
   let balance = 0n;
   let seq = 0n;
   for (const row of rows) {
-    const what = `ledger row ${row.id} of ${account.name}`;
+    const what = `row ${row.seq} of ${account.name}`;
     seq += 1n;
     balance += row.amount;
-    if (row.seq !== seq) problems.push(`${what} has seq ${row.seq}, and ${seq} comes next`);
+    if (row.seq !== seq) problems.push(`${what} comes where ${seq} is next`);
     if (row.balanceAfter !== balance)
       problems.push(`${what} leaves ${row.balanceAfter}, and the sum so far is ${balance}`);
     if (!isOfItsKind(row))
@@ -53,42 +56,46 @@ function isOfItsKind({ kind, amount, ref }: LedgerRow): boolean {
   return ["credit", "refund"].includes(kind) && amount > 0n;
 }
 
-/** Holds can be paid, and no debt exceeds the overdraft. */
-function promiseProblems(
-  { name, balance, overdraft }: AccountRow,
-  open: readonly RequestRow[],
-): string[] {
-  const held = open.reduce((total, { hold }) => total + hold, 0n);
-  const isKept = overdraft >= 0n && balance + overdraft - held >= 0n;
-  return isKept ? [] : [`${name} has ${balance} and ${overdraft} beyond it, and ${held} are held`];
+/** What is reserved can be paid, and no debt exceeds the overdraft. */
+function reserveProblems({ name, balance, overdraft, reserved }: AccountRow): string[] {
+  const isKept = overdraft >= 0n && reserved >= 0n && balance + overdraft >= reserved;
+  return isKept
+    ? []
+    : [`${name} has ${balance} and ${overdraft} beyond it, and ${reserved} are reserved`];
 }
 
-function refProblems(ledger: readonly LedgerRow[]): string[] {
+/** No request is charged twice, and no credit is made twice. */
+function refProblems(history: readonly LedgerRow[]): string[] {
   const seen = new Set<string>();
-  return ledger.flatMap(({ id, ref }) => {
+  return history.flatMap((row) => {
+    const { ref } = row;
     if (ref === null) return [];
-    if (seen.has(ref)) return [`ledger row ${id} bears the ref ${ref} once more`];
+    if (seen.has(ref)) return [`row ${placeOf(row)} has the ref ${ref} once more`];
     seen.add(ref);
     return [];
   });
 }
 
 /** Refunds return charges of their own account, and never more than was charged. */
-function refundProblems(ledger: readonly LedgerRow[]): string[] {
-  const byId = new Map(ledger.map((row) => [row.id, row]));
-  const given = new Map<bigint, bigint>();
+function refundProblems(history: readonly LedgerRow[]): string[] {
+  const charges = new Map(
+    history.filter(({ kind }) => kind === "charge").map((row) => [placeOf(row), row.amount]),
+  );
+  const given = new Map<string, bigint>();
   const problems: string[] = [];
-  for (const { id, kind, account, amount, refundOf } of ledger) {
+  for (const row of history) {
+    const { kind, account, amount, refundOf } = row;
     if (kind !== "refund" && refundOf === null) continue;
-    const charge = refundOf === null ? undefined : byId.get(refundOf);
-    if (kind !== "refund" || charge?.kind !== "charge" || charge.account !== account) {
-      problems.push(`ledger row ${id} gives back what is no charge of its account`);
+    const place = placeOf({ account, seq: refundOf });
+    const charge = charges.get(place);
+    if (kind !== "refund" || charge === undefined) {
+      problems.push(`row ${placeOf(row)} gives back what is no charge of its account`);
       continue;
     }
-    const total = (given.get(charge.id) ?? 0n) + amount;
-    given.set(charge.id, total);
-    if (total > -charge.amount)
-      problems.push(`ledger row ${id} makes ${total} that are given back of ${-charge.amount}`);
+    const total = (given.get(place) ?? 0n) + amount;
+    given.set(place, total);
+    if (total > -charge)
+      problems.push(`row ${placeOf(row)} makes ${total} that are given back of ${-charge}`);
   }
   return problems;
 }

@@ -1,23 +1,30 @@
-import type { AttemptRow, DatabaseRows, LedgerRow, RequestRow } from "./databaseRows.ts";
+import type { AttemptRow, DatabaseRows, RequestRow } from "./databaseRows.ts";
 import { priceOf } from "./tokens.ts";
 
 const endings = ["done", "failed", "cancelled", "interrupted"];
 
-/** Problems of the requests and their rows of the ledger. */
-export function requestProblems({ requests, ledger, keys, attempts }: DatabaseRows): string[] {
-  const charges = Map.groupBy(ledger, ({ ref }) => ref);
+/** Problems of the requests and their attempts. */
+export function requestProblems({ requests, keys, attempts }: DatabaseRows): string[] {
   const accountOf = new Map(keys.map(({ id, account }) => [id, account]));
   const tries = Map.groupBy(attempts, ({ request }) => request);
-  return requests.flatMap((request) =>
+  const known = new Set(requests.map(({ id }) => id));
+  const lost = attempts.filter(({ request }) => !known.has(request));
+  const problems = requests.flatMap((request) =>
     [
       statusProblem(request),
       amountProblem(request),
       writeOffProblem(request),
-      chargeProblem(request, charges.get(`req:${request.publicId}`) ?? []),
+      placeProblem(request),
       attemptsProblem(request, tries.get(request.id) ?? []),
       accountOf.get(request.key) === request.account ? undefined : "is by a key of another account",
     ].flatMap((problem) => (problem === undefined ? [] : [`${request.publicId} ${problem}`])),
   );
+  return [
+    ...problems,
+    ...lost.map(
+      ({ request, n }) => `attempt ${n} is of request row ${request}, which is not there`,
+    ),
+  ];
 }
 
 /** Those that should be over. */
@@ -59,20 +66,22 @@ function writeOffProblem({ hold, charge, writeOff, estimated }: RequestRow): str
     : undefined;
 }
 
-function chargeProblem(request: RequestRow, rows: readonly LedgerRow[]): string | undefined {
-  const found = rows.map(({ account, amount }) => `${amount} of account ${account}`);
-  const due = isCharged(request) ? [`${-request.charge} of account ${request.account}`] : [];
-  return found.join() === due.join()
+/** A request has a place in the account's history if, and only if, it moved money. */
+function placeProblem(request: RequestRow): string | undefined {
+  const { status, charge, seq, balanceAfter } = request;
+  return isCharged(request) === (seq !== null) && (seq === null) === (balanceAfter === null)
     ? undefined
-    : `is ${request.status} for ${request.charge}, and the ledger has ${found.join(" and ") || "nothing"} of it`;
+    : `is ${status} for ${charge}, and is row ${seq} of its account, which leaves ${balanceAfter}`;
 }
 
+/** A single attempt that succeeded needs no row. */
 function attemptsProblem(
   { attemptCount }: RequestRow,
   tries: readonly AttemptRow[],
 ): string | undefined {
   const isCounted =
-    attemptCount === BigInt(tries.length) && tries.every(({ n }, at) => n === BigInt(at + 1));
+    (attemptCount === BigInt(tries.length) || (attemptCount === 1n && tries.length === 0)) &&
+    tries.every(({ n }, at) => n === BigInt(at + 1));
   return isCounted
     ? undefined
     : `counts ${attemptCount} attempts, and has ${tries.map(({ n }) => n).join() || "none"}`;

@@ -1,4 +1,11 @@
-import { figures, type DatabaseRows, type RequestRow, type TotalsRow } from "./databaseRows.ts";
+import {
+  figures,
+  historyOf,
+  placeOf,
+  type DatabaseRows,
+  type RequestRow,
+  type TotalsRow,
+} from "./databaseRows.ts";
 import { isCharged } from "./requestRules.ts";
 
 type Figures = Record<(typeof figures)[number], bigint>;
@@ -17,7 +24,7 @@ export function totalsProblems(database: DatabaseRows): string[] {
 /** Each row counts the requests of its group; of a day that is folded in part, at least those that are there. */
 function dayProblems({ requests, totals, ledger, retentionStart }: DatabaseRows): string[] {
   const counted = new Map<string, Figures>();
-  const refunded = refundsByRef(ledger);
+  const refunded = refundsByPlace(ledger);
   for (const request of requests) {
     if (request.status === "running") continue;
     const group = nameOf({
@@ -25,7 +32,7 @@ function dayProblems({ requests, totals, ledger, retentionStart }: DatabaseRows)
       day: request.at / DAY_MS,
       provider: request.provider ?? "",
     });
-    const one = figuresOf(request, refunded.get(`req:${request.publicId}`) ?? 0n);
+    const one = figuresOf(request, refunded.get(placeOf(request)) ?? 0n);
     const sums = counted.get(group);
     if (sums === undefined) counted.set(group, one);
     else for (const name of figures) sums[name] += one[name];
@@ -47,8 +54,9 @@ function dayProblems({ requests, totals, ledger, retentionStart }: DatabaseRows)
 }
 
 /** The totals contain every charge and refund of an account, folded or not. */
-function accountProblems({ accounts, ledger, totals }: DatabaseRows): string[] {
-  const rows = Map.groupBy(ledger, ({ account }) => account);
+function accountProblems(database: DatabaseRows): string[] {
+  const { accounts, totals } = database;
+  const rows = Map.groupBy(historyOf(database), ({ account }) => account);
   const days = Map.groupBy(totals, ({ account }) => account);
   return accounts.flatMap(({ id, name }) => {
     const own = rows.get(id) ?? [];
@@ -60,7 +68,7 @@ function accountProblems({ accounts, ledger, totals }: DatabaseRows): string[] {
       .join(", ");
     return booked === told
       ? []
-      : [`the ledger of ${name} has charges and refunds of ${booked}, its totals of ${told}`];
+      : [`the history of ${name} has charges and refunds of ${booked}, its totals of ${told}`];
   });
 }
 
@@ -99,13 +107,12 @@ function figuresOf(request: RequestRow, refunded: bigint): Figures {
   };
 }
 
-function refundsByRef(ledger: DatabaseRows["ledger"]): Map<string | null, bigint> {
-  const refOf = new Map(ledger.map(({ id, ref }) => [id, ref]));
-  const sums = new Map<string | null, bigint>();
-  for (const { refundOf, amount } of ledger) {
+function refundsByPlace(ledger: DatabaseRows["ledger"]): Map<string, bigint> {
+  const sums = new Map<string, bigint>();
+  for (const { account, refundOf, amount } of ledger) {
     if (refundOf === null) continue;
-    const ref = refOf.get(refundOf) ?? null;
-    sums.set(ref, (sums.get(ref) ?? 0n) + amount);
+    const place = placeOf({ account, seq: refundOf });
+    sums.set(place, (sums.get(place) ?? 0n) + amount);
   }
   return sums;
 }

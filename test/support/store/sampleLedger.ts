@@ -7,8 +7,8 @@ import { DAY_MS } from "../../../src/lib/clock.ts";
 
 /**
  * A ledger in which everything happened once. bob has a credit only. alice has requests that were done,
- * cancelled and refunded in part on 2026-01-01, and one by `key_next`, in which a rotation continues her
- * first key. Three of 2025-12-30 are folded: one done, one done and refunded, one failed.
+ * cancelled and refunded in part on 2026-01-01, and one with a single attempt by `key_next`, in which a
+ * rotation continues her first key. Three of 2025-12-30 are folded: one done, one done and refunded, one failed.
  */
 export async function openSampleLedger(): Promise<StoreFolder> {
   const storeFolder = await openStoreFolder();
@@ -29,7 +29,9 @@ export async function openSampleLedger(): Promise<StoreFolder> {
   await run("req_cancelled", { status: "cancelled" });
   await run("req_part");
   refund("req_part", 295n);
-  await run("req_next", { keyId: rotate(storeFolder, "key_alice", "key_next") });
+  const keyId = rotate(storeFolder, "key_alice", "key_next");
+  const attempts = [{ provider: "local", outcome: "ok", status: 200, durationMs: 357 }];
+  await run("req_next", { keyId, attempts });
   const { folded } = await writer.write({ kind: "fold", before: actor.at - DAY_MS });
   if (folded !== 3) throw new Error(`${folded} requests were folded, 3 were to be`);
   return storeFolder;

@@ -133,6 +133,18 @@ export function ended(
   });
 }
 
+/** Records many done requests of one account in a few groups. */
+export async function recordMany(
+  storeFolder: StoreFolder,
+  owner: Owner,
+  ids: readonly string[],
+): Promise<void> {
+  await storeFolder.reserve(owner.accountId, costOfEnded * BigInt(ids.length));
+  const write = (id: string): Promise<unknown> =>
+    storeFolder.writer.write({ kind: "recordRequest", record: ended(id, owner) });
+  await Promise.all(ids.map(write));
+}
+
 /** 85 x 25 + 10 x 2 + 5 x 30 + 40 x 200. */
 export const costOfEnded = 10_295n;
 
