@@ -72,15 +72,19 @@ export const holdFields = {
   ),
 };
 
+const BOUND_NAMES = ["max_tokens", "max_completion_tokens", "max_output_tokens"] as const;
+
 /** The values of `holdFields`, checked. */
 export type HoldFields = Static<TObject<typeof holdFields>>;
 
 /** Throws ApiError 400 for different values under two names of the bound: providers differ in which one counts. */
 export function refuseDifferentBounds(body: HoldFields): void {
-  const names = ["max_tokens", "max_completion_tokens", "max_output_tokens"] as const;
-  const [first, ...others] = names.filter((name) => typeof body[name] === "number");
-  const other = others.find((name) => first !== undefined && body[name] !== body[first]);
-  if (other !== undefined) throw invalidRequest(`${first} and ${other} must not differ`);
+  let first: (typeof BOUND_NAMES)[number] | undefined;
+  for (const name of BOUND_NAMES) {
+    if (typeof body[name] !== "number") continue;
+    first ??= name;
+    if (body[name] !== body[first]) throw invalidRequest(`${first} and ${name} must not differ`);
+  }
 }
 
 /**

@@ -23,11 +23,12 @@ export function parseRoubles(text: string): bigint | undefined {
 
 /** Roubles as a plain decimal without trailing zeros: `"12.5"`, `"-3"`, `"0"`. */
 export function formatRoubles(nano: bigint): string {
-  const sign = nano < 0n ? "-" : "";
-  const digits = nano < 0n ? -nano : nano;
-  const whole = digits / NANO_ROUBLES_PER_ROUBLE;
-  const fraction = digits % NANO_ROUBLES_PER_ROUBLE;
-  if (fraction === 0n) return `${sign}${whole}`;
-  const decimals = fraction.toString().padStart(FRACTION_DIGITS, "0").replace(/0+$/, "");
-  return `${sign}${whole}.${decimals}`;
+  const isNegative = nano < 0n;
+  // One conversion of the whole number: divisions of a bigint cost more than the rest.
+  const digits = (isNegative ? -nano : nano).toString().padStart(FRACTION_DIGITS + 1, "0");
+  const point = digits.length - FRACTION_DIGITS;
+  let end = digits.length;
+  while (end > point && digits.endsWith("0", end)) end--;
+  const whole = (isNegative ? "-" : "") + digits.slice(0, point);
+  return end === point ? whole : `${whole}.${digits.slice(point, end)}`;
 }
