@@ -157,6 +157,7 @@ export function refuseTools(body: JsonFields, refusedTools: readonly string[]): 
   });
 }
 
+const CACHE_CONTROL_CHARACTERS = "cache_control".length;
 const CACHE_CONTROL: ReadonlySet<string> = new Set(["cache_control"]);
 const TTL: ReadonlySet<string> = new Set(["ttl"]);
 const STANDARD_TTL = "5m";
@@ -168,7 +169,9 @@ const STANDARD_TTL = "5m";
  */
 export function refuseLongPromptCacheTtl(body: JsonFields): void {
   walk(body, (found, key) => {
-    if (key !== undefined && isNamed(key, CACHE_CONTROL) && isJsonObject(found)) {
+    // Case folding keeps the length, and few keys have this one.
+    const mayBeNamed = key?.length === CACHE_CONTROL_CHARACTERS;
+    if (mayBeNamed && isNamed(key, CACHE_CONTROL) && isJsonObject(found)) {
       const isLong = Object.keys(found).some(
         (name) => isNamed(name, TTL) && !isStandardTtl(found[name]),
       );

@@ -1,4 +1,5 @@
-import { itemRanges, scanObject, type JsonObjectText, type TextRange } from "./json.ts";
+import { itemRanges, type JsonObjectText, type TextRange } from "./json.ts";
+import { scanObject } from "./jsonObject.ts";
 
 /**
  * Changes of a JSON object. `set` has the new JSON text for each key: it replaces the value, or adds the member at the

@@ -1,5 +1,6 @@
 import { readChatUsage } from "../../contract/usage.ts";
-import { fieldsOf, rawValue, scanObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, rawValue, type JsonFields } from "../../lib/json.ts";
+import { scanObject } from "../../lib/jsonObject.ts";
 import { splice, spliceBytes, spliceEach } from "../../lib/splice.ts";
 import { parseAnswer, reportedFailureOfText } from "../reportedFailure.ts";
 import { responsesUsage } from "./openaiResponses.ts";
