@@ -92,7 +92,7 @@ export class StreamRelay implements Relay, EventListenerObject {
       this.#useIdleTimeout();
       const objects = this.#decoder.takeObjects();
       const recorded = objects.length > 0 ? this.#record(objects) : undefined;
-      await Promise.all([admission.meter.opened, recorded]);
+      await (recorded ? Promise.all([admission.meter.opened, recorded]) : admission.meter.opened);
       admission.meter.firstByte(Math.round(gateway.clock.monotonicMs() - attempt.startedMs));
       return this;
     } catch (error) {
