@@ -1,7 +1,14 @@
-/** What it costs to find repeated keys and the spans of members, beside JSON.parse: `bun bench/scanJson.ts`. */
-import { scanObject } from "../src/lib/json.ts";
+/**
+ * What it costs to read a chat's body, beside JSON.parse: the parse with its limits, repeated keys and positions; all
+ * checks; the text for the provider. `bun bench/scanJson.ts`.
+ */
+import { checkChatRequest } from "../src/contract/chat/chatRequest.ts";
+import { parseJsonObject } from "../src/contract/jsonBody.ts";
+import { splice } from "../src/lib/splice.ts";
 
 const ROUNDS = 7;
+const RULES = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
+const EDITS = { set: { model: '"m2"' }, remove: ["max_tokens"] };
 
 /** The content of messages: prose has no escapes, code has one at each quote and each line end. */
 const lines = {
@@ -32,7 +39,12 @@ for (const [kind, line] of Object.entries(lines)) {
   for (const text of [chatBody(line, 5, 350), chatBody(line, 40, 5000)]) {
     const calls = Math.ceil(20_000_000 / text.length);
     const parse = fastestUs(() => JSON.parse(text), calls).toFixed(2);
-    const scan = fastestUs(() => scanObject(text), calls).toFixed(2);
-    console.log(`${kind}, ${text.length} characters: JSON.parse ${parse} us, scan ${scan} us`);
+    const { value, object } = parseJsonObject({ text });
+    const read = fastestUs(() => parseJsonObject({ text }), calls).toFixed(2);
+    const check = fastestUs(() => checkChatRequest(value, RULES), calls).toFixed(2);
+    const write = fastestUs(() => splice(object, EDITS), calls).toFixed(2);
+    console.log(
+      `${kind}, ${text.length} characters: JSON.parse ${parse} us; read ${read}, check ${check}, write ${write}`,
+    );
   }
 }

@@ -90,6 +90,7 @@ const powers: readonly Power[] = [
     code: /\bJSON\s*\.\s*parse\b|=\s*JSON\b(?!\s*\.)/,
     owners: [
       "src/lib/untrustedJson.ts",
+      "src/lib/jsonObject.ts",
       "src/lib/exactJson.ts",
       "src/lib/json.ts",
       "src/store/",

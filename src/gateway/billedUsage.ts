@@ -32,17 +32,20 @@ type AnswerFigures = Pick<
 export function billedUsage(
   admission: Admission,
   answer: AnswerFigures,
-  completionEstimate = textTokensOf(answer),
+  completionEstimate?: number,
 ): BilledUsage {
   const { usage, isUsageFinal, usageProblem, usageText } = answer;
-  const estimate = estimatedUsage(admission, completionEstimate);
   const isUsable = usage !== undefined && !isImplausible(usage);
   const problem = usage && !isUsable ? "implausible" : usageProblem;
   if (problem) admission.warnOfUsage(problem);
-  if (!isUsable) return estimate;
-  if (usage.completionTokens > admission.modelTokensMax) admission.warnOfUsage("above model limit");
-  if (isUsageFinal) return { tokens: usage, estimated: false };
-  return earlyUsage(admission, { usage, text: usageText }, completionEstimate);
+  if (isUsable) {
+    if (usage.completionTokens > admission.modelTokensMax)
+      admission.warnOfUsage("above model limit");
+    if (isUsageFinal) return { tokens: usage, estimated: false };
+  }
+  const completionTokens = completionEstimate ?? textTokensOf(answer);
+  if (!isUsable) return estimatedUsage(admission, completionTokens);
+  return earlyUsage(admission, { usage, text: usageText }, completionTokens);
 }
 
 function textTokensOf({ textBytes, textDeltas }: AnswerFigures): number {

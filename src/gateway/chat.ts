@@ -120,9 +120,13 @@ function jsonAnswer(
     read(text, candidate) {
       const { completion, usage, isUsageEarly = false } = candidate.chat.read(text);
       const shown = publicCompletion(completion, identity, stopsToEnforce(request, candidate));
-      const { textBytes } = shown;
-      const figures = { usage, isUsageFinal: !isUsageEarly, textBytes };
-      const billed = billedUsage(admittedRequest.admission, figures);
+      const billed = billedUsage(admittedRequest.admission, {
+        usage,
+        isUsageFinal: !isUsageEarly,
+        get textBytes() {
+          return shown.textBytes;
+        },
+      });
       const answer: ChatCompletion = {
         ...shown.completion,
         usage: publicUsage(billed.tokens, completion["usage"], identity),

@@ -7,10 +7,6 @@ const CLOSE_OBJECT = 0x7d;
 const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 
-/** The keys of an object with more keys, or with a longer or an escaped key, are kept in a Set. */
-const PLAIN_KEYS_MAX = 16;
-const PLAIN_KEY_CHARACTERS_MAX = 32;
-
 /** Between quotes this close, a loop over the characters is faster than indexOf. */
 const CLOSE_CHARACTERS_MAX = 8;
 /** After this many close escaped quotes in a row, the loop is used. */
@@ -35,60 +31,6 @@ export interface JsonObjectText {
   readonly members: readonly Member[];
   /** The first key that occurs twice in one object, at any depth. */
   readonly duplicateKey: string | undefined;
-}
-
-/**
- * Finds the top-level members and the first duplicate key in one pass, without recursion, in linear time and memory.
- * JSON.parse must have accepted `text` as an object: for other text the result is meaningless, or an Error is thrown.
- *
- * In valid JSON a string before a colon is a key of the innermost open object, so arrays need no tracking.
- */
-export function scanObject(text: string, bytes?: Uint8Array): JsonObjectText {
-  const members: { -readonly [Field in keyof Member]: Member[Field] }[] = [];
-  let last: (typeof members)[number] | undefined;
-  const open = new OpenObjects(text);
-  for (let at = text.indexOf("{"); at < text.length; at++) {
-    const unit = text.charCodeAt(at);
-    if (unit === QUOTE) {
-      // Most strings are short keys. For them a loop that also hashes is faster than indexOf.
-      let end = at + 1;
-      let hash = 0;
-      const near = end + PLAIN_KEY_CHARACTERS_MAX;
-      for (; end < near; end++) {
-        const unit = text.charCodeAt(end);
-        if (unit === QUOTE || unit === BACKSLASH) break;
-        hash = (Math.imul(hash, 31) + unit) | 0;
-      }
-      const plain = text.charCodeAt(end) === QUOTE;
-      if (!plain) end = closingQuote(text, at);
-      if (end < 0) throw new Error("the text is not valid JSON: a string does not end");
-      const next = skipSpace(text, end + 1);
-      if (text.charCodeAt(next) !== COLON) {
-        at = next - 1;
-        continue;
-      }
-      if (open.addKey(at + 1, end, plain ? hash : undefined)) {
-        return { text, bytes, members, duplicateKey: keyText(text, at + 1, end) };
-      }
-      if (open.depth === 1) {
-        if (last !== undefined) last.valueEnd = valueEndBefore(text, at);
-        const valueStart = skipSpace(text, next + 1);
-        const key = keyText(text, at + 1, end);
-        last = { key, keyStart: at, valueStart, valueEnd: valueStart };
-        members.push(last);
-      }
-      at = next;
-    } else if (unit === OPEN_OBJECT) {
-      open.enter();
-    } else if (unit === CLOSE_OBJECT) {
-      open.leave();
-      if (open.depth === 0) {
-        if (last !== undefined) last.valueEnd = valueEndBefore(text, at);
-        break;
-      }
-    }
-  }
-  return { text, bytes, members, duplicateKey: undefined };
 }
 
 /** A range of a text in UTF-16 units. The end is exclusive. */
@@ -144,7 +86,10 @@ export function fieldsOf(value: unknown): JsonFields {
 export function isDeeperThan(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (levels === 0) return true;
-  if (Array.isArray(value)) return value.some((item) => isDeeperThan(item, levels - 1));
+  if (Array.isArray(value)) {
+    for (const item of value) if (isDeeperThan(item, levels - 1)) return true;
+    return false;
+  }
   for (const name in value) {
     if (isDeeperThan((value as Record<string, unknown>)[name], levels - 1)) return true;
   }
@@ -155,87 +100,6 @@ export function isDeeperThan(value: unknown, levels: number): boolean {
 export function rawValue(object: JsonObjectText, key: string): string | undefined {
   const member = object.members.find((member) => member.key === key);
   return member === undefined ? undefined : object.text.slice(member.valueStart, member.valueEnd);
-}
-
-/** The keys of all open objects. Keys are ranges of the text, so that an object with few keys allocates nothing. */
-class OpenObjects {
-  depth = 0;
-  readonly #text: string;
-  readonly #starts: number[] = [];
-  readonly #ends: number[] = [];
-  readonly #hashes: number[] = [];
-  /** The used length of the lists above. Truncating them costs more than the scan. */
-  #count = 0;
-  /** By depth: the index of the object's first key in the lists. */
-  readonly #firsts: number[] = [0];
-  /** By depth: the keys of an object that needs a Set. */
-  readonly #large = new Map<number, Set<string>>();
-
-  constructor(text: string) {
-    this.#text = text;
-  }
-
-  enter(): void {
-    this.depth++;
-    this.#firsts[this.depth] = this.#count;
-  }
-
-  leave(): void {
-    if (this.#large.size > 0) this.#large.delete(this.depth);
-    this.#count = this.#firsts[this.depth] ?? 0;
-    this.depth--;
-  }
-
-  /** Adds a key to the innermost object. Returns true for a duplicate. `hash` is undefined for a long or escaped key. */
-  addKey(start: number, end: number, hash: number | undefined): boolean {
-    const large = this.#large.size > 0 ? this.#large.get(this.depth) : undefined;
-    if (large !== undefined) return this.#addToSet(large, start, end);
-    const first = this.#firsts[this.depth] ?? 0;
-    const count = this.#count;
-    if (hash === undefined || count - first >= PLAIN_KEYS_MAX) {
-      return this.#addToSet(this.#moveToSet(first), start, end);
-    }
-    const hashes = this.#hashes;
-    for (let index = first; index < count; index++) {
-      if (hashes[index] === hash && this.#isSame(index, start, end)) return true;
-    }
-    this.#starts[count] = start;
-    this.#ends[count] = end;
-    hashes[count] = hash;
-    this.#count = count + 1;
-    return false;
-  }
-
-  #isSame(index: number, start: number, end: number): boolean {
-    const text = this.#text;
-    return text.slice(this.#starts[index], this.#ends[index]) === text.slice(start, end);
-  }
-
-  #moveToSet(first: number): Set<string> {
-    const keys = new Set<string>();
-    for (let index = first; index < this.#count; index++) {
-      keys.add(this.#text.slice(this.#starts[index], this.#ends[index]));
-    }
-    this.#count = first;
-    this.#large.set(this.depth, keys);
-    return keys;
-  }
-
-  #addToSet(keys: Set<string>, start: number, end: number): boolean {
-    const count = keys.size;
-    return keys.add(keyText(this.#text, start, end)).size === count;
-  }
-}
-
-function keyText(text: string, start: number, end: number): string {
-  const raw = text.slice(start, end);
-  return raw.includes("\\") ? String(JSON.parse(`"${raw}"`)) : raw;
-}
-
-/** The end of the value before the next key or the closing brace at `at`. */
-function valueEndBefore(text: string, at: number): number {
-  const end = skipSpaceBack(text, at);
-  return text.charCodeAt(end - 1) === COMMA ? skipSpaceBack(text, end - 1) : end;
 }
 
 /** The closing quote of the string that opens at `open`; -1 if there is none. */
@@ -280,7 +144,7 @@ export function skipSpace(text: string, from: number): number {
   return at;
 }
 
-function skipSpaceBack(text: string, from: number): number {
+export function skipSpaceBack(text: string, from: number): number {
   let at = from;
   while (isSpace(text.charCodeAt(at - 1))) at--;
   return at;

@@ -23,30 +23,12 @@ export function parseRoubles(text: string): bigint | undefined {
 
 /** Roubles as a plain decimal without trailing zeros: `"12.5"`, `"-3"`, `"0"`. */
 export function formatRoubles(nano: bigint): string {
-  const number = Number(nano);
-  return Number.isSafeInteger(number) ? formatSafe(number) : formatLarge(nano);
-}
-
-/** An integer up to 2^53 is exact as a number, and so are its quotient and rest. */
-function formatSafe(nano: number): string {
-  const digits = Math.abs(nano);
-  const fraction = digits % 1e9;
-  const whole = (digits - fraction) / 1e9;
-  return joinDigits(nano < 0, String(whole), String(fraction));
-}
-
-function formatLarge(nano: bigint): string {
-  const digits = nano < 0n ? -nano : nano;
-  const whole = digits / NANO_ROUBLES_PER_ROUBLE;
-  const fraction = digits % NANO_ROUBLES_PER_ROUBLE;
-  return joinDigits(nano < 0n, String(whole), String(fraction));
-}
-
-function joinDigits(isNegative: boolean, whole: string, fraction: string): string {
-  const sign = isNegative ? "-" : "";
-  if (fraction === "0") return sign + whole;
-  const decimals = fraction.padStart(FRACTION_DIGITS, "0");
-  let length = FRACTION_DIGITS;
-  while (decimals[length - 1] === "0") length -= 1;
-  return `${sign}${whole}.${decimals.slice(0, length)}`;
+  const isNegative = nano < 0n;
+  // One conversion of the whole number: divisions of a bigint cost more than the rest.
+  const digits = (isNegative ? -nano : nano).toString().padStart(FRACTION_DIGITS + 1, "0");
+  const point = digits.length - FRACTION_DIGITS;
+  let end = digits.length;
+  while (end > point && digits.endsWith("0", end)) end--;
+  const whole = (isNegative ? "-" : "") + digits.slice(0, point);
+  return end === point ? whole : `${whole}.${digits.slice(point, end)}`;
 }

@@ -1,4 +1,5 @@
-import { itemRanges, scanObject, type JsonObjectText, type TextRange } from "./json.ts";
+import { itemRanges, type JsonObjectText, type TextRange } from "./json.ts";
+import { scanObject } from "./jsonObject.ts";
 
 /**
  * Changes of a JSON object. `set` has the new JSON text for each key: it replaces the value, or adds the member at the
@@ -51,41 +52,39 @@ export function spliceEach(array: string, edits: Edits): string {
   return result + array.slice(copied);
 }
 
-function partsOf({ text, members }: JsonObjectText, edits: Edits): Part[] {
-  const set = new Map(Object.entries(edits.set ?? {}));
-  const remove = new Set(edits.remove);
+/** There are few edits, so they are compared one by one: a Map costs more than the rest. */
+function partsOf({ text, members }: JsonObjectText, { set = {}, remove = [] }: Edits): Part[] {
   const parts: Part[] = [];
   let copied = 0;
-  let keptEnd: number | undefined;
-  const copyTo = (end: number): void => {
-    if (end > copied) parts.push({ start: copied, end });
-  };
-  for (const [index, member] of members.entries()) {
-    const raw = set.get(member.key);
-    if (raw === undefined && remove.has(member.key)) {
-      // After a kept member, the comma before it is removed too. Otherwise the text up to the next key is removed.
-      const before = keptEnd === undefined ? undefined : members[index - 1];
-      copyTo(before?.valueEnd ?? member.keyStart);
-      const next = before === undefined ? members[index + 1] : undefined;
-      copied = next?.keyStart ?? member.valueEnd;
+  let isAnyKept = false;
+  let lastEnd: number | undefined;
+  for (const { key, keyStart, valueStart, valueEnd } of members) {
+    // After a kept member, a removal begins at the comma. Otherwise it ends at the next key.
+    const removedFrom = isAnyKept ? (lastEnd ?? 0) : keyStart;
+    if (!isAnyKept && lastEnd !== undefined) copied = keyStart;
+    lastEnd = valueEnd;
+    if (Object.hasOwn(set, key)) {
+      parts.push({ start: copied, end: valueStart }, set[key] ?? "");
+      copied = valueEnd;
+    } else if (remove.includes(key)) {
+      if (removedFrom > copied) parts.push({ start: copied, end: removedFrom });
+      copied = valueEnd;
       continue;
     }
-    if (raw !== undefined) {
-      copyTo(member.valueStart);
-      parts.push(raw);
-      copied = member.valueEnd;
-      set.delete(member.key);
-    }
-    keptEnd = member.valueEnd;
+    isAnyKept = true;
   }
-  if (set.size > 0) {
-    const end = members.at(-1)?.valueEnd ?? text.indexOf("{") + 1;
-    const added = Array.from(set, ([key, raw]) => `${JSON.stringify(key)}:${raw}`).join(",");
-    copyTo(end);
-    parts.push((keptEnd === undefined ? "" : ",") + added);
+  let added = "";
+  for (const key in set) {
+    if (members.some((member) => member.key === key)) continue;
+    added += `${isAnyKept || added !== "" ? "," : ""}${JSON.stringify(key)}:${set[key]}`;
+  }
+  if (added !== "") {
+    const end = lastEnd ?? text.indexOf("{") + 1;
+    if (end > copied) parts.push({ start: copied, end });
+    parts.push(added);
     copied = end;
   }
-  copyTo(text.length);
+  parts.push({ start: copied, end: text.length });
   return parts;
 }
 

@@ -4,7 +4,7 @@ import { lazy } from "./lazy.ts";
 import { systemRandom } from "./random.ts";
 
 /** A shorter text is not counted: it has at most 200 names, and 200 colliding names are parsed in 0.2 ms. */
-const CHEAP_CHARACTERS_MAX = 2048;
+export const CHEAP_CHARACTERS_MAX = 2048;
 /** Objects and arrays. 10,000 messages with images and tool calls have 60,000; Bun parses this maximum in 0.1 s. */
 const CONTAINERS_MAX = 131_072;
 /** Colons and commas: members of objects and elements of arrays. */
@@ -12,7 +12,7 @@ const MEMBERS_MAX = 1_048_576;
 /** Strings up to this length, with escapes, and keys of any length are counted. */
 const SHORT_CHARACTERS_MAX = 96;
 /** Most names are shorter. The end of a longer string is found before more of it is hashed. */
-const NEAR_CHARACTERS = 32;
+export const NEAR_CHARACTERS = 32;
 /** Distinct strings. 10,000 messages with an id and a short text each have 20,000. */
 const DISTINCT_MAX = 65_536;
 const KEY_CHARACTERS_MAX = 1024;
@@ -24,6 +24,8 @@ export const ANSWER_COST_FACTOR = 8;
 /** Distinct strings in one of 65,536 buckets. Random strings reach a dozen. */
 const BUCKET_STRINGS_MAX = 32;
 const BUCKETS = 65_536;
+/** The first distinct strings are not put into buckets. So few cost little, even if all of them collide. */
+const FREE_STRINGS_MAX = 128;
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -47,7 +49,7 @@ export function parseUntrusted(text: string, factor = 1): unknown {
 }
 
 /** Random for each process, so that nobody can construct strings that have the same fingerprint. */
-const secret = lazy(() => {
+export const fingerprintSecret = lazy(() => {
   const [seed = 0, factor = 0] = new Int32Array(systemRandom.bytes(8).buffer);
   return { seed, factor: factor | 1 };
 });
@@ -66,7 +68,7 @@ export class JsonCost {
   readonly #distinct = new IntegerSet();
   /** The number of distinct strings by bucket. */
   #buckets: Uint8Array | undefined;
-  readonly #secret = secret();
+  readonly #secret = fingerprintSecret();
   readonly #factor: number;
 
   /** `factor` multiplies the limits of parts and of distinct names, which cost linear time. The limit of collisions is fixed. */
@@ -76,21 +78,31 @@ export class JsonCost {
 
   /** Adds a text in one pass that makes no strings. Throws CostlyJsonError over a limit. */
   add(text: string): void {
-    let containers = this.#containers;
-    let members = this.#members;
-    const containersMax = CONTAINERS_MAX * this.#factor;
+    let containers = 0;
+    let separators = 0;
     for (let at = 0; at < text.length; at++) {
       const unit = text.charCodeAt(at);
       if (unit === QUOTE) at = this.#addString(text, at);
-      else if (unit === COMMA || unit === COLON) members += 1;
+      else if (unit === COMMA || unit === COLON) separators += 1;
       else if (unit === OPEN_OBJECT || unit === OPEN_ARRAY) {
         containers += 1;
-        if (containers > containersMax) throw new CostlyJsonError("has too many parts");
+        this.checkContainers(containers);
       }
     }
-    if (members > MEMBERS_MAX * this.#factor) throw new CostlyJsonError("has too many parts");
-    this.#containers = containers;
-    this.#members = members;
+    this.addParts(containers, separators);
+  }
+
+  /** Throws CostlyJsonError if so many containers of the present text are too many. */
+  checkContainers(containers: number): void {
+    if (this.#containers + containers > CONTAINERS_MAX * this.#factor)
+      throw new CostlyJsonError("has too many parts");
+  }
+
+  /** Adds the containers, and the commas and colons, of a whole text. */
+  addParts(containers: number, separators: number): void {
+    this.#containers += containers;
+    this.#members += separators;
+    if (this.#members > MEMBERS_MAX * this.#factor) throw new CostlyJsonError("has too many parts");
   }
 
   /** Adds the string that opens at `open`. Returns the index of its closing quote, or the text's length. */
@@ -110,18 +122,25 @@ export class JsonCost {
     }
     const close = closingQuote(text, open);
     if (close < 0) return text.length;
-    const isShort = close - start <= SHORT_CHARACTERS_MAX;
-    if (!isShort && text.charCodeAt(skipSpace(text, close + 1)) !== COLON) return close;
-    if (close - open > KEY_CHARACTERS_MAX) throw new CostlyJsonError("has too long a key");
-    for (; at < close; at++) fingerprint = mix(fingerprint, text.charCodeAt(at), factor);
-    this.#addName(text, start, close, fingerprint);
+    const isKey = text.charCodeAt(skipSpace(text, close + 1)) === COLON;
+    if (isCounted(close - start, isKey)) this.addString(text, start, close, at, fingerprint);
     return close;
+  }
+
+  /** Adds the string between two quotes. Up to `hashed` it is in the fingerprint already. Throws CostlyJsonError. */
+  addString(text: string, start: number, end: number, hashed: number, fingerprint: number): void {
+    if (end - start >= KEY_CHARACTERS_MAX) throw new CostlyJsonError("has too long a key");
+    let whole = fingerprint;
+    for (let at = hashed; at < end; at++) {
+      whole = mix(whole, text.charCodeAt(at), this.#secret.factor);
+    }
+    this.#addName(text, start, end, whole);
   }
 
   #addName(text: string, start: number, end: number, fingerprint: number): void {
     if (!this.#distinct.add(fingerprint)) return;
     const distinct = this.#distinct.size;
-    if (distinct <= BUCKET_STRINGS_MAX) return;
+    if (distinct <= FREE_STRINGS_MAX) return;
     if (distinct > DISTINCT_MAX * this.#factor)
       throw new CostlyJsonError("has too many different names");
     const { engine, units } = hashing();
@@ -134,8 +153,13 @@ export class JsonCost {
   }
 }
 
+/** Whether a string counts that is long or has escapes: every key, and every value up to SHORT_CHARACTERS_MAX. */
+export function isCounted(characters: number, isKey: boolean): boolean {
+  return isKey || characters <= SHORT_CHARACTERS_MAX;
+}
+
 /** The shift moves the well-mixed upper bits down, so that the next multiplication mixes them too. */
-function mix(fingerprint: number, unit: number, factor: number): number {
+export function mix(fingerprint: number, unit: number, factor: number): number {
   const product = Math.imul(fingerprint ^ unit, factor);
   return product ^ (product >>> 15);
 }

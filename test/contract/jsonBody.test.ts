@@ -60,6 +60,23 @@ describe("parseJsonObject refuses", () => {
     expect(refusal?.toBody()).toEqual({ error: { message, type: "invalid_request_error" } });
     expect(refusal?.cause).toBeUndefined();
   });
+
+  // Only a longer text is counted.
+  test.each(rows)("%j before much space: %s", async (text, message) => {
+    const refusal = await refusalOf(() => parseJsonObject({ text: text + " ".repeat(2100) }));
+    expect(refusal?.message).toBe(message);
+  });
+
+  test.each([
+    ["is cut off", (text: string) => text.slice(0, -1)],
+    ["is no object", (text: string) => `[${text}]`],
+    ["has a key twice", (text: string) => text.replace("{", '{"metadata":1,')],
+    ["goes on after its end", (text: string) => `{}${text}`],
+  ])("names made to collide first, also in a text that %s", async (_, change) => {
+    const text = change(JSON.stringify({ metadata: collidingNames(200, 1) }));
+    const refusal = await refusalOf(() => parseJsonObject({ text }));
+    expect(refusal?.message).toBe("body has names made to collide");
+  });
 });
 
 describe("parseJsonObject accepts", () => {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { rawValue, scanObject, type JsonObjectText, memberText, walk } from "../../src/lib/json.ts";
+import { rawValue, type JsonObjectText, memberText, walk } from "../../src/lib/json.ts";
+import { scanObject } from "../../src/lib/jsonObject.ts";
 import { cpuTimer } from "../support/measurement.ts";
 import { assert, constantFrom, dictionary, jsonValue, property } from "fast-check";
 

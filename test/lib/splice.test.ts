@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { scanObject, type JsonObjectText } from "../../src/lib/json.ts";
+import type { JsonObjectText } from "../../src/lib/json.ts";
+import { scanObject } from "../../src/lib/jsonObject.ts";
 import { splice, spliceBytes, spliceEach } from "../../src/lib/splice.ts";
 import { seededRandom } from "../support/seededRandom.ts";
 

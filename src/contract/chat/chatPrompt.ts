@@ -32,7 +32,7 @@ export function measurePrompt(body: ChatRequestBody): PromptMeasure {
   const audioIds: string[] = [];
   const contents: unknown[] = [];
   const fieldSizes = new Map<string, Sum>();
-  const promptSize: Sum = measureText(valuesBesideMessages(body));
+  const promptSize = measureBesideMessages(body);
   for (const message of body.messages) {
     const { content } = message;
     addContent(promptSize, content);
@@ -61,19 +61,21 @@ export function measurePrompt(body: ChatRequestBody): PromptMeasure {
     promptSize,
     fieldSizes,
     needsWholeContext: promptSize.nonTextParts > 0 || found.needsWholeContext || hasServers,
-    objectIds: [...found.objectIds, ...audioIds],
+    objectIds: audioIds.length === 0 ? found.objectIds : [...found.objectIds, ...audioIds],
   };
 }
 
 /**
- * The values of the other fields that a model may read: definitions, and every field that the convention does not list.
- * Such a field may hold a prompt, as `system` (Anthropic), `instructions` (OpenAI Responses) and `documents` (vLLM) do.
+ * Measures the other fields that a model may read: definitions, and every field that the convention does not list. Such
+ * a field may hold a prompt, as `system` (Anthropic), `instructions` (OpenAI Responses) and `documents` (vLLM) do.
  */
-function valuesBesideMessages(body: ChatRequestBody): unknown[] {
-  const read = Object.entries(body).filter(
-    ([name]) => DEFINITION_FIELDS.has(name) || !CONVENTION_FIELDS.has(name),
-  );
-  return read.map(([, value]) => value);
+function measureBesideMessages(body: JsonFields): Sum {
+  const sum: Sum = { textBytes: 0, nonTextParts: 0 };
+  for (const name in body) {
+    const isRead = DEFINITION_FIELDS.has(name) || !CONVENTION_FIELDS.has(name);
+    if (isRead) add(sum, measureText(body[name]));
+  }
+  return sum;
 }
 
 /** A mutable total. A prompt may have 10,000 messages, so no object is made for each. */

@@ -44,19 +44,17 @@ const SERVICE_TIERS: ReadonlySet<unknown> = new Set([
 
 /**
  * The public form of a provider's completion, without usage. Its text ends before the first of the `stop` sequences.
- * `textBytes` counts all generated text. Throws AnswerError if the reply is not a finished answer.
+ * `textBytes` counts all generated text, when it is read. Throws AnswerError if the reply is not a finished answer.
  */
 export function publicCompletion(
   reply: JsonFields,
   identity: AnswerIdentity,
   stop: readonly string[] = [],
-): { completion: UnbilledCompletion; textBytes: number } {
+): { readonly completion: UnbilledCompletion; readonly textBytes: number } {
   const choices = choiceList(reply["choices"]).map((choice, at) =>
     publicChoice(choice, at, identity),
   );
   if (choices.length === 0) throw new AnswerError("the answer has no choices");
-  // Text after a stop sequence was generated too, so it counts.
-  const textBytes = choices.reduce((sum, { message }) => sum + messageBytes(message), 0);
   const open: UnbilledCompletion = {
     ...publicFields(reply),
     id: identity.id,
@@ -66,7 +64,13 @@ export function publicCompletion(
     choices: stop.length > 0 ? choices.map((choice) => truncateChoice(choice, stop)) : choices,
   };
   const completion = identity.unknownFields === "forward" ? open : onlyListedFields(open);
-  return { completion, textBytes };
+  return {
+    completion,
+    // Most providers report the usage, so the text is rarely measured. Text after a stop sequence was generated too.
+    get textBytes() {
+      return choices.reduce((sum, { message }) => sum + messageBytes(message), 0);
+    },
+  };
 }
 
 /** The usage for the client: the `billed` figures, and other `reported` fields if unknown fields are forwarded. */

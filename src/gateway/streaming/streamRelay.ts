@@ -92,7 +92,8 @@ export class StreamRelay implements Relay, EventListenerObject {
       this.#useIdleTimeout();
       const objects = this.#decoder.takeObjects();
       const recorded = objects.length > 0 ? this.#record(objects) : undefined;
-      await Promise.all([admission.meter.secured, recorded]);
+      const { secured } = admission.meter;
+      if (recorded ?? secured) await Promise.all([recorded, secured]);
       admission.meter.firstByte(Math.round(gateway.clock.monotonicMs() - attempt.startedMs));
       return this;
     } catch (error) {

@@ -97,7 +97,7 @@ export class Exchange implements HttpExchange, ConnectionOwner {
   }
 
   header(name: string): string | undefined {
-    return this.#decoder.head?.headers.get(name);
+    return this.#decoder.head?.header(name);
   }
 
   read(): Promise<Uint8Array | undefined> {

@@ -77,10 +77,13 @@ export class ResponseDecoder {
         this.violation = "the response head is too large";
         return 0;
       }
-      const head = parseResponseHead(input.toString("latin1", start, end));
-      if (typeof head === "string") {
-        this.violation = head;
-      } else if (head.status === 101) {
+      const text = input.toString("latin1", start, end);
+      if (!HEAD.test(text)) {
+        this.violation = "the response has a malformed head";
+        return 0;
+      }
+      const head = new ResponseHead(text);
+      if (head.status === 101) {
         this.violation = "the response switches to a protocol that was not asked for";
       } else if (head.status >= 200) {
         this.#accept(head);
@@ -144,12 +147,37 @@ export class ResponseDecoder {
 }
 
 /** The status line and headers, with valid syntax. */
-export interface ResponseHead {
+export class ResponseHead {
   readonly status: number;
   /** HTTP/1.0 or HTTP/1.1. */
   readonly minorVersion: 0 | 1;
-  /** Lower-case names. Several values of one name are joined by ", ". */
-  readonly headers: ReadonlyMap<string, string>;
+  readonly #text: string;
+  readonly #lowerCase: string;
+
+  /** `text` matches `HEAD`. */
+  constructor(text: string) {
+    this.status = Number(text.slice(STATUS_START, STATUS_START + 3));
+    this.minorVersion = text.charCodeAt(HEAD_START.length) === DIGIT_ONE ? 1 : 0;
+    this.#text = text;
+    this.#lowerCase = text.toLowerCase();
+  }
+
+  /** A header by lower-case name. Several values of one name are joined by ", ". */
+  header(name: string): string | undefined {
+    let joined: string | undefined;
+    const sought = `\r\n${name}:`;
+    for (
+      let found = this.#lowerCase.indexOf(sought);
+      found >= 0;
+      found = this.#lowerCase.indexOf(sought, found + 2)
+    ) {
+      const start = found + sought.length;
+      const end = this.#text.indexOf("\r\n", start);
+      const value = trimmed(this.#text, start, end < 0 ? this.#text.length : end);
+      joined = joined === undefined ? value : `${joined}, ${value}`;
+    }
+    return joined;
+  }
 }
 
 /** How the end of the body is found: https://www.rfc-editor.org/rfc/rfc9112#section-6.3 */
@@ -159,37 +187,12 @@ export type Framing =
   | { readonly kind: "chunked" }
   | { readonly kind: "close" };
 
-const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?$/;
-const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-const FORBIDDEN_IN_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
+/** A head without its empty last line. It refuses everything that two parsers could read in two ways. */
+const HEAD =
+  /^HTTP\/1\.[01] [1-9]\d\d(?: [\t\x20-\x7e\x80-\xff]*)?(?:\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*)*$/;
+const STATUS_START = "HTTP/1.1 ".length;
+const DIGIT_ONE = 0x31;
 const LENGTH = /^\d{1,15}$/;
-
-/**
- * Parses a head without its empty last line. Refuses everything that two parsers could read in two ways. A string
- * describes the problem.
- */
-function parseResponseHead(text: string): ResponseHead | string {
-  let lineEnd = text.indexOf("\r\n");
-  const statusLine = STATUS_LINE.exec(lineEnd < 0 ? text : text.slice(0, lineEnd));
-  if (statusLine === null) return "the response has no valid status line";
-  const headers = new Map<string, string>();
-  while (lineEnd >= 0) {
-    const start = lineEnd + 2;
-    lineEnd = text.indexOf("\r\n", start);
-    const colon = text.indexOf(":", start);
-    const end = lineEnd < 0 ? text.length : lineEnd;
-    const name = text.slice(start, colon);
-    if (colon < 0 || !NAME.test(name)) return "the response has a malformed header";
-    const value = trimmed(text, colon + 1, end);
-    if (FORBIDDEN_IN_VALUE.test(value)) return "the response has a control character in a header";
-    addHeader(headers, name.toLowerCase(), value);
-  }
-  return {
-    status: Number(statusLine[2]),
-    minorVersion: statusLine[1] === "1" ? 1 : 0,
-    headers,
-  };
-}
 
 /** `trim` would remove more than HTTP's blanks. */
 function trimmed(text: string, start: number, end: number): string {
@@ -202,15 +205,10 @@ function isBlank(code: number): boolean {
   return code === 0x20 || code === 0x09;
 }
 
-function addHeader(headers: Map<string, string>, name: string, value: string): void {
-  const before = headers.get(name);
-  headers.set(name, before === undefined ? value : `${before}, ${value}`);
-}
-
 /** The framing of the body of a response to POST. A string describes the problem. */
 function framingOf(head: ResponseHead): Framing | string {
-  const transferEncoding = head.headers.get("transfer-encoding");
-  const contentLength = head.headers.get("content-length");
+  const transferEncoding = head.header("transfer-encoding");
+  const contentLength = head.header("content-length");
   if (head.status === 204 || head.status === 304) return { kind: "none" };
   if (transferEncoding !== undefined) {
     if (contentLength !== undefined) {
@@ -233,6 +231,6 @@ function framingOf(head: ResponseHead): Framing | string {
 /** True if the sender keeps the connection open after this response. */
 function keepsAlive(head: ResponseHead): boolean {
   if (head.minorVersion === 0) return false;
-  const connection = head.headers.get("connection");
+  const connection = head.header("connection");
   return connection === undefined || !/(?:^|[\s,])close(?:$|[\s,])/i.test(connection);
 }

@@ -1,5 +1,6 @@
 import { readChatUsage } from "../../contract/usage.ts";
-import { fieldsOf, rawValue, scanObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, rawValue, type JsonFields } from "../../lib/json.ts";
+import { scanObject } from "../../lib/jsonObject.ts";
 import { splice, spliceBytes, spliceEach } from "../../lib/splice.ts";
 import { parseAnswer, reportedFailureOfText } from "../reportedFailure.ts";
 import { responsesUsage } from "./openaiResponses.ts";
@@ -11,10 +12,17 @@ import type {
   ReadChatEvent,
 } from "../provider.ts";
 
-/** The caller's names for the token bound. It is sent under the provider's own name. */
-const BOUND_FIELDS = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
-/** A field of the responses interface that the chat interface does not know. */
-const RESPONSES_ONLY_FIELDS = ["reasoningSummary"];
+/**
+ * The caller's names for the token bound, which is sent under the provider's own name, and a field of the responses
+ * interface that the chat interface does not know.
+ */
+const REMOVED_FIELDS = [
+  "max_tokens",
+  "max_completion_tokens",
+  "max_output_tokens",
+  "reasoningSummary",
+];
+const REMOVED_WITHOUT_STREAM_USAGE = [...REMOVED_FIELDS, "stream_options"];
 
 /** The chat completions and responses interfaces of OpenAI and compatible providers. */
 export const openai: ProviderAdapter = {
@@ -47,16 +55,16 @@ function encodeChat(call: ChatCall): EncodedRequest {
   if (outputTokensBound !== undefined) set[options.maxTokensField] = String(outputTokensBound);
   const messages = messagesWithout(call);
   if (messages !== undefined) set["messages"] = messages;
-  const remove = [...BOUND_FIELDS, ...RESPONSES_ONLY_FIELDS];
-  if (!options.streamUsage) remove.push("stream_options");
-  else if (request.stream)
+  if (options.streamUsage && request.stream)
     set["stream_options"] = usageIncluded(rawValue(object, "stream_options"));
+  const remove = options.streamUsage ? REMOVED_FIELDS : REMOVED_WITHOUT_STREAM_USAGE;
   return { path: "/chat/completions", body: spliceBytes(object, { set, remove }) };
 }
 
 /** The messages without the fields that the provider refuses. Undefined if no message has such a field. */
 function messagesWithout({ object, request, options }: ChatCall): string | undefined {
   const remove = options.dropMessageFields;
+  if (remove.length === 0) return undefined;
   const { messages } = request.body;
   const isUnchanged = messages.every(
     (message) => !remove.some((field) => Object.hasOwn(message, field)),

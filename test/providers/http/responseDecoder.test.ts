@@ -222,6 +222,11 @@ describe("the head is bounded", () => {
     expect(decode([headOf(HEAD_BYTES_MAX)])).toMatchObject({ ended: true, violation: undefined });
   });
 
+  test("so is one of very many headers", () => {
+    const many = `HTTP/1.1 200 OK\r\nContent-Length: 0\r\n${"a:\r\n".repeat(16_000)}\r\n`;
+    expect(decode([many])).toMatchObject({ ended: true, violation: undefined });
+  });
+
   test("one byte more is refused, whole or unfinished", () => {
     const tooLarge = headOf(HEAD_BYTES_MAX + 1);
     expect(decode([tooLarge]).violation).toBe("the response head is too large");
