@@ -72,6 +72,7 @@ describe("GET /v1/account", () => {
     const first = await chat(at.gateway, key);
     expect(first.headers.get("x-tollgate-cost-rub")).toBe("0.0018025");
     const after = { balance_rub: rest, available_rub: rest };
+    await at.gateway.unreserved(key);
     expect(await account(key)).toEqual(accountBody(key, after, { spent_rub: "0.0018025" }));
 
     const go = Promise.withResolvers<void>();
@@ -82,7 +83,7 @@ describe("GET /v1/account", () => {
     const open = chat(at.gateway, key);
     const { store } = at.gateway;
     const held = () => store.accounts.find(key.account)?.held ?? 0n;
-    await until("the hold is recorded", () => held() > 0n);
+    await until("money is reserved", () => held() > 0n);
     const left = {
       ...after,
       held_rub: formatRoubles(held()),
@@ -91,6 +92,7 @@ describe("GET /v1/account", () => {
     expect(await account(key)).toEqual(accountBody(key, left, { spent_rub: "0.0018025" }));
     go.resolve();
     await open;
+    await at.gateway.unreserved(key);
 
     store.admin.refund(
       { name: "tester", at: Date.now() },
@@ -106,6 +108,7 @@ describe("GET /v1/account", () => {
     const two = at.gateway.key({ account: one.account, balance: 0n, budget: rouble });
     const other = at.gateway.key();
     await chat(at.gateway, two);
+    await at.gateway.unreserved(two);
     const money = { balance_rub: rest, available_rub: rest };
     const ofTwo = { spent_rub: "0.0018025", budget_rub: "1" };
     expect(await account(one)).toEqual(accountBody(one, money));

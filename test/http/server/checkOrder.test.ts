@@ -101,6 +101,7 @@ describe("the first check that fails answers", () => {
   test("429 of the tokens comes before 402", async () => {
     const key = at.gateway.key({ tokensPerMinute: 27, balance: 0n, overdraft: 300_000_000n });
     await exhausted(key);
+    await at.gateway.unreserved(key);
     at.gateway.store.admin.setOverdraft({ name: "tester", at: 0 }, key.account, 2_000_000n);
     expectRefusal(await chat(at.gateway, key), tooOften);
     at.gateway.clock.advance(60_000);

@@ -41,10 +41,26 @@ function failOnce<Name extends string>(
   };
 }
 
-const isWrite =
-  (kind: string) =>
-  (operation: unknown): boolean =>
-    (operation as { kind: string }).kind === kind;
+/** Makes the next operation of this kind, which an answer waits for, throw. */
+function failWrite(expected: string): void {
+  const isMeant = (operation: unknown) => (operation as { kind: string }).kind === expected;
+  failOnce(at.gateway.app.gateway.writer, "writeWithin", isMeant);
+}
+
+/** Makes the next computation of a cost throw. The request is admitted already. */
+function failCost(): void {
+  const [model] = at.gateway.app.gateway.current.config.models;
+  const price = model?.price;
+  if (price === undefined) throw new Error("the config has no model");
+  const { input } = price;
+  Object.defineProperty(price, "input", {
+    configurable: true,
+    get() {
+      Object.defineProperty(price, "input", { value: input });
+      throw new Error("a fault of our own");
+    },
+  });
+}
 
 /** A stream in the middle of its content, on a key with one slot. */
 async function beginStream(): Promise<SteppedChat> {
@@ -64,12 +80,8 @@ describe("an internal error during a stream", () => {
           failOnce(exchange, "finished");
       },
     ],
-    ["while the charge is computed", "ok", () => failOnce(at.gateway.clock, "epochMs")],
-    [
-      "while the charge is written",
-      "ok",
-      () => failOnce(at.gateway.app.gateway.writer, "write", isWrite("settleRequest")),
-    ],
+    ["while the charge is computed", "ok", failCost],
+    ["while the charge is written", "ok", () => failWrite("recordRequest")],
   ];
 
   test.each(faults)(
@@ -104,7 +116,7 @@ test("an internal error while the last ids of a response are recorded: no charge
   const key = at.gateway.key({ concurrentRequests: 1 });
   const reply = await openResponse(at.gateway, key);
   await reply.seen("Hello there");
-  failOnce(at.gateway.app.gateway.writer, "write", isWrite("recordOwners"));
+  failWrite("recordOwners");
   ending.resolve();
   await until("the stream is over", () => reply.isOver);
   expect(reply.text).not.toContain("response.completed");
@@ -133,20 +145,11 @@ test("an internal error after the charge of a stream: charged once, and nothing 
 });
 
 describe("an internal error during a JSON answer", () => {
-  const writer = () => at.gateway.app.gateway.writer;
   type Post = (gateway: TestApp, key: TestKey) => Promise<Reply>;
   const faults: readonly (readonly [string, Post, () => void])[] = [
-    [
-      "while its ids are recorded",
-      respond,
-      () => failOnce(writer(), "write", isWrite("recordOwners")),
-    ],
-    ["while its charge is computed", chat, () => failOnce(at.gateway.clock, "epochMs")],
-    [
-      "while its charge is written",
-      respond,
-      () => failOnce(writer(), "write", isWrite("settleRequest")),
-    ],
+    ["while its ids are recorded", respond, () => failWrite("recordOwners")],
+    ["while its charge is computed", chat, failCost],
+    ["while its charge is written", respond, () => failWrite("recordRequest")],
   ];
 
   test.each(faults)("%s: 502, nothing is charged or held", async (_, post, fail) => {

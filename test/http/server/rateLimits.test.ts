@@ -148,11 +148,10 @@ describe("the token rate", () => {
       at.provider.answer = usual;
       const key = at.gateway.key();
       const { writer } = at.gateway.app.gateway;
-      const write = writer.write.bind(writer);
+      const write = writer.writeWithin.bind(writer);
       // Only the end of the answer fails. The later one that releases its hold succeeds.
-      writer.write = (operation) => {
-        if (operation.kind !== "settleRequest") return write(operation);
-        writer.write = write;
+      writer.writeWithin = () => {
+        writer.writeWithin = write;
         return Promise.reject(new WriteError("refused", "not now"));
       };
       const { text } = await chat(at.gateway, key, { stream: isStream });

@@ -127,8 +127,8 @@ describe("a key that was rotated", () => {
     await client.seen("[DONE]");
     const records = await at.gateway.records(first, 2);
     expect(records.map(({ status, key }) => [status, key])).toEqual([
-      ["done", second.id],
       ["done", first.id],
+      ["done", second.id],
     ]);
     const charged = records.reduce((sum, { charge }) => sum + charge, 0n);
     expect(spent(first, second)).toEqual([charged, charged]);

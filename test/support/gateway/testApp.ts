@@ -62,6 +62,8 @@ export interface TestApp {
   /** Resets the health of all routes, as removing and adding all providers does. */
   forgetFailures(): void;
   balance(key: TestKey): bigint;
+  /** Resolves when the gateway has no reserve of the account any more: some time after its last request. */
+  unreserved(key: TestKey): Promise<void>;
   /** The records of the account's requests, newest first. Waits until none of them is running. */
   records(key: TestKey, count: number): Promise<readonly RequestRow[]>;
   /** Waits until no request is in flight. Throws if an audit finds a problem or anything is still held. */
@@ -148,6 +150,8 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
       app.reload(current);
     },
     balance: ({ account }) => store.accounts.find(account)?.balance ?? 0n,
+    unreserved: ({ account }) =>
+      until("nothing is reserved", () => store.accounts.find(account)?.held === 0n),
     async records({ account }, count) {
       const list = () => store.requests.list({ account, limit: count + 1 });
       await until(
