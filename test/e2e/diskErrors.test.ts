@@ -1,4 +1,3 @@
-import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { call, chat } from "../support/gateway/chatCalls.ts";
@@ -7,7 +6,6 @@ import { cCompiler, printNotRun } from "../support/disk/faultyDisk.ts";
 import { startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { startProvider } from "../support/provider/scriptedProvider.ts";
-import { until } from "../support/until.ts";
 
 const canRun = cCompiler() !== undefined;
 if (!canRun) printNotRun("errors of the disk");
@@ -43,16 +41,6 @@ function numbers(first: number, last: number, step: number): number[] {
     { length: Math.floor((last - first) / step) + 1 },
     (_, at) => first + at * step,
   );
-}
-
-/** Resolves when the database file has a running request. No process has it open then. */
-async function inTheBooks(path: string): Promise<void> {
-  const storeFolder = new Database(path, { readonly: true });
-  const running = storeFolder.query<{ id: number }, []>(
-    "SELECT id FROM requests WHERE status = 'running'",
-  );
-  await until("a request is recorded", () => running.get() !== null);
-  storeFolder.close();
 }
 
 type Sweep = readonly [what: string, error: Omit<DiskError, "nth">, nths: readonly number[]];
@@ -129,7 +117,7 @@ describe.skipIf(!canRun)("a start with open requests of an earlier process", () 
     async (call, error) => {
       const { gateway, disk, key } = opened.on;
       void chat(gateway, { key }).catch(() => {});
-      await inTheBooks(gateway.cli.database);
+      await gateway.lateRow();
       await gateway.kill();
       disk.first = `fail ${call} 1 ${error} 0`;
       const failed = await gateway.start().catch((cause: unknown) => String(cause));

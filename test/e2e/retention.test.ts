@@ -6,7 +6,8 @@ import {
   startTimeoutMs,
   type GatewayProcess,
 } from "../support/binary/gatewayProcess.ts";
-import { ended, fund, opened, openStoreFolder } from "../support/store/storeFolder.ts";
+import { recordRequest } from "../support/store/recordedRequest.ts";
+import { ended, fund, openStoreFolder } from "../support/store/storeFolder.ts";
 
 const ages = [400, 100, 31, 29, 1];
 
@@ -19,9 +20,8 @@ beforeAll(async () => {
       const storeFolder = await openStoreFolder(cli.database);
       const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
       for (const age of ages) {
-        const request = opened(`req_${age}`, alice, { at: Date.now() - age * DAY_MS });
-        await storeFolder.writer.write({ kind: "openRequest", request });
-        await storeFolder.writer.write({ kind: "settleRequest", settlement: ended(`req_${age}`) });
+        const request = ended(`req_${age}`, alice, { at: Date.now() - age * DAY_MS });
+        await recordRequest(storeFolder.writer, request);
       }
       await storeFolder.close();
       before = await cli.json("usage", "--by", "day");

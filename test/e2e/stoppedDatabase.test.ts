@@ -52,7 +52,7 @@ function chargesOfFileAlone(): number {
   copyFileSync(gateway.cli.database, alone);
   const sqlite = new Database(alone, { readwrite: true });
   const row = sqlite
-    .query<{ charges: number }, []>("SELECT count(*) AS charges FROM ledger WHERE kind = 'charge'")
+    .query<{ charges: number }, []>("SELECT count(*) AS charges FROM history WHERE kind = 'charge'")
     .get();
   sqlite.close();
   return row?.charges ?? -1;

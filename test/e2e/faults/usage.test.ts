@@ -296,6 +296,7 @@ test("row 88: usage of almost 10^9 is believed, and costs no more than there is"
     charge: balance,
     writeOff: whole - balance,
   });
+  await setup.gateway.unreserved("bob");
   expect(await setup.gateway.cli.json("balance", "show", "bob")).toMatchObject({
     balance_rub: "0",
     held_rub: "0",

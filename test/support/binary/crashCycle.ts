@@ -1,4 +1,4 @@
-import { auditProblems } from "../store/auditProblems.ts";
+import { auditProblems, reservesAfterStart } from "../store/auditProblems.ts";
 import type { GatewayProcess } from "./gatewayProcess.ts";
 import { sendMixedLoad } from "./mixedLoad.ts";
 
@@ -46,7 +46,7 @@ export async function runCrashCycle(
   await gateway.start();
   gateway.auditor.seen.push(...seen);
   gateway.auditor.credits.push(...refs);
-  const problems = auditProblems(gateway);
+  const problems = [...auditProblems(gateway), ...reservesAfterStart(gateway)];
   problems.push(...refusals.map((status) => `a request was refused with ${status}`));
   return { begun, whole: whole.length, credits: refs.length, problems };
 }

@@ -1,3 +1,4 @@
+import { Database } from "bun:sqlite";
 import type { Subprocess } from "bun";
 import { statSync } from "node:fs";
 import { openAuditor, type Auditor } from "../auditor/auditor.ts";
@@ -43,8 +44,12 @@ export interface GatewayProcess {
   forgetLog(): void;
   /** Creates a key, and its account if needed, and credits this amount in roubles. */
   key(account: string, roubles: string, ...flags: readonly string[]): Promise<string>;
-  /** The record of a request, once it is no longer running. */
+  /** The record of a request, once it has ended. */
   request(id: string): Promise<RequestRecord>;
+  /** Resolves when a running request has its row: some time after its beginning. */
+  lateRow(): Promise<void>;
+  /** Resolves when nothing of the account's money is reserved any more: some time after its last request. */
+  unreserved(account: string): Promise<void>;
   signal(name: NodeJS.Signals): void;
   /** `kill -9`; resolves when the process has ended. */
   kill(): Promise<void>;
@@ -164,9 +169,27 @@ class BinaryGateway implements GatewayProcess {
   async request(id: string): Promise<RequestRecord> {
     const deadlineMs = performance.now() + endTimeoutMs;
     for (;;) {
-      const record = (await this.cli.json("requests", "show", id)) as RequestRecord;
-      if (record.status !== "running") return record;
-      if (performance.now() > deadlineMs) throw new Error(`request ${id} is still running`);
+      // A request has no record at its beginning.
+      const { status, stdout, stderr } = await this.cli.run("requests", "show", id, "--json");
+      const record = status === 0 ? (JSON.parse(stdout) as RequestRecord) : undefined;
+      if (record !== undefined && record.status !== "running") return record;
+      if (performance.now() > deadlineMs) throw new Error(`request ${id} does not end: ${stderr}`);
+    }
+  }
+
+  async lateRow(): Promise<void> {
+    const running = new Database(this.cli.database, { readonly: true });
+    const row = running.query("SELECT 1 FROM requests WHERE status = 'running'");
+    await until("a running request has its row", () => row.get() !== null);
+    running.close();
+  }
+
+  async unreserved(account: string): Promise<void> {
+    const deadlineMs = performance.now() + endTimeoutMs;
+    for (;;) {
+      const shown = (await this.cli.json("balance", "show", account)) as { held_rub: string };
+      if (shown.held_rub === "0") return;
+      if (performance.now() > deadlineMs) throw new Error(`${shown.held_rub} roubles stay reserved`);
     }
   }
 

@@ -44,7 +44,8 @@ const idPattern = /\r\nx-request-id: (\S+)\r\n/i;
 export async function observeCharges(observed: Observed, rounds: number): Promise<Observation> {
   const storeFolder = new Database(observed.database, { readonly: true });
   const charged = storeFolder.query<{ id: number }, [string]>(
-    "SELECT id FROM ledger WHERE ref = ?",
+    `SELECT requests.id FROM requests JOIN accounts ON accounts.id = account_id
+     WHERE public_id = ? AND requests.ledger_seq <= accounts.ledger_seq`,
   );
   const ends: Record<string, number> = {};
   const early: string[] = [];
@@ -52,7 +53,7 @@ export async function observeCharges(observed: Observed, rounds: number): Promis
   const context = async (): Promise<void> => {
     const client = await connectObserver(observed, (way, id) => {
       ends[way] = (ends[way] ?? 0) + 1;
-      if (charged.get(`req:${id}`) === null) early.push(`${way} ${id}`);
+      if (charged.get(id) === null) early.push(`${way} ${id}`);
     });
     while (asked < rounds) {
       const way = ways[asked % ways.length] ?? ways[0];

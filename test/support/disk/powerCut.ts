@@ -1,5 +1,5 @@
 import { lostCharges } from "../auditor/auditor.ts";
-import { auditProblems } from "../store/auditProblems.ts";
+import { auditProblems, reservesAfterStart } from "../store/auditProblems.ts";
 import { oneModel } from "../gateway/gatewayConfig.ts";
 import { startGatewayProcess, type GatewayProcess } from "../binary/gatewayProcess.ts";
 import { sendMixedLoad } from "../binary/mixedLoad.ts";
@@ -76,6 +76,6 @@ export async function cutPower(
   await gone;
   await gateway.start();
   const lost = lostCharges(gateway.cli.database, seen);
-  const problems = auditProblems(gateway);
+  const problems = [...auditProblems(gateway), ...reservesAfterStart(gateway)];
   return { whole: whole.length, lost, problems };
 }

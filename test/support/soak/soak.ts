@@ -137,6 +137,7 @@ async function judgeAtRest(run: Run): Promise<void> {
   await untilAtRest(setup).catch((error: unknown) => tally.problems.push(String(error)));
   await untilGivenBack(run);
   judge(run);
+  tally.problems.push(...tally.unpaid.map((id) => `${id} has no record of its end`));
   setup.gateway.auditor.credits.push(...done.refs);
   tally.problems.push(...(await finalProblems(setup)));
 }

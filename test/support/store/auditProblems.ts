@@ -30,3 +30,16 @@ function isAnyRunning(path: string): boolean {
     sqlite.close();
   }
 }
+
+/** A gateway that starts releases all reserves. The accounts that still have one. No request was sent since. */
+export function reservesAfterStart({ cli }: Pick<GatewayProcess, "cli">): string[] {
+  const { sqlite } = connect(cli.database, "process");
+  try {
+    const reserved = sqlite.query<{ name: string }, []>(
+      "SELECT name FROM accounts WHERE reserved <> 0",
+    );
+    return reserved.all().map(({ name }) => `the start did not release the reserve of ${name}`);
+  } finally {
+    sqlite.close();
+  }
+}
