@@ -48,6 +48,10 @@ describe("what clients have of their answers", () => {
     ["a part of an answer to a request that was cancelled", seen("req_cancelled", helloEvent)],
     ["a whole answer to a request that was folded", seen("req_old", whole)],
     ["a refusal without a record", seen("req_refused", "{}", { status: 402 })],
+    [
+      "a part of an answer without a record, cut by a crash",
+      seen("req_lost", helloEvent, { isOver: false, isCutByCrash: true }),
+    ],
   ])("agrees with the database: %s", (_, answer) => {
     expect(auditFile(database.path, { seen: [answer] })).toEqual([]);
   });
@@ -56,6 +60,11 @@ describe("what clients have of their answers", () => {
     [
       "a whole answer without a committed row",
       seen("req_lost", whole),
+      "a client has an answer to req_lost, and the database has no record of it",
+    ],
+    [
+      "a whole answer without a committed row, before a crash",
+      seen("req_lost", stream, { isOver: false, isCutByCrash: true }),
       "a client has an answer to req_lost, and the database has no record of it",
     ],
     [

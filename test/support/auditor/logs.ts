@@ -14,6 +14,13 @@ export interface SeenAnswer {
   readonly costRub: string | null;
   /** The expected bill in nano-roubles, where the client knows it. */
   readonly due?: bigint;
+  /** The gateway died before the end of the answer, so there may be no record of it. */
+  readonly isCutByCrash?: boolean;
+}
+
+/** The answers of a gateway that died. */
+export function cutByCrash(seen: readonly SeenAnswer[]): readonly SeenAnswer[] {
+  return seen.map((answer) => ({ ...answer, isCutByCrash: !answer.isOver }));
 }
 
 /** What a provider sent on one call. */

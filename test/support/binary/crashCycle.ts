@@ -1,3 +1,4 @@
+import { cutByCrash } from "../auditor/logs.ts";
 import { auditProblems, reservesAfterStart } from "../store/auditProblems.ts";
 import type { GatewayProcess } from "./gatewayProcess.ts";
 import { sendMixedLoad } from "./mixedLoad.ts";
@@ -44,7 +45,7 @@ export async function runCrashCycle(
   if (!isOver) await kill();
   const refs = await credits;
   await gateway.start();
-  gateway.auditor.seen.push(...seen);
+  gateway.auditor.seen.push(...cutByCrash(seen));
   gateway.auditor.credits.push(...refs);
   const problems = [...auditProblems(gateway), ...reservesAfterStart(gateway)];
   problems.push(...refusals.map((status) => `a request was refused with ${status}`));

@@ -1,5 +1,5 @@
 import { lostCharges } from "../auditor/auditor.ts";
-import type { SeenAnswer } from "../auditor/logs.ts";
+import { cutByCrash, type SeenAnswer } from "../auditor/logs.ts";
 import { auditProblems } from "../store/auditProblems.ts";
 import { sendMixedLoad } from "../binary/mixedLoad.ts";
 import type { GatewayOnDisk } from "./powerCut.ts";
@@ -49,7 +49,8 @@ export async function failDisk(on: GatewayOnDisk, failure: DiskError): Promise<D
   if (exit === 0) problems.push("it ended as if nothing had happened");
   if (exit === undefined) await disk.tell("go");
   else await gateway.start();
-  problems.push(...lostCharges(gateway.cli.database, seen), ...(await auditProblemsAtRest(on)));
+  const audited = exit === undefined ? seen : cutByCrash(seen);
+  problems.push(...lostCharges(gateway.cli.database, audited), ...(await auditProblemsAtRest(on)));
   return { whole: seen.filter(({ due }) => due !== undefined).length, exit, problems };
 }
 

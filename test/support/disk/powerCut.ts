@@ -1,4 +1,5 @@
 import { lostCharges } from "../auditor/auditor.ts";
+import { cutByCrash } from "../auditor/logs.ts";
 import { auditProblems, reservesAfterStart } from "../store/auditProblems.ts";
 import { oneModel } from "../gateway/gatewayConfig.ts";
 import { startGatewayProcess, type GatewayProcess } from "../binary/gatewayProcess.ts";
@@ -75,7 +76,7 @@ export async function cutPower(
   if (!isOver) await disk.tell(`cut ${seed}`).catch(() => {});
   await gone;
   await gateway.start();
-  const lost = lostCharges(gateway.cli.database, seen);
+  const lost = lostCharges(gateway.cli.database, cutByCrash(seen));
   const problems = [...auditProblems(gateway), ...reservesAfterStart(gateway)];
   return { whole: whole.length, lost, problems };
 }
