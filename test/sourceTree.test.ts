@@ -52,7 +52,6 @@ const powers: readonly Power[] = [
     owners: ["src/contract/", "src/config/", "src/http/"],
   },
   { name: "commander", packages: ["commander"], owners: ["src/main.ts", "src/commands/"] },
-  { name: "pino", packages: ["pino"], owners: ["src/telemetry/"] },
   { name: "prom-client", packages: ["prom-client"], owners: ["src/telemetry/"] },
   { name: "TOML", packages: ["smol-toml"], code: /\bTOML\b/, owners: ["src/config/"] },
   {
@@ -95,7 +94,6 @@ const powers: readonly Power[] = [
       "src/lib/json.ts",
       "src/store/",
       "src/commands/demo/",
-      "src/telemetry/log.ts",
     ],
   },
   { name: "SQL made of text", code: /\bsql\s*\.\s*(?:raw|identifier)\b/, owners: [] },

@@ -24,7 +24,8 @@ import type { DaySpan } from "../lib/clock.ts";
 import { available } from "../store/store.ts";
 import { declaredRoute } from "./declaredRoute.ts";
 import { idParameter } from "./requestPath.ts";
-import { limitsInForce, type AdmittedHttpRequest } from "./authentication.ts";
+import { limitsInForce } from "./authentication.ts";
+import type { InFlightRequest } from "./inFlightRequest.ts";
 
 /** GET /v1/account. */
 export const getAccount = declaredRoute({
@@ -92,11 +93,12 @@ export function receiptOf(app: App, caller: Caller, id: string): Receipt {
  */
 export async function usageOf(
   app: App,
-  { request, caller, inFlight }: Pick<AdmittedHttpRequest, "request" | "caller" | "inFlight">,
+  inFlight: InFlightRequest,
   query: UsageQuery,
 ): Promise<UsageReport> {
   const { by = "day" } = query;
   const days = usageDays(query, app.gateway.clock.epochMs());
+  const { request, caller } = inFlight;
   inFlight.startWaiting();
   const sums = usageSums(app, request, caller.accountId, { by, days });
   const rows = app.fairQueue.run(caller.accountId, sums);

@@ -1,59 +1,53 @@
-import { bearer } from "@elysiajs/bearer";
 import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { authenticate, type Caller } from "../auth/apiKey.ts";
 import { canonicalIp } from "../config/address.ts";
 import { invalidApiKey, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import { ShuttingDown } from "../gateway/gateway.ts";
-import type { KeyLimits, RateLimitPermit } from "../limits/rateLimits.ts";
+import type { KeyLimits } from "../limits/rateLimits.ts";
 import { errorClass } from "../telemetry/log.ts";
-import { InFlightRequest } from "./inFlightRequest.ts";
-import { requestId, type RequestLog, type RequestLogOf } from "./requestLog.ts";
-
-/** A request with a valid key and a permit, as the handler of a route gets it. */
-export interface AdmittedHttpRequest {
-  readonly request: Request;
-  readonly log: RequestLog;
-  readonly caller: Caller;
-  readonly permit: RateLimitPermit;
-  readonly inFlight: InFlightRequest;
-}
-
-/** The form that nearly all clients send. It needs no change. */
-const CANONICAL = /^Bearer [^\s,]+$/;
+import { InFlightRequest, type ConnectionServer } from "./inFlightRequest.ts";
+import type { RequestLog, RequestLogOf } from "./requestLog.ts";
 
 /** The scheme in any case, one or more spaces, the key, trailing blanks. Two headers arrive joined by a comma. */
-const ACCEPTED = /^bearer +([^\s,]+)[ \t]*$/i;
+const BEARER = /^bearer +([^\s,]+)[ \t]*$/i;
+
+/** A request that has arrived, and its log. */
+export interface ArrivedRequest {
+  readonly request: Request;
+  readonly server: ConnectionServer | null;
+  readonly log: RequestLog;
+}
 
 /**
- * The plugin of all /v1 routes. Before query and body are read, it checks the key (401), then the key's request rate
- * and concurrency (429).
- *
- * `@elysiajs/bearer` takes the token from the Authorization header. It refuses `bearer` in lower case and accepts
- * `Bearerkey`. If no header begins with the scheme, it takes the token from the URL (`?access_token=`). No option
- * switches these off. The header is therefore normalised first: it always begins with `Bearer `, and it has a token only
- * if the client sent exactly one scheme and one token.
+ * Checks the key (401), then the key's request rate and concurrency (429). Throws ApiError. It runs before query and body
+ * are read. A key in the URL does not count.
  */
+export function admit(app: App, arrived: ArrivedRequest): InFlightRequest {
+  const { request, server, log } = arrived;
+  if (app.isDraining) throw serviceUnavailable(new ShuttingDown());
+  const token = BEARER.exec(request.headers.get("authorization") ?? "")?.[1];
+  const caller = identify(app, token, () =>
+    clientAddress(request, server, app.gateway.current.config.limits.trustedProxies),
+  );
+  log.caller = caller;
+  const admission = app.rateLimiter.admit(caller.id, limitsInForce(app, caller));
+  if (!admission.ok) {
+    log.limits = admission.buckets;
+    throw rateLimitExceeded(admission.retryAfterMs);
+  }
+  const { permit } = admission;
+  log.limits = permit.buckets;
+  const inFlight = new InFlightRequest(app, arrived, { caller, permit });
+  log.inFlight = inFlight;
+  return inFlight;
+}
+
+/** The plugin of the routes that Elysia serves: it admits each request before Elysia checks path and query. */
 export function authentication(app: App, logOf: RequestLogOf) {
-  return new Elysia({ name: "authentication" })
-    .use(requestId(logOf))
-    .onTransform({ as: "scoped" }, ({ headers }) => {
-      const authorization = headers["authorization"] ?? "";
-      if (CANONICAL.test(authorization)) return;
-      headers["authorization"] = `Bearer ${ACCEPTED.exec(authorization)?.[1] ?? ""}`;
-    })
-    .use(bearer())
-    .derive({ as: "scoped" }, ({ request, server, bearer, log }) => {
-      if (app.isDraining) throw serviceUnavailable(new ShuttingDown());
-      const caller = identify(app, bearer, () =>
-        clientAddress(request, server, app.gateway.current.config.limits.trustedProxies),
-      );
-      log.caller = caller;
-      const permit = admit(app, log, caller);
-      const inFlight = new InFlightRequest(app.requests, permit, { request, server });
-      log.inFlight = inFlight;
-      return { caller, permit, inFlight };
-    });
+  return new Elysia({ name: "authentication" }).derive({ as: "scoped" }, ({ request, server }) => ({
+    inFlight: admit(app, { request, server, log: logOf(request) }),
+  }));
 }
 
 function identify(app: App, token: string | undefined, address: () => string): Caller {
@@ -65,16 +59,6 @@ function identify(app: App, token: string | undefined, address: () => string): C
   }
   const failed = app.failedKeyLimits.count(address(), current.config.limits.failedKeysPerMinute);
   throw failed.ok ? invalidApiKey() : rateLimitExceeded(failed.retryAfterMs);
-}
-
-function admit(app: App, log: RequestLog, caller: Caller): RateLimitPermit {
-  const admission = app.rateLimiter.admit(caller.id, limitsInForce(app, caller));
-  if (!admission.ok) {
-    log.limitStates = () => admission.states;
-    throw rateLimitExceeded(admission.retryAfterMs);
-  }
-  log.limitStates = () => admission.permit.states();
-  return admission.permit;
 }
 
 /** The limits of the key. The config's limit applies where the key has none. */
@@ -101,11 +85,6 @@ function recordLastUse(app: App, caller: Caller): void {
   });
 }
 
-/** Bun's server. It knows the address of the socket; null for a unix socket. */
-interface AddressSource {
-  requestIP(request: Request): { address: string } | null;
-}
-
 /** The address of a client on a unix socket. */
 const LOCAL = "127.0.0.1";
 
@@ -119,10 +98,10 @@ const ADDRESS_WITH_PORT = /^(?:\[([^[\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5})$/;
  */
 function clientAddress(
   request: Request,
-  source: AddressSource | null,
+  server: ConnectionServer | null,
   trustedProxies: readonly string[],
 ): string {
-  const socketAddress = source?.requestIP(request)?.address ?? LOCAL;
+  const socketAddress = server?.requestIP(request)?.address ?? LOCAL;
   const address = canonicalIp(socketAddress) ?? socketAddress;
   if (!trustedProxies.includes(address)) return address;
   const forwarded = (request.headers.get("x-forwarded-for") ?? "")

@@ -4,7 +4,6 @@ import { ChatAnswer } from "../contract/chat/chatAnswerSchemas.ts";
 import { checkChatRequest, type ChatRequest } from "../contract/chat/chatRequest.ts";
 import { ChatRequestBody } from "../contract/chat/chatRequestBody.ts";
 import { errorAnswers } from "../contract/errorSchemas.ts";
-import { ApiError, incompleteRequest, rateLimitExceeded } from "../contract/errors.ts";
 import { parseJsonObject } from "../contract/jsonBody.ts";
 import { costHeader } from "../contract/openapi/answers.ts";
 import {
@@ -19,114 +18,94 @@ import type { Answer } from "../gateway/answer.ts";
 import type { CheckedBody, Gateway, RequestContext } from "../gateway/gateway.ts";
 import { responses } from "../gateway/responses.ts";
 import type { JsonFields } from "../lib/json.ts";
-import type { BodyReservation } from "../limits/bodyBudget.ts";
-import { errorClass } from "../telemetry/log.ts";
-import type { AdmittedHttpRequest } from "./authentication.ts";
+import { admit } from "./authentication.ts";
 import { declaredRoute } from "./declaredRoute.ts";
 import { readBody, type BodyText } from "./requestBody.ts";
-import { eventStreamResponse, jsonResponse } from "./response.ts";
+import type { ConnectionServer, InFlightRequest } from "./inFlightRequest.ts";
+import { RequestLog } from "./requestLog.ts";
+import { checkHost, errorResponse, eventStreamResponse, jsonResponse } from "./response.ts";
 import { streamBody } from "./streamBody.ts";
 
 /** An endpoint whose requests a provider answers. */
 interface Completion<Checked> {
   readonly endpoint: Endpoint;
+  readonly path: string;
   check(value: JsonFields, rules: Config["api"]): Checked;
   answer(gateway: Gateway, context: RequestContext, body: CheckedBody<Checked>): Promise<Answer>;
 }
 
 const chatCompletion: Completion<ChatRequest> = {
   endpoint: "chat",
+  path: "/v1/chat/completions",
   check: checkChatRequest,
   answer: chat,
 };
 
 const response: Completion<ResponsesRequest> = {
   endpoint: "responses",
+  path: "/v1/responses",
   check: checkResponsesRequest,
   answer: responses,
 };
 
-export function postChat(app: App, admitted: AdmittedHttpRequest): Promise<Response> {
-  return serve(app, admitted, chatCompletion);
+/** Answers a POST request. It never rejects. */
+export type PostHandler = (request: Request, server: ConnectionServer | null) => Promise<Response>;
+
+export function postChat(app: App): PostHandler {
+  return (request, server) => serve(app, chatCompletion, request, server);
 }
 
-export function postResponses(app: App, admitted: AdmittedHttpRequest): Promise<Response> {
-  return serve(app, admitted, response);
+export function postResponses(app: App): PostHandler {
+  return (request, server) => serve(app, response, request, server);
 }
 
-/** Reads the body and lets the gateway answer it. If this throws, the errors plugin ends the request. */
 async function serve<Checked extends Pick<ChatRequest, "model" | "stream">>(
   app: App,
-  admitted: AdmittedHttpRequest,
   completion: Completion<Checked>,
+  request: Request,
+  server: ConnectionServer | null,
 ): Promise<Response> {
-  const { request, log, caller, permit, inFlight } = admitted;
-  const snapshot = app.gateway.current;
-  const { server } = snapshot.config;
-  const context: RequestContext = {
-    requestId: log.id,
-    snapshot,
-    caller,
-    permit,
-    signal: request.signal,
-    addLogFields: (fields) => log.addFields(fields),
-    logFailure: (error) => log.setError(errorClass(error)),
-    onStreamEnd() {
-      inFlight.end();
-      log.write(200);
-    },
-  };
-  const claim = app.bodies.claim(caller.accountId);
-  let beginning: Promise<unknown> | undefined;
+  const log = new RequestLog(app, "POST", completion.path);
   try {
-    const body = await readCountedBody(request, server.maxBodyBytes, claim);
-    inFlight.startWaiting();
-    const result = await answer(app.gateway, context, completion, body);
-    if (result.kind === "stream") {
-      inFlight.startStreaming();
-      ({ beginning } = result);
-      return eventStreamResponse(
-        log,
-        streamBody(result, app.gateway.deadlines, request.signal, server.sseKeepaliveMs),
-      );
+    checkHost(request);
+    const inFlight = admit(app, { request, server, log });
+    const reservation = app.bodies.claim(inFlight.caller.accountId);
+    let beginning: Promise<unknown> | undefined;
+    try {
+      const { maxBodyBytes, sseKeepaliveMs } = inFlight.snapshot.config.server;
+      const body = await readBody(request, maxBodyBytes, reservation);
+      inFlight.startWaiting();
+      const result = await answer(app.gateway, inFlight, completion, body);
+      if (result.kind === "stream") {
+        inFlight.startStreaming();
+        ({ beginning } = result);
+        const stream = streamBody(result, app.gateway.deadlines, request.signal, sseKeepaliveMs);
+        return eventStreamResponse(log, stream);
+      }
+      inFlight.end();
+      return jsonResponse(log, 200, result.text, { "x-tollgate-cost-rub": result.costRub });
+    } finally {
+      // The body is no longer needed once the answer has begun. A stream with an early 200 begins later.
+      if (beginning) void beginning.then(() => reservation.release());
+      else reservation.release();
     }
-    inFlight.end();
-    return jsonResponse(log, 200, result.text, { "x-tollgate-cost-rub": result.costRub });
-  } finally {
-    // The body is no longer needed once the answer has begun. A stream with an early 200 begins later.
-    if (beginning) void beginning.then(() => claim.release());
-    else claim.release();
+  } catch (error) {
+    return errorResponse(app, log, error);
   }
 }
 
-/** Parses and checks the body, and lets the gateway answer it. */
-async function answer<Checked extends Pick<ChatRequest, "model" | "stream">>(
+/** Parses and checks the body, and lets the gateway answer it. Throws ApiError, or rejects with it. */
+function answer<Checked extends Pick<ChatRequest, "model" | "stream">>(
   gateway: Gateway,
-  context: RequestContext,
+  inFlight: InFlightRequest,
   completion: Completion<Checked>,
   body: BodyText,
 ): Promise<Answer> {
   const { value, object } = parseJsonObject(body);
-  const request = completion.check(value, context.snapshot.config.api);
+  const request = completion.check(value, inFlight.snapshot.config.api);
   const { model, stream } = request;
-  context.addLogFields({ endpoint: completion.endpoint, model, stream });
-  return completion.answer(gateway, context, { request, object, bodyBytes: body.bytes.length });
-}
-
-/** Reads the body and counts its bytes against the memory of the account. Throws ApiError. */
-async function readCountedBody(
-  request: Request,
-  bytesMax: number,
-  claim: BodyReservation,
-): Promise<BodyText> {
-  try {
-    return await readBody(request, bytesMax, (bytes) => {
-      if (!claim.take(bytes)) throw rateLimitExceeded();
-    });
-  } catch (error) {
-    if (request.signal.aborted && !(error instanceof ApiError)) throw incompleteRequest();
-    throw error;
-  }
+  inFlight.addLogFields({ endpoint: completion.endpoint, model, stream });
+  return completion.answer(gateway, inFlight, { request, object, bodyBytes: body.bytes.length });
 }
 
 // Both routes declare their body only for the types and for /openapi.json. With `parse: "none"` Elysia neither reads nor

@@ -1,40 +1,75 @@
 import type { App } from "../app.ts";
+import type { Caller } from "../auth/apiKey.ts";
+import type { ConfigSnapshot, RequestContext } from "../gateway/gateway.ts";
 import type { RateLimitPermit } from "../limits/rateLimits.ts";
+import { errorClass, type LogFields } from "../telemetry/log.ts";
+import type { RequestLog } from "./requestLog.ts";
 
-/** Bun's server. It closes an idle connection after a time-out, which can be set for each request. */
-interface ConnectionTimeouts {
+/** Bun's server. It knows the address of a socket; null for a unix socket. It closes an idle connection after a time-out. */
+export interface ConnectionServer {
+  requestIP(request: Request): { address: string } | null;
   timeout(request: Request, seconds: number): void;
 }
 
 /** How long a connection may be idle while the gateway's own time-outs do not apply. */
 export const IDLE_TIMEOUT_SECONDS = 60;
 
-/** A request with a permit, until its answer ends. It uses one slot of its key's concurrency. */
-export class InFlightRequest {
+/**
+ * A request with a valid key and a permit, until its answer ends. It uses one slot of its key's concurrency. It lives as
+ * long as a stream, so it never holds the body.
+ */
+export class InFlightRequest implements RequestContext {
+  readonly request: Request;
+  readonly log: RequestLog;
+  readonly caller: Caller;
+  readonly permit: RateLimitPermit;
+  readonly snapshot: ConfigSnapshot;
   readonly #requests: App["requests"];
-  readonly #permit: RateLimitPermit;
-  readonly #request: Request;
-  readonly #server: ConnectionTimeouts | null;
+  readonly #server: ConnectionServer | null;
   #isWaiting = false;
   #isStream = false;
   #isEnded = false;
 
   constructor(
-    requests: App["requests"],
-    permit: RateLimitPermit,
-    { request, server }: { request: Request; server: ConnectionTimeouts | null },
+    app: App,
+    arrived: { request: Request; server: ConnectionServer | null; log: RequestLog },
+    admitted: { caller: Caller; permit: RateLimitPermit },
   ) {
-    this.#requests = requests;
-    this.#permit = permit;
-    this.#request = request;
-    this.#server = server;
-    requests.begin();
+    this.request = arrived.request;
+    this.log = arrived.log;
+    this.caller = admitted.caller;
+    this.permit = admitted.permit;
+    this.snapshot = app.gateway.current;
+    this.#requests = app.requests;
+    this.#server = arrived.server;
+    app.requests.begin();
+  }
+
+  get requestId(): string {
+    return this.log.id;
+  }
+
+  get signal(): AbortSignal {
+    return this.request.signal;
+  }
+
+  addLogFields(fields: LogFields): void {
+    this.log.addFields(fields);
+  }
+
+  logFailure(error: unknown): void {
+    this.log.setError(errorClass(error));
+  }
+
+  onStreamEnd(): void {
+    this.end();
+    this.log.write(200);
   }
 
   /** The gateway's own time-outs apply from now on. Bun's would close the connection of a waiting request. */
   startWaiting(): void {
     this.#isWaiting = true;
-    this.#server?.timeout(this.#request, 0);
+    this.#server?.timeout(this.request, 0);
   }
 
   /** Counts the answer as an open stream until the request ends. */
@@ -49,9 +84,9 @@ export class InFlightRequest {
     if (this.#isEnded) return;
     this.#isEnded = true;
     if (this.#isStream) this.#requests.openStreams -= 1;
-    this.#permit.release();
+    this.permit.release();
     this.#requests.end();
     // A client that does not read the rest of the answer is disconnected.
-    if (this.#isWaiting) this.#server?.timeout(this.#request, IDLE_TIMEOUT_SECONDS);
+    if (this.#isWaiting) this.#server?.timeout(this.request, IDLE_TIMEOUT_SECONDS);
   }
 }

@@ -1,7 +1,15 @@
-import { invalidRequest, type ApiError } from "../contract/errors.ts";
+import {
+  ApiError,
+  incompleteRequest,
+  invalidRequest,
+  rateLimitExceeded,
+} from "../contract/errors.ts";
+import type { BodyReservation } from "../limits/bodyBudget.ts";
 
 /** Keeps a byte order mark, so that the JSON parser refuses it. */
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+const JSON_TYPE = "application/json";
 
 /** A longer body is read in chunks, so that each is counted when it arrives. */
 const ONE_READ_BYTES_MAX = 65_536;
@@ -13,24 +21,30 @@ export interface BodyText {
 }
 
 /**
- * Reads a request's body of at most `bytesMax` bytes. Checks the headers before it reads. Calls `count` with the number
- * of bytes as they arrive; `count` may throw. Throws ApiError 400 for errors of the client, and the runtime's error if the
- * client disconnects while it sends.
+ * Reads a request's body of at most `bytesMax` bytes. Checks the headers before it reads. The reservation counts the bytes
+ * as they arrive. Throws ApiError: 400 for errors of the client, 429 if the reservation refuses the bytes.
  */
 export async function readBody(
   request: Request,
   bytesMax: number,
-  count: (bytes: number) => void = () => {},
+  reservation: BodyReservation,
 ): Promise<BodyText> {
-  checkHeaders(request.headers);
-  const declared = request.headers.get("content-length");
+  const { headers } = request;
+  checkHeaders(headers);
+  const declared = headers.get("content-length");
   if (declared !== null && Number(declared) > bytesMax) throw tooLarge();
-  const isBounded = declared !== null && !request.headers.has("transfer-encoding");
+  const isBounded = declared !== null && !headers.has("transfer-encoding");
   // Bun never returns more bytes than declared. One read costs half as much as reading chunks.
   const isShort = isBounded && Number(declared) <= ONE_READ_BYTES_MAX;
-  const bytes = isShort ? await request.bytes() : await readChunks(request, bytesMax, count);
+  let bytes: Uint8Array;
+  try {
+    bytes = isShort ? await request.bytes() : await readChunks(request, bytesMax, reservation);
+  } catch (error) {
+    if (request.signal.aborted && !(error instanceof ApiError)) throw incompleteRequest();
+    throw error;
+  }
   if (bytes.byteLength > bytesMax) throw tooLarge();
-  if (isShort) count(bytes.byteLength);
+  if (isShort) count(reservation, bytes);
   try {
     return { text: utf8.decode(bytes), bytes };
   } catch {
@@ -41,7 +55,7 @@ export async function readBody(
 async function readChunks(
   request: Request,
   bytesMax: number,
-  count: (bytes: number) => void,
+  reservation: BodyReservation,
 ): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
@@ -50,29 +64,38 @@ async function readChunks(
   for await (const chunk of request.body as ReadableStream<Uint8Array>) {
     length += chunk.byteLength;
     if (length > bytesMax) throw tooLarge();
-    count(chunk.byteLength);
+    count(reservation, chunk);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, length);
 }
 
+function count(reservation: BodyReservation, bytes: Uint8Array): void {
+  if (!reservation.take(bytes.byteLength)) throw rateLimitExceeded();
+}
+
 function checkHeaders(headers: Headers): void {
-  const [type, ...parameters] = (headers.get("content-type") ?? "").split(";");
-  const mediaType = (type ?? "").trim().toLowerCase();
-  if (mediaType !== "" && mediaType !== "application/json") {
-    throw invalidRequest("content-type must be application/json");
-  }
-  if (!parameters.every(isUtf8Parameter)) {
-    throw invalidRequest("content-type must be application/json in utf-8");
-  }
+  const contentType = headers.get("content-type") ?? "";
+  if (contentType !== JSON_TYPE) checkContentType(contentType);
   const encoding = headers.get("content-encoding") ?? "";
-  if (!["", "identity"].includes(encoding.trim().toLowerCase())) {
+  if (encoding !== "" && encoding.trim().toLowerCase() !== "identity") {
     throw invalidRequest("content-encoding not supported");
   }
   // Bun 1.4.5 answers a trailer with an empty 400 when it arrives. The request may already be charged then. A body with a
   // content-length cannot have a trailer.
   if (headers.has("transfer-encoding") && headers.get("trailer")) {
     throw invalidRequest("trailers are not supported");
+  }
+}
+
+function checkContentType(contentType: string): void {
+  const [type, ...parameters] = contentType.split(";");
+  const mediaType = (type ?? "").trim().toLowerCase();
+  if (mediaType !== "" && mediaType !== JSON_TYPE) {
+    throw invalidRequest("content-type must be application/json");
+  }
+  if (!parameters.every(isUtf8Parameter)) {
+    throw invalidRequest("content-type must be application/json in utf-8");
   }
 }
 

@@ -1,10 +1,8 @@
-import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { redactKeys, type Caller } from "../auth/apiKey.ts";
-import type { LimitStates } from "../limits/rateLimits.ts";
+import type { KeyBuckets } from "../limits/rateLimits.ts";
 import type { LogFields } from "../telemetry/log.ts";
 import type { MeasuredEndpoint } from "../telemetry/metrics.ts";
-import type { InFlightRequest } from "./inFlightRequest.ts";
 import { pathStartOf } from "./requestPath.ts";
 
 /** The client chooses these texts. They may contain a key. */
@@ -15,10 +13,10 @@ export class RequestLog {
   readonly id: string;
   /** Set once the key is known. */
   caller: Caller | undefined;
-  /** The state of the key's rate limits, for the headers of the answer. */
-  limitStates: (() => LimitStates) | undefined;
+  /** The key's rate limits, for the headers of the answer. */
+  limits: KeyBuckets | undefined;
   /** Set once the request is admitted. */
-  inFlight: InFlightRequest | undefined;
+  inFlight: { end(): void } | undefined;
   readonly #app: App;
   readonly #startedMs: number;
   readonly #path: string;
@@ -26,16 +24,23 @@ export class RequestLog {
   #error: string | undefined;
   #isWritten = false;
 
-  constructor(app: App, request: Request) {
+  /** `path` has no query: a query may contain a key. */
+  constructor(app: App, method: string, path: string) {
     this.#app = app;
     this.id = app.newId("req");
-    this.#startedMs = app.gateway.clock.monotonicMs();
-    this.#path = pathOf(request.url);
-    this.#fields = { request_id: this.id, method: request.method, path: this.#path };
+    this.#startedMs = this.nowMs();
+    this.#path = path;
+    this.#fields = { request_id: this.id, method, path };
   }
 
+  /** The monotonic time. */
+  nowMs(): number {
+    return this.#app.gateway.clock.monotonicMs();
+  }
+
+  /** Adds fields to the line, unless it is written already. */
   addFields(fields: LogFields): void {
-    Object.assign(this.#fields, fields);
+    if (!this.#isWritten) Object.assign(this.#fields, fields);
   }
 
   /** Gives the log line the level `error`. For failures that the client did not cause. */
@@ -53,41 +58,39 @@ export class RequestLog {
     if (status >= 400 && this.#fields.outcome === undefined) {
       this.#app.gateway.metrics.requestRefused(endpointOf(this.#path), status);
     }
+    const fields = this.#fields;
     for (const name of CLIENT_TEXTS) {
-      const text = this.#fields[name];
-      if (text !== undefined) this.#fields[name] = redactKeys(text);
+      const text = fields[name];
+      if (text !== undefined) fields[name] = redactKeys(text);
     }
-    const line: LogFields = {
-      ...this.#fields,
-      status,
-      duration_ms: Math.round(this.#app.gateway.clock.monotonicMs() - this.#startedMs),
-      ...(this.caller ? { account: this.caller.account, key: this.caller.publicId } : {}),
-    };
-    if (this.#error === undefined) this.#app.gateway.log.info("request", line);
-    else this.#app.gateway.log.error("request", { ...line, error: this.#error });
+    fields.status = status;
+    fields.duration_ms = Math.round(this.nowMs() - this.#startedMs);
+    if (this.caller) {
+      fields.account = this.caller.account;
+      fields.key = this.caller.publicId;
+    }
+    if (this.#error === undefined) {
+      this.#app.gateway.log.info("request", fields);
+    } else {
+      fields.error = this.#error;
+      this.#app.gateway.log.error("request", fields);
+    }
   }
 }
 
 /** Finds the log of a request. The first call for a request creates it, with the request's id. */
 export type RequestLogOf = (request: Request) => RequestLog;
 
-/** The logs of all requests of one server, including requests that match no route. */
+/** The logs of the requests that Elysia serves, including requests that match no route. */
 export function createRequestLogs(app: App): RequestLogOf {
   const logs = new WeakMap<Request, RequestLog>();
   return (request) => {
     const existing = logs.get(request);
     if (existing) return existing;
-    const log = new RequestLog(app, request);
+    const log = new RequestLog(app, request.method, pathOf(request.url));
     logs.set(request, log);
     return log;
   };
-}
-
-/** The plugin that gives each route the request's log, which has the request's id. */
-export function requestId(logOf: RequestLogOf) {
-  return new Elysia({ name: "request-id" }).derive({ as: "global" }, ({ request }) => ({
-    log: logOf(request),
-  }));
 }
 
 function endpointOf(path: string): MeasuredEndpoint {
@@ -99,7 +102,7 @@ function endpointOf(path: string): MeasuredEndpoint {
   return path === "/v1/models" || path.startsWith("/v1/models/") ? "models" : "other";
 }
 
-/** The path of a URL without its query: a query may contain a key. */
+/** The path of a URL without its query. */
 function pathOf(url: string): string {
   const start = pathStartOf(url);
   const query = url.indexOf("?", start);

@@ -1,75 +1,92 @@
 import { Elysia, ValidationError } from "elysia";
-import type { LimitState } from "../limits/rateLimits.ts";
+import type { TokenBucket } from "../limits/rateLimits.ts";
 import type { RequestLog, RequestLogOf } from "./requestLog.ts";
 import type { App } from "../app.ts";
 import { ApiError, invalidRequest, notFound, serviceUnavailable } from "../contract/errors.ts";
 import { validationMessage } from "../contract/validationMessage.ts";
 import { errorClass } from "../telemetry/log.ts";
 
-const JSON_TYPE = "application/json";
-const STREAM_TYPE = "text/event-stream";
+type HeaderFields = Record<string, string>;
 
 /** An answer in JSON; `body` is its text. Writes the request's log line. */
 export function jsonResponse(
   log: RequestLog,
   status: number,
   body: string,
-  extra: Readonly<Record<string, string>> = {},
+  extra?: Readonly<HeaderFields>,
 ): Response {
   log.write(status);
-  const headers = { ...commonHeaders(log), "content-type": JSON_TYPE, ...extra };
+  const headers = commonHeaders(log, "application/json");
+  if (extra) Object.assign(headers, extra);
   return new Response(body, { status, headers });
 }
 
 /** A stream of events. The log line is written when the stream ends. */
 export function eventStreamResponse(log: RequestLog, body: ReadableStream<Uint8Array>): Response {
-  return new Response(body, {
-    headers: { ...commonHeaders(log), "content-type": STREAM_TYPE, "x-accel-buffering": "no" },
-  });
+  const headers = commonHeaders(log, "text/event-stream");
+  headers["x-accel-buffering"] = "no";
+  return new Response(body, { headers });
 }
 
 /** The headers of every answer. No header of a provider is copied. */
-function commonHeaders(log: RequestLog): Record<string, string> {
-  const headers: Record<string, string> = {
+function commonHeaders(log: RequestLog, contentType: string): HeaderFields {
+  const headers: HeaderFields = {
     "x-request-id": log.id,
     "cache-control": "no-store",
     vary: "authorization",
+    "content-type": contentType,
   };
-  const states = log.limitStates?.();
-  if (states?.requests) addLimit(headers, "requests", states.requests);
-  if (states?.tokens) addLimit(headers, "tokens", states.tokens);
+  const { limits } = log;
+  if (limits?.requests) addLimit(headers, "requests", limits.requests, log.nowMs());
+  if (limits?.tokens) addLimit(headers, "tokens", limits.tokens, log.nowMs());
   return headers;
 }
 
 function addLimit(
-  headers: Record<string, string>,
+  headers: HeaderFields,
   unit: "requests" | "tokens",
-  state: LimitState,
+  bucket: TokenBucket,
+  nowMs: number,
 ): void {
-  headers[`x-ratelimit-limit-${unit}`] = String(state.limit);
-  headers[`x-ratelimit-remaining-${unit}`] = String(state.remaining);
-  headers[`x-ratelimit-reset-${unit}`] = `${Math.ceil(state.resetMs / 1000)}s`;
+  headers[`x-ratelimit-limit-${unit}`] = String(bucket.perMinute);
+  headers[`x-ratelimit-remaining-${unit}`] = String(bucket.remaining(nowMs));
+  headers[`x-ratelimit-reset-${unit}`] = `${Math.ceil(bucket.resetMs(nowMs) / 1000)}s`;
 }
 
 /** A Host with such a character would move the path: Bun puts the Host before the path in a request's URL. */
 const FOREIGN_HOST = /[/?#@\\\s]/;
 
-/** The plugin that answers each error with the contract's error body, ends the request and writes its log line. */
+/** Throws ApiError 400. */
+export function checkHost(request: Request): void {
+  if (FOREIGN_HOST.test(request.headers.get("host") ?? "")) {
+    throw invalidRequest("invalid host header");
+  }
+}
+
+/** The plugin that checks the Host and answers each error, for the requests that Elysia serves. */
 export function errors(app: App, logOf: RequestLogOf) {
   return new Elysia({ name: "errors" })
-    .onRequest(({ request }) => {
-      const isForeign = FOREIGN_HOST.test(request.headers.get("host") ?? "");
-      return isForeign
-        ? errorResponse(logOf(request), invalidRequest("invalid host header"))
-        : undefined;
-    })
-    .onError({ as: "global" }, ({ request, error, code }) => {
-      const log = logOf(request);
-      const apiError = code === "NOT_FOUND" ? notFound() : apiErrorOf(error);
-      if (apiError.cause !== undefined) log.setError(errorClass(apiError.cause));
-      log.inFlight?.end();
-      return errorResponse(log, apiError, app.isDraining ? { connection: "close" } : {});
-    });
+    .onRequest(({ request }) => checkHost(request))
+    .onError({ as: "global" }, ({ request, error, code }) =>
+      errorResponse(app, logOf(request), code === "NOT_FOUND" ? notFound() : error),
+    );
+}
+
+/**
+ * Answers any thrown value with the contract's error body, ends the request and writes its log line. A `retry-after` is
+ * never earlier than the next request that the key's rate allows.
+ */
+export function errorResponse(app: App, log: RequestLog, thrown: unknown): Response {
+  const error = apiErrorOf(thrown);
+  if (error.cause !== undefined) log.setError(errorClass(error.cause));
+  log.inFlight?.end();
+  const extra: HeaderFields = {};
+  if (error.retryAfterSeconds !== undefined) {
+    const nextMs = error.status === 429 ? (log.limits?.requests?.nextMs(log.nowMs()) ?? 0) : 0;
+    extra["retry-after"] = String(Math.max(error.retryAfterSeconds, Math.ceil(nextMs / 1000)));
+  }
+  if (app.isDraining) extra["connection"] = "close";
+  return jsonResponse(log, error.status, JSON.stringify(error.toBody()), extra);
 }
 
 /** Converts a thrown value. A value that does not match the schema of its route is a 400. */
@@ -80,19 +97,4 @@ function apiErrorOf(error: unknown): ApiError {
     readonly schema: Parameters<typeof validationMessage>[0];
   };
   return invalidRequest(validationMessage(schema, error.value) ?? `${error.type} is not valid`);
-}
-
-/** Writes the log line. A `retry-after` is never earlier than the next request that the key's rate allows. */
-function errorResponse(
-  log: RequestLog,
-  error: ApiError,
-  extra: Readonly<Record<string, string>> = {},
-): Response {
-  const nextMs = error.status === 429 ? (log.limitStates?.().requests?.nextMs ?? 0) : 0;
-  const retryAfterSeconds =
-    error.retryAfterSeconds && Math.max(error.retryAfterSeconds, Math.ceil(nextMs / 1000));
-  return jsonResponse(log, error.status, JSON.stringify(error.toBody()), {
-    ...(retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) }),
-    ...extra,
-  });
 }

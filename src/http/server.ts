@@ -5,13 +5,19 @@ import { lazy } from "../lib/lazy.ts";
 import type { ReadableMetrics } from "../telemetry/metrics.ts";
 import { accountOf, getAccount, getReceipt, getUsage, receiptOf, usageOf } from "./account.ts";
 import { authentication } from "./authentication.ts";
-import { createChatCompletion, createResponse, postChat, postResponses } from "./completions.ts";
+import {
+  createChatCompletion,
+  createResponse,
+  postChat,
+  postResponses,
+  type PostHandler,
+} from "./completions.ts";
 import { getDescription } from "./declaredRoute.ts";
 import { errors, jsonResponse } from "./response.ts";
 import { getHealth, health } from "./health.ts";
 import { IDLE_TIMEOUT_SECONDS, type InFlightRequest } from "./inFlightRequest.ts";
 import { getModel, listModels, modelFor, modelsFor } from "./models.ts";
-import { createRequestLogs, requestId, type RequestLog } from "./requestLog.ts";
+import { createRequestLogs } from "./requestLog.ts";
 import { keepPath, withSlashes } from "./requestPath.ts";
 
 /** Bun answers a larger body with an empty 413. `readBody` refuses a large body earlier, with a message. */
@@ -28,63 +34,64 @@ export type TollgateApp = ReturnType<typeof createServer>;
  * The HTTP server of the API with all its routes. Elysia checks path and query by the schemas of the route. The same
  * schemas give an Eden client its types and make /openapi.json. Elysia does not check an answer that is a `Response`; all
  * answers are.
+ *
+ * Bun's router calls the two POST handlers without Elysia, which would add a quarter to what the HTTP side of a request
+ * costs. Their routes are declared in Elysia too: for the description, for an Eden client, and for a target such as
+ * `/v1/./responses`, which Bun's router does not match.
  */
 export function createServer(app: App) {
   const logOf = createRequestLogs(app);
-  const server = new Elysia(serverOptions(BODY_BYTES_MAX, IDLE_TIMEOUT_SECONDS))
+  const chat = postChat(app);
+  const responses = postResponses(app);
+  const routes = { "/v1/chat/completions": { POST: chat }, "/v1/responses": { POST: responses } };
+  const server = new Elysia(serverOptions(BODY_BYTES_MAX, IDLE_TIMEOUT_SECONDS, routes))
     .wrap(keepPath)
-    .use(requestId(logOf))
     .use(errors(app, logOf))
     .get(
       "/healthz",
-      ({ log }) => {
+      ({ request }) => {
         const { status, body } = health(app);
-        return jsonResponse(log, status, body);
+        return jsonResponse(logOf(request), status, body);
       },
       getHealth,
     )
-    .get("/openapi.json", ({ log }) => jsonResponse(log, 200, description()), getDescription)
+    .get(
+      "/openapi.json",
+      ({ request }) => jsonResponse(logOf(request), 200, description()),
+      getDescription,
+    )
     .group("/v1", (v1) =>
       v1
-        .use(authentication(app, logOf))
         .post(
           "/chat/completions",
-          ({ request, log, caller, permit, inFlight }) =>
-            postChat(app, { request, log, caller, permit, inFlight }),
+          ({ request, server }) => chat(request, server),
           createChatCompletion,
         )
-        .post(
-          "/responses",
-          ({ request, log, caller, permit, inFlight }) =>
-            postResponses(app, { request, log, caller, permit, inFlight }),
-          createResponse,
-        )
+        .post("/responses", ({ request, server }) => responses(request, server), createResponse)
+        .use(authentication(app, logOf))
         .get(
           "/models",
-          ({ log, caller, inFlight }) => answer(log, inFlight, modelsFor(app, caller)),
+          ({ inFlight }) => answer(inFlight, modelsFor(app, inFlight.caller)),
           listModels,
         )
         .get(
           withSlashes("/models/:id"),
-          ({ log, caller, inFlight, params }) =>
-            answer(log, inFlight, modelFor(app, caller, params.id)),
+          ({ inFlight, params }) => answer(inFlight, modelFor(app, inFlight.caller, params.id)),
           getModel,
         )
         .get(
           "/account",
-          ({ log, caller, inFlight }) => answer(log, inFlight, accountOf(app, caller)),
+          ({ inFlight }) => answer(inFlight, accountOf(app, inFlight.caller)),
           getAccount,
         )
         .get(
           "/usage",
-          async ({ request, log, caller, inFlight, query }) =>
-            answer(log, inFlight, await usageOf(app, { request, caller, inFlight }, query)),
+          async ({ inFlight, query }) => answer(inFlight, await usageOf(app, inFlight, query)),
           getUsage,
         )
         .get(
           withSlashes("/requests/:id"),
-          ({ log, caller, inFlight, params }) =>
-            answer(log, inFlight, receiptOf(app, caller, params.id)),
+          ({ inFlight, params }) => answer(inFlight, receiptOf(app, inFlight.caller, params.id)),
           getReceipt,
         ),
     );
@@ -93,9 +100,9 @@ export function createServer(app: App) {
 }
 
 /** Ends the request before the answer, so that the key's next request gets the slot. */
-function answer(log: RequestLog, inFlight: InFlightRequest, body: object): Response {
+function answer(inFlight: InFlightRequest, body: object): Response {
   inFlight.end();
-  return jsonResponse(log, 200, JSON.stringify(body));
+  return jsonResponse(inFlight.log, 200, JSON.stringify(body));
 }
 
 /** The HTTP server for Prometheus: GET and HEAD /metrics. It requires no key. */
@@ -115,10 +122,14 @@ function plainText(status: number, text: string, type = "text/plain; charset=utf
   });
 }
 
-function serverOptions(maxRequestBodySize: number, idleTimeout: number) {
+function serverOptions(
+  maxRequestBodySize: number,
+  idleTimeout: number,
+  routes: Readonly<Record<string, { readonly POST: PostHandler }>> = {},
+) {
   return {
     strictPath: true,
     normalize: false,
-    serve: { idleTimeout, maxRequestBodySize, reusePort: false },
+    serve: { idleTimeout, maxRequestBodySize, reusePort: false, routes },
   } as const;
 }

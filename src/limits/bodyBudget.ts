@@ -1,22 +1,5 @@
 import { totalmem } from "node:os";
 
-/** The memory that one request body takes from the budget. */
-export interface BodyReservation {
-  /** Adds bytes that have arrived. Returns false, and adds nothing, if the account's bodies exceed its share. */
-  take(bytes: number): boolean;
-  /** Returns all bytes to the budget. A second call has no effect. */
-  release(): void;
-}
-
-/**
- * Limits the bytes of request bodies that are read or kept until their answer begins. Rate limits count requests only, so
- * many large bodies of one account could fill the memory. Each account gets a share of the free bytes.
- */
-export interface BodyBudget {
-  readonly heldBytes: number;
-  claim(accountId: number): BodyReservation;
-}
-
 /** A body exists up to three times: as bytes, as text and as parsed values. All bodies together may use half of the memory. */
 const MEMORY_PER_BODY_BYTE = 6;
 
@@ -35,39 +18,72 @@ const ALWAYS_FREE_BYTES = 65_536;
 /** Few: all such minimums together are at most this part of the budget. */
 const ALWAYS_FREE_PART = 1 / 8;
 
-/** The only body in flight is always accepted: `max_body` limits it. */
 export function createBodyBudget(bytesMax: number): BodyBudget {
-  let heldBytes = 0;
-  const accounts = new Map<number, number>();
-  const count = (accountId: number, bytes: number): void => {
-    const ofAccount = (accounts.get(accountId) ?? 0) + bytes;
-    if (ofAccount === 0) accounts.delete(accountId);
-    else accounts.set(accountId, ofAccount);
-    heldBytes += bytes;
-  };
-  return {
-    get heldBytes() {
-      return heldBytes;
-    },
-    claim(accountId) {
-      let own = 0;
-      return {
-        take(bytes) {
-          const ofAccount = (accounts.get(accountId) ?? 0) + bytes;
-          const free = bytesMax - heldBytes - bytes;
-          const isAlone = heldBytes === own;
-          const areFew = accounts.size * ALWAYS_FREE_BYTES < bytesMax * ALWAYS_FREE_PART;
-          const share = Math.max(areFew ? ALWAYS_FREE_BYTES : 0, SHARE_OF_FREE * free);
-          if (!isAlone && ofAccount > share) return false;
-          own += bytes;
-          count(accountId, bytes);
-          return true;
-        },
-        release() {
-          count(accountId, -own);
-          own = 0;
-        },
-      };
-    },
-  };
+  return new BodyBudget(bytesMax);
+}
+
+/**
+ * Limits the bytes of request bodies that are read or kept until their answer begins. Rate limits count requests only, so
+ * many large bodies of one account could fill the memory. Each account gets a share of the free bytes. The only body in
+ * flight is always accepted: `max_body` limits it.
+ */
+export class BodyBudget {
+  readonly #bytesMax: number;
+  readonly #accounts = new Map<number, number>();
+  #heldBytes = 0;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
+  claim(accountId: number): BodyReservation {
+    return new BodyReservation(this, accountId);
+  }
+
+  /** Whether a body of the account, which has `own` bytes so far, may have this many more. */
+  hasRoom(accountId: number, own: number, bytes: number): boolean {
+    if (this.#heldBytes === own) return true;
+    const ofAccount = (this.#accounts.get(accountId) ?? 0) + bytes;
+    const free = this.#bytesMax - this.#heldBytes - bytes;
+    const areFew = this.#accounts.size * ALWAYS_FREE_BYTES < this.#bytesMax * ALWAYS_FREE_PART;
+    return ofAccount <= Math.max(areFew ? ALWAYS_FREE_BYTES : 0, SHARE_OF_FREE * free);
+  }
+
+  /** Adds bytes of the account, or removes them if negative. */
+  count(accountId: number, bytes: number): void {
+    const ofAccount = (this.#accounts.get(accountId) ?? 0) + bytes;
+    if (ofAccount === 0) this.#accounts.delete(accountId);
+    else this.#accounts.set(accountId, ofAccount);
+    this.#heldBytes += bytes;
+  }
+}
+
+/** The memory that one request body takes from the budget. */
+export class BodyReservation {
+  readonly #budget: BodyBudget;
+  readonly #accountId: number;
+  #own = 0;
+
+  constructor(budget: BodyBudget, accountId: number) {
+    this.#budget = budget;
+    this.#accountId = accountId;
+  }
+
+  /** Adds bytes that have arrived. Returns false, and adds nothing, if the account's bodies exceed its share. */
+  take(bytes: number): boolean {
+    if (!this.#budget.hasRoom(this.#accountId, this.#own, bytes)) return false;
+    this.#own += bytes;
+    this.#budget.count(this.#accountId, bytes);
+    return true;
+  }
+
+  /** Returns all bytes to the budget. A second call has no effect. */
+  release(): void {
+    this.#budget.count(this.#accountId, -this.#own);
+    this.#own = 0;
+  }
 }

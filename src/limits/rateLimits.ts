@@ -10,37 +10,64 @@ export interface KeyLimits {
   concurrentRequests: number;
 }
 
-export interface LimitStates {
-  requests: LimitState | undefined;
-  tokens: LimitState | undefined;
-}
-
-/** The permission to run one request. */
-export interface RateLimitPermit {
-  /** Takes the prompt's estimate from the token rate. If that fails, nothing was taken. */
-  takeTokens(estimate: number): RateLimitResult;
-  /** Replaces the estimate by the tokens that the provider counted. Call it at most once. */
-  correctTokens(counted: number): void;
-  states(): LimitStates;
-  /** Frees the slot of the key's concurrency. A second call is a bug and throws. */
-  release(): void;
+/** The token buckets of one key; undefined without a limit. */
+export interface KeyBuckets {
+  readonly requests: TokenBucket | undefined;
+  readonly tokens: TokenBucket | undefined;
 }
 
 export type RateLimitAdmission =
   | { ok: true; permit: RateLimitPermit }
-  | { ok: false; retryAfterMs: number; states: LimitStates };
+  | { ok: false; retryAfterMs: number; buckets: KeyBuckets };
 
 export interface RateLimiter {
   /** Takes one request from the key's rate, and one slot of its concurrency. */
   admit(keyId: number, limits: KeyLimits): RateLimitAdmission;
 }
 
-interface KeyState {
+interface KeyState extends KeyBuckets {
   limits: KeyLimits;
   requests: TokenBucket | undefined;
   tokens: TokenBucket | undefined;
   open: number;
   usedAtMs: number;
+}
+
+/** The permission to run one request. */
+export class RateLimitPermit {
+  readonly #state: KeyState;
+  readonly #clock: Clock;
+  #isOpen = true;
+  #estimated = 0;
+
+  /** Takes the slot. */
+  constructor(state: KeyState, clock: Clock) {
+    this.#state = state;
+    this.#clock = clock;
+    state.open += 1;
+  }
+
+  get buckets(): KeyBuckets {
+    return this.#state;
+  }
+
+  /** Takes the prompt's estimate from the token rate. If that fails, nothing was taken. */
+  takeTokens(estimate: number): RateLimitResult {
+    this.#estimated = estimate;
+    return this.#state.tokens?.take(estimate, this.#clock.monotonicMs()) ?? { ok: true };
+  }
+
+  /** Replaces the estimate by the tokens that the provider counted. Call it at most once. */
+  correctTokens(counted: number): void {
+    this.#state.tokens?.correct(counted - this.#estimated, this.#clock.monotonicMs());
+  }
+
+  /** Frees the slot of the key's concurrency. A second call is a bug and throws. */
+  release(): void {
+    assert(this.#isOpen, "a permit is released twice");
+    this.#isOpen = false;
+    this.#state.open -= 1;
+  }
 }
 
 /** A bucket is full again after a minute, so the state of a key that is idle for longer is dropped. */
@@ -74,42 +101,17 @@ export function createRateLimiter(clock: Clock): RateLimiter {
       state.usedAtMs = now;
       const { concurrentRequests } = limits;
       if (concurrentRequests > 0 && state.open >= concurrentRequests) {
-        return { ok: false, retryAfterMs: SOON_MS, states: statesOf(state, now) };
+        return { ok: false, retryAfterMs: SOON_MS, buckets: state };
       }
       const taken = state.requests?.take(1, now);
-      if (taken && !taken.ok) return { ...taken, states: statesOf(state, now) };
-      state.open += 1;
-      return { ok: true, permit: openPermit(state, clock) };
-    },
-  };
-}
-
-function openPermit(state: KeyState, clock: Clock): RateLimitPermit {
-  let isOpen = true;
-  let estimated = 0;
-  return {
-    takeTokens(estimate) {
-      estimated = estimate;
-      return state.tokens?.take(estimate, clock.monotonicMs()) ?? { ok: true };
-    },
-    correctTokens(counted) {
-      state.tokens?.correct(counted - estimated, clock.monotonicMs());
-    },
-    states: () => statesOf(state, clock.monotonicMs()),
-    release() {
-      assert(isOpen, "a permit is released twice");
-      isOpen = false;
-      state.open -= 1;
+      if (taken && !taken.ok) return { ...taken, buckets: state };
+      return { ok: true, permit: new RateLimitPermit(state, clock) };
     },
   };
 }
 
 function bucketOf(perMinute: number, now: number): TokenBucket | undefined {
-  return perMinute > 0 ? createTokenBucket(perMinute, now) : undefined;
-}
-
-function statesOf(state: KeyState, now: number): LimitStates {
-  return { requests: state.requests?.state(now), tokens: state.tokens?.state(now) };
+  return perMinute > 0 ? new TokenBucket(perMinute, now) : undefined;
 }
 
 function sameLimits(a: KeyLimits, b: KeyLimits): boolean {
@@ -126,65 +128,69 @@ function sweep(states: Map<number, KeyState>, now: number): void {
   }
 }
 
-/** The values of the `x-ratelimit-*` headers for one limit. */
-export interface LimitState {
-  limit: number;
-  remaining: number;
-  /** Milliseconds until one more can be taken. */
-  nextMs: number;
-  /** Milliseconds until the bucket is full. */
-  resetMs: number;
-}
-
 /** Whether the amount was taken. If not: after how many milliseconds it can be. */
 export type RateLimitResult = { ok: true } | { ok: false; retryAfterMs: number };
+
+const MINUTE_MS = 60_000;
 
 /**
  * A token bucket: it holds one minute's worth and refills evenly. A correction, or an amount of more than one minute's
  * worth, can make its level negative.
  */
-export interface TokenBucket {
+export class TokenBucket {
+  readonly perMinute: number;
+  #level: number;
+  #levelAtMs: number;
+
+  constructor(perMinute: number, nowMs: number) {
+    this.perMinute = perMinute;
+    this.#level = perMinute;
+    this.#levelAtMs = nowMs;
+  }
+
   /** Takes the amount if the level allows it. */
-  take(amount: number, nowMs: number): RateLimitResult;
+  take(amount: number, nowMs: number): RateLimitResult {
+    this.#refill(nowMs);
+    // More than one minute's worth would never fit, so it needs a full bucket only.
+    const wanted = Math.min(amount, this.perMinute);
+    if (this.#level < wanted) return { ok: false, retryAfterMs: this.#msUntil(wanted) };
+    this.#level -= amount;
+    return { ok: true };
+  }
+
   /** Takes the amount, or returns it if negative, whatever the level is. */
-  correct(amount: number, nowMs: number): void;
-  state(nowMs: number): LimitState;
-}
+  correct(amount: number, nowMs: number): void {
+    this.#refill(nowMs);
+    this.#level -= amount;
+  }
 
-const MINUTE_MS = 60_000;
+  /** What can be taken now. */
+  remaining(nowMs: number): number {
+    this.#refill(nowMs);
+    return Math.max(0, Math.floor(this.#level));
+  }
 
-function createTokenBucket(perMinute: number, nowMs: number): TokenBucket {
-  let level = perMinute;
-  let levelAtMs = nowMs;
-  const refill = (now: number): void => {
-    level = Math.min(perMinute, level + ((now - levelAtMs) * perMinute) / MINUTE_MS);
-    levelAtMs = now;
-  };
-  const msUntil = (amount: number): number =>
-    Math.max(0, ((amount - level) * MINUTE_MS) / perMinute);
-  return {
-    take(amount, now) {
-      refill(now);
-      // More than one minute's worth would never fit, so it needs a full bucket only.
-      const wanted = Math.min(amount, perMinute);
-      if (level < wanted) return { ok: false, retryAfterMs: msUntil(wanted) };
-      level -= amount;
-      return { ok: true };
-    },
-    correct(amount, now) {
-      refill(now);
-      level -= amount;
-    },
-    state(now) {
-      refill(now);
-      return {
-        limit: perMinute,
-        remaining: Math.max(0, Math.floor(level)),
-        nextMs: msUntil(1),
-        resetMs: msUntil(perMinute),
-      };
-    },
-  };
+  /** Milliseconds until one more can be taken. */
+  nextMs(nowMs: number): number {
+    this.#refill(nowMs);
+    return this.#msUntil(1);
+  }
+
+  /** Milliseconds until the bucket is full. */
+  resetMs(nowMs: number): number {
+    this.#refill(nowMs);
+    return this.#msUntil(this.perMinute);
+  }
+
+  #refill(nowMs: number): void {
+    const refilled = ((nowMs - this.#levelAtMs) * this.perMinute) / MINUTE_MS;
+    this.#level = Math.min(this.perMinute, this.#level + refilled);
+    this.#levelAtMs = nowMs;
+  }
+
+  #msUntil(amount: number): number {
+    return Math.max(0, ((amount - this.#level) * MINUTE_MS) / this.perMinute);
+  }
 }
 
 /** Limits requests with an invalid key, by client address. Requests with a valid key are not counted. */
@@ -206,7 +212,7 @@ export function createFailedKeyLimits(clock: Clock): FailedKeyLimits {
       const entry =
         known?.perMinute === perMinute
           ? known
-          : { perMinute, bucket: createTokenBucket(perMinute, now) };
+          : { perMinute, bucket: new TokenBucket(perMinute, now) };
       buckets.delete(address);
       buckets.set(address, entry);
       if (buckets.size > ADDRESSES_MAX) dropOldest(buckets);

@@ -1,4 +1,3 @@
-import { pino, type Logger } from "pino";
 import type { Config } from "../config/schema.ts";
 import { errorCode } from "../lib/systemError.ts";
 import { jsonEscape, replaceUnprintable } from "../lib/printable.ts";
@@ -51,36 +50,45 @@ export interface Log {
   flush(): void;
 }
 
+type Level = Exclude<Config["log"]["level"], "silent">;
+
+/** A line that is not formatted yet. */
+interface Entry {
+  readonly level: Level;
+  readonly message: string;
+  readonly fields: LogFields;
+}
+
+const SEVERITY = { debug: 0, info: 1, warn: 2, error: 3, silent: 4 } as const;
 const TEXT_CHARS_MAX = 256;
 
 /**
- * Creates the log. `write` gets complete lines, all lines of one turn of the event loop in one call. pino's transports are
- * not used: their Workers do not run in a compiled binary.
+ * Creates the log. `write` gets complete lines, all lines of one turn of the event loop in one call. They are formatted
+ * after that turn, so that its answers are sent first. The caller must not change the fields after the call.
  */
-export function createLog(options: Config["log"], write: (lines: string) => void): Log {
-  const buffer = lineBuffer(write);
-  const logger: Logger = pino(
-    {
-      level: options.level,
-      base: null,
-      timestamp: () => `,"time":"${new Date().toISOString()}"`,
-      formatters: { level: (label) => ({ level: label }) },
-    },
-    {
-      write: options.format === "json" ? buffer.write : (line) => buffer.write(prettyLine(line)),
-    },
-  );
-  const line =
-    (level: "debug" | "info" | "warn" | "error") =>
-    (message: string, fields: LogFields = {}): void => {
-      if (logger.isLevelEnabled(level)) buffer.add(() => logger[level](capped(fields), message));
-    };
+export function createLog({ level, format }: Config["log"], write: (lines: string) => void): Log {
+  const lineOf = format === "json" ? jsonLine : prettyLine;
+  let pending: Entry[] = [];
+  const flush = (): void => {
+    if (pending.length === 0) return;
+    const entries = pending;
+    pending = [];
+    const time = new Date().toISOString();
+    let lines = "";
+    for (const entry of entries) lines += lineOf(time, entry);
+    write(lines);
+  };
+  const add = (entryLevel: Level, message: string, fields: LogFields): void => {
+    if (SEVERITY[entryLevel] < SEVERITY[level]) return;
+    if (pending.length === 0) setImmediate(flush);
+    pending.push({ level: entryLevel, message, fields });
+  };
   return {
-    debug: line("debug"),
-    info: line("info"),
-    warn: line("warn"),
-    error: line("error"),
-    flush: buffer.flush,
+    debug: (message, fields = {}) => add("debug", message, fields),
+    info: (message, fields = {}) => add("info", message, fields),
+    warn: (message, fields = {}) => add("warn", message, fields),
+    error: (message, fields = {}) => add("error", message, fields),
+    flush,
   };
 }
 
@@ -94,33 +102,24 @@ export function errorClass(error: unknown): string {
   return names.length > 0 ? names.join(" < ") : typeof error;
 }
 
-/** Formats and writes lines after the current turn of the event loop, so that answers of that turn are sent first. */
-function lineBuffer(write: (lines: string) => void): {
-  add: (format: () => void) => void;
-  write: (line: string) => void;
-  flush: () => void;
-} {
-  let pending: (() => void)[] = [];
-  let lines = "";
-  const flush = (): void => {
-    const batch = pending;
-    pending = [];
-    for (const format of batch) format();
-    if (lines === "") return;
-    const written = lines;
-    lines = "";
-    write(written);
-  };
-  return {
-    add(format) {
-      if (pending.length === 0) setImmediate(flush);
-      pending.push(format);
-    },
-    write(line) {
-      lines += line;
-    },
-    flush,
-  };
+/** One JSON object in one line. The fields are flat, so one call of the engine's serializer writes all of them. */
+function jsonLine(time: string, { level, message, fields }: Entry): string {
+  const members = JSON.stringify(capped(fields)).slice(1, -1);
+  const comma = members === "" ? "" : ",";
+  return `{"level":"${level}","time":"${time}"${comma}${members},"msg":${JSON.stringify(message)}}\n`;
+}
+
+/** `12:00:01 info  request  account=alice status=200`. Values that are not plain ASCII are written as JSON. */
+function prettyLine(time: string, { level, message, fields }: Entry): string {
+  const shown = Object.entries(capped(fields))
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}=${plainOrJson(value)}`);
+  return `${time.slice(11, 19)} ${level.padEnd(5)} ${plainOrJson(message)}  ${shown.join(" ")}\n`;
+}
+
+function plainOrJson(value: unknown): string {
+  if (typeof value === "string" && /^[\x21-\x7e ]*$/.test(value)) return value;
+  return replaceUnprintable(JSON.stringify(value), jsonEscape);
 }
 
 /** Cuts long texts. Copies the fields only if one is too long. */
@@ -142,16 +141,4 @@ function withShortTexts(fields: LogFields): LogFields {
 
 function isTooLong(value: unknown): value is string {
   return typeof value === "string" && value.length > TEXT_CHARS_MAX;
-}
-
-/** `12:00:01 info  request  account=alice status=200`. Values that are not plain ASCII are written as JSON. */
-function prettyLine(line: string): string {
-  const { time, level, msg, ...fields } = JSON.parse(line) as Record<string, unknown>;
-  const shown = Object.entries(fields).map(([name, value]) => `${name}=${plainOrJson(value)}`);
-  return `${String(time).slice(11, 19)} ${String(level).padEnd(5)} ${plainOrJson(msg)}  ${shown.join(" ")}\n`;
-}
-
-function plainOrJson(value: unknown): string {
-  if (typeof value === "string" && /^[\x21-\x7e ]*$/.test(value)) return value;
-  return replaceUnprintable(JSON.stringify(value), jsonEscape);
 }

@@ -97,6 +97,23 @@ describe("the target", () => {
     },
   );
 
+  test.each(["/v1/chat/completions", "/v1/./chat/completions", "/x/../v1/chat/completions"])(
+    "%s is the chat, for a valid key and any Host",
+    async (target) => {
+      at.provider.answer = usual;
+      const end = `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+      for (const name of ["localhost", "x", "evil.example"]) {
+        const head = `POST ${target} HTTP/1.1\r\nHost: ${name}\r\n`;
+        expect([name, (await answerTo(head + authorization + end))[0]]).toEqual([name, 200]);
+        expect(await answerTo(head + end)).toEqual([401, strange]);
+      }
+      expect(await answerTo(`POST ${target} HTTP/1.1\r\nHost: a/b\r\n${end}`)).toEqual([
+        400,
+        invalidHost,
+      ]);
+    },
+  );
+
   test.each([
     "//v1/models",
     "//localhost/v1/models",

@@ -1,9 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { parseJsonObject } from "../../../src/contract/jsonBody.ts";
 import { readBody } from "../../../src/http/requestBody.ts";
+import { createBodyBudget } from "../../../src/limits/bodyBudget.ts";
 import { refusalOf } from "../../contract/refusal.ts";
 
 const bytesMax = 64;
+
+function read(request: Request): ReturnType<typeof readBody> {
+  return readBody(request, bytesMax, createBodyBudget(Infinity).claim(1));
+}
 
 function post(
   body: Uint8Array<ArrayBuffer> | ReadableStream | null,
@@ -72,7 +77,7 @@ describe("readBody takes a content type", () => {
       new TextEncoder().encode("{}"),
       type === undefined ? {} : { "content-type": type },
     );
-    const refusal = await refusalOf(() => readBody(request, bytesMax));
+    const refusal = await refusalOf(() => read(request));
     expect([refusal?.status, refusal?.message]).toEqual([
       expected === undefined ? undefined : 400,
       expected,
@@ -92,7 +97,7 @@ describe("readBody takes a content encoding", () => {
     ["identity, gzip", refused],
   ])("%p: %p", async (encoding, expected) => {
     const request = post(new TextEncoder().encode("{}"), { "content-encoding": encoding });
-    expect((await refusalOf(() => readBody(request, bytesMax)))?.message).toBe(expected);
+    expect((await refusalOf(() => read(request)))?.message).toBe(expected);
   });
 });
 
@@ -100,12 +105,10 @@ describe("readBody limits", () => {
   test("a declared length, before it reads anything", async () => {
     const { body, pulled } = inPieces([bytes(1)]);
     const request = post(body, { "content-length": String(bytesMax + 1) });
-    expect((await refusalOf(() => readBody(request, bytesMax)))?.message).toBe(
-      "request body is too large",
-    );
+    expect((await refusalOf(() => read(request)))?.message).toBe("request body is too large");
     expect(pulled()).toBe(0);
     const largest = post(bytes(bytesMax), { "content-length": String(bytesMax) });
-    expect((await readBody(largest, bytesMax)).bytes).toHaveLength(bytesMax);
+    expect((await read(largest)).bytes).toHaveLength(bytesMax);
   });
 
   test.each([
@@ -116,13 +119,13 @@ describe("readBody limits", () => {
     const pieces = Array.from({ length: Math.ceil(length / 10) }, (_, index) =>
       bytes(Math.min(10, length - index * 10)),
     );
-    const refusal = await refusalOf(() => readBody(post(inPieces(pieces).body), bytesMax));
+    const refusal = await refusalOf(() => read(post(inPieces(pieces).body)));
     expect(refusal?.message).toBe(expected);
   });
 
   test("a body without an end: it reads up to the limit, and cancels", async () => {
     const endless = inPieces(Array.from({ length: 1000 }, () => bytes(10)));
-    const refusal = await refusalOf(() => readBody(post(endless.body), bytesMax));
+    const refusal = await refusalOf(() => read(post(endless.body)));
     expect(refusal?.message).toBe("request body is too large");
     expect(endless.pulled()).toBeLessThan(12);
     expect(endless.cancelled()).toBe(true);
@@ -130,9 +133,7 @@ describe("readBody limits", () => {
 
   test("a declared length that is too small", async () => {
     const request = post(bytes(bytesMax + 1), { "content-length": "1" });
-    expect((await refusalOf(() => readBody(request, bytesMax)))?.message).toBe(
-      "request body is too large",
-    );
+    expect((await refusalOf(() => read(request)))?.message).toBe("request body is too large");
   });
 });
 
@@ -152,17 +153,17 @@ describe("readBody decodes", () => {
     const whole = new Uint8Array(body);
     const declared = post(whole, { "content-length": String(body.length) });
     const chunked = post(inPieces(Array.from(whole, (byte) => new Uint8Array([byte]))).body);
-    expect((await refusalOf(() => readBody(declared, bytesMax)))?.message).toBe(expected);
-    expect((await refusalOf(() => readBody(chunked, bytesMax)))?.message).toBe(expected);
+    expect((await refusalOf(() => read(declared)))?.message).toBe(expected);
+    expect((await refusalOf(() => read(chunked)))?.message).toBe(expected);
   });
 
   test("keeps a byte order mark, so that the JSON is refused", async () => {
-    const body = await readBody(post(new Uint8Array([0xef, 0xbb, 0xbf, 0x7b, 0x7d])), bytesMax);
+    const body = await read(post(new Uint8Array([0xef, 0xbb, 0xbf, 0x7b, 0x7d])));
     expect(body.text).toBe("\uFEFF{}");
     expect((await refusalOf(() => parseJsonObject(body)))?.message).toBe("body is not valid JSON");
   });
 
   test("a missing body as an empty text", async () => {
-    expect((await readBody(post(null), bytesMax)).text).toBe("");
+    expect((await read(post(null))).text).toBe("");
   });
 });
