@@ -2,7 +2,9 @@ import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { inspectStore } from "../../src/store/store.ts";
+import { DAY_MS } from "../../src/lib/clock.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
+import { actor, ended, fund } from "../support/store/storeFolder.ts";
 
 const PAGE_BYTES = 4096;
 const WHOLE_CHECK_BYTES_MAX = 32 * 1024 * 1024;
@@ -35,6 +37,17 @@ describe("an inspection of a store", () => {
     bytes.writeUInt32BE(1, bytes.length - 100 * PAGE_BYTES);
     writeFileSync(storeFolder.path, bytes);
     expect(inspectStore(storeFolder.path)?.problems).not.toEqual([]);
+  });
+
+  test("names the time of the last entry, which is no charge that was folded later", async () => {
+    const last = (): number | undefined => inspectStore(storeFolder.path)?.lastEntryMs;
+    const alice = fund(storeFolder.store, "alice", 1_000_000n);
+    expect(last()).toBe(actor.at);
+    await storeFolder.record(ended("req_old", alice, { at: actor.at - DAY_MS, durationMs: 5 }));
+    await storeFolder.writer.write({ kind: "fold", before: actor.at });
+    expect(last()).toBe(actor.at);
+    await storeFolder.record(ended("req_new", alice, { at: actor.at, durationMs: 5 }));
+    expect(last()).toBe(actor.at + 5);
   });
 
   test("of a file that has nothing in it yet finds no schema and no entry", () => {

@@ -29,7 +29,7 @@ export interface StoreInspection {
   readonly settingsProblems: readonly string[];
   /** False if the file is so large that only SQLite's quick check ran. */
   readonly isFullyChecked: boolean;
-  /** The later time of the last command that changed something and the end of the last request. */
+  /** The later time of the last credit, debit or refund and the end of the last request. */
   readonly lastEntryMs: number | undefined;
 }
 
@@ -93,12 +93,16 @@ function settingsProblems(sqlite: Database): readonly string[] {
   );
 }
 
-/** By row id: a clock that was ahead matters only until the next row. */
+/**
+ * By row id: a clock that was ahead matters only until the next row. The charges in the ledger are of requests that were
+ * folded, so the last row may be the charge of an old one.
+ */
 function lastEntryMs(sqlite: Database): number | undefined {
   const last = sqlite
     .query<{ at: number | null }, []>(
       `SELECT max(at) AS at FROM (
-        SELECT at FROM admin_log WHERE id = (SELECT max(id) FROM admin_log)
+        SELECT at FROM ledger
+          WHERE id = (SELECT id FROM ledger WHERE kind <> 'charge' ORDER BY id DESC LIMIT 1)
         UNION ALL SELECT at + coalesce(duration_ms, 0) FROM requests WHERE id = (SELECT max(id) FROM requests))`,
     )
     .get();
