@@ -1,24 +1,47 @@
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import { amountRangeOf, boundWithin } from "../../../src/billing/cost.ts";
-import { createHolds, type Hold } from "../../../src/billing/holds.ts";
-import { actor, ended, opened } from "../store/storeFolder.ts";
-import type { SetupKey, LedgerSetup } from "./ledgerSetup.ts";
-import { snapshotOfStore, snapshotOfModel } from "./snapshots.ts";
-import { MoneyModel, type ModelDecision } from "./moneyModel.ts";
+import type { Hold } from "../../../src/billing/holds.ts";
+import { OpenMeters, RequestMeter, type Receipt } from "../../../src/billing/meter.ts";
+import { noUsage } from "../../../src/contract/usage.ts";
+import type { Clock } from "../../../src/lib/clock.ts";
+import { WriteError } from "../../../src/store/store.ts";
+import { actor } from "../store/storeFolder.ts";
+import type { LedgerSetup, SetupKey } from "./ledgerSetup.ts";
+import { MoneyModel, same, type ModelDecision } from "./moneyModel.ts";
+import { snapshotOfModel, snapshotOfStore } from "./snapshots.ts";
 
 interface OpenRequest {
   readonly id: string;
+  readonly key: SetupKey;
   readonly hold: Hold;
+  readonly meter: RequestMeter;
+  hasRow: boolean;
+  /** A command took money of the account while the hold was not secured. */
+  mayFail: boolean;
+}
+
+/** A request whose end may be committed or not. */
+interface SettlingRequest extends OpenRequest {
+  readonly status: "done" | "failed" | "cancelled";
+  readonly cost: bigint;
+  /** The charge, if nothing else happens meanwhile. */
+  readonly expected: bigint | undefined;
+  /** Undefined if the hold could not be secured. */
+  readonly receipt: Promise<Receipt | undefined>;
 }
 
 const STEPS_MAX = 60;
+const FOR_EVER_MS = 1_000_000;
 const statuses = ["done", "done", "cancelled", "failed"] as const;
 /** Amounts are small, so that they often fit exactly; some histories count them in what a double cannot. */
 const scales = [1n, 2n ** 51n + 1n] as const;
 
+/** No request is open for so long that it gets its row by itself. */
+const stillClock: Clock = { epochMs: () => actor.at, monotonicMs: () => 0 };
+
 let histories = 0;
 
-/** A real store with its writer and holds against the model: writes are asked for and not awaited. */
+/** A real store with its writer, holds and meters against the model. Writes are asked for and not awaited. */
 export function ledgerHistory(setup: LedgerSetup): IAsyncProperty<[readonly number[]]> {
   const step = integer({ min: 0, max: 0xffff_ffff });
   const steps = array(step, { minLength: 1, maxLength: STEPS_MAX, size: "max" });
@@ -33,19 +56,22 @@ export function ledgerHistory(setup: LedgerSetup): IAsyncProperty<[readonly numb
   });
 }
 
-/** One history on accounts of its own: each word says what happens next, and to what. */
+/**
+ * One history on accounts of its own: each word says what happens next, and to what. While no end of an account is in
+ * flight, each decision must be the model's. Otherwise it depends on what is committed, and must only be payable.
+ */
 class LedgerHistory {
   readonly told: string[] = [];
   readonly #setup: LedgerSetup;
-  readonly #worlds: LedgerWorlds;
+  readonly #model = new MoneyModel();
   readonly #accounts: readonly string[];
   readonly #keys: readonly SetupKey[];
   readonly #scale: bigint;
   readonly #name: string;
-  #holds = createHolds();
+  #meters = new OpenMeters(stillClock);
   #open: OpenRequest[] = [];
-  #ids: string[] = [];
-  #asked: { readonly write: AskedWrite; readonly answer: Promise<string> }[] = [];
+  #settling: SettlingRequest[] = [];
+  #count = 0;
 
   constructor(setup: LedgerSetup, word: number) {
     this.#setup = setup;
@@ -54,73 +80,107 @@ class LedgerHistory {
     const budget = BigInt((word >>> 1) % 64) * this.#scale;
     this.#accounts = [`shared${this.#name}`, `other${this.#name}`];
     const [shared = "", other = ""] = this.#accounts;
-    const model = new MoneyModel();
     this.#keys = [
       setup.key(`plain${this.#name}`, shared, null),
       setup.key(`bounded${this.#name}`, shared, budget),
       setup.key(`alone${this.#name}`, other, budget),
     ];
-    for (const { name, account, budget } of this.#keys) model.addKey(name, account, budget);
-    this.#worlds = new LedgerWorlds(model);
+    for (const { name, account, budget } of this.#keys) this.#model.addKey(name, account, budget);
     this.told.push(`budgets of ${budget}`);
   }
 
   async step(word: number): Promise<void> {
     const kind = word % 16;
     const rest = word >>> 4;
-    if (kind < 4) this.#move(kind, rest);
-    else if (kind < 9) this.#take(rest);
-    else if (kind < 13) this.#end(rest);
+    if (kind < 4) return this.#move(kind, rest);
+    // What a command changed counts in the next turn of the event loop.
+    await new Promise(setImmediate);
+    if (kind < 9) this.#take(rest);
+    else if (kind < 11) this.#end(rest);
+    else if (kind < 13) await this.#endAndWait(rest);
+    else if (kind < 14) this.#writeRow(rest);
     else if (kind < 15 || rest % 16 > 0) await this.#settle();
     else await this.#restart();
   }
 
-  /** All open requests fail; then the store must equal the model. */
+  /** All open requests fail; then nothing is held. */
   async finish(): Promise<void> {
     await this.#settle();
-    for (const { id } of this.#open) this.#askEnd(id, "failed", 0);
+    for (const request of this.#open) this.#askEnd(request, "failed", 0n);
     await this.#settle();
-    if (this.#holds.total() !== 0n) throw new Error("something is still held");
+    same(this.#setup.holds.total(), 0n, "what is held when all is over");
   }
 
+  /** A command of another process. */
   #move(kind: number, word: number): void {
     const account = this.#accounts[word % 2] ?? "";
     const amount = BigInt(((word >>> 1) % 32) + 1) * this.#scale;
     const { admin } = this.#setup.store;
-    const booking = { account, amount, ref: null, note: null };
+    const change = { account, amount, ref: null, note: null };
     if (kind < 2) {
-      this.#sees(
-        `credit ${account} ${amount}`,
-        () => admin.changeBalance(actor, { ...booking, kind: "credit" }),
-        (model) => {
-          model.credit(account, amount);
-          return true;
-        },
-      );
+      admin.changeBalance(actor, { ...change, kind: "credit" });
+      this.#model.credit(account, amount);
+      this.told.push(`credit ${account} ${amount}`);
     } else if (kind === 2) {
-      this.#sees(
-        `debit ${account} ${amount}`,
-        () => admin.changeBalance(actor, { ...booking, kind: "debit" }),
-        (model) => model.debit(account, amount),
-      );
+      const debit = () => admin.changeBalance(actor, { ...change, kind: "debit" });
+      if (this.#takes(account, `debit ${account} ${amount}`, debit, (free) => free - amount))
+        same(this.#model.debit(account, amount), true, "a debit that the account can pay");
     } else {
-      this.#sees(
-        `overdraft ${account} ${amount}`,
-        () => admin.setOverdraft(actor, account, amount),
-        (model) => model.setOverdraft(account, amount),
-      );
+      const { overdraft } = this.#model.account(account);
+      const set = () => admin.setOverdraft(actor, account, amount);
+      const left = (free: bigint) => free - overdraft + amount;
+      if (this.#takes(account, `overdraft ${account} ${amount}`, set, left))
+        same(
+          this.#model.setOverdraft(account, amount),
+          true,
+          "an overdraft that covers the balance",
+        );
     }
   }
 
-  #sees(what: string, does: () => unknown, expected: (model: MoneyModel) => boolean): void {
-    let seen = "done";
+  /**
+   * A command that may take money from an account. It must not take what is held for sure. It must not be refused if the
+   * database has the money for it. `left`: what is left of so much free money. Returns whether the account has changed.
+   */
+  #takes(
+    account: string,
+    what: string,
+    change: () => unknown,
+    left: (free: bigint) => bigint,
+  ): boolean {
+    const free = this.#freeAtMost(account);
+    const before = this.#availableNow(account);
+    let isDone = true;
     try {
-      does();
+      change();
     } catch {
-      seen = "refused";
+      isDone = false;
     }
-    this.told.push(`${what}: ${seen}`);
-    this.#worlds.see(what, seen, (model) => (expected(model) ? "done" : "refused"));
+    this.told.push(`${what}: ${isDone ? "done" : "refused"}`);
+    const after = this.#availableNow(account);
+    if (isDone) same(left(free) >= 0n, true, `${what} leaves held money alone`);
+    else same(left(before) < 0n || left(after) < 0n, true, `${what} is refused for a reason`);
+    if (isDone)
+      for (const request of [...this.#open, ...this.#settling])
+        if (request.key.account === account) request.mayFail = true;
+    return isDone;
+  }
+
+  #availableNow(account: string): bigint {
+    const row = this.#setup.store.accounts.find(account);
+    if (!row) throw new Error("an account is gone");
+    return row.balance + row.overdraft - row.held;
+  }
+
+  /** The most that can be free, whatever is committed: the reserve covers each secured hold until its charge is taken. */
+  #freeAtMost(account: string): bigint {
+    const { balance, overdraft } = this.#model.account(account);
+    const isSure = (request: OpenRequest) => request.key.account === account && isSecured(request);
+    const held = this.#open.filter(isSure).map(({ hold }) => hold.amount);
+    const charged = this.#settling
+      .filter(isSure)
+      .map(({ hold, cost }) => (cost < hold.amount ? cost : hold.amount));
+    return [...held, ...charged].reduce((free, amount) => free - amount, balance + overdraft);
   }
 
   #take(word: number): void {
@@ -131,12 +191,10 @@ class LedgerHistory {
     const unit = BigInt((word >>> 9) % 3) * this.#scale;
     const price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: unit };
     const range = amountRangeOf(0, { least, most }, 1, price);
-    const id = `req_${this.#name}_${this.#ids.length}`;
-    const taken = this.#holds.take(
-      { ...key, requestId: id },
-      range,
-      this.#setup.fundsReaderOf(key),
-    );
+    const id = `req_${this.#name}_${this.#count++}`;
+    const expected = this.#model.decide(key.name, { prompt: 0n, unit, least, most });
+    const free = this.#freeAtMost(key.account);
+    const taken = this.#setup.holds.take({ ...key, requestId: id }, range);
     const seen: ModelDecision = !taken.ok
       ? { kind: taken.reason, required: taken.required, available: taken.available }
       : {
@@ -146,192 +204,181 @@ class LedgerHistory {
         };
     const what = `take ${key.name} ${id} of ${range.least} to ${range.most}`;
     this.told.push(`${what}: ${textOf(seen)}`);
-    this.#worlds.see(what, textOf(seen), (model) =>
-      textOf(model.decide(key.name, { prompt: 0n, unit, least, most })),
-    );
+    if (this.#isQuiet(key.account)) same(textOf(seen), textOf(expected), what);
     if (!taken.ok) return;
-    this.#ids.push(id);
-    this.#open.push({ id, hold: taken.hold });
-    this.#worlds.happens((model) => model.promise(id, key.name, taken.hold.amount));
-    const { accountId, keyId } = key;
-    const request = opened(
-      id,
-      { accountId, keyId },
-      {
-        priceInput: 0n,
-        priceCachedInput: 0n,
-        priceCacheWrite: 0n,
+    same(taken.hold.amount <= free, true, `${what} fits into free money`);
+    this.#model.promise(id, key.name, taken.hold.amount);
+    this.#open.push({ id, key, ...this.#meterOf(id, key, taken.hold) });
+  }
+
+  /** No end of the account is in flight. */
+  #isQuiet(account: string): boolean {
+    return this.#settling.every(({ key }) => key.account !== account);
+  }
+
+  #meterOf(id: string, { accountId, keyId }: SetupKey, hold: Hold) {
+    const price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: this.#scale };
+    const prices = { priceInput: 0n, priceCachedInput: 0n, priceCacheWrite: 0n };
+    const owner = { accountId, keyId, firstKeyId: keyId };
+    const what = { endpoint: "chat", model: "small", stream: false } as const;
+    const meter = new RequestMeter({
+      writer: this.#setup.writer,
+      clock: stillClock,
+      hold,
+      price,
+      request: {
+        publicId: id,
+        at: actor.at,
+        ...owner,
+        ...what,
+        ...prices,
         priceOutput: this.#scale,
-        hold: taken.hold.amount,
-        heldTotal: taken.hold.heldTotal,
+        hold: hold.amount,
       },
-    );
-    this.#ask({ kind: "open", id }, this.#setup.write({ kind: "openRequest", request }));
+      withinMs: FOR_EVER_MS,
+      open: this.#meters,
+      onSettled: () => undefined,
+    });
+    return { hold, meter, hasRow: false, mayFail: false };
   }
 
-  /** Asks for the end of any request, also of one that ended before: then it must be refused. */
-  #end(word: number): void {
-    const isAnother = word % 8 > 0 && this.#open.length > 0;
-    const ids = isAnother ? this.#open.map(({ id }) => id) : this.#ids;
-    const id = ids[(word >>> 3) % Math.max(1, ids.length)];
-    if (id === undefined) return;
+  #end(word: number, isAlone = false): void {
+    const request = this.#open[(word >>> 3) % Math.max(1, this.#open.length)];
+    if (!request) return;
     const status = statuses[(word >>> 9) % 4] ?? "done";
-    this.#askEnd(id, status, status === "failed" ? 0 : (word >>> 11) % 48);
-  }
-
-  #askEnd(id: string, status: "done" | "failed" | "cancelled", tokens: number): void {
-    this.#open.find((request) => request.id === id)?.hold.startSettling();
+    const tokens = status === "failed" ? 0 : (word >>> 11) % 48;
     const cost = BigInt(tokens) * this.#scale;
-    const billed = {
-      promptTokens: 0,
-      cachedTokens: 0,
-      cacheWriteTokens: 0,
-      completionTokens: tokens,
-    };
-    const end = ended(id, { status, ...billed, cost, operatorCost: null, attempts: [] });
-    this.#ask(
-      { kind: "end", id, status, cost },
-      this.#setup.write({ kind: "settleRequest", settlement: end }),
-    );
+    this.#askEnd(request, status, cost, isAlone ? this.#chargeOf(request, cost) : undefined);
   }
 
-  #ask(write: AskedWrite, answer: Promise<string>): void {
-    this.told.push(
-      `ask to ${JSON.stringify(write, (_, one: unknown) => (typeof one === "bigint" ? String(one) : one))}`,
-    );
-    this.#worlds.ask(write);
-    this.#asked.push({ write, answer });
+  /** Nothing else happens until the end is committed, so its charge is known. */
+  async #endAndWait(word: number): Promise<void> {
+    await this.#collect();
+    await new Promise(setImmediate);
+    this.#end(word, true);
+    await this.#collect();
   }
 
-  /** Waits for the writer; then memory releases settled holds, and the whole store is compared. */
-  async #settle(): Promise<void> {
-    const answers = await Promise.all(this.#asked.map(({ answer }) => answer));
-    this.told.push(`settled: ${answers.join(", ")}`);
-    this.#worlds.settle(answers);
-    const over = this.#asked.filter(
-      ({ write }, at) => (write.kind === "end") === (answers[at] !== "refused"),
-    );
-    this.#asked = [];
-    for (const { write } of over) this.#letGo(write.id);
-    const seen = snapshotOfModel(snapshotOfStore(this.#setup.store, this.#keys));
-    this.#worlds.see("the store", seen, (model) => snapshotOfModel(model));
-  }
-
-  #letGo(id: string): void {
-    const request = this.#open.find((one) => one.id === id);
-    request?.hold.release();
+  #askEnd(
+    request: OpenRequest,
+    status: SettlingRequest["status"],
+    cost: bigint,
+    expected?: bigint,
+  ): void {
+    const { id, hold, meter } = request;
     this.#open = this.#open.filter((one) => one !== request);
-    this.#worlds.happens((model) => model.forget(id));
+    const completionTokens = Number(cost / this.#scale);
+    const usage = { tokens: { ...noUsage, completionTokens }, estimated: false };
+    const receipt = meter
+      .settle(status === "failed" ? { status } : { status, usage })
+      .catch((error: unknown) => {
+        if (error instanceof WriteError && meter.couldNotSecure) return undefined;
+        throw error;
+      });
+    this.#settling.push(Object.assign({ ...request }, { status, cost, expected, receipt }));
+    this.told.push(`end ${id} as ${status} with ${cost}, held ${hold.amount}`);
+  }
+
+  /** Above the hold only free money is charged. */
+  #chargeOf({ key, hold }: OpenRequest, cost: bigint): bigint {
+    if (cost <= hold.amount) return cost;
+    const { balance, overdraft } = this.#model.account(key.account);
+    const held = this.#open
+      .filter((one) => one.key.account === key.account)
+      .reduce((sum, one) => sum + one.hold.amount, 0n);
+    const free = balance + overdraft - held;
+    const most = hold.amount + (free > 0n ? free : 0n);
+    return cost < most ? cost : most;
+  }
+
+  #writeRow(word: number): void {
+    const request = this.#open[word % Math.max(1, this.#open.length)];
+    if (!request || !isSecured(request)) return;
+    request.meter.writeRow();
+    request.hasRow = true;
+    this.told.push(`row of ${request.id}`);
+  }
+
+  /** Waits for the ends, and tells them the model. */
+  async #collect(): Promise<void> {
+    const settling = this.#settling;
+    const receipts = await Promise.all(settling.map(({ receipt }) => receipt));
+    this.#settling = [];
+    for (const [index, { id, hold, status, cost, expected, mayFail }] of settling.entries()) {
+      const receipt = receipts[index];
+      this.told.push(`${id} charged ${receipt?.charge ?? "nothing: not secured"}`);
+      if (receipt === undefined) {
+        same(mayFail, true, `${id} is not secured because a command took the money`);
+        this.#model.drop(id);
+        continue;
+      }
+      const least = cost < hold.amount ? cost : hold.amount;
+      const { charge, writeOff } = receipt;
+      same(charge + writeOff, cost, `charge and write-off of ${id}`);
+      same(least <= charge && charge <= cost, true, `the charge of ${id} is within hold and cost`);
+      if (expected !== undefined) same(charge, expected, `the charge of ${id}`);
+      this.#model.record(id, status, receipt);
+    }
+  }
+
+  /** Waits for the writer, and compares the whole store. */
+  async #settle(): Promise<void> {
+    await this.#collect();
+    await this.#setup.writer.write({ kind: "probe" });
+    for (const request of this.#open.filter(({ meter }) => meter.couldNotSecure))
+      this.#askEnd(request, "failed", 0n);
+    await this.#collect();
+    const seen = snapshotOfStore(this.#setup.store, this.#keys);
+    same(textOfStore(seen), textOfStore(this.#recorded()), "the store");
+    for (const account of this.#accounts) {
+      const secured = this.#open.filter(
+        (request) => request.key.account === account && isSecured(request),
+      );
+      const held = secured.reduce((sum, { hold }) => sum + hold.amount, 0n);
+      const reserved = this.#setup.store.accounts.find(account)?.held ?? 0n;
+      same(held <= reserved, true, `the reserve of ${account} covers its secured holds`);
+    }
+  }
+
+  /** What the store must have of the model. */
+  #recorded(): MoneyModel {
+    const recorded = this.#model.copy();
+    for (const { id, hasRow } of this.#open) {
+      if (hasRow) recorded.request(id).status = "running";
+      else recorded.drop(id);
+    }
+    return recorded;
   }
 
   async #restart(): Promise<void> {
     await this.#settle();
     await this.#setup.restart();
     this.told.push("restart");
-    this.#holds = createHolds();
+    this.#meters = new OpenMeters(stillClock);
+    for (const { id, hasRow } of this.#open) {
+      if (hasRow) this.#model.request(id).status = "running";
+      else this.#model.drop(id);
+    }
+    this.#model.interrupt();
     this.#open = [];
-    this.#worlds.happens((model) => model.interrupt());
   }
+}
+
+function isSecured({ hold, meter }: OpenRequest): boolean {
+  return !meter.couldNotSecure && hold.secured === undefined;
 }
 
 function textOf(decision: ModelDecision): string {
   return Object.values(decision).map(String).join(" ");
 }
 
-/** What the writer was asked for and has not answered yet, in its order. */
-export type AskedWrite =
-  | { readonly kind: "open"; readonly id: string }
-  | {
-      readonly kind: "end";
-      readonly id: string;
-      readonly status: "done" | "failed" | "cancelled";
-      readonly cost: bigint;
-    };
-
-/** One way in which things may have come about so far. */
-interface World {
-  readonly model: MoneyModel;
-  /** What the writer has answered, or will, to each write that it has committed here. */
-  readonly answers: readonly string[];
+/** Ends that were in flight together are charged in any order. */
+function textOfStore(model: MoneyModel): string {
+  for (const { ledger } of model.accounts.values())
+    ledger.sort((one, other) => (textOfEntry(one) < textOfEntry(other) ? -1 : 1));
+  return snapshotOfModel(model);
 }
 
-/**
- * All possible states of the store while writes are in flight: only the writer knows when it
- * commits. Each thing that is seen from outside rules some of it out; where nothing is left, a rule is broken.
- */
-class LedgerWorlds {
-  #worlds: readonly World[];
-  readonly #asked: AskedWrite[] = [];
-
-  constructor(model: MoneyModel) {
-    this.#worlds = [{ model, answers: [] }];
-  }
-
-  /** The writer is asked for something. */
-  ask(write: AskedWrite): void {
-    this.#asked.push(write);
-  }
-
-  /** Something happens that cannot be told from outside. */
-  happens(change: (model: MoneyModel) => void): void {
-    for (const { model } of this.#worlds) change(model);
-  }
-
-  /** Something happens at once, at whatever moment between the commits, and this is seen of it. */
-  see(what: string, seen: string, happens: (model: MoneyModel) => string): void {
-    const expected = new Set<string>();
-    const worlds = this.#worlds.flatMap((world) =>
-      this.#futures(world).filter(({ model }) => {
-        const here = happens(model);
-        expected.add(here);
-        return here === seen;
-      }),
-    );
-    this.#remain(worlds, `${what}: ${seen}, but not ${[...expected].join(" or ")}`);
-  }
-
-  /** The writer has answered everything. */
-  settle(answers: readonly string[]): void {
-    const expected = new Set<string>();
-    const seen = answers.join(", ");
-    const worlds = this.#worlds
-      .map((world) => this.#futures(world).at(-1) ?? world)
-      .filter((world) => {
-        expected.add(world.answers.join(", "));
-        return world.answers.join(", ") === seen;
-      });
-    this.#asked.length = 0;
-    const settled = worlds.map(({ model }) => ({ model, answers: [] }));
-    this.#remain(settled, `the writer answered ${seen}, but not ${[...expected].join(" or ")}`);
-  }
-
-  /** A world for each number of further commits, none first. */
-  #futures(world: World): readonly World[] {
-    const futures = [world];
-    for (const write of this.#asked.slice(world.answers.length)) {
-      const { model, answers } = futures.at(-1) ?? world;
-      const next = model.copy();
-      futures.push({ model: next, answers: [...answers, commit(next, write)] });
-    }
-    return futures;
-  }
-
-  #remain(worlds: readonly World[], problem: string): void {
-    if (worlds.length === 0) throw new Error(problem);
-    // Worlds that came to be the same are one.
-    const distinct =
-      worlds.length > 1 ? new Map(worlds.map((world) => [worldText(world), world])) : worlds;
-    this.#worlds = [...distinct.values()];
-  }
-}
-
-/** How the writer answers a write in the model's words. */
-function commit(model: MoneyModel, write: AskedWrite): string {
-  if (write.kind === "open") return model.open(write.id) ? "opened" : "refused";
-  const end = model.end(write.id, write.status, write.cost);
-  return end ? `charged ${end.charge} of ${end.charge + end.writeOff}` : "refused";
-}
-
-function worldText({ model, answers }: World): string {
-  return `${answers.length} ${snapshotOfModel(model)}`;
+function textOfEntry({ kind, amount }: { readonly kind: string; readonly amount: bigint }): string {
+  return `${kind} ${amount}`;
 }

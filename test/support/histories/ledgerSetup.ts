@@ -1,16 +1,9 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { FundsReader } from "../../../src/billing/holds.ts";
-import {
-  openStore,
-  startWriter,
-  WriteError,
-  type Store,
-  type Writer,
-  type WriteOperation,
-  type WriteResult,
-} from "../../../src/store/store.ts";
+import { Holds } from "../../../src/billing/holds.ts";
+import { systemClock } from "../../../src/lib/clock.ts";
+import { openStore, startWriter, type Store, type Writer } from "../../../src/store/store.ts";
 import { auditFile } from "../auditor/auditor.ts";
 import { fund } from "../store/storeFolder.ts";
 
@@ -23,18 +16,16 @@ export interface SetupKey {
   readonly keyId: number;
 }
 
-/** Where a serving gateway keeps money: a store and its writer. */
+/** Where a serving gateway keeps money: a store, its writer, and the holds in memory. */
 export interface LedgerSetup {
   readonly store: Store;
   readonly writer: Writer;
+  readonly holds: Holds;
   /** Makes an account and its key, whose name is `key_` and the key's. */
   key(name: string, account: string, budget: bigint | null): SetupKey;
-  fundsReaderOf(key: SetupKey): FundsReader;
-  /** What the writer answers in the words of the model. */
-  write(operation: Parameters<Writer["write"]>[0]): Promise<string>;
   /** Another life on the same store: what was open is interrupted. */
   restart(): Promise<void>;
-  /** Closes it. Throws if an audit finds a problem. */
+  /** Closes it. Throws if an audit finds a problem, or if something stays reserved. */
   close(): Promise<void>;
 }
 
@@ -47,7 +38,15 @@ export async function openLedgerSetup(): Promise<LedgerSetup> {
     const writer = startWriter({ path, durability: "process" }, (message) => {
       throw new Error(`the writer is broken: ${message}`);
     });
-    return { store, writer };
+    const { funds, changes } = store;
+    const holds = new Holds({
+      funds,
+      changes,
+      writer,
+      clock: systemClock,
+      refuse: () => undefined,
+    });
+    return { store, writer, holds };
   };
   let life = open();
   return {
@@ -57,45 +56,30 @@ export async function openLedgerSetup(): Promise<LedgerSetup> {
     get writer() {
       return life.writer;
     },
+    get holds() {
+      return life.holds;
+    },
     key(name, account, budget) {
       const { accountId, keyId } = fund(life.store, account, 0n, { name, budget });
       return { name, account, budget, accountId, keyId };
     },
-    fundsReaderOf({ keyId }) {
-      const { keys } = life.store;
-      return {
-        funds: () => existing(keys.funds(keyId)),
-        fundsWithSettled: (requestIds) => existing(keys.fundsWithSettled(keyId, requestIds)),
-      };
-    },
-    write: (operation) =>
-      life.writer.write(operation).then(
-        (result) => answerOf(operation.kind, result),
-        (error: unknown) => {
-          if (error instanceof WriteError) return "refused";
-          throw error;
-        },
-      ),
     async restart() {
       await life.writer.close();
       life.store.close();
       life = open();
     },
     async close() {
+      await life.holds.close();
       await life.writer.close();
-      const problems = [...life.store.audit().problems, ...auditFile(path)];
+      const reserved = life.store.accounts.list().filter(({ held }) => held !== 0n);
+      const problems = [
+        ...reserved.map(({ name }) => `account ${name}: something is still reserved`),
+        ...life.store.audit().problems,
+        ...auditFile(path),
+      ];
       life.store.close();
       await rm(folder, { recursive: true, force: true });
       if (problems.length > 0) throw new Error(problems.join("\n"));
     },
   };
-}
-
-function answerOf(kind: WriteOperation["kind"], { charge, writeOff }: WriteResult): string {
-  return kind === "openRequest" ? "opened" : `charged ${charge} of ${charge + writeOff}`;
-}
-
-function existing<T>(value: T | undefined): T {
-  if (value === undefined) throw new Error("the store does not know what was just put there");
-  return value;
 }

@@ -177,6 +177,26 @@ export class MoneyModel {
     return { charge: request.charge, writeOff: request.writeOff };
   }
 
+  /** A request ends with this charge, as the gateway has decided it. */
+  record(
+    id: string,
+    status: "done" | "failed" | "cancelled",
+    { charge, writeOff }: { readonly charge: bigint; readonly writeOff: bigint },
+  ): void {
+    const request = this.request(id);
+    Object.assign(request, { status, charge, writeOff });
+    this.#promised.delete(id);
+    const key = this.key(request.key);
+    key.spent += charge;
+    if (status === "done" || charge > 0n) this.#book(key.account, "charge", -charge);
+  }
+
+  /** The request leaves no record. */
+  drop(id: string): void {
+    this.#promised.delete(id);
+    this.requests.delete(id);
+  }
+
   /** The gateway holds nothing for the request any more. */
   forget(id: string): void {
     this.#promised.delete(id);

@@ -39,12 +39,12 @@ export function snapshotOfStore(store: Store, historyKeys: readonly HistoryKey[]
 }
 
 /** The shared budget and spending of a rotation chain, whichever key is read. */
-function moneyOfChain({ keys }: Store, line: readonly KeyRow[]): Pick<KeyRow, "budget" | "spent"> {
-  const said = line.flatMap((row) => [row, keys.funds(row.id)]);
+function moneyOfChain({ funds }: Store, line: readonly KeyRow[]): Pick<KeyRow, "budget" | "spent"> {
+  const said = line.flatMap((row) => [row, funds.chain(row.firstKeyId)]);
   const [first] = said;
   if (!first) throw new Error("a key is gone");
   for (const money of said)
-    if (money?.budget !== first.budget || money.spent !== first.spent)
+    if (money.budget !== first.budget || money.spent !== first.spent)
       throw new Error("the keys of a line differ in what they may spend, or have");
   return first;
 }
