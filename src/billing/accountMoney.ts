@@ -351,9 +351,8 @@ export class HeldMoney implements Hold {
   readonly #chain: Chain;
   readonly #owner: HoldOwner;
   #isOpen = true;
-  /** Set if somebody waits. */
+  /** Set once `secured` was read, or the hold failed. */
   #waiting: PromiseWithResolvers<void> | undefined;
-  #failure: WriteError | undefined;
 
   constructor(account: AccountMoney, chain: Chain, owner: HoldOwner, amount: bigint) {
     this.account = account;
@@ -368,7 +367,6 @@ export class HeldMoney implements Hold {
 
   get secured(): Promise<void> | undefined {
     if (this.isSecured) return undefined;
-    if (this.#failure) return Promise.reject(this.#failure);
     this.#waiting ??= Promise.withResolvers();
     return this.#waiting.promise;
   }
@@ -397,8 +395,10 @@ export class HeldMoney implements Hold {
   }
 
   fail(error: WriteError): void {
-    this.#failure = error;
-    this.#waiting?.reject(error);
+    this.#waiting ??= Promise.withResolvers();
+    // A reader of `secured` may only ask whether the hold is secured, and not wait.
+    this.#waiting.promise.catch(() => undefined);
+    this.#waiting.reject(error);
   }
 }
 
