@@ -262,6 +262,7 @@ describe("while a gateway serves, folding", () => {
       probe: () => undefined,
       close: () => Promise.resolve(),
       write,
+      writeWithin: write,
     };
   }
 });
