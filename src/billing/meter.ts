@@ -3,6 +3,7 @@ import type { FinalStatus } from "../contract/account/requestStatus.ts";
 import { noUsage, type Usage } from "../contract/usage.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
+import { formatRoubles } from "../lib/money.ts";
 import {
   type AdmittedRecord,
   type AttemptRecord,
@@ -35,6 +36,8 @@ export interface Receipt {
   usage: Usage;
   estimated: boolean;
   charge: bigint;
+  /** The charge in roubles, as answers and logs show it. */
+  chargeRub: string;
   writeOff: bigint;
   provider: string | undefined;
   attempts: readonly AttemptRecord[];
@@ -235,6 +238,7 @@ export class RequestMeter implements Meter {
       usage: usage?.tokens ?? noUsage,
       estimated: usage?.estimated ?? false,
       charge,
+      chargeRub: formatRoubles(charge),
       writeOff,
       provider,
       attempts: this.#attempts,

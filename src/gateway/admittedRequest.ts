@@ -135,17 +135,18 @@ export function logUncommitted(context: RequestContext): void {
 }
 
 function receiptFields(receipt: Receipt): LogFields {
-  return {
+  const fields: LogFields = {
     outcome: receipt.status,
     prompt_tokens: receipt.usage.promptTokens,
     completion_tokens: receipt.usage.completionTokens,
-    cost_rub: formatRoubles(receipt.charge),
+    cost_rub: receipt.chargeRub,
     attempts: receipt.attempts.length,
-    ...(receipt.provider === undefined ? {} : { provider: receipt.provider }),
-    ...(receipt.estimated ? { estimated: true } : {}),
-    ...(receipt.writeOff > 0n ? { write_off_rub: formatRoubles(receipt.writeOff) } : {}),
-    ...(receipt.firstByteMs === undefined ? {} : { first_byte_ms: receipt.firstByteMs }),
   };
+  if (receipt.provider !== undefined) fields.provider = receipt.provider;
+  if (receipt.estimated) fields.estimated = true;
+  if (receipt.writeOff > 0n) fields.write_off_rub = formatRoubles(receipt.writeOff);
+  if (receipt.firstByteMs !== undefined) fields.first_byte_ms = receipt.firstByteMs;
+  return fields;
 }
 
 /**
@@ -160,6 +161,7 @@ function logAttempt(
   failure: AttemptFailure | undefined,
 ): void {
   const { log } = gateway;
+  if (!failure && !log.isDebug) return;
   const fields: LogFields = {
     request_id: context.requestId,
     provider: candidate.provider.id,

@@ -1,6 +1,5 @@
 import type { BilledUsage, RequestOutcome } from "../billing/meter.ts";
 import type { ApiError } from "../contract/errors.ts";
-import { formatRoubles } from "../lib/money.ts";
 import { ExcessiveAnswerError, usageOfUnread, type UsageMember } from "../providers/provider.ts";
 import type { UpstreamError, UpstreamExchange } from "../providers/upstream.ts";
 import {
@@ -100,12 +99,12 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
       this.#end();
     }
     const status = context.signal.aborted ? "cancelled" : answer.billed ? "done" : "failed";
-    const { charge } = await settleRequest(context, admission, {
+    const { chargeRub } = await settleRequest(context, admission, {
       status,
       usage: answer.billed,
       ...this.#servedBy(),
     });
-    return { kind: "json", text: answer.text, costRub: formatRoubles(charge) };
+    return { kind: "json", text: answer.text, costRub: chargeRub };
   }
 
   async tryRoute(attempt: Attempt): Promise<ReadAnswer> {

@@ -42,6 +42,8 @@ export interface LogFields {
 }
 
 export interface Log {
+  /** False if `debug` writes nothing. */
+  readonly isDebug: boolean;
   debug(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
@@ -84,6 +86,7 @@ export function createLog({ level, format }: Config["log"], write: (lines: strin
     pending.push({ level: entryLevel, message, fields });
   };
   return {
+    isDebug: level === "debug",
     debug: (message, fields = {}) => add("debug", message, fields),
     info: (message, fields = {}) => add("info", message, fields),
     warn: (message, fields = {}) => add("warn", message, fields),

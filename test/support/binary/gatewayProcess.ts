@@ -189,7 +189,8 @@ class BinaryGateway implements GatewayProcess {
     for (;;) {
       const shown = (await this.cli.json("balance", "show", account)) as { held_rub: string };
       if (shown.held_rub === "0") return;
-      if (performance.now() > deadlineMs) throw new Error(`${shown.held_rub} roubles stay reserved`);
+      if (performance.now() > deadlineMs)
+        throw new Error(`${shown.held_rub} roubles stay reserved`);
     }
   }
 
