@@ -1,3 +1,4 @@
+import { bearer } from "@elysiajs/bearer";
 import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { authenticate, type Caller } from "../auth/apiKey.ts";
@@ -19,14 +20,22 @@ export interface ArrivedRequest {
   readonly log: RequestLog;
 }
 
+/** The token of an Authorization header with exactly one scheme and one token. A key in the URL does not count. */
+export function bearerToken({ headers }: Request): string | undefined {
+  return BEARER.exec(headers.get("authorization") ?? "")?.[1];
+}
+
 /**
  * Checks the key (401), then the key's request rate and concurrency (429). Throws ApiError. It runs before query and body
- * are read. A key in the URL does not count.
+ * are read.
  */
-export function admit(app: App, arrived: ArrivedRequest): InFlightRequest {
+export function admit(
+  app: App,
+  arrived: ArrivedRequest,
+  token: string | undefined,
+): InFlightRequest {
   const { request, server, log } = arrived;
   if (app.isDraining) throw serviceUnavailable(new ShuttingDown());
-  const token = BEARER.exec(request.headers.get("authorization") ?? "")?.[1];
   const caller = identify(app, token, () =>
     clientAddress(request, server, app.gateway.current.config.limits.trustedProxies),
   );
@@ -43,11 +52,21 @@ export function admit(app: App, arrived: ArrivedRequest): InFlightRequest {
   return inFlight;
 }
 
-/** The plugin of the routes that Elysia serves: it admits each request before Elysia checks path and query. */
+/**
+ * The plugin of the routes that Elysia serves: it admits each request before Elysia checks path and query.
+ *
+ * `@elysiajs/bearer` refuses `bearer` in lower case, accepts `Bearerkey`, and without a header takes the token from the
+ * URL (`?access_token=`). No option switches these off, so the header is normalised first.
+ */
 export function authentication(app: App, logOf: RequestLogOf) {
-  return new Elysia({ name: "authentication" }).derive({ as: "scoped" }, ({ request, server }) => ({
-    inFlight: admit(app, { request, server, log: logOf(request) }),
-  }));
+  return new Elysia({ name: "authentication" })
+    .onTransform({ as: "scoped" }, ({ headers, request }) => {
+      headers["authorization"] = `Bearer ${bearerToken(request) ?? ""}`;
+    })
+    .use(bearer())
+    .derive({ as: "scoped" }, ({ request, server, bearer: token }) => ({
+      inFlight: admit(app, { request, server, log: logOf(request) }, token),
+    }));
 }
 
 function identify(app: App, token: string | undefined, address: () => string): Caller {

@@ -18,7 +18,7 @@ import type { Answer } from "../gateway/answer.ts";
 import type { CheckedBody, Gateway, RequestContext } from "../gateway/gateway.ts";
 import { responses } from "../gateway/responses.ts";
 import type { JsonFields } from "../lib/json.ts";
-import { admit } from "./authentication.ts";
+import { admit, bearerToken } from "./authentication.ts";
 import { declaredRoute } from "./declaredRoute.ts";
 import { readBody, type BodyText } from "./requestBody.ts";
 import type { ConnectionServer, InFlightRequest } from "./inFlightRequest.ts";
@@ -68,7 +68,7 @@ async function serve<Checked extends Pick<ChatRequest, "model" | "stream">>(
   const log = new RequestLog(app, "POST", completion.path);
   try {
     checkHost(request);
-    const inFlight = admit(app, { request, server, log });
+    const inFlight = admit(app, { request, server, log }, bearerToken(request));
     const reservation = app.bodies.claim(inFlight.caller.accountId);
     let beginning: Promise<unknown> | undefined;
     try {
