@@ -18,6 +18,7 @@ import {
   type ControlledAnswer,
   type ReportedTokens,
 } from "./moneyProvider.ts";
+import type { ReceivedRequest } from "../provider/scriptedProvider.ts";
 import { until } from "../until.ts";
 
 const STEPS_MAX = 24;
@@ -117,23 +118,50 @@ class HttpHistory {
       admin.changeBalance(actor, { ...booking, kind: "credit" });
       this.told.push(`credit ${account} ${amount}`);
     } else if (kind === 2) {
-      const debit = () => admin.changeBalance(actor, { ...booking, kind: "debit" });
-      this.#sees(`debit ${account} ${amount}`, debit, this.#model.debit(account, amount));
+      this.#takeAway(account, `debit ${account} ${amount}`, {
+        work: () => admin.changeBalance(actor, { ...booking, kind: "debit" }),
+        left: (money) => money - amount,
+        expected: (model) => model.debit(account, amount),
+      });
     } else {
-      const set = () => admin.setOverdraft(actor, account, amount);
-      this.#sees(`overdraft ${account} ${amount}`, set, this.#model.setOverdraft(account, amount));
+      const { overdraft } = this.#model.account(account);
+      this.#takeAway(account, `overdraft ${account} ${amount}`, {
+        work: () => admin.setOverdraft(actor, account, amount),
+        left: (money) => money - overdraft + amount,
+        expected: (model) => model.setOverdraft(account, amount),
+      });
     }
   }
 
-  #sees(what: string, does: () => unknown, isExpected: boolean): void {
+  /** A command may take what nothing holds, unless the gateway still has it reserved. */
+  #takeAway(
+    account: string,
+    what: string,
+    change: {
+      work(): unknown;
+      /** Balance and overdraft after it. */
+      left(money: bigint): bigint;
+      expected(model: MoneyModel): boolean;
+    },
+  ): void {
+    const { balance, overdraft } = this.#model.account(account);
+    const before = this.#reserved(account);
     let isDone = true;
     try {
-      does();
+      change.work();
     } catch {
       isDone = false;
     }
     this.told.push(`${what}: ${isDone}`);
-    same(isDone, isExpected, what);
+    if (isDone) return same(true, change.expected(this.#model), what);
+    // The writer may have changed the reserve meanwhile.
+    const after = this.#reserved(account);
+    const left = change.left(balance + overdraft);
+    same(left < before || left < after, true, `${what} is refused, and the money is not reserved`);
+  }
+
+  #reserved(account: string): bigint {
+    return this.#gateway.store.accounts.findOrThrow(account).held;
   }
 
   /** Sends a request; it waits at its provider, or is refused. */
@@ -166,9 +194,11 @@ class HttpHistory {
       sentBound(expected, bound, most),
       "the bound that is sent",
     );
-    const id = await this.#rowOf(key);
+    const id = idOf(request);
     this.#model.promise(id, key.name, expected.hold);
     same(this.#model.open(id), true, "the account can pay the hold");
+    const isReserved = () => this.#reserved(key.account) >= this.#model.held(key.account);
+    await until("the money of all open requests is reserved", isReserved);
     const tokensHeld = expected.tokens * choices;
     this.#open.push({ id, way, turn, reply, words, tokensHeld });
   }
@@ -180,16 +210,6 @@ class HttpHistory {
     const status = expected.kind === "insufficient" ? 402 : 429;
     const amounts = [formatRoubles(expected.required), formatRoubles(expected.available)];
     same(seen, [status, ...amounts].join(" "), "the refusal");
-  }
-
-  /** The id of the request that was just inserted. */
-  async #rowOf({ account }: HistoryLine): Promise<string> {
-    const running = () =>
-      this.#gateway.store.requests
-        .list({ account, status: "running", limit: 100 })
-        .filter(({ id }) => !this.#model.requests.has(id));
-    await until("its row is inserted", () => running().length > 0);
-    return running()[0]?.id ?? "";
   }
 
   async #end(word: number): Promise<void> {
@@ -250,7 +270,8 @@ class HttpHistory {
     await reply.seen(SAID);
     reply.disconnect();
     const { requests } = this.#gateway.store;
-    await until("it is settled", () => requests.find(request.id)?.status !== "running");
+    const status = () => requests.find(request.id)?.status ?? "running";
+    await until("it is settled", () => status() !== "running");
     request.turn.end({ kind: "fails" });
     this.#over(request);
     this.#model.end(request.id, "cancelled", cost);
@@ -262,9 +283,24 @@ class HttpHistory {
   }
 
   #compare(): void {
-    const seen = snapshotOfModel(snapshotOfStore(this.#gateway.store, this.#keys));
-    same(seen, snapshotOfModel(this.#model), "the store");
+    const seen = snapshotOfModel(ended(snapshotOfStore(this.#gateway.store, this.#keys)));
+    same(seen, snapshotOfModel(ended(this.#model)), "the store");
+    for (const account of this.#accounts)
+      same(this.#reserved(account) >= this.#model.held(account), true, "what is held is reserved");
   }
+}
+
+/** Without the running requests: they get a row only after a while. */
+function ended(model: MoneyModel): MoneyModel {
+  const copy = model.copy();
+  for (const [id, { status }] of copy.requests) if (status === "running") copy.requests.delete(id);
+  return copy;
+}
+
+function idOf({ headers }: ReceivedRequest): string {
+  const [, id] = headers.find(([name]) => name === "x-request-id") ?? [];
+  if (id === undefined) throw new Error("the provider was sent no request id");
+  return id;
 }
 
 /** What the provider must be sent: the caller's own bound, or the one that money shrank. */
