@@ -33,7 +33,7 @@ export const Account = Type.Object(
   },
   {
     description: [
-      "`held_rub` is the most that open requests can still cost.",
+      "`held_rub` is reserved for open requests: at least the most that they can still cost.",
       "`available_rub` is the balance minus `held_rub` plus the overdraft.",
     ].join(" "),
   },

@@ -19,7 +19,7 @@ export const Receipt = Type.Object({
   stream: Type.Boolean(),
   status: oneOf(requestStatuses, {
     description:
-      "`cancelled`: the client disconnected, or the gateway could not read the end of the answer; `interrupted`: the gateway crashed, and nothing was charged.",
+      "`running`: open for more than a second; `cancelled`: the client disconnected, or the gateway could not read the end of the answer; `interrupted`: the gateway crashed, and nothing was charged.",
   }),
   ...tokenCountFields,
   estimated: Type.Boolean({ description: "True if the provider reported no usable counts." }),
