@@ -17,6 +17,7 @@ import { keyTable, type KeyTable } from "./tables/keys.ts";
 import { ledgerTable, type LedgerTable } from "./tables/ledger.ts";
 import { isGatewayRunning } from "./lock.ts";
 import { migrate, refuseMigration, type MigrationProgress } from "./schema/migrations.ts";
+import { schemaProblems } from "./schema/schemaCheck.ts";
 import { ownerTable, type OwnerTable } from "./tables/objectOwners.ts";
 import {
   interruptRunning,
@@ -72,6 +73,7 @@ export function openStore(options: {
   try {
     const isNew = migrate(connection, {
       mayMigrate: () => options.serving || !isGatewayRunning(options.path),
+      schemaProblems: (applied) => schemaProblems(connection.sqlite, applied),
       audit: () => auditRecords(connection),
       refuse: refuseMigration,
       onProgress: options.onMigration,

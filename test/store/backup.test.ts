@@ -13,7 +13,7 @@ import {
 import { join, resolve } from "node:path";
 import { backUp, inspectStore, openStore } from "../../src/store/store.ts";
 import { makeFirstVersion } from "../support/store/firstVersion.ts";
-import { opened } from "../support/store/storeFolder.ts";
+import { running } from "../support/store/storeFolder.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
 const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
@@ -54,8 +54,8 @@ function others(): readonly string[] {
 describe("a backup", () => {
   test("has every row, constraint, trigger and index, and the version, while a gateway is at it", async () => {
     const [key] = storeFolder.store.keys.list("bob");
-    const owner = { accountId: key?.accountId ?? 0, keyId: key?.id ?? 0 };
-    await storeFolder.writer.write({ kind: "openRequest", request: opened("req_open", owner) });
+    const { accountId = 0, id = 0 } = key ?? {};
+    await storeFolder.record(running("req_open", { accountId, keyId: id, firstKeyId: id }));
     expect(await back()).toEqual({ bytes: statSync(file).size, accounts: 2, requests: 5 });
     expect(contentOf(file)).toEqual(contentOf(storeFolder.path));
     expect(others()).toEqual(["copy.db"]);

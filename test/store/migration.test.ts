@@ -164,7 +164,9 @@ describe("a store whose records do not agree is left as it was", () => {
 
   test("a trigger that is missing", () => {
     makeEarlierVersion(path, LAST_VERSION, (sqlite) => sqlite.run("DROP TRIGGER ledger_keeps"));
-    expect(() => withStore(() => undefined)).toThrow("no such trigger: ledger_keeps");
+    expect(() => withStore(() => undefined)).toThrow(
+      "trigger ledger_keeps is missing or not the program's own",
+    );
   });
 });
 
@@ -210,7 +212,7 @@ test("a process that meets a gateway during a migration waits, and changes nothi
   const gateway = connect(path, "process");
   const command = connect(path, "process");
   const options = (mayMigrate: () => boolean): MigrationOptions => {
-    return { mayMigrate, audit: () => [], refuse: () => undefined };
+    return { mayMigrate, schemaProblems: () => [], audit: () => [], refuse: () => undefined };
   };
   const startsMeanwhile = (): boolean => {
     expect(

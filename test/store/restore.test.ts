@@ -19,7 +19,7 @@ import {
 import { join } from "node:path";
 import { backUp, openStore, restore, takeInstanceLock, type Actor } from "../../src/store/store.ts";
 import { makeFirstVersion } from "../support/store/firstVersion.ts";
-import { actor, ended, fund, opened } from "../support/store/storeFolder.ts";
+import { actor, ended, fund, type Owner } from "../support/store/storeFolder.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 import { lastRows, rowsNewerThan } from "../../src/store/backup/verifiedCopy.ts";
 
@@ -89,10 +89,7 @@ describe("a restore", () => {
 
   test("counts what was done after the backup, and the kept one can be restored in its turn", async () => {
     fund(storeFolder.store, "carol", 7n);
-    const [alice] = storeFolder.store.keys.list("alice");
-    const owner = { accountId: alice?.accountId ?? 0, keyId: alice?.id ?? 0 };
-    await storeFolder.writer.write({ kind: "openRequest", request: opened("req_new", owner) });
-    await storeFolder.writer.write({ kind: "settleRequest", settlement: ended("req_new") });
+    await storeFolder.record(ended("req_new", alice()));
     await backUp({ database: storeFolder.path, file: target, stopped: never });
     const { kept = "", newer } = await restored();
     // A key was made, and money credited.
@@ -295,16 +292,13 @@ describe("nothing is restored, and nothing touched,", () => {
 
 test("a request that was folded after it was charged still counts as newer, and an older one does not", async () => {
   const { store, writer, path } = storeFolder;
-  const [alice] = store.keys.list("alice");
-  const owner = { accountId: alice?.accountId ?? 0, keyId: alice?.id ?? 0 };
   const sqlite = new Database(path, { readonly: true, safeIntegers: true, strict: true });
   const end = lastRows(sqlite);
   for (const [id, at] of [
     ["req_folded", actor.at],
     ["req_kept", actor.at + 5000],
   ] as const) {
-    await writer.write({ kind: "openRequest", request: opened(id, owner, { at }) });
-    await writer.write({ kind: "settleRequest", settlement: ended(id) });
+    await storeFolder.record(ended(id, alice(), { at }));
   }
   expect(rowsNewerThan(sqlite, end)).toEqual({ requests: 2, ledgerRows: 2, adminLogRows: 0 });
   await writer.write({ kind: "fold", before: actor.at + 1 });
@@ -313,3 +307,10 @@ test("a request that was folded after it was charged still counts as newer, and 
   expect(store.audit().problems).toEqual([]);
   sqlite.close();
 });
+
+/** The owner of alice's first key. */
+function alice(): Owner {
+  const [key] = storeFolder.store.keys.list("alice");
+  const { accountId = 0, id = 0 } = key ?? {};
+  return { accountId, keyId: id, firstKeyId: id };
+}

@@ -95,19 +95,7 @@ export function copyBackup(
   let connection: Connection | undefined;
   try {
     connection = connect(copy, "power");
-    if (schemaAge(connection, backup) === "older") {
-      refuseProblems(
-        fileProblems(connection.sqlite),
-        `the file of ${subject.name} is damaged`,
-        subject,
-      );
-      migrate(connection, {
-        mayMigrate: () => true,
-        // The copy is verified below.
-        audit: () => [],
-        refuse: (problems) => refuseProblems(problems, verdictOf(subject), subject),
-      });
-    }
+    if (schemaAge(connection, backup) === "older") migrateCopy(connection, subject);
     const verified = verify(connection.sqlite, subject);
     if (actor) logRestore(connection, actor, backup);
     // Out of WAL mode, so that no WAL belongs to the copy.
@@ -121,12 +109,22 @@ export function copyBackup(
   }
 }
 
+/** The caller verifies the copy afterwards. */
+function migrateCopy(connection: Connection, subject: Subject): void {
+  const { sqlite } = connection;
+  const { applied } = readSchemaVersion(sqlite);
+  refuseProblems(fileProblems(sqlite), `the file of ${subject.name} is damaged`, subject);
+  refuseSchemaProblems(schemaProblems(sqlite, applied), subject);
+  migrate(connection, {
+    mayMigrate: () => true,
+    schemaProblems: () => [],
+    audit: () => [],
+    refuse: (problems) => refuseProblems(problems, verdictOf(subject), subject),
+  });
+}
+
 function verify(sqlite: Database, subject: Subject): VerifiedCopy {
-  refuseProblems(
-    schemaProblems(sqlite),
-    `the schema of ${subject.name} is not tollgate's`,
-    subject,
-  );
+  refuseSchemaProblems(schemaProblems(sqlite), subject);
   // A damaged setting does not prevent a backup. `audit` and `doctor` report it.
   const { problems, accounts, requests } = auditStore(
     { sqlite },
@@ -134,6 +132,10 @@ function verify(sqlite: Database, subject: Subject): VerifiedCopy {
   );
   refuseProblems(problems, verdictOf(subject), subject);
   return { accounts, requests, lastRows: lastRows(sqlite) };
+}
+
+function refuseSchemaProblems(problems: readonly string[], subject: Subject): void {
+  refuseProblems(problems, `the schema of ${subject.name} is not tollgate's`, subject);
 }
 
 function verdictOf({ name }: Subject): string {
@@ -204,62 +206,77 @@ function copyErrorMessage(
   return `cannot copy ${source}: SQLite reports ${code}; look at the disk, \`dmesg\` says how it failed`;
 }
 
-/** The ids of the last rows, and the last row of the ledger as text. */
+/** Where a database ends. */
 export interface LastRows {
   requestId: bigint;
-  ledgerId: bigint;
   adminLogId: bigint;
-  ledgerText: string;
+  accounts: ReadonlyMap<bigint, LastOfAccount>;
+}
+
+/** The last row of an account's history; the number 0 without one. */
+interface LastOfAccount {
+  seq: bigint;
+  text: string;
 }
 
 /** The numbers of rows that only the newer of two databases has. */
 export interface NewerRows {
   /** Includes folded requests with a charge. Folded requests without one leave no row. */
   requests: number;
+  /** Charges, and what commands have changed. */
   ledgerRows: number;
   /** Changes by commands, also credits, debits and refunds. */
   adminLogRows: number;
 }
 
-const FOLDED_CHARGES = `SELECT count(*) AS value FROM ledger WHERE id > ? AND kind = 'charge'
-  AND NOT EXISTS (SELECT 1 FROM requests WHERE public_id = substr(ledger.ref, 5))`;
-const LEDGER_ROW = "json_array(account_id, seq, kind, amount, balance_after, ref, at)";
-
 export function lastRows(sqlite: Database): LastRows {
   const lastId = (table: string): bigint =>
     readInteger(sqlite, `SELECT coalesce(max(id), 0) AS value FROM ${table}`);
-  const ledgerId = lastId("ledger");
+  const accounts = accountEnds(sqlite).map(
+    ({ id, seq }) => [id, { seq, text: historyText(sqlite, id, seq) }] as const,
+  );
   return {
     requestId: lastId("requests"),
-    ledgerId,
     adminLogId: lastId("admin_log"),
-    ledgerText: ledgerText(sqlite, ledgerId),
+    accounts: new Map(accounts),
   };
 }
 
-/** Undefined if the ledger does not continue after `last`, or the database cannot be read. */
+/** Undefined if a history does not continue after `last`, or the database cannot be read. */
 export function rowsNewerThan(sqlite: Database, last: LastRows): NewerRows | undefined {
   const rowsAfter = (table: string, id: bigint): number =>
     Number(readInteger(sqlite, `SELECT count(*) AS value FROM ${table} WHERE id > ?`, id));
   try {
-    if (ledgerText(sqlite, last.ledgerId) !== last.ledgerText) return undefined;
-    return {
-      requests:
-        rowsAfter("requests", last.requestId) +
-        Number(readInteger(sqlite, FOLDED_CHARGES, last.ledgerId)),
-      ledgerRows: rowsAfter("ledger", last.ledgerId),
-      adminLogRows: rowsAfter("admin_log", last.adminLogId),
-    };
+    for (const [id, { seq, text }] of last.accounts)
+      if (historyText(sqlite, id, seq) !== text) return undefined;
+    const rows = { requests: rowsAfter("requests", last.requestId), ledgerRows: 0 };
+    for (const { id, seq } of accountEnds(sqlite)) {
+      const before = last.accounts.get(id)?.seq ?? 0n;
+      rows.ledgerRows += Number(seq - before);
+      rows.requests += Number(readInteger(sqlite, FOLDED_CHARGES, id, before));
+    }
+    return { ...rows, adminLogRows: rowsAfter("admin_log", last.adminLogId) };
   } catch (error) {
     if (sqliteFault(error) === undefined) throw error;
     return undefined;
   }
 }
 
-/** Empty if there is no such row. */
-function ledgerText(sqlite: Database, id: bigint): string {
-  const query = `SELECT ${LEDGER_ROW} AS text FROM ledger WHERE id = ?`;
-  return sqlite.query<{ text: string }, [bigint]>(query).get(id)?.text ?? "";
+const FOLDED_CHARGES =
+  "SELECT count(*) AS value FROM ledger WHERE account_id = ? AND seq > ? AND kind = 'charge'";
+
+function accountEnds(sqlite: Database): { id: bigint; seq: bigint }[] {
+  return sqlite
+    .query<{ id: bigint; seq: bigint }, []>("SELECT id, ledger_seq AS seq FROM accounts")
+    .all();
+}
+
+/** A row of an account's history. It stays the same when its request is folded. Without a row the account's name. */
+function historyText(sqlite: Database, accountId: bigint, seq: bigint): string {
+  const query = `SELECT json_array(name, (
+      SELECT json_array(kind, amount, balance_after, ref) FROM history WHERE account_id = ?1 AND seq = ?2)) AS text
+    FROM accounts WHERE id = ?1`;
+  return sqlite.query<{ text: string }, bigint[]>(query).get(accountId, seq)?.text ?? "";
 }
 
 function readInteger(sqlite: Database, query: string, ...values: bigint[]): bigint {

@@ -34,6 +34,8 @@ export interface MigrationProgress {
 export interface MigrationOptions {
   /** False: only a gateway may migrate the database now. */
   mayMigrate(): boolean;
+  /** The problems of the schema, which has this number of migrations. */
+  schemaProblems(applied: number): readonly string[];
   /** The problems of the records after the migration. */
   audit(): readonly string[];
   /** Throws if there are problems. Then nothing is changed. */
@@ -82,6 +84,7 @@ function migrateFrom(sqlite: Database, known: number, options: MigrationOptions)
     refuseForeignTables(sqlite);
     applyMigrations(sqlite, 0, known);
   } else {
+    options.refuse(options.schemaProblems(done));
     sqlite.run(`PRAGMA cache_size = -${MIGRATION_CACHE_KILOBYTES}`);
     applyMigrations(sqlite, done, known, options);
     options.refuse([...referenceProblems(sqlite), ...options.audit()]);
@@ -94,9 +97,7 @@ function migrateFrom(sqlite: Database, known: number, options: MigrationOptions)
 export function refuseMigration(problems: readonly string[]): void {
   const [first] = problems;
   if (first === undefined) return;
-  throw notMigratedError(
-    `its records do not agree (problems: ${problems.length}, the first: ${first})`,
-  );
+  throw notMigratedError(`problems: ${problems.length}, the first: ${first}`);
 }
 
 function toMigrationError(error: unknown): unknown {
