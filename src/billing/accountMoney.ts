@@ -8,7 +8,7 @@ import {
   type FundsTable,
 } from "../store/store.ts";
 import type { AmountRange } from "./cost.ts";
-import type { Hold, HoldOwner, HoldRefusal, HoldResult, HoldWait } from "./holds.ts";
+import type { Hold, HoldOwner, HoldRefusal, HoldResult, HoldWait } from "./hold.ts";
 
 /** How often waiting requests are decided again, in milliseconds. Commands may change balance or budget meanwhile. */
 const POLL_MS = 100;

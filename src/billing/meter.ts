@@ -12,7 +12,7 @@ import {
   isBlocked,
   WriteError,
 } from "../store/store.ts";
-import type { Hold } from "./holds.ts";
+import type { Hold } from "./hold.ts";
 import { costOf, operatorCostOf } from "./cost.ts";
 
 /** Tokens to be charged, and whether they are our own estimate. */

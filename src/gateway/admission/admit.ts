@@ -7,7 +7,7 @@ import {
   type OutputBound,
   type PromptExtent,
 } from "../../billing/cost.ts";
-import type { Hold } from "../../billing/holds.ts";
+import type { Hold } from "../../billing/hold.ts";
 import { RequestMeter, type Meter } from "../../billing/meter.ts";
 import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import {

@@ -32,43 +32,32 @@ export function dayOf(atMs: number): number {
 }
 
 const GROUP = ["day", "accountId", "keyId", "model", "provider", "endpoint"] as const;
-const SUMS = [
-  "requests",
-  "failed",
-  "charged",
-  "promptTokens",
-  "cachedTokens",
-  "cacheWriteTokens",
-  "completionTokens",
-  "charge",
-] as const;
-/** These sums stay at the largest 64-bit integer. */
-const SATURATED = ["writeOff", "operatorCost"] as const;
-const SUM_MAX = "9223372036854775807";
+const SUMS = {
+  requests: sql`${dailyTotals.requests} + excluded.requests`,
+  failed: sql`${dailyTotals.failed} + excluded.failed`,
+  charged: sql`${dailyTotals.charged} + excluded.charged`,
+  promptTokens: sql`${dailyTotals.promptTokens} + excluded.prompt_tokens`,
+  cachedTokens: sql`${dailyTotals.cachedTokens} + excluded.cached_tokens`,
+  cacheWriteTokens: sql`${dailyTotals.cacheWriteTokens} + excluded.cache_write_tokens`,
+  completionTokens: sql`${dailyTotals.completionTokens} + excluded.completion_tokens`,
+  charge: sql`${dailyTotals.charge} + excluded.charge`,
+  // These two stay at the largest 64-bit integer.
+  writeOff: sql`min(${dailyTotals.writeOff} + excluded.write_off, 9223372036854775807)`,
+  operatorCost: sql`min(${dailyTotals.operatorCost} + excluded.operator_cost, 9223372036854775807)`,
+} as const;
+const COLUMNS = [...GROUP, ...(Object.keys(SUMS) as (keyof typeof SUMS)[])];
 
 /** Prepares the addition to the totals. It runs in the caller's transaction. */
 export function prepareAddToTotals(connection: Connection): (total: DailyTotal) => void {
-  const names = [...GROUP, ...SUMS, ...SATURATED] as const;
-  const sums = SUMS.map((name) => [
-    name,
-    sql`${dailyTotals[name]} + excluded.${sql.identifier(dailyTotals[name].name)}`,
-  ]);
-  const saturated = SATURATED.map((name) => [
-    name,
-    sql`min(${dailyTotals[name]} + excluded.${sql.identifier(dailyTotals[name].name)}, ${sql.raw(SUM_MAX)})`,
-  ]);
   const add = prepareStatement(
     connection,
     connection.db
       .insert(dailyTotals)
-      .values({ ...placeholders(...names), refunded: sql`0` })
-      .onConflictDoUpdate({
-        target: GROUP.map((name) => dailyTotals[name]),
-        set: Object.fromEntries([...sums, ...saturated]) as Record<string, ReturnType<typeof sql>>,
-      }),
-    names,
+      .values({ ...placeholders(...COLUMNS), refunded: sql`0` })
+      .onConflictDoUpdate({ target: GROUP.map((name) => dailyTotals[name]), set: SUMS }),
+    COLUMNS,
   );
   return (total) => {
-    add.run(...names.map((name) => total[name]));
+    add.run(...COLUMNS.map((name) => total[name]));
   };
 }

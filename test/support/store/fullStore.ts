@@ -7,6 +7,7 @@ const CHANGES = [
   "INSERT ON requests",
   "UPDATE ON requests",
   "UPDATE ON keys",
+  "UPDATE OF reserved ON accounts",
   "INSERT ON response_owner",
 ];
 
