@@ -49,6 +49,8 @@ export interface BatchOutcome {
   readonly replies: readonly WriteReply[];
   /** What was committed, in this order. Empty if nothing was. */
   readonly effects: readonly GroupEffect[];
+  /** Why the reserves were not committed. */
+  readonly reserveFailure?: Refused | undefined;
 }
 
 export type WriterMessage =
@@ -182,7 +184,8 @@ function createBatchRunner(connection: Connection): RunBatch {
     const outcome = tryCommit(batch, requestedAtMs);
     if ("effects" in outcome) return outcome;
     const { operations, reserves } = batch;
-    if (!isRefusal(outcome)) return { replies: operations.map(() => outcome), effects: [] };
+    if (!isRefusal(outcome))
+      return { replies: operations.map(() => outcome), effects: [], reserveFailure: outcome };
     // Each one alone, so that only the refused operation fails. A refused request keeps its hold, so the reserves of its
     // batch may be too small: they are only raised.
     const singles = operations.map((operation) =>
@@ -194,6 +197,7 @@ function createBatchRunner(connection: Connection): RunBatch {
         "effects" in single ? (single.replies[0] ?? outcome) : single,
       ),
       effects: [...singles, last].flatMap((single) => ("effects" in single ? single.effects : [])),
+      reserveFailure: "effects" in last ? undefined : last,
     };
   };
 }
