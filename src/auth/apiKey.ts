@@ -1,23 +1,5 @@
-import type { KnownKey, KnownKeys } from "./knownKeys.ts";
 import type { Random } from "../lib/random.ts";
 import { sha256 } from "../lib/sha256.ts";
-
-/** The key that a request came with, and its account. */
-export type Caller = KnownKey;
-
-/**
- * Returns the caller for a key. Returns undefined for a key that is missing, unknown, revoked or expired, or whose account
- * is disabled.
- */
-export function authenticate(
-  token: string | undefined,
-  keys: KnownKeys,
-  nowMs: number,
-): Caller | undefined {
-  const key = token === undefined ? undefined : keys.find(token);
-  if (key === undefined || key.revokedAt !== null || key.accountDisabled) return undefined;
-  return key.expiresAt !== null && key.expiresAt <= nowMs ? undefined : key;
-}
 
 /**
  * A key is `sk-tg-`, 256 random bits in 43 base62 characters, and a checksum of 6 characters. Secret scanners recognise

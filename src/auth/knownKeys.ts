@@ -1,13 +1,13 @@
 import type { ChangeCounter, KeySecretRow, Store } from "../store/store.ts";
 import { hashKey, isWellFormedKey } from "./apiKey.ts";
 
-/** A key as it is kept in memory. The gateway itself changes only the time of its last use. */
-export interface KnownKey extends Omit<KeySecretRow, "hash" | "lastUsedAt"> {
+/** The key that a request came with, and its account. The gateway itself changes only the time of its last use. */
+export interface Caller extends Omit<KeySecretRow, "hash" | "lastUsedAt"> {
   lastUsedAt: number | null;
 }
 
 interface Entry {
-  readonly key: KnownKey;
+  readonly key: Caller;
   /** The change counter when the key was read. */
   readonly readAt: number;
 }
@@ -27,7 +27,7 @@ export class KnownKeys {
   }
 
   /** Finds a key by its secret. Reads the database for a key that is unknown or may have changed. */
-  find(secret: string): KnownKey | undefined {
+  find(secret: string): Caller | undefined {
     const readAt = this.#changes.current();
     const id = Bun.SHA256.hash(secret, "hex");
     const entry = this.#entries.get(id);
@@ -45,4 +45,18 @@ export class KnownKeys {
     this.#entries.set(id, { key, readAt });
     return key;
   }
+}
+
+/**
+ * Returns the caller for a key. Returns undefined for a key that is missing, unknown, revoked or expired, or whose account
+ * is disabled.
+ */
+export function authenticate(
+  token: string | undefined,
+  keys: KnownKeys,
+  nowMs: number,
+): Caller | undefined {
+  const key = token === undefined ? undefined : keys.find(token);
+  if (key === undefined || key.revokedAt !== null || key.accountDisabled) return undefined;
+  return key.expiresAt !== null && key.expiresAt <= nowMs ? undefined : key;
 }

@@ -131,7 +131,10 @@ export class AccountMoney {
     for (const hold of this.#unsecured) hold.isPlanned = true;
     const after = this.reserved - this.charging;
     const stays = this.held - this.ending;
-    const target = lesserOf(this.#wantedReserve(after, stays), this.#spendable() - this.charging);
+    const payable = lesserOf(this.#wantedReserve(after, stays), this.#spendable() - this.charging);
+    const secured = this.#secured - this.ending;
+    // The account may have more than is known here. What is secured stays reserved.
+    const target = payable > secured ? payable : secured;
     this.#target = target;
     this.#usable = lesserOf(this.reserved, target + this.ending);
     return target === after ? undefined : target;
@@ -146,11 +149,12 @@ export class AccountMoney {
   }
 
   /** Takes the money of the account over from the writer. A lower number is older than what was read. */
-  apply({ seq, balance, reserved }: AccountEffect): void {
+  apply({ seq, balance, overdraft, reserved }: AccountEffect): void {
     this.reserved = BigInt(reserved);
     if (seq <= this.#seq) return;
     this.#seq = seq;
     this.#balance = BigInt(balance);
+    this.#overdraft = BigInt(overdraft);
   }
 
   /** Takes the spending of a chain over from the writer. */
@@ -162,13 +166,15 @@ export class AccountMoney {
 
   /** The batch has ended, and its holds are released. Secures what the reserve covers now. */
   batchEnded(failure: WriteError | undefined): void {
+    // A request whose end was refused keeps its hold. The reserve was planned without it.
+    const isPlanKept = this.ending === 0n;
     this.ending = 0n;
     this.charging = 0n;
     this.#target = undefined;
     this.#usable = this.reserved;
     for (const hold of this.#unsecured) {
       if (this.#secured + hold.amount <= this.#usable) this.#secure(hold);
-      else if (hold.isPlanned) {
+      else if (hold.isPlanned && (isPlanKept || failure !== undefined)) {
         this.#unsecured.delete(hold);
         hold.fail(failure ?? new WriteError("insufficient", "a command took the money first"));
       }
@@ -201,6 +207,11 @@ export class AccountMoney {
     assert(this.held >= 0n && chain.held >= 0n, "a negative sum of holds");
     if (hold.isSecured) this.#secured -= hold.amount;
     else this.#unsecured.delete(hold);
+  }
+
+  /** Some holds wait for a larger reserve. */
+  get hasUnsecured(): boolean {
+    return this.#unsecured.size > 0;
   }
 
   #spendable(): bigint {
@@ -259,7 +270,7 @@ export class AccountMoney {
     if (this.held > this.peak) this.peak = this.held;
     this.isIdle = false;
     this.takenAtMs = this.#options.clock.monotonicMs();
-    if (this.#secured + amount <= this.#usable) this.#secure(hold);
+    if (this.#unsecured.size === 0 && this.#secured + amount <= this.#usable) this.#secure(hold);
     else {
       this.#unsecured.add(hold);
       this.#options.onUnsecured();
@@ -313,9 +324,10 @@ export class AccountMoney {
         ending.length === 0 ? [] : funds.ended(ending.map(({ requestId }) => requestId)),
       );
       for (const hold of ending) {
-        if (!ended.has(hold.requestId) || !hold.drop()) continue;
-        this.ending -= hold.amount;
-        this.#usable = lesserOf(this.#usable, (this.#target ?? 0n) + this.ending);
+        if (!ended.has(hold.requestId) || !hold.end()) continue;
+        // The charge is not known here. It is at most the hold.
+        const usable = this.#usable - hold.amount;
+        this.#usable = lesserOf(usable, (this.#target ?? 0n) + this.ending);
       }
     });
   }
@@ -389,6 +401,13 @@ export class HeldMoney implements Hold {
     return true;
   }
 
+  /** Drops the hold of a request whose end is committed, in the batch that the writer has. */
+  end(): boolean {
+    if (!this.drop()) return false;
+    this.account.ending -= this.amount;
+    return true;
+  }
+
   secure(): void {
     this.isSecured = true;
     this.#waiting?.resolve();
@@ -396,7 +415,7 @@ export class HeldMoney implements Hold {
 
   fail(error: WriteError): void {
     this.#waiting ??= Promise.withResolvers();
-    // A reader of `secured` may only ask whether the hold is secured, and not wait.
+    // Somebody may ask later, or only look whether there is a promise.
     this.#waiting.promise.catch(() => undefined);
     this.#waiting.reject(error);
   }

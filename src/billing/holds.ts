@@ -106,8 +106,8 @@ export class Holds implements BatchPlanner {
   }
 
   /**
-   * The batch has ended. `effects` is what was committed. `ended`: the requests whose end was. `failure`: why nothing was
-   * committed.
+   * The batch has ended. `effects` is what was committed. `ended`: the requests whose end was. `failure`: why the reserves
+   * were not.
    */
   batchEnded(
     effects: readonly GroupEffect[],
@@ -119,7 +119,7 @@ export class Holds implements BatchPlanner {
       for (const chain of chains) this.#accounts.get(chain.accountId)?.applyChain(chain, accounts);
       for (const account of accounts) this.#accounts.get(account.accountId)?.apply(account);
     }
-    for (const { holds } of ended) for (const hold of holds as readonly HeldMoney[]) hold.drop();
+    for (const { holds } of ended) for (const hold of holds as readonly HeldMoney[]) hold.end();
     const planned = this.#planned;
     this.#planned = [];
     this.#ending = [];
@@ -127,7 +127,10 @@ export class Holds implements BatchPlanner {
       account.batchEnded(failure);
       if (account.reserved > 0n) this.#sweepLater(account);
     }
-    for (const account of planned) account.decideAgain();
+    for (const account of planned) {
+      if (account.hasUnsecured) this.#requestReserve(account);
+      account.decideAgain();
+    }
   }
 
   /** Lowers every reserve to what is held. The gateway stops. Resolves when that is committed, or cannot be. */

@@ -1,6 +1,6 @@
 import type { Holds } from "../billing/holds.ts";
 import type { OpenMeters } from "../billing/meter.ts";
-import type { Caller } from "../auth/apiKey.ts";
+import type { Caller } from "../auth/knownKeys.ts";
 import type { KnownKeys } from "../auth/knownKeys.ts";
 import type { Config } from "../config/schema.ts";
 import type { Clock, Deadlines } from "../lib/clock.ts";

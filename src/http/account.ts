@@ -1,5 +1,5 @@
 import type { App } from "../app.ts";
-import type { Caller } from "../auth/apiKey.ts";
+import type { Caller } from "../auth/knownKeys.ts";
 import { Account, balanceForm, keyForm } from "../contract/account/account.ts";
 import { Receipt, receiptForm } from "../contract/account/receipt.ts";
 import {

@@ -1,7 +1,7 @@
 import { bearer } from "@elysiajs/bearer";
 import { Elysia } from "elysia";
 import type { App } from "../app.ts";
-import { authenticate, type Caller } from "../auth/apiKey.ts";
+import { authenticate, type Caller } from "../auth/knownKeys.ts";
 import { canonicalIp } from "../config/address.ts";
 import { invalidApiKey, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import { ShuttingDown } from "../gateway/gateway.ts";

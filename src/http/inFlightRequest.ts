@@ -1,5 +1,5 @@
 import type { App } from "../app.ts";
-import type { Caller } from "../auth/apiKey.ts";
+import type { Caller } from "../auth/knownKeys.ts";
 import type { ConfigSnapshot, RequestContext } from "../gateway/gateway.ts";
 import type { RateLimitPermit } from "../limits/rateLimits.ts";
 import { errorClass, type LogFields } from "../telemetry/log.ts";

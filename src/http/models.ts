@@ -1,5 +1,5 @@
 import type { App } from "../app.ts";
-import type { Caller } from "../auth/apiKey.ts";
+import type { Caller } from "../auth/knownKeys.ts";
 import { modelNotFound } from "../contract/errors.ts";
 import { errorAnswers } from "../contract/errorSchemas.ts";
 import { Model, modelForm, ModelList } from "../contract/models.ts";

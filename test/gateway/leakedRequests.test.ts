@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { authenticate } from "../../src/auth/apiKey.ts";
+import { authenticate } from "../../src/auth/knownKeys.ts";
 import { admit } from "../../src/gateway/admission/admit.ts";
 import { findModel } from "../../src/gateway/catalog.ts";
 import { ChatDecoder } from "../../src/gateway/decoding/chatDecoder.ts";

@@ -3,7 +3,7 @@ import { connect } from "../../src/store/sqlite.ts";
 import { startWriter, WriteError } from "../../src/store/store.ts";
 import { costOfEnded, ended, fund, opened } from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
-import type { WriteOperation } from "../../src/store/writer/operations.ts";
+import type { WriteOperation } from "../../src/store/writer/writerMessages.ts";
 import {
   decodeOperations,
   encodeOperations,

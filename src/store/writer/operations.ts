@@ -1,30 +1,10 @@
 import { eq, sql } from "drizzle-orm";
 import { keys } from "../schema/schema.ts";
-import { prepareRecordOwner, type OwnedObject } from "../tables/objectOwners.ts";
+import { prepareRecordOwner } from "../tables/objectOwners.ts";
 import type { Connection } from "../sqlite.ts";
 import { FOLD_BATCH, prepareFold } from "./fold.ts";
 import { prepareRequestGroups, type GroupEffect } from "./requestGroup.ts";
-import type { RequestRecord } from "./requestRecord.ts";
-import type { WireBatch, WireOperation } from "./writerMessages.ts";
-
-/** One write. The writer performs them in the order of the calls. */
-export type WriteOperation =
-  /** Writes the row of a request: of one that runs, or of one that has ended, with its charge. */
-  | { kind: "recordRequest"; record: RequestRecord }
-  | { kind: "recordOwners"; objects: readonly OwnedObject[]; at: number }
-  | { kind: "touchKey"; keyId: number; at: number }
-  /** Commits the reserves of accounts. */
-  | { kind: "reserve" }
-  /** Changes nothing, but needs disk space like a change. */
-  | { kind: "probe" }
-  /** Folds one batch of ended requests that were admitted before this time. */
-  | { kind: "fold"; before: number };
-
-/** The result of an operation. */
-export interface WriteResult {
-  /** The number of requests that a fold removed. */
-  folded?: number;
-}
+import type { WireBatch, WireOperation, WriteResult } from "./writerMessages.ts";
 
 const DONE: WriteResult = {};
 
@@ -63,8 +43,15 @@ export function prepareGroups(connection: Connection): RunGroup {
           return { folded: fold(operation.before) };
       }
     };
-    const results = operations.map(run);
-    return { results, effect: group.finish(reserves, onlyRaise) };
+    // A fold may remove a request of this batch, so it comes after the group.
+    const results = operations.map((operation) =>
+      operation.kind === "fold" ? DONE : run(operation),
+    );
+    const effect = group.finish(reserves, onlyRaise);
+    operations.forEach((operation, index) => {
+      if (operation.kind === "fold") results[index] = run(operation);
+    });
+    return { results, effect };
   };
 }
 

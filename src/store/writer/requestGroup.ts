@@ -26,6 +26,7 @@ export interface AccountEffect {
   /** The number of the last row of the account's history. */
   readonly seq: number;
   readonly balance: WireAmount;
+  readonly overdraft: WireAmount;
   readonly reserved: WireAmount;
 }
 
@@ -224,7 +225,7 @@ class Group implements RequestGroup {
       if (!onlyRaise || payable > account.reserved) account.reserved = payable;
     }
     for (const [accountId, account] of this.#accounts) {
-      const { balance, reserved, seq } = account;
+      const { balance, overdraft, reserved, seq } = account;
       if (seq > account.firstSeq)
         this.#statements.moveAccount.run(balance, seq, reserved, accountId);
       else this.#statements.reserve.run(reserved, accountId);
@@ -232,6 +233,7 @@ class Group implements RequestGroup {
         accountId,
         seq: Number(seq),
         balance: String(balance),
+        overdraft: String(overdraft),
         reserved: String(reserved),
       });
     }

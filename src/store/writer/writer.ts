@@ -1,4 +1,4 @@
-import { prepareGroups, rowsOf, type WriteResult } from "./operations.ts";
+import { prepareGroups, rowsOf } from "./operations.ts";
 import { InsufficientFunds, type GroupEffect } from "./requestGroup.ts";
 import { sharedNowMs } from "../../lib/clock.ts";
 import { errorCode } from "../../lib/systemError.ts";
@@ -10,7 +10,12 @@ import {
   type Connection,
   type Durability,
 } from "../sqlite.ts";
-import { decodeBatch, type WireBatch, type WireOperation } from "./writerMessages.ts";
+import {
+  decodeBatch,
+  type WireBatch,
+  type WireOperation,
+  type WriteResult,
+} from "./writerMessages.ts";
 
 declare const self: Worker;
 
@@ -49,6 +54,8 @@ export interface BatchOutcome {
   readonly replies: readonly WriteReply[];
   /** What was committed, in this order. Empty if nothing was. */
   readonly effects: readonly GroupEffect[];
+  /** Why the reserves were not committed. */
+  readonly reserveFailure?: Refused | undefined;
 }
 
 export type WriterMessage =
@@ -182,7 +189,8 @@ function createBatchRunner(connection: Connection): RunBatch {
     const outcome = tryCommit(batch, requestedAtMs);
     if ("effects" in outcome) return outcome;
     const { operations, reserves } = batch;
-    if (!isRefusal(outcome)) return { replies: operations.map(() => outcome), effects: [] };
+    if (!isRefusal(outcome))
+      return { replies: operations.map(() => outcome), effects: [], reserveFailure: outcome };
     // Each one alone, so that only the refused operation fails. A refused request keeps its hold, so the reserves of its
     // batch may be too small: they are only raised.
     const singles = operations.map((operation) =>
@@ -194,6 +202,7 @@ function createBatchRunner(connection: Connection): RunBatch {
         "effects" in single ? (single.replies[0] ?? outcome) : single,
       ),
       effects: [...singles, last].flatMap((single) => ("effects" in single ? single.effects : [])),
+      reserveFailure: "effects" in last ? undefined : last,
     };
   };
 }

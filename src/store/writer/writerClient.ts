@@ -1,6 +1,6 @@
 import { assert } from "../../lib/assert.ts";
 import { sharedNowMs } from "../../lib/clock.ts";
-import type { WriteOperation, WriteResult } from "./operations.ts";
+import type { WriteOperation, WriteResult } from "./writerMessages.ts";
 import type { Durability } from "../sqlite.ts";
 import type { GroupEffect, ReserveTarget } from "./requestGroup.ts";
 import type {
@@ -46,7 +46,7 @@ export interface BatchPlanner {
   /** Returns the reserves to commit with the ends of these requests. */
   planBatch(ending: readonly EndingRequest[]): readonly ReserveTarget[];
   /**
-   * The batch has ended: what was committed, the requests whose end was, and why nothing was committed. Called before the
+   * The batch has ended: what was committed, the requests whose end was, and why the reserves were not. Called before the
    * writes of the batch resolve.
    */
   batchEnded(
@@ -248,21 +248,19 @@ class WorkerWriter implements Writer {
     this.#sendNext();
   }
 
-  #batchEnded({ replies, effects }: BatchOutcome): void {
+  #batchEnded({ replies, effects, reserveFailure }: BatchOutcome): void {
     const batch = this.#sent;
     assert(batch !== undefined, "a reply to no batch");
     this.#sent = undefined;
     this.#onCommit(performance.now() - batch.sentAtMs);
-    let failed: WriteError | undefined;
     const ended: EndingRequest[] = [];
     batch.operations.forEach(({ ending }, index) => {
       const reply = replies[index];
-      if (!reply?.ok) failed = errorOf(reply);
-      else if (ending) ended.push(ending);
+      if (reply?.ok && ending) ended.push(ending);
       if (reply?.ok) this.blockedBy = undefined;
       else if (reply && isBlocked(reply.failure)) this.blockedBy = reply.failure;
     });
-    this.planner?.batchEnded(effects, ended, effects.length === 0 ? failed : undefined);
+    this.planner?.batchEnded(effects, ended, reserveFailure && errorOf(reserveFailure));
     this.#sendPaced();
     this.#probeLater();
     batch.operations.forEach((pending, index) => {

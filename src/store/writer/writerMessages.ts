@@ -1,7 +1,25 @@
 import type { OwnedObject } from "../tables/objectOwners.ts";
-import type { WriteOperation } from "./operations.ts";
-import { recordToWire, type WireRecord } from "./requestRecord.ts";
+import { recordToWire, type RequestRecord, type WireRecord } from "./requestRecord.ts";
 import type { ReserveTarget } from "./requestGroup.ts";
+
+/** One write. The writer performs them in the order of the calls. */
+export type WriteOperation =
+  /** Writes the row of a request: of one that runs, or of one that has ended, with its charge. */
+  | { kind: "recordRequest"; record: RequestRecord }
+  | { kind: "recordOwners"; objects: readonly OwnedObject[]; at: number }
+  | { kind: "touchKey"; keyId: number; at: number }
+  /** Commits the reserves of accounts. */
+  | { kind: "reserve" }
+  /** Changes nothing, but needs disk space like a change. */
+  | { kind: "probe" }
+  /** Folds one batch of ended requests that were admitted before this time. */
+  | { kind: "fold"; before: number };
+
+/** The result of an operation. */
+export interface WriteResult {
+  /** The number of requests that a fold removed. */
+  folded?: number;
+}
 
 /** An operation in JSON. A structured clone of the objects costs ten times as much on each side. */
 export type WireOperation =

@@ -309,7 +309,7 @@ class LedgerHistory {
       this.told.push(`${id} charged ${receipt?.charge ?? "nothing: not secured"}`);
       if (receipt === undefined) {
         same(mayFail, true, `${id} is not secured because a command took the money`);
-        this.#model.drop(id);
+        this.#model.forget(id);
         continue;
       }
       const least = cost < hold.amount ? cost : hold.amount;
@@ -357,7 +357,7 @@ class LedgerHistory {
     this.#meters = new OpenMeters(stillClock);
     for (const { id, hasRow } of this.#open) {
       if (hasRow) this.#model.request(id).status = "running";
-      else this.#model.drop(id);
+      else this.#model.forget(id);
     }
     this.#model.interrupt();
     this.#open = [];

@@ -15,19 +15,11 @@ export interface ModelKey {
   spent: bigint;
 }
 
-/** `promised`: held in memory, not inserted yet; `refused`: the insert was refused. */
-export type ModelStatus =
-  | "promised"
-  | "refused"
-  | "running"
-  | "done"
-  | "failed"
-  | "cancelled"
-  | "interrupted";
+export type ModelStatus = "running" | "done" | "failed" | "cancelled" | "interrupted";
 
 export interface ModelRequest {
   readonly key: string;
-  readonly hold: bigint;
+  hold: bigint;
   status: ModelStatus;
   charge: bigint;
   writeOff: bigint;
@@ -55,8 +47,7 @@ export class MoneyModel {
   readonly accounts = new Map<string, ModelAccount>();
   readonly keys = new Map<string, ModelKey>();
   readonly requests = new Map<string, ModelRequest>();
-  /** Those whose hold the gateway has in memory. */
-  readonly #promised = new Set<string>();
+  readonly #running = new Set<string>();
 
   copy(): MoneyModel {
     const copy = new MoneyModel();
@@ -64,7 +55,7 @@ export class MoneyModel {
       copy.accounts.set(name, { ...row, ledger: [...row.ledger] });
     for (const [name, row] of this.keys) copy.keys.set(name, { ...row });
     for (const [id, row] of this.requests) copy.requests.set(id, { ...row });
-    for (const id of this.#promised) copy.#promised.add(id);
+    for (const id of this.#running) copy.#running.add(id);
     return copy;
   }
 
@@ -86,14 +77,12 @@ export class MoneyModel {
     return found(this.requests.get(id));
   }
 
-  /** The holds of the inserted requests of the account. */
+  /** What the open requests of the account hold. */
   held(account: string): bigint {
-    return this.#sum(
-      (request) => request.status === "running" && this.key(request.key).account === account,
-    );
+    return this.#sum((request) => this.key(request.key).account === account);
   }
 
-  /** The available money by the inserted requests. */
+  /** What no open request holds. */
   available(account: string): bigint {
     const { balance, overdraft } = this.account(account);
     return balance + overdraft - this.held(account);
@@ -123,11 +112,8 @@ export class MoneyModel {
     const { account, budget, spent } = this.key(key);
     const { balance, overdraft } = this.account(account);
     const required = prompt + unit * BigInt(least);
-    const ofAccount = this.#sum(
-      (request) => isOpen(request) && this.key(request.key).account === account,
-    );
-    const ofKey = this.#sum((request) => isOpen(request) && request.key === key);
-    const free = balance + overdraft - ofAccount;
+    const ofKey = this.#sum((request) => request.key === key);
+    const free = balance + overdraft - this.held(account);
     const unspent = budget === null ? free : budget - spent - ofKey;
     const left = budget !== null && unspent < 0n ? 0n : unspent;
     const payable = left < free ? left : free;
@@ -141,21 +127,22 @@ export class MoneyModel {
     return { kind: "held", tokens, hold: prompt + unit * BigInt(tokens) };
   }
 
-  /** Holds money in memory for a request that is not inserted yet. */
-  promise(id: string, key: string, hold: bigint): void {
-    this.requests.set(id, { key, hold, status: "promised", charge: 0n, writeOff: 0n });
-    this.#promised.add(id);
+  /** Holds money for a request. */
+  hold(id: string, key: string, hold: bigint): void {
+    this.requests.set(id, { key, hold, status: "running", charge: 0n, writeOff: 0n });
+    this.#running.add(id);
   }
 
-  /** Inserts the request; false if the account can no longer pay its hold. */
-  open(id: string): boolean {
+  /** Holds more for the request, as far as the account has free money. Returns how much more. */
+  extend(id: string, extra: bigint): bigint {
     const request = this.request(id);
-    const isPaid = request.hold <= this.available(this.key(request.key).account);
-    request.status = isPaid ? "running" : "refused";
-    return isPaid;
+    const free = this.available(this.key(request.key).account);
+    const more = free > 0n ? smallest(extra, free) : 0n;
+    request.hold += more;
+    return more;
   }
 
-  /** Ends a running request that costs so much; undefined where it is not running. */
+  /** Ends a request that costs so much; undefined where it is not running. */
   end(
     id: string,
     status: "done" | "failed" | "cancelled",
@@ -163,18 +150,22 @@ export class MoneyModel {
   ): { charge: bigint; writeOff: bigint } | undefined {
     const request = this.requests.get(id);
     if (request?.status !== "running") return undefined;
+    if (cost > request.hold) this.extend(id, cost - request.hold);
+    const charge = smallest(cost, request.hold);
+    this.charge(id, status, charge);
+    request.writeOff = cost - charge;
+    return { charge, writeOff: request.writeOff };
+  }
+
+  /** Ends a running request with this charge, and releases what it holds. */
+  charge(id: string, status: "done" | "failed" | "cancelled", charge: bigint): void {
+    const request = this.request(id);
     const key = this.key(request.key);
-    const { balance, overdraft } = this.account(key.account);
+    this.#running.delete(id);
     request.status = status;
-    // What no other open request was promised.
-    const free = balance + overdraft - this.held(key.account);
-    const most = cost <= request.hold || free < request.hold ? request.hold : free;
-    request.charge = smallest(cost, most, balance + overdraft);
-    request.writeOff = cost - request.charge;
-    key.spent += request.charge;
-    if (status === "done" || request.charge > 0n)
-      this.#book(key.account, "charge", -request.charge);
-    return { charge: request.charge, writeOff: request.writeOff };
+    request.charge = charge;
+    key.spent += charge;
+    if (status === "done" || charge > 0n) this.#book(key.account, "charge", -charge);
   }
 
   /** A request ends with this charge, as the gateway has decided it. */
@@ -183,37 +174,25 @@ export class MoneyModel {
     status: "done" | "failed" | "cancelled",
     { charge, writeOff }: { readonly charge: bigint; readonly writeOff: bigint },
   ): void {
-    const request = this.request(id);
-    Object.assign(request, { status, charge, writeOff });
-    this.#promised.delete(id);
-    const key = this.key(request.key);
-    key.spent += charge;
-    if (status === "done" || charge > 0n) this.#book(key.account, "charge", -charge);
+    this.charge(id, status, charge);
+    this.request(id).writeOff = writeOff;
   }
 
-  /** The request leaves no record. */
-  drop(id: string): void {
-    this.#promised.delete(id);
+  /** Releases what a request holds that is not recorded. */
+  forget(id: string): void {
+    this.#running.delete(id);
     this.requests.delete(id);
   }
 
-  /** The gateway holds nothing for the request any more. */
-  forget(id: string): void {
-    this.#promised.delete(id);
-    if (this.request(id).status === "refused") this.requests.delete(id);
-  }
-
-  /** What a start does with whatever an earlier life left open. */
+  /** What a start does with the requests that the last run left open. */
   interrupt(): void {
-    for (const request of this.requests.values()) {
-      if (request.status === "running") request.status = "interrupted";
-    }
-    this.#promised.clear();
+    for (const id of this.#running) this.request(id).status = "interrupted";
+    this.#running.clear();
   }
 
   #sum(counts: (request: ModelRequest) => boolean): bigint {
     let sum = 0n;
-    for (const id of this.#promised) {
+    for (const id of this.#running) {
       const request = this.request(id);
       if (counts(request)) sum += request.hold;
     }
@@ -231,11 +210,6 @@ export class MoneyModel {
 export function same(seen: unknown, expected: unknown, what: string): void {
   if (seen !== expected)
     throw new Error(`${what}: ${String(seen)}, where the model has ${String(expected)}`);
-}
-
-/** The holds in memory: a refused request counts until memory releases it. */
-function isOpen({ status }: ModelRequest): boolean {
-  return status === "promised" || status === "running" || status === "refused";
 }
 
 function smallest(...amounts: readonly bigint[]): bigint {
