@@ -1,132 +1,193 @@
 import { beforeEach, describe, expect, test } from "bun:test";
-import { Database } from "bun:sqlite";
-import type { RequestSettlement, OpenedRequest } from "../../src/store/store.ts";
-import { actor, costOfEnded, ended, fund, opened, unbilled } from "../support/store/storeFolder.ts";
+import type { RequestRecord } from "../../src/store/store.ts";
+import {
+  actor,
+  costOfEnded,
+  ended,
+  fund,
+  running,
+  unbilled,
+  type Owner,
+} from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
 import { DAY_MS } from "../../src/lib/clock.ts";
 import { NANO_ROUBLES_MAX } from "../../src/lib/money.ts";
 
 const storeFolder = openStoreBefore({ audited: true });
 
-/** `others`: what is held by another open request of the account. */
-interface Case {
-  readonly balance: bigint;
-  readonly overdraft?: bigint;
-  readonly hold: bigint;
-  readonly others?: bigint;
-  readonly charge: bigint;
-  readonly writeOff: bigint;
+let alice: Owner;
+
+function write(record: RequestRecord): Promise<unknown> {
+  return storeFolder.writer.write({ kind: "recordRequest", record });
 }
 
-describe("what a request costs is charged", () => {
-  test.each<[string, Case]>([
-    ["exactly", { balance: 50_000n, hold: 20_000n, charge: costOfEnded, writeOff: 0n }],
-    [
-      "from the overdraft too",
-      { balance: 0n, overdraft: 50_000n, hold: 20_000n, charge: costOfEnded, writeOff: 0n },
-    ],
-    [
-      "beyond the hold, from free money",
-      { balance: 50_000n, hold: 10n, charge: costOfEnded, writeOff: 0n },
-    ],
-    [
-      "up to the balance, the rest written off",
-      { balance: 10_000n, hold: 10_000n, charge: 10_000n, writeOff: 295n },
-    ],
-    [
-      "up to the overdraft, the rest written off",
-      { balance: 9_000n, overdraft: 1_000n, hold: 9_000n, charge: 10_000n, writeOff: 295n },
-    ],
-    [
-      "never with money held for another request",
-      { balance: 12_000n, others: 5_000n, hold: 1_000n, charge: 7_000n, writeOff: 3_295n },
-    ],
-    [
-      "at least up to its own hold",
-      { balance: 12_000n, others: 10_000n, hold: 2_000n, charge: 2_000n, writeOff: 8_295n },
-    ],
-  ])("%s", async (_, { balance, overdraft = 0n, hold, others, charge, writeOff }) => {
-    const { store, writer } = storeFolder;
-    const owner = fund(store, "alice", balance);
+/** Writes them in one turn, and so in one group. Resolves with the failure of each, or `undefined`. */
+async function writeTogether(...records: readonly RequestRecord[]): Promise<readonly unknown[]> {
+  const failureOf = ({ failure }: { failure: unknown }): unknown => failure;
+  return Promise.all(records.map((record) => write(record).then(() => undefined, failureOf)));
+}
+
+/** What is left of an account's money, and of its reserve. */
+function moneyOf(name: string) {
+  const { balance, held } = storeFolder.store.accounts.findOrThrow(name);
+  return { balance, held };
+}
+
+describe("a charge", () => {
+  test.each([
+    ["from the balance", 50_000n, 0n],
+    ["from the overdraft", 0n, 50_000n],
+    ["of all that there is", costOfEnded, 0n],
+  ])("%s moves balance, reserve, spending and history", async (_, balance, overdraft) => {
+    const { store } = storeFolder;
+    alice = fund(store, "alice", balance);
     store.admin.setOverdraft(actor, "alice", overdraft);
-    if (others !== undefined) {
-      await writer.write({
-        kind: "openRequest",
-        request: opened("req_other", owner, { hold: others }),
-      });
-    }
-    await writer.write({ kind: "openRequest", request: opened("req_1", owner, { hold }) });
-    expect(store.accounts.find("alice")?.held).toBe(hold + (others ?? 0n));
-
-    expect(await writer.write({ kind: "settleRequest", settlement: ended("req_1") })).toEqual({
-      charge,
-      writeOff,
-    });
-
-    expect(store.accounts.find("alice")).toMatchObject({
-      balance: balance - charge,
-      held: others ?? 0n,
-    });
-    expect(store.requests.find("req_1")).toMatchObject({ charge, writeOff, status: "done" });
-    expect(store.keys.funds(owner.keyId)?.spent).toBe(charge);
-    expect(store.ledger.history(owner.accountId, 1)).toMatchObject([
-      { kind: "charge", amount: -charge, ref: "req:req_1", balanceAfter: balance - charge },
-    ]);
+    await storeFolder.reserve(alice.accountId, costOfEnded);
+    expect(moneyOf("alice")).toEqual({ balance, held: costOfEnded });
+    await write(ended("req_1", alice));
+    expect(moneyOf("alice")).toEqual({ balance: balance - costOfEnded, held: 0n });
+    expect(store.requests.find("req_1")).toMatchObject({ charge: costOfEnded, status: "done" });
+    expect(store.keys.find("key_alice")?.spent).toBe(costOfEnded);
+    const amounts = { amount: -costOfEnded, balanceAfter: balance - costOfEnded };
+    const [row] = store.ledger.history(alice.accountId, 1);
+    expect(row).toMatchObject({ kind: "charge", ref: "req:req_1", ...amounts });
   });
 
-  test("beyond the hold, also from money that was held for a request that has ended", async () => {
-    const { store, writer } = storeFolder;
-    const owner = fund(store, "alice", 50_000n);
-    const before = opened("req_0", owner, { hold: 50_000n });
-    await writer.write({ kind: "openRequest", request: before });
-    await writer.write({ kind: "settleRequest", settlement: ended("req_0", unbilled) });
-    await writer.write({ kind: "openRequest", request: opened("req_1", owner, { hold: 10n }) });
-    expect(await writer.write({ kind: "settleRequest", settlement: ended("req_1") })).toEqual({
-      charge: costOfEnded,
-      writeOff: 0n,
+  test("with a write-off records both, and takes the charge only", async () => {
+    alice = fund(storeFolder.store, "alice", 10_000n);
+    const record = ended("req_1", alice, { charge: 10_000n, writeOff: 295n });
+    await storeFolder.record(record);
+    expect(storeFolder.store.requests.find("req_1")).toMatchObject({
+      charge: 10_000n,
+      writeOff: 295n,
     });
+    expect(moneyOf("alice")).toEqual({ balance: 0n, held: 0n });
+  });
+
+  test("above the account's reserve is refused, although the account has the money", async () => {
+    alice = fund(storeFolder.store, "alice", 50_000n);
+    await storeFolder.reserve(alice.accountId, costOfEnded - 1n);
+    expect(await writeTogether(ended("req_1", alice))).toEqual(["insufficient"]);
+    expect(moneyOf("alice")).toEqual({ balance: 50_000n, held: costOfEnded - 1n });
+    expect(storeFolder.store.requests.find("req_1")).toBeUndefined();
+  });
+});
+
+describe("the reserve", () => {
+  test("is at most what the account can pay", async () => {
+    alice = fund(storeFolder.store, "alice", 100n);
+    storeFolder.store.admin.setOverdraft(actor, "alice", 20n);
+    await storeFolder.reserve(alice.accountId, 1000n);
+    expect(moneyOf("alice")).toEqual({ balance: 100n, held: 120n });
+  });
+
+  test("cannot be taken by a debit or by a lower overdraft", async () => {
+    const { admin } = storeFolder.store;
+    alice = fund(storeFolder.store, "alice", 100n);
+    admin.setOverdraft(actor, "alice", 20n);
+    await storeFolder.reserve(alice.accountId, 90n);
+    const debit = (amount: bigint) =>
+      admin.changeBalance(actor, {
+        account: "alice",
+        kind: "debit",
+        amount,
+        ref: null,
+        note: null,
+      });
+    expect(() => debit(31n)).toThrow();
+    debit(25n);
+    expect(() => admin.setOverdraft(actor, "alice", 14n)).toThrow();
+    admin.setOverdraft(actor, "alice", 15n);
+    expect(moneyOf("alice")).toEqual({ balance: 75n, held: 90n });
+  });
+
+  test("is 0 after a start", async () => {
+    alice = fund(storeFolder.store, "alice", 100n);
+    await storeFolder.reserve(alice.accountId, 90n);
+    expect(storeFolder.store.interruptRunning()).toEqual({ count: 0, held: 90n });
+    expect(moneyOf("alice")).toEqual({ balance: 100n, held: 0n });
+  });
+});
+
+describe("the charges of a group", () => {
+  let bob: Owner;
+  beforeEach(async () => {
+    alice = fund(storeFolder.store, "alice", 1_000_000n);
+    bob = fund(storeFolder.store, "bob", 1_000_000n);
+    for (const { accountId } of [alice, bob]) await storeFolder.reserve(accountId, 100_000n);
+  });
+
+  test("follow each other in the history of their account, and move its balance once", async () => {
+    const { store } = storeFolder;
+    const more = { completionTokens: 41, charge: costOfEnded + 200n };
+    expect(
+      await writeTogether(
+        ended("req_1", alice),
+        ended("req_2", bob),
+        ended("req_3", alice, more),
+        ended("req_4", alice, unbilled),
+      ),
+    ).toEqual([undefined, undefined, undefined, undefined]);
+    expect(store.ledger.history(alice.accountId, 9)).toMatchObject([
+      { ref: "req:req_3", seq: 3, balanceAfter: 1_000_000n - 2n * costOfEnded - 200n },
+      { ref: "req:req_1", seq: 2, balanceAfter: 1_000_000n - costOfEnded },
+      { kind: "credit", seq: 1 },
+    ]);
+    expect(moneyOf("alice")).toEqual({
+      balance: 1_000_000n - 2n * costOfEnded - 200n,
+      held: 100_000n - 2n * costOfEnded - 200n,
+    });
+    expect(moneyOf("bob").balance).toBe(1_000_000n - costOfEnded);
+    expect(store.keys.list("alice")).toMatchObject([{ spent: 2n * costOfEnded + 200n }]);
+  });
+
+  test("are committed without one that is refused", async () => {
+    expect(
+      await writeTogether(
+        ended("req_1", alice),
+        ended("req_2", alice, { charge: costOfEnded + 1n }),
+        ended("req_3", alice),
+        ended("req_1", bob),
+      ),
+    ).toEqual([undefined, "refused", undefined, "refused"]);
+    expect(moneyOf("alice").balance).toBe(1_000_000n - 2n * costOfEnded);
+    expect(moneyOf("bob").balance).toBe(1_000_000n);
+    expect(storeFolder.store.requests.find("req_2")).toBeUndefined();
+    expect(storeFolder.store.usage("day", {})).toMatchObject([{ requests: 2 }]);
   });
 });
 
 describe("the ledger", () => {
-  test.each<[string, Partial<RequestSettlement>, number]>([
-    ["bears a row for a done request that costs nothing", { ...unbilled, status: "done" }, 1],
-    [
-      "bears none for one that was cancelled free of charge",
-      { ...unbilled, status: "cancelled" },
-      0,
-    ],
-    ["bears one for one that was cancelled with a charge", { status: "cancelled" }, 1],
-    ["bears none for one that failed", unbilled, 0],
+  test.each<[string, Partial<RequestRecord>, number]>([
+    ["has a charge of a done request that costs nothing", { ...unbilled, status: "done" }, 1],
+    ["has none of one that was cancelled for nothing", { ...unbilled, status: "cancelled" }, 0],
+    ["has one of one that was cancelled with a charge", { status: "cancelled" }, 1],
+    ["has none of one that failed", unbilled, 0],
   ])("%s", async (_, changes, rows) => {
-    const { store, writer } = storeFolder;
-    const owner = fund(store, "alice", 1_000_000n);
-    await writer.write({ kind: "openRequest", request: opened("req_1", owner) });
-    await writer.write({ kind: "settleRequest", settlement: ended("req_1", changes) });
+    const { store } = storeFolder;
+    alice = fund(store, "alice", 1_000_000n);
+    await storeFolder.record(ended("req_1", alice, changes));
     const charges = store.ledger
-      .history(owner.accountId, 10)
+      .history(alice.accountId, 10)
       .filter(({ kind }) => kind === "charge");
     expect(charges).toHaveLength(rows);
   });
 
   test("counts beyond 9 million roubles to the nano-rouble", async () => {
-    const { store, writer } = storeFolder;
+    const { store } = storeFolder;
     const large = 2n ** 53n + 1n;
-    const owner = fund(store, "alice", large);
-    expect(store.accounts.find("alice")?.balance).toBe(large);
-    store.admin.changeBalance(actor, {
-      account: "alice",
-      kind: "credit",
-      amount: large,
-      ref: null,
-      note: null,
+    alice = fund(store, "alice", large);
+    const credit = { account: "alice", kind: "credit", ref: null, note: null } as const;
+    store.admin.changeBalance(actor, { ...credit, amount: large });
+    await storeFolder.reserve(alice.accountId, large);
+    expect(moneyOf("alice")).toEqual({ balance: large * 2n, held: large });
+    await write(ended("req_1", alice));
+    expect(moneyOf("alice")).toEqual({
+      balance: large * 2n - costOfEnded,
+      held: large - costOfEnded,
     });
-    await writer.write({ kind: "openRequest", request: opened("req_1", owner, { hold: large }) });
-    expect(store.accounts.find("alice")).toMatchObject({ balance: large * 2n, held: large });
-    await writer.write({ kind: "settleRequest", settlement: ended("req_1") });
-    expect(store.accounts.find("alice")?.balance).toBe(large * 2n - costOfEnded);
     expect(
-      store.ledger.history(owner.accountId, 3).map(({ balanceAfter }) => balanceAfter),
+      store.ledger.history(alice.accountId, 3).map(({ balanceAfter }) => balanceAfter),
     ).toEqual([large * 2n - costOfEnded, large * 2n, large]);
   });
 });
@@ -134,205 +195,131 @@ describe("the ledger", () => {
 describe("a day whose sums leave 64 bits", () => {
   const huge = 4_000_000_000_000_000_000n;
 
-  async function runHuge(count: number, model: string): Promise<void> {
-    const { writer } = storeFolder;
-    for (let at = 0; at < count; at += 1) {
-      const id = `req_${model}_${at}`;
-      await writer.write({ kind: "openRequest", request: opened(id, owner, { model }) });
-      await writer.write({ kind: "settleRequest", settlement: ended(id, { operatorCost: huge }) });
-    }
-  }
-
-  let owner: { accountId: number; keyId: number };
-  beforeEach(() => {
-    owner = fund(storeFolder.store, "alice", 1_000_000n);
+  beforeEach(async () => {
+    alice = fund(storeFolder.store, "alice", 1_000_000n);
+    await storeFolder.reserve(alice.accountId, 1_000_000n);
   });
 
+  const records = (count: number, model: string) =>
+    Array.from({ length: count }, (_, at) =>
+      ended(`req_${model}_${at}`, alice, { model, operatorCost: huge }),
+    );
+
   test("is reported exactly, as long as one group of it does not", async () => {
-    for (const model of ["a", "b", "c"]) await runHuge(2, model);
+    for (const model of ["a", "b", "c"])
+      for (const record of records(2, model)) await write(record);
     expect(storeFolder.store.usage("day", {})).toMatchObject([
       { requests: 6, operatorCost: 6n * huge },
     ]);
   });
 
-  test("fails no settling where a group does: its cost of our own stays at the most there is", async () => {
-    await runHuge(3, "a");
-    const report = [{ requests: 3, operatorCost: 2n ** 63n - 1n, cost: 3n * costOfEnded }];
-    expect(storeFolder.store.usage("day", {})).toMatchObject(report);
-    expect(storeFolder.store.audit().problems).toEqual([]);
-  });
+  test.each([
+    ["one after the other", false],
+    ["in one transaction", true],
+  ])(
+    "fails no request where a group does, and the operator's cost stays at the largest number: %s",
+    async (_, isTogether) => {
+      if (isTogether) await writeTogether(...records(6, "a"));
+      else for (const record of records(6, "a")) await write(record);
+      const report = [{ requests: 6, operatorCost: 2n ** 63n - 1n, cost: 6n * costOfEnded }];
+      expect(storeFolder.store.usage("day", {})).toMatchObject(report);
+      expect(storeFolder.store.audit().problems).toEqual([]);
+    },
+  );
 });
 
 describe("a request", () => {
-  test("ends once: a second end is refused and charges nothing", async () => {
-    const { store, writer } = storeFolder;
-    const owner = fund(store, "alice", 1_000_000n);
-    await writer.write({ kind: "openRequest", request: opened("req_1", owner) });
-    await writer.write({ kind: "settleRequest", settlement: ended("req_1") });
-    const again = writer.write({ kind: "settleRequest", settlement: ended("req_1") });
-    expect(await again.catch((error: unknown) => error)).toMatchObject({
-      name: "WriteError",
-      failure: "refused",
-    });
-    expect(store.accounts.find("alice")?.balance).toBe(1_000_000n - costOfEnded);
+  beforeEach(async () => {
+    alice = fund(storeFolder.store, "alice", 1_000_000n);
+    await storeFolder.reserve(alice.accountId, 200_000n);
   });
 
-  test("that claims another cost than its tokens have is refused and stays open", async () => {
-    const { store, writer } = storeFolder;
-    const owner = fund(store, "alice", 1_000_000n);
-    await writer.write({ kind: "openRequest", request: opened("req_1", owner) });
-    const wrong = writer.write({
-      kind: "settleRequest",
-      settlement: ended("req_1", { cost: costOfEnded + 1n }),
+  test.each([
+    ["with a row before", true],
+    ["without one", false],
+  ])("ends once, %s: a second end is refused and charges nothing", async (_, hasRow) => {
+    if (hasRow) await write(running("req_1", alice));
+    await write(ended("req_1", alice));
+    const again = [ended("req_1", alice), ended("req_1", alice, { mayHaveRow: false })];
+    expect(await writeTogether(...again)).toEqual(["refused", "refused"]);
+    expect(moneyOf("alice").balance).toBe(1_000_000n - costOfEnded);
+  });
+
+  test("that claims another cost than its tokens have is refused, and its row stays", async () => {
+    await write(running("req_1", alice));
+    const wrong = ended("req_1", alice, { charge: costOfEnded + 1n });
+    expect(await writeTogether(wrong)).toEqual(["refused"]);
+    expect(storeFolder.store.requests.find("req_1")).toMatchObject({
+      status: "running",
+      charge: 0n,
     });
-    expect(await wrong.catch((error: unknown) => error)).toMatchObject({ failure: "refused" });
-    expect(store.requests.find("req_1")).toMatchObject({ status: "running", charge: 0n });
-    expect(store.accounts.find("alice")).toMatchObject({ balance: 1_000_000n, held: 100_000n });
+    expect(moneyOf("alice")).toEqual({ balance: 1_000_000n, held: 200_000n });
+    await write(ended("req_1", alice));
+  });
+
+  test.each([
+    ["whose row was written before", [running("req_1", { accountId: 1, keyId: 1, firstKeyId: 1 })]],
+    ["whose row was not written", []],
+  ])("%s has one row at its end, with everything that is known then", async (_, before) => {
+    for (const record of before) await write(record);
+    await write(ended("req_1", alice));
+    expect(storeFolder.store.requests.list({ limit: 9 })).toMatchObject([
+      {
+        id: "req_1",
+        status: "done",
+        provider: "local",
+        charge: costOfEnded,
+        promptTokens: 100,
+        completionTokens: 40,
+        attemptCount: 2,
+        durationMs: 357,
+        firstByteMs: 40,
+      },
+    ]);
+    expect(storeFolder.store.usage("day", {})).toMatchObject([{ requests: 1 }]);
   });
 
   test("keeps its attempts in their order", async () => {
-    const { store, writer } = storeFolder;
-    const owner = fund(store, "alice", 1_000_000n);
-    await writer.write({ kind: "openRequest", request: opened("req_1", owner) });
-    await writer.write({ kind: "settleRequest", settlement: ended("req_1") });
-    expect(store.requests.attempts("req_1")).toEqual([...ended("req_1").attempts]);
-    expect(store.requests.find("req_1")?.attemptCount).toBe(2);
+    await write(ended("req_1", alice));
+    const { attempts } = ended("req_1", alice);
+    expect(storeFolder.store.requests.attempts("req_1")).toEqual([...attempts]);
+    expect(storeFolder.store.requests.find("req_1")?.attemptCount).toBe(2);
   });
 
-  test("that a crash left running is interrupted, its hold is gone, and nothing is charged", async () => {
-    const { store, writer } = storeFolder;
-    const owner = fund(store, "alice", 1_000_000n);
-    await writer.write({ kind: "openRequest", request: opened("req_1", owner) });
-    await writer.write({ kind: "openRequest", request: opened("req_2", owner) });
-    await writer.write({ kind: "settleRequest", settlement: ended("req_2") });
-    expect(store.interruptRunning()).toEqual({ count: 1, held: 100_000n });
+  test("that a crash left running is interrupted, the reserve is 0, and nothing is charged", async () => {
+    const { store } = storeFolder;
+    await write(running("req_1", alice));
+    await write(running("req_2", alice));
+    await write(ended("req_2", alice));
+    expect(store.interruptRunning()).toEqual({ count: 1, held: 200_000n - costOfEnded });
     expect(store.interruptRunning()).toEqual({ count: 0, held: 0n });
     expect(store.requests.find("req_1")?.status).toBe("interrupted");
-    expect(store.accounts.find("alice")).toMatchObject({
-      balance: 1_000_000n - costOfEnded,
-      held: 0n,
-    });
+    expect(moneyOf("alice")).toEqual({ balance: 1_000_000n - costOfEnded, held: 0n });
     expect(store.audit().problems).toEqual([]);
-  });
-});
-
-describe("the check of the money when a request is opened", () => {
-  let owner: { accountId: number; keyId: number };
-  beforeEach(() => {
-    owner = fund(storeFolder.store, "alice", 100_000n);
-  });
-
-  /** The row of a request that was promised all its account had; resolves with what became of it. */
-  function open(id: string, changes: Partial<OpenedRequest> = {}): Promise<unknown> {
-    const request = opened(id, owner, { hold: 100_000n, ...changes });
-    return storeFolder.writer.write({ kind: "openRequest", request }).then(
-      () => "opened",
-      (error: unknown) => error,
-    );
-  }
-
-  const isInsufficient = { name: "WriteError", failure: "insufficient" };
-
-  describe("a request whose money went between its promise and its row is refused", () => {
-    test("when a debit took it", async () => {
-      const debit = { account: "alice", kind: "debit", amount: 1n, ref: null, note: null } as const;
-      storeFolder.store.admin.changeBalance(actor, debit);
-      expect(await open("req_1")).toMatchObject(isInsufficient);
-      expect(storeFolder.store.requests.find("req_1")).toBeUndefined();
-      expect(await open("req_2", { hold: 99_999n })).toBe("opened");
-    });
-
-    test("when the overdraft was lowered", async () => {
-      storeFolder.store.admin.setOverdraft(actor, "alice", 10n);
-      storeFolder.store.admin.setOverdraft(actor, "alice", 9n);
-      expect(await open("req_1", { hold: 100_010n })).toMatchObject(isInsufficient);
-      expect(await open("req_2", { hold: 100_009n })).toBe("opened");
-    });
-
-    test("when a charge beyond its own hold took it, and the neighbours in the batch are not", async () => {
-      const bob = fund(storeFolder.store, "bob", 100_000n);
-      const rest = 100_000n - costOfEnded;
-      const [, , refused, neighbour] = await Promise.all([
-        open("req_1", { hold: 10_000n }),
-        storeFolder.writer.write({ kind: "settleRequest", settlement: ended("req_1") }),
-        open("req_2", { hold: rest + 1n, heldTotal: 10_000n + rest + 1n }),
-        open("req_3", { ...bob, hold: 100_000n }),
-      ]);
-      expect(refused).toMatchObject(isInsufficient);
-      expect(neighbour).toBe("opened");
-      expect(await open("req_4", { hold: rest, heldTotal: 10_000n + rest })).toBe("opened");
-    });
-  });
-
-  test("a request is opened that fits the money, whatever was promised to those that ended since", async () => {
-    expect(await open("req_1", { hold: 40_000n, heldTotal: 1_000_000n })).toBe("opened");
-    expect(await open("req_2", { hold: 60_000n, heldTotal: 1_000_000n })).toBe("opened");
-    expect(await open("req_3", { hold: 1n, heldTotal: 1_000_000n })).toMatchObject(isInsufficient);
   });
 });
 
 describe("sums that exceed 64 bits", () => {
   const TOKENS = 1_000_000_000;
-  /** Of what two bookings of the largest amount may be, and four may not. */
+  /** An account can have two amounts of the largest size, and not four. */
   const priceOutput = NANO_ROUBLES_MAX / BigInt(TOKENS);
 
-  let alice: { accountId: number; keyId: number };
-  beforeEach(() => {
-    alice = fund(storeFolder.store, "alice", NANO_ROUBLES_MAX);
-  });
-
-  function credit(): void {
-    const booking = { account: "alice", kind: "credit", ref: null, note: null } as const;
-    storeFolder.store.admin.changeBalance(actor, { ...booking, amount: NANO_ROUBLES_MAX });
-  }
-
-  test("the audit adds up charges and refunds of several days that together leave 64 bits", async () => {
-    credit();
+  test("the audit adds up charges and refunds of several days", async () => {
+    const { store } = storeFolder;
+    alice = fund(store, "alice", NANO_ROUBLES_MAX);
+    const credit = { account: "alice", kind: "credit", ref: null, note: null } as const;
+    store.admin.changeBalance(actor, { ...credit, amount: NANO_ROUBLES_MAX });
+    const tokens = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0 };
+    const largest = { ...tokens, completionTokens: TOKENS, priceOutput, charge: NANO_ROUBLES_MAX };
     for (let day = 0; day < 3; day += 1) {
       for (const id of [`req_${day}_1`, `req_${day}_2`]) {
-        const hold = NANO_ROUBLES_MAX;
-        const request = opened(id, alice, { at: actor.at + day * DAY_MS, priceOutput, hold });
-        await storeFolder.writer.write({ kind: "openRequest", request });
-        const tokens = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0 };
-        const end = ended(id, { ...tokens, completionTokens: TOKENS, cost: NANO_ROUBLES_MAX });
-        expect(
-          await storeFolder.writer.write({ kind: "settleRequest", settlement: end }),
-        ).toMatchObject({ writeOff: 0n });
+        const at = actor.at + day * DAY_MS;
+        await storeFolder.record(ended(id, alice, { ...largest, at, hold: NANO_ROUBLES_MAX }));
         if (day < 2)
-          storeFolder.store.admin.refund(actor, {
-            request: id,
-            amount: null,
-            ref: null,
-            note: null,
-          });
+          store.admin.refund(actor, { request: id, amount: null, ref: null, note: null });
       }
     }
-    expect(storeFolder.store.audit().problems).toEqual([]);
-    expect(storeFolder.store.keys.list("alice")).toMatchObject([{ spent: 2n * NANO_ROUBLES_MAX }]);
-  });
-
-  test("an account that was promised more than 64 bits hold can be shown, charged and refused", async () => {
-    credit();
-    // No command allows that any more.
-    const sqlite = new Database(storeFolder.path);
-    sqlite.run("UPDATE accounts SET overdraft = 4000000000000000000");
-    sqlite.close();
-    for (const id of ["req_1", "req_2", "req_3"]) {
-      const request = opened(id, alice, { hold: NANO_ROUBLES_MAX });
-      await storeFolder.writer.write({ kind: "openRequest", request });
-    }
-    expect(storeFolder.store.accounts.find("alice")).toMatchObject({ held: 3n * NANO_ROUBLES_MAX });
-    const more = opened("req_4", alice, { hold: 1n, heldTotal: 3n * NANO_ROUBLES_MAX + 1n });
-    expect(
-      await storeFolder.writer.write({ kind: "openRequest", request: more }).catch(String),
-    ).toContain("cannot pay the hold");
-    // Beyond its hold nothing is left for it.
-    await storeFolder.writer.write({ kind: "settleRequest", settlement: ended("req_1") });
-    for (const id of ["req_2", "req_3"])
-      await storeFolder.writer.write({
-        kind: "settleRequest",
-        settlement: ended(id, { status: "cancelled" }),
-      });
-    expect(storeFolder.store.accounts.find("alice")).toMatchObject({ held: 0n });
+    expect(store.audit().problems).toEqual([]);
+    expect(store.keys.list("alice")).toMatchObject([{ spent: 2n * NANO_ROUBLES_MAX }]);
   });
 });
