@@ -92,7 +92,8 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
     let answer: ReadAnswer;
     try {
       answer = await dispatch(this, gateway);
-      if (answer.objects.length > 0) await this.#record(answer);
+      if (answer.objects.length > 0)
+        await Promise.all([admission.meter.secured, this.#record(answer)]);
     } catch (error) {
       throw await settleFailure(this.#admittedRequest, error, this.#failedOutcome());
     } finally {

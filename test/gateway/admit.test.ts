@@ -108,7 +108,7 @@ async function secondMeanwhile(
   const key = gateway.key(options);
   const context = visitOf(key);
   const first = await ask(context);
-  await first.meter.opened;
+  await first.meter.secured;
   if (endIs === "asked for") other.run("BEGIN IMMEDIATE");
   const firstEnd = end(first);
   if (endIs === "committed") waitForCommit(context.requestId);

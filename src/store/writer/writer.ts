@@ -29,7 +29,7 @@ export interface WriterStart {
 export interface WriterBatch {
   /** Encoded by `encodeBatch`. */
   batch: string;
-  /** When the last batch before the writer knew of a lock was sent, by `sharedNowMs`. */
+  /** When the last operation was requested before the writer knew of a lock, by `sharedNowMs`. */
   requestedAtMs: number;
 }
 

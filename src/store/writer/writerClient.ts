@@ -134,7 +134,7 @@ class WorkerWriter implements Writer {
   #isReady = false;
   #isClosing = false;
   #hasClosed = false;
-  /** When the last batch was sent while `blockedBy` was not set. */
+  /** When the last operation was requested while `blockedBy` was not set. */
   #requestedAtMs = 0;
   #pace: Timer | undefined;
   #isProbing = false;
@@ -176,6 +176,7 @@ class WorkerWriter implements Writer {
     retryUntilMs: number,
   ): Promise<WriteResult> {
     if (this.#isClosing) return Promise.reject(new WriteError("refused", "the store is closed"));
+    if (this.blockedBy === undefined) this.#requestedAtMs = sharedNowMs();
     const charge = operation.kind === "recordRequest" ? operation.record.charge : 0n;
     const ending = holds && { charge, holds };
     return new Promise((resolve, reject) => {
@@ -214,7 +215,6 @@ class WorkerWriter implements Writer {
     const isIdle = this.#isReady && !this.#sent && this.#waiting.length === 0;
     if (this.isBroken || isIdle) this.#idle?.();
     if (this.isBroken || isIdle || this.#sent || this.#pace || !this.#isReady) return;
-    if (this.blockedBy === undefined) this.#requestedAtMs = sharedNowMs();
     const operations = this.#waiting;
     this.#waiting = [];
     this.#sent = { operations, sentAtMs: performance.now() };

@@ -40,11 +40,11 @@ const testTimeoutMs = 20_000;
 /** Counts the settlements that were given to the writer. */
 function countEnds(): () => number {
   const { writer } = at.gateway.app.gateway;
-  const write = writer.write.bind(writer);
+  const write = writer.writeWithin.bind(writer);
   let count = 0;
-  writer.write = (operation) => {
-    if (operation.kind === "settleRequest") count += 1;
-    return write(operation);
+  writer.writeWithin = (operation, holds) => {
+    if (operation.kind === "recordRequest") count += 1;
+    return write(operation, holds);
   };
   return () => count;
 }
