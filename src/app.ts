@@ -104,6 +104,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     { path, durability },
     (message) => edges.fatal(message),
     (tookMs) => metrics.committed(tookMs),
+    clock,
   );
   const foldingFor = ({ database }: Config): Folding =>
     startFolding({ writer, store }, clock, database.keepRequestsMs, (count) =>

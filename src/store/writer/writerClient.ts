@@ -1,5 +1,5 @@
 import { assert } from "../../lib/assert.ts";
-import { sharedNowMs } from "../../lib/clock.ts";
+import { sharedNowMs, systemClock, type Clock } from "../../lib/clock.ts";
 import type { WriteOperation, WriteResult } from "./writerMessages.ts";
 import type { Durability } from "../sqlite.ts";
 import type { GroupEffect, ReserveTarget } from "./requestGroup.ts";
@@ -95,7 +95,7 @@ const PACE_MS = 2;
 interface PendingWrite {
   readonly operation: WriteOperation;
   readonly ending: EndingRequest | undefined;
-  /** Until then a temporary failure is not reported but tried again, by `performance.now()`; 0: never. */
+  /** Until then a temporary failure is not reported but tried again, in monotonic time; 0: never. */
   readonly retryUntilMs: number;
   resolve(result: WriteResult): void;
   reject(error: Error): void;
@@ -114,8 +114,9 @@ export function startWriter(
   options: { path: string; durability: Durability },
   onFatal: (message: string) => void,
   onCommit: (tookMs: number) => void = () => {},
+  clock: Clock = systemClock,
 ): Writer {
-  const writer = new WorkerWriter(onFatal, onCommit);
+  const writer = new WorkerWriter(onFatal, onCommit, clock);
   // Later, so that the listener opens first. Operations are queued meanwhile.
   setTimeout(() => writer.start(options), 0);
   return writer;
@@ -127,6 +128,7 @@ class WorkerWriter implements Writer {
   planner: BatchPlanner | undefined;
   readonly #onFatal: (message: string) => void;
   readonly #onCommit: (tookMs: number) => void;
+  readonly #clock: Clock;
   #worker: Worker | undefined;
   #waiting: PendingWrite[] = [];
   /** The batch that the Worker has. The next one waits for its reply, so that many operations share a commit. */
@@ -142,9 +144,14 @@ class WorkerWriter implements Writer {
   #idle: (() => void) | undefined;
   #closed: (() => void) | undefined;
 
-  constructor(onFatal: (message: string) => void, onCommit: (tookMs: number) => void) {
+  constructor(
+    onFatal: (message: string) => void,
+    onCommit: (tookMs: number) => void,
+    clock: Clock,
+  ) {
     this.#onFatal = onFatal;
     this.#onCommit = onCommit;
+    this.#clock = clock;
   }
 
   get queued(): number {
@@ -167,7 +174,7 @@ class WorkerWriter implements Writer {
   }
 
   writeWithin(operation: WriteOperation, holds?: EndingRequest["holds"]): Promise<WriteResult> {
-    return this.#enqueue(operation, holds, performance.now() + COMMIT_WITHIN_MS);
+    return this.#enqueue(operation, holds, this.#clock.monotonicMs() + COMMIT_WITHIN_MS);
   }
 
   #enqueue(
@@ -271,7 +278,7 @@ class WorkerWriter implements Writer {
   }
 
   #writeFailed(pending: PendingWrite, error: WriteError): void {
-    const mayRetry = isBlocked(error.failure) && performance.now() < pending.retryUntilMs;
+    const mayRetry = isBlocked(error.failure) && this.#clock.monotonicMs() < pending.retryUntilMs;
     if (!mayRetry || this.#isClosing) return pending.reject(error);
     setTimeout(() => {
       if (this.#isClosing) return pending.reject(error);
