@@ -8,7 +8,7 @@ import { cCompiler, printNotRun } from "../test/support/disk/faultyDisk.ts";
 import { cutPower, startGatewayOnDisk } from "../test/support/disk/powerCut.ts";
 
 const cutsDefault = 100;
-const atCallMax = 800;
+const atCallMax = 450;
 
 /** Runs the cuts and prints the totals. Returns whether the losses are as expected for this durability. */
 async function powerCuts(

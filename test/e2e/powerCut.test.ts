@@ -12,7 +12,7 @@ const provider = startDemoProvider({ wordDelayMs: 0 });
 afterAll(() => provider.stop());
 
 const cutsTimeoutMs = 60_000;
-const atCallMax = 800;
+const atCallMax = 450;
 
 function openBefore(durability: "power" | "process"): { readonly disk: GatewayOnDisk } {
   let opened: GatewayOnDisk | undefined;
