@@ -1,15 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { connect } from "../../src/store/sqlite.ts";
-import { startWriter, WriteError } from "../../src/store/store.ts";
-import { costOfEnded, ended, fund, opened } from "../support/store/storeFolder.ts";
+import { startWriter } from "../../src/store/store.ts";
+import { costOfEnded, ended, fund, recordMany, running } from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
-import type { WriteOperation } from "../../src/store/writer/writerMessages.ts";
-import {
-  decodeOperations,
-  encodeOperations,
-  resultFromWire,
-  resultToWire,
-} from "../../src/store/writer/writerMessages.ts";
+import type { RequestRecord } from "../../src/store/store.ts";
 
 /** Each of two tries that were asked for before may wait five seconds for the lock. */
 const CLOSED_WITHIN_MS = 14_000;
@@ -17,17 +11,30 @@ const RETRY_MS = 200;
 
 const storeFolder = openStoreBefore({ audited: false });
 
+const recording = (record: RequestRecord) => ({ kind: "recordRequest", record }) as const;
+
+/** A request that is not charged. */
+const UNBILLED = {
+  charge: 0n,
+  promptTokens: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  completionTokens: 0,
+};
+
 describe("the writer", () => {
   test("does the others of a batch in their order when one operation of it is refused", async () => {
     const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
-    // Asked for in one turn, before the Worker can have begun, they are one batch.
+    await storeFolder.reserve(owner.accountId, 2n * costOfEnded);
+    const other = { ...owner, accountId: 77 };
+    // Asked for in one turn, while the writer has nothing to do: one alone, and the others in one batch.
     const results = await Promise.allSettled([
-      writer.write({ kind: "openRequest", request: opened("req_1", owner) }),
-      writer.write({ kind: "settleRequest", settlement: ended("req_unknown") }),
-      writer.write({ kind: "openRequest", request: opened("req_1", owner) }),
-      writer.write({ kind: "settleRequest", settlement: ended("req_1") }),
-      writer.write({ kind: "settleRequest", settlement: ended("req_1") }),
+      writer.write(recording(running("req_1", owner))),
+      writer.write(recording(ended("req_unknown", other))),
+      writer.write(recording(running("req_1", owner, { mayHaveRow: false }))),
+      writer.write(recording(ended("req_1", owner))),
+      writer.write(recording(ended("req_1", owner))),
       writer.write({ kind: "touchKey", keyId: owner.keyId, at: 77 }),
     ]);
     expect(results.map(({ status }) => status)).toEqual([
@@ -44,15 +51,10 @@ describe("the writer", () => {
   });
 
   test("charges a thousand requests at once, each exactly once", async () => {
-    const { store, writer } = storeFolder;
+    const { store } = storeFolder;
     const owner = fund(store, "alice", 1_000_000_000n);
     const ids = Array.from({ length: 1000 }, (_, at) => `req_${at}`);
-    await Promise.all(
-      ids.flatMap((id) => [
-        writer.write({ kind: "openRequest", request: opened(id, owner) }),
-        writer.write({ kind: "settleRequest", settlement: ended(id) }),
-      ]),
-    );
+    await recordMany(storeFolder, owner, ids);
     expect(store.accounts.find("alice")?.balance).toBe(1_000_000_000n - 1000n * costOfEnded);
     expect(store.audit()).toEqual({ accounts: 1, requests: 1000, problems: [], notes: [] });
   });
@@ -61,37 +63,32 @@ describe("the writer", () => {
     const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
     for (let at = 0; at < 20; at++) {
-      await writer.write({
-        kind: "openRequest",
-        request: opened(`req_${at}`, owner, { hold: 1n }),
-      });
+      await writer.write(recording(running(`req_${at}`, owner)));
       expect(store.requests.find(`req_${at}`)?.status).toBe("running");
     }
   });
 
-  test("does not settle a request whose insert it refused, though the settlement is already queued", async () => {
+  test("refuses a charge that its account has not reserved, and does the others of the batch", async () => {
     const { store, writer } = storeFolder;
-    const owner = fund(store, "alice", 100n);
+    const owner = fund(store, "alice", 2n * costOfEnded);
+    await storeFolder.reserve(owner.accountId, costOfEnded);
     const results = await Promise.allSettled([
-      writer.write({
-        kind: "openRequest",
-        request: opened("req_1", owner, { hold: 101n, heldTotal: 101n }),
-      }),
-      writer.write({ kind: "settleRequest", settlement: ended("req_1") }),
+      writer.write(recording(ended("req_1", owner))),
+      writer.write(recording(ended("req_2", owner))),
       writer.write({ kind: "touchKey", keyId: owner.keyId, at: 77 }),
     ]);
     const failures = results.map((result) => result.status === "rejected" && result.reason.failure);
-    expect(failures).toEqual(["insufficient", "refused", false]);
-    expect(store.accounts.find("alice")?.balance).toBe(100n);
-    expect(store.audit()).toEqual({ accounts: 1, requests: 0, problems: [], notes: [] });
+    expect(failures).toEqual([false, "insufficient", false]);
+    expect(store.accounts.find("alice")).toMatchObject({ balance: costOfEnded, held: 0n });
+    expect(store.audit()).toEqual({ accounts: 1, requests: 1, problems: [], notes: [] });
   });
 
   test("takes what it wrote over into the database, so that the log does not grow", async () => {
     const { store, writer, path } = storeFolder;
     const owner = fund(store, "alice", 1_000_000_000n);
     for (let at = 0; at < 600; at++) {
-      await writer.write({ kind: "openRequest", request: opened(`req_${at}`, owner) });
-      await writer.write({ kind: "settleRequest", settlement: ended(`req_${at}`) });
+      await writer.write(recording(running(`req_${at}`, owner)));
+      await storeFolder.record(ended(`req_${at}`, owner));
     }
     // Each request writes some 60 KB of pages to the log: all of them would be 36 MB.
     expect(Bun.file(`${path}-wal`).size).toBeLessThan(12_000_000);
@@ -101,8 +98,9 @@ describe("the writer", () => {
   test("ends only after what it was asked before", async () => {
     const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
-    const open = writer.write({ kind: "openRequest", request: opened("req_1", owner) });
-    const end = writer.write({ kind: "settleRequest", settlement: ended("req_1") });
+    await storeFolder.reserve(owner.accountId, costOfEnded);
+    const open = writer.write(recording(running("req_1", owner)));
+    const end = writer.write(recording(ended("req_1", owner)));
     await writer.close();
     expect(await Promise.all([open, end])).toHaveLength(2);
     expect(store.requests.find("req_1")?.status).toBe("done");
@@ -114,31 +112,19 @@ describe("the writer", () => {
       const { store, writer, path } = storeFolder;
       const owner = fund(store, "alice", 1_000_000n);
       let isOver = false;
-      const tryToEnd = async (id: string): Promise<void> => {
-        for (;;) {
-          try {
-            await writer.write({ kind: "settleRequest", settlement: ended(id) });
-            return;
-          } catch (error) {
-            if (!(error instanceof WriteError) || error.failure !== "busy") throw error;
-            // As an answer does between its tries; the other one is with the Worker meanwhile.
-            await Bun.sleep(RETRY_MS);
-          }
-        }
-      };
-      for (const id of ["req_1", "req_2"])
-        await writer.write({ kind: "openRequest", request: opened(id, owner) });
+      await storeFolder.reserve(owner.accountId, 2n * costOfEnded);
       const { sqlite: other } = connect(path, "process");
       other.run("BEGIN IMMEDIATE");
       try {
-        const first = tryToEnd("req_1");
+        const first = writer.writeWithin(recording(ended("req_1", owner)));
         await Bun.sleep(RETRY_MS / 2);
-        const trials = Promise.allSettled([first, tryToEnd("req_2")]);
+        const second = writer.writeWithin(recording(ended("req_2", owner)));
+        const trials = Promise.allSettled([first, second]);
         const closed = writer.close().then(() => (isOver = true));
         await Promise.race([closed, Bun.sleep(CLOSED_WITHIN_MS)]);
         expect(isOver).toBe(true);
         const failures = (await trials).map((one) => one.status === "rejected" && one.reason);
-        expect(failures.map(({ failure }) => failure)).toEqual(["refused", "refused"]);
+        for (const { failure } of failures) expect(failure).toBeOneOf(["busy", "refused"]);
       } finally {
         other.run("ROLLBACK");
         other.close();
@@ -158,17 +144,17 @@ describe("the writer", () => {
     });
     const answered: string[] = [];
     const note = (what: string) => () => answered.push(what);
-    await writer.write({ kind: "openRequest", request: opened("req_a", owner) });
+    await writer.write(recording(running("req_a", owner)));
     // The other writer too has prepared its statements by then.
     await storeFolder.writer.write({ kind: "touchKey", keyId: owner.keyId, at: 77 });
     breakInserts(path);
     void writer
-      .write({ kind: "openRequest", request: opened("req_b", owner) })
+      .write(recording(running("req_b", owner)))
       .then(note("b is opened"), note("b is refused"));
     // In its own turn, and so in a batch of its own behind the one that fails.
     await Promise.resolve();
     void writer
-      .write({ kind: "settleRequest", settlement: ended("req_a") })
+      .write(recording(ended("req_a", owner, { status: "failed", ...UNBILLED })))
       .then(note("a is ended"), note("a is not ended"));
     await failed.promise;
     // Nothing is to come that could be waited for: what the Worker says behind the failure comes within some ms.
@@ -190,50 +176,31 @@ function breakInserts(path: string): void {
   sqlite.close();
 }
 
-const owner = { accountId: 3, keyId: 9 };
-const beyondDoubles = 9_007_199_254_740_993n;
-/** Each kind has its own, so that one which is added is asked for here. */
-const operations: {
-  [Kind in WriteOperation["kind"]]: readonly Extract<WriteOperation, { kind: Kind }>[];
-} = {
-  openRequest: [{ kind: "openRequest", request: opened("req_1", owner, { hold: beyondDoubles }) }],
-  settleRequest: [
-    {
-      kind: "settleRequest",
-      settlement: ended("req_1", { cost: beyondDoubles, operatorCost: -beyondDoubles }),
-    },
-    {
-      kind: "settleRequest",
-      settlement: ended("req_2", { provider: null, operatorCost: null, firstByteMs: null }),
-    },
-  ],
-  recordOwners: [
-    {
-      kind: "recordOwners",
-      objects: [
-        {
-          hash: new Uint8Array([0, 127, 255]),
-          accountId: 3,
-          provider: "p",
-          expiresAt: 77,
-          historyTokens: 9,
-        },
-        { hash: new Uint8Array([1]), accountId: 4, provider: "q", expiresAt: 78, historyTokens: 0 },
-      ],
-      at: 77,
-    },
-  ],
-  touchKey: [{ kind: "touchKey", keyId: 9, at: 77 }],
-  probe: [{ kind: "probe" }],
-  fold: [{ kind: "fold", before: 77 }],
-};
-
-test("an operation reaches the writer with each of its fields as it was", () => {
-  const all = Object.values(operations).flat();
-  expect(decodeOperations(encodeOperations(all))).toStrictEqual(all);
-});
-
-test("what came of it comes back to the last nano-rouble", () => {
-  const result = { charge: beyondDoubles, writeOff: 1n, folded: 3 };
-  expect(resultFromWire(resultToWire(result))).toStrictEqual(result);
+test("each field of a request reaches its row, to the last nano-rouble", async () => {
+  const { store, writer } = storeFolder;
+  const beyondDoubles = 9_007_199_254_740_993n;
+  const owner = fund(store, "alice", 0n);
+  const record = ended("req_1", owner, {
+    status: "cancelled",
+    charge: 0n,
+    writeOff: costOfEnded,
+    hold: beyondDoubles,
+    operatorCost: beyondDoubles,
+    stream: true,
+    estimated: true,
+    at: 1_800_000_000_123,
+    endpoint: "responses",
+  });
+  await writer.write(recording(record));
+  const {
+    publicId,
+    accountId,
+    keyId: _,
+    firstKeyId: __,
+    mayHaveRow: ___,
+    attempts,
+    ...rest
+  } = record;
+  expect(store.requests.find("req_1")).toMatchObject({ ...rest, id: publicId, accountId });
+  expect(store.requests.attempts("req_1")).toEqual([...attempts]);
 });

@@ -1,5 +1,6 @@
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
-import { Holds, type Hold, type HoldResult } from "../../../src/billing/holds.ts";
+import type { Hold, HoldResult } from "../../../src/billing/hold.ts";
+import { Holds } from "../../../src/billing/holds.ts";
 import { amountRangeOf, boundWithin, type AmountRange } from "../../../src/billing/cost.ts";
 import { WriteError } from "../../../src/store/store.ts";
 import { HoldsDatabase, type BatchFate } from "./holdsDatabase.ts";
