@@ -413,11 +413,11 @@ export class HeldMoney implements Hold {
     this.#waiting?.resolve();
   }
 
-  fail(error: WriteError): void {
+  fail(failure: WriteError): void {
     this.#waiting ??= Promise.withResolvers();
     // Somebody may ask later, or only look whether there is a promise.
     this.#waiting.promise.catch(() => undefined);
-    this.#waiting.reject(error);
+    this.#waiting.reject(failure);
   }
 }
 

@@ -1,13 +1,13 @@
 import type { Clock } from "../lib/clock.ts";
 import {
   amountToWire,
-  WriteError,
   type BatchPlanner,
   type ChangeCounter,
   type EndingRequest,
   type FundsTable,
   type GroupEffect,
   type ReserveTarget,
+  type WriteError,
   type Writer,
 } from "../store/store.ts";
 import { AccountMoney, type HeldMoney } from "./accountMoney.ts";

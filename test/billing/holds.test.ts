@@ -2,10 +2,11 @@ import { describe, expect, test } from "bun:test";
 import { assert } from "fast-check";
 import type { Hold, HoldResult } from "../../src/billing/hold.ts";
 import { Holds } from "../../src/billing/holds.ts";
+import type { WriteError } from "../../src/store/store.ts";
 import { HoldsDatabase, type BatchFate } from "../support/histories/holdsDatabase.ts";
 import { holdsHistory } from "../support/histories/holdsHistory.ts";
 
-const histories = 20_000;
+const histories = 5000;
 const timeoutMs = 60_000;
 
 // `bun scripts/moneyModel.ts holds` tries others.
@@ -44,12 +45,12 @@ function open({ balance = 0n, overdraft = 0n, budget }: Money) {
     hold: (amount: bigint, requestId = "request") =>
       held(holds.take(ownerOf(requestId), exactly(amount))),
     /** Queues the end of a request. */
-    end(hold: Hold, charge: bigint, requestId = "request"): Promise<object> {
+    end: (hold: Hold, charge: bigint, requestId = "request"): Promise<object> => {
       const record = { publicId: requestId, accountId: ACCOUNT, firstKeyId: KEY, charge };
-      return database.write({ kind: "recordRequest", record }, [hold]);
+      return database.writeWithin({ kind: "recordRequest", record }, [hold]);
     },
     /** Sends what is queued, and lets it end. */
-    batch(fate: BatchFate = "committed", word = 0): void {
+    batch: (fate: BatchFate = "committed", word = 0): void => {
       database.send();
       database.end(fate, word);
       database.hear();
@@ -68,8 +69,10 @@ function held(result: HoldResult): Hold {
 /** `secured`, `waiting`, or why it failed. */
 async function stateOf(hold: Hold): Promise<string> {
   if (hold.secured === undefined) return "secured";
-  const failed = (error: { failure?: string }) => error.failure ?? String(error);
-  const settled = hold.secured.then(() => "secured", failed);
+  const settled = hold.secured.then(
+    () => "secured",
+    (error: WriteError) => error.failure,
+  );
   return await Promise.race([settled, Bun.sleep(0).then(() => "waiting")]);
 }
 
@@ -278,7 +281,7 @@ describe("a command of another process", () => {
 });
 
 describe("the reply of the writer that is older than a read", () => {
-  test.each([
+  test.each<[string, Money]>([
     ["the balance", { balance: 100n }],
     ["the budget of a key", { balance: 1000n, budget: 100n }],
   ])("counts no charge twice, and loses none, against %s", (_, money) => {

@@ -86,7 +86,11 @@ export class HoldsDatabase implements FundsTable, ChangeCounter {
     return this.#sent?.outcome !== undefined;
   }
 
-  write(
+  write(operation: { kind: string }): Promise<object> {
+    return this.writeWithin(operation);
+  }
+
+  writeWithin(
     operation: { kind: string; record?: { publicId: string } & Omit<EndedRequest, "id"> },
     holds?: EndingRequest["holds"],
   ): Promise<object> {

@@ -118,7 +118,7 @@ class HoldsHistory {
   readonly #scale: bigint;
   readonly #tell: Tell | undefined;
   /** What was found while a promise settled. */
-  #problem: unknown;
+  #problem: Error | undefined;
   #requests = 0;
 
   constructor(word: number, tell?: Tell) {
@@ -165,7 +165,7 @@ class HoldsHistory {
   async finish(): Promise<void> {
     for (let round = 0; this.#isBusy(); round += 1) {
       same(round < ROUNDS_MAX, true, "every request comes to its end");
-      for (const request of [...this.#open]) {
+      for (const request of this.#open.slice()) {
         if (request.state === "failed") await this.#release(request);
         else if (mayEnd(request)) this.#askEnd(request, 0n);
       }
@@ -323,7 +323,9 @@ class HoldsHistory {
           told(false);
         },
       )
-      .catch((problem: unknown) => (this.#problem ??= problem));
+      .catch((problem: Error) => {
+        this.#problem ??= problem;
+      });
   }
 
   /** A waiting request is aborted; this is noticed when money is available. */
@@ -377,7 +379,7 @@ class HoldsHistory {
       charge: request.charge,
     };
     const holds = request.more ? [hold, request.more.hold] : [hold];
-    this.#database.write({ kind: "recordRequest", record }, holds).catch(() => {
+    this.#database.writeWithin({ kind: "recordRequest", record }, holds).catch(() => {
       request.state = "running";
     });
   }
@@ -409,7 +411,7 @@ class HoldsHistory {
     const { more } = request;
     if (!more) return;
     delete request.more;
-    this.#model.request(request.id).hold -= more.hold.amount;
+    this.#model.shorten(request.id);
     more.hold.release();
     await told();
     this.#decidedAgain([request.key.accountId]);

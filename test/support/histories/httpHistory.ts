@@ -195,8 +195,7 @@ class HttpHistory {
       "the bound that is sent",
     );
     const id = idOf(request);
-    this.#model.promise(id, key.name, expected.hold);
-    same(this.#model.open(id), true, "the account can pay the hold");
+    this.#model.hold(id, key.name, expected.hold);
     const isReserved = () => this.#reserved(key.account) >= this.#model.held(key.account);
     await until("the money of all open requests is reserved", isReserved);
     const tokensHeld = expected.tokens * choices;
@@ -279,7 +278,6 @@ class HttpHistory {
 
   #over(request: OpenRequest): void {
     this.#open = this.#open.filter((one) => one !== request);
-    this.#model.forget(request.id);
   }
 
   #compare(): void {

@@ -1,6 +1,6 @@
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import { amountRangeOf, boundWithin } from "../../../src/billing/cost.ts";
-import type { Hold } from "../../../src/billing/holds.ts";
+import type { Hold } from "../../../src/billing/hold.ts";
 import { OpenMeters, RequestMeter, type Receipt } from "../../../src/billing/meter.ts";
 import { noUsage } from "../../../src/contract/usage.ts";
 import type { Clock } from "../../../src/lib/clock.ts";
@@ -124,14 +124,14 @@ class LedgerHistory {
     } else if (kind === 2) {
       const debit = () => admin.changeBalance(actor, { ...change, kind: "debit" });
       if (this.#takes(account, `debit ${account} ${amount}`, debit, (free) => free - amount))
-        same(this.#model.debit(account, amount), true, "a debit that the account can pay");
+        same(this.#model.debit(account, amount, 0n), true, "a debit that the account can pay");
     } else {
       const { overdraft } = this.#model.account(account);
       const set = () => admin.setOverdraft(actor, account, amount);
       const left = (free: bigint) => free - overdraft + amount;
       if (this.#takes(account, `overdraft ${account} ${amount}`, set, left))
         same(
-          this.#model.setOverdraft(account, amount),
+          this.#model.setOverdraft(account, amount, 0n),
           true,
           "an overdraft that covers the balance",
         );
@@ -207,7 +207,7 @@ class LedgerHistory {
     if (this.#isQuiet(key.account)) same(textOf(seen), textOf(expected), what);
     if (!taken.ok) return;
     same(taken.hold.amount <= free, true, `${what} fits into free money`);
-    this.#model.promise(id, key.name, taken.hold.amount);
+    this.#model.hold(id, key.name, taken.hold.amount);
     this.#open.push({ id, key, ...this.#meterOf(id, key, taken.hold) });
   }
 
@@ -345,7 +345,7 @@ class LedgerHistory {
     const recorded = this.#model.copy();
     for (const { id, hasRow } of this.#open) {
       if (hasRow) recorded.request(id).status = "running";
-      else recorded.drop(id);
+      else recorded.forget(id);
     }
     return recorded;
   }

@@ -19,7 +19,7 @@ export type ModelStatus = "running" | "done" | "failed" | "cancelled" | "interru
 
 export interface ModelRequest {
   readonly key: string;
-  hold: bigint;
+  readonly hold: bigint;
   status: ModelStatus;
   charge: bigint;
   writeOff: bigint;
@@ -48,6 +48,8 @@ export class MoneyModel {
   readonly keys = new Map<string, ModelKey>();
   readonly requests = new Map<string, ModelRequest>();
   readonly #running = new Set<string>();
+  /** What requests hold beyond their first hold. */
+  readonly #more = new Map<string, bigint>();
 
   copy(): MoneyModel {
     const copy = new MoneyModel();
@@ -56,6 +58,7 @@ export class MoneyModel {
     for (const [name, row] of this.keys) copy.keys.set(name, { ...row });
     for (const [id, row] of this.requests) copy.requests.set(id, { ...row });
     for (const id of this.#running) copy.#running.add(id);
+    for (const [id, more] of this.#more) copy.#more.set(id, more);
     return copy;
   }
 
@@ -92,17 +95,18 @@ export class MoneyModel {
     this.#book(account, "credit", amount);
   }
 
-  /** False where that is more than is available. */
-  debit(account: string, amount: bigint): boolean {
-    if (amount > this.available(account)) return false;
+  /** False where the account has less besides `held`, which is what its open requests hold unless given. */
+  debit(account: string, amount: bigint, held = this.held(account)): boolean {
+    const { balance, overdraft } = this.account(account);
+    if (balance + overdraft - held < amount) return false;
     this.#book(account, "debit", -amount);
     return true;
   }
 
-  /** False where more is spent or held. */
-  setOverdraft(account: string, overdraft: bigint): boolean {
+  /** False where more is spent or held. `held` as above. */
+  setOverdraft(account: string, overdraft: bigint, held = this.held(account)): boolean {
     const { balance } = this.account(account);
-    if (balance + overdraft - this.held(account) < 0n) return false;
+    if (balance + overdraft - held < 0n) return false;
     this.account(account).overdraft = overdraft;
     return true;
   }
@@ -135,11 +139,15 @@ export class MoneyModel {
 
   /** Holds more for the request, as far as the account has free money. Returns how much more. */
   extend(id: string, extra: bigint): bigint {
-    const request = this.request(id);
-    const free = this.available(this.key(request.key).account);
+    const free = this.available(this.key(this.request(id).key).account);
     const more = free > 0n ? smallest(extra, free) : 0n;
-    request.hold += more;
+    this.#more.set(id, more);
     return more;
+  }
+
+  /** Releases what the request holds beyond its first hold. */
+  shorten(id: string): void {
+    this.#more.delete(id);
   }
 
   /** Ends a request that costs so much; undefined where it is not running. */
@@ -151,7 +159,7 @@ export class MoneyModel {
     const request = this.requests.get(id);
     if (request?.status !== "running") return undefined;
     if (cost > request.hold) this.extend(id, cost - request.hold);
-    const charge = smallest(cost, request.hold);
+    const charge = smallest(cost, this.#heldBy(id));
     this.charge(id, status, charge);
     request.writeOff = cost - charge;
     return { charge, writeOff: request.writeOff };
@@ -194,9 +202,13 @@ export class MoneyModel {
     let sum = 0n;
     for (const id of this.#running) {
       const request = this.request(id);
-      if (counts(request)) sum += request.hold;
+      if (counts(request)) sum += this.#heldBy(id);
     }
     return sum;
+  }
+
+  #heldBy(id: string): bigint {
+    return this.request(id).hold + (this.#more.get(id) ?? 0n);
   }
 
   #book(account: string, kind: "credit" | "debit" | "charge", amount: bigint): void {
