@@ -93,7 +93,7 @@ describe("an answer with many items", () => {
   test.each(forms)(
     "as %s, is recorded with all of them, in one write",
     async (...[, isStream, of]) => {
-      const write = spyOn(at.gateway.app.gateway.writer, "write");
+      const write = spyOn(at.gateway.app.gateway.writer, "writeWithin");
       answerBoth(of(items(1024)));
       const key = at.gateway.key();
       expect((await respond(at.gateway, key, { stream: isStream })).status).toBe(200);
@@ -116,7 +116,7 @@ describe("a stream that repeats its objects", () => {
     responseEvent("response.created", { response: responseObject(newId(), { output: items }) });
 
   test("records each when it is first named, and again at the end with its tokens", async () => {
-    const write = spyOn(at.gateway.app.gateway.writer, "write");
+    const write = spyOn(at.gateway.app.gateway.writer, "writeWithin");
     const id = newId();
     const again = [created(id), delta, created(id), created(id)];
     answerBoth(stream(...again, terminal("completed", id)));
