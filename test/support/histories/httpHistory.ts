@@ -18,7 +18,7 @@ import {
   type ControlledAnswer,
   type ReportedTokens,
 } from "./moneyProvider.ts";
-import type { ReceivedRequest } from "../provider/scriptedProvider.ts";
+import { requestIdOf } from "../provider/scriptedProvider.ts";
 import { until } from "../until.ts";
 
 const STEPS_MAX = 24;
@@ -194,7 +194,7 @@ class HttpHistory {
       sentBound(expected, bound, most),
       "the bound that is sent",
     );
-    const id = idOf(request);
+    const id = requestIdOf(request) ?? "";
     this.#model.hold(id, key.name, expected.hold);
     const isReserved = () => this.#reserved(key.account) >= this.#model.held(key.account);
     await until("the money of all open requests is reserved", isReserved);
@@ -293,12 +293,6 @@ function ended(model: MoneyModel): MoneyModel {
   const copy = model.copy();
   for (const [id, { status }] of copy.requests) if (status === "running") copy.requests.delete(id);
   return copy;
-}
-
-function idOf({ headers }: ReceivedRequest): string {
-  const [, id] = headers.find(([name]) => name === "x-request-id") ?? [];
-  if (id === undefined) throw new Error("the provider was sent no request id");
-  return id;
 }
 
 /** What the provider must be sent: the caller's own bound, or the one that money shrank. */

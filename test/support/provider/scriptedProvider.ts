@@ -143,15 +143,17 @@ function refuse(): never {
 }
 
 /** Records all that is sent for this request. A request without an id does not come from a gateway. */
-function recordTo(
-  log: ProducedAnswer[],
-  { headers, requestLine }: ReceivedRequest,
-): RawPeer["onSend"] {
-  const [, id] = headers.find(([name]) => name === "x-request-id") ?? [];
+function recordTo(log: ProducedAnswer[], request: ReceivedRequest): RawPeer["onSend"] {
+  const id = requestIdOf(request);
   if (id === undefined) return undefined;
-  const produced = producedAnswer(id, requestLine);
+  const produced = producedAnswer(id, request.requestLine);
   log.push(produced);
   return (bytes) => produced.sends(bytes);
+}
+
+/** The `x-request-id` that the gateway sent. */
+export function requestIdOf({ headers }: ReceivedRequest): string | undefined {
+  return headers.find(([name]) => name === "x-request-id")?.[1];
 }
 
 function receivedRequest(whole: string): ReceivedRequest {
