@@ -45,16 +45,15 @@ describe("an id", () => {
     expect(new Set(Array.from({ length: 100_000 }, () => newId("req"))).size).toBe(100_000);
   });
 
-  test("takes 55 bits from the random bytes and no more than their lower five bits each", () => {
-    const asked: number[] = [];
+  test("takes the lower five bits of eleven random bytes, and each byte once", () => {
+    let next = 0;
     const random: Random = {
-      bytes(length) {
-        asked.push(length);
-        return new Uint8Array(length).fill(0xff);
-      },
+      bytes: (length) => Uint8Array.from({ length }, () => 0xe0 | (next++ & 31)),
       fraction: () => 0,
     };
-    expect(idMaker(clockAt(0), random)("x")).toBe("x_000000000zzzzzzzzzzz");
-    expect(asked).toEqual([11]);
+    const newId = idMaker(clockAt(0), random);
+    const ids = Array.from({ length: 200 }, () => newId("x").slice("x_000000000".length));
+    const expected = "0123456789abcdefghjkmnpqrstvwxyz".repeat((200 * 11) / 32 + 1);
+    expect(ids.join("")).toBe(expected.slice(0, 200 * 11));
   });
 });

@@ -138,7 +138,7 @@ describe("a store that cannot be used is refused", () => {
     const sqlite = new Database(path);
     sqlite.run("PRAGMA user_version = 2");
     sqlite.close();
-    refused("(SQLITE_ERROR); `tollgate doctor` shows what is wrong with it");
+    refused("database cannot be migrated to this version, and was not changed");
   });
 
   test("when the disk fails under it, or a folder has the name of its log", () => {
