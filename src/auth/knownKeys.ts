@@ -28,7 +28,7 @@ export class KnownKeys {
 
   /** Finds a key by its secret. Reads the database for a key that is unknown or may have changed. */
   find(secret: string): Caller | undefined {
-    const readAt = this.#changes.current();
+    const readAt = this.#changes.read();
     const id = Bun.SHA256.hash(secret, "hex");
     const entry = this.#entries.get(id);
     if (entry?.readAt === readAt) return entry.key;

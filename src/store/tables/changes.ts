@@ -4,15 +4,14 @@ import { prepareStatement } from "../statement.ts";
 
 /** Tells whether keys, accounts or ledger were changed by another process. */
 export interface ChangeCounter {
-  /**
-   * A number that grows with each change. It is read from the database once in each turn of the event loop. Whatever
-   * arrives at the process after that read is served in a later turn, and so after the next read.
-   */
+  /** Reads a number that grows with each change. Call it for each request that arrives. */
+  read(): number;
+  /** The same, as it was read last in this turn of the event loop. Reads it if it was not. */
   current(): number;
 }
 
 export function changeCounter(connection: Connection): ChangeCounter {
-  const read = prepareStatement<{ seq: bigint }>(
+  const statement = prepareStatement<{ seq: bigint }>(
     connection,
     connection.db.select({ seq: changes.seq }).from(changes),
     [],
@@ -22,13 +21,12 @@ export function changeCounter(connection: Connection): ChangeCounter {
   const endTurn = (): void => {
     isRead = false;
   };
-  return {
-    current() {
-      if (isRead) return seq;
-      seq = Number(read.get()?.seq ?? 0);
-      isRead = true;
-      setImmediate(endTurn);
-      return seq;
-    },
+  // One read for a whole turn is too old for a request that a client sends during the turn behind another one.
+  const read = (): number => {
+    seq = Number(statement.get()?.seq ?? 0);
+    if (!isRead) setImmediate(endTurn);
+    isRead = true;
+    return seq;
   };
+  return { read, current: () => (isRead ? seq : read()) };
 }

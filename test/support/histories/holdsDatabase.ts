@@ -180,8 +180,12 @@ export class HoldsDatabase implements FundsTable, ChangeCounter {
 
   // What the gateway reads.
 
-  current(): number {
+  read(): number {
     return this.#changes;
+  }
+
+  current(): number {
+    return this.read();
   }
 
   account(accountId: number): AccountFunds {
