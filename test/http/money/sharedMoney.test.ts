@@ -17,6 +17,7 @@ import {
   streamHead,
 } from "../../support/provider/scriptedProvider.ts";
 import { seededRandom } from "../../support/seededRandom.ts";
+import { until } from "../../support/until.ts";
 
 const at = openBefore(["local"], ({ local }) => ({
   ...answerOnlyPrices(local),
@@ -141,6 +142,11 @@ describe("an operator's change applies at the next request", () => {
         ref: null,
         note: null,
       });
+    expect(() => debit(PRICE + 1n)).toThrow("available");
+    await until("nothing but the hold is reserved", () => {
+      const { held } = at.gateway.store.accounts.findOrThrow(key.account);
+      return held === PRICE;
+    });
     expect(() => debit(PRICE + 1n)).toThrow("available");
     debit(PRICE);
     expect((await chat(at.gateway, key)).status).toBe(429);
