@@ -171,7 +171,6 @@ export type { MigrationProgress } from "./schema/migrations.ts";
 export { takeInstanceLock, type InstanceLock } from "./lock.ts";
 export { createWalSizeWarning, WAL_BYTES_MAX, walSizeBytes } from "./writeAheadLog.ts";
 export { inspectStore, type StoreInspection } from "./audit/inspection.ts";
-export type { WriteOperation, WriteResult } from "./writer/writerMessages.ts";
 export type {
   AccountEffect,
   ChainEffect,

@@ -23,7 +23,7 @@ afterAll(() => command.close());
 interface Case {
   readonly options: KeyOptions;
   readonly before: number;
-  change(key: TestKey): unknown;
+  readonly change: (key: TestKey) => unknown;
   readonly after: number;
 }
 

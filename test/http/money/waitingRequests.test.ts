@@ -24,7 +24,7 @@ const CROWD = 150;
 /** Counts the reads of the balance. */
 function countReads(): () => number {
   const { funds } = at.gateway.store;
-  const { account } = funds;
+  const account = funds.account.bind(funds);
   let count = 0;
   funds.account = (accountId) => {
     count += 1;

@@ -39,12 +39,6 @@ export function runningRecord(changes: Partial<RequestRecord> = {}): RequestReco
   return requestRecord({ status: "running", provider: null, durationMs: null, ...changes });
 }
 
-/** A request that ended with a charge: its prompt has as many tokens as 25 fits into the charge. */
-export function chargedRecord(charge: bigint, changes: Partial<RequestRecord> = {}): RequestRecord {
-  const promptTokens = Number(charge / 25n);
-  return requestRecord({ charge: BigInt(promptTokens) * 25n, promptTokens, ...changes });
-}
-
 /**
  * Records a request as the gateway does: the account reserves the charge first, and has nothing reserved for it
  * afterwards. Rejects with WriteError if the account cannot pay it.
