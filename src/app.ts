@@ -167,7 +167,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
       clearInterval(leakWatch);
       folding.stop();
       gateway.current.catalog.close();
-      await gateway.holds.close();
+      gateway.holds.close();
       await writer.close();
       // After a failed sync nothing may be written, and closing the database writes.
       if (!writer.isBroken && !store.close()) log.warn(WAL_KEPT);

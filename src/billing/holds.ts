@@ -133,16 +133,14 @@ export class Holds implements BatchPlanner {
     }
   }
 
-  /** Lowers every reserve to what is held. The gateway stops. Resolves when that is committed, or cannot be. */
-  async close(): Promise<void> {
+  /** Lowers every reserve to what is held, with the last batch. The gateway stops. A start sets all reserves to 0. */
+  close(): void {
     clearTimeout(this.#sweep);
     for (const account of this.#reserved) {
       account.isIdle = true;
       this.#due.add(account);
     }
-    if (this.#due.size === 0) return;
-    // A start sets all reserves to 0.
-    await this.#options.writer.write({ kind: "reserve" }).catch(() => undefined);
+    if (this.#due.size > 0) this.#writeReserves();
   }
 
   #account(accountId: number): AccountMoney {
@@ -162,6 +160,10 @@ export class Holds implements BatchPlanner {
     this.#due.add(account);
     if (this.#isReserveQueued) return;
     this.#isReserveQueued = true;
+    this.#writeReserves();
+  }
+
+  #writeReserves(): void {
     // `batchEnded` tells the holds.
     this.#options.writer.write({ kind: "reserve" }).catch(() => undefined);
   }

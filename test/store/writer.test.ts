@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { connect } from "../../src/store/sqlite.ts";
 import { startWriter } from "../../src/store/store.ts";
 import { costOfEnded, ended, fund, recordMany, running } from "../support/store/storeFolder.ts";
+import { fillStore } from "../support/store/fullStore.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
 import type { RequestRecord } from "../../src/store/store.ts";
 
@@ -48,6 +49,21 @@ describe("the writer", () => {
     expect(store.accounts.find("alice")?.balance).toBe(1_000_000n - costOfEnded);
     expect(store.keys.find("key_alice")?.lastUsedAt).toBe(77);
     expect(store.audit().problems).toEqual([]);
+  });
+
+  test("stays blocked on a full disk after a write that changes nothing", async () => {
+    const { store, writer, path } = storeFolder;
+    const { keyId } = fund(store, "alice", 0n);
+    const touchKey = { kind: "touchKey", keyId, at: 77 } as const;
+    const makeRoom = fillStore(path);
+    expect(await writer.write(touchKey).catch(String)).toContain("WriteError");
+    for (const operation of [{ kind: "reserve" }, { kind: "fold", before: 0 }] as const) {
+      await writer.write(operation);
+      expect(writer.blockedBy).toBe("full");
+    }
+    makeRoom();
+    await writer.write(touchKey);
+    expect(writer.blockedBy).toBeUndefined();
   });
 
   test("charges a thousand requests at once, each exactly once", async () => {

@@ -261,11 +261,14 @@ class WorkerWriter implements Writer {
     this.#sent = undefined;
     this.#onCommit(performance.now() - batch.sentAtMs);
     const ended: EndingRequest[] = [];
-    batch.operations.forEach(({ ending }, index) => {
+    batch.operations.forEach(({ ending, operation }, index) => {
       const reply = replies[index];
-      if (reply?.ok && ending) ended.push(ending);
-      if (reply?.ok) this.blockedBy = undefined;
-      else if (reply && isBlocked(reply.failure)) this.blockedBy = reply.failure;
+      if (!reply?.ok) {
+        if (reply && isBlocked(reply.failure)) this.blockedBy = reply.failure;
+        return;
+      }
+      if (ending) ended.push(ending);
+      if (needsRoom(operation)) this.blockedBy = undefined;
     });
     this.planner?.batchEnded(effects, ended, reserveFailure && errorOf(reserveFailure));
     this.#sendPaced();
@@ -318,6 +321,11 @@ class WorkerWriter implements Writer {
       this.#isProbing = false;
     }
   }
+}
+
+/** The others may find nothing to change. Then they succeed on a full disk. */
+function needsRoom({ kind }: WriteOperation): boolean {
+  return kind !== "reserve" && kind !== "fold";
 }
 
 function endingOf({ ending }: PendingWrite): EndingRequest[] {

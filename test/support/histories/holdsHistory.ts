@@ -436,7 +436,7 @@ class HoldsHistory {
   /** As the sweep does for an account without new holds. */
   #lowerReserves(): void {
     this.#tell?.("lower the reserves");
-    void this.#holds.close();
+    this.#holds.close();
   }
 
   /** What a hold gives back goes to those that wait for it, in their order. */

@@ -69,7 +69,7 @@ export async function openLedgerSetup(): Promise<LedgerSetup> {
       life = open();
     },
     async close() {
-      await life.holds.close();
+      life.holds.close();
       await life.writer.close();
       const reserved = life.store.accounts.list().filter(({ held }) => held !== 0n);
       const problems = [
