@@ -9,6 +9,8 @@ import {
   type AttemptRecord,
   type RequestRecord,
   type Writer,
+  COMMIT_STEP_MS,
+  COMMIT_WITHIN_MS,
   isBlocked,
   WriteError,
 } from "../store/store.ts";
@@ -176,19 +178,28 @@ export class RequestMeter implements Meter {
     this.#options.onSettled(receipt);
   }
 
-  /** Charges more than was held, as far as no other request holds the money. Adds what it holds to `holds`. */
+  /**
+   * Charges more than was held, as far as no other request holds the money. Adds what it holds to `holds`. Rejects with
+   * WriteError if the database cannot be written for too long.
+   */
   async #chargeBeyondHold(cost: bigint, holds: Hold[]): Promise<bigint> {
-    const { hold } = this.#options;
-    const more = hold.extend(cost - hold.amount);
-    if (more === undefined) return hold.amount;
-    try {
-      await more.secured;
-    } catch {
-      more.release();
-      return hold.amount;
+    const { hold, clock } = this.#options;
+    const giveUpAtMs = clock.monotonicMs() + COMMIT_WITHIN_MS;
+    for (;;) {
+      const more = hold.extend(cost - hold.amount);
+      if (more === undefined) return hold.amount;
+      try {
+        await more.secured;
+        holds.push(more);
+        return hold.amount + more.amount;
+      } catch (error) {
+        more.release();
+        // A command took the money.
+        if (!isTemporary(error)) return hold.amount;
+        if (clock.monotonicMs() >= giveUpAtMs) throw error;
+      }
+      await Bun.sleep(COMMIT_STEP_MS);
     }
-    holds.push(more);
-    return hold.amount + more.amount;
   }
 
   /** Releases the holds when it is certain that the request is not charged. */

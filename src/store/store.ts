@@ -193,6 +193,8 @@ export {
   type UsageRow,
 } from "./tables/usage.ts";
 export {
+  COMMIT_STEP_MS,
+  COMMIT_WITHIN_MS,
   isBlocked,
   startWriter,
   WriteError,

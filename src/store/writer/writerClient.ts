@@ -82,8 +82,8 @@ export interface Writer {
 const PROBE_EVERY_MS = 1000;
 
 /** How long the end of an answer waits for a full disk or a locked database, in milliseconds. */
-const COMMIT_WITHIN_MS = 10_000;
-const COMMIT_STEP_MS = 200;
+export const COMMIT_WITHIN_MS = 10_000;
+export const COMMIT_STEP_MS = 200;
 
 /**
  * While more operations than this wait at the end of a commit, the next one starts this much later, so that more of them

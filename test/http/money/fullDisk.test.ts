@@ -5,6 +5,7 @@ import {
   helloEvent,
   stopEvent,
   usageEvent,
+  usageOnly,
   usual,
 } from "../../support/provider/chatAnswers.ts";
 import { call, chat, expectRefusal, type ExpectedError } from "../../support/gateway/chatCalls.ts";
@@ -113,6 +114,22 @@ describe("a store on a full disk", () => {
     expect(client.text).toContain('"finish_reason":"stop"');
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
     expect(at.gateway.balance(key)).toBe(started - cost);
+    client.fin();
+  });
+
+  test("charges beyond the hold when there is room again", async () => {
+    const { key, client, provide } = await beginChat(at, { stream: true, max_tokens: 10 });
+    await provide(streamHead, piece(helloEvent));
+    await client.seen("Hello");
+    fill();
+    const tokens = { prompt_tokens: 20, completion_tokens: 900 };
+    await provide(...[stopEvent, usageOnly(tokens), doneEvent].map(piece), streamEnd);
+    const { writer } = at.gateway.app.gateway;
+    await until("there is no room", () => writer.blockedBy === "full");
+    makeRoom();
+    await client.seen("[DONE]");
+    const charge = costOf({ prompt: 20, completion: 900 });
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ charge, writeOff: 0n }]);
     client.fin();
   });
 
