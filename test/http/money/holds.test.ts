@@ -2,7 +2,7 @@ import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { formatRoubles } from "../../../src/lib/money.ts";
 import { answered } from "../../support/provider/chatAnswers.ts";
-import { ask, chat, expectRefusal } from "../../support/gateway/chatCalls.ts";
+import { ask, chat, expectRefusal, type Reply } from "../../support/gateway/chatCalls.ts";
 import type { GatewayConfig } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { chatBytes, connectRaw } from "../../support/gateway/rawClient.ts";
@@ -178,27 +178,53 @@ describe("a request that fits except for held money", () => {
   });
 });
 
-test("a request whose money is gone before it is recorded is refused, and its provider aborted", async () => {
-  const reached = Promise.withResolvers<RawPeer>();
-  at.providers.local.answer = (peer) => reached.resolve(peer);
-  const key = at.gateway.key({ balance: PRICE });
-  const other = new Database(at.gateway.path);
-  other.run("PRAGMA busy_timeout = 2000");
-  other.run("BEGIN IMMEDIATE");
-  const asked = chat(at.gateway, key);
-  const { closed } = await reached.promise;
-  // A debit as the command writes it, just before the request's row.
-  other.run(
-    `INSERT INTO ledger (account_id, seq, kind, amount, balance_after, at)
-     SELECT id, ledger_seq + 1, 'debit', -1, balance - 1, 0 FROM accounts WHERE name = ?`,
-    [key.account],
+describe("a command takes the money of a request before it is reserved", () => {
+  /** A debit as the command writes it, in the transaction that keeps the reserve from being committed. */
+  async function debitMeanwhile(key: TestKey, request: () => Promise<Reply>): Promise<Reply> {
+    const other = new Database(at.gateway.path);
+    other.run("PRAGMA busy_timeout = 2000");
+    other.run("BEGIN IMMEDIATE");
+    const asked = request();
+    await firstIsHeld();
+    other.run(
+      `INSERT INTO ledger (account_id, seq, kind, amount, balance_after, at)
+       SELECT id, ledger_seq + 1, 'debit', -1, balance - 1, 0 FROM accounts WHERE name = ?`,
+      [key.account],
+    );
+    other.run("COMMIT");
+    other.close();
+    return asked;
+  }
+
+  const modes = [
+    ["JSON", {}],
+    ["a stream", { stream: true }],
+  ] as const;
+
+  test.each(modes)("it is refused, and its provider aborted: %s", async (_, changes) => {
+    const reached = Promise.withResolvers<RawPeer>();
+    at.providers.local.answer = (peer) => reached.resolve(peer);
+    const key = at.gateway.key({ balance: PRICE });
+    const reply = await debitMeanwhile(key, () => chat(at.gateway, key, changes));
+    expectRefusal(reply, [429, "rate_limit_error", "rate limit exceeded"]);
+    expect(at.gateway.store.requests.list({ account: key.account, limit: 1 })).toEqual([]);
+    await (
+      await reached.promise
+    ).closed;
+    expect((await chat(at.gateway, key)).status).toBe(402);
+  });
+
+  test.each(modes)(
+    "it is refused and not charged, although its provider has answered: %s",
+    async (_, changes) => {
+      at.providers.local.answer = full;
+      const key = at.gateway.key({ balance: PRICE });
+      const reply = await debitMeanwhile(key, () => chat(at.gateway, key, changes));
+      expectRefusal(reply, [429, "rate_limit_error", "rate limit exceeded"]);
+      expect(at.gateway.store.requests.list({ account: key.account, limit: 1 })).toEqual([]);
+      expect(at.gateway.balance(key)).toBe(PRICE - 1n);
+    },
   );
-  other.run("COMMIT");
-  other.close();
-  expectRefusal(await asked, [429, "rate_limit_error", "rate limit exceeded"]);
-  expect(at.gateway.store.requests.list({ account: key.account, limit: 1 })).toEqual([]);
-  await closed;
-  expect((await chat(at.gateway, key)).status).toBe(402);
 });
 
 test("a request that waits for money when the gateway stops is refused, and never sent", async () => {
