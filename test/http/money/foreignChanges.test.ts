@@ -10,6 +10,7 @@ import { rouble, type KeyOptions, type TestKey } from "../../support/gateway/tes
 const at = openBefore(["local"], ({ local }) => answerOnlyPrices(local));
 const actor = { name: "tester", at: 0 };
 const ROUNDS = 5;
+const LOAD_TIMEOUT_MS = 60_000;
 const HEALTH = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /** The connection of a command, beside those of the gateway. */
@@ -139,29 +140,33 @@ describe("what a command changes counts at the next request", () => {
     expect((await chat(at.gateway, key)).status).toBe(after);
   });
 
-  test("all of them under load", async () => {
-    at.providers.local.answer = wholeAnswer;
-    const load = { isOver: false };
-    const busy = at.gateway.key({ balance: 1000n * rouble });
-    const clients = Array.from({ length: 16 }, async () => {
-      while (!load.isOver) expect((await chat(at.gateway, busy)).status).toBe(200);
-    });
-    const outcomes = cases.map(async ([name, { options, before, change, after }]) => {
-      for (let round = 0; round < ROUNDS; round += 1) {
-        const key = at.gateway.key(options);
-        const first = await chat(at.gateway, key);
-        await change(key);
-        const second = await chat(at.gateway, key);
-        expect([name, first.status, second.status]).toEqual([name, before, after]);
+  test(
+    "all of them under load",
+    async () => {
+      at.providers.local.answer = wholeAnswer;
+      const load = { isOver: false };
+      const busy = at.gateway.key({ balance: 1000n * rouble });
+      const clients = Array.from({ length: 16 }, async () => {
+        while (!load.isOver) expect((await chat(at.gateway, busy)).status).toBe(200);
+      });
+      const outcomes = cases.map(async ([name, { options, before, change, after }]) => {
+        for (let round = 0; round < ROUNDS; round += 1) {
+          const key = at.gateway.key(options);
+          const first = await chat(at.gateway, key);
+          await change(key);
+          const second = await chat(at.gateway, key);
+          expect([name, first.status, second.status]).toEqual([name, before, after]);
+        }
+      });
+      try {
+        await Promise.all(outcomes);
+      } finally {
+        load.isOver = true;
+        await Promise.all(clients);
       }
-    });
-    try {
-      await Promise.all(outcomes);
-    } finally {
-      load.isOver = true;
-      await Promise.all(clients);
-    }
-  });
+    },
+    LOAD_TIMEOUT_MS,
+  );
 });
 
 describe("a request that arrives after the change counter was read in a turn of the event loop", () => {

@@ -53,6 +53,14 @@ test("the reserve is never more than the account can pay", async () => {
   await open.end();
 });
 
+test("a second after the last request has ended, nothing is reserved", async () => {
+  at.providers.local.answer = wholeAnswer;
+  const key = at.gateway.key({ balance: 1000n * PRICE });
+  expect((await chat(at.gateway, key)).status).toBe(200);
+  expect(reservedOf(key)).toBeGreaterThan(0n);
+  await until("nothing is reserved", () => reservedOf(key) === 0n);
+});
+
 test("after about a second without a new request, no more is reserved than open requests hold", async () => {
   const key = at.gateway.key({ balance: 1000n * PRICE });
   const short = await openRequests(key, 9);
