@@ -132,7 +132,7 @@ describe("a provider that continues after the finish reason", () => {
     await client.seen("Hello");
     const helloAtMs = performance.now();
     await client.seen("[DONE]");
-    expect(performance.now() - helloAtMs).toBeWithin(USAGE_TIMEOUT_MS - 100, TOTAL_TIMEOUT_MS / 2);
+    expect(performance.now() - helloAtMs).toBeWithin(USAGE_TIMEOUT_MS - 500, TOTAL_TIMEOUT_MS / 2);
     expect(chunksOf(client).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
     await closed.promise;
     const charge = costOf({ prompt: 2, completion: 2 });
