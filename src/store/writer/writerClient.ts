@@ -225,15 +225,21 @@ class WorkerWriter implements Writer {
     const operations = this.#waiting;
     this.#waiting = [];
     this.#sent = { operations, sentAtMs: performance.now() };
+    try {
+      this.#worker?.postMessage(this.#messageOf(operations));
+    } catch (error) {
+      // A bug. Without this batch nothing more would be written, and no answer would end.
+      this.#fail(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  #messageOf(operations: readonly PendingWrite[]): WriterBatch {
     const reserves = this.planner?.planBatch(operations.flatMap(endingOf)) ?? [];
-    const message: WriterBatch = {
-      batch: encodeBatch(
-        operations.map(({ operation }) => operation),
-        reserves,
-      ),
-      requestedAtMs: this.#requestedAtMs,
-    };
-    this.#worker?.postMessage(message);
+    const batch = encodeBatch(
+      operations.map(({ operation }) => operation),
+      reserves,
+    );
+    return { batch, requestedAtMs: this.#requestedAtMs };
   }
 
   #sendPaced(): void {
