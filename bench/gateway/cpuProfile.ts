@@ -26,18 +26,15 @@ export interface Spent {
 
 /** Where code belongs, by its path; the first that fits. */
 const areas: readonly (readonly [string, RegExp])[] = [
-  ["trace and log", /\/src\/(?:telemetry|http\/traces?\.ts|commands\/print)|\/pino\/|writeLog/],
-  ["SSE decoder", /\/src\/(?:lib\/sse|gateway\/chatDecoder|gateway\/answerDecoder)/],
-  [
-    "answer and its writing",
-    /\/src\/(?:http\/(?:answer|stream)|gateway\/(?:publicAnswer|relay|collect))/,
-  ],
-  ["JSON scan", /\/src\/lib\/(?:json|surrogate)/],
+  ["log and metrics", /\/src\/(?:telemetry\/|http\/requestLog)/],
+  ["SSE decoder", /\/src\/(?:lib\/sse|gateway\/decoding\/)/],
+  ["answer and its writing", /\/src\/(?:http\/(?:response|streamBody)|gateway\/streaming\/)/],
+  ["JSON scan", /\/src\/lib\/(?:json|untrustedJson|splice)/],
   ["check of the body", /\/src\/contract\/|typebox/],
-  ["key and store reads", /\/src\/auth\/|\/src\/store\/keys|\/drizzle-orm\/|\/src\/store\/sqlite/],
-  ["meter and messages to the writer", /\/src\/(?:billing|store\/writerClient|gateway\/conclude)/],
-  ["upstream client", /\/src\/providers\//],
-  ["HTTP server", /\/src\/http\/|\/elysia\/|\/@elysiajs\/|\/src\/limits\//],
+  ["keys and the change counter", /\/src\/(?:auth|store\/tables)\/|\/drizzle-orm\//],
+  ["money and messages to the writer", /\/src\/(?:billing|store\/writer)\//],
+  ["client of the providers", /\/src\/providers\//],
+  ["HTTP server", /\/src\/(?:http|limits)\/|\/elysia\/|\/@elysiajs\//],
   ["the gateway's own path", /\/src\//],
 ];
 
