@@ -135,7 +135,7 @@ async function beginLate(
   try {
     return await beginning;
   } catch (error) {
-    // `beginStream` throws ApiError only.
+    // `StreamBeginning.run` throws ApiError only.
     const failure = error as ApiError;
     if (failure.cause !== undefined) context.logFailure(failure.cause);
     context.onStreamEnd();

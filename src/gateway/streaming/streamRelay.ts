@@ -175,9 +175,9 @@ export class StreamRelay implements Relay, EventListenerObject {
     }
   }
 
-  /** When the decoder is closed, the last chunk waits for the end, so that a short stream is one write. */
+  /** Content never waits for the end of the stream, which waits for a commit. */
   #wantsMore(): boolean {
-    return this.#output === undefined || this.#hasDisconnected || this.#decoder.isClosed;
+    return this.#output === undefined || this.#hasDisconnected;
   }
 
   /** The fast path: plain events go from socket to socket without a promise. */

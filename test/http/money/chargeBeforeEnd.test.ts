@@ -9,7 +9,7 @@ import {
   usage,
   usageEvent,
 } from "../../support/provider/chatAnswers.ts";
-import { ask, chunksOf, openChat } from "../../support/gateway/chatCalls.ts";
+import { ask, chat, chunksOf, openChat } from "../../support/gateway/chatCalls.ts";
 import { costOf, oneModel } from "../../support/gateway/gatewayConfig.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { chatBytes, connectRaw } from "../../support/gateway/rawClient.ts";
@@ -58,6 +58,24 @@ describe("no client receives the end of an answer before its charge is committed
     expect(seenBefore).not.toMatch(/"finish_reason":"|DONE/);
     expect(chunksOf(client)).toHaveLength(2);
     expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
+  });
+
+  test("a stream: its content does not wait for the commit, also if it arrives with the end", async () => {
+    const events = [helloEvent, stopEvent, usageEvent, doneEvent].map(piece);
+    at.provider.answer = raw(streamHead + Buffer.concat(events).toString() + streamEnd);
+    const key = at.gateway.key();
+    // The reserve then covers the next request.
+    await chat(at.gateway, key, { stream: true });
+    other.run("BEGIN IMMEDIATE");
+    const client = await openChat(at.gateway, key, { stream: true });
+    await client.seen("Hello");
+    await until("its end waits for the writer", () => at.gateway.app.gateway.writer.queued > 0);
+    await Bun.sleep(LONG_MS);
+    const seenBefore = client.text;
+    other.run("COMMIT");
+    await client.seen("[DONE]");
+    expect(seenBefore).not.toMatch(/"finish_reason":"|DONE/);
+    expect(at.gateway.balance(key)).toBe(100_000_000_000n - 2n * cost);
   });
 
   test("a stream: the finish chunk waits also when the usage comes late", async () => {
