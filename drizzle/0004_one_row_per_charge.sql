@@ -104,7 +104,10 @@ WHERE `kind` <> 'charge' OR NOT EXISTS (SELECT 1 FROM `requests` WHERE `public_i
 ORDER BY `id`;
 --> statement-breakpoint
 -- A request with one attempt that succeeded tells the same in its own row.
-DELETE FROM `attempts` WHERE `outcome` = 'ok' AND `request_id` IN (SELECT `id` FROM `requests` WHERE `attempt_count` = 1);
+DELETE FROM `attempts` WHERE `outcome` = 'ok' AND EXISTS (
+	SELECT 1 FROM `requests`
+	WHERE `id` = `attempts`.`request_id` AND `attempt_count` = 1 AND `requests`.`provider` = `attempts`.`provider`
+);
 --> statement-breakpoint
 DROP TABLE `ledger`;
 --> statement-breakpoint
@@ -203,7 +206,7 @@ BEGIN
 	SELECT RAISE(ABORT, 'ledger: rows are never removed');
 END;
 --> statement-breakpoint
--- Never more is given back than was charged, and only while the request is kept: its key and its day get it back.
+-- Never more is given back than was charged, and only while the request is kept: the refund lowers the spending of the key and the totals of the day.
 CREATE TRIGGER `ledger_refunds_charge` BEFORE INSERT ON `ledger`
 WHEN NEW.`kind` = 'refund' OR NEW.`refund_of` IS NOT NULL
 BEGIN
@@ -313,7 +316,7 @@ BEGIN
 	);
 END;
 --> statement-breakpoint
--- A request goes only when its day's totals and its charge in the ledger are all that is kept.
+-- A request is removed only if it has ended, retention allows it, and its charge is in the ledger.
 CREATE TRIGGER `requests_keep` BEFORE DELETE ON `requests`
 BEGIN
 	SELECT RAISE(ABORT, 'requests: only ended ones that are older than retention keeps are removed')

@@ -120,7 +120,7 @@ export interface WireRecord {
   readonly columns: WireColumns;
   readonly firstKeyId: number;
   readonly mayHaveRow: boolean;
-  /** Empty for a single attempt that succeeded: the row tells the same. */
+  /** Empty for a single attempt that succeeded, because the row tells the same. */
   readonly attempts: readonly AttemptRecord[];
 }
 
@@ -156,6 +156,11 @@ export function recordToWire(record: RequestRecord): WireRecord {
     ],
     firstKeyId: record.firstKeyId,
     mayHaveRow: record.mayHaveRow,
-    attempts: attempts.length === 1 && attempts[0]?.outcome === "ok" ? [] : attempts,
+    attempts: rowTellsAttempt(record) ? [] : attempts,
   };
+}
+
+/** A single attempt that succeeded, at the provider of the row. */
+function rowTellsAttempt({ attempts: [first, ...others], provider }: RequestRecord): boolean {
+  return others.length === 0 && first?.outcome === "ok" && first.provider === provider;
 }

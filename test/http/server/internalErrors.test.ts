@@ -159,7 +159,11 @@ describe("an internal error during a JSON answer", () => {
     };
     const key = at.gateway.key({ concurrentRequests: 1 });
     expectRefusal(await post(at.gateway, key), ownFault);
-    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    const [record] = await at.gateway.records(key, 1);
+    expect(record).toMatchObject({ status: "failed", charge: 0n });
+    expect(at.gateway.store.requests.attempts(record?.id ?? "")).toMatchObject([
+      { provider: "local", outcome: "ok" },
+    ]);
     expect(at.gateway.balance(key)).toBe(started);
     await expectNoRequestOpen(at, key);
   });
