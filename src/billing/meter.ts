@@ -68,12 +68,15 @@ export interface Meter {
   readonly isSettling: boolean;
   /**
    * Writes the request with its charge and releases the hold, in one step. Resolves when it is committed. Rejects with
-   * WriteError if it cannot be: the end of the answer must not be sent then, and the money stays held until the database
-   * has recorded that nothing was charged.
+   * WriteError if it cannot be: the end of the answer must not be sent then. The money stays held until the database
+   * has recorded that nothing was charged. A hold that could not be secured is released at once.
    */
   settle(outcome: RequestOutcome): Promise<Receipt>;
-  /** Writes the row of the running request, so that commands show it. Once, after the request was open for a while. */
-  writeRow(): void;
+  /**
+   * Writes the row of the running request, so that commands show it. Once, after the request was open for a while. Returns
+   * false if its money is not secured yet: call it again later.
+   */
+  writeRow(): boolean;
   /** Settles the request as failed, unless it is settled. For bugs of the gateway. Never rejects. */
   abandon(): Promise<void>;
 }
@@ -160,12 +163,14 @@ export class RequestMeter implements Meter {
     }
   }
 
-  writeRow(): void {
-    if (this.isSettling || this.#mayHaveRow || this.#options.hold.secured !== undefined) return;
+  writeRow(): boolean {
+    if (this.isSettling || this.#mayHaveRow) return true;
+    if (this.#options.hold.secured !== undefined) return false;
     this.#mayHaveRow = true;
     const record: RequestRecord = { ...this.#options.request, ...NOT_ENDED };
     // Without its row the request only stays out of the lists while it runs.
     this.#options.writer.write({ kind: "recordRequest", record }).catch(() => undefined);
+    return true;
   }
 
   async abandon(): Promise<void> {
@@ -202,12 +207,16 @@ export class RequestMeter implements Meter {
     }
   }
 
-  /** Releases the holds when it is certain that the request is not charged. */
+  /** Records the request as failed. Releases the holds when it is certain that it is not charged. */
   async #releaseUncommitted(provider: string | undefined, holds: readonly Hold[]): Promise<void> {
     const failed = (): RequestRecord => this.#recordOf({ status: "failed", provider }, 0n, 0n);
-    const isRecorded =
-      !this.couldNotSecure && (await recordAsFailed(this.#options.writer, failed, holds));
-    if (!isRecorded) for (const hold of holds) hold.release();
+    if (this.couldNotSecure) {
+      // The database has nothing reserved for it.
+      this.#options.hold.release();
+      await recordAsFailed(this.#options.writer, failed, undefined);
+    } else if (!(await recordAsFailed(this.#options.writer, failed, holds))) {
+      for (const hold of holds) hold.release();
+    }
   }
 
   #elapsedMs(): number {
@@ -287,16 +296,16 @@ const VOID_STEP_MS = 1000;
 async function recordAsFailed(
   writer: Writer,
   failed: () => RequestRecord,
-  holds: readonly Hold[],
+  holds: readonly Hold[] | undefined,
 ): Promise<boolean> {
   for (;;) {
-    await Bun.sleep(VOID_STEP_MS);
     try {
       await writer.writeWithin({ kind: "recordRequest", record: failed() }, holds);
       return true;
     } catch (error) {
       if (!isTemporary(error)) return false;
     }
+    await Bun.sleep(VOID_STEP_MS);
   }
 }
 
@@ -362,14 +371,16 @@ export class OpenMeters {
   #writeRows(): void {
     this.#rowTimer = undefined;
     const nowMs = this.#clock.monotonicMs();
+    let areAllWritten = true;
     for (const meter of this.#open) {
       const waitMs = meter.startedMs + LATE_ROW_MS - nowMs;
       if (waitMs > 0) {
         this.#writeRowsIn(Math.max(waitMs, LATE_ROW_GROUP_MS));
         return;
       }
-      meter.writeRow();
+      areAllWritten = meter.writeRow() && areAllWritten;
     }
+    if (!areAllWritten) this.#writeRowsIn(LATE_ROW_MS);
   }
 }
 

@@ -10,7 +10,7 @@ import type { RateLimitPermit } from "../limits/rateLimits.ts";
 import type { UpstreamExchange } from "../providers/upstream.ts";
 import type { RouteHealth } from "../routing/routeHealth.ts";
 import type { RetryBudget } from "../routing/dispatch.ts";
-import type { Blocked, Store, Writer } from "../store/store.ts";
+import type { Store, Writer } from "../store/store.ts";
 import type { Log, LogFields } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Catalog } from "./catalog.ts";
@@ -80,12 +80,4 @@ export interface CheckedBody<Request> {
 /** The cause of a refusal while the gateway stops. */
 export class ShuttingDown extends Error {
   override readonly name = "ShuttingDown";
-}
-
-/** The cause of a refusal while the database cannot be written. */
-export class StoreBlocked extends Error {
-  constructor(blockedBy: Blocked) {
-    super();
-    this.name = { full: "StoreFull", busy: "StoreLocked" }[blockedBy];
-  }
 }

@@ -1,8 +1,8 @@
 import type { App } from "../app.ts";
 import { errorAnswers } from "../contract/errorSchemas.ts";
 import { Health, HealthProblem } from "../contract/health.ts";
-import { StoreBlocked } from "../gateway/gateway.ts";
 import { version } from "../lib/version.ts";
+import { WriteError } from "../store/store.ts";
 import { errorClass } from "../telemetry/log.ts";
 import { declaredRoute } from "./declaredRoute.ts";
 
@@ -36,7 +36,7 @@ export function health(app: App): HealthAnswer {
     return unavailable(app, errorClass(error));
   }
   const { blockedBy } = writer;
-  if (blockedBy !== undefined) return unavailable(app, errorClass(new StoreBlocked(blockedBy)));
+  if (blockedBy !== undefined) return unavailable(app, errorClass(new WriteError(blockedBy)));
   return { status: 200, body: JSON.stringify({ status: "ok", version: version() }) };
 }
 

@@ -60,7 +60,7 @@ export interface Store {
 
 /**
  * Opens the store. Creates the database and migrates its schema if needed. `serving`: the caller holds the instance
- * lock, and the schema and the last rows are checked. `onMigration` is called while a large database is migrated. Throws
+ * lock, and the schema and the last rows are checked. `onMigration` is called while an older database is migrated. Throws
  * StoreError.
  */
 export function openStore(options: {
@@ -150,7 +150,7 @@ function createStore(
   };
 }
 
-export { MoneyReservedError } from "./admin/admin.ts";
+export { MoneyReservedError, type Admin } from "./admin/admin.ts";
 export { available, type AccountRow } from "./tables/accounts.ts";
 export type { Actor } from "./schema/schema.ts";
 export type { AuditReport } from "./audit/audit.ts";
@@ -199,7 +199,6 @@ export {
   startWriter,
   WriteError,
   type BatchPlanner,
-  type Blocked,
   type EndingRequest,
   type Writer,
 } from "./writer/writerClient.ts";

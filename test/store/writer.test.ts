@@ -56,7 +56,7 @@ describe("the writer", () => {
     const { keyId } = fund(store, "alice", 0n);
     const touchKey = { kind: "touchKey", keyId, at: 77 } as const;
     const makeRoom = fillStore(path);
-    expect(await writer.write(touchKey).catch(String)).toContain("WriteError");
+    expect(await writer.write(touchKey).catch(String)).toContain("StoreFull");
     for (const operation of [{ kind: "reserve" }, { kind: "fold", before: 0 }] as const) {
       await writer.write(operation);
       expect(writer.blockedBy).toBe("full");
@@ -95,7 +95,7 @@ describe("the writer", () => {
     ]);
     const failures = results.map((result) => result.status === "rejected" && result.reason.failure);
     expect(failures).toEqual([false, "insufficient", false]);
-    expect(store.accounts.find("alice")).toMatchObject({ balance: costOfEnded, held: 0n });
+    expect(store.accounts.find("alice")).toMatchObject({ balance: costOfEnded, reserved: 0n });
     expect(store.audit()).toEqual({ accounts: 1, requests: 1, problems: [], notes: [] });
   });
 

@@ -19,7 +19,8 @@ import {
 import { formatRoubles } from "../../lib/money.ts";
 import type { CatalogModel } from "../catalog.ts";
 import { CLIENT_STALL_MS } from "../streaming/backpressure.ts";
-import { ShuttingDown, StoreBlocked, type Gateway, type RequestContext } from "../gateway.ts";
+import { WriteError } from "../../store/store.ts";
+import { ShuttingDown, type Gateway, type RequestContext } from "../gateway.ts";
 import type { ModelConfig } from "../../config/schema.ts";
 import type { UsageProblem } from "../decoding/answerDecoder.ts";
 
@@ -156,7 +157,7 @@ export function refuseWhileUnwritable(gateway: Pick<Gateway, "inFlight" | "write
   const { blockedBy } = gateway.writer;
   if (blockedBy === undefined) return;
   gateway.writer.probe();
-  throw serviceUnavailable(new StoreBlocked(blockedBy));
+  throw serviceUnavailable(new WriteError(blockedBy));
 }
 
 /** Logs a problem with the usage of one request. */

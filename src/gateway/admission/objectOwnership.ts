@@ -76,7 +76,6 @@ export function objectRecorder(
 ): RecordObjects {
   const { accountId } = context.caller;
   return async (named, provider, historyTokens) => {
-    if (named.length === 0) return;
     const at = clock.epochMs();
     const expiresAt = at + OWNED_MS;
     const objects = named.map(({ id, tokens = historyTokens }) => {

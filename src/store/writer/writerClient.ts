@@ -15,14 +15,16 @@ import type {
 import { encodeBatch } from "./writerMessages.ts";
 import { startWorker } from "../workers.ts";
 
-/** The writer could not perform an operation. Nothing of it is in the database. */
+const BLOCKED_NAMES = { full: "StoreFull", busy: "StoreLocked" } as const;
+
+/** The writer could not perform an operation. Nothing of it is in the database. Logs show the name. */
 export class WriteError extends Error {
-  override readonly name = "WriteError";
   constructor(
     readonly failure: WriteFailure,
-    message: string,
+    message?: string,
   ) {
     super(message);
+    this.name = { ...BLOCKED_NAMES, insufficient: "WriteError", refused: "WriteError" }[failure];
   }
 }
 

@@ -207,7 +207,7 @@ describe("a command takes the money of a request before it is reserved", () => {
     const key = at.gateway.key({ balance: PRICE });
     const reply = await debitMeanwhile(key, () => chat(at.gateway, key, changes));
     expectRefusal(reply, [429, "rate_limit_error", "rate limit exceeded"]);
-    expect(at.gateway.store.requests.list({ account: key.account, limit: 1 })).toEqual([]);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
     await (
       await reached.promise
     ).closed;
@@ -221,7 +221,7 @@ describe("a command takes the money of a request before it is reserved", () => {
       const key = at.gateway.key({ balance: PRICE });
       const reply = await debitMeanwhile(key, () => chat(at.gateway, key, changes));
       expectRefusal(reply, [429, "rate_limit_error", "rate limit exceeded"]);
-      expect(at.gateway.store.requests.list({ account: key.account, limit: 1 })).toEqual([]);
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
       expect(at.gateway.balance(key)).toBe(PRICE - 1n);
     },
   );

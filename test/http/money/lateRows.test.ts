@@ -1,3 +1,4 @@
+import { Database } from "bun:sqlite";
 import { afterEach, describe, expect, spyOn, test } from "bun:test";
 import {
   answered,
@@ -108,4 +109,24 @@ test("requests that are open for a second get their rows, and short ones beside 
   await answered()(first.peer, await at.provider.request(0));
   expect((await first.client.response()).status).toBe(200);
   first.client.fin();
+});
+
+test("a request whose money is reserved after more than a second gets its row all the same", async () => {
+  const other = new Database(at.gateway.path);
+  const { writer } = at.gateway.app.gateway;
+  await until("nothing is queued", () => writer.queued === 0);
+  // Locked as soon as the key is there.
+  const key = (): TestKey => {
+    const made = at.gateway.key();
+    other.run("BEGIN IMMEDIATE");
+    return made;
+  };
+  const gateway = Object.create(at.gateway, { key: { value: key } }) as typeof at.gateway;
+  const stepped = await beginChat({ gateway, provider: at.provider }, {});
+  await Bun.sleep(LATE_MS + 300);
+  other.run("ROLLBACK");
+  other.close();
+  await until("it has a row", () => rowsOf(stepped.key)[0]?.status === "running");
+  await end(stepped, false);
+  expect(rowsOf(stepped.key)).toMatchObject([{ status: "done", charge: cost }]);
 });

@@ -158,6 +158,7 @@ test(
     provider.answer = (peer, request) =>
       (request.requestLine.includes("/responses") ? responds() : usual)(peer, request);
     const [key, second] = [gateway.key(), gateway.key()];
+    const loggedBefore = gateway.log.length;
     const other = new Database(gateway.path);
     other.run("BEGIN IMMEDIATE");
     try {
@@ -169,7 +170,12 @@ test(
       for (const reply of await Promise.all(asked)) expectRefusal(reply, ownFault);
       expect(performance.now() - lockedAtMs).toBeWithin(BUSY_MS - SLACK_MS, BUSY_MS + SLACK_MS);
 
+      const toldLocked = () =>
+        gateway.log.slice(loggedBefore).filter(({ error }) => error === "StoreLocked");
+      expect(toldLocked().filter(({ msg }) => msg === "request")).toHaveLength(asked.length);
+
       provider.forget();
+      const toldBefore = toldLocked().length;
       const refusedAtMs = performance.now();
       for (let count = 0; count < 3; count += 1) expectRefusal(await chat(gateway, key), ownFault);
       expectRefusal(await chat(gateway, key, { stream: true }), ownFault);
@@ -177,7 +183,7 @@ test(
       expect(await isToldLocked()).toBe(1);
       expect(performance.now() - refusedAtMs).toBeLessThan(SLACK_MS);
       expect(provider.requests).toEqual([]);
-      const lines = gateway.log.filter(({ error }) => error === "StoreLocked");
+      const lines = toldLocked().slice(toldBefore);
       expect(lines.map(({ msg }) => msg)).toEqual([
         ...Array<string>(4).fill("request"),
         "the database is not usable",
@@ -193,7 +199,13 @@ test(
     expect(await health()).toBe(200);
     provider.answer = usual;
     expect((await chat(gateway, key)).status).toBe(200);
-    expect(await gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+    // The provider was asked for the first four. So each has a record.
+    const ended = (await gateway.records(key, 5)).map(({ status, charge }) => ({ status, charge }));
+    expect(ended.filter(({ status }) => status === "done")).toEqual([
+      { status: "done", charge: cost },
+    ]);
+    const failed = ended.filter(({ status }) => status === "failed");
+    expect(failed).toEqual(Array.from({ length: 4 }, () => ({ status: "failed", charge: 0n })));
     await gateway.expectAuditPasses();
   },
   testTimeoutMs,

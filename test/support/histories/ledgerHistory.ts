@@ -169,7 +169,7 @@ class LedgerHistory {
   #availableNow(account: string): bigint {
     const row = this.#setup.store.accounts.find(account);
     if (!row) throw new Error("an account is gone");
-    return row.balance + row.overdraft - row.held;
+    return row.balance + row.overdraft - row.reserved;
   }
 
   /** The most that can be free, whatever is committed: the reserve covers each secured hold until its charge is taken. */
@@ -309,7 +309,7 @@ class LedgerHistory {
       this.told.push(`${id} charged ${receipt?.charge ?? "nothing: not secured"}`);
       if (receipt === undefined) {
         same(mayFail, true, `${id} is not secured because a command took the money`);
-        this.#model.forget(id);
+        this.#model.record(id, "failed", { charge: 0n, writeOff: 0n });
         continue;
       }
       const least = cost < hold.amount ? cost : hold.amount;
@@ -324,10 +324,12 @@ class LedgerHistory {
   /** Waits for the writer, and compares the whole store. */
   async #settle(): Promise<void> {
     await this.#collect();
+    // After this, holds that could not be secured have failed, and the failed requests are recorded.
     await this.#setup.writer.write({ kind: "probe" });
     for (const request of this.#open.filter(({ meter }) => meter.couldNotSecure))
       this.#askEnd(request, "failed", 0n);
     await this.#collect();
+    await this.#setup.writer.write({ kind: "probe" });
     const seen = snapshotOfStore(this.#setup.store, this.#keys);
     same(textOfStore(seen), textOfStore(this.#recorded()), "the store");
     for (const account of this.#accounts) {
@@ -335,7 +337,7 @@ class LedgerHistory {
         (request) => request.key.account === account && isSecured(request),
       );
       const held = secured.reduce((sum, { hold }) => sum + hold.amount, 0n);
-      const reserved = this.#setup.store.accounts.find(account)?.held ?? 0n;
+      const reserved = this.#setup.store.accounts.find(account)?.reserved ?? 0n;
       same(held <= reserved, true, `the reserve of ${account} covers its secured holds`);
     }
   }
