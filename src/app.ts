@@ -94,7 +94,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
   if (store.isNew)
     log.info("created a new database: none existed at this path", { database: path });
   if (interrupted.count > 0) {
-    const fields = { count: interrupted.count, held_rub: formatRoubles(interrupted.held) };
+    const fields = { count: interrupted.count, held_rub: formatRoubles(interrupted.reserved) };
     log.warn(
       "the previous run left open requests: they are interrupted, their holds are released and nothing is charged",
       fields,

@@ -32,7 +32,7 @@ export class KnownKeys {
     const id = Bun.SHA256.hash(secret, "hex");
     const entry = this.#entries.get(id);
     if (entry?.readAt === readAt) return entry.key;
-    // The checksum finds a mistyped key without a read.
+    // The checksum finds a mistyped key without a search in the database.
     if (!isWellFormedKey(secret)) return undefined;
     const hash = hashKey(secret);
     const row = this.#keys.findByHash(hash);

@@ -133,7 +133,7 @@ export class AccountMoney {
     const stays = this.held - this.ending;
     const payable = lesserOf(this.#wantedReserve(after, stays), this.#spendable() - this.charging);
     const secured = this.#secured - this.ending;
-    // The account may have more than is known here. What is secured stays reserved.
+    // A command may have added money that is not read yet. The reserve never becomes less than the secured holds.
     const target = payable > secured ? payable : secured;
     this.#target = target;
     this.#usable = lesserOf(this.reserved, target + this.ending);

@@ -115,7 +115,7 @@ export class Holds implements BatchPlanner {
     failure: WriteError | undefined,
   ): void {
     for (const { accounts, chains } of effects) {
-      // Chains first: they are compared with the account's number of before.
+      // Chains come first: `applyChain` compares with the account's number before this effect.
       for (const chain of chains) this.#accounts.get(chain.accountId)?.applyChain(chain, accounts);
       for (const account of accounts) this.#accounts.get(account.accountId)?.apply(account);
     }

@@ -57,13 +57,11 @@ function addChanges(accounts: Command): void {
       overdraft,
     )
     .action((name: string, options: OverdraftOption, command: Command) =>
-      withSession(command, "existing", async ({ store, actor }) =>
-        accountResult(
-          await withReservedMoney(store, name, () =>
-            store.admin.setOverdraft(actor, name, options.overdraft),
-          ),
-        ),
-      ),
+      withSession(command, "existing", async (session) => {
+        const { admin } = session.store;
+        const change = () => admin.setOverdraft(session.actor, name, options.overdraft);
+        return accountResult(await withReservedMoney(admin, name, change));
+      }),
     );
   const states = [
     ["disable", "reject all keys of an account, starting with the next request"],
@@ -139,7 +137,7 @@ function listResult({ store, toPaste }: Session): Result {
   const cells = (account: AccountRow) => [
     account.name,
     formatRoubles(account.balance),
-    formatRoubles(account.held),
+    formatRoubles(account.reserved),
     formatRoubles(account.overdraft),
     formatRoubles(available(account)),
     state(account),

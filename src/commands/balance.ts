@@ -80,13 +80,14 @@ function addEntry(balance: Command, kind: "credit" | "debit", description: strin
 }
 
 async function changeBalance(
-  { store, actor }: Session,
+  session: Session,
   kind: "credit" | "debit",
   entry: EntryOptions & { readonly name: string; readonly roubles: bigint },
 ): Promise<Result> {
   const { name, roubles, ref = null, note = null } = entry;
-  const { account, applied } = await withReservedMoney(store, name, () =>
-    store.admin.changeBalance(actor, { account: name, kind, amount: roubles, ref, note }),
+  const { admin } = session.store;
+  const { account, applied } = await withReservedMoney(admin, name, () =>
+    admin.changeBalance(session.actor, { account: name, kind, amount: roubles, ref, note }),
   );
   const amountText = formatRoubles(roubles);
   const balanceText = formatRoubles(account.balance);

@@ -190,7 +190,7 @@ describe("balance", () => {
     });
     afterEach(() => storeFolder.close());
 
-    const held = () => storeFolder.store.accounts.find("alice")?.held;
+    const reservedNow = () => storeFolder.store.accounts.find("alice")?.reserved;
 
     /** Runs `work` while a gateway seems to run. */
     async function whileServing<T>(work: () => Promise<T>): Promise<T> {
@@ -205,7 +205,7 @@ describe("balance", () => {
     test.each(changes)("is released if no gateway runs: $args", async ({ reserved, args }) => {
       await storeFolder.reserve(accountId, reserved);
       expect(await cli.run(...args)).toMatchObject({ status: 0, stderr: "" });
-      expect(held()).toBe(0n);
+      expect(reservedNow()).toBe(0n);
     });
 
     test.each(changes)(
@@ -218,7 +218,7 @@ describe("balance", () => {
         expect([notice, ...more]).toEqual([waiting]);
         expect(error).toStartWith(`error: ${refusal}`);
         expect(error).toContain("the gateway has reserved");
-        expect(held()).toBe(reserved);
+        expect(reservedNow()).toBe(reserved);
       },
       20_000,
     );
@@ -233,7 +233,7 @@ describe("balance", () => {
           await storeFolder.reserve(accountId, 1n);
           expect(await change).toMatchObject({ status: 0, stderr: waiting });
         });
-        expect(held()).toBe(1n);
+        expect(reservedNow()).toBe(1n);
       },
       20_000,
     );

@@ -277,7 +277,7 @@ describe("requests", () => {
 
 describe("audit", () => {
   test("notes what remains after a crash, and exits with 0", async () => {
-    const note = "request req_4: interrupted, its hold is released when the gateway starts";
+    const note = "request req_4: is set to interrupted when the gateway starts";
     const report = { ok: true, accounts: 2, requests: 4, problems: [], notes: [note] };
     expect(await cli.json("audit")).toEqual(report);
     const { stdout } = await cli.run("audit");

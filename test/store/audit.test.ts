@@ -44,7 +44,7 @@ test("a running request and a reserve that a crash left are notes, not problems"
   await storeFolder.record(running("req_open", owner));
   await storeFolder.reserve(key.accountId, 100_000n);
   const notes = [
-    "request req_open: interrupted, its hold is released when the gateway starts",
+    "request req_open: is set to interrupted when the gateway starts",
     "account bob: its reserve is released when the gateway starts",
   ];
   expect(storeFolder.store.audit()).toEqual({ ...right, requests: 5, notes });

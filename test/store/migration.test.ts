@@ -90,7 +90,7 @@ describe.each(VERSIONS)("a store with %i migrations", (version) => {
     withStore((store) => {
       expect(store.audit()).toMatchObject({ problems: [], requests: hasRefunds ? 9 : 12 });
       expect(store.keys.list("alice")).toMatchObject([{ spent }]);
-      expect(store.interruptRunning()).toEqual({ count: 1, held: 0n });
+      expect(store.interruptRunning()).toEqual({ count: 1, reserved: 0n });
       const refund = (request: string) =>
         store.admin.refund(actor, { request, amount: null, ref: null, note: null });
       expect(refund("req_done")).toMatchObject({ amount: hasRefunds ? 380n : 500n });

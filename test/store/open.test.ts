@@ -277,7 +277,7 @@ describe("the instance lock", () => {
     lock?.release();
     expect(store.audit()).toMatchObject({
       problems: [],
-      notes: ["request req_1: interrupted, its hold is released when the gateway starts"],
+      notes: ["request req_1: is set to interrupted when the gateway starts"],
     });
     store.close();
   });

@@ -112,11 +112,11 @@ test("what an earlier run left: requests are interrupted and counted, reserves a
   await storeFolder.record(running("req_3", bob, { model: "large" }));
   await storeFolder.reserve(alice.accountId, 70_000n);
   for (const { accountId } of others) await storeFolder.reserve(accountId, rich);
-  const held = () => store.accounts.list().map((account) => account.held);
-  expect(held()).toEqual([70_000n, rich, rich, rich]);
-  expect(store.interruptRunning()).toEqual({ count: 2, held: 3n * rich + 70_000n });
-  expect(store.interruptRunning()).toEqual({ count: 0, held: 0n });
-  expect(held()).toEqual([0n, 0n, 0n, 0n]);
+  const reserved = () => store.accounts.list().map((account) => account.reserved);
+  expect(reserved()).toEqual([70_000n, rich, rich, rich]);
+  expect(store.interruptRunning()).toEqual({ count: 2, reserved: 3n * rich + 70_000n });
+  expect(store.interruptRunning()).toEqual({ count: 0, reserved: 0n });
+  expect(reserved()).toEqual([0n, 0n, 0n, 0n]);
   expect(store.requests.list({ limit: 9 }).map(({ status }) => status)).toEqual([
     "interrupted",
     "interrupted",

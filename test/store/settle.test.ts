@@ -29,8 +29,8 @@ async function writeTogether(...records: readonly RequestRecord[]): Promise<read
 
 /** What is left of an account's money, and of its reserve. */
 function moneyOf(name: string) {
-  const { balance, held } = storeFolder.store.accounts.findOrThrow(name);
-  return { balance, held };
+  const { balance, reserved } = storeFolder.store.accounts.findOrThrow(name);
+  return { balance, reserved };
 }
 
 describe("a charge", () => {
@@ -43,9 +43,9 @@ describe("a charge", () => {
     alice = fund(store, "alice", balance);
     store.admin.setOverdraft(actor, "alice", overdraft);
     await storeFolder.reserve(alice.accountId, costOfEnded);
-    expect(moneyOf("alice")).toEqual({ balance, held: costOfEnded });
+    expect(moneyOf("alice")).toEqual({ balance, reserved: costOfEnded });
     await write(ended("req_1", alice));
-    expect(moneyOf("alice")).toEqual({ balance: balance - costOfEnded, held: 0n });
+    expect(moneyOf("alice")).toEqual({ balance: balance - costOfEnded, reserved: 0n });
     expect(store.requests.find("req_1")).toMatchObject({ charge: costOfEnded, status: "done" });
     expect(store.keys.find("key_alice")?.spent).toBe(costOfEnded);
     const amounts = { amount: -costOfEnded, balanceAfter: balance - costOfEnded };
@@ -61,14 +61,14 @@ describe("a charge", () => {
       charge: 10_000n,
       writeOff: 295n,
     });
-    expect(moneyOf("alice")).toEqual({ balance: 0n, held: 0n });
+    expect(moneyOf("alice")).toEqual({ balance: 0n, reserved: 0n });
   });
 
   test("above the account's reserve is refused, although the account has the money", async () => {
     alice = fund(storeFolder.store, "alice", 50_000n);
     await storeFolder.reserve(alice.accountId, costOfEnded - 1n);
     expect(await writeTogether(ended("req_1", alice))).toEqual(["insufficient"]);
-    expect(moneyOf("alice")).toEqual({ balance: 50_000n, held: costOfEnded - 1n });
+    expect(moneyOf("alice")).toEqual({ balance: 50_000n, reserved: costOfEnded - 1n });
     expect(storeFolder.store.requests.find("req_1")).toBeUndefined();
   });
 });
@@ -78,7 +78,7 @@ describe("the reserve", () => {
     alice = fund(storeFolder.store, "alice", 100n);
     storeFolder.store.admin.setOverdraft(actor, "alice", 20n);
     await storeFolder.reserve(alice.accountId, 1000n);
-    expect(moneyOf("alice")).toEqual({ balance: 100n, held: 120n });
+    expect(moneyOf("alice")).toEqual({ balance: 100n, reserved: 120n });
   });
 
   test("cannot be taken by a debit or by a lower overdraft", async () => {
@@ -98,14 +98,14 @@ describe("the reserve", () => {
     debit(25n);
     expect(() => admin.setOverdraft(actor, "alice", 14n)).toThrow();
     admin.setOverdraft(actor, "alice", 15n);
-    expect(moneyOf("alice")).toEqual({ balance: 75n, held: 90n });
+    expect(moneyOf("alice")).toEqual({ balance: 75n, reserved: 90n });
   });
 
   test("is 0 after a start", async () => {
     alice = fund(storeFolder.store, "alice", 100n);
     await storeFolder.reserve(alice.accountId, 90n);
-    expect(storeFolder.store.interruptRunning()).toEqual({ count: 0, held: 90n });
-    expect(moneyOf("alice")).toEqual({ balance: 100n, held: 0n });
+    expect(storeFolder.store.interruptRunning()).toEqual({ count: 0, reserved: 90n });
+    expect(moneyOf("alice")).toEqual({ balance: 100n, reserved: 0n });
   });
 });
 
@@ -135,7 +135,7 @@ describe("the charges of a group", () => {
     ]);
     expect(moneyOf("alice")).toEqual({
       balance: 1_000_000n - 2n * costOfEnded - 200n,
-      held: 100_000n - 2n * costOfEnded - 200n,
+      reserved: 100_000n - 2n * costOfEnded - 200n,
     });
     expect(moneyOf("bob").balance).toBe(1_000_000n - costOfEnded);
     expect(store.keys.list("alice")).toMatchObject([{ spent: 2n * costOfEnded + 200n }]);
@@ -180,11 +180,11 @@ describe("the ledger", () => {
     const credit = { account: "alice", kind: "credit", ref: null, note: null } as const;
     store.admin.changeBalance(actor, { ...credit, amount: large });
     await storeFolder.reserve(alice.accountId, large);
-    expect(moneyOf("alice")).toEqual({ balance: large * 2n, held: large });
+    expect(moneyOf("alice")).toEqual({ balance: large * 2n, reserved: large });
     await write(ended("req_1", alice));
     expect(moneyOf("alice")).toEqual({
       balance: large * 2n - costOfEnded,
-      held: large - costOfEnded,
+      reserved: large - costOfEnded,
     });
     expect(
       store.ledger.history(alice.accountId, 3).map(({ balanceAfter }) => balanceAfter),
@@ -253,7 +253,7 @@ describe("a request", () => {
       status: "running",
       charge: 0n,
     });
-    expect(moneyOf("alice")).toEqual({ balance: 1_000_000n, held: 200_000n });
+    expect(moneyOf("alice")).toEqual({ balance: 1_000_000n, reserved: 200_000n });
     await write(ended("req_1", alice));
   });
 
@@ -291,10 +291,10 @@ describe("a request", () => {
     await write(running("req_1", alice));
     await write(running("req_2", alice));
     await write(ended("req_2", alice));
-    expect(store.interruptRunning()).toEqual({ count: 1, held: 200_000n - costOfEnded });
-    expect(store.interruptRunning()).toEqual({ count: 0, held: 0n });
+    expect(store.interruptRunning()).toEqual({ count: 1, reserved: 200_000n - costOfEnded });
+    expect(store.interruptRunning()).toEqual({ count: 0, reserved: 0n });
     expect(store.requests.find("req_1")?.status).toBe("interrupted");
-    expect(moneyOf("alice")).toEqual({ balance: 1_000_000n - costOfEnded, held: 0n });
+    expect(moneyOf("alice")).toEqual({ balance: 1_000_000n - costOfEnded, reserved: 0n });
     expect(store.audit().problems).toEqual([]);
   });
 });

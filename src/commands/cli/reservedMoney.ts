@@ -1,4 +1,4 @@
-import { MoneyReservedError, type Store } from "../../store/store.ts";
+import { MoneyReservedError, type Admin } from "../../store/store.ts";
 import { printNotice } from "./print.ts";
 
 const WAIT_MS = 2000;
@@ -9,7 +9,7 @@ const POLL_MS = 50;
  * the gateway to release it. A reserve that a crashed gateway left is released at once. Rejects with what `change` throws.
  */
 export async function withReservedMoney<T>(
-  { admin }: Pick<Store, "admin">,
+  admin: Admin,
   account: string,
   change: () => T,
 ): Promise<T> {

@@ -26,6 +26,7 @@ export interface Session {
   readonly config: Config;
   /** Opened on first use, so that a command that fails earlier creates no database. */
   readonly store: Store;
+  /** With the present time. Read it when the change is made. */
   readonly actor: Actor;
   /** A shell command that runs tollgate with these arguments and the same config. */
   readonly toPaste: (...words: readonly string[]) => string;
@@ -74,7 +75,9 @@ export async function runSession<T>(
           printNotice(`migrating the database: ${copied} of ${total} requests`),
       }));
     },
-    actor: currentActor(),
+    get actor() {
+      return currentActor();
+    },
     toPaste: (...words: readonly string[]) => commandToPaste(configPath, ...words),
   };
   try {

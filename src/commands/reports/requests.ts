@@ -46,7 +46,7 @@ const LIST_COLUMNS = [
 export function addRequests(program: Command): void {
   const requests = program
     .command("requests")
-    .description("list requests and their outcome, newest first")
+    .description("list requests and their outcome, the one recorded last first")
     .option("--account <name>", "only this account")
     .addOption(
       new Option("--status <status>", "only requests with this status").choices(requestStatuses),

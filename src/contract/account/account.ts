@@ -61,10 +61,10 @@ interface ShownLimits<Limit extends number | null> {
 }
 
 /** The money of an account. The arguments are nano-roubles. */
-export function balanceForm(account: { balance: bigint; held: bigint }, available: bigint) {
+export function balanceForm(account: { balance: bigint; reserved: bigint }, available: bigint) {
   return {
     balance_rub: formatRoubles(account.balance),
-    held_rub: formatRoubles(account.held),
+    held_rub: formatRoubles(account.reserved),
     available_rub: formatRoubles(available),
   };
 }

@@ -37,7 +37,7 @@ export interface LedgerChangeResult {
 
 /**
  * The changes of commands. Each is one transaction with a row in the admin log, unless `applied` is false. They throw
- * StoreError, and MoneyReservedError for a debit or an overdraft that only has to wait.
+ * StoreError, and MoneyReservedError for a debit or an overdraft that is possible once the gateway releases its reserve.
  */
 export interface Admin {
   createAccount(actor: Actor, name: string, overdraft: bigint): AccountRow;
@@ -173,7 +173,7 @@ function refuseOverdraft(account: AccountRow, overdraft: bigint): void {
 }
 
 function reservedText(account: AccountRow): string {
-  return `the gateway has reserved ${formatRoubles(account.held)} for open requests and ${formatRoubles(available(account))} are available: try again when the requests have ended`;
+  return `the gateway has reserved ${formatRoubles(account.reserved)} for open requests: try again when they have ended, or disable the account first`;
 }
 
 function overdraftDetail(overdraft: bigint): string {

@@ -111,7 +111,7 @@ export interface AuditCheck {
 /** What a crash leaves. The next start ends it, so it is no problem. */
 const crashNotes: readonly AuditCheck[] = [
   {
-    problem: "interrupted, its hold is released when the gateway starts",
+    problem: "is set to interrupted when the gateway starts",
     query: `SELECT 'request ' || public_id AS subject FROM requests
       WHERE status = 'running' AND status <> 'done'`,
   },

@@ -9,8 +9,6 @@ const GATEWAY_STARTS_WITHIN_MS = 1000;
 const START_POLL_MS = 10;
 /** Requests that one statement of a migration copies. */
 const COPY_RANGE = 20_000;
-/** With fewer requests a migration is too short for a report of its progress. */
-const LARGE_REQUESTS = 100_000;
 const ROW_ID_MIN = -(2n ** 63n);
 /** The rows are found by several indexes. */
 const MIGRATION_CACHE_KILOBYTES = 65_536;
@@ -24,7 +22,7 @@ function migrationsFolder(): string {
   return join(import.meta.dir, Bun.isMainThread ? "drizzle" : "../../drizzle");
 }
 
-/** How far a migration of a large database is, in requests. */
+/** How far a migration is, in requests. */
 export interface MigrationProgress {
   readonly copied: number;
   readonly total: number;
@@ -40,7 +38,7 @@ export interface MigrationOptions {
   audit(): readonly string[];
   /** Throws if there are problems. Then nothing is changed. */
   refuse(problems: readonly string[]): void;
-  /** Called about ten times if the database is large. */
+  /** Called one to eleven times, unless the database is empty. */
   onProgress?: ((progress: MigrationProgress) => void) | undefined;
 }
 
@@ -144,12 +142,11 @@ function copyRequests(
   const endOfRange = sqlite.query<{ id: bigint | null; rows: bigint }, [bigint]>(
     `SELECT max(id) AS id, count(*) AS rows FROM (SELECT id FROM requests WHERE id > ? ORDER BY id LIMIT ${COPY_RANGE})`,
   );
-  const report = total > LARGE_REQUESTS ? onProgress : undefined;
   let copied = 0;
   let reported = -1;
   for (let after = ROW_ID_MIN; ;) {
-    const tenth = Math.floor((copied / total) * 10);
-    if (tenth > reported) report?.({ copied, total });
+    const tenth = Math.floor((copied / Math.max(total, 1)) * 10);
+    if (tenth > reported) onProgress?.({ copied, total });
     reported = tenth;
     const range = endOfRange.get(after);
     if (range === null || range.id === null) return;

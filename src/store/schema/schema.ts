@@ -12,7 +12,6 @@ import {
   primaryKey,
 } from "drizzle-orm/sqlite-core";
 import { endpoints, requestStatuses } from "../../contract/account/requestStatus.ts";
-import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 
 /**
  * The connection reads every INTEGER as a bigint (safeIntegers), because a plain read rounds above
@@ -293,14 +292,6 @@ export const requests = sqliteTable(
 export const isRunning = sql`${requests.status} = 'running' AND ${requests.status} <> 'done'`;
 
 /**
- * The sum of holds. Holds of an earlier version can exceed 64 bits, at which SQLite's `sum` fails. Summed in whole
- * roubles and the rest, it becomes a REAL instead.
- */
-export const heldSum = sql<bigint>`coalesce(
-  sum(${requests.hold} / ${NANO_ROUBLES_PER_ROUBLE}) * ${NANO_ROUBLES_PER_ROUBLE}
-    + sum(${requests.hold} % ${NANO_ROUBLES_PER_ROUBLE}), 0)`.mapWith(BigInt);
-
-/**
  * Each attempt at a provider, for the operator's reconciliation. A request with one attempt that succeeded has none: its
  * own row tells the same.
  */
@@ -320,8 +311,8 @@ export const attempts = sqliteTable(
 );
 
 /**
- * Sums over the settled requests of one day, key, model, provider and endpoint. A trigger adds each request when it is
- * settled. The sums stay when the requests are folded.
+ * Sums over the settled requests of one day, key, model, provider and endpoint. The writer adds each group of requests. The
+ * sums stay when the requests are folded.
  */
 export const dailyTotals = sqliteTable(
   "daily_totals",

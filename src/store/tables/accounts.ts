@@ -3,13 +3,13 @@ import { assert } from "../../lib/assert.ts";
 import { accounts, newRowId } from "../schema/schema.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
-/** `held` is the account's reserve: what the serving gateway may hold. Amounts are nano-roubles. */
+/** `reserved` is what the serving gateway may hold for open requests. Amounts are nano-roubles. */
 export interface AccountRow {
   id: number;
   name: string;
   balance: bigint;
   overdraft: bigint;
-  held: bigint;
+  reserved: bigint;
   disabled: boolean;
   createdAt: number;
 }
@@ -29,8 +29,8 @@ export interface AccountTable {
 }
 
 /** What the account can still spend. */
-export function available(account: { balance: bigint; overdraft: bigint; held: bigint }): bigint {
-  return account.balance + account.overdraft - account.held;
+export function available(account: Pick<AccountRow, "balance" | "overdraft" | "reserved">): bigint {
+  return account.balance + account.overdraft - account.reserved;
 }
 
 export function accountTable({ db }: Connection): AccountTable {
@@ -39,7 +39,7 @@ export function accountTable({ db }: Connection): AccountTable {
     name: accounts.name,
     balance: accounts.balance,
     overdraft: accounts.overdraft,
-    held: accounts.reserved,
+    reserved: accounts.reserved,
     disabled: accounts.disabled,
     createdAt: accounts.createdAt,
   };
@@ -54,7 +54,7 @@ export function accountTable({ db }: Connection): AccountTable {
         .values({ ...account, id: newRowId })
         .returning({ id: accounts.id })
         .get();
-      return { ...account, id: row.id, balance: 0n, held: 0n, disabled: false };
+      return { ...account, id: row.id, balance: 0n, reserved: 0n, disabled: false };
     },
     find,
     findOrThrow(name) {

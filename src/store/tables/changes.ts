@@ -21,7 +21,7 @@ export function changeCounter(connection: Connection): ChangeCounter {
   const endTurn = (): void => {
     isRead = false;
   };
-  // One read for a whole turn is too old for a request that a client sends during the turn behind another one.
+  // A turn can be long. A request that arrives during the turn needs a new read.
   const read = (): number => {
     seq = Number(statement.get()?.seq ?? 0);
     if (!isRead) setImmediate(endTurn);

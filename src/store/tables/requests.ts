@@ -53,7 +53,7 @@ export interface RequestFilter {
 }
 
 export interface RequestTable {
-  /** Newest first. */
+  /** The one recorded last first. */
   list(filter: RequestFilter): RequestRow[];
   find(publicId: string): ReceiptRow | undefined;
   /** Undefined if the request is unknown or of another account. */
@@ -67,7 +67,7 @@ export interface RequestTable {
 /** The number of interrupted requests, and the sum of the reserves that were released, in nano-roubles. */
 export interface Interrupted {
   count: number;
-  held: bigint;
+  reserved: bigint;
 }
 
 export function requestTable(connection: Connection): RequestTable {
@@ -114,7 +114,7 @@ export function requestTable(connection: Connection): RequestTable {
   };
 }
 
-/** An attempt has no row of its own if it was the only one and succeeded. */
+/** An attempt has no row of its own if it was the only one and succeeded: the request's row has its provider. */
 function onlyAttempt(request: ReceiptRow | undefined): AttemptRecord[] {
   if (request?.attemptCount !== 1) return [];
   const { provider, durationMs } = request;
@@ -136,7 +136,7 @@ export function interruptRunning(connection: Connection): Interrupted {
         .returning()
         .all();
       if (interrupted.length > 0) countInterrupted(connection, interrupted);
-      return { count: interrupted.length, held: releaseReserves(connection) };
+      return { count: interrupted.length, reserved: releaseReserves(connection) };
     })
     .immediate();
 }
@@ -193,7 +193,8 @@ function receiptReader({ db }: Connection): RequestTable["find"] {
 
 /**
  * A request that is open for over a second has its row, and so its id, before requests that end earlier. So the order of
- * charges differs from the order of ids, by fewer than the requests that one account has open at once.
+ * charges differs from the order of ids, by fewer than the requests that one account has open at once. With more than
+ * this number, the list of an account may leave out some of the newest.
  */
 const OUT_OF_ORDER_MAX = 1000;
 

@@ -82,12 +82,12 @@ describe("GET /v1/account", () => {
     };
     const open = chat(at.gateway, key);
     const { store } = at.gateway;
-    const held = () => store.accounts.find(key.account)?.held ?? 0n;
-    await until("money is reserved", () => held() > 0n);
+    const reserved = () => store.accounts.find(key.account)?.reserved ?? 0n;
+    await until("money is reserved", () => reserved() > 0n);
     const left = {
       ...after,
-      held_rub: formatRoubles(held()),
-      available_rub: formatRoubles(100n * rouble - charged - held()),
+      held_rub: formatRoubles(reserved()),
+      available_rub: formatRoubles(100n * rouble - charged - reserved()),
     };
     expect(await account(key)).toEqual(accountBody(key, left, { spent_rub: "0.0018025" }));
     go.resolve();

@@ -30,14 +30,14 @@ interface Case {
 
 function changeBalance(kind: "credit" | "debit", amount: bigint) {
   return ({ account }: TestKey): Promise<unknown> =>
-    withReservedMoney(command, account, () =>
+    withReservedMoney(command.admin, account, () =>
       command.admin.changeBalance(actor, { account, kind, amount, ref: null, note: null }),
     );
 }
 
 function setOverdraft(overdraft: bigint) {
   return ({ account }: TestKey): Promise<unknown> =>
-    withReservedMoney(command, account, () =>
+    withReservedMoney(command.admin, account, () =>
       command.admin.setOverdraft(actor, account, overdraft),
     );
 }

@@ -9,7 +9,8 @@ import { until } from "../../support/until.ts";
 
 const at = openBefore(["local"], ({ local }) => answerOnlyPrices(local));
 
-const reservedOf = ({ account }: TestKey) => at.gateway.store.accounts.findOrThrow(account).held;
+const reservedOf = ({ account }: TestKey) =>
+  at.gateway.store.accounts.findOrThrow(account).reserved;
 
 /** Requests of this key that wait for their answer. */
 async function openRequests(key: TestKey, count: number) {
@@ -82,12 +83,12 @@ test("a stopped gateway leaves nothing reserved", async () => {
   const close = store.close.bind(store);
   let left: bigint | undefined;
   spyOn(store, "close").mockImplementation(() => {
-    left = store.accounts.findOrThrow(key.account).held;
+    left = store.accounts.findOrThrow(key.account).reserved;
     return close();
   });
   try {
     expect((await chat(gateway, key)).status).toBe(200);
-    expect(store.accounts.findOrThrow(key.account).held).toBeGreaterThan(0n);
+    expect(store.accounts.findOrThrow(key.account).reserved).toBeGreaterThan(0n);
   } finally {
     await gateway.close();
     provider.stop();

@@ -144,8 +144,8 @@ describe("an operator's change applies at the next request", () => {
       });
     expect(() => debit(PRICE + 1n)).toThrow("available");
     await until("nothing but the hold is reserved", () => {
-      const { held } = at.gateway.store.accounts.findOrThrow(key.account);
-      return held === PRICE;
+      const { reserved } = at.gateway.store.accounts.findOrThrow(key.account);
+      return reserved === PRICE;
     });
     expect(() => debit(PRICE + 1n)).toThrow("available");
     debit(PRICE);

@@ -152,7 +152,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
     },
     balance: ({ account }) => store.accounts.find(account)?.balance ?? 0n,
     unreserved: ({ account }) =>
-      until("nothing is reserved", () => store.accounts.find(account)?.held === 0n),
+      until("nothing is reserved", () => store.accounts.find(account)?.reserved === 0n),
     async records({ account }, count) {
       const list = () => store.requests.list({ account, limit: count + 1 });
       await until(

@@ -161,7 +161,7 @@ class HttpHistory {
   }
 
   #reserved(account: string): bigint {
-    return this.#gateway.store.accounts.findOrThrow(account).held;
+    return this.#gateway.store.accounts.findOrThrow(account).reserved;
   }
 
   /** Sends a request; it waits at its provider, or is refused. */

@@ -71,7 +71,7 @@ export async function openLedgerSetup(): Promise<LedgerSetup> {
     async close() {
       life.holds.close();
       await life.writer.close();
-      const reserved = life.store.accounts.list().filter(({ held }) => held !== 0n);
+      const reserved = life.store.accounts.list().filter(({ reserved }) => reserved !== 0n);
       const problems = [
         ...reserved.map(({ name }) => `account ${name}: something is still reserved`),
         ...life.store.audit().problems,
