@@ -15,10 +15,10 @@ export type SendChunk = (piece: StreamChunk) => boolean;
 /** Moves a stream from a provider to the client. */
 export interface Relay {
   /**
-   * Resolves when `take` has a chunk, or at the end. Plain events that arrive meanwhile go to `send` directly, until it
-   * returns false.
+   * Undefined if `take` has a chunk now. Else a promise that resolves when it has one, or at the end. Plain events that
+   * arrive meanwhile go to `send` directly, until it returns false.
    */
-  ready(send: SendChunk): Promise<void>;
+  ready(send: SendChunk): Promise<void> | undefined;
   /** The next chunk, once ready; undefined at the end. Throws if the connection to the client has to be closed. */
   take(): StreamChunk | undefined;
   /** The client stopped and started reading. Calls may be nested. */

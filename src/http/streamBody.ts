@@ -62,13 +62,18 @@ class Delivery {
       this.#expectWrite();
       // Bun sends the status with the first byte. This client must get its 200 before the content.
       if (beginning && this.#options.keepaliveMs > 0) void this.#write(KEEP_ALIVE);
-      for (;;) {
-        this.#isWaiting = true;
-        await relay.ready(send);
-        this.#isWaiting = false;
+      for (let isFirst = true; ; isFirst = false) {
+        const ready = relay.ready(send);
+        if (ready !== undefined) {
+          this.#isWaiting = true;
+          await ready;
+          this.#isWaiting = false;
+        }
         const chunk = relay.take();
         if (chunk === undefined) break;
         const written = this.#write(chunk);
+        // Bun sends the head and what is flushed before `pull` returns in one packet.
+        if (isFirst) void this.#sink.flush();
         if (typeof written !== "number") await this.#untilRead(written);
       }
       void this.#sink.end();

@@ -148,11 +148,12 @@ function lateRelay(beginning: Promise<Relay>): Relay {
   let relay: Relay | undefined;
   return {
     ready: (send) =>
-      relay?.ready(send) ??
-      beginning.then((begun) => {
-        relay = begun;
-        return relay.ready(send);
-      }),
+      relay === undefined
+        ? beginning.then((begun) => {
+            relay = begun;
+            return relay.ready(send);
+          })
+        : relay.ready(send),
     take: () => relay?.take(),
     pause: () => relay?.pause(),
     resume: () => relay?.resume(),
@@ -163,7 +164,7 @@ function lateRelay(beginning: Promise<Relay>): Relay {
 function singleChunkRelay(chunk: StreamChunk): Relay {
   let left: StreamChunk | undefined = chunk;
   return {
-    ready: () => Promise.resolve(),
+    ready: () => undefined,
     take() {
       const taken = left;
       left = undefined;

@@ -109,12 +109,13 @@ export class StreamRelay implements Relay, EventListenerObject {
   /** Starts relaying. From now on the relay itself reads on after a disconnect. */
   start(): void {
     this.#hasBegun = true;
+    this.#collect();
     this.#exchange.offerTo((span) => this.#pass(span));
     if (this.#hasDisconnected) void this.#drain();
   }
 
-  ready(send: SendChunk): Promise<void> {
-    if (this.#output !== undefined || this.#hasDisconnected) return Promise.resolve();
+  ready(send: SendChunk): Promise<void> | undefined {
+    if (this.#output !== undefined || this.#hasDisconnected) return undefined;
     this.#send = send;
     return this.#drain();
   }
