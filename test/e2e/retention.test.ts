@@ -9,7 +9,8 @@ import {
 import { recordRequest } from "../support/store/recordedRequest.ts";
 import { ended, fund, openStoreFolder } from "../support/store/storeFolder.ts";
 
-const ages = [400, 100, 31, 29, 1];
+/** In days. The age that counts is that from the newest request. */
+const ages = [400, 100, 32, 29, 1];
 
 let gateway: GatewayProcess;
 let before: unknown;
@@ -45,7 +46,7 @@ describe("a gateway that starts on old requests", () => {
     expect(history.map(({ request_id: id }) => id)).toEqual([
       "req_1",
       "req_29",
-      "req_31",
+      "req_32",
       "req_100",
       "req_400",
       null as unknown as string,
