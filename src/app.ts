@@ -217,10 +217,9 @@ function createGateway(parts: GatewayParts): Gateway & { current: ConfigSnapshot
   };
   return {
     ...parts,
-    knownKeys: new KnownKeys(store.keys, store.changes),
+    knownKeys: new KnownKeys(store),
     holds: new Holds({
-      funds: store.funds,
-      changes: store.changes,
+      store,
       writer,
       clock,
       refuse: () => refuseWhileUnwritable({ inFlight, writer }),

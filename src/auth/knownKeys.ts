@@ -1,4 +1,4 @@
-import type { ChangeCounter, KeySecretRow, Store } from "../store/store.ts";
+import type { KeySecretRow, Store } from "../store/store.ts";
 import { hashKey, isWellFormedKey } from "./apiKey.ts";
 
 /** The key that a request came with, and its account. The gateway itself changes only the time of its last use. */
@@ -17,25 +17,24 @@ interface Entry {
  * next request. There are at most as many as the database has.
  */
 export class KnownKeys {
-  readonly #keys: Pick<Store["keys"], "findByHash">;
-  readonly #changes: ChangeCounter;
+  readonly #store: Pick<Store, "keys" | "changes">;
   readonly #entries = new Map<string, Entry>();
 
-  constructor(keys: Pick<Store["keys"], "findByHash">, changes: ChangeCounter) {
-    this.#keys = keys;
-    this.#changes = changes;
+  /** The parts of the store prepare their statements at the first request. That would delay the start. */
+  constructor(store: Pick<Store, "keys" | "changes">) {
+    this.#store = store;
   }
 
   /** Finds a key by its secret. Reads the database for a key that is unknown or may have changed. */
   find(secret: string): Caller | undefined {
-    const readAt = this.#changes.read();
+    const readAt = this.#store.changes.read();
     const id = Bun.SHA256.hash(secret, "hex");
     const entry = this.#entries.get(id);
     if (entry?.readAt === readAt) return entry.key;
     // The checksum finds a mistyped key without a search in the database.
     if (!isWellFormedKey(secret)) return undefined;
     const hash = hashKey(secret);
-    const row = this.#keys.findByHash(hash);
+    const row = this.#store.keys.findByHash(hash);
     // A damaged index must not return the key of another account.
     if (!row || !crypto.timingSafeEqual(hash, row.hash)) {
       this.#entries.delete(id);

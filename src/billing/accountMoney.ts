@@ -1,12 +1,6 @@
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
-import {
-  WriteError,
-  type AccountEffect,
-  type ChainEffect,
-  type ChangeCounter,
-  type FundsTable,
-} from "../store/store.ts";
+import { WriteError, type AccountEffect, type ChainEffect, type Store } from "../store/store.ts";
 import type { AmountRange } from "./cost.ts";
 import type { Hold, HoldOwner, HoldRefusal, HoldResult, HoldWait } from "./hold.ts";
 
@@ -49,8 +43,7 @@ interface Chain {
 }
 
 interface AccountMoneyOptions {
-  readonly funds: FundsTable;
-  readonly changes: ChangeCounter;
+  readonly store: Pick<Store, "funds" | "changes">;
   readonly clock: Clock;
   /** Throws if no request may be admitted now. */
   refuse(): void;
@@ -305,9 +298,9 @@ export class AccountMoney {
 
   /** Reads the account again if another process has changed something. */
   #refresh(): void {
-    const now = this.#options.changes.current();
+    const now = this.#options.store.changes.current();
     if (now === this.#readAt) return;
-    const { funds } = this.#options;
+    const { funds } = this.#options.store;
     const ending = this.#options.endingHolds();
     funds.inSnapshot(() => {
       const { balance, overdraft, seq } = funds.account(this.id);
@@ -342,7 +335,7 @@ export class AccountMoney {
   }
 
   #readChain(chain: Chain): void {
-    const { budget, spent } = this.#options.funds.chain(chain.firstKeyId);
+    const { budget, spent } = this.#options.store.funds.chain(chain.firstKeyId);
     chain.budget = budget;
     chain.spent = spent;
     chain.readAt = this.#readAt;

@@ -2,9 +2,8 @@ import type { Clock } from "../lib/clock.ts";
 import {
   amountToWire,
   type BatchPlanner,
-  type ChangeCounter,
   type EndingRequest,
-  type FundsTable,
+  type Store,
   type GroupEffect,
   type ReserveTarget,
   type WriteError,
@@ -15,8 +14,7 @@ import type { AmountRange } from "./cost.ts";
 import type { HoldOwner, HoldResult, HoldWait } from "./hold.ts";
 
 interface HoldsOptions {
-  readonly funds: FundsTable;
-  readonly changes: ChangeCounter;
+  readonly store: Pick<Store, "funds" | "changes">;
   readonly writer: Writer;
   readonly clock: Clock;
   /** Throws if no request may be admitted now. Called before each decision. */

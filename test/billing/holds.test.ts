@@ -31,8 +31,7 @@ function open({ balance = 0n, overdraft = 0n, budget }: Money) {
   database.accounts.set(ACCOUNT, { balance, overdraft, reserved: 0n, seq: 0 });
   database.chains.set(KEY, { budget: budget ?? null, spent: 0n });
   const holds = new Holds({
-    funds: database,
-    changes: database,
+    store: { funds: database, changes: database },
     writer: database.writer,
     clock: { epochMs: () => 0, monotonicMs: () => 0 },
     refuse() {},

@@ -136,8 +136,7 @@ class HoldsHistory {
       this.#database.chains.set(keyId, { budget: own, spent: 0n });
     }
     this.#holds = new Holds({
-      funds: this.#database,
-      changes: this.#database,
+      store: { funds: this.#database, changes: this.#database },
       writer: this.#database.writer,
       clock: { epochMs: () => 0, monotonicMs: () => 0 },
       refuse() {},

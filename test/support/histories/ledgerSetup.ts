@@ -38,10 +38,8 @@ export async function openLedgerSetup(): Promise<LedgerSetup> {
     const writer = startWriter({ path, durability: "process" }, (message) => {
       throw new Error(`the writer is broken: ${message}`);
     });
-    const { funds, changes } = store;
     const holds = new Holds({
-      funds,
-      changes,
+      store,
       writer,
       clock: systemClock,
       refuse: () => undefined,
