@@ -20,7 +20,7 @@ export class KnownKeys {
   readonly #store: Pick<Store, "keys" | "changes">;
   readonly #entries = new Map<string, Entry>();
 
-  /** The parts of the store prepare their statements at the first request. That would delay the start. */
+  /** Takes the whole store: its parts prepare their statements when they are first used, which must not delay the start. */
   constructor(store: Pick<Store, "keys" | "changes">) {
     this.#store = store;
   }

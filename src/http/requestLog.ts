@@ -1,6 +1,6 @@
 import type { App } from "../app.ts";
 import { redactKeys } from "../auth/apiKey.ts";
-import { type Caller } from "../auth/knownKeys.ts";
+import type { Caller } from "../auth/knownKeys.ts";
 import type { KeyBuckets } from "../limits/rateLimits.ts";
 import type { LogFields } from "../telemetry/log.ts";
 import type { MeasuredEndpoint } from "../telemetry/metrics.ts";

@@ -24,7 +24,8 @@ export interface GatewayServer {
 const LAST_BYTES_MS = 3000;
 /**
  * The time to settle aborted requests. Settling retries the store for ten seconds, and its last try waits five for a
- * lock. Then each request is settled, or its client has got an error.
+ * lock. Then each request is settled, or its client has got an error. A charge above its hold may retry for longer: the
+ * stop ends it, and nothing is charged.
  */
 const SETTLE_TIMEOUT_MS = 16_000;
 const SETTLE_POLL_MS = 50;

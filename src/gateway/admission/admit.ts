@@ -17,9 +17,9 @@ import {
   serviceUnavailable,
 } from "../../contract/errors.ts";
 import { formatRoubles } from "../../lib/money.ts";
+import { WriteError } from "../../store/store.ts";
 import type { CatalogModel } from "../catalog.ts";
 import { CLIENT_STALL_MS } from "../streaming/backpressure.ts";
-import { WriteError } from "../../store/store.ts";
 import { ShuttingDown, type Gateway, type RequestContext } from "../gateway.ts";
 import type { ModelConfig } from "../../config/schema.ts";
 import type { UsageProblem } from "../decoding/answerDecoder.ts";

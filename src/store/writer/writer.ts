@@ -40,7 +40,8 @@ export interface WriterClose {
 
 /**
  * `full`: the disk is full; `busy`: another process has the lock; `insufficient`: the account has not reserved the charge,
- * or a command took the money before it was reserved; `refused`: a constraint, a trigger or an assertion, such as a request that ends twice.
+ * or a command took the money before it was reserved; `refused`: a constraint, a trigger or an assertion, such as a
+ * request that ends twice.
  */
 export type WriteFailure = "full" | "busy" | "insufficient" | "refused";
 

@@ -24,7 +24,7 @@ export class WriteError extends Error {
     message?: string,
   ) {
     super(message);
-    this.name = { ...BLOCKED_NAMES, insufficient: "WriteError", refused: "WriteError" }[failure];
+    this.name = isBlocked(failure) ? BLOCKED_NAMES[failure] : "WriteError";
   }
 }
 
