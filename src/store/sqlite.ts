@@ -22,6 +22,7 @@ export interface Connection {
 
 /** How long a connection waits for another process that writes, before it fails with SQLITE_BUSY. */
 export const BUSY_TIMEOUT_MS = 5000;
+const WAL_MODE_POLL_MS = 5;
 /** The WAL keeps this size on the disk after a burst: writing into an existing file is faster. */
 const WAL_BYTES_KEPT = 16 * 1024 * 1024;
 
@@ -124,13 +125,30 @@ export function sqliteFault(error: unknown): SqliteFault | undefined {
 
 function prepareConnection(sqlite: Database, durability: Durability): void {
   setBusyTimeout(sqlite, BUSY_TIMEOUT_MS);
-  sqlite.run("PRAGMA journal_mode = WAL");
+  setWalMode(sqlite);
   sqlite.run(`PRAGMA synchronous = ${durability === "power" ? "FULL" : "NORMAL"}`);
   sqlite.run(`PRAGMA journal_size_limit = ${WAL_BYTES_KEPT}`);
   sqlite.run("PRAGMA foreign_keys = ON");
   // Without it INSERT OR REPLACE removes rows and skips the triggers that forbid it.
   sqlite.run("PRAGMA recursive_triggers = ON");
   setUntrustedFilePragmas(sqlite);
+}
+
+/**
+ * Of processes that switch a new database to WAL at once, SQLite refuses some without a wait, because their locks
+ * could wait for each other (https://www.sqlite.org/c3ref/busy_handler.html). They try again.
+ */
+function setWalMode(sqlite: Database): void {
+  const deadlineMs = performance.now() + BUSY_TIMEOUT_MS;
+  for (;;) {
+    try {
+      sqlite.run("PRAGMA journal_mode = WAL");
+      return;
+    } catch (error) {
+      if (sqliteFault(error) !== "busy" || performance.now() > deadlineMs) throw error;
+    }
+    Bun.sleepSync(WAL_MODE_POLL_MS);
+  }
 }
 
 /** Sets how long this connection waits for a lock. */

@@ -44,17 +44,32 @@ async function otherProcess(program: string): Promise<string> {
 
 describe("a new store", () => {
   test("is made by eight processes at once, and every one of them can use it", async () => {
+    const processes = 8;
+    const rounds = 20;
+    // In each round all of them wait until the last one is there.
     const program = `
-      const store = openStore({ path, durability: "power", serving: false });
-      store.admin.createAccount({ name: "tester", at: 1 }, "account-" + process.pid, 0n);
-      store.close();`;
-    for (let round = 0; round < 3; round++) {
-      path = join(folder, `round-${round}.db`);
-      const outputs = await Promise.all(Array.from({ length: 8 }, () => otherProcess(program)));
-      expect(outputs).toEqual(Array.from({ length: 8 }, () => ""));
-      const store = open();
-      expect(store.accounts.list()).toHaveLength(8);
-      expect(store.audit()).toMatchObject({ accounts: 8, requests: 0, problems: [] });
+      const { mkdirSync, readdirSync, writeFileSync } = await import("node:fs");
+      for (let round = 0; round < ${rounds}; round++) {
+        const arrived = path + ".arrived-" + round;
+        mkdirSync(arrived, { recursive: true });
+        writeFileSync(arrived + "/" + process.pid, "");
+        while (readdirSync(arrived).length < ${processes}) Bun.sleepSync(0.2);
+        try {
+          const store = openStore({ path: path + round, durability: "process", serving: false });
+          store.admin.createAccount({ name: "tester", at: 1 }, "account-" + process.pid, 0n);
+          store.close();
+        } catch (error) {
+          console.log("round", round, String(error));
+        }
+      }`;
+    const outputs = await Promise.all(
+      Array.from({ length: processes }, () => otherProcess(program)),
+    );
+    expect(outputs).toEqual(Array.from({ length: processes }, () => ""));
+    for (let round = 0; round < rounds; round++) {
+      const store = openStore({ path: path + round, durability: "process", serving: false });
+      expect(store.accounts.list()).toHaveLength(processes);
+      expect(store.audit()).toMatchObject({ accounts: processes, requests: 0, problems: [] });
       store.close();
     }
   }, 60_000);
