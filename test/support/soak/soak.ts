@@ -3,6 +3,7 @@ import { lostCharges, paidFor, strangeUsage } from "./charges.ts";
 import { newTally, sendSoakLoad, type SoakTally } from "./clients.ts";
 import { operate, reload, type SoakDone } from "./operator.ts";
 import { growthBytes, quantile, slopeBytes, watch, type SoakFigures } from "./watch.ts";
+import { collectGarbage } from "../measurement.ts";
 
 export interface SoakOptions {
   readonly seconds: number;
@@ -48,7 +49,6 @@ const filesMore = 5;
 /** More than a collection leaves. A leak of a kilobyte for each of some thousand requests exceeds it. */
 const heapBytesMore = 6 * mebibyte;
 const restTimeoutMs = 60_000;
-const restStepMs = 500;
 const walBytesMost = 64 * mebibyte;
 
 interface Run {
@@ -159,7 +159,7 @@ async function untilGivenBack(run: Run): Promise<void> {
       tally.problems.push(`at rest it has ${files} files and ${heap} bytes more than before`);
       return;
     }
-    await Bun.sleep(restStepMs);
+    await collectGarbage(setup.gateway.url);
   }
 }
 
