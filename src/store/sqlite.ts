@@ -135,8 +135,8 @@ function prepareConnection(sqlite: Database, durability: Durability): void {
 }
 
 /**
- * Of processes that switch a new database to WAL at once, SQLite refuses some without a wait, because their locks
- * could wait for each other (https://www.sqlite.org/c3ref/busy_handler.html). They try again.
+ * If several processes switch a new database to WAL at once, SQLite refuses some of them without the busy timeout,
+ * to avoid a deadlock (https://www.sqlite.org/c3ref/busy_handler.html). This tries again.
  */
 function setWalMode(sqlite: Database): void {
   const deadlineMs = performance.now() + BUSY_TIMEOUT_MS;

@@ -12,7 +12,7 @@ export function cpuTimer(): () => number {
 /** https://man7.org/linux/man-pages/man5/proc_pid_statm.5.html: the second figure is resident pages. */
 const pageBytes = 4096;
 const sampledEveryMs = 2;
-/** It takes some tens of milliseconds. */
+/** They take some tens of milliseconds. */
 const workRequests = 100;
 
 /** Bytes of a process that are resident now. Linux only. */
