@@ -12,6 +12,8 @@ import type { RequestLog, RequestLogOf } from "./requestLog.ts";
 
 /** The scheme in any case, one or more spaces, the key, trailing blanks. Two headers arrive joined by a comma. */
 const BEARER = /^bearer +([^\s,]+)[ \t]*$/i;
+/** The key and trailing blanks. Two headers arrive joined by a comma. */
+const X_API_KEY = /^([^\s,]+)[ \t]*$/;
 
 /** A request that has arrived, and its log. */
 export interface ArrivedRequest {
@@ -20,9 +22,16 @@ export interface ArrivedRequest {
   readonly log: RequestLog;
 }
 
-/** The token of an Authorization header with exactly one scheme and one token. A key in the URL does not count. */
-export function bearerToken({ headers }: Request): string | undefined {
-  return BEARER.exec(headers.get("authorization") ?? "")?.[1];
+/**
+ * The key of the headers `authorization` (OpenAI's clients) and `x-api-key` (Anthropic's clients). An empty header counts
+ * as absent. If both have a value, both must have the same key. A key in the URL does not count.
+ */
+export function presentedKey({ headers }: Request): string | undefined {
+  const authorization = headers.get("authorization") ?? "";
+  const apiKey = headers.get("x-api-key") ?? "";
+  if (apiKey === "") return BEARER.exec(authorization)?.[1];
+  const key = X_API_KEY.exec(apiKey)?.[1];
+  return authorization === "" || BEARER.exec(authorization)?.[1] === key ? key : undefined;
 }
 
 /**
@@ -56,12 +65,13 @@ export function admit(
  * The plugin of the routes that Elysia serves: it admits each request before Elysia checks path and query.
  *
  * `@elysiajs/bearer` refuses `bearer` in lower case, accepts `Bearerkey`, and without a header takes the token from the
- * URL (`?access_token=`). No option switches these off, so the header is normalised first.
+ * URL (`?access_token=`). No option switches these off, so the header is normalised first. It also gets the key of
+ * `x-api-key`.
  */
 export function authentication(app: App, logOf: RequestLogOf) {
   return new Elysia({ name: "authentication" })
     .onTransform({ as: "scoped" }, ({ headers, request }) => {
-      headers["authorization"] = `Bearer ${bearerToken(request) ?? ""}`;
+      headers["authorization"] = `Bearer ${presentedKey(request) ?? ""}`;
     })
     .use(bearer())
     .derive({ as: "scoped" }, ({ request, server, bearer: token }) => ({

@@ -18,7 +18,7 @@ import type { Answer } from "../gateway/answer.ts";
 import type { CheckedBody, Gateway, RequestContext } from "../gateway/gateway.ts";
 import { responses } from "../gateway/responses.ts";
 import type { JsonFields } from "../lib/json.ts";
-import { admit, bearerToken } from "./authentication.ts";
+import { admit, presentedKey } from "./authentication.ts";
 import { declaredRoute } from "./declaredRoute.ts";
 import { readBody, type BodyText } from "./requestBody.ts";
 import type { ConnectionServer, InFlightRequest } from "./inFlightRequest.ts";
@@ -65,10 +65,10 @@ async function serve<Checked extends Pick<ChatRequest, "model" | "stream">>(
   request: Request,
   server: ConnectionServer | null,
 ): Promise<Response> {
-  const log = new RequestLog(app, "POST", completion.path);
+  const log = new RequestLog(app, request, completion.path);
   try {
     checkHost(request);
-    const inFlight = admit(app, { request, server, log }, bearerToken(request));
+    const inFlight = admit(app, { request, server, log }, presentedKey(request));
     const reservation = app.bodies.claim(inFlight.caller.accountId);
     let beginning: Promise<unknown> | undefined;
     try {

@@ -9,9 +9,13 @@ import { pathStartOf } from "./requestPath.ts";
 /** The client chooses these texts. They may contain a key. */
 const CLIENT_TEXTS = ["path", "model"] as const;
 
+/** Whose form the errors and the list of models have. */
+export type ApiForm = "openai" | "anthropic";
+
 /** The id of one HTTP request, and its log line. The line is written once, at the end of the request. */
 export class RequestLog {
   readonly id: string;
+  readonly form: ApiForm;
   /** Set once the key is known. */
   caller: Caller | undefined;
   /** The key's rate limits, for the headers of the answer. */
@@ -26,9 +30,10 @@ export class RequestLog {
   #isWritten = false;
 
   /** `path` has no query: a query may contain a key. */
-  constructor(app: App, method: string, path: string) {
+  constructor(app: App, { method, headers }: Request, path: string) {
     this.#app = app;
     this.id = app.newId("req");
+    this.form = formOf(path, headers);
     this.#startedMs = this.nowMs();
     this.#path = path;
     this.#fields = { request_id: this.id, method, path };
@@ -88,10 +93,21 @@ export function createRequestLogs(app: App): RequestLogOf {
   return (request) => {
     const existing = logs.get(request);
     if (existing) return existing;
-    const log = new RequestLog(app, request.method, pathOf(request.url));
+    const log = new RequestLog(app, request, pathOf(request.url));
     logs.set(request, log);
     return log;
   };
+}
+
+/** `/v1/models` is in both interfaces. All of Anthropic's clients send `anthropic-version`, and no others do. */
+function formOf(path: string, headers: Headers): ApiForm {
+  if (isPathOrBelow(path, "/v1/messages")) return "anthropic";
+  const isForAnthropic = isPathOrBelow(path, "/v1/models") && headers.has("anthropic-version");
+  return isForAnthropic ? "anthropic" : "openai";
+}
+
+function isPathOrBelow(path: string, parent: string): boolean {
+  return path.startsWith(parent) && (path.length === parent.length || path[parent.length] === "/");
 }
 
 function endpointOf(path: string): MeasuredEndpoint {
@@ -100,7 +116,7 @@ function endpointOf(path: string): MeasuredEndpoint {
   if (path === "/v1/account") return "account";
   if (path === "/v1/usage") return "usage";
   if (path.startsWith("/v1/requests/")) return "requests";
-  return path === "/v1/models" || path.startsWith("/v1/models/") ? "models" : "other";
+  return isPathOrBelow(path, "/v1/models") ? "models" : "other";
 }
 
 /** The path of a URL without its query. */

@@ -3,6 +3,7 @@ import type { TokenBucket } from "../limits/rateLimits.ts";
 import type { RequestLog, RequestLogOf } from "./requestLog.ts";
 import type { App } from "../app.ts";
 import { ApiError, invalidRequest, notFound, serviceUnavailable } from "../contract/errors.ts";
+import { messagesErrorBody } from "../contract/messages/messagesError.ts";
 import { validationMessage } from "../contract/validationMessage.ts";
 import { errorClass } from "../telemetry/log.ts";
 
@@ -33,9 +34,11 @@ function commonHeaders(log: RequestLog, contentType: string): HeaderFields {
   const headers: HeaderFields = {
     "x-request-id": log.id,
     "cache-control": "no-store",
-    vary: "authorization",
+    vary: "authorization, x-api-key",
     "content-type": contentType,
   };
+  // Anthropic's clients read the id from this header.
+  if (log.form === "anthropic") headers["request-id"] = log.id;
   const { limits } = log;
   if (limits?.requests) addLimit(headers, "requests", limits.requests, log.nowMs());
   if (limits?.tokens) addLimit(headers, "tokens", limits.tokens, log.nowMs());
@@ -73,7 +76,7 @@ export function errors(app: App, logOf: RequestLogOf) {
 }
 
 /**
- * Answers any thrown value with the contract's error body, ends the request and writes its log line. A `retry-after` is
+ * Answers any thrown value with the error body of the request's form, ends the request and writes its log line. A `retry-after` is
  * never earlier than the next request that the key's rate allows.
  */
 export function errorResponse(app: App, log: RequestLog, thrown: unknown): Response {
@@ -86,7 +89,8 @@ export function errorResponse(app: App, log: RequestLog, thrown: unknown): Respo
     extra["retry-after"] = String(Math.max(error.retryAfterSeconds, Math.ceil(nextMs / 1000)));
   }
   if (app.isDraining) extra["connection"] = "close";
-  return jsonResponse(log, error.status, JSON.stringify(error.toBody()), extra);
+  const body = log.form === "anthropic" ? messagesErrorBody(error, log.id) : error.toBody();
+  return jsonResponse(log, error.status, JSON.stringify(body), extra);
 }
 
 /** Converts a thrown value. A value that does not match the schema of its route is a 400. */

@@ -93,7 +93,7 @@ export function openapiText(routes: readonly DeclaredRoute[]): string {
       version: version(),
     },
     servers: [{ url: "/", description: "The gateway that sent this document" }],
-    security: [{ bearer: [] }],
+    security: [{ bearer: [] }, { apiKey: [] }],
     tags: [
       { name: "completions", description: "Answers of models" },
       { name: "models", description: "Models and their prices" },
@@ -107,6 +107,12 @@ export function openapiText(routes: readonly DeclaredRoute[]): string {
           type: "http",
           scheme: "bearer",
           description: "A key of this gateway, `sk-tg-...`. A key in the URL is never accepted.",
+        },
+        apiKey: {
+          type: "apiKey",
+          in: "header",
+          name: "x-api-key",
+          description: "The same key, as Anthropic's clients send it.",
         },
       },
       schemas: schemas.components(),

@@ -92,7 +92,7 @@ describe.each(paths)("%s", (path) => {
     expect(Object.fromEntries(whole.headers)).toMatchObject({
       "content-type": "application/json",
       "cache-control": "no-store",
-      vary: "authorization",
+      vary: "authorization, x-api-key",
     });
     for (const name of ["content-type", "content-length", "cache-control", "vary"]) {
       expect([name, head.headers.get(name)]).toEqual([name, whole.headers.get(name)]);

@@ -131,7 +131,7 @@ describe("the document", () => {
     const { document, operations } = await described();
     const names = [...operations.values()].map((operation) => Object(operation).operationId);
     expect(new Set(names).size).toBe(operations.size);
-    expect(document["security"]).toEqual([{ bearer: [] }]);
+    expect(document["security"]).toEqual([{ bearer: [] }, { apiKey: [] }]);
     for (const [name, { security }] of operations) {
       expect([name, security]).toEqual([name, name.includes(" /v1/") ? undefined : []]);
     }

@@ -53,7 +53,7 @@ describe("a JSON answer", () => {
     expect(others).toEqual({
       "content-type": "application/json",
       "cache-control": "no-store",
-      vary: "authorization",
+      vary: "authorization, x-api-key",
       "x-request-id": id,
       "x-tollgate-cost-rub": formatRoubles(cost),
     });

@@ -146,7 +146,7 @@ describe("a stream", () => {
     expect(others).toEqual({
       "content-type": "text/event-stream",
       "cache-control": "no-store",
-      vary: "authorization",
+      vary: "authorization, x-api-key",
       "x-accel-buffering": "no",
       "x-request-id": id,
     });

@@ -26,7 +26,11 @@ async function sent(
   headers: Readonly<Record<string, string>> = {},
 ): Promise<ReceivedRequest> {
   at.providers.local.answer = usual;
-  const reply = await call(at.gateway, at.gateway.key(), { body, headers });
+  const key = at.gateway.key();
+  const reply = await call(at.gateway, key, {
+    body,
+    headers: { "x-api-key": key.key, ...headers },
+  });
   expect([reply.status, reply.text]).toEqual([200, expect.any(String)]);
   expect(at.providers.local.requests).toHaveLength(1);
   return at.providers.local.request(0);
@@ -199,7 +203,7 @@ describe("the head that a provider receives", () => {
     ["a stream", { stream: true }, "text/event-stream"],
   ])("for %s has only the gateway's own headers", async (_, changes, accept) => {
     const request = await sent(ask(changes), {
-      "x-api-key": "client-key",
+      "anthropic-version": "2023-06-01",
       "x-forwarded-for": "10.1.2.3",
       "x-request-id": "of-the-client",
       "user-agent": "client/1",

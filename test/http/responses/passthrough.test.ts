@@ -98,7 +98,7 @@ describe("the JSON answer that the client receives", () => {
     expect(others).toEqual({
       "content-type": "application/json",
       "cache-control": "no-store",
-      vary: "authorization",
+      vary: "authorization, x-api-key",
       "x-request-id": reply.id,
       "x-tollgate-cost-rub": "0.00025",
     });

@@ -31,6 +31,12 @@ describe("a key is accepted", () => {
     ["before a trailing space", (key) => `Authorization: Bearer ${key} `],
     ["before a trailing tab", (key) => `Authorization: Bearer ${key}\t`],
     ["without a space after the colon", (key) => `Authorization:Bearer ${key}`],
+    ["in x-api-key", (key) => `x-api-key: ${key}`],
+    ["in X-API-KEY", (key) => `X-API-KEY: ${key}`],
+    ["in x-api-key before a trailing space", (key) => `x-api-key: ${key} `],
+    ["in both headers", (key) => `x-api-key: ${key}\r\nAuthorization: Bearer ${key}`],
+    ["in x-api-key beside an empty header", (key) => `x-api-key: ${key}\r\nAuthorization:`],
+    ["beside an empty x-api-key", (key) => `Authorization: Bearer ${key}\r\nx-api-key:`],
   ])("%s", async (_, line) => {
     expect(await statusOf(`${line(at.gateway.key().key)}\r\n`)).toEqual([200, ""]);
   });
@@ -51,7 +57,27 @@ describe("a key is refused", () => {
     ["as a list", (key) => `Authorization: Bearer ${key}, Bearer ${key}\r\n`],
     ["in two headers", (key) => `Authorization: Bearer ${key}\r\nAuthorization: Bearer ${key}\r\n`],
     ["after an empty header", (key) => `Authorization:\r\nAuthorization: Bearer ${key}\r\n`],
-    ["in x-api-key", (key) => `x-api-key: ${key}\r\n`],
+    ["with its scheme in x-api-key", (key) => `x-api-key: Bearer ${key}\r\n`],
+    ["as a list in x-api-key", (key) => `x-api-key: ${key}, ${key}\r\n`],
+    ["in two x-api-key headers", (key) => `x-api-key: ${key}\r\nx-api-key: ${key}\r\n`],
+    ["with an empty x-api-key and another one", (key) => `x-api-key:\r\nx-api-key: ${key}\r\n`],
+    [
+      "beside another x-api-key",
+      (key) => `Authorization: Bearer ${key}\r\nx-api-key: sk-tg-other\r\n`,
+    ],
+    [
+      "in x-api-key beside another token",
+      (key) => `x-api-key: ${key}\r\nAuthorization: Bearer sk-tg-other\r\n`,
+    ],
+    [
+      "in x-api-key beside another scheme",
+      (key) => `x-api-key: ${key}\r\nAuthorization: Basic YTpi\r\n`,
+    ],
+    [
+      "beside a list of keys in x-api-key",
+      (key) => `Authorization: Bearer ${key}\r\nx-api-key: ${key}, ${key}\r\n`,
+    ],
+    ["one character short in x-api-key", (key) => `x-api-key: ${key.slice(0, -1)}\r\n`],
     ["in api-key", (key) => `api-key: ${key}\r\n`],
     ["in a cookie", (key) => `Cookie: access_token=${key}\r\n`],
     ["in proxy-authorization", (key) => `Proxy-Authorization: Bearer ${key}\r\n`],
@@ -68,16 +94,19 @@ describe("a key is refused", () => {
     expect(at.gateway.logText()).not.toContain(key);
   });
 
-  test.each(["access_token", "key", "api_key", "token"])("in the URL as %s", async (name) => {
-    const { key } = at.gateway.key();
-    expect(await statusOf("", `${path}?${name}=${key}`)).toEqual([...refused]);
-    const wrong = "Authorization: Basic x\r\n";
-    expect(await statusOf(wrong, `${path}?${name}=${key}`)).toEqual([...refused]);
-    expect(await statusOf("Authorization: Bearer wrong\r\n", `${path}?${name}=${key}`)).toEqual([
-      ...refused,
-    ]);
-    expect(at.gateway.logText()).not.toContain(key);
-  });
+  test.each(["access_token", "key", "api_key", "x-api-key", "token"])(
+    "in the URL as %s",
+    async (name) => {
+      const { key } = at.gateway.key();
+      expect(await statusOf("", `${path}?${name}=${key}`)).toEqual([...refused]);
+      const wrong = "Authorization: Basic x\r\n";
+      expect(await statusOf(wrong, `${path}?${name}=${key}`)).toEqual([...refused]);
+      expect(await statusOf("Authorization: Bearer wrong\r\n", `${path}?${name}=${key}`)).toEqual([
+        ...refused,
+      ]);
+      expect(at.gateway.logText()).not.toContain(key);
+    },
+  );
 
   test("in a form", async () => {
     const { key } = at.gateway.key();

@@ -31,7 +31,6 @@ const known = [
   "Upgrade: h2c, websocket",
   "User-Agent: fuzz/1.0 (\u00e9)",
   "Via: 1.1 somewhere",
-  "X-Api-Key: sk-tg-none",
   "X-Forwarded-For: 10.0.0.1, unknown, ::1",
   "X-Forwarded-Host: evil.example",
   "X-HTTP-Method-Override: DELETE",
@@ -56,7 +55,9 @@ export function credentials(key: string, chance: Chance): { line: string; isKey:
   if (chance.chance(0.9)) {
     const scheme = chance.pick(["Bearer ", "Bearer ", "Bearer ", "bearer ", "BEARER  "]);
     const name = chance.pick(["Authorization", "authorization", "AUTHORIZATION"]);
-    return { line: `${name}: ${scheme}${key}${chance.pick(["", "", " ", "\t"])}`, isKey: true };
+    const bearer = `${name}: ${scheme}${key}${chance.pick(["", "", " ", "\t"])}`;
+    const apiKey = `${chance.pick(["X-Api-Key", "x-api-key"])}: ${key}`;
+    return { line: chance.pick([bearer, bearer, apiKey, `${bearer}\r\n${apiKey}`]), isKey: true };
   }
   return { line: chance.pick(badCredentials)(key, chance), isKey: false };
 }
@@ -76,6 +77,9 @@ const badCredentials: readonly ((key: string, chance: Chance) => string)[] = [
   (key) => `Authorization: Bearer ${key}\r\nAuthorization: Bearer ${key}`,
   (key, chance) => `Authorization: Bearer ${key.slice(0, chance.below(key.length))}`,
   (_, chance) => `Authorization: Bearer ${"k".repeat(chance.below(5000))}`,
+  (key) => `Authorization: Bearer ${key}\r\nX-Api-Key: sk-tg-none`,
+  (key) => `X-Api-Key: ${key}\r\nX-Api-Key: ${key}`,
+  (key) => `X-Api-Key: Bearer ${key}`,
   () => "Authorization: Bearer \u00e9\u00ff",
   () => "Authorization: Bearer sk-tg-' OR '1'='1",
 ];

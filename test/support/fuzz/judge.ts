@@ -65,7 +65,7 @@ export class Judge {
     const rules: readonly (readonly [boolean, string])[] = [
       [/^req_[0-9a-z]{20}$/.test(id) && isNew, `x-request-id is ${id}`],
       [headers.get("cache-control") === "no-store", "cache-control is not no-store"],
-      [headers.get("vary")?.toLowerCase() === "authorization", "vary is not authorization"],
+      [headers.get("vary") === "authorization, x-api-key", "vary is wrong"],
       [type === "application/json" || (status === 200 && isStream(headers)), `type is ${type}`],
     ];
     return rules.flatMap(([isKept, problem]) => (isKept ? [] : [problem]));

@@ -70,7 +70,7 @@ export function expectRefusal(reply: Reply, refusal: ExpectedError, extra: objec
   expect(Object.fromEntries(reply.headers)).toMatchObject({
     "content-type": "application/json",
     "cache-control": "no-store",
-    vary: "authorization",
+    vary: "authorization, x-api-key",
   });
   expect(reply.headers.has("x-tollgate-cost-rub")).toBe(false);
   expect(reply.headers.has("retry-after")).toBe(status === 429);

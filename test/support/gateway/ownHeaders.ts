@@ -4,6 +4,7 @@ const ownHeaders = new Set([
   "content-length",
   "content-type",
   "date",
+  "request-id",
   "retry-after",
   "transfer-encoding",
   "vary",
