@@ -3,6 +3,7 @@ import { authenticate } from "../../src/auth/knownKeys.ts";
 import { admit } from "../../src/gateway/admission/admit.ts";
 import { findModel } from "../../src/gateway/catalog.ts";
 import { ChatDecoder } from "../../src/gateway/decoding/chatDecoder.ts";
+import { ChatForm } from "../../src/gateway/decoding/chatForm.ts";
 import { settleLeaked } from "../../src/app.ts";
 import type { RequestContext } from "../../src/gateway/gateway.ts";
 import { StreamRelay } from "../../src/gateway/streaming/streamRelay.ts";
@@ -121,7 +122,7 @@ test("a request whose client reads slowly is not leaked: it is charged", async (
       readEvent: candidate.chat.events(),
       identity,
       choiceCount: 1,
-      includeUsage: false,
+      form: new ChatForm(identity, false),
       stop: [],
       eventsStandAlone: candidate.chat.eventsStandAlone,
     }),

@@ -48,11 +48,6 @@ export interface UnbilledCompletion extends Open {
   readonly choices: readonly Choice[];
 }
 
-/** A complete answer as the client gets it. */
-export interface ChatCompletion extends UnbilledCompletion {
-  readonly usage: Open;
-}
-
 /** What a chunk adds to a message. No field is null. */
 export interface Delta extends Open {
   readonly role?: "assistant";

@@ -1,13 +1,11 @@
 import type { GeneratedText } from "../../billing/estimate.ts";
 import {
   bearsContent,
-  DONE,
-  failureChunk,
   finishReasonOf,
   type ChatChunk,
   type ChunkChoice,
 } from "../../contract/chat/chatAnswer.ts";
-import { upstreamFailure, type StreamFailure } from "../../contract/errors.ts";
+import { upstreamFailure } from "../../contract/errors.ts";
 import { type Usage, hasDecreased, isImplausible, largerUsage } from "../../contract/usage.ts";
 import type { JsonFields } from "../../lib/json.ts";
 import {
@@ -25,13 +23,8 @@ import {
 } from "../../providers/provider.ts";
 import { reportedFailureOfText } from "../../providers/upstream.ts";
 import type { AnswerDecoder, StoredObject, UsageProblem } from "./answerDecoder.ts";
-import {
-  callsTool,
-  publicChunk,
-  visibleChunk,
-  withUsage,
-  type AnswerIdentity,
-} from "./publicAnswer.ts";
+import type { AnswerForm } from "../translation/answerForm.ts";
+import { callsTool, publicChunk, type AnswerIdentity } from "./publicAnswer.ts";
 import { ChatStops } from "./stopSequences.ts";
 import { ChunkTemplates } from "./chunkTemplate.ts";
 import {
@@ -41,7 +34,10 @@ import {
   EncryptedReasoning,
 } from "./generatedContent.ts";
 
-/** Decodes a chat stream. It parses each chunk, makes it public and serializes it, except chunks that match a template. */
+/**
+ * Decodes a chat stream. It parses each chunk, makes it public and writes it in the client's form, except chunks that
+ * match a template.
+ */
 export class ChatDecoder implements AnswerDecoder {
   isClosed = false;
   readonly reportsFailure = false;
@@ -51,8 +47,8 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #reasoning = new EncryptedReasoning();
   readonly #readEvent: ReadChatEvent;
   readonly #identity: AnswerIdentity;
+  readonly #form: AnswerForm;
   readonly #choiceCount: number;
-  readonly #includeUsage: boolean;
   /** Undefined if the provider itself applies the stop sequences. */
   readonly #stops: ChatStops | undefined;
   /** Undefined if the meaning of an event depends on earlier ones. */
@@ -74,8 +70,8 @@ export class ChatDecoder implements AnswerDecoder {
   constructor(options: {
     readEvent: ReadChatEvent;
     identity: AnswerIdentity;
+    form: AnswerForm;
     choiceCount: number;
-    includeUsage: boolean;
     /** The stop sequences that the gateway applies. */
     stop?: readonly string[];
     /** The meaning of an event does not depend on earlier ones. */
@@ -83,11 +79,12 @@ export class ChatDecoder implements AnswerDecoder {
   }) {
     this.#readEvent = options.readEvent;
     this.#identity = options.identity;
+    this.#form = options.form;
     this.#choiceCount = options.choiceCount;
-    this.#includeUsage = options.includeUsage;
-    const { stop = [], eventsStandAlone = false } = options;
+    const { form, stop = [], eventsStandAlone = false } = options;
     this.#stops = stop.length > 0 ? new ChatStops(stop) : undefined;
-    this.#templates = eventsStandAlone && stop.length === 0 ? new ChunkTemplates() : undefined;
+    const hasTemplates = form.isPlain && eventsStandAlone && stop.length === 0;
+    this.#templates = hasTemplates ? new ChunkTemplates() : undefined;
   }
 
   get hasContent(): boolean {
@@ -165,16 +162,12 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   ending(billed: Usage): string {
-    const chunks = this.#heldBack.completed((last) => {
-      const whole = this.#passthrough.addTo(last);
-      if (!this.#includeUsage) return [whole];
-      return withUsage(whole, billed, this.#usageObject, this.#identity);
-    });
-    return `${chunks.map(eventOf).join("")}data: ${DONE}\n\n`;
+    const held = this.#heldBack.completed((last) => this.#passthrough.addTo(last));
+    return this.#form.ending(held, billed, this.#usageObject);
   }
 
   failure(): string {
-    return this.#releaseHeldText() + chatFailure(this.#identity);
+    return this.#releaseHeldText() + this.#form.failure(upstreamFailure);
   }
 
   #read(sseEvent: SseEvent): void {
@@ -190,7 +183,7 @@ export class ChatDecoder implements AnswerDecoder {
     if (read.kind !== "done") this.#reasoning.addEncrypted(read.encryptedLength ?? 0);
     if (read.kind === "nothing" && read.ranTool) this.providerCalls += 1;
     if (read.kind !== "chunk") return;
-    if (read.usage && this.#includeUsage) {
+    if (read.usage) {
       // Serialized once here, so that it cannot fail after the charge.
       answerText(read.chunk["usage"]);
       this.#usageObject = read.chunk["usage"];
@@ -232,7 +225,7 @@ export class ChatDecoder implements AnswerDecoder {
       const read = this.#readEvent({ event: one?.event, data: one?.data ?? "" });
       if (read.kind !== "chunk") return undefined;
       const chunk = publicChunk(read.chunk, this.#identity, this.#callingChoices);
-      return { text: chunk.choices[0]?.delta.content ?? "", clientEvent: this.#eventFor(chunk) };
+      return { text: chunk.choices[0]?.delta.content ?? "", clientEvent: this.#form.chunk(chunk) };
     });
   }
 
@@ -242,11 +235,9 @@ export class ChatDecoder implements AnswerDecoder {
     const others = choices.filter(({ finish_reason }) => finish_reason === null);
     const extended = choices.length > 0 ? this.#passthrough.addTo(chunk) : chunk;
     // Throws if it cannot be serialized, before any of it counts as answered.
-    const text = this.#eventFor({ ...extended, choices: others });
-    if (finishing.length > 0) {
-      const last = { ...(others.length > 0 ? chunk : extended), choices: finishing };
-      this.#heldBack.add(visibleChunk(last, this.#identity));
-    }
+    const text = this.#form.chunk({ ...extended, choices: others });
+    if (finishing.length > 0)
+      this.#heldBack.add({ ...(others.length > 0 ? chunk : extended), choices: finishing });
     this.#output += text;
     // All generated text is counted, whether the client gets it or not.
     for (const choice of chunk.choices) {
@@ -278,7 +269,7 @@ export class ChatDecoder implements AnswerDecoder {
       const reason = finishReasonOf(undefined, this.#callingChoices.has(index));
       return { index, delta: {}, finish_reason: reason };
     });
-    this.#heldBack.add(visibleChunk(this.#chunkOf(choices), this.#identity));
+    this.#heldBack.add(this.#chunkOf(choices));
     for (const index of unended) this.#finishedChoices.add(index);
   }
 
@@ -290,31 +281,13 @@ export class ChatDecoder implements AnswerDecoder {
   /** The text that was held back as the possible start of a stop sequence. */
   #releaseHeldText(): string {
     const choices = this.#stops?.release() ?? [];
-    return this.#eventFor(this.#chunkOf(choices));
+    return choices.length > 0 ? this.#form.chunk(this.#chunkOf(choices)) : "";
   }
 
   #chunkOf(choices: readonly ChunkChoice[]): ChatChunk {
     const { id, model, created } = this.#identity;
     return { id, object: "chat.completion.chunk", created, model, choices };
   }
-
-  /** The event for the client. Empty if the client sees nothing of the chunk. */
-  #eventFor(chunk: ChatChunk): string {
-    const visible = chunk.choices.length > 0 ? visibleChunk(chunk, this.#identity) : undefined;
-    return visible ? eventOf(visible) : "";
-  }
-}
-
-/** The end of a failed stream. */
-export function chatFailure(
-  identity: AnswerIdentity,
-  error: StreamFailure = upstreamFailure,
-): string {
-  return `${eventOf(failureChunk(identity, error))}data: ${DONE}\n\n`;
-}
-
-function eventOf(chunk: ChatChunk): string {
-  return `data: ${answerText(chunk)}\n\n`;
 }
 
 /**
@@ -360,9 +333,8 @@ class TrailingChunks {
   readonly #chunks: ChatChunk[] = [];
   #characters = 0;
 
-  /** Adds the visible part of a chunk. Throws AnswerError if it cannot be serialized or there are too many. */
-  add(chunk: ChatChunk | undefined): void {
-    if (!chunk) return;
+  /** Adds a chunk. Throws AnswerError if it cannot be serialized or there are too many. */
+  add(chunk: ChatChunk): void {
     // Serialized once here, so that it cannot fail after the charge.
     this.#characters += answerText(chunk).length;
     if (this.#characters > BUFFERED_CHARACTERS_MAX) {
@@ -372,9 +344,9 @@ class TrailingChunks {
   }
 
   /** All chunks. `complete` replaces the last one. */
-  completed(complete: (last: ChatChunk) => readonly ChatChunk[]): readonly ChatChunk[] {
+  completed(complete: (last: ChatChunk) => ChatChunk): readonly ChatChunk[] {
     const last = this.#chunks.at(-1);
-    return this.#chunks.flatMap((chunk) => (chunk === last ? complete(chunk) : chunk));
+    return this.#chunks.map((chunk) => (chunk === last ? complete(chunk) : chunk));
   }
 }
 

@@ -6,6 +6,7 @@ import {
   type AnswerIdentity,
 } from "../../../src/gateway/decoding/publicAnswer.ts";
 import { ChatDecoder } from "../../../src/gateway/decoding/chatDecoder.ts";
+import { ChatForm } from "../../../src/gateway/decoding/chatForm.ts";
 import { AnswerError, type ChatEvent } from "../../../src/providers/provider.ts";
 import { chunksOf } from "../../support/gateway/chatCalls.ts";
 import { openai } from "../../../src/providers/openai/openai.ts";
@@ -26,7 +27,7 @@ test.each<[string, object]>([
     readEvent: () => read.shift() ?? { kind: "nothing" },
     identity: { id: "chatcmpl-1", model: "m", created: 1, unknownFields: "forward" },
     choiceCount: 1,
-    includeUsage: false,
+    form: new ChatForm(identity, false),
   });
   const seen = [1, 2, 3].map(() => {
     decoder.push(Buffer.from("data: x\n\n"));
@@ -62,7 +63,7 @@ test.each<[string, [object, Usage?][], boolean]>([
     },
     identity: { id: "chatcmpl-1", model: "m", created: 1, unknownFields: "forward" },
     choiceCount: 2,
-    includeUsage: false,
+    form: new ChatForm(identity, false),
   });
   while (read.length > 0) decoder.push(Buffer.from("data: x\n\n"));
   expect(decoder.isUsageFinal).toBe(isFinal);
@@ -78,7 +79,7 @@ test.each(["forward", "reject"] as const)(
       readEvent: () => ({ kind: "chunk", chunk, usage: counted }),
       identity,
       choiceCount: 1,
-      includeUsage: true,
+      form: new ChatForm(identity, true),
     });
     decoder.push(Buffer.from("data: x\n\n"));
     const [last] = chunksOf({ text: decoder.ending(counted) });
@@ -101,7 +102,7 @@ test.each([
     readEvent: () => read.shift() ?? { kind: "nothing" },
     identity: { id: "chatcmpl-1", model: "m", created: 1, unknownFields: "forward" },
     choiceCount: 1,
-    includeUsage: false,
+    form: new ChatForm(identity, false),
   });
   decoder.push(Buffer.from("data: x\n\ndata: y\n\n"));
   expect([decoder.isClosed, decoder.isFinished]).toEqual([true, isFinished]);
@@ -116,7 +117,7 @@ describe("a provider cannot fill the memory with a stream that", () => {
       readEvent: () => ({ kind: "chunk", chunk: { ...read.shift() }, usage: undefined }),
       identity: { id: "chatcmpl-1", model: "m", created: 1, unknownFields: "forward" },
       choiceCount: 2,
-      includeUsage: false,
+      form: new ChatForm(identity, false),
     });
   };
   const times = (count: number, chunk: object) => Array.from({ length: count }, () => chunk);
@@ -167,7 +168,13 @@ const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
 
 function decoderFor(stop: readonly string[], choiceCount = 1): ChatDecoder {
   const readEvent = openai.chat.events();
-  return new ChatDecoder({ readEvent, identity, choiceCount, includeUsage: false, stop });
+  return new ChatDecoder({
+    readEvent,
+    identity,
+    choiceCount,
+    form: new ChatForm(identity, false),
+    stop,
+  });
 }
 
 /** Everything that the client gets of a stream that is read in these pieces. */

@@ -12,6 +12,7 @@ import {
 } from "fast-check";
 import { noUsage } from "../../../src/contract/usage.ts";
 import { ChatDecoder } from "../../../src/gateway/decoding/chatDecoder.ts";
+import { ChatForm } from "../../../src/gateway/decoding/chatForm.ts";
 import { spanOf } from "../../../src/lib/span.ts";
 import { openai } from "../../../src/providers/openai/openai.ts";
 import type { ReadChatEvent } from "../../../src/providers/provider.ts";
@@ -29,7 +30,7 @@ function decoderOf({ unknownFields, eventsStandAlone, readEvent }: Manner): Chat
     readEvent: readEvent ?? openai.chat.events(),
     identity: { ...identity, unknownFields },
     choiceCount: 1,
-    includeUsage: true,
+    form: new ChatForm({ ...identity, unknownFields }, true),
     eventsStandAlone,
   });
 }

@@ -8,6 +8,7 @@ import {
   type AnswerIdentity,
 } from "../../../src/gateway/decoding/publicAnswer.ts";
 import { ChatDecoder } from "../../../src/gateway/decoding/chatDecoder.ts";
+import { ChatForm } from "../../../src/gateway/decoding/chatForm.ts";
 import type { ChatCall } from "../../../src/providers/provider.ts";
 import { isJsonObject } from "../../../src/lib/json.ts";
 import type { Dialect, ExpectedAnswer, ExpectedCall, ExpectedUsage } from "./dialect.ts";
@@ -72,7 +73,7 @@ export function readStream(
     readEvent: dialect.chat.events(),
     identity,
     choiceCount: 1,
-    includeUsage: true,
+    form: new ChatForm(identity, true),
     eventsStandAlone: dialect.chat.eventsStandAlone,
   });
   let bytes = "";

@@ -1,0 +1,128 @@
+import type { ChatRequest } from "../contract/chat/chatRequest.ts";
+import { invalidRequest } from "../contract/errors.ts";
+import type { JsonObjectText } from "../lib/json.ts";
+import {
+  UnsupportedRequestError,
+  type ChatCall,
+  type EncodedRequest,
+} from "../providers/provider.ts";
+import type { Candidate } from "../routing/candidates.ts";
+import type { Admission } from "./admission/admit.ts";
+import type { ReadAnswer } from "./answerJson.ts";
+import { billedUsage } from "./billedUsage.ts";
+import { ChatDecoder } from "./decoding/chatDecoder.ts";
+import { publicCompletion, type AnswerIdentity } from "./decoding/publicAnswer.ts";
+import type { AnswerForm } from "./translation/answerForm.ts";
+
+/** The token bounds of each choice. */
+type Bounds = Pick<ChatCall, "outputTokensBound" | "outputTokensMax">;
+
+interface EncodedChat {
+  readonly candidate: Candidate;
+  readonly outputTokensMax: number;
+  readonly encoded: EncodedRequest;
+}
+
+/**
+ * A chat as the routes serve it: the client's own, or one that was translated from another interface. It encodes the chat
+ * for a route and reads the answer into the client's form.
+ *
+ * The check before the hold encodes the chat once. That result is sent if the same route and bound are used, so no chat is
+ * encoded twice without need.
+ */
+export class ProviderChat {
+  readonly #request: ChatRequest;
+  readonly #object: JsonObjectText;
+  readonly #identity: AnswerIdentity;
+  readonly #formOf: (identity: AnswerIdentity) => AnswerForm;
+  /** May be as large as the body, so `encode` clears it. */
+  #encoded: EncodedChat | undefined;
+
+  constructor(
+    request: ChatRequest,
+    object: JsonObjectText,
+    identity: AnswerIdentity,
+    formOf: (identity: AnswerIdentity) => AnswerForm,
+  ) {
+    this.#request = request;
+    this.#object = object;
+    this.#identity = identity;
+    this.#formOf = formOf;
+  }
+
+  /** Throws ApiError 400 if no candidate can express the request. */
+  refuseUnsupported(candidates: readonly Candidate[], bounds: Bounds): void {
+    if (candidates.some(({ chat }) => chat.supportsEverything)) return;
+    let first: UnsupportedRequestError | undefined;
+    for (const candidate of candidates) {
+      try {
+        const encoded = this.#encodeFor(candidate, bounds);
+        this.#encoded = { candidate, outputTokensMax: bounds.outputTokensMax, encoded };
+        return;
+      } catch (error) {
+        if (!(error instanceof UnsupportedRequestError)) throw error;
+        first ??= error;
+      }
+    }
+    if (first) throw invalidRequest(first.message);
+  }
+
+  /** Throws UnsupportedRequestError. */
+  encode(candidate: Candidate, bounds: Bounds): EncodedRequest {
+    const last = this.#encoded;
+    this.#encoded = undefined;
+    const isSame = last?.candidate === candidate && last.outputTokensMax === bounds.outputTokensMax;
+    return isSame ? last.encoded : this.#encodeFor(candidate, bounds);
+  }
+
+  /** Makes the decoder of a streamed answer. */
+  decoder(candidate: Candidate): ChatDecoder {
+    const { chat } = candidate;
+    return new ChatDecoder({
+      readEvent: chat.events(),
+      identity: this.#identity,
+      form: this.#formOf(this.#identity),
+      choiceCount: this.#request.choiceCount,
+      stop: this.#stopsToEnforce(candidate),
+      eventsStandAlone: chat.eventsStandAlone,
+    });
+  }
+
+  /** Reads an answer in JSON. Throws AnswerError. */
+  read(text: string, candidate: Candidate, admission: Admission): ReadAnswer {
+    const { completion, usage, isUsageEarly = false } = candidate.chat.read(text);
+    const stops = this.#stopsToEnforce(candidate);
+    const shown = publicCompletion(completion, this.#identity, stops);
+    const billed = billedUsage(admission, {
+      usage,
+      isUsageFinal: !isUsageEarly,
+      get textBytes() {
+        return shown.textBytes;
+      },
+    });
+    const form = this.#formOf(this.#identity);
+    return {
+      text: form.completion(shown.completion, billed.tokens, completion["usage"]),
+      billed,
+      objects: [],
+      historyTokens: 0,
+    };
+  }
+
+  /** The stop sequences that the provider's interface does not have. The gateway ends the answer at them. */
+  #stopsToEnforce({ chat }: Candidate): readonly string[] {
+    return chat.supportsStop ? [] : this.#request.stop;
+  }
+
+  #encodeFor(candidate: Candidate, { outputTokensBound, outputTokensMax }: Bounds): EncodedRequest {
+    const { provider, route, chat } = candidate;
+    return chat.encode({
+      request: this.#request,
+      object: this.#object,
+      model: route.model,
+      outputTokensBound,
+      outputTokensMax,
+      options: provider.config,
+    });
+  }
+}
