@@ -26,9 +26,9 @@ export interface Relay {
   resume(): void;
 }
 
-/** An answer with status 200: a JSON text with its cost, or a stream. */
+/** An answer with status 200: JSON, as text or in UTF-8, with its cost, or a stream. */
 export type Answer =
-  | { readonly kind: "json"; readonly text: string; readonly costRub: string }
+  | { readonly kind: "json"; readonly body: string | Uint8Array; readonly costRub: string }
   | StreamedAnswer;
 
 export interface StreamedAnswer {

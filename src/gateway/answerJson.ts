@@ -1,6 +1,11 @@
 import type { BilledUsage, RequestOutcome } from "../billing/meter.ts";
 import type { ApiError } from "../contract/errors.ts";
-import { ExcessiveAnswerError, usageOfUnread, type UsageMember } from "../providers/provider.ts";
+import {
+  decodeAnswer,
+  ExcessiveAnswerError,
+  usageOfUnread,
+  type UsageMember,
+} from "../providers/provider.ts";
 import type { UpstreamError, UpstreamExchange } from "../providers/upstream.ts";
 import {
   dispatch,
@@ -26,8 +31,8 @@ import type { StoredObject } from "./decoding/answerDecoder.ts";
 
 /** A JSON answer that was read completely. Everything that can fail happens before it is charged. */
 export interface ReadAnswer {
-  /** The text for the client. */
-  readonly text: string;
+  /** The answer for the client, as text or in UTF-8. */
+  readonly body: string | Uint8Array;
   /** Undefined if the provider reports that it failed: the answer is relayed and not charged. */
   readonly billed: BilledUsage | undefined;
   /** Stored objects that the account may name from now on. */
@@ -39,7 +44,7 @@ export interface ReadAnswer {
 /** Reads the JSON answers of one endpoint. */
 interface JsonAnswerReader {
   /** Throws AnswerError. */
-  read(text: string, candidate: Candidate): ReadAnswer;
+  read(answer: Uint8Array, candidate: Candidate): ReadAnswer;
   usageMember(candidate: Candidate): UsageMember | undefined;
 }
 
@@ -105,7 +110,7 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
       usage: answer.billed,
       ...this.#servedBy(),
     });
-    return { kind: "json", text: answer.text, costRub: chargeRub };
+    return { kind: "json", body: answer.body, costRub: chargeRub };
   }
 
   async tryRoute(attempt: Attempt): Promise<ReadAnswer> {
@@ -114,16 +119,16 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
     const exchange = sendTo(this.#admittedRequest, candidate, false);
     this.#exchange = exchange;
     if (this.#isAborted) exchange.abort(clientGone());
-    let text = "";
+    let received: Uint8Array = new Uint8Array();
     try {
-      text = await exchange.answer;
-      const answer = this.#reader.read(text, candidate);
+      received = await exchange.answer;
+      const answer = this.#reader.read(received, candidate);
       attempt.ended(answer.billed ? undefined : reportedFailure());
       return answer;
     } catch (error) {
       if (error instanceof ExcessiveAnswerError) {
         const member = this.#reader.usageMember(candidate);
-        this.#excess = excessOutcome(this.#admittedRequest.admission, candidate, text, member);
+        this.#excess = excessOutcome(this.#admittedRequest.admission, candidate, received, member);
       }
       throw abortExchange(exchange, error);
     } finally {
@@ -181,16 +186,16 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
 
 /**
  * The outcome of a request whose answer exceeds a limit and cannot be read. It is charged like a disconnect, so that no
- * caller gets the provider's work for free. All bytes of the text count for the estimate.
+ * caller gets the provider's work for free. All bytes of the answer count for the estimate.
  */
 function excessOutcome(
   admission: Admission,
   candidate: Candidate,
-  text: string,
+  answer: Uint8Array,
   member: UsageMember | undefined,
 ): RequestOutcome {
-  const usage = member && usageOfUnread(text, member);
-  const textBytes = Buffer.byteLength(text);
+  const usage = member && usageOfUnread(decodeAnswer(answer), member);
+  const textBytes = answer.length;
   return {
     status: "cancelled",
     usage: billedUsage(admission, { usage, isUsageFinal: true, textBytes }),

@@ -56,7 +56,7 @@ export async function chat(
   };
   if (request.stream) return openStream(admittedRequest, (route) => providerChat.decoder(route));
   return answerJson(admittedRequest, {
-    read: (text, candidate) => providerChat.read(text, candidate, admission),
+    read: (received, candidate) => providerChat.read(received, candidate, admission),
     usageMember: (candidate) => candidate.chat.usage,
   });
 }

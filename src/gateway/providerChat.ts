@@ -2,6 +2,7 @@ import type { ChatRequest } from "../contract/chat/chatRequest.ts";
 import { invalidRequest } from "../contract/errors.ts";
 import type { JsonObjectText } from "../lib/json.ts";
 import {
+  decodeAnswer,
   UnsupportedRequestError,
   type ChatCall,
   type EncodedRequest,
@@ -89,7 +90,8 @@ export class ProviderChat {
   }
 
   /** Reads an answer in JSON. Throws AnswerError. */
-  read(text: string, candidate: Candidate, admission: Admission): ReadAnswer {
+  read(received: Uint8Array, candidate: Candidate, admission: Admission): ReadAnswer {
+    const text = decodeAnswer(received);
     const { completion, usage, isUsageEarly = false } = candidate.chat.read(text);
     const stops = this.#stopsToEnforce(candidate);
     const shown = publicCompletion(completion, this.#identity, stops);
@@ -102,7 +104,7 @@ export class ProviderChat {
     });
     const form = this.#formOf(this.#identity);
     return {
-      text: form.completion(shown.completion, billed.tokens, completion["usage"]),
+      body: form.completion(shown.completion, billed.tokens, completion["usage"]),
       billed,
       objects: [],
       historyTokens: 0,

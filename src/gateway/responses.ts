@@ -3,7 +3,12 @@ import { invalidRequest, resourceNotFound, type ApiError } from "../contract/err
 import { providerCallsOf, type ResponsesRequest } from "../contract/responses.ts";
 import { readResponsesUsage } from "../contract/usage.ts";
 import { isJsonObject, type JsonFields, type JsonObjectText } from "../lib/json.ts";
-import { AnswerError, parseAnswerJson, type EncodedRequest } from "../providers/provider.ts";
+import {
+  AnswerError,
+  decodeAnswer,
+  parseAnswerJson,
+  type EncodedRequest,
+} from "../providers/provider.ts";
 import { reportedFailureIn, type UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { admit } from "./admission/admit.ts";
@@ -72,8 +77,8 @@ function promptEstimateOf(
 
 function jsonAnswer(admittedRequest: AdmittedRequest): Promise<Answer> {
   return answerJson(admittedRequest, {
-    read(text) {
-      const response = parseResponse(text);
+    read(received) {
+      const response = parseResponse(decodeAnswer(received));
       const reportsFailure = response["status"] === "failed";
       const read = {
         usage: readResponsesUsage(response["usage"]),
@@ -83,7 +88,7 @@ function jsonAnswer(admittedRequest: AdmittedRequest): Promise<Answer> {
       };
       const billed = reportsFailure ? undefined : billedUsage(admittedRequest.admission, read);
       const historyTokens = historyTokensOf(admittedRequest.admission, read);
-      return { text, billed, objects: objectsOf(response), historyTokens };
+      return { body: received, billed, objects: objectsOf(response), historyTokens };
     },
     usageMember: ({ provider }) => provider.adapter.responses?.usage,
   });

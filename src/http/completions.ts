@@ -83,7 +83,7 @@ async function serve<Checked extends Pick<ChatRequest, "model" | "stream">>(
         return eventStreamResponse(log, stream);
       }
       inFlight.end();
-      return jsonResponse(log, 200, result.text, { "x-tollgate-cost-rub": result.costRub });
+      return jsonResponse(log, 200, result.body, { "x-tollgate-cost-rub": result.costRub });
     } finally {
       // The body is no longer needed once the answer has begun. A stream with an early 200 begins later.
       if (beginning) void beginning.then(() => reservation.release());

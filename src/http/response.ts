@@ -9,11 +9,11 @@ import { errorClass } from "../telemetry/log.ts";
 
 type HeaderFields = Record<string, string>;
 
-/** An answer in JSON; `body` is its text. Writes the request's log line. */
+/** An answer in JSON; `body` is its text, or that in UTF-8. Writes the request's log line. */
 export function jsonResponse(
   log: RequestLog,
   status: number,
-  body: string,
+  body: string | Uint8Array,
   extra?: Readonly<HeaderFields>,
 ): Response {
   log.write(status);

@@ -120,6 +120,17 @@ export class ExcessiveAnswerError extends AnswerError {
   override readonly outcome = "isolated failure";
 }
 
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/** The text of a JSON answer. Throws AnswerError for bytes that are not UTF-8. */
+export function decodeAnswer(answer: Uint8Array): string {
+  try {
+    return utf8.decode(answer);
+  } catch (cause) {
+    throw new AnswerError("the answer is not UTF-8", { cause });
+  }
+}
+
 /** More levels than any schema or answer needs. */
 export const DEPTH_MAX = 1000;
 

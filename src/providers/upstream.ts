@@ -40,16 +40,18 @@ export { ownFault, UpstreamError } from "./upstreamError.ts";
 export interface UpstreamRequest extends EncodedRequest {
   readonly stream: boolean;
   readonly requestId: string;
+  /** The limit for an answer that is not a stream. Default: ANSWER_BYTES_MAX. */
+  readonly answerBytesMax?: number | undefined;
 }
 
 /** One request and its answer. */
 export interface UpstreamExchange {
   /**
-   * Resolves with the text of a JSON answer at its end; for a stream with "" as soon as the head of a 200 has arrived.
-   * Rejects with UpstreamError. A caller can make an answer too large (with log probabilities), so that does not count
+   * Resolves with the bytes of a JSON answer at its end; for a stream without bytes as soon as the head of a 200 has
+   * arrived. Rejects with UpstreamError. A caller can make an answer too large (with log probabilities), so that does not count
    * for the route's health.
    */
-  readonly answer: Promise<string>;
+  readonly answer: Promise<Uint8Array>;
   /** Undefined until the head has arrived. */
   readonly status: number | undefined;
   /** At least the beginning of the request was written, so the provider may have it. */
@@ -113,10 +115,11 @@ export function createUpstream(
   const deadlines = new Deadlines(clock);
   return {
     open: client.open,
-    send({ path, body, stream, requestId }) {
+    send({ path, body, stream, requestId, answerBytesMax = ANSWER_BYTES_MAX }) {
       const accept = stream ? "text/event-stream" : "application/json";
       const request = { path, headers: { accept, "x-request-id": requestId }, body };
-      return new ProviderExchange(client, request, { provider, secrets, stream, deadlines });
+      const options = { provider, secrets, stream, answerBytesMax, deadlines };
+      return new ProviderExchange(client, request, options);
     },
     close() {
       client.close();
@@ -128,14 +131,15 @@ interface ExchangeOptions {
   provider: ProviderConfig;
   secrets: Secrets;
   stream: boolean;
+  answerBytesMax: number;
   deadlines: Deadlines;
 }
 
-const utf8 = new TextDecoder("utf-8", { fatal: true });
+const NO_BYTES = new Uint8Array();
 
 class ProviderExchange implements UpstreamExchange, ResponseListener {
   readonly #http: HttpExchange;
-  readonly #answer = Promise.withResolvers<string>();
+  readonly #answer = Promise.withResolvers<Uint8Array>();
   readonly #options: ExchangeOptions;
   readonly #deadline: Deadline;
   readonly #endsAtMs: number;
@@ -156,7 +160,7 @@ class ProviderExchange implements UpstreamExchange, ResponseListener {
     this.#setDeadline(nowMs + (stream ? provider.firstByteTimeoutMs : provider.totalTimeoutMs));
   }
 
-  get answer(): Promise<string> {
+  get answer(): Promise<Uint8Array> {
     return this.#answer.promise;
   }
 
@@ -221,12 +225,12 @@ class ProviderExchange implements UpstreamExchange, ResponseListener {
     const mediaType = mediaTypeOf(this.#http.header("content-type"));
     if (!stream) {
       if (mediaType === STREAM_TYPE) return this.#fail(this.#wrongType());
-      return this.#http.collect(ANSWER_BYTES_MAX);
+      return this.#http.collect(this.#options.answerBytesMax);
     }
     // An error in place of a stream tells who is at fault.
     if (mediaType === JSON_TYPE) return this.#readRefusal();
     if (mediaType === HTML_TYPE) return this.#fail(this.#wrongType());
-    this.#answer.resolve("");
+    this.#answer.resolve(NO_BYTES);
   }
 
   exceeded(): void {
@@ -239,15 +243,7 @@ class ProviderExchange implements UpstreamExchange, ResponseListener {
     this.#deadline.clear();
     if (this.#isRefusal) this.#refuse();
     else if (failure !== undefined) this.#answer.reject(upstreamErrorOf(failure) ?? failure);
-    else if (!this.#options.stream) this.#resolveText();
-  }
-
-  #resolveText(): void {
-    try {
-      this.#answer.resolve(utf8.decode(this.#http.takeAll()));
-    } catch (cause) {
-      this.#answer.reject(new UpstreamError("provider", "invalid answer", { cause }));
-    }
+    else if (!this.#options.stream) this.#answer.resolve(this.#http.takeAll());
   }
 
   #fail(failure: Error): void {

@@ -54,7 +54,7 @@ async function admission(key: TestKey) {
 function arrived(pieces: readonly string[]): UpstreamExchange {
   const left = pieces.map((text) => Buffer.from(text));
   return {
-    answer: Promise.resolve(""),
+    answer: Promise.resolve(new Uint8Array()),
     isSent: true,
     status: 200,
     read: () => Promise.resolve(left.shift()),

@@ -6,7 +6,7 @@ import type { Catalog, CatalogModel } from "../../gateway/catalog.ts";
 import { publicCompletion } from "../../gateway/decoding/publicAnswer.ts";
 import { abortExchange } from "../../gateway/answer.ts";
 import { encodeResponses, parseResponse } from "../../gateway/responses.ts";
-import { AnswerError, type EncodedRequest } from "../../providers/provider.ts";
+import { AnswerError, decodeAnswer, type EncodedRequest } from "../../providers/provider.ts";
 import { upstreamErrorOf, type UpstreamError } from "../../providers/upstream.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 
@@ -83,7 +83,7 @@ async function askWithBound(
   }
   const exchange = upstream.send({ ...request, stream: false, requestId });
   try {
-    const text = await exchange.answer;
+    const text = decodeAnswer(await exchange.answer);
     if (probe.endpoint === "chat") checkCompletion(probe, text);
     else checkResponse(text);
     return undefined;
