@@ -1,6 +1,7 @@
-import { Type, type TProperties } from "@sinclair/typebox";
+import { Type, type Static, type TProperties, type TSchema } from "@sinclair/typebox";
 import { Roubles } from "./answerFields.ts";
 import { errorTypes, type ErrorStatus, type ErrorType } from "./errors.ts";
+import { MessagesError } from "./messages/messagesError.ts";
 import { oneOf } from "./requestFields.ts";
 
 /** Fields of a provider's error that are forwarded. */
@@ -61,6 +62,22 @@ export function errorAnswers<Status extends ErrorStatus>(
 ): Pick<typeof errorSchemas, Status> {
   const entries = statuses.map((status) => [status, errorSchemas[status]] as const);
   return Object.fromEntries(entries) as Pick<typeof errorSchemas, Status>;
+}
+
+/** The same for a route whose form depends on the client's headers. */
+export function errorAnswersInBothForms<Status extends ErrorStatus>(
+  ...statuses: readonly Status[]
+): Pick<typeof errorSchemas, Status> {
+  const entries = statuses.map((status) => [
+    status,
+    inBothForms(errorSchemas[status], MessagesError),
+  ]);
+  return Object.fromEntries(entries) as Pick<typeof errorSchemas, Status>;
+}
+
+/** A body in OpenAI's or in Anthropic's form. Its type is OpenAI's: an Eden client does not ask for the other one. */
+export function inBothForms<Schema extends TSchema>(schema: Schema, messagesSchema: TSchema) {
+  return Type.Unsafe<Static<Schema>>(Type.Union([schema, messagesSchema]));
 }
 
 function errorOf<Name extends ErrorType, Extra extends TProperties>(type: Name, extra: Extra) {

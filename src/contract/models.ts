@@ -1,5 +1,10 @@
 import { Type, type Static } from "@sinclair/typebox";
-import { price } from "./answerFields.ts";
+import { price, tokens } from "./answerFields.ts";
+import { oneOf } from "./requestFields.ts";
+
+/** The endpoints that a model can have. */
+const modelEndpoints = ["chat", "responses", "messages", "embeddings"] as const;
+export type ModelEndpoint = (typeof modelEndpoints)[number];
 
 /** The answer of GET /v1/models/{id}. */
 export type Model = Static<typeof Model>;
@@ -16,6 +21,14 @@ export const Model = Type.Object(
     }),
     rub_input_per_1m: price("input"),
     rub_output_per_1m: price("output"),
+    context_window: tokens("The most tokens of prompt and answer together."),
+    max_output_tokens: Type.Optional(
+      tokens("The most tokens of an answer. Absent for an embedding model."),
+    ),
+    endpoints: Type.Array(oneOf(modelEndpoints), {
+      description:
+        "The calls that accept the model: `/v1/chat/completions`, `/v1/responses`, `/v1/messages`, `/v1/embeddings`.",
+    }),
   },
   { description: "A model and its prices." },
 );
@@ -29,17 +42,26 @@ interface ShownModel {
   readonly id: string;
   readonly ownedBy: string;
   readonly price: { readonly input: bigint; readonly output: bigint };
+  readonly contextTokens: number;
+  readonly maxOutputTokens: number;
 }
 
 /** A model as clients see it. `createdMs` is in milliseconds since 1970. */
-export function modelForm({ id, ownedBy, price }: ShownModel, createdMs: number): Model {
+export function modelForm(
+  model: ShownModel,
+  endpoints: readonly ModelEndpoint[],
+  createdMs: number,
+): Model {
   return {
-    id,
+    id: model.id,
     object: "model",
     // Strict clients require the field.
     created: Math.floor(createdMs / 1000),
-    owned_by: ownedBy,
-    rub_input_per_1m: Number(price.input),
-    rub_output_per_1m: Number(price.output),
+    owned_by: model.ownedBy,
+    rub_input_per_1m: Number(model.price.input),
+    rub_output_per_1m: Number(model.price.output),
+    context_window: model.contextTokens,
+    max_output_tokens: model.maxOutputTokens,
+    endpoints: [...endpoints],
   };
 }

@@ -1,5 +1,6 @@
 import type { Config, ModelConfig } from "../config/schema.ts";
 import { modelNotFound } from "../contract/errors.ts";
+import type { ModelEndpoint } from "../contract/models.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import { chatInterfaceOf, createProvider, type Provider } from "../providers/registry.ts";
@@ -16,7 +17,7 @@ export interface CatalogModel {
   readonly attemptsMsMax: number;
 }
 
-/** The providers and models of a config. Models are keyed by tsuccessor public id. */
+/** The providers and models of a config. Models are keyed by their public id. */
 export interface Catalog {
   readonly models: ReadonlyMap<string, CatalogModel>;
   readonly providers: ReadonlyMap<string, Provider>;
@@ -95,6 +96,13 @@ export function findModel(
   if (!model || !mayUse(allowed, modelId)) throw modelNotFound();
   return model;
 }
+
+/** The endpoints that accept the model. Each is served by the provider's own interface, or translated. */
+export function endpointsOf(_model: ModelConfig): readonly ModelEndpoint[] {
+  return CHAT_ENDPOINTS;
+}
+
+const CHAT_ENDPOINTS: readonly ModelEndpoint[] = ["chat", "responses", "messages"];
 
 /** Whether a key limited to `allowed` may use the model. A `*` in an entry matches any text. */
 export function mayUse(allowed: readonly string[] | null, modelId: string): boolean {

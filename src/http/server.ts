@@ -71,12 +71,12 @@ export function createServer(app: App) {
         .use(authentication(app, logOf))
         .get(
           "/models",
-          ({ inFlight }) => answer(inFlight, modelsFor(app, inFlight.caller)),
+          ({ inFlight, query }) => answer(inFlight, modelsFor(app, inFlight, query)),
           listModels,
         )
         .get(
           withSlashes("/models/:id"),
-          ({ inFlight, params }) => answer(inFlight, modelFor(app, inFlight.caller, params.id)),
+          ({ inFlight, params }) => answer(inFlight, modelFor(app, inFlight, params.id)),
           getModel,
         )
         .get(

@@ -1,24 +1,40 @@
-import type { ApiError, ErrorExtra, ErrorStatus } from "../errors.ts";
+import { Type, type Static } from "@sinclair/typebox";
+import { Roubles } from "../answerFields.ts";
+import type { ApiError, ErrorStatus } from "../errors.ts";
+import { oneOf } from "../requestFields.ts";
 
 /**
  * The values of `error.type` that clients of Anthropic's interface see
  * (https://platform.claude.com/docs/en/api/errors).
  */
-export type MessagesErrorType =
-  | "invalid_request_error"
-  | "authentication_error"
-  | "billing_error"
-  | "not_found_error"
-  | "rate_limit_error"
-  | "api_error"
-  | "overloaded_error";
+const messagesErrorTypes = [
+  "invalid_request_error",
+  "authentication_error",
+  "billing_error",
+  "not_found_error",
+  "rate_limit_error",
+  "api_error",
+  "overloaded_error",
+] as const;
+type MessagesErrorType = (typeof messagesErrorTypes)[number];
 
-/** The body of an error in Anthropic's form. `error` may also have our own fields, such as `required_rub`. */
-export interface MessagesErrorBody {
-  readonly type: "error";
-  readonly error: { readonly type: MessagesErrorType; readonly message: string } & ErrorExtra;
-  readonly request_id: string;
-}
+/** The form of an error in Anthropic's interface. The further fields of `error` are those of `ErrorBody`. */
+export type MessagesError = Static<typeof MessagesError>;
+export const MessagesError = Type.Object(
+  {
+    type: Type.Literal("error"),
+    error: Type.Object({
+      type: oneOf(messagesErrorTypes, { description: "The kind of error." }),
+      message: Type.String({ description: "The reason, for people." }),
+      code: Type.Optional(Type.Union([Type.String(), Type.Number(), Type.Null()])),
+      param: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+      required_rub: Type.Optional(Roubles),
+      available_rub: Type.Optional(Roubles),
+    }),
+    request_id: Type.String({ description: "The value of the header `x-request-id`." }),
+  },
+  { description: "The form of an error in Anthropic's interface." },
+);
 
 const types: Readonly<Record<ErrorStatus, MessagesErrorType>> = {
   400: "invalid_request_error",
@@ -33,7 +49,7 @@ const types: Readonly<Record<ErrorStatus, MessagesErrorType>> = {
 export function messagesErrorBody(
   { status, message, extra, retryAfterSeconds }: ApiError,
   requestId: string,
-): MessagesErrorBody {
+): MessagesError {
   const isOverloaded = status === 502 && retryAfterSeconds !== undefined;
   const type = isOverloaded ? "overloaded_error" : types[status];
   return { type: "error", error: { type, message, ...extra }, request_id: requestId };

@@ -1,3 +1,4 @@
+import type { TSchema } from "@sinclair/typebox";
 import { Roubles } from "../answerFields.ts";
 import { errorSchemas } from "../errorSchemas.ts";
 import type { ErrorStatus } from "../errors.ts";
@@ -114,10 +115,22 @@ export function errorComponents(schemas: SchemaWriter): Readonly<Record<string, 
   );
 }
 
-/** The component of the error with this status; undefined if the status is not an error. */
-export function errorReference(status: string): { readonly $ref: string } | undefined {
-  const error = Object.entries(errors).find(([known]) => known === status)?.[1];
-  return error && { $ref: `#/components/responses/${error.name}` };
+/**
+ * The description of an error answer: a component, or the same answer with the route's own schema. Undefined if the
+ * status is not an error.
+ */
+export function errorAnswer(
+  status: string,
+  schema: TSchema,
+  schemas: SchemaWriter,
+): object | undefined {
+  const [known, error] = Object.entries(errors).find(([known]) => known === status) ?? [];
+  if (error === undefined) return undefined;
+  const { name, description, headers } = error;
+  const shown = schemas.show(schema);
+  return Bun.deepEquals(shown, schemas.show(errorSchemas[Number(known) as ErrorStatus]))
+    ? { $ref: `#/components/responses/${name}` }
+    : { description, headers, content: { "application/json": { schema: shown } } };
 }
 
 function always(description: string, schema: PlainSchema) {

@@ -15,9 +15,11 @@ import {
   RateLimitError,
 } from "../errorSchemas.ts";
 import { Health, HealthProblem } from "../health.ts";
+import { MessagesError } from "../messages/messagesError.ts";
+import { MessagesModel, MessagesModelList } from "../messages/messagesModels.ts";
 import { Model, ModelList } from "../models.ts";
 import { ResponsesAnswer, ResponsesRequestBody } from "../responses.ts";
-import { answerHeaders, errorComponents, errorReference, headerComponents } from "./answers.ts";
+import { answerHeaders, errorComponents, errorAnswer, headerComponents } from "./answers.ts";
 import { createSchemaWriter, type PlainSchema, type SchemaWriter } from "./plainSchema.ts";
 
 /** Parts of an operation of the document that a route declares beside its schemas. */
@@ -53,6 +55,8 @@ const namedSchemas = {
   ResponsesAnswer,
   Model,
   ModelList,
+  MessagesModel,
+  MessagesModelList,
   Health,
   HealthProblem,
   Account,
@@ -64,6 +68,7 @@ const namedSchemas = {
   BillingError,
   RateLimitError,
   ProviderError,
+  MessagesError,
   Roubles,
 };
 
@@ -71,7 +76,7 @@ const introduction = [
   "An OpenAI-compatible API over several providers, with prepaid accounts in roubles.",
   "Client libraries for OpenAI work with this address, extended by `/v1`, and a key.",
   "\n\nEvery answer has the header `x-request-id`. HEAD answers as GET does, without a body.",
-  'Every error is `{"error":{"message","type"}}`. An unknown path or method is a 404 with the message `not found`.',
+  'Every error is `{"error":{"message","type"}}`. Calls of Anthropic\'s interface have the form `MessagesError`. An unknown path or method is a 404 with the message `not found`.',
   "Money is a decimal string of roubles. Prices are whole thousandths of a rouble per 1,000,000 tokens.",
   "\n\nThe operator sets the models, the limits and the fields that are accepted beside the listed ones.",
   "This document does not list them.",
@@ -164,7 +169,7 @@ function operation({ hooks }: DeclaredRoute, schemas: SchemaWriter): object {
             ...(described?.["content"] as object | undefined),
           },
         };
-        return [status, errorReference(status) ?? answer];
+        return [status, errorAnswer(status, schema, schemas) ?? answer];
       }),
     ),
   };

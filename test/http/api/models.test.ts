@@ -22,6 +22,7 @@ const at = openBefore(["local"], ({ local }) => ({
       routes: [{ provider: "local" }],
       settings: {
         free: true,
+        context_tokens: 8192,
         owned_by: "the people",
         rub_input_per_1m: 0,
         rub_output_per_1m: 0,
@@ -34,6 +35,13 @@ const at = openBefore(["local"], ({ local }) => ({
 
 const notFound: ExpectedError = [404, "invalid_request_error", "not found"];
 
+/** What the config says of each model, and the default of `context_tokens`. */
+const known = {
+  context_window: 200_000,
+  max_output_tokens: 1000,
+  endpoints: ["chat", "responses", "messages"],
+};
+
 function shown(id: string): object {
   return {
     id,
@@ -42,6 +50,7 @@ function shown(id: string): object {
     owned_by: "local",
     rub_input_per_1m: prices.input,
     rub_output_per_1m: prices.output,
+    ...known,
   };
 }
 
@@ -52,6 +61,8 @@ const gift = {
   owned_by: "the people",
   rub_input_per_1m: 0,
   rub_output_per_1m: 0,
+  ...known,
+  context_window: 8192,
 };
 
 function get(path: string, key: Pick<TestKey, "key"> | undefined, method = "GET") {
@@ -69,6 +80,14 @@ describe("GET /v1/models", () => {
     expect([reply.status, reply.headers.get("content-type")]).toEqual([200, "application/json"]);
     expect(reply.body).toEqual({ object: "list", data: [...modelIds.map(shown), gift] });
   });
+
+  test.each(["limit=1", "limit=no", "after_id=unknown", "x=1", "limit=1&limit=2"])(
+    "has no pages, and ignores the query %s",
+    async (query) => {
+      const { body } = await get(`/v1/models?${query}`, at.gateway.key());
+      expect(body).toEqual({ object: "list", data: [...modelIds.map(shown), gift] });
+    },
+  );
 
   test("shows the time since which this config is in force, in whole seconds", async () => {
     const createdNow = async () => {
@@ -127,6 +146,7 @@ describe("GET /v1/models/{id}", () => {
     ["odd+id%252F", "odd+id%2F"],
     ["%D0%B6", "ж"],
     ["small?x=1", "small"],
+    ["small?limit=no", "small"],
   ])("%s is the model %s", async (path, id) => {
     const reply = await get(`/v1/models/${path}`, at.gateway.key());
     expect([reply.status, reply.body]).toEqual([200, shown(id)]);

@@ -59,14 +59,32 @@ const cases: readonly Case[] = [
   }),
   ...["/v1/models", "/v1/models/{id}"].flatMap((path): Case[] => {
     const get = (key?: TestKey) => getOf(path.replace("{id}", "small"), key);
+    const getInAnthropicForm = (key?: TestKey) =>
+      call(at.gateway, key, {
+        path: path.replace("{id}", "small"),
+        headers: { "anthropic-version": "2023-06-01" },
+      });
     const operation = `GET ${path}`;
     return [
+      [operation, 200, () => getInAnthropicForm(at.gateway.key())],
+      [operation, 401, () => getInAnthropicForm()],
+      [operation, 429, () => tooOften(getInAnthropicForm)],
+      [operation, 502, () => draining(() => getInAnthropicForm(at.gateway.key()))],
       [operation, 200, () => get(at.gateway.key())],
       [operation, 401, () => get()],
       [operation, 429, () => tooOften(get)],
       [operation, 502, () => draining(() => get(at.gateway.key()))],
     ];
   }),
+  [
+    "GET /v1/models",
+    400,
+    () =>
+      call(at.gateway, at.gateway.key(), {
+        path: "/v1/models?limit=0",
+        headers: { "anthropic-version": "2023-06-01" },
+      }),
+  ],
   ["GET /v1/models/{id}", 404, () => getOf("/v1/models/unknown", at.gateway.key())],
   ...["/v1/account", "/v1/usage", "/v1/requests/{id}"].flatMap((path): Case[] => {
     const operation = `GET ${path}`;
