@@ -2,18 +2,38 @@ import { hasUnprintable } from "../lib/printable.ts";
 import type { Inspection, ModelFile, DeepPartial } from "./inspection.ts";
 import { nearest } from "../lib/nearest.ts";
 import { isProviderId } from "./providers.ts";
-import type {
-  ConfigFile,
-  ModelConfig,
-  OperatorPrice,
-  Price,
-  ProviderConfig,
-  RouteConfig,
+import {
+  MAX_OUTPUT_TOKENS,
+  type ConfigFile,
+  type ModelConfig,
+  type ModelKind,
+  type OperatorPrice,
+  type Price,
+  type ProviderConfig,
+  type RouteConfig,
 } from "./schema.ts";
 
 type RouteFile = NonNullable<NonNullable<ModelFile["routes"]>[number]>;
 
 const CONTEXT_TOKENS_DEFAULT = 200_000n;
+
+/** The keys that an embedding model may have. All others are those of a chat model. */
+const EMBEDDING_MODEL_KEYS: ReadonlySet<string> = new Set<keyof ModelFile>([
+  "id",
+  "kind",
+  "owned_by",
+  "rub_input_per_1m",
+  "free",
+  "context_tokens",
+  "routes",
+]);
+const EMBEDDING_ROUTE_KEYS: ReadonlySet<string> = new Set<keyof RouteFile>([
+  "provider",
+  "model",
+  "priority",
+  "weight",
+  "rub_cost_input_per_1m",
+]);
 
 /** Models with their prices and routes, in the order of the file. Problems go to the inspection. */
 export function readModels(
@@ -36,8 +56,13 @@ function readModel(
   inspection: Inspection,
 ): ModelConfig {
   const id = file.id ?? "";
+  const kind = file.kind ?? "chat";
+  if (kind === "embedding") refuseOtherKeys(file, EMBEDDING_MODEL_KEYS, at, inspection);
+  else if (file.max_output_tokens === undefined) {
+    inspection.problem(`${at}.max_output_tokens`, `is required: ${MAX_OUTPUT_TOKENS.description}`);
+  }
   const routes = (file.routes ?? []).map((route = {}, index) =>
-    readRoute(route, `${at}.routes[${index}]`, id, providers, inspection),
+    readRoute(route, `${at}.routes[${index}]`, { id, kind }, providers, inspection),
   );
   warnAboutDuplicateRoutes(routes, at, inspection);
   const price = readPrice(file, at, inspection);
@@ -46,6 +71,7 @@ function readModel(
   if (file.owned_by !== undefined) checkName(file.owned_by, `${at}.owned_by`, inspection);
   return {
     id,
+    kind,
     ownedBy,
     price,
     maxOutputTokens: Number(file.max_output_tokens ?? 0n),
@@ -74,6 +100,19 @@ function checkName(name: string, key: string, inspection: Inspection): void {
   }
 }
 
+/** An embedding model has no answer tokens and no cache, and only one interface. */
+function refuseOtherKeys(
+  file: object,
+  known: ReadonlySet<string>,
+  at: string,
+  inspection: Inspection,
+): void {
+  for (const key of Object.keys(file)) {
+    if (known.has(key)) continue;
+    inspection.problem(`${at}.${key}`, "is not a key of an embedding model: remove it");
+  }
+}
+
 type PriceKey = keyof ModelFile & `rub_${string}`;
 
 function readPrice(file: ModelFile, at: string, inspection: Inspection): Price {
@@ -91,14 +130,16 @@ function readPrice(file: ModelFile, at: string, inspection: Inspection): Price {
     }
     return price ?? fallback ?? 0n;
   };
+  const isEmbedding = file.kind === "embedding";
   const input = read("rub_input_per_1m");
   const price = {
     input,
-    output: read("rub_output_per_1m"),
+    output: isEmbedding ? 0n : read("rub_output_per_1m"),
     cachedInput: read("rub_cached_input_per_1m", input),
     cacheWrite: read("rub_cache_write_per_1m", input),
   };
-  if (file.free === true && Object.values(price).every((amount) => amount > 0n)) {
+  const set = isEmbedding ? [input] : Object.values(price);
+  if (file.free === true && set.every((amount) => amount > 0n)) {
     inspection.problem(`${at}.free`, "is true, but no price is 0: remove it, or set a price to 0");
   }
   return price;
@@ -107,26 +148,28 @@ function readPrice(file: ModelFile, at: string, inspection: Inspection): Price {
 function readRoute(
   file: RouteFile,
   at: string,
-  modelId: string,
+  model: Pick<ModelConfig, "id" | "kind">,
   providers: readonly ProviderConfig[],
   inspection: Inspection,
 ): RouteConfig {
-  checkProvider(file, at, providers, inspection);
+  if (model.kind === "embedding") refuseOtherKeys(file, EMBEDDING_ROUTE_KEYS, at, inspection);
+  checkProvider(file, at, model.kind, providers, inspection);
   if (file.model !== undefined) checkName(file.model, `${at}.model`, inspection);
   return {
     provider: file.provider ?? "",
-    model: file.model ?? modelId,
+    model: file.model ?? model.id,
     api: file.api ?? "chat",
     responses: file.responses ?? false,
     priority: Number(file.priority ?? 1n),
     weight: Number(file.weight ?? 1n),
-    operatorPrice: readOperatorPrice(file, at, inspection),
+    operatorPrice: readOperatorPrice(file, at, model.kind, inspection),
   };
 }
 
 function checkProvider(
   file: RouteFile,
   at: string,
+  modelKind: ModelKind,
   providers: readonly ProviderConfig[],
   inspection: Inspection,
 ): void {
@@ -143,7 +186,13 @@ function checkProvider(
     );
     return;
   }
-  if (provider.kind === "openai") return;
+  if (modelKind === "embedding" && provider.kind === "anthropic") {
+    inspection.problem(
+      key,
+      "must have the kind openai or gemini: the kind anthropic has no embeddings",
+    );
+  }
+  if (provider.kind === "openai" || modelKind === "embedding") return;
   const fault = `requires a provider of kind openai, and the kind of this one is ${provider.kind}`;
   if (file.api === "responses") inspection.problem(`${at}.api`, fault);
   if (file.responses === true) inspection.problem(`${at}.responses`, fault);
@@ -152,9 +201,11 @@ function checkProvider(
 function readOperatorPrice(
   file: RouteFile,
   at: string,
+  modelKind: ModelKind,
   inspection: Inspection,
 ): OperatorPrice | undefined {
   const { rub_cost_input_per_1m: input, rub_cost_output_per_1m: output } = file;
+  if (modelKind === "embedding") return input === undefined ? undefined : { input, output: 0n };
   if (input === undefined && output === undefined) return undefined;
   if (input === undefined || output === undefined) {
     const [missing, given] = input === undefined ? ["input", "output"] : ["output", "input"];

@@ -3,6 +3,7 @@ import type { Static, TProperties } from "@sinclair/typebox";
 
 export type ProviderKind = "openai" | "anthropic" | "gemini";
 export type ChatApi = "chat" | "responses";
+export type ModelKind = "chat" | "embedding";
 
 /** The highest price and the highest rate. */
 const BILLION = 1_000_000_000;
@@ -19,6 +20,9 @@ export const LIMITS_MAX = {
  * 9e17 nano-roubles, which fits into a signed 64-bit integer.
  */
 const MODEL_TOKENS_MAX = 100_000_000;
+
+/** `lib/untrustedJson.ts` refuses a body with 65,536 different short texts. */
+const EMBEDDING_INPUTS_MAX = 50_000;
 
 // Each description completes the sentence "must be ..." in the message for a wrong value.
 // Whole numbers are bigint because otherwise the TOML parser does not distinguish 25.0 from 25.
@@ -59,19 +63,23 @@ const RouteFile = table({
   rub_cost_output_per_1m: Type.Optional(price()),
 });
 
+/** Required, but for chat models only, so `models.ts` checks that. */
+export const MAX_OUTPUT_TOKENS = wholeNumber(
+  1,
+  MODEL_TOKENS_MAX,
+  "the true maximum of the provider, a whole number",
+);
+
 const ModelFile = table({
   id: text("the model name that clients send, in quotes"),
+  kind: Type.Optional(choice("chat", "embedding")),
   owned_by: Type.Optional(text()),
   rub_input_per_1m: Type.Optional(price()),
   rub_output_per_1m: Type.Optional(price()),
   rub_cached_input_per_1m: Type.Optional(price()),
   rub_cache_write_per_1m: Type.Optional(price()),
   free: Type.Optional(flag()),
-  max_output_tokens: wholeNumber(
-    1,
-    MODEL_TOKENS_MAX,
-    "the true maximum of the provider, a whole number",
-  ),
+  max_output_tokens: Type.Optional(MAX_OUTPUT_TOKENS),
   context_tokens: Type.Optional(wholeNumber(1, MODEL_TOKENS_MAX)),
   routes: Type.Array(RouteFile, {
     description: "at least one route: write [[models.routes]]",
@@ -132,6 +140,7 @@ export const ConfigFile = table({
       refused_fields: Type.Optional(texts()),
       refused_tools: Type.Optional(texts()),
       shared_objects: Type.Optional(texts()),
+      max_embedding_inputs: Type.Optional(wholeNumber(1, EMBEDDING_INPUTS_MAX)),
     }),
   ),
   billing: Type.Optional(
@@ -208,6 +217,7 @@ export interface Config {
     /** Types of tools that are refused. */
     readonly refusedTools: readonly string[];
     readonly sharedObjects: readonly string[];
+    readonly maxEmbeddingInputs: number;
   };
   readonly billing: {
     readonly minOutputTokens: number;
@@ -262,9 +272,12 @@ export interface ProviderConfig {
 
 export interface ModelConfig {
   readonly id: string;
+  readonly kind: ModelKind;
   readonly ownedBy: string;
   readonly price: Price;
+  /** 0 for an embedding model. */
   readonly maxOutputTokens: number;
+  /** The longest prompt; of an embedding model the longest input. */
   readonly contextTokens: number;
   /** At least one, in the order of the file. */
   readonly routes: readonly RouteConfig[];

@@ -86,6 +86,7 @@ function readApi(api: Section<"api">, inspection: Inspection): Settings["api"] {
     ),
     refusedTools: readNames(inspection, "api.refused_tools", api.refused_tools ?? []),
     sharedObjects: readNames(inspection, "api.shared_objects", api.shared_objects ?? []),
+    maxEmbeddingInputs: Number(api.max_embedding_inputs ?? 2048n),
   };
 }
 

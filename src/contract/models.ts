@@ -43,6 +43,7 @@ interface ShownModel {
   readonly ownedBy: string;
   readonly price: { readonly input: bigint; readonly output: bigint };
   readonly contextTokens: number;
+  /** 0 for an embedding model. */
   readonly maxOutputTokens: number;
 }
 
@@ -61,7 +62,7 @@ export function modelForm(
     rub_input_per_1m: Number(model.price.input),
     rub_output_per_1m: Number(model.price.output),
     context_window: model.contextTokens,
-    max_output_tokens: model.maxOutputTokens,
+    ...(model.maxOutputTokens > 0 && { max_output_tokens: model.maxOutputTokens }),
     endpoints: [...endpoints],
   };
 }

@@ -1,5 +1,5 @@
-import type { Config, ModelConfig } from "../config/schema.ts";
-import { modelNotFound } from "../contract/errors.ts";
+import type { Config, ModelConfig, ModelKind } from "../config/schema.ts";
+import { invalidRequest, modelNotFound } from "../contract/errors.ts";
 import type { ModelEndpoint } from "../contract/models.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
@@ -10,9 +10,12 @@ import type { Candidate } from "../routing/candidates.ts";
 /** A model with its candidates for each endpoint. */
 export interface CatalogModel {
   readonly config: ModelConfig;
+  /** Empty for an embedding model. */
   readonly chatCandidates: readonly Candidate[];
   /** Empty if no route serves the responses interface. */
   readonly responsesCandidates: readonly Candidate[];
+  /** Empty for a chat model. */
+  readonly embeddingsCandidates: readonly Candidate[];
   /** The longest time of all attempts at its routes together, in milliseconds, without the pauses between them. */
   readonly attemptsMsMax: number;
 }
@@ -44,8 +47,9 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
     const longestMs = Math.max(...candidates.map(({ provider }) => provider.config.totalTimeoutMs));
     const offered: CatalogModel = {
       config: model,
-      chatCandidates: candidates,
+      chatCandidates: model.kind === "chat" ? candidates : [],
       responsesCandidates: candidates.filter(({ route }) => route.responses),
+      embeddingsCandidates: model.kind === "embedding" ? candidates : [],
       attemptsMsMax: ATTEMPTS_MAX * longestMs,
     };
     return [model.id, offered];
@@ -83,26 +87,42 @@ function providersOf(
 
 /** Every route of every model. */
 export function candidatesOf({ models }: Catalog): readonly Candidate[] {
-  return [...models.values()].flatMap(({ chatCandidates }) => chatCandidates);
+  return [...models.values()].flatMap(({ chatCandidates, embeddingsCandidates }) =>
+    chatCandidates.concat(embeddingsCandidates),
+  );
 }
 
-/** Returns the model, if it exists and a key limited to `allowed` may use it. Throws ApiError 404. */
+/** What to use for a model of the other kind. */
+const WRONG_KIND: Readonly<Record<ModelKind, string>> = {
+  chat: "model is an embedding model: use /v1/embeddings",
+  embedding: "model is not an embedding model: use /v1/chat/completions",
+};
+
+/**
+ * Returns the model, if it exists and a key limited to `allowed` may use it. Throws ApiError: 404, and 400 for a model
+ * of another kind than `kind`.
+ */
 export function findModel(
   { models }: Catalog,
   allowed: readonly string[] | null,
   modelId: string,
+  kind?: ModelKind,
 ): CatalogModel {
   const model = models.get(modelId);
   if (!model || !mayUse(allowed, modelId)) throw modelNotFound();
+  if (kind !== undefined && model.config.kind !== kind) throw invalidRequest(WRONG_KIND[kind]);
   return model;
 }
 
 /** The endpoints that accept the model. Each is served by the provider's own interface, or translated. */
-export function endpointsOf(_model: ModelConfig): readonly ModelEndpoint[] {
-  return CHAT_ENDPOINTS;
+export function endpointsOf({ kind }: ModelConfig): readonly ModelEndpoint[] {
+  return ENDPOINTS[kind];
 }
 
-const CHAT_ENDPOINTS: readonly ModelEndpoint[] = ["chat", "responses", "messages"];
+const ENDPOINTS: Readonly<Record<ModelKind, readonly ModelEndpoint[]>> = {
+  chat: ["chat", "responses", "messages"],
+  embedding: ["embeddings"],
+};
 
 /** Whether a key limited to `allowed` may use the model. A `*` in an entry matches any text. */
 export function mayUse(allowed: readonly string[] | null, modelId: string): boolean {

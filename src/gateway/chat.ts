@@ -23,7 +23,7 @@ export async function chat(
   body: CheckedBody<ChatRequest>,
 ): Promise<Answer> {
   const { request } = body;
-  const model = findModel(context.snapshot.catalog, context.caller.models, request.model);
+  const model = findModel(context.snapshot.catalog, context.caller.models, request.model, "chat");
   refuseStoredFiles(context, request);
   const { outputTokensBound, includeUsage } = request;
   const identity = identityOf(gateway, context, request.model);

@@ -33,7 +33,7 @@ export async function responses(
   body: CheckedBody<ResponsesRequest>,
 ): Promise<Answer> {
   const { request, object } = body;
-  const model = findModel(context.snapshot.catalog, context.caller.models, request.model);
+  const model = findModel(context.snapshot.catalog, context.caller.models, request.model, "chat");
   if (model.responsesCandidates.length === 0) {
     throw invalidRequest("model does not support the responses interface");
   }

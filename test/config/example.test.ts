@@ -16,7 +16,12 @@ test("the example loads as it stands, with nothing to warn of", () => {
   const { config, problems, warnings } = loadText(exampleConfig(), { environment, mode: 0o644 });
   expect(problems).toEqual([]);
   expect(warnings).toEqual([]);
-  expect(config?.models.map(({ id }) => id)).toEqual(["gpt-5-mini", "gpt-5-nano", "llama3.2"]);
+  expect(config?.models.map(({ id }) => id)).toEqual([
+    "gpt-5-mini",
+    "gpt-5-nano",
+    "llama3.2",
+    "text-embedding-3-small",
+  ]);
 });
 
 test("it also loads with every setting switched on", () => {

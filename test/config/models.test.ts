@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { ModelConfig } from "../../src/config/schema.ts";
-import { configOf, loadText } from "./loadText.ts";
+import { configOf, key, loadText } from "./loadText.ts";
 
 const provider = '[[providers]]\nid = "one"\nbase_url = "http://localhost/v1"\n';
 const prices = { rub_input_per_1m: "10", rub_output_per_1m: "20" };
@@ -187,6 +187,81 @@ describe("tokens", () => {
   test("max_output_tokens is required", () => {
     expect(problemsOf({ max_output_tokens: undefined })).toEqual([
       "models[0].max_output_tokens: is required: the true maximum of the provider, a whole number from 1 to 100000000",
+    ]);
+  });
+});
+
+describe("an embedding model", () => {
+  const embedding = {
+    kind: '"embedding"',
+    max_output_tokens: undefined,
+    rub_output_per_1m: undefined,
+  };
+  const removed = "is not a key of an embedding model: remove it";
+
+  test("has a price of the input only, and may have a context and a free price", () => {
+    expect(modelOf({ ...embedding, context_tokens: "8192" })).toMatchObject({
+      kind: "embedding",
+      price: { input: 10n, output: 0n, cachedInput: 10n, cacheWrite: 10n },
+      maxOutputTokens: 0,
+      contextTokens: 8192,
+    });
+    const free = { ...embedding, free: "true", rub_input_per_1m: undefined };
+    expect(modelOf(free)?.price.input).toBe(0n);
+    expect(problemsOf({ ...embedding, free: "true" })).toEqual([
+      "models[0].free: is true, but no price is 0: remove it, or set a price to 0",
+    ]);
+  });
+
+  test("needs the price of the input", () => {
+    expect(problemsOf({ ...embedding, rub_input_per_1m: undefined })).toEqual([
+      expect.stringMatching(/^models\[0\]\.rub_input_per_1m: is required: /),
+    ]);
+  });
+
+  test.each([
+    ["max_output_tokens", "100"],
+    ["rub_output_per_1m", "1"],
+    ["rub_cached_input_per_1m", "1"],
+    ["rub_cache_write_per_1m", "1"],
+  ])("has no %s", (name, value) => {
+    expect(problemsOf({ ...embedding, [name]: value })).toEqual([`models[0].${name}: ${removed}`]);
+  });
+
+  test.each([
+    ["api", '"chat"'],
+    ["responses", "true"],
+    ["rub_cost_output_per_1m", "1"],
+  ])("has no %s in its routes", (name, value) => {
+    expect(problemsOf(embedding, `provider = "one"\n${name} = ${value}`)).toEqual([
+      `models[0].routes[0].${name}: ${removed}`,
+    ]);
+  });
+
+  test("has routes with the cost of the input only", () => {
+    const lines = 'provider = "one"\nrub_cost_input_per_1m = 7';
+    expect(modelOf(embedding, lines)?.routes).toMatchObject([
+      { operatorPrice: { input: 7n, output: 0n } },
+    ]);
+  });
+
+  test.each([
+    ["openai", []],
+    ["gemini", []],
+    [
+      "anthropic",
+      [
+        "models[0].routes[0].provider: must have the kind openai or gemini: the kind anthropic has no embeddings",
+      ],
+    ],
+  ])("on a provider of kind %s", (kind, problems) => {
+    const other = provider.replace('id = "one"', `id = "one"\nkind = "${kind}"\n${key}`);
+    expect(loadText(other + model(embedding)).problems).toEqual(problems);
+  });
+
+  test("has another name for no kind", () => {
+    expect(problemsOf({ kind: '"embeddings"' })).toEqual([
+      'models[0].kind: must be one of: "chat", "embedding"',
     ]);
   });
 });

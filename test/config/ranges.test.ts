@@ -78,6 +78,7 @@ const ranges: readonly (readonly [
   ],
   ...(
     [
+      ["api.max_embedding_inputs", "api.maxEmbeddingInputs", 1, 50_000],
       ["billing.min_output_tokens", "billing.minOutputTokens", 1, 100_000_000],
       ["limits.requests_per_minute", "limits.requestsPerMinute", 0, 1_000_000_000],
       ["limits.tokens_per_minute", "limits.tokensPerMinute", 0, 1_000_000_000_000],

@@ -24,6 +24,7 @@ test("the shortest file gets every default", () => {
       refusedTools: [],
       sharedObjects: [],
       usageChunk: "finish",
+      maxEmbeddingInputs: 2048,
     },
     billing: { minOutputTokens: 16, holdWaitMs: 2000, disconnectGraceMs: 1000 },
     limits: {
@@ -58,6 +59,7 @@ test("the shortest file gets every default", () => {
     models: [
       {
         id: "small",
+        kind: "chat",
         ownedBy: "one",
         price: { input: 1n, output: 2n, cachedInput: 1n, cacheWrite: 1n },
         maxOutputTokens: 100,

@@ -30,6 +30,7 @@ function modelsResult(config: Config): Result {
 function modelDocument(model: ModelConfig) {
   return {
     id: model.id,
+    kind: model.kind,
     owned_by: model.ownedBy,
     rub_input_per_1m: Number(model.price.input),
     rub_output_per_1m: Number(model.price.output),
@@ -40,7 +41,7 @@ function modelDocument(model: ModelConfig) {
     routes: inOrder(model.routes).map((route) => ({
       provider: route.provider,
       model: route.model,
-      api: route.api,
+      api: model.kind === "embedding" ? "embeddings" : route.api,
       responses: route.responses,
       priority: route.priority,
       weight: route.weight,
@@ -62,7 +63,9 @@ function modelsText(models: readonly ModelConfig[]): string {
     { head: "interfaces" },
   ] as const;
   const rows = models.flatMap((model) =>
-    inOrder(model.routes).map((route, at) => modelCells(model, at === 0).concat(routeCells(route))),
+    inOrder(model.routes).map((route, at) =>
+      modelCells(model, at === 0).concat(routeCells(model, route)),
+    ),
   );
   return `prices in roubles per 1M tokens\n\n${table(columns, rows)}`;
 }
@@ -74,13 +77,14 @@ function modelCells({ id, price }: ModelConfig, isFirst: boolean): string[] {
   return [id, ...prices.map(pricePerMillion)];
 }
 
-function routeCells(route: RouteConfig): string[] {
+function routeCells({ kind }: ModelConfig, route: RouteConfig): string[] {
+  const chat = route.responses ? `${route.api} + /v1/responses` : route.api;
   return [
     String(route.priority),
     String(route.weight),
     route.provider,
     route.model,
-    route.responses ? `${route.api} + /v1/responses` : route.api,
+    kind === "embedding" ? "embeddings" : chat,
   ];
 }
 

@@ -30,6 +30,11 @@ const at = openBefore(["local"], ({ local }) => ({
         rub_cache_write_per_1m: 0,
       },
     },
+    {
+      id: "vectors",
+      routes: [{ provider: "local" }],
+      settings: { kind: "embedding", context_tokens: 8192 },
+    },
   ],
 }));
 
@@ -65,6 +70,17 @@ const gift = {
   context_window: 8192,
 };
 
+const vectors = {
+  id: "vectors",
+  object: "model",
+  created: expect.any(Number) as number,
+  owned_by: "local",
+  rub_input_per_1m: prices.input,
+  rub_output_per_1m: 0,
+  context_window: 8192,
+  endpoints: ["embeddings"],
+};
+
 function get(path: string, key: Pick<TestKey, "key"> | undefined, method = "GET") {
   return call(at.gateway, key, { path, method });
 }
@@ -78,14 +94,14 @@ describe("GET /v1/models", () => {
   test("lists every model with its prices, in the order of the config", async () => {
     const reply = await get("/v1/models", at.gateway.key());
     expect([reply.status, reply.headers.get("content-type")]).toEqual([200, "application/json"]);
-    expect(reply.body).toEqual({ object: "list", data: [...modelIds.map(shown), gift] });
+    expect(reply.body).toEqual({ object: "list", data: [...modelIds.map(shown), gift, vectors] });
   });
 
   test.each(["limit=1", "limit=no", "after_id=unknown", "x=1", "limit=1&limit=2"])(
     "has no pages, and ignores the query %s",
     async (query) => {
       const { body } = await get(`/v1/models?${query}`, at.gateway.key());
-      expect(body).toEqual({ object: "list", data: [...modelIds.map(shown), gift] });
+      expect(body).toEqual({ object: "list", data: [...modelIds.map(shown), gift, vectors] });
     },
   );
 
@@ -108,7 +124,7 @@ describe("GET /v1/models", () => {
 
   test("shows an account without money the same, and charges nothing", async () => {
     const key = at.gateway.key({ balance: 0n });
-    expect(await idsFor(key)).toEqual([...modelIds, "gift"]);
+    expect(await idsFor(key)).toEqual([...modelIds, "gift", "vectors"]);
     expect(await at.gateway.records(key, 0)).toEqual([]);
   });
 
@@ -122,7 +138,7 @@ describe("GET /v1/models", () => {
   test.each([
     [["small"], ["small"]],
     [["org/*"], ["org/large", "org/deep/er"]],
-    [["*"], [...modelIds, "gift"]],
+    [["*"], [...modelIds, "gift", "vectors"]],
     [
       ["org/*er", "gift"],
       ["org/deep/er", "gift"],

@@ -27,6 +27,9 @@ const modelDefaults: Section = {
   max_output_tokens: 1000,
 };
 
+/** An embedding model has no other keys. */
+const embeddingModelDefaults: Section = { rub_input_per_1m: prices.input };
+
 /** Any free port, no limits, and commits that need not survive a power cut. */
 const sectionDefaults: Readonly<Record<string, Section>> = {
   server: { listen: "127.0.0.1:0" },
@@ -47,13 +50,21 @@ export function configText({ providers, models, sections = {} }: GatewayConfig):
         ...(typeof provider === "string" ? { base_url: provider } : provider),
       }),
     ),
-    ...models.map(({ id, routes, settings }) =>
-      [
-        tableText("[[models]]", { id, ...modelDefaults, ...settings }),
-        ...routes.map((route, at) =>
-          tableText("[[models.routes]]", { priority: at, responses: true, ...route }),
-        ),
-      ].join(""),
+    ...models.map(modelText),
+  ].join("");
+}
+
+function modelText({ id, routes, settings }: ConfiguredModel): string {
+  const isEmbedding = settings?.["kind"] === "embedding";
+  const defaults = isEmbedding ? embeddingModelDefaults : modelDefaults;
+  return [
+    tableText("[[models]]", { id, ...defaults, ...settings }),
+    ...routes.map((route, at) =>
+      tableText("[[models.routes]]", {
+        priority: at,
+        ...(isEmbedding ? {} : { responses: true }),
+        ...route,
+      }),
     ),
   ].join("");
 }
