@@ -126,10 +126,11 @@ const ENDPOINTS: Readonly<Record<ModelKind, readonly ModelEndpoint[]>> = {
 
 /** Whether a key limited to `allowed` may use the model. A `*` in an entry matches any text. */
 export function mayUse(allowed: readonly string[] | null, modelId: string): boolean {
-  return allowed === null || allowed.some((pattern) => matches(pattern, modelId));
+  return allowed === null || allowed.some((pattern) => matchesPattern(pattern, modelId));
 }
 
-function matches(pattern: string, text: string): boolean {
+/** Whether the text is the pattern, in which a `*` matches any text. */
+export function matchesPattern(pattern: string, text: string): boolean {
   const [head = "", ...rest] = pattern.split("*");
   const tail = rest.pop();
   if (tail === undefined) return pattern === text;

@@ -135,7 +135,7 @@ export function modelPatterns(text: string): readonly string[] {
   }
   if (patterns.length > MODELS_MAX) {
     throw new InvalidArgumentError(
-      `A key can list at most ${MODELS_MAX} models. Use * to match several models.`,
+      `List at most ${MODELS_MAX} models. Use * to match several models.`,
     );
   }
   return [...new Set(patterns.map((pattern) => printable(pattern, MODEL_CHARS_MAX)))];

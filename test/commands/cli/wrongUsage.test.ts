@@ -78,6 +78,23 @@ const wrongLines: readonly (readonly [args: readonly string[], message: string])
   [["requests", "show"], "missing required argument 'id'"],
   [["requests", "show", "req_1", "--account", "a"], "--account applies to the list of requests"],
   [["requests", "--limit", "50", "show", "req_1"], "--limit applies to the list of requests"],
+  [["models", "extra"], "too many arguments for 'models'"],
+  [
+    ["models", "import", "x.json", "--provider", "a", "--models", "*"],
+    "required option '--rate <roubles>' not specified",
+  ],
+  [
+    ["models", "import", "x.json", "--rate", "90", "--models", "*"],
+    "required option '--provider <id>' not specified: see tollgate help models import",
+  ],
+  [["models", "import", "--rate", "0", "--provider", "a"], "Write a plain decimal above 0"],
+  [["models", "import", "--rate", "9e1", "--provider", "a"], "Write a plain decimal above 0"],
+  [["models", "import", "--margin", "-1"], "Write a percentage from 0, such as 20"],
+  [["models", "import", "--models", "a,,b"], "Separate model names with commas"],
+  [
+    ["models", "import", "x.json", "--rate", "90", "--provider", "a"],
+    "give --models, such as 'gpt-5*', or --litellm-provider, such as openai",
+  ],
   [["backup"], "missing required argument 'file'"],
   [["restore"], "missing required argument 'file'"],
   [["restore", "a.db", "b.db"], "but got 2: a.db, b.db: see tollgate help restore"],
@@ -127,9 +144,7 @@ test("a long argument is cut in the error message", async () => {
     expect(stderr).toContain("...' is invalid");
     expect(stderr.length).toBeLessThan(400);
   }
-  expect(lines[0]?.stderr).toEndWith(
-    "A key can list at most 100 models. Use * to match several models.",
-  );
+  expect(lines[0]?.stderr).toEndWith("List at most 100 models. Use * to match several models.");
 });
 
 describe("help", () => {

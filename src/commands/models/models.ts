@@ -4,16 +4,18 @@ import type { Config, ModelConfig, RouteConfig } from "../../config/schema.ts";
 import { pricePerMillion, table } from "../cli/format.ts";
 import { printResult, visible, type Result } from "../cli/print.ts";
 import { globalOptions } from "../cli/session.ts";
+import { addImport } from "./import.ts";
 
-/** Registers `tollgate models`. */
+/** Registers `tollgate models` and `tollgate models import`. */
 export function addModels(program: Command): void {
-  program
+  const models = program
     .command("models")
     .description("list the models of the config with prices and routes")
     .action((_: unknown, command: Command) => {
       const { config: path, json } = globalOptions(command);
       printResult(modelsResult(loadConfig({ path, secrets: "unread" }).config), json);
     });
+  addImport(models);
 }
 
 function modelsResult(config: Config): Result {

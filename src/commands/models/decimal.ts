@@ -1,0 +1,44 @@
+/** An exact number that is not negative: `digits` / 10^`places`. */
+export interface Decimal {
+  readonly digits: bigint;
+  /** 0 or more. */
+  readonly places: number;
+}
+
+export const zero: Decimal = { digits: 0n, places: 0 };
+
+/** The lengths are limited because a short text such as 1e999999999 would need much memory. */
+const DECIMAL_TEXT = /^(\d{1,40})(?:\.(\d{1,60}))?(?:[eE]([+-]?\d{1,2}))?$/;
+
+/** Reads `92.5`, `1.25e-06` or `0`; undefined for anything else, such as a negative number. */
+export function parseDecimal(text: string): Decimal | undefined {
+  const [matched, whole = "", fraction = "", exponent = "0"] = DECIMAL_TEXT.exec(text) ?? [];
+  if (matched === undefined) return undefined;
+  const places = fraction.length - Number(exponent);
+  const digits = BigInt(whole + fraction);
+  return places < 0 ? { digits: digits * powerOfTen(-places), places: 0 } : { digits, places };
+}
+
+export function multiply(one: Decimal, other: Decimal): Decimal {
+  return { digits: one.digits * other.digits, places: one.places + other.places };
+}
+
+/** 1 + `percent` / 100. */
+export function plusPercent({ digits, places }: Decimal): Decimal {
+  return { digits: powerOfTen(places + 2) + digits, places: places + 2 };
+}
+
+export function highest(one: Decimal, other: Decimal): Decimal {
+  const isLower = one.digits * powerOfTen(other.places) < other.digits * powerOfTen(one.places);
+  return isLower ? other : one;
+}
+
+/** The smallest whole number that is not below `value` * 10^`power`. */
+export function roundUp({ digits, places }: Decimal, power: number): bigint {
+  const divisor = powerOfTen(places);
+  return (digits * powerOfTen(power) + divisor - 1n) / divisor;
+}
+
+function powerOfTen(power: number): bigint {
+  return 10n ** BigInt(power);
+}

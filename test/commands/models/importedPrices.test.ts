@@ -1,0 +1,196 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
+import {
+  chatModel,
+  type Fields,
+  importAll,
+  importSample,
+  providers,
+  sampleDocument,
+} from "./priceList.ts";
+
+let cli: CliFolder;
+beforeAll(async () => {
+  cli = await openCliFolder(providers);
+}, 60_000);
+afterAll(() => cli.remove());
+
+type Words = readonly string[];
+const run = (kind: string, models: string, ...more: Words) =>
+  importSample(cli, kind, models, ...more);
+const sample = (kind: string, models: string, ...more: Words) =>
+  sampleDocument(cli, kind, models, ...more);
+/** The output from the first table. */
+const tables = (stdout: string) => stdout.slice(stdout.indexOf("[[models]]"));
+
+describe("prices are exact and rounded up to thousandths of a rouble", () => {
+  // The expected values are computed with fractions. In floating point the rows with a star are one too high.
+  test.each([
+    ["1.25e-06", "92.4517", "20", 138_678, 115_565],
+    ["3e-07", "92.5", "10", 30_525, 27_750], // *
+    ["1.5e-05", "88.2", "0", 1_323_000, 1_323_000], // *
+    ["1.5e-05", "90", "20", 1_620_000, 1_350_000], // *
+    ["1e-07", "90", "30", 11_700, 9000], // *
+    ["0.000002", "92.5", "12.5", 208_125, 185_000],
+    ["1.4999999999999999e-06", "1", "0", 1500, 1500],
+    ["1.5000000000000000000000001e-06", "1", "0", 1501, 1501],
+    ["2.5E-07", "92.4517", "0.1", 23_137, 23_113],
+    ["2.8e-07", "92.4517", "33.333333333", 34_516, 25_887],
+    ["1e-09", "0.000000001", "0", 1, 1],
+    ["1e+0", "0.9", "11", 999_000_000, 900_000_000],
+    ['"1e-06"', "11.7", "15", 13_455, 11_700],
+  ])("%s for a token at %s with %s %%", async (cost, rate, margin, price, ownCost) => {
+    const fields = { ...chatModel, input_cost_per_token: cost };
+    const { models } = await importAll(cli, { some: fields }, "--rate", rate, "--margin", margin);
+    expect(models).toMatchObject([
+      { rub_input_per_1m: price, routes: [{ rub_cost_input_per_1m: ownCost }] },
+    ]);
+  });
+
+  test("also of caches and of 1,000 searches", async () => {
+    const { models } = await sample("anthropic", "claude-sonnet-4-5", "--margin", "10");
+    expect(models).toMatchObject([
+      {
+        rub_input_per_1m: 610_500,
+        rub_output_per_1m: 2_289_375,
+        rub_cached_input_per_1m: 61_050,
+        rub_cache_write_per_1m: 763_125,
+        rub_cache_write_1h_per_1m: 1_221_000,
+        rub_web_search_per_1k: 1_017_500,
+      },
+    ]);
+  });
+});
+
+describe("a model that the list describes in more detail than the config can", () => {
+  const longPrompts =
+    "The provider charges more for long prompts. The config has one price: the highest is used.";
+
+  test.each<readonly [kind: string, name: string, keys: object, notes: readonly string[]]>([
+    [
+      "gemini",
+      "gemini/gemini-2.5-pro",
+      {
+        id: "gemini-2.5-pro",
+        rub_input_per_1m: 231_250,
+        rub_output_per_1m: 1_387_500,
+        rub_web_search_per_1k: 3_237_500,
+        list_name: "gemini/gemini-2.5-pro",
+      },
+      [
+        longPrompts,
+        "For short prompts it would be rub_input_per_1m = 115625, rub_output_per_1m = 925000.",
+      ],
+    ],
+    [
+      "openai",
+      "dashscope/qwen-plus",
+      {
+        id: "qwen-plus",
+        rub_input_per_1m: 111_000,
+        rub_output_per_1m: 1_110_000,
+        context_tokens: 997_952,
+      },
+      [
+        longPrompts,
+        "For short prompts it would be rub_input_per_1m = 37000, rub_output_per_1m = 370000.",
+        "Reasoning costs more than other output. Its price is used for all output.",
+      ],
+    ],
+    [
+      "anthropic",
+      "claude-3-opus-20240229",
+      { rub_cache_write_per_1m: 1_734_375, rub_cache_write_1h_per_1m: 1_734_375 },
+      [
+        "In the list a cache write for 1 hour costs less than one for 5 minutes. The higher price is used for both.",
+        "The list says that the provider ends this model on 2026-05-01.",
+      ],
+    ],
+    [
+      "openai",
+      "gpt-4o-audio-preview",
+      { rub_input_per_1m: 231_250 },
+      [
+        "Not in these prices, because the config cannot express it: input_cost_per_audio_token, output_cost_per_audio_token.",
+      ],
+    ],
+    ["openai", "gpt-5-pro", { routes: [{ api: "responses", responses: true }] }, []],
+    [
+      "openai",
+      "text-embedding-3-small",
+      { kind: "embedding", rub_input_per_1m: 1850, context_tokens: 8191 },
+      [],
+    ],
+    [
+      "openai",
+      "ollama/llama3.2",
+      { id: "llama3.2", rub_input_per_1m: 0, rub_output_per_1m: 0, free: true },
+      [],
+    ],
+    [
+      "openai",
+      "deepseek/deepseek-chat",
+      { rub_cached_input_per_1m: 2590, max_output_tokens: null, context_tokens: 131_072 },
+      [],
+    ],
+  ])("over %s: %s", async (kind, name, keys, notes) => {
+    const { models } = await sample(kind, name);
+    expect(models).toMatchObject([{ ...keys, notes }]);
+  });
+
+  test("has comments in the tables", async () => {
+    const { stdout } = await run("gemini", "gemini/*");
+    expect(tables(stdout)).toStartWith(`[[models]]
+# In the list: gemini/gemini-2.5-pro
+# ${longPrompts}
+# For short prompts it would be rub_input_per_1m = 115625, rub_output_per_1m = 925000.
+id = "gemini-2.5-pro"
+rub_input_per_1m = 231250
+`);
+  });
+
+  test("has no price of a cache that costs 0, and no key that does not apply to it", async () => {
+    const [deepseek] = (await sample("openai", "deepseek/*")).models;
+    expect(deepseek).not.toHaveProperty("rub_cache_write_per_1m");
+    const [embedding] = (await sample("openai", "text-*")).models;
+    for (const key of ["rub_output_per_1m", "max_output_tokens", "free"])
+      expect(embedding).not.toHaveProperty(key);
+  });
+
+  test.each<readonly [fields: Fields, note: string]>([
+    [{ input_cost_per_request: "0.005" }, "input_cost_per_request"],
+    [{ off_peak_pricing: '{"start": "16:30"}' }, "off_peak_pricing"],
+    [{ provider_specific_entry: '{"us": 1.1}' }, "provider_specific_entry"],
+    [{ tiered_pricing: '[{"output_cost_per_image": 1}]' }, "output_cost_per_image"],
+  ])("has a note on %j", async (fields, name) => {
+    const { models } = await importAll(cli, { some: { ...chatModel, ...fields } });
+    expect(models[0]?.notes).toEqual([
+      `Not in these prices, because the config cannot express it: ${name}.`,
+    ]);
+  });
+
+  test.each<Fields>([
+    {
+      input_cost_per_audio_token: "0.0",
+      output_cost_per_image: "null",
+      metadata: '{"cost": "low"}',
+    },
+    {
+      input_cost_per_token_above_200k_tokens_priority: "1",
+      source: '"https://example.com/pricing"',
+    },
+    {
+      cache_read_input_token_cost: "null",
+      search_context_cost_per_query: '{"search_context_size_low": null}',
+    },
+  ])("has no note on %j", async (fields) => {
+    const { models } = await importAll(cli, { some: { ...chatModel, ...fields } });
+    expect(models).toMatchObject([{ rub_input_per_1m: 1000, notes: [] }]);
+  });
+
+  test("names at most ten fields", async () => {
+    const fields = Object.fromEntries(Array.from({ length: 12 }, (_, at) => [`cost_${at}`, "1"]));
+    const { models } = await importAll(cli, { some: { ...chatModel, ...fields } });
+    expect(models[0]?.notes[0]).toEndWith("cost_8, cost_9 and 2 more.");
+  });
+});
