@@ -85,6 +85,11 @@ function readApi(api: Section<"api">, inspection: Inspection): Settings["api"] {
         REQUEST_FIELDS_NEEDED.has(name) ? "names a field that requests require" : undefined,
     ),
     refusedTools: readNames(inspection, "api.refused_tools", api.refused_tools ?? []),
+    refusedBetas: readNames(
+      inspection,
+      "api.refused_betas",
+      api.refused_betas ?? ["context-1m-2025-08-07"],
+    ),
     sharedObjects: readNames(inspection, "api.shared_objects", api.shared_objects ?? []),
     maxEmbeddingInputs: Number(api.max_embedding_inputs ?? 2048n),
   };

@@ -118,6 +118,20 @@ export function readMessagesUsage(value: unknown): Usage | undefined {
   });
 }
 
+/**
+ * Adds a later report of a stream of Messages to an earlier one, both as the provider sends them. Counts are cumulative
+ * and only grow, so the larger of two numbers is kept. A count that the later report lacks keeps its value.
+ */
+export function laterUsage(before: JsonFields, reported: JsonFields): JsonFields {
+  const later: Record<string, unknown> = { ...before };
+  for (const [name, count] of Object.entries(reported)) {
+    const known = later[name];
+    const areNumbers = typeof known === "number" && typeof count === "number";
+    later[name] = areNumbers ? Math.max(known, count) : (count ?? known);
+  }
+  return later;
+}
+
 /** The reasoning tokens among a response's output tokens; undefined if missing or impossible. */
 export function readReasoningTokens(usage: unknown): number | undefined {
   return tokens(fieldsOf(fieldsOf(usage)["output_tokens_details"])["reasoning_tokens"]);

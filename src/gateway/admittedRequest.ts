@@ -38,8 +38,8 @@ export function sendTo(
   stream: boolean,
 ): UpstreamExchange {
   const { requestId } = admittedRequest.context;
-  const { path, body } = admittedRequest.encode(candidate);
-  const exchange = candidate.provider.upstream.send({ path, body, stream, requestId });
+  const encoded = admittedRequest.encode(candidate);
+  const exchange = candidate.provider.upstream.send({ ...encoded, stream, requestId });
   admittedRequest.gateway.inFlight.exchanges.add(exchange);
   // A request whose money is not secured cannot be charged, so the provider must not be used for it.
   admittedRequest.admission.meter.secured?.catch(() =>

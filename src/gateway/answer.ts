@@ -26,10 +26,17 @@ export interface Relay {
   resume(): void;
 }
 
-/** An answer with status 200: JSON, as text or in UTF-8, with its cost, or a stream. */
+/** An answer with status 200: JSON, as text or in UTF-8, with headers of its own, or a stream. */
 export type Answer =
-  | { readonly kind: "json"; readonly body: string | Uint8Array; readonly costRub: string }
+  | {
+      readonly kind: "json";
+      readonly body: string | Uint8Array;
+      readonly headers: Readonly<Record<string, string>>;
+    }
   | StreamedAnswer;
+
+/** The header with the charge of an answer in JSON, in roubles. */
+export const COST_HEADER = "x-tollgate-cost-rub";
 
 export interface StreamedAnswer {
   readonly kind: "stream";

@@ -25,7 +25,7 @@ import {
   settleRequest,
   type AdmittedRequest,
 } from "./admittedRequest.ts";
-import { type Answer, abortExchange, reportedFailure, clientGone } from "./answer.ts";
+import { type Answer, abortExchange, COST_HEADER, reportedFailure, clientGone } from "./answer.ts";
 import { billedUsage, estimatedUsage } from "./billedUsage.ts";
 import type { StoredObject } from "./decoding/answerDecoder.ts";
 
@@ -110,7 +110,7 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
       usage: answer.billed,
       ...this.#servedBy(),
     });
-    return { kind: "json", body: answer.body, costRub: chargeRub };
+    return { kind: "json", body: answer.body, headers: { [COST_HEADER]: chargeRub } };
   }
 
   async tryRoute(attempt: Attempt): Promise<ReadAnswer> {

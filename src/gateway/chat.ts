@@ -81,7 +81,11 @@ function promptEstimateOf(request: ChatRequest, candidates: readonly Candidate[]
 }
 
 /** A separate function, because a stream retains `unknownFinishReason` (memory rules: docs/architecture.md). */
-function identityOf(gateway: Gateway, context: RequestContext, model: string): AnswerIdentity {
+export function identityOf(
+  gateway: Gateway,
+  context: RequestContext,
+  model: string,
+): AnswerIdentity {
   return {
     id: context.requestId.replace("req_", "chatcmpl-"),
     model,

@@ -62,6 +62,8 @@ export interface RequestContext {
   readonly permit: RateLimitPermit;
   /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
+  /** The value of a header of the request; null without it. */
+  header(name: string): string | null;
   /** Adds fields to the request's log line. */
   addLogFields(fields: LogFields): void;
   /** Adds the cause of a failure after the answer began to the log line. */

@@ -1,6 +1,8 @@
 import type { ChatRequest } from "../contract/chat/chatRequest.ts";
 import { invalidRequest } from "../contract/errors.ts";
 import type { JsonObjectText } from "../lib/json.ts";
+import { scanObject } from "../lib/jsonObject.ts";
+import { splice } from "../lib/splice.ts";
 import {
   decodeAnswer,
   UnsupportedRequestError,
@@ -24,6 +26,9 @@ interface EncodedChat {
   readonly encoded: EncodedRequest;
 }
 
+/** OpenAI's models that reason, also under a vendor's prefix: https://platform.openai.com/docs/guides/reasoning */
+const TAKES_EFFORT = /(?:^|\/)(?:o\d|gpt-(?:[5-9]|oss))(?!.*chat)/i;
+
 /**
  * A chat as the routes serve it: the client's own, or one that was translated from another interface. It encodes the chat
  * for a route and reads the answer into the client's form.
@@ -36,6 +41,7 @@ export class ProviderChat {
   readonly #object: JsonObjectText;
   readonly #identity: AnswerIdentity;
   readonly #formOf: (identity: AnswerIdentity) => AnswerForm;
+  readonly #isTranslated: boolean;
   /** May be as large as the body, so `encode` clears it. */
   #encoded: EncodedChat | undefined;
 
@@ -44,11 +50,13 @@ export class ProviderChat {
     object: JsonObjectText,
     identity: AnswerIdentity,
     formOf: (identity: AnswerIdentity) => AnswerForm,
+    { isTranslated = false } = {},
   ) {
     this.#request = request;
     this.#object = object;
     this.#identity = identity;
     this.#formOf = formOf;
+    this.#isTranslated = isTranslated;
   }
 
   /** Throws ApiError 400 if no candidate can express the request. */
@@ -111,6 +119,21 @@ export class ProviderChat {
     };
   }
 
+  /**
+   * Clients of other interfaces send an effort to every model. The chat interface has none that every model accepts: many
+   * answer 400. So a translated chat has it only for models that are known to take it.
+   */
+  #chatFor({ provider, route }: Candidate): Pick<ChatCall, "request" | "object"> {
+    const request = this.#request;
+    const object = this.#object;
+    const { reasoning_effort: effort = null } = request.body;
+    const isKept = !this.#isTranslated || effort === null || provider.config.kind !== "openai";
+    if (isKept || TAKES_EFFORT.test(route.model)) return { request, object };
+    const body = { ...request.body, reasoning_effort: null };
+    const text = splice(object, { remove: ["reasoning_effort"] });
+    return { request: { ...request, body }, object: scanObject(text) };
+  }
+
   /** The stop sequences that the provider's interface does not have. The gateway ends the answer at them. */
   #stopsToEnforce({ chat }: Candidate): readonly string[] {
     return chat.supportsStop ? [] : this.#request.stop;
@@ -119,8 +142,7 @@ export class ProviderChat {
   #encodeFor(candidate: Candidate, { outputTokensBound, outputTokensMax }: Bounds): EncodedRequest {
     const { provider, route, chat } = candidate;
     return chat.encode({
-      request: this.#request,
-      object: this.#object,
+      ...this.#chatFor(candidate),
       model: route.model,
       outputTokensBound,
       outputTokensMax,

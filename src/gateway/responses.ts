@@ -108,7 +108,7 @@ export function encodeResponses(
 ): EncodedRequest {
   const { responses } = provider.adapter;
   if (!responses) throw new Error(`provider ${provider.id} has no responses interface`);
-  return responses.encode(object, route.model);
+  return responses.encode({ object, model: route.model, headers: {} });
 }
 
 /** An unknown resource is the caller's fault, because the caller named it. An unknown model was named by the config. */

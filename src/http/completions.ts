@@ -12,10 +12,18 @@ import {
   ResponsesRequestBody,
   type ResponsesRequest,
 } from "../contract/responses.ts";
+import {
+  checkCountTokensRequest,
+  checkMessagesRequest,
+  type CountTokensRequest,
+  type MessagesRequest,
+} from "../contract/messages/messagesRequest.ts";
 import type { Endpoint } from "../contract/account/requestStatus.ts";
 import { chat } from "../gateway/chat.ts";
 import type { Answer } from "../gateway/answer.ts";
 import type { CheckedBody, Gateway, RequestContext } from "../gateway/gateway.ts";
+import { countTokens } from "../gateway/countTokens.ts";
+import { messages } from "../gateway/messages.ts";
 import { responses } from "../gateway/responses.ts";
 import type { JsonFields } from "../lib/json.ts";
 import { admit, presentedKey } from "./authentication.ts";
@@ -28,7 +36,7 @@ import { streamBody } from "./streamBody.ts";
 
 /** An endpoint whose requests a provider answers. */
 interface Completion<Checked> {
-  readonly endpoint: Endpoint;
+  readonly endpoint: Endpoint | "count_tokens";
   readonly path: string;
   check(value: JsonFields, rules: Config["api"]): Checked;
   answer(gateway: Gateway, context: RequestContext, body: CheckedBody<Checked>): Promise<Answer>;
@@ -48,6 +56,20 @@ const response: Completion<ResponsesRequest> = {
   answer: responses,
 };
 
+const message: Completion<MessagesRequest> = {
+  endpoint: "messages",
+  path: "/v1/messages",
+  check: checkMessagesRequest,
+  answer: messages,
+};
+
+const tokenCount: Completion<CountTokensRequest> = {
+  endpoint: "count_tokens",
+  path: "/v1/messages/count_tokens",
+  check: checkCountTokensRequest,
+  answer: countTokens,
+};
+
 /** Answers a POST request. It never rejects. */
 export type PostHandler = (request: Request, server: ConnectionServer | null) => Promise<Response>;
 
@@ -59,7 +81,22 @@ export function postResponses(app: App): PostHandler {
   return (request, server) => serve(app, response, request, server);
 }
 
-async function serve<Checked extends Pick<ChatRequest, "model" | "stream">>(
+export function postMessages(app: App): PostHandler {
+  return (request, server) => serve(app, message, request, server);
+}
+
+export function postCountTokens(app: App): PostHandler {
+  return (request, server) => serve(app, tokenCount, request, server);
+}
+
+/** What every checked request has. */
+interface CheckedRequest {
+  readonly model: string;
+  /** Undefined if the endpoint has no streams. */
+  readonly stream?: boolean;
+}
+
+async function serve<Checked extends CheckedRequest>(
   app: App,
   completion: Completion<Checked>,
   request: Request,
@@ -83,7 +120,7 @@ async function serve<Checked extends Pick<ChatRequest, "model" | "stream">>(
         return eventStreamResponse(log, stream);
       }
       inFlight.end();
-      return jsonResponse(log, 200, result.body, { "x-tollgate-cost-rub": result.costRub });
+      return jsonResponse(log, 200, result.body, result.headers);
     } finally {
       // The body is no longer needed once the answer has begun. A stream with an early 200 begins later.
       if (beginning) void beginning.then(() => reservation.release());
@@ -95,7 +132,7 @@ async function serve<Checked extends Pick<ChatRequest, "model" | "stream">>(
 }
 
 /** Parses and checks the body, and lets the gateway answer it. Throws ApiError, or rejects with it. */
-function answer<Checked extends Pick<ChatRequest, "model" | "stream">>(
+function answer<Checked extends CheckedRequest>(
   gateway: Gateway,
   inFlight: InFlightRequest,
   completion: Completion<Checked>,
@@ -103,7 +140,7 @@ function answer<Checked extends Pick<ChatRequest, "model" | "stream">>(
 ): Promise<Answer> {
   const { value, object } = parseJsonObject(body);
   const request = completion.check(value, inFlight.snapshot.config.api);
-  const { model, stream } = request;
+  const { model, stream = false } = request;
   inFlight.addLogFields({ endpoint: completion.endpoint, model, stream });
   return completion.answer(gateway, inFlight, { request, object, bodyBytes: body.bytes.length });
 }

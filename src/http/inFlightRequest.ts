@@ -53,6 +53,10 @@ export class InFlightRequest implements RequestContext {
     return this.request.signal;
   }
 
+  header(name: string): string | null {
+    return this.request.headers.get(name);
+  }
+
   addLogFields(fields: LogFields): void {
     this.log.addFields(fields);
   }

@@ -9,10 +9,13 @@ import {
   createChatCompletion,
   createResponse,
   postChat,
+  postCountTokens,
+  postMessages,
   postResponses,
   type PostHandler,
 } from "./completions.ts";
 import { getDescription } from "./declaredRoute.ts";
+import { countMessageTokens, createMessage } from "./messages.ts";
 import { errors, jsonResponse } from "./response.ts";
 import { getHealth, health } from "./health.ts";
 import { IDLE_TIMEOUT_SECONDS, type InFlightRequest } from "./inFlightRequest.ts";
@@ -43,7 +46,14 @@ export function createServer(app: App) {
   const logOf = createRequestLogs(app);
   const chat = postChat(app);
   const responses = postResponses(app);
-  const routes = { "/v1/chat/completions": { POST: chat }, "/v1/responses": { POST: responses } };
+  const messages = postMessages(app);
+  const countTokens = postCountTokens(app);
+  const routes = {
+    "/v1/chat/completions": { POST: chat },
+    "/v1/responses": { POST: responses },
+    "/v1/messages": { POST: messages },
+    "/v1/messages/count_tokens": { POST: countTokens },
+  };
   const server = new Elysia(serverOptions(BODY_BYTES_MAX, IDLE_TIMEOUT_SECONDS, routes))
     .wrap(keepPath)
     .use(errors(app, logOf))
@@ -68,6 +78,12 @@ export function createServer(app: App) {
           createChatCompletion,
         )
         .post("/responses", ({ request, server }) => responses(request, server), createResponse)
+        .post("/messages", ({ request, server }) => messages(request, server), createMessage)
+        .post(
+          "/messages/count_tokens",
+          ({ request, server }) => countTokens(request, server),
+          countMessageTokens,
+        )
         .use(authentication(app, logOf))
         .get(
           "/models",

@@ -28,6 +28,8 @@ export type ChatOptions = Pick<
 /** `path` is appended to the provider's base URL. */
 export interface EncodedRequest {
   readonly path: string;
+  /** Headers of this request. A header of the same name in the provider's config wins. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** Text, or its UTF-8 in pieces. */
   readonly body: string | readonly Uint8Array[];
 }
@@ -203,6 +205,15 @@ export class UnsupportedRequestError extends Error {
   override readonly name = "UnsupportedRequestError";
 }
 
+/** A type name that may be repeated to the caller. */
+const PLAIN_TYPE = /^[A-Za-z0-9_.-]{1,64}$/;
+
+/** For a part, a tool or a field without a counterpart in an interface. `path` names it to the caller. */
+export function unsupported(path: string, type?: unknown): UnsupportedRequestError {
+  const named = typeof type === "string" && PLAIN_TYPE.test(type) ? ` of the type ${type}` : "";
+  return new UnsupportedRequestError(`${path}${named} is not supported by this model's provider`);
+}
+
 /** One interface that serves chats. Pure: text in, text out, no I/O. */
 export interface ChatInterface {
   /** Throws UnsupportedRequestError. */
@@ -225,8 +236,28 @@ export interface ProviderAdapter {
   /** Headers of this kind of provider, with the credential. */
   headers(apiKey: string | undefined): Readonly<Record<string, string>>;
   readonly chat: ChatInterface;
-  /** The native responses interface, which is passed through; undefined for kinds without it. */
-  readonly responses:
-    | { encode(object: JsonObjectText, model: string): EncodedRequest; readonly usage: UsageMember }
-    | undefined;
+  /** The interface of POST /v1/responses, which is passed through; undefined for kinds without it. */
+  readonly responses: NativeInterface | undefined;
+  /** The interface of POST /v1/messages, which is passed through; undefined for kinds without it. */
+  readonly messages: MessagesInterface | undefined;
+}
+
+/** An interface that the gateway has too: the provider gets the client's own text, and the client the provider's bytes. */
+export interface NativeInterface {
+  encode(call: NativeCall): EncodedRequest;
+  readonly usage: UsageMember;
+}
+
+export interface MessagesInterface extends NativeInterface {
+  /** Asks how many tokens a prompt has. The answer is `{ input_tokens }`. */
+  encodeCount(call: NativeCall): EncodedRequest;
+}
+
+/** The client's request for one route. */
+export interface NativeCall {
+  readonly object: JsonObjectText;
+  /** The provider's name for the model. */
+  readonly model: string;
+  /** Headers of the client that the interface defines. */
+  readonly headers: Readonly<Record<string, string>>;
 }

@@ -115,9 +115,12 @@ export function createUpstream(
   const deadlines = new Deadlines(clock);
   return {
     open: client.open,
-    send({ path, body, stream, requestId, answerBytesMax = ANSWER_BYTES_MAX }) {
+    send({ path, headers: own = {}, body, stream, requestId, answerBytesMax = ANSWER_BYTES_MAX }) {
       const accept = stream ? "text/event-stream" : "application/json";
-      const request = { path, headers: { accept, "x-request-id": requestId }, body };
+      const headers: Record<string, string> = { accept, "x-request-id": requestId };
+      for (const name in own)
+        if (!Object.hasOwn(provider.headers, name)) headers[name] = own[name] ?? "";
+      const request = { path, headers, body };
       const options = { provider, secrets, stream, answerBytesMax, deadlines };
       return new ProviderExchange(client, request, options);
     },

@@ -2,7 +2,14 @@ import type { Endpoint, FinalStatus } from "../contract/account/requestStatus.ts
 import type { Usage } from "../contract/usage.ts";
 
 /** The endpoint label of a metric. `other` is every path outside the API. */
-export type MeasuredEndpoint = Endpoint | "models" | "account" | "usage" | "requests" | "other";
+export type MeasuredEndpoint =
+  | Endpoint
+  | "count_tokens"
+  | "models"
+  | "account"
+  | "usage"
+  | "requests"
+  | "other";
 
 /** One attempt at a provider. `outcome` is the one of its attempt record. */
 export interface EndedAttempt {

@@ -22,6 +22,7 @@ test("the shortest file gets every default", () => {
       unknownFields: "forward",
       refusedFields: ["models", "route", "provider", "plugins", "web_search_options", "speed"],
       refusedTools: [],
+      refusedBetas: ["context-1m-2025-08-07"],
       sharedObjects: [],
       usageChunk: "finish",
       maxEmbeddingInputs: 2048,

@@ -59,6 +59,7 @@ function visitOf(key: TestKey): RequestContext {
     caller,
     permit: admission.permit,
     signal: new AbortController().signal,
+    header: () => null,
     addLogFields: () => {},
     logFailure: () => {},
     onStreamEnd: () => {},

@@ -32,6 +32,7 @@ async function admission(key: TestKey) {
     caller,
     permit: admission.permit,
     signal: new AbortController().signal,
+    header: () => null,
     addLogFields() {},
     logFailure() {},
     onStreamEnd() {},

@@ -1,7 +1,7 @@
 // The store's Worker imports this file, so it must not import TypeBox.
 
 /** The endpoints that providers answer. */
-export const endpoints = ["chat", "responses", "embeddings"] as const;
+export const endpoints = ["chat", "responses", "messages", "embeddings"] as const;
 export type Endpoint = (typeof endpoints)[number];
 
 /** `cancelled`: the client disconnected. `interrupted`: the gateway crashed. */

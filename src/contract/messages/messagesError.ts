@@ -1,6 +1,6 @@
 import { Type, type Static } from "@sinclair/typebox";
 import { Roubles } from "../answerFields.ts";
-import type { ApiError, ErrorStatus } from "../errors.ts";
+import type { ApiError, ErrorStatus, ErrorType } from "../errors.ts";
 import { oneOf } from "../requestFields.ts";
 
 /**
@@ -53,4 +53,22 @@ export function messagesErrorBody(
   const isOverloaded = status === 502 && retryAfterSeconds !== undefined;
   const type = isOverloaded ? "overloaded_error" : types[status];
   return { type: "error", error: { type, message, ...extra }, request_id: requestId };
+}
+
+/** The type in Anthropic's form for a type of ours. It is for a failure inside a stream, which has no status. */
+export function messagesErrorType(type: ErrorType): MessagesErrorType {
+  return streamTypes[type];
+}
+
+const streamTypes: Readonly<Record<ErrorType, MessagesErrorType>> = {
+  invalid_request_error: "invalid_request_error",
+  auth_error: "authentication_error",
+  billing_error: "billing_error",
+  rate_limit_error: "rate_limit_error",
+  provider_error: "api_error",
+};
+
+/** The event that ends a stream that failed. */
+export function messagesFailure(body: MessagesError): string {
+  return `event: error\ndata: ${JSON.stringify(body)}\n\n`;
 }

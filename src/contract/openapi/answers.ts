@@ -25,6 +25,9 @@ const keyHeaders: Headers = {
 /** The additional header of an answer that costs money. */
 export const costHeader: Headers = { "x-tollgate-cost-rub": header("CostOfJson") };
 
+/** The additional header of a count of tokens. */
+export const estimatedHeader: Headers = { "x-tollgate-estimated": header("Estimated") };
+
 /** The headers of the answers of a route. A public route needs no key. */
 export function answerHeaders(isPublic: boolean): Headers {
   return isPublic ? commonHeaders : keyHeaders;
@@ -42,6 +45,7 @@ export function headerComponents(schemas: SchemaWriter): Readonly<Record<string,
       "The charge for the answer. Only JSON answers have it.",
       schemas.show(Roubles),
     ),
+    Estimated: sometimes("`true` if the count is the gateway's estimate.", { type: "string" }),
     RetryAfter: always("Whole seconds to wait before a retry.", {
       type: "integer",
       minimum: 1,

@@ -15,8 +15,10 @@ import {
   RateLimitError,
 } from "../errorSchemas.ts";
 import { Health, HealthProblem } from "../health.ts";
+import { MessagesAnswer, TokenCount } from "../messages/messagesAnswer.ts";
 import { MessagesError } from "../messages/messagesError.ts";
 import { MessagesModel, MessagesModelList } from "../messages/messagesModels.ts";
+import { CountTokensRequestBody, MessagesRequestBody } from "../messages/messagesRequest.ts";
 import { Model, ModelList } from "../models.ts";
 import { ResponsesAnswer, ResponsesRequestBody } from "../responses.ts";
 import { answerHeaders, errorComponents, errorAnswer, headerComponents } from "./answers.ts";
@@ -53,6 +55,10 @@ const namedSchemas = {
   ChatUsage,
   ResponsesRequest: ResponsesRequestBody,
   ResponsesAnswer,
+  MessagesRequest: MessagesRequestBody,
+  MessagesAnswer,
+  CountTokensRequest: CountTokensRequestBody,
+  TokenCount,
   Model,
   ModelList,
   MessagesModel,

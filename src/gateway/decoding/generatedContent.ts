@@ -90,6 +90,16 @@ export function outputBytes(output: unknown): number {
   return bytes;
 }
 
+/** Keys of content blocks that describe them, and the signatures of reasoning. */
+const BLOCK_ENVELOPE_KEYS: ReadonlySet<string> = REASONING_ENVELOPE_KEYS.union(
+  new Set(["citations", "content", "tool_use_id"]),
+);
+
+/** Returns the UTF-8 bytes that the model generated in the content blocks of a message, without results of tools. */
+export function messageBlocksBytes(content: unknown): number {
+  return stringBytes(content, BLOCK_ENVELOPE_KEYS);
+}
+
 function transcriptBytes({ transcript }: JsonFields): number {
   return typeof transcript === "string" ? Buffer.byteLength(transcript) : 0;
 }

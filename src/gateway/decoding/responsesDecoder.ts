@@ -2,16 +2,11 @@ import { upstreamFailure, type StreamFailure } from "../../contract/errors.ts";
 import { isProviderCall, providerCallsOf, measureItem } from "../../contract/responses.ts";
 import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { lazy } from "../../lib/lazy.ts";
 import { createSseSplitter, type SseSplitter, type SseEvent } from "../../lib/sse.ts";
-import {
-  ANSWER_BYTES_MAX,
-  AnswerError,
-  ExcessiveAnswerError,
-  parseAnswerJson,
-} from "../../providers/provider.ts";
+import { ANSWER_BYTES_MAX, AnswerError, ExcessiveAnswerError } from "../../providers/provider.ts";
 import { reportedFailureIn, reportedFailureOf } from "../../providers/upstream.ts";
 import type { AnswerDecoder, StoredObject } from "./answerDecoder.ts";
+import { eventFields, type EventFields } from "./eventFields.ts";
 import { outputBytes, EncryptedReasoning } from "./generatedContent.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
 import { sha256 } from "../../lib/sha256.ts";
@@ -80,7 +75,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     const last = this.#splitter.end();
     // The SSE standard drops an incomplete last event. A terminal event is used if its data is complete.
     if (!last || this.isFinished) return;
-    const fields = fieldsOf(last);
+    const fields = eventFields(last);
     if (!TERMINAL_EVENTS.has(eventType(last, fields) ?? "")) return;
     this.#read(last, fields);
     // A client that follows the standard drops an event without a blank line after it.
@@ -106,7 +101,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     return responsesFailure(this.#eventCount);
   }
 
-  #read(event: SseEvent, fields = fieldsOf(event)): void {
+  #read(event: SseEvent, fields = eventFields(event)): void {
     // What follows the terminal event is no part of the answer.
     if (this.isFinished) return;
     const type = eventType(event, fields);
@@ -192,24 +187,6 @@ export function responsesFailure(sequence: number, error: StreamFailure = upstre
 /** Whether the event ends with `\n\r`, so that an LF may follow. */
 function endsInLineEnd(event: Uint8Array | undefined): boolean {
   return event?.at(-1) === CARRIAGE_RETURN && event.at(-2) === LINE_FEED;
-}
-
-/** Parses an event's data at the first call. Most events only need their name. */
-type EventFields = () => JsonFields;
-
-/** Lenient: bytes that are not UTF-8, or not JSON, are relayed too, and must not hide the terminal event. */
-function fieldsOf(event: SseEvent): EventFields {
-  return lazy(() => {
-    const data = event.lenientData;
-    if (data === undefined) return {};
-    try {
-      const value = parseAnswerJson(data);
-      return isJsonObject(value) ? value : {};
-    } catch (error) {
-      if (error instanceof ExcessiveAnswerError) throw error;
-      return {};
-    }
-  });
 }
 
 /** The event's name if it is one of this interface, else the `type` in its data. */

@@ -1,8 +1,16 @@
 import { readMessagesUsage } from "../../contract/usage.ts";
 import { readMessage, readMessageEvents } from "./anthropicAnswer.ts";
-import type { ProviderAdapter, ChatCall, EncodedRequest } from "../provider.ts";
+import {
+  unsupported,
+  type ChatCall,
+  type EncodedRequest,
+  type NativeCall,
+  type ProviderAdapter,
+  type UsageMember,
+} from "../provider.ts";
 import type { ChatRequestBody } from "../../contract/chat/chatRequestBody.ts";
 import { fieldsOf, type JsonFields } from "../../lib/json.ts";
+import { spliceBytes } from "../../lib/splice.ts";
 import {
   cacheControlOf,
   conversationOf,
@@ -12,13 +20,7 @@ import {
   type Turn,
   versionOf,
 } from "./anthropicMessages.ts";
-import {
-  bodyWithOthers,
-  isGiven,
-  refuseOtherAnswers,
-  unsupported,
-  unsupportedPart,
-} from "../chat/chatParts.ts";
+import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatParts.ts";
 import {
   formatOf,
   NO_PARAMETERS,
@@ -28,25 +30,35 @@ import {
 } from "../chat/chatTools.ts";
 
 /** Required: https://platform.claude.com/docs/en/api/versioning */
-const VERSION = "2023-06-01";
+const VERSION_HEADER = { "anthropic-version": "2023-06-01" };
+
+const usage: UsageMember = { name: "usage", read: readMessagesUsage };
 
 /** The Messages API of Anthropic and compatible providers: https://platform.claude.com/docs/en/api/messages */
 export const anthropic: ProviderAdapter = {
-  headers: (apiKey) => ({
-    "anthropic-version": VERSION,
-    ...(apiKey === undefined ? {} : { "x-api-key": apiKey }),
-  }),
+  headers: (apiKey) => (apiKey === undefined ? {} : { "x-api-key": apiKey }),
   chat: {
     encode: encodeMessages,
     read: readMessage,
-    usage: { name: "usage", read: readMessagesUsage },
+    usage,
     events: readMessageEvents,
     eventsStandAlone: false,
     supportsEverything: false,
     supportsStop: true,
   },
   responses: undefined,
+  messages: {
+    encode: (call) => encodeNative("/messages", call),
+    encodeCount: (call) => encodeNative("/messages/count_tokens", call),
+    usage,
+  },
 };
+
+/** The client's own text and headers. Only the model's name is replaced. */
+function encodeNative(path: string, { object, model, headers }: NativeCall): EncodedRequest {
+  const body = spliceBytes(object, { set: { model: JSON.stringify(model) } });
+  return { path, headers: { ...VERSION_HEADER, ...headers }, body };
+}
 
 /**
  * Encodes a chat for https://platform.claude.com/docs/en/api/messages. The token bound is required there, so it is
@@ -87,7 +99,7 @@ function encodeMessages(call: ChatCall): EncodedRequest {
     thinking: reasoning.thinking,
     output_config: outputConfigOf(body, reasoning),
   };
-  return { path: "/messages", body: bodyWithOthers(object, fields) };
+  return { path: "/messages", headers: VERSION_HEADER, body: bodyWithOthers(object, fields) };
 }
 
 /** A geography makes tokens more expensive than their configured price. */
@@ -135,7 +147,7 @@ function outputConfigOf(
   { effort }: ReasoningFields,
 ): Block | undefined {
   const format = formatOf(body);
-  if (format?.kind === "json") throw unsupportedPart("response_format", "json_object");
+  if (format?.kind === "json") throw unsupported("response_format", "json_object");
   const config = {
     ...(effort === undefined ? {} : { effort }),
     ...(format === undefined ? {} : { format: { type: "json_schema", schema: format.schema } }),

@@ -1,5 +1,5 @@
 import type { FinishReason } from "../../contract/chat/chatAnswer.ts";
-import { readMessagesUsage, type Usage } from "../../contract/usage.ts";
+import { laterUsage, readMessagesUsage, type Usage } from "../../contract/usage.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { parseAnswer, reportedFailureOf } from "../reportedFailure.ts";
@@ -333,17 +333,10 @@ class MessageReader {
 
   /** The figures of `message_delta` are cumulative. For missing ones those of `message_start` count. */
   #finalUsage(reported: JsonFields): Usage | undefined {
-    const final: Record<string, unknown> = { ...this.#startUsage, output_tokens: undefined };
-    for (const [name, figure] of Object.entries(reported))
-      final[name] = laterFigure(final[name], figure);
-    return readMessagesUsage(final);
+    return readMessagesUsage(
+      laterUsage({ ...this.#startUsage, output_tokens: undefined }, reported),
+    );
   }
-}
-
-/** The larger of two numbers, because counts only grow; else the later value. */
-function laterFigure(before: unknown, now: unknown): unknown {
-  if (typeof before === "number" && typeof now === "number") return Math.max(before, now);
-  return now ?? before;
 }
 
 function callArguments(index: number, text: string): JsonFields {

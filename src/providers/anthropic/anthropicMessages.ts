@@ -1,17 +1,11 @@
 import type { RequestMessage } from "../../contract/chat/chatRequestBody.ts";
 import { isReturnableReasoning } from "./anthropicAnswer.ts";
 import { blocksInOrder, textBlock, returnedReasoning } from "./anthropicBlocks.ts";
-import {
-  refuseRecording,
-  partsOf,
-  refusalOf,
-  unsupportedPart,
-  type ChatPart,
-} from "../chat/chatParts.ts";
+import { refuseRecording, partsOf, refusalOf, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { UnsupportedRequestError } from "../provider.ts";
+import { unsupported, UnsupportedRequestError } from "../provider.ts";
 
 /** A content block: https://platform.claude.com/docs/en/api/messages */
 export type Block = JsonFields;
@@ -172,7 +166,7 @@ function callId(id: string): string {
 
 function textBlocks(message: RequestMessage, path: string): readonly Block[] {
   return partsOf(message, path).flatMap((part) => {
-    if (part.kind !== "text") throw unsupportedPart(part.path, part.own?.["type"]);
+    if (part.kind !== "text") throw unsupported(part.path, part.own?.["type"]);
     return blocksOf(part);
   });
 }
@@ -188,7 +182,7 @@ function blocksOf(part: ChatPart): readonly Block[] {
     case "file":
       return [{ ...documentOf(part), ...cache }];
     case "audio":
-      throw unsupportedPart(part.path, part.own?.["type"]);
+      throw unsupported(part.path, part.own?.["type"]);
   }
 }
 
@@ -199,7 +193,7 @@ function documentOf(part: ChatPart & { kind: "file" }): Block {
   if (source.kind === "url" || source.mediaType === "application/pdf") {
     return { type: "document", source: sourceOf(source), ...title };
   }
-  if (source.mediaType !== "text/plain") throw unsupportedPart(part.path, "file");
+  if (source.mediaType !== "text/plain") throw unsupported(part.path, "file");
   const data = Buffer.from(source.base64, "base64").toString();
   return { type: "document", source: { type: "text", media_type: "text/plain", data }, ...title };
 }

@@ -6,7 +6,7 @@ import {
   isDeeperThan,
   type JsonObjectText,
 } from "../../lib/json.ts";
-import { UnsupportedRequestError, DEPTH_MAX } from "../provider.ts";
+import { DEPTH_MAX, unsupported, UnsupportedRequestError } from "../provider.ts";
 
 /** Base64 in the request itself, or a URL. */
 export type PartSource =
@@ -26,9 +26,6 @@ export type ChatPart = {
   | { readonly kind: "audio"; readonly format: string; readonly base64: string }
   | { readonly kind: "file"; readonly source: PartSource; readonly name: string | undefined }
 );
-
-/** A type name that may be repeated to the caller. */
-const PLAIN_TYPE = /^[A-Za-z0-9_.-]{1,64}$/;
 
 /**
  * The parts of a checked message. A string is one text part, null none. A refusal beside the content is the last
@@ -78,19 +75,8 @@ export function picturesOf(
 export function textsOf(message: RequestMessage, path: string): readonly string[] {
   return partsOf(message, path).map((part) => {
     if (part.kind === "text") return part.text;
-    throw unsupportedPart(part.path, part.own?.["type"]);
+    throw unsupported(part.path, part.own?.["type"]);
   });
-}
-
-/** For a part without a counterpart in an interface. */
-export function unsupportedPart(path: string, type: unknown): UnsupportedRequestError {
-  const named = typeof type === "string" && PLAIN_TYPE.test(type) ? ` of the type ${type}` : "";
-  return unsupported(`${path}${named}`);
-}
-
-/** For a field without a counterpart that changes the meaning of the request. */
-export function unsupported(path: string): UnsupportedRequestError {
-  return new UnsupportedRequestError(`${path} is not supported by this model's provider`);
 }
 
 function partOf(part: JsonFields, path: string): ChatPart {
@@ -127,7 +113,7 @@ function partOf(part: JsonFields, path: string): ChatPart {
       break;
     }
   }
-  throw unsupportedPart(path, type);
+  throw unsupported(path, type);
 }
 
 /** More than any media type with parameters has. */

@@ -1,8 +1,8 @@
 import type { ChatRequestBody, RequestMessage } from "../../contract/chat/chatRequestBody.ts";
 import type { ReadJson } from "../../lib/exactJson.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { isGiven, unsupported, unsupportedPart } from "./chatParts.ts";
-import { UnsupportedRequestError } from "../provider.ts";
+import { isGiven } from "./chatParts.ts";
+import { unsupported, UnsupportedRequestError } from "../provider.ts";
 
 /** A function that the model may call. `parameters` is the client's JSON schema, unchecked. */
 export interface ChatTool {
@@ -56,7 +56,7 @@ export function toolsOf(body: ChatRequestBody): readonly ChatTool[] {
     if (!isJsonObject(tool)) throw unsupported(path);
     const definition = tool["function"];
     if (tool["type"] !== "function" || !isJsonObject(definition)) {
-      throw unsupportedPart(path, tool["type"]);
+      throw unsupported(path, tool["type"]);
     }
     const { name, description, parameters, strict } = definition;
     if (typeof name !== "string" || name === "") throw unsupported(`${path}.function`);
@@ -104,7 +104,7 @@ export function toolCallsOf(message: RequestMessage, path: string): readonly Cha
     const at = `${path}.tool_calls[${index}]`;
     if (!isJsonObject(call)) throw unsupported(at);
     const { id, type = "function", function: called } = call;
-    if (type !== "function" || !isJsonObject(called)) throw unsupportedPart(at, type);
+    if (type !== "function" || !isJsonObject(called)) throw unsupported(at, type);
     const { name, arguments: argumentsText = "" } = called;
     if (typeof id !== "string" || typeof name !== "string" || typeof argumentsText !== "string") {
       throw unsupported(at);

@@ -28,6 +28,7 @@ export const gemini: ProviderAdapter = {
     supportsStop: true,
   },
   responses: undefined,
+  messages: undefined,
 };
 
 /**

@@ -5,14 +5,12 @@ import {
   partsOf,
   picturesOf,
   textsOf,
-  unsupported,
-  unsupportedPart,
   type ChatPart,
   type PartSource,
   refuseRecording,
 } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
-import { UnsupportedRequestError } from "../provider.ts";
+import { unsupported, UnsupportedRequestError } from "../provider.ts";
 
 interface EncodingState {
   readonly model: string;
@@ -181,7 +179,7 @@ function resultPart(message: RequestMessage, path: string, state: EncodingState)
 function resultMedia(part: ChatPart, model: string): Part {
   const isImageOrFile = part.kind === "image" || part.kind === "file";
   if (!isImageOrFile || part.source.kind !== "data" || !supportsMediaInResults(model)) {
-    throw unsupportedPart(part.path, part.own?.["type"]);
+    throw unsupported(part.path, part.own?.["type"]);
   }
   return sourcePart(part.source, part.path);
 }

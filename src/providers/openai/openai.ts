@@ -40,12 +40,13 @@ export const openai: ProviderAdapter = {
     supportsStop: true,
   },
   responses: {
-    encode: (object, model) => ({
+    encode: ({ object, model }) => ({
       path: "/responses",
       body: spliceBytes(object, { set: { model: JSON.stringify(model) } }),
     }),
     usage: responsesUsage,
   },
+  messages: undefined,
 };
 
 /** The client's own text. Only values that must differ are replaced. */

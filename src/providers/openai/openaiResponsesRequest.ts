@@ -11,12 +11,10 @@ import {
   isGiven,
   refuseOtherAnswers,
   refuseRecording,
-  unsupported,
   refusalOf,
-  unsupportedPart,
 } from "../chat/chatParts.ts";
 import { formatOf, NO_PARAMETERS, answeredCallOf, callListOf } from "../chat/chatTools.ts";
-import type { ChatCall, EncodedRequest } from "../provider.ts";
+import { unsupported, type ChatCall, type EncodedRequest } from "../provider.ts";
 
 /** Fields of the same name and meaning in both interfaces. */
 const SHARED_FIELDS = [
@@ -249,7 +247,7 @@ function inputPart(part: ContentPart & JsonFields, path: string): object {
   if (type === "image_url") return { ...imagePart(part["image_url"], path), ...cache };
   if (type === "file") return { ...filePart(part["file"], path), ...cache };
   // The interface has no audio input: https://platform.openai.com/docs/guides/migrate-to-responses.
-  throw unsupportedPart(path, type);
+  throw unsupported(path, type);
 }
 
 /** Parts of an assistant message have their own types; the interface refuses those of a user in their place. */
@@ -257,7 +255,7 @@ function outputPart(part: ContentPart & JsonFields, path: string): object {
   const { type, text, refusal } = part;
   if (type === "text") return { type: "output_text", text };
   if (type === "refusal" && typeof refusal === "string") return { type, refusal };
-  throw unsupportedPart(path, type);
+  throw unsupported(path, type);
 }
 
 function imagePart(image: unknown, path: string): object {
@@ -289,7 +287,7 @@ function callItem(call: unknown, path: string): CallItem {
   if (!isJsonObject(call)) throw unsupported(path);
   const { id, type = "function" } = call;
   const called = type === "function" || type === "custom" ? call[type] : undefined;
-  if (!isJsonObject(called)) throw unsupportedPart(path, type);
+  if (!isJsonObject(called)) throw unsupported(path, type);
   const { name } = called;
   const argumentsText = called[type === "custom" ? "input" : "arguments"] ?? "";
   if (typeof id !== "string" || typeof name !== "string" || typeof argumentsText !== "string") {

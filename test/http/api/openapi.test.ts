@@ -37,6 +37,7 @@ const errorTypes: Readonly<Record<string, string>> = {
 function errorSchema(operation: string, status: string): Readonly<Record<string, unknown>> {
   const own = { $ref: `#/components/schemas/${errorTypes[status]}` };
   const anthropic = { $ref: "#/components/schemas/MessagesError" };
+  if (operation.startsWith("POST /v1/messages")) return anthropic;
   return operation.startsWith("GET /v1/models") ? { anyOf: [own, anthropic] } : own;
 }
 

@@ -5,6 +5,7 @@ import { describedBy, differences } from "../../support/gateway/apiDescription.t
 import { call, chat, chunksOf, type Reply } from "../../support/gateway/chatCalls.ts";
 import { completion, choice, helloEvent, usual } from "../../support/provider/chatAnswers.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { askMessage, sendMessage } from "../../support/gateway/messagesCalls.ts";
 import { respond } from "../../support/gateway/responsesCalls.ts";
 import { responds } from "../../support/provider/responsesAnswers.ts";
 import {
@@ -28,6 +29,10 @@ const completions = {
     answer: responds(),
     ask: (key: TestKey, changes: object) => respond(at.gateway, key, changes),
   },
+  "POST /v1/messages": {
+    answer: usual,
+    ask: (key: TestKey, changes: object) => sendMessage(at.gateway, key, changes),
+  },
 };
 
 const expiresAt = Date.parse("2100-01-01");
@@ -45,7 +50,7 @@ const cases: readonly Case[] = [
     return [
       [operation, 200, () => asked()],
       [operation, 200, () => asked({ stream: true })],
-      [operation, 400, () => asked({ max_tokens: 0 })],
+      [operation, 400, () => asked({ max_tokens: -1 })],
       [operation, 400, () => asked({}, {}, refusal(400))],
       [operation, 401, () => ask({ key: "sk-tg-wrong", id: "", account: "" }, {})],
       [operation, 402, () => asked({}, { balance: 0n })],
@@ -57,6 +62,12 @@ const cases: readonly Case[] = [
       [operation, 502, () => draining(() => asked())],
     ];
   }),
+  ["POST /v1/messages/count_tokens", 200, () => countTokens(at.gateway.key())],
+  ["POST /v1/messages/count_tokens", 400, () => countTokens(at.gateway.key(), { messages: [] })],
+  ["POST /v1/messages/count_tokens", 401, () => countTokens(undefined)],
+  ["POST /v1/messages/count_tokens", 404, () => countTokens(at.gateway.key(), { model: "x" })],
+  ["POST /v1/messages/count_tokens", 429, () => tooOften(countTokens)],
+  ["POST /v1/messages/count_tokens", 502, () => draining(() => countTokens(at.gateway.key()))],
   ...["/v1/models", "/v1/models/{id}"].flatMap((path): Case[] => {
     const get = (key?: TestKey) => getOf(path.replace("{id}", "small"), key);
     const getInAnthropicForm = (key?: TestKey) =>
@@ -132,6 +143,11 @@ async function usageByModel(): Promise<Reply> {
 
 function getOf(path: string, key?: TestKey): Promise<Reply> {
   return call(at.gateway, key, { path });
+}
+
+function countTokens(key: TestKey | undefined, changes: object = {}): Promise<Reply> {
+  const body = askMessage(changes);
+  return call(at.gateway, key, { path: "/v1/messages/count_tokens", body });
 }
 
 function health(): Promise<Reply> {

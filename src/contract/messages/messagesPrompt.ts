@@ -1,0 +1,93 @@
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { measureText, type TextSize } from "../requestFields.ts";
+
+/** The sizes of a Messages request, for estimates. */
+export interface MessagesMeasure {
+  readonly messageCount: number;
+  /** All that the model reads: instructions, messages and definitions of tools. */
+  readonly promptSize: TextSize;
+}
+
+/** Top-level fields that hold text which no model reads. */
+const SETTINGS: ReadonlySet<string> = new Set([
+  "cache_control",
+  "compaction",
+  "context_management",
+  "diagnostics",
+  "inference_geo",
+  "max_tokens",
+  "messages",
+  "metadata",
+  "model",
+  "service_tier",
+  "stream",
+  "system",
+  "thinking",
+  "tool_choice",
+]);
+
+/** Fields of blocks that describe them. The model does not read them as text. */
+const ENVELOPE: ReadonlySet<string> = new Set([
+  "type",
+  "cache_control",
+  "citations",
+  "data",
+  "encrypted_content",
+  "id",
+  "is_error",
+  "signature",
+  "tool_use_id",
+]);
+
+/** Measures a checked body. A part that is not text counts as one part, whatever its bytes. */
+export function measureMessages(body: JsonFields): MessagesMeasure {
+  const sum = new Sum();
+  sum.addContent(body["system"]);
+  const messages: readonly unknown[] = Array.isArray(body["messages"]) ? body["messages"] : [];
+  for (const message of messages) if (isJsonObject(message)) sum.addContent(message["content"]);
+  for (const name in body) if (!SETTINGS.has(name)) sum.addValue(body[name]);
+  const { textBytes, nonTextParts } = sum;
+  return { messageCount: messages.length, promptSize: { textBytes, nonTextParts } };
+}
+
+/** A running total. Clients choose the nesting depth of results in results, so open contents are on an explicit stack. */
+class Sum {
+  textBytes = 0;
+  nonTextParts = 0;
+
+  addContent(content: unknown): void {
+    const open: unknown[] = [content];
+    while (open.length > 0) {
+      const next = open.pop();
+      if (typeof next === "string") this.textBytes += Buffer.byteLength(next);
+      else if (Array.isArray(next)) for (const block of next as unknown[]) open.push(block);
+      else if (isJsonObject(next)) for (const inner of this.#addBlock(next)) open.push(inner);
+    }
+  }
+
+  addValue(value: unknown): void {
+    this.textBytes += measureText(value).textBytes;
+  }
+
+  /** Returns the contents in the block. */
+  #addBlock(block: JsonFields): readonly unknown[] {
+    const { type, source } = block;
+    if (type === "image" || type === "container_upload") {
+      this.nonTextParts += 1;
+      return [];
+    }
+    if (type === "document" && isJsonObject(source)) {
+      const inner = source["type"] === "text" ? source["data"] : source["content"];
+      if (inner === undefined) this.nonTextParts += 1;
+      return [inner, block["title"], block["context"]];
+    }
+    const inner: unknown[] = [];
+    for (const name in block) {
+      if (ENVELOPE.has(name)) continue;
+      const value = block[name];
+      if (name === "content" || typeof value === "string") inner.push(value);
+      else this.addValue(value);
+    }
+    return inner;
+  }
+}

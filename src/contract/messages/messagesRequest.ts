@@ -1,0 +1,182 @@
+import { Type, type Static } from "@sinclair/typebox";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { invalidRequest } from "../errors.ts";
+import { refuseKeysInOtherCase } from "../keyCase.ts";
+import {
+  bodyCheck,
+  modelField,
+  nullable,
+  oneOf,
+  ownValue,
+  refuseFields,
+  refuseOtherNames,
+  refuseTools,
+  refuseLongPromptCacheTtl,
+} from "../requestFields.ts";
+import { findChatObjects } from "../storedObjects.ts";
+import type { Annotations } from "../validationMessage.ts";
+import { measureMessages, type MessagesMeasure } from "./messagesPrompt.ts";
+import { readServerTools } from "./serverTools.ts";
+
+const MESSAGES_MAX = 10_000;
+
+/** One block of a message's content. The provider checks everything but its type. */
+const ContentBlock = Type.Object(
+  { type: Type.String({ description: "The kind of block, such as `text` or `tool_result`." }) },
+  { description: "One block of a message's content. The provider checks the other fields." },
+);
+
+const content = (description: string) =>
+  Type.Union(
+    [
+      Type.String(),
+      Type.Array(ContentBlock, { described: "an array of blocks" } satisfies Annotations),
+    ],
+    { description },
+  );
+
+const conversation = {
+  model: modelField,
+  messages: Type.Array(
+    Type.Object({
+      role: oneOf(["user", "assistant", "system"], { description: "Who wrote it." }),
+      content: content("The text, or a list of content blocks."),
+    }),
+    { minItems: 1, maxItems: MESSAGES_MAX, description: "The conversation so far." },
+  ),
+  system: Type.Optional(
+    Type.Union([content("The instructions."), Type.Null()], {
+      description: "The instructions: a text, or a list of text blocks.",
+    }),
+  ),
+};
+
+/** The checked fields of the body of POST /v1/messages. The provider checks the others. */
+export type MessagesRequestBody = Static<typeof MessagesRequestBody>;
+export const MessagesRequestBody = Type.Object({
+  ...conversation,
+  max_tokens: Type.Integer({
+    minimum: 0,
+    maximum: Number.MAX_SAFE_INTEGER,
+    description: "The most tokens that the answer may have, with reasoning.",
+  }),
+  stream: nullable(Type.Boolean(), "True: the answer comes as server-sent events."),
+});
+
+/** The checked fields of the body of POST /v1/messages/count_tokens. */
+export type CountTokensRequestBody = Static<typeof CountTokensRequestBody>;
+export const CountTokensRequestBody = Type.Object(conversation);
+
+/** A checked request for a count: the provider gets the client's own text. */
+export interface CountTokensRequest extends MessagesMeasure {
+  readonly model: string;
+  /** Ids of files of the provider. */
+  readonly objectIds: readonly string[];
+}
+
+/** A checked request: what the gateway needs. A provider of kind anthropic gets the client's own text. */
+export interface MessagesRequest extends CountTokensRequest {
+  readonly stream: boolean;
+  readonly outputTokensBound: number;
+  /** The prompt may be larger than the request's own text: it has images, files, or tools that the provider runs. */
+  readonly needsWholeContext: boolean;
+  /** The most web searches that the provider may run; undefined if there is no such tool. */
+  readonly webSearchesMax: number | undefined;
+}
+
+interface MessagesRules {
+  readonly refusedFields: readonly string[];
+  readonly refusedTools: readonly string[];
+}
+
+/**
+ * Fields that name what belongs to the operator's account at the provider, or that let another model answer, whose price
+ * is not known: https://platform.claude.com/docs/en/api/messages/create
+ */
+const REFUSED_FIELDS = [
+  "container",
+  "fallback_credit_token",
+  "fallbacks",
+  "thread",
+  "user_profile_id",
+  "workspace_id",
+] as const;
+
+/** With one of these tiers tokens cost the configured price. */
+const TIERS: ReadonlySet<unknown> = new Set(["auto", "default", "standard_only"]);
+
+const checkMessages = bodyCheck(MessagesRequestBody);
+const checkCount = bodyCheck(CountTokensRequestBody);
+
+/** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
+export function checkMessagesRequest(value: JsonFields, rules: MessagesRules): MessagesRequest {
+  const body = checkMessages(value);
+  refuseForeign(value, rules);
+  refuseLongPromptCacheTtl(value);
+  const tools = readServerTools(ownValue(value, "tools"));
+  const measure = measureMessages(value);
+  const objectIds = objectIdsOf(value);
+  const hasServers = Array.isArray(ownValue(value, "mcp_servers"));
+  return {
+    ...measure,
+    model: body.model,
+    stream: body.stream ?? false,
+    outputTokensBound: body.max_tokens,
+    needsWholeContext:
+      measure.promptSize.nonTextParts > 0 || tools.areAny || hasServers || objectIds.length > 0,
+    webSearchesMax: tools.webSearchesMax,
+    objectIds,
+  };
+}
+
+/** The same for POST /v1/messages/count_tokens. */
+export function checkCountTokensRequest(
+  value: JsonFields,
+  rules: MessagesRules,
+): CountTokensRequest {
+  const { model } = checkCount(value);
+  refuseForeign(value, rules);
+  return { ...measureMessages(value), model, objectIds: objectIdsOf(value) };
+}
+
+function refuseForeign(body: JsonFields, rules: MessagesRules): void {
+  const { service_tier: tier = null, ...others } = body;
+  refuseFields(others, [...rules.refusedFields, ...REFUSED_FIELDS]);
+  if (tier !== null && !TIERS.has(tier)) throw invalidRequest("service_tier is not supported");
+  refuseOtherNames(body, "max_tokens");
+  refuseTools(body, rules.refusedTools);
+  // Elsewhere tokens cost more than their configured price.
+  const geography = ownValue(body, "inference_geo");
+  if (geography !== undefined && geography !== "global") {
+    throw invalidRequest("inference_geo is not supported");
+  }
+  refuseMessagesInOtherCase(body);
+}
+
+const MESSAGE_KEYS: ReadonlySet<string> = new Set(["role", "content"]);
+const BLOCK_KEYS: ReadonlySet<string> = new Set(["type", "text", "source", "cache_control"]);
+const TOOL_KEYS: ReadonlySet<string> = new Set(["type", "max_uses", "cache_control"]);
+
+/** Throws ApiError 400 for a key that differs from a known key only in case: see `refuseFieldsInOtherCase`. */
+function refuseMessagesInOtherCase(body: JsonFields): void {
+  for (const [index, message] of listOf(body["messages"]).entries()) {
+    const path = `messages[${index}].`;
+    refuseKeysInOtherCase(message, MESSAGE_KEYS, () => path);
+    for (const block of listOf(isJsonObject(message) ? message["content"] : undefined))
+      refuseKeysInOtherCase(block, BLOCK_KEYS, () => `${path}content.`);
+  }
+  for (const block of listOf(body["system"]))
+    refuseKeysInOtherCase(block, BLOCK_KEYS, () => "system.");
+  for (const tool of listOf(body["tools"])) refuseKeysInOtherCase(tool, TOOL_KEYS, () => "tools.");
+}
+
+function objectIdsOf(body: JsonFields): readonly string[] {
+  const contents = listOf(body["messages"]).map((message) =>
+    isJsonObject(message) ? message["content"] : undefined,
+  );
+  return findChatObjects([body["system"], ...contents], undefined).objectIds;
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}

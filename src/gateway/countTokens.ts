@@ -1,0 +1,82 @@
+import { invalidRequest, type ApiError } from "../contract/errors.ts";
+import type { CountTokensRequest } from "../contract/messages/messagesRequest.ts";
+import { Deadline } from "../lib/clock.ts";
+import { fieldsOf, type JsonObjectText } from "../lib/json.ts";
+import { AnswerError, decodeAnswer, parseAnswerJson } from "../providers/provider.ts";
+import { UpstreamError } from "../providers/upstream.ts";
+import type { Candidate } from "../routing/candidates.ts";
+import { orderCandidates } from "../routing/candidates.ts";
+import { clientGone, toUpstreamError, type Answer } from "./answer.ts";
+import { findModel } from "./catalog.ts";
+import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
+import { estimateOf, isNative } from "./messages.ts";
+import { messagesHeaders, ownMessagesText, refuseForeignFiles } from "./messagesRequest.ts";
+
+/** A provider that takes longer is not waited for, in milliseconds. */
+const COUNT_TIMEOUT_MS = 10_000;
+
+/** Marks a count that is the gateway's estimate. */
+const ESTIMATED_HEADER = "x-tollgate-estimated";
+
+/**
+ * Counts the tokens of a prompt in the Messages interface: a provider of kind anthropic counts them. Without such a route,
+ * or if none answers, the answer is the gateway's estimate, marked by a header. It costs nothing, and says nothing about the
+ * health of a route: many compatible servers do not have this call. Throws ApiError.
+ */
+export async function countTokens(
+  gateway: Gateway,
+  context: RequestContext,
+  { request, object }: CheckedBody<CountTokensRequest>,
+): Promise<Answer> {
+  const model = findModel(context.snapshot.catalog, context.caller.models, request.model, "chat");
+  refuseForeignFiles(context, request.objectIds);
+  const headers = messagesHeaders(context);
+  const native = model.chatCandidates.filter(isNative);
+  const call = { object: ownMessagesText(object), headers };
+  for (const candidate of orderCandidates(native, gateway.random)) {
+    if (gateway.health.waitMs(candidate) > 0) continue;
+    const body = await askProvider(gateway, context, candidate, call);
+    if (body !== undefined) return { kind: "json", body, headers: {} };
+    if (context.signal.aborted || gateway.inFlight.isAborting) break;
+  }
+  const body = JSON.stringify({ input_tokens: estimateOf(request) });
+  return { kind: "json", body, headers: { [ESTIMATED_HEADER]: "true" } };
+}
+
+/** The provider's answer; undefined if it has none. Throws ApiError 400 if the caller is at fault. */
+async function askProvider(
+  gateway: Gateway,
+  context: RequestContext,
+  { provider, route }: Candidate,
+  call: { object: JsonObjectText; headers: Readonly<Record<string, string>> },
+): Promise<Uint8Array | undefined> {
+  const encoded = provider.adapter.messages?.encodeCount({ ...call, model: route.model });
+  if (!encoded) return undefined;
+  const { requestId, signal } = context;
+  const exchange = provider.upstream.send({ ...encoded, stream: false, requestId });
+  gateway.inFlight.exchanges.add(exchange);
+  const timeout = new Deadline(gateway.deadlines, () =>
+    exchange.abort(new UpstreamError("provider", "timeout")),
+  );
+  const onAbort = (): void => exchange.abort(clientGone());
+  timeout.set(COUNT_TIMEOUT_MS);
+  signal.addEventListener("abort", onAbort);
+  try {
+    const answer = await exchange.answer;
+    const { input_tokens: count } = fieldsOf(parseAnswerJson(decodeAnswer(answer)));
+    if (!Number.isSafeInteger(count)) throw new AnswerError("the answer is not a count");
+    return answer;
+  } catch (error) {
+    const refusal = callerFault(toUpstreamError(error));
+    if (refusal) throw refusal;
+    return undefined;
+  } finally {
+    timeout.clear();
+    signal.removeEventListener("abort", onAbort);
+    gateway.inFlight.exchanges.delete(exchange);
+  }
+}
+
+function callerFault({ clientError }: UpstreamError): ApiError | undefined {
+  return clientError && invalidRequest(clientError.message, clientError.extra);
+}

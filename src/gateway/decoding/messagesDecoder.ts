@@ -1,0 +1,247 @@
+import type { GeneratedText } from "../../billing/estimate.ts";
+import { laterUsage, readMessagesUsage, type Usage } from "../../contract/usage.ts";
+import { fieldsOf, type JsonFields } from "../../lib/json.ts";
+import { spanOf, type Span } from "../../lib/span.ts";
+import { createSseSplitter, type SseEvent, type SseSplitter } from "../../lib/sse.ts";
+import { ANSWER_BYTES_MAX, AnswerError } from "../../providers/provider.ts";
+import { reportedFailureIn, reportedFailureOf } from "../../providers/upstream.ts";
+import type { StreamChunk } from "../answer.ts";
+import type { AnswerDecoder, StoredObject, UsageProblem } from "./answerDecoder.ts";
+import { ChunkTemplates } from "./chunkTemplate.ts";
+import { eventFields } from "./eventFields.ts";
+import { EncryptedReasoning } from "./generatedContent.ts";
+import { ReportedUsage } from "./reportedUsage.ts";
+
+/** The limit for the events before the content. */
+const OPENING_BYTES_MAX = 2 * ANSWER_BYTES_MAX;
+/** The limit for the events after the stop reason: one delta and one terminator. */
+const ENDING_BYTES_MAX = 2 * ANSWER_BYTES_MAX;
+/** Results of tools that the provider runs, such as `web_search_tool_result`. */
+const SERVER_RESULT = /_tool_result$/;
+/** Blocks whose content comes with their deltas. All others are content as soon as they start. */
+const EMPTY_AT_START: ReadonlySet<unknown> = new Set(["text", "thinking", "redacted_thinking"]);
+
+const BLANK_LINE = Buffer.from("\n\n");
+const LINE_FEED = Buffer.from("\n");
+const MESSAGE_STOP = Buffer.from('event: message_stop\ndata: {"type":"message_stop"}\n\n');
+
+/**
+ * Decodes a stream of Messages: https://platform.claude.com/docs/en/build-with-claude/streaming. It relays the provider's
+ * bytes, also events that it does not know. The `message_delta` with the stop reason and all behind it are held back until
+ * the charge.
+ */
+export class MessagesDecoder implements AnswerDecoder {
+  hasContent = false;
+  isThinking = false;
+  isFinished = false;
+  isClosed = false;
+  readonly reportsFailure = false;
+  textBytes = 0;
+  textDeltas = 0;
+  providerCalls = 0;
+  readonly #failure: () => string;
+  readonly #reasoning = new EncryptedReasoning();
+  readonly #reported = new ReportedUsage();
+  readonly #templates = new ChunkTemplates();
+  readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
+  #output: Uint8Array[] = [];
+  #openingBytes = 0;
+  readonly #heldBack: Uint8Array[] = [];
+  #heldBackBytes = 0;
+  #hasStop = false;
+  /** The usage as the provider reported it so far. */
+  #usage: JsonFields = {};
+
+  /** `failure` makes the event that ends a failed stream. It must not retain the request. */
+  constructor(failure: () => string) {
+    this.#failure = failure;
+  }
+
+  get usage(): Usage | undefined {
+    return this.#reported.usage;
+  }
+
+  get isUsageFinal(): boolean {
+    return this.#reported.isFinal(this.isFinished, this.textBytes);
+  }
+
+  get usageText(): GeneratedText | undefined {
+    return this.#reported.text;
+  }
+
+  get usageProblem(): UsageProblem | undefined {
+    return this.#reported.problem;
+  }
+
+  get encryptedReasoningBytes(): number {
+    return this.#reasoning.encryptedReasoningBytes;
+  }
+
+  push(bytes: Uint8Array): void {
+    for (const event of this.#splitter.push(bytes)) this.#read(event);
+  }
+
+  pass(span: Span): string | undefined {
+    if (!this.#splitter.isBetweenEvents || this.isFinished) return undefined;
+    const match = this.#templates.match(span);
+    if (match) this.#countText(match.textBytes);
+    return match?.clientEvent;
+  }
+
+  end(): void {
+    const last = this.#splitter.end();
+    // The SSE standard drops an incomplete last event. One that ends the answer is used if its data is complete.
+    if (last && !this.isClosed && Object.keys(eventFields(last)()).length > 0) {
+      const held = this.#heldBack.length;
+      this.#read(last);
+      if (this.#heldBack.length > held) this.#heldBack.push(BLANK_LINE);
+      else this.#output.pop();
+    }
+    this.isClosed = true;
+  }
+
+  take(): Uint8Array | undefined {
+    if (this.#output.length === 0) return undefined;
+    const output = this.#output;
+    this.#output = [];
+    return output.length === 1 ? output[0] : Buffer.concat(output);
+  }
+
+  takeObjects(): readonly StoredObject[] {
+    return [];
+  }
+
+  ending(): StreamChunk {
+    const last = this.#heldBack.at(-1);
+    // The network may split the last CRLF of an event. The splitter does not wait for its second half.
+    if (last?.at(-1) === 0x0d && last.at(-2) === 0x0a) this.#heldBack.push(LINE_FEED);
+    if (!this.#hasStop) this.#heldBack.push(MESSAGE_STOP);
+    return Buffer.concat(this.#heldBack);
+  }
+
+  failure(): string {
+    return this.#failure();
+  }
+
+  #read(event: SseEvent): void {
+    // What follows the terminator is no part of the answer.
+    if (this.isClosed) return;
+    const { raw } = event;
+    const match = this.isFinished ? undefined : this.#templates.match(spanOf(raw));
+    if (match) {
+      this.#countText(match.textBytes);
+      this.#output.push(raw);
+      return;
+    }
+    const fields = eventFields(event)();
+    const type: unknown = fields["type"] ?? event.event;
+    this.#readFields(type, fields);
+    if (this.isFinished) this.#holdBack(raw);
+    else {
+      this.#output.push(raw);
+      this.#learn(raw, fieldsOf(fields["delta"]));
+    }
+    if (this.hasContent) return;
+    this.#openingBytes += raw.byteLength;
+    if (this.#openingBytes > OPENING_BYTES_MAX) throw new AnswerError("the answer does not begin");
+  }
+
+  #readFields(type: unknown, fields: JsonFields): void {
+    switch (type) {
+      case "message_start":
+        // The output count here is a placeholder.
+        this.#report(
+          { ...fieldsOf(fieldsOf(fields["message"])["usage"]), output_tokens: 0 },
+          false,
+        );
+        break;
+      case "content_block_start":
+        this.#startBlock(fieldsOf(fields["content_block"]));
+        break;
+      case "content_block_delta":
+        this.#addDelta(fieldsOf(fields["delta"]));
+        break;
+      case "message_delta": {
+        const { stop_reason: reason = null } = fieldsOf(fields["delta"]);
+        this.isFinished ||= reason !== null;
+        this.hasContent ||= this.isFinished;
+        this.#report(fieldsOf(fields["usage"]), this.isFinished);
+        break;
+      }
+      case "message_stop":
+        this.#hasStop = true;
+        this.isClosed = true;
+        break;
+      case "error":
+        throw reportedFailureOf(fields);
+      case undefined: {
+        // Some compatible servers report a failure in an event without a type.
+        const failure = reportedFailureIn(fields);
+        if (failure) throw failure;
+      }
+    }
+  }
+
+  #startBlock(block: JsonFields): void {
+    const { type, text, thinking, data, name } = block;
+    this.isThinking ||= type === "thinking" || type === "redacted_thinking";
+    this.hasContent ||= !EMPTY_AT_START.has(type);
+    if (typeof type === "string" && SERVER_RESULT.test(type)) this.providerCalls += 1;
+    if (typeof data === "string") this.#reasoning.addEncrypted(data.length);
+    if (typeof name === "string") this.#countText(Buffer.byteLength(name));
+    this.#addText(text);
+    this.#addReasoning(thinking);
+  }
+
+  #addDelta(delta: JsonFields): void {
+    const { text, thinking, partial_json: input, signature, citation } = delta;
+    this.#addText(text);
+    this.#addReasoning(thinking);
+    this.#addText(input);
+    this.hasContent ||= citation !== undefined;
+    if (typeof signature === "string") this.#reasoning.addEncrypted(signature.length);
+  }
+
+  #addText(text: unknown): void {
+    if (typeof text !== "string" || text === "") return;
+    this.hasContent = true;
+    this.#countText(Buffer.byteLength(text));
+  }
+
+  #addReasoning(text: unknown): void {
+    if (typeof text === "string") this.#reasoning.addText(Buffer.byteLength(text));
+    this.#addText(text);
+  }
+
+  #countText(bytes: number): void {
+    this.textBytes += bytes;
+    if (bytes > 0) this.textDeltas += 1;
+  }
+
+  /** Reads a report of usage. */
+  #report(reported: JsonFields, isWhole: boolean): void {
+    this.#usage = laterUsage(this.#usage, reported);
+    const usage = readMessagesUsage(this.#usage);
+    if (!usage) return;
+    const text = { bytes: this.textBytes, deltas: this.textDeltas };
+    this.#reported.add(usage, text, false, isWhole && reported["output_tokens"] !== undefined);
+  }
+
+  #holdBack(raw: Uint8Array): void {
+    this.#heldBackBytes += raw.byteLength;
+    if (this.#heldBackBytes > ENDING_BYTES_MAX)
+      throw new AnswerError("the end of the answer is too long");
+    this.#heldBack.push(raw);
+  }
+
+  /** Makes a template from an event with text and nothing else. */
+  #learn(raw: Uint8Array, { type, text }: JsonFields): void {
+    if (type !== "text_delta" || typeof text !== "string" || text === "") return;
+    this.#templates.learn(raw, text, (bytes) => {
+      const [one] = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX }).push(bytes);
+      const delta = one ? fieldsOf(eventFields(one)()["delta"]) : {};
+      if (typeof delta["text"] !== "string") return undefined;
+      return { text: delta["text"], clientEvent: Buffer.from(bytes).toString() };
+    });
+  }
+}

@@ -1,0 +1,173 @@
+import { estimateTokens } from "../billing/estimate.ts";
+import { checkChatRequest } from "../contract/chat/chatRequest.ts";
+import { invalidRequest, upstreamFailure } from "../contract/errors.ts";
+import { parseJsonObject } from "../contract/jsonBody.ts";
+import { messagesErrorBody, messagesFailure } from "../contract/messages/messagesError.ts";
+import type { MessagesRequest } from "../contract/messages/messagesRequest.ts";
+import { readMessagesUsage } from "../contract/usage.ts";
+import { parseExactly } from "../lib/exactJson.ts";
+import { fieldsOf, isJsonObject, type JsonFields, type JsonObjectText } from "../lib/json.ts";
+import { lazy } from "../lib/lazy.ts";
+import {
+  AnswerError,
+  decodeAnswer,
+  parseAnswerJson,
+  UnsupportedRequestError,
+} from "../providers/provider.ts";
+import { reportedFailureIn } from "../providers/upstream.ts";
+import type { Candidate } from "../routing/candidates.ts";
+import { admit, type Admission } from "./admission/admit.ts";
+import type { AdmittedRequest } from "./admittedRequest.ts";
+import type { Answer } from "./answer.ts";
+import { answerJson, type ReadAnswer } from "./answerJson.ts";
+import { billedUsage } from "./billedUsage.ts";
+import { findModel } from "./catalog.ts";
+import { identityOf } from "./chat.ts";
+import { messageBlocksBytes } from "./decoding/generatedContent.ts";
+import { MessagesDecoder } from "./decoding/messagesDecoder.ts";
+import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
+import { messagesHeaders, ownMessagesText, refuseForeignFiles } from "./messagesRequest.ts";
+import { ProviderChat } from "./providerChat.ts";
+import { openStream } from "./streaming/openStream.ts";
+import { MessagesForm, type MessageIdentity } from "./translation/chatToMessages.ts";
+import { chatBodyOfMessages } from "./translation/messagesToChat.ts";
+
+/**
+ * The path of a request in Anthropic's Messages interface. A provider of kind anthropic gets the client's text with only
+ * `model` changed, and its bytes are returned. For the other kinds the request becomes a chat, and its answer a message.
+ * Throws ApiError; the hold is released by then.
+ */
+export async function messages(
+  gateway: Gateway,
+  context: RequestContext,
+  body: CheckedBody<MessagesRequest>,
+): Promise<Answer> {
+  const { request, object } = body;
+  const model = findModel(context.snapshot.catalog, context.caller.models, request.model, "chat");
+  const candidates = model.chatCandidates;
+  refuseForeignFiles(context, request.objectIds);
+  const headers = messagesHeaders(context);
+  if (candidates.some(isNative)) refuseUnpriced(request);
+  const promptEstimate = estimateOf(request);
+  const identity = { requestId: context.requestId, model: request.model, promptEstimate };
+  const translated = lazy(() => translate(gateway, context, object, identity));
+  if (!candidates.some(isNative)) refuseUntranslatable(translated, candidates, request);
+  const ownText = lazy(() => ownMessagesText(object));
+  const admission = await admit(gateway, context, model, {
+    endpoint: "messages",
+    stream: request.stream,
+    prompt: {
+      bodyBytes: body.bodyBytes,
+      messageCount: request.messageCount,
+      unbounded: request.needsWholeContext,
+    },
+    promptEstimate,
+    outputTokensBound: request.outputTokensBound,
+    choiceCount: 1,
+  });
+  const admittedRequest: AdmittedRequest = {
+    gateway,
+    context,
+    admission,
+    candidates,
+    encode(candidate) {
+      const native = candidate.provider.adapter.messages;
+      if (!native) return translated().encode(candidate, admission);
+      return native.encode({ object: ownText(), model: candidate.route.model, headers });
+    },
+    callerFault: ({ clientError }) =>
+      clientError && invalidRequest(clientError.message, clientError.extra),
+    streamFailure: (error) => messagesFailure(messagesErrorBody(error, context.requestId)),
+  };
+  const failure = failureOf(identity);
+  if (request.stream) {
+    return openStream(admittedRequest, (candidate) =>
+      isNative(candidate) ? new MessagesDecoder(failure) : translated().decoder(candidate),
+    );
+  }
+  return answerJson(admittedRequest, {
+    read: (answer, candidate) =>
+      isNative(candidate)
+        ? readMessage(answer, admission)
+        : translated().read(answer, candidate, admission),
+    usageMember: ({ provider, chat }) => (provider.adapter.messages ?? chat).usage,
+  });
+}
+
+/** Whether the provider has the Messages interface itself. */
+export function isNative({ provider }: Candidate): boolean {
+  return provider.adapter.messages !== undefined;
+}
+
+export function estimateOf({ promptSize }: Pick<MessagesRequest, "promptSize">): number {
+  return estimateTokens(promptSize.textBytes, promptSize.nonTextParts);
+}
+
+/** Refuses what the price list cannot express, before anything is sent. Throws ApiError 400. */
+function refuseUnpriced(request: MessagesRequest): void {
+  if (request.webSearchesMax !== undefined)
+    throw invalidRequest("web search is not supported: the model has no price for it");
+}
+
+/** Throws ApiError 400 if no candidate can express the request. */
+function refuseUntranslatable(
+  translated: () => ProviderChat,
+  candidates: readonly Candidate[],
+  { outputTokensBound }: MessagesRequest,
+): void {
+  try {
+    const bounds = { outputTokensBound, outputTokensMax: outputTokensBound };
+    translated().refuseUnsupported(candidates, bounds);
+  } catch (error) {
+    if (error instanceof UnsupportedRequestError) throw invalidRequest(error.message);
+    throw error;
+  }
+}
+
+/**
+ * The request as a chat. Throws UnsupportedRequestError. The translation makes only fields of a chat, so the operator's
+ * rules for the client's own fields, which were applied before, do not apply to it.
+ */
+function translate(
+  gateway: Gateway,
+  context: RequestContext,
+  object: JsonObjectText,
+  identity: MessageIdentity,
+): ProviderChat {
+  const text = JSON.stringify(chatBodyOfMessages(fieldsOf(parseExactly(object.text))));
+  const chat = parseJsonObject({ text });
+  const rules = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
+  const chatIdentity = identityOf(gateway, context, identity.model);
+  return new ProviderChat(
+    checkChatRequest(chat.value, rules),
+    chat.object,
+    { ...chatIdentity, unknownFields: "forward" },
+    () => new MessagesForm(identity),
+    { isTranslated: true },
+  );
+}
+
+/** A separate function, because a stream retains its result (memory rules: docs/architecture.md). */
+function failureOf(identity: MessageIdentity): () => string {
+  return () => new MessagesForm(identity).failure(upstreamFailure);
+}
+
+/** Reads a message of a provider of kind anthropic. Throws AnswerError. */
+function readMessage(answer: Uint8Array, admission: Admission): ReadAnswer {
+  const message = parseMessage(decodeAnswer(answer));
+  const read = {
+    usage: readMessagesUsage(message["usage"]),
+    isUsageFinal: true,
+    get textBytes() {
+      return messageBlocksBytes(message["content"]);
+    },
+  };
+  return { body: answer, billed: billedUsage(admission, read), objects: [], historyTokens: 0 };
+}
+
+function parseMessage(text: string): JsonFields {
+  const value = parseAnswerJson(text);
+  if (isJsonObject(value) && Array.isArray(value["content"]) && !isJsonObject(value["error"]))
+    return value;
+  throw reportedFailureIn(value) ?? new AnswerError("the answer is not a message");
+}

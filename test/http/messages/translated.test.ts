@@ -1,0 +1,329 @@
+import { describe, expect, test } from "bun:test";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { messageEvents, sendMessage } from "../../support/gateway/messagesCalls.ts";
+import { json, refusal, stream } from "../../support/provider/scriptedProvider.ts";
+
+const at = openBefore(["local", "claude"], ({ local, claude }) => ({
+  providers: {
+    local: { base_url: local },
+    claude: { base_url: claude, kind: "anthropic" },
+  },
+  models: [
+    { id: "small", routes: [{ provider: "local", responses: false }] },
+    { id: "gpt-5-mini", routes: [{ provider: "local", responses: false }] },
+    {
+      id: "mixed",
+      routes: [
+        { provider: "claude", responses: false },
+        { provider: "local", responses: false },
+      ],
+    },
+  ],
+}));
+
+const usage = {
+  prompt_tokens: 20,
+  completion_tokens: 7,
+  prompt_tokens_details: { cached_tokens: 5, cache_write_tokens: 3 },
+};
+const shownUsage = {
+  input_tokens: 12,
+  cache_creation_input_tokens: 3,
+  cache_read_input_tokens: 5,
+  output_tokens: 7,
+};
+const exact = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+
+function completion(message: object, finishReason = "stop"): object {
+  const choices = [
+    { index: 0, message: { role: "assistant", ...message }, finish_reason: finishReason },
+  ];
+  return { id: "x", object: "chat.completion", created: 1, model: "m", choices, usage };
+}
+
+function chunk(delta: object, finishReason: string | null = null): string {
+  const choices = [{ index: 0, delta, finish_reason: finishReason }];
+  return `data: ${JSON.stringify({ id: "x", created: 1, model: "m", choices })}\n\n`;
+}
+const usageChunk = `data: ${JSON.stringify({ choices: [], usage })}\n\ndata: [DONE]\n\n`;
+
+const calls = [
+  {
+    id: "call_1",
+    type: "function",
+    function: { name: "weather", arguments: '{"id":12345678901234567890}' },
+  },
+  { id: "call_2", type: "function", function: { name: "clock", arguments: "" } },
+];
+
+describe("a message from a provider of kind openai", () => {
+  test("has the text, the reasoning and the calls of the chat in JSON", async () => {
+    const said = { content: "Hello", reasoning_content: "Hm.", tool_calls: calls };
+    at.providers.local.answer = json(completion(said, "tool_calls"));
+    const key = at.gateway.key();
+    const reply = await sendMessage(at.gateway, key);
+    expect(reply.text).toContain('"input":{"id":12345678901234567890}');
+    expect(reply.body).toMatchObject({
+      id: reply.id.replace("req_", "msg_"),
+      type: "message",
+      role: "assistant",
+      model: "small",
+      content: [
+        { type: "thinking", thinking: "Hm.", signature: "tollgate-translated" },
+        { type: "text", text: "Hello" },
+        { type: "tool_use", id: "call_1", name: "weather" },
+        { type: "tool_use", id: "call_2", name: "clock", input: {} },
+      ],
+      stop_reason: "tool_use",
+      stop_sequence: null,
+      usage: shownUsage,
+    });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { endpoint: "messages", status: "done", charge: exact, provider: "local" },
+    ]);
+  });
+
+  test("has the same in a stream, block by block", async () => {
+    at.providers.local.answer = stream(
+      chunk({ role: "assistant", content: "" }),
+      chunk({ reasoning_content: "Hm." }),
+      chunk({ content: "Hel" }),
+      chunk({ content: "lo" }),
+      chunk({
+        tool_calls: [{ index: 0, ...calls[0], function: { name: "weather", arguments: "" } }],
+      }),
+      chunk({ tool_calls: [{ index: 0, function: { arguments: '{"city":' } }] }),
+      chunk({ tool_calls: [{ index: 0, function: { arguments: '"Paris"}' } }] }),
+      chunk({ tool_calls: [{ index: 1, ...calls[1] }] }),
+      chunk({}, "tool_calls"),
+      usageChunk,
+    );
+    const key = at.gateway.key();
+    const events = messageEvents((await sendMessage(at.gateway, key, { stream: true })).text);
+    expect(events.map(({ name, data }) => [name, data["index"]])).toEqual([
+      ["message_start", undefined],
+      ["ping", undefined],
+      ["content_block_start", 0],
+      ["content_block_delta", 0],
+      ["content_block_delta", 0],
+      ["content_block_stop", 0],
+      ["content_block_start", 1],
+      ["content_block_delta", 1],
+      ["content_block_delta", 1],
+      ["content_block_stop", 1],
+      ["content_block_start", 2],
+      ["content_block_delta", 2],
+      ["content_block_delta", 2],
+      ["content_block_stop", 2],
+      ["content_block_start", 3],
+      ["content_block_stop", 3],
+      ["message_delta", undefined],
+      ["message_stop", undefined],
+    ]);
+    expect(events.at(-2)?.data).toMatchObject({
+      delta: { stop_reason: "tool_use", stop_sequence: null },
+      usage: shownUsage,
+    });
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: exact }]);
+  });
+
+  test.each([
+    ["stop", "end_turn"],
+    ["length", "max_tokens"],
+    ["content_filter", "refusal"],
+  ])("ends with the reason for %s", async (finish, reason) => {
+    at.providers.local.answer = json(completion({ content: "Hello" }, finish));
+    const reply = await sendMessage(at.gateway, at.gateway.key());
+    expect(reply.body).toMatchObject({ stop_reason: reason });
+  });
+
+  test("follows a provider of kind anthropic that fails", async () => {
+    at.providers.claude.answer = refusal(500);
+    at.providers.local.answer = json(completion({ content: "Hello" }));
+    const key = at.gateway.key();
+    const reply = await sendMessage(at.gateway, key, { model: "mixed" });
+    expect(reply.body).toMatchObject({ content: [{ type: "text", text: "Hello" }] });
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ provider: "local", charge: exact }]);
+  });
+});
+
+/** What a Messages request has, and what the provider of a chat must receive beside the model. */
+const requests: readonly (readonly [name: string, message: object, chat: object])[] = [
+  [
+    "instructions, also between the messages",
+    {
+      system: [
+        { type: "text", text: "Be brief.", cache_control: { type: "ephemeral" } },
+        { type: "text", text: "Be kind." },
+      ],
+      messages: [
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "a" },
+            { type: "text", text: "b" },
+          ],
+        },
+        { role: "system", content: "Now." },
+      ],
+    },
+    {
+      messages: [
+        { role: "system", content: "Be brief.\n\nBe kind." },
+        { role: "user", content: "a\n\nb" },
+        { role: "system", content: "Now." },
+      ],
+    },
+  ],
+  [
+    "images and documents",
+    {
+      messages: [
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "what" },
+            { type: "image", source: { type: "base64", media_type: "image/png", data: "AAAA" } },
+            { type: "image", source: { type: "url", url: "https://example.com/a.png" } },
+            {
+              type: "document",
+              title: "a.pdf",
+              source: { type: "base64", media_type: "application/pdf", data: "AAAA" },
+            },
+            { type: "document", source: { type: "text", media_type: "text/plain", data: "plain" } },
+          ],
+        },
+      ],
+    },
+    {
+      messages: [
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "what" },
+            { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } },
+            { type: "image_url", image_url: { url: "https://example.com/a.png" } },
+            {
+              type: "file",
+              file: { file_data: "data:application/pdf;base64,AAAA", filename: "a.pdf" },
+            },
+            { type: "text", text: "plain" },
+          ],
+        },
+      ],
+    },
+  ],
+  [
+    "tools, calls and results",
+    {
+      messages: [
+        { role: "user", content: "hi" },
+        {
+          role: "assistant",
+          content: [
+            { type: "thinking", thinking: "of Anthropic", signature: "EqQB" },
+            { type: "text", text: "I look." },
+            { type: "tool_use", id: "toolu_1", name: "weather", input: { city: "Paris" } },
+            { type: "tool_use", id: "toolu_2", name: "clock", input: {} },
+          ],
+        },
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "go on" },
+            { type: "tool_result", tool_use_id: "toolu_1", content: "12 degrees" },
+            {
+              type: "tool_result",
+              tool_use_id: "toolu_2",
+              is_error: true,
+              content: [{ type: "text", text: "broken" }],
+            },
+          ],
+        },
+      ],
+      tools: [
+        { name: "weather", description: "Looks out", input_schema: { type: "object" } },
+        { type: "custom", name: "clock", input_schema: { type: "object" }, defer_loading: true },
+      ],
+      tool_choice: { type: "any", disable_parallel_tool_use: true },
+    },
+    {
+      messages: [
+        { role: "user", content: "hi" },
+        {
+          role: "assistant",
+          content: "I look.",
+          tool_calls: [
+            {
+              id: "toolu_1",
+              type: "function",
+              function: { name: "weather", arguments: '{"city":"Paris"}' },
+            },
+            { id: "toolu_2", type: "function", function: { name: "clock", arguments: "{}" } },
+          ],
+        },
+        { role: "tool", tool_call_id: "toolu_1", content: "12 degrees" },
+        { role: "tool", tool_call_id: "toolu_2", content: "Error: broken" },
+        { role: "user", content: "go on" },
+      ],
+      tools: [
+        {
+          type: "function",
+          function: {
+            name: "weather",
+            description: "Looks out",
+            parameters: { type: "object" },
+          },
+        },
+        { type: "function", function: { name: "clock", parameters: { type: "object" } } },
+      ],
+      tool_choice: "required",
+      parallel_tool_calls: false,
+    },
+  ],
+  [
+    "settings",
+    {
+      temperature: 0.5,
+      top_p: 0.9,
+      top_k: 4,
+      stop_sequences: ["END"],
+      metadata: { user_id: "u" },
+      service_tier: "auto",
+      context_management: { edits: [] },
+      output_config: { format: { type: "json_schema", schema: { type: "object" } } },
+    },
+    {
+      messages: [{ role: "user", content: "hello" }],
+      temperature: 0.5,
+      top_p: 0.9,
+      stop: ["END"],
+      response_format: {
+        type: "json_schema",
+        json_schema: { name: "answer", schema: { type: "object" }, strict: true },
+      },
+    },
+  ],
+];
+
+test.each([
+  ["gpt-5-mini", { thinking: { type: "adaptive" }, output_config: { effort: "max" } }, "xhigh"],
+  ["gpt-5-mini", { thinking: { type: "enabled", budget_tokens: 2048 } }, "low"],
+  ["gpt-5-mini", { thinking: { type: "disabled" }, output_config: { effort: "low" } }, undefined],
+  ["small", { output_config: { effort: "high" } }, undefined],
+])("the model %s gets the effort of %j: %s", async (model, settings, effort) => {
+  at.providers.local.answer = json(completion({ content: "Hello" }));
+  await sendMessage(at.gateway, at.gateway.key(), { model, ...settings });
+  expect(at.providers.local.requests[0]?.json["reasoning_effort"]).toBe(effort);
+});
+
+test.each(requests)("a chat has the %s of a message", async (_, message, chat) => {
+  at.providers.local.answer = json(completion({ content: "Hello" }));
+  expect((await sendMessage(at.gateway, at.gateway.key(), message)).status).toBe(200);
+  expect(at.providers.local.requests[0]?.json).toEqual({
+    model: "small",
+    max_tokens: 100,
+    ...chat,
+  });
+});
