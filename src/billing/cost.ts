@@ -25,6 +25,11 @@ export interface PromptExtent {
   unbounded: boolean;
 }
 
+/** A prompt whose upper bound in tokens is known. */
+export interface BoundedPrompt {
+  tokensMax: number;
+}
+
 /** The most tokens that a hold pays for: of the prompt, and of all choices together. */
 export interface TokenLimits {
   promptTokens: number;
@@ -34,15 +39,31 @@ export interface TokenLimits {
 /** Tokens that a provider's chat template may add for each message and for the request. */
 const TOKENS_PER_MESSAGE = 16;
 const TOKENS_PER_REQUEST = 256;
+/** Tokens that a tokenizer may add at the beginning and the end of an input of an embedding model. */
+const TOKENS_PER_INPUT = 16;
 
 /**
  * An upper bound of the prompt's tokens. A token of a byte-level tokenizer has at least one byte, so the body's bytes are a
  * bound. The model's context is another.
  */
-export function promptTokensMax(prompt: PromptExtent, contextTokens: number): number {
+export function promptTokensMax(
+  prompt: PromptExtent | BoundedPrompt,
+  contextTokens: number,
+): number {
+  if ("tokensMax" in prompt) return prompt.tokensMax;
   if (prompt.unbounded) return contextTokens;
   const bound = prompt.bodyBytes + TOKENS_PER_MESSAGE * prompt.messageCount + TOKENS_PER_REQUEST;
   return Math.min(bound, contextTokens);
+}
+
+/**
+ * An upper bound of the tokens of all inputs of an embedding model. `sizes` has for each input the UTF-8 bytes of its
+ * text, or the number of its tokens. The model's context bounds each of them.
+ */
+export function inputTokensMax(sizes: readonly number[], contextTokens: number): number {
+  let tokens = 0;
+  for (const size of sizes) tokens += Math.min(size + TOKENS_PER_INPUT, contextTokens);
+  return tokens;
 }
 
 /** The most tokens of each choice. The bound may shrink down to `least` if the money is short. */

@@ -93,6 +93,15 @@ function sum(count: unknown, beside: number): unknown {
   return typeof count === "number" ? count + beside : count;
 }
 
+/**
+ * Reads the `usage` of an embeddings answer. Only prompts have tokens there, so a server may report their total alone:
+ * https://docs.voyageai.com/reference/embeddings-api
+ */
+export function readEmbeddingsUsage(value: unknown): Usage | undefined {
+  if (!isJsonObject(value)) return undefined;
+  return billable(value["prompt_tokens"] ?? value["total_tokens"], 0, {});
+}
+
 /** Reads the `usage` of a response. */
 export function readResponsesUsage(value: unknown): Usage | undefined {
   if (!isJsonObject(value)) return undefined;

@@ -126,6 +126,8 @@ function hasTypeOf(option: TSchema, value: unknown): boolean {
       return Array.isArray(value);
     case "Object":
       return isJsonObject(value);
+    case "Integer":
+      return typeof value === "number";
     default:
       return false;
   }

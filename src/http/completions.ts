@@ -3,6 +3,12 @@ import type { Config } from "../config/schema.ts";
 import { ChatAnswer } from "../contract/chat/chatAnswerSchemas.ts";
 import { checkChatRequest, type ChatRequest } from "../contract/chat/chatRequest.ts";
 import { ChatRequestBody } from "../contract/chat/chatRequestBody.ts";
+import {
+  checkEmbeddingsRequest,
+  EmbeddingsAnswer,
+  EmbeddingsRequestBody,
+  type EmbeddingsRequest,
+} from "../contract/embeddings.ts";
 import { errorAnswers } from "../contract/errorSchemas.ts";
 import { parseJsonObject } from "../contract/jsonBody.ts";
 import { costHeader } from "../contract/openapi/answers.ts";
@@ -21,6 +27,7 @@ import {
 import type { Endpoint } from "../contract/account/requestStatus.ts";
 import { chat } from "../gateway/chat.ts";
 import type { Answer } from "../gateway/answer.ts";
+import { embeddings } from "../gateway/embeddings.ts";
 import type { CheckedBody, Gateway, RequestContext } from "../gateway/gateway.ts";
 import { countTokens } from "../gateway/countTokens.ts";
 import { messages } from "../gateway/messages.ts";
@@ -70,6 +77,13 @@ const tokenCount: Completion<CountTokensRequest> = {
   answer: countTokens,
 };
 
+const embedding: Completion<EmbeddingsRequest> = {
+  endpoint: "embeddings",
+  path: "/v1/embeddings",
+  check: checkEmbeddingsRequest,
+  answer: embeddings,
+};
+
 /** Answers a POST request. It never rejects. */
 export type PostHandler = (request: Request, server: ConnectionServer | null) => Promise<Response>;
 
@@ -79,6 +93,10 @@ export function postChat(app: App): PostHandler {
 
 export function postResponses(app: App): PostHandler {
   return (request, server) => serve(app, response, request, server);
+}
+
+export function postEmbeddings(app: App): PostHandler {
+  return (request, server) => serve(app, embedding, request, server);
 }
 
 export function postMessages(app: App): PostHandler {
@@ -145,7 +163,7 @@ function answer<Checked extends CheckedRequest>(
   return completion.answer(gateway, inFlight, { request, object, bodyBytes: body.bytes.length });
 }
 
-// Both routes declare their body only for the types and for /openapi.json. With `parse: "none"` Elysia neither reads nor
+// These routes declare their body only for the types and for /openapi.json. With `parse: "none"` Elysia neither reads nor
 // checks it. requestBody.ts and src/contract do, because the client's own text is forwarded.
 
 /** The 400 answers that the schema of one field cannot express. */
@@ -226,6 +244,32 @@ export const createResponse = declaredRoute({
   },
   body: ResponsesRequestBody,
   response: { 200: ResponsesAnswer, ...errorAnswers(400, 401, 402, 404, 429, 502) },
+});
+
+/** POST /v1/embeddings. */
+export const createEmbedding = declaredRoute({
+  parse: "none" as const,
+  detail: {
+    operationId: "createEmbedding",
+    tags: ["completions"],
+    summary: "Turns texts into vectors",
+    description: [
+      "The gateway replaces the model's name in the body and forwards the rest as it is, unless the provider has another interface.",
+      "Checks, hold and charge are those of a chat. Only the input has a price.",
+    ].join(" "),
+    requestBody: {
+      description: [
+        "By default fields that are not listed are forwarded as they are. An operator can refuse them instead",
+        "(400, `<field> is not supported`), and sets the most inputs of a request.",
+        "These also get a 400: inputs of several types, a model of another kind, `stream` other than false,",
+        "`messages`, and what `/v1/chat/completions` refuses of every request.",
+      ].join(" "),
+      content: {},
+    },
+    responses: { 200: { description: "The vectors.", headers: costHeader } },
+  },
+  body: EmbeddingsRequestBody,
+  response: { 200: EmbeddingsAnswer, ...errorAnswers(400, 401, 402, 404, 429, 502) },
 });
 
 /** Describes an answer that costs money, as JSON or as a stream. */

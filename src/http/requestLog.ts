@@ -115,6 +115,7 @@ function endpointOf(path: string): MeasuredEndpoint {
   if (path === "/v1/responses") return "responses";
   if (path === "/v1/messages") return "messages";
   if (path === "/v1/messages/count_tokens") return "count_tokens";
+  if (path === "/v1/embeddings") return "embeddings";
   if (path === "/v1/account") return "account";
   if (path === "/v1/usage") return "usage";
   if (path.startsWith("/v1/requests/")) return "requests";

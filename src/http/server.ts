@@ -7,10 +7,12 @@ import { accountOf, getAccount, getReceipt, getUsage, receiptOf, usageOf } from 
 import { authentication } from "./authentication.ts";
 import {
   createChatCompletion,
+  createEmbedding,
   createResponse,
   postChat,
   postCountTokens,
   postMessages,
+  postEmbeddings,
   postResponses,
   type PostHandler,
 } from "./completions.ts";
@@ -38,7 +40,7 @@ export type TollgateApp = ReturnType<typeof createServer>;
  * schemas give an Eden client its types and make /openapi.json. Elysia does not check an answer that is a `Response`; all
  * answers are.
  *
- * Bun's router calls the two POST handlers without Elysia, which would add a quarter to what the HTTP side of a request
+ * Bun's router calls the POST handlers without Elysia, which would add a quarter to what the HTTP side of a request
  * costs. Their routes are declared in Elysia too: for the description, for an Eden client, and for a target such as
  * `/v1/./responses`, which Bun's router does not match.
  */
@@ -48,11 +50,13 @@ export function createServer(app: App) {
   const responses = postResponses(app);
   const messages = postMessages(app);
   const countTokens = postCountTokens(app);
+  const embeddings = postEmbeddings(app);
   const routes = {
     "/v1/chat/completions": { POST: chat },
     "/v1/responses": { POST: responses },
     "/v1/messages": { POST: messages },
     "/v1/messages/count_tokens": { POST: countTokens },
+    "/v1/embeddings": { POST: embeddings },
   };
   const server = new Elysia(serverOptions(BODY_BYTES_MAX, IDLE_TIMEOUT_SECONDS, routes))
     .wrap(keepPath)
@@ -84,6 +88,7 @@ export function createServer(app: App) {
           ({ request, server }) => countTokens(request, server),
           countMessageTokens,
         )
+        .post("/embeddings", ({ request, server }) => embeddings(request, server), createEmbedding)
         .use(authentication(app, logOf))
         .get(
           "/models",

@@ -1,5 +1,6 @@
 import type { ProviderConfig } from "../config/schema.ts";
 import type { ChatRequest } from "../contract/chat/chatRequest.ts";
+import type { EmbeddingsRequest } from "../contract/embeddings.ts";
 import type { Usage } from "../contract/usage.ts";
 import { isDeeperThan, type JsonFields, type JsonObjectText, memberText } from "../lib/json.ts";
 import { ANSWER_COST_FACTOR, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
@@ -32,6 +33,8 @@ export interface EncodedRequest {
   readonly headers?: Readonly<Record<string, string>>;
   /** Text, or its UTF-8 in pieces. */
   readonly body: string | readonly Uint8Array[];
+  /** The limit in bytes for an answer in JSON. Default: ANSWER_BYTES_MAX. */
+  readonly answerBytesMax?: number;
 }
 
 /**
@@ -231,6 +234,33 @@ export interface ChatInterface {
   readonly supportsStop: boolean;
 }
 
+/** An embeddings request for one route. */
+export interface EmbeddingsCall {
+  readonly request: EmbeddingsRequest;
+  /** The client's own text with the positions of its members. */
+  readonly object: JsonObjectText;
+  /** The provider's name for the model. */
+  readonly model: string;
+}
+
+/** An embeddings answer that was read. Undefined usage is unknown, not zero. */
+export interface EmbeddingsReply {
+  readonly usage: Usage | undefined;
+  /** A vector for each input, as numbers or in base64. Undefined: the provider's own bytes are the answer. */
+  readonly vectors: readonly (string | number[])[] | undefined;
+}
+
+/** One interface that serves embeddings. Pure: no I/O. */
+export interface EmbeddingsInterface {
+  /** Throws UnsupportedRequestError if the interface cannot express the request. */
+  refuseUnsupported(request: EmbeddingsRequest): void;
+  /** Throws UnsupportedRequestError. */
+  encode(call: EmbeddingsCall): EncodedRequest;
+  /** Throws AnswerError. */
+  read(answer: Uint8Array, request: EmbeddingsRequest): EmbeddingsReply;
+  readonly usage: UsageMember;
+}
+
 /** The adapter of one kind of provider. */
 export interface ProviderAdapter {
   /** Headers of this kind of provider, with the credential. */
@@ -240,6 +270,8 @@ export interface ProviderAdapter {
   readonly responses: NativeInterface | undefined;
   /** The interface of POST /v1/messages, which is passed through; undefined for kinds without it. */
   readonly messages: MessagesInterface | undefined;
+  /** Undefined for kinds without embeddings. */
+  readonly embeddings: EmbeddingsInterface | undefined;
 }
 
 /** An interface that the gateway has too: the provider gets the client's own text, and the client the provider's bytes. */

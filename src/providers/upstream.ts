@@ -40,8 +40,6 @@ export { ownFault, UpstreamError } from "./upstreamError.ts";
 export interface UpstreamRequest extends EncodedRequest {
   readonly stream: boolean;
   readonly requestId: string;
-  /** The limit for an answer that is not a stream. Default: ANSWER_BYTES_MAX. */
-  readonly answerBytesMax?: number | undefined;
 }
 
 /** One request and its answer. */

@@ -4,6 +4,7 @@ import { answered, choice, usual } from "../support/provider/chatAnswers.ts";
 import { openCliFolder, type CommandRun, type CliFolder } from "../support/binary/cli.ts";
 import { configText } from "../support/gateway/gatewayConfig.ts";
 import { geminiRefusal } from "../support/provider/geminiAnswers.ts";
+import { embeds } from "../support/provider/embeddingsAnswers.ts";
 import { ended } from "../support/provider/responsesAnswers.ts";
 import {
   json,
@@ -37,6 +38,8 @@ const secretive = refusal(400, `no ${key} of ${organisation} at http://10.1.2.3:
 /** What a provider answers, and the start of the result of its route. */
 const spoiledCases: Readonly<Record<string, readonly [answer: ProviderAnswer, message: string]>> = {
   fine: [response, "ok"],
+  vectors: [embeds(), "ok"],
+  novectors: [usual, "the answer does not follow the expected interface"],
   thinking: [answered({ choices: [choice({ content: null }, { finish_reason: "length" })] }), "ok"],
   generous: [requiresBound(16), "ok"],
   reasoning: [requiresBound(100), "ok"],
@@ -115,7 +118,11 @@ const spoiledCases: Readonly<Record<string, readonly [answer: ProviderAnswer, me
   silent: [silent, "no answer within 0.3 s: try again"],
 };
 
-const failed = "error: 23 of 28 routes failed: see above";
+const failed = "error: 24 of 30 routes failed: see above";
+
+function isEmbedding(id: string): boolean {
+  return id.endsWith("vectors");
+}
 
 const providers = new Map<string, ScriptedProvider>();
 let cli: CliFolder;
@@ -139,10 +146,12 @@ beforeAll(async () => {
         closed: `http://127.0.0.1:${closed.port}/v1`,
         keyless: `http://127.0.0.1:${providers.get("badkey")?.port}/v1`,
       },
-      models: [...Object.keys(spoiledCases), "closed", "keyless"].map((id) => ({
-        id,
-        routes: [{ provider: id, model: `${id}-there`, responses: id === "fine" }],
-      })),
+      models: [...Object.keys(spoiledCases), "closed", "keyless"].map((id) => {
+        const route = { provider: id, model: `${id}-there` };
+        return isEmbedding(id)
+          ? { id, routes: [route], settings: { kind: "embedding" } }
+          : { id, routes: [{ ...route, responses: id === "fine" }] };
+      }),
     }),
   );
   people = await cli.run("check", "--live");
@@ -182,10 +191,21 @@ describe("check --live", () => {
     ].filter(([id]) => id !== "fine"),
   )("reports for the route %s: %s", (id, message) => {
     const result = { ok: message === "ok", message: expect.stringContaining(message) };
-    expect(resultOf(id)).toEqual([expect.objectContaining({ ...result, api: "chat" })]);
+    const api = isEmbedding(id) ? "embeddings" : "chat";
+    expect(resultOf(id)).toEqual([expect.objectContaining({ ...result, api })]);
     if (id !== "empty" && id !== "spent") {
       expect(JSON.stringify(resultOf(id))).not.toContain("the account at the provider is empty");
     }
+  });
+
+  test("asks an embedding model once, with an embeddings request", () => {
+    const { requests = [] } = providers.get("vectors") ?? {};
+    expect(requests.map(({ requestLine }) => requestLine)).toEqual([
+      "POST /v1/embeddings HTTP/1.1",
+      "POST /v1/embeddings HTTP/1.1",
+    ]);
+    expect(requests[0]?.json).toEqual({ model: "vectors-there", input: "Say ok." });
+    expect(resultOf("vectors")).toMatchObject([{ endpoint: "embeddings", api: "embeddings" }]);
   });
 
   test("asks for one token, and for more only if the provider refuses that", () => {
@@ -209,11 +229,11 @@ describe("check --live", () => {
 
   test("prints a table", () => {
     const lines = people.stdout.split("\n").map((line) => line.trim().replace(/ +/g, " "));
-    expect(lines[0]).toEndWith("is valid (providers: 27, models: 27)");
+    expect(lines[0]).toEndWith("is valid (providers: 29, models: 29)");
     expect(lines[2]).toBe("model provider provider's name api ms result");
     expect(lines[3]).toMatch(/^fine fine fine-there chat \d+ ok$/);
     expect(lines[4]).toMatch(/^fine fine fine-there responses \d+ ok$/);
-    expect(lines).toHaveLength(3 + 28);
+    expect(lines).toHaveLength(3 + 30);
   });
 
   test("prints no secret and opens no database", () => {

@@ -1,9 +1,9 @@
-import type { ChatApi, Config, ProviderConfig } from "../../config/schema.ts";
+import type { Config, ProviderConfig } from "../../config/schema.ts";
 import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import { createCatalog } from "../../gateway/catalog.ts";
 import { systemClock } from "../../lib/clock.ts";
 import { idMaker, systemRandom } from "../../lib/random.ts";
-import { askRoute, probesOf, type Probe } from "./probe.ts";
+import { askRoute, probesOf, type Probe, type ProbedApi } from "./probe.ts";
 import { routeAdvice } from "./advice.ts";
 import { table } from "../cli/format.ts";
 
@@ -15,7 +15,7 @@ export interface LiveResult {
   /** The endpoint of the gateway that the route serves. */
   readonly endpoint: Endpoint;
   /** The provider's interface that serves it. */
-  readonly api: ChatApi;
+  readonly api: ProbedApi;
   readonly ok: boolean;
   readonly message: string;
   readonly duration_ms: number;

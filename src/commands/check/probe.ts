@@ -1,10 +1,12 @@
 import type { ChatApi } from "../../config/schema.ts";
 import { checkChatRequest } from "../../contract/chat/chatRequest.ts";
+import { checkEmbeddingsRequest } from "../../contract/embeddings.ts";
 import { parseJsonObject } from "../../contract/jsonBody.ts";
 import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import type { Catalog, CatalogModel } from "../../gateway/catalog.ts";
 import { publicCompletion } from "../../gateway/decoding/publicAnswer.ts";
 import { abortExchange } from "../../gateway/answer.ts";
+import { encodeEmbeddings, interfaceOf } from "../../gateway/embeddings.ts";
 import { encodeResponses, parseResponse } from "../../gateway/responses.ts";
 import { AnswerError, decodeAnswer, type EncodedRequest } from "../../providers/provider.ts";
 import { upstreamErrorOf, type UpstreamError } from "../../providers/upstream.ts";
@@ -16,8 +18,11 @@ export interface Probe {
   readonly candidate: Candidate;
   readonly endpoint: Endpoint;
   /** The provider's interface that serves it. */
-  readonly api: ChatApi;
+  readonly api: ProbedApi;
 }
+
+/** The interfaces of providers. */
+export type ProbedApi = ChatApi | "embeddings";
 
 /**
  * Bounds of the answer in tokens, tried in this order while the provider refuses the request. OpenAI's Responses
@@ -34,13 +39,24 @@ export function probesOf(catalog: Catalog): readonly Probe[] {
   return catalog.models
     .values()
     .toArray()
-    .flatMap((model) =>
-      model.chatCandidates.flatMap((candidate): Probe[] => {
-        const chat = { model, candidate, endpoint: "chat", api: candidate.route.api } as const;
-        const responses = { model, candidate, endpoint: "responses", api: "responses" } as const;
-        return candidate.route.responses ? [chat, responses] : [chat];
-      }),
-    );
+    .flatMap((model) => (model.config.kind === "chat" ? chatProbes : embeddingsProbes)(model));
+}
+
+function chatProbes(model: CatalogModel): readonly Probe[] {
+  return model.chatCandidates.flatMap((candidate): Probe[] => {
+    const chat = { model, candidate, endpoint: "chat", api: candidate.route.api } as const;
+    const responses = { model, candidate, endpoint: "responses", api: "responses" } as const;
+    return candidate.route.responses ? [chat, responses] : [chat];
+  });
+}
+
+function embeddingsProbes(model: CatalogModel): readonly Probe[] {
+  return model.embeddingsCandidates.map((candidate) => ({
+    model,
+    candidate,
+    endpoint: "embeddings",
+    api: "embeddings",
+  }));
 }
 
 /**
@@ -59,7 +75,9 @@ export async function askRoute(
   return failure;
 }
 
+/** An embeddings request has no bound and is sent once. */
 function boundsFor({ api, model }: Probe): readonly number[] {
+  if (api === "embeddings") return [0];
   const { maxOutputTokens } = model.config;
   const least = api === "responses" ? RESPONSES_BOUND_MIN : 1;
   const bounds = BOUNDS.filter((bound) => bound >= least && bound <= maxOutputTokens);
@@ -72,32 +90,63 @@ async function askWithBound(
   requestId: string,
 ): Promise<UpstreamError | undefined> {
   const { upstream } = probe.candidate.provider;
-  let request: EncodedRequest;
+  let question: Question;
   try {
-    request =
-      probe.endpoint === "chat" ? chatQuestion(probe, bound) : responsesQuestion(probe, bound);
+    question = questionFor(probe, bound);
   } catch (error) {
     const failure = upstreamErrorOf(error);
     if (!failure) throw error;
     return failure;
   }
-  const exchange = upstream.send({ ...request, stream: false, requestId });
+  const exchange = upstream.send({ ...question.request, stream: false, requestId });
   try {
-    const text = decodeAnswer(await exchange.answer);
-    if (probe.endpoint === "chat") checkCompletion(probe, text);
-    else checkResponse(text);
+    question.check(await exchange.answer);
     return undefined;
   } catch (error) {
     return abortExchange(exchange, error);
   }
 }
 
-function chatQuestion({ candidate, model }: Probe, bound: number): EncodedRequest {
+/** A request for a route. `check` throws AnswerError for an answer that a client would not get. */
+interface Question {
+  readonly request: EncodedRequest;
+  check(answer: Uint8Array): void;
+}
+
+function questionFor(probe: Probe, bound: number): Question {
+  switch (probe.api) {
+    case "embeddings":
+      return embeddingsQuestion(probe);
+    case "chat":
+    case "responses":
+      return probe.endpoint === "chat"
+        ? chatQuestion(probe, bound)
+        : responsesQuestion(probe, bound);
+  }
+}
+
+function embeddingsQuestion({ candidate, model }: Probe): Question {
+  const { value, object } = parseJsonObject({
+    text: JSON.stringify({ model: model.config.id, input: QUESTION }),
+  });
+  const request = checkEmbeddingsRequest(value, {
+    unknownFields: "forward",
+    refusedFields: [],
+    maxEmbeddingInputs: 1,
+  });
+  return {
+    request: encodeEmbeddings(request, object, candidate),
+    check: (answer) => void interfaceOf(candidate).read(answer, request),
+  };
+}
+
+function chatQuestion(probe: Probe, bound: number): Question {
+  const { candidate, model } = probe;
   const messages = [{ role: "user", content: QUESTION }];
   const { value, object } = parseJsonObject({
     text: JSON.stringify({ model: model.config.id, messages, max_tokens: bound }),
   });
-  return candidate.chat.encode({
+  const request = candidate.chat.encode({
     request: checkChatRequest(value, {
       unknownFields: "forward",
       refusedFields: [],
@@ -109,19 +158,23 @@ function chatQuestion({ candidate, model }: Probe, bound: number): EncodedReques
     outputTokensMax: bound,
     options: candidate.provider.config,
   });
+  return { request, check: (answer) => checkCompletion(probe, decodeAnswer(answer)) };
 }
 
-function responsesQuestion({ candidate, model }: Probe, bound: number): EncodedRequest {
+function responsesQuestion({ candidate, model }: Probe, bound: number): Question {
   const request = {
     model: model.config.id,
     input: QUESTION,
     max_output_tokens: bound,
     store: false,
   };
-  return encodeResponses(parseJsonObject({ text: JSON.stringify(request) }).object, candidate);
+  const { object } = parseJsonObject({ text: JSON.stringify(request) });
+  return {
+    request: encodeResponses(object, candidate),
+    check: (answer) => checkResponse(decodeAnswer(answer)),
+  };
 }
 
-/** Throws AnswerError for an answer that a client would not get. */
 function checkCompletion({ candidate, model }: Probe, text: string): void {
   const { completion } = candidate.chat.read(text);
   const identity = {

@@ -14,6 +14,7 @@ import {
   ProviderError,
   RateLimitError,
 } from "../errorSchemas.ts";
+import { EmbeddingsAnswer, EmbeddingsRequestBody } from "../embeddings.ts";
 import { Health, HealthProblem } from "../health.ts";
 import { MessagesAnswer, TokenCount } from "../messages/messagesAnswer.ts";
 import { MessagesError } from "../messages/messagesError.ts";
@@ -59,6 +60,8 @@ const namedSchemas = {
   MessagesAnswer,
   CountTokensRequest: CountTokensRequestBody,
   TokenCount,
+  EmbeddingsRequest: EmbeddingsRequestBody,
+  EmbeddingsAnswer,
   Model,
   ModelList,
   MessagesModel,

@@ -3,6 +3,7 @@ import {
   boundWithin,
   promptTokensMax,
   type AmountRange,
+  type BoundedPrompt,
   type TokenLimits,
   type OutputBound,
   type PromptExtent,
@@ -28,7 +29,7 @@ import type { UsageProblem } from "../decoding/answerDecoder.ts";
 export interface AdmissionRequest {
   endpoint: Endpoint;
   stream: boolean;
-  prompt: PromptExtent;
+  prompt: PromptExtent | BoundedPrompt;
   /** Estimated prompt tokens, for the token rate. */
   promptEstimate: number;
   /** The caller's bound of tokens for one choice. */

@@ -52,6 +52,7 @@ export const anthropic: ProviderAdapter = {
     encodeCount: (call) => encodeNative("/messages/count_tokens", call),
     usage,
   },
+  embeddings: undefined,
 };
 
 /** The client's own text and headers. Only the model's name is replaced. */

@@ -10,6 +10,8 @@ import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatParts.ts";
 import { formatOf, toolChoiceOf, toolsOf, type ChatToolChoice } from "../chat/chatTools.ts";
 import { geminiContents, thinkingConfigOf } from "./geminiContents.ts";
+import { geminiEmbeddings } from "./geminiEmbeddings.ts";
+import { modelPath } from "./geminiModel.ts";
 
 /**
  * The generateContent interface of the Gemini API: https://ai.google.dev/api/generate-content. The native counterpart
@@ -29,6 +31,7 @@ export const gemini: ProviderAdapter = {
   },
   responses: undefined,
   messages: undefined,
+  embeddings: geminiEmbeddings,
 };
 
 /**
@@ -66,16 +69,6 @@ function encodeGeminiRequest(call: ChatCall): EncodedRequest {
   };
   const action = stream ? "streamGenerateContent?alt=sse" : "generateContent";
   return { path: `/${modelPath(call.model)}:${action}`, body: bodyWithOthers(call.object, fields) };
-}
-
-/**
- * Adds `models/` unless the name is that of a tuned model, as Google's own clients do. The rest is one escaped path
- * segment, so that a name cannot lead to another method or host.
- */
-function modelPath(model: string): string {
-  const [, collection = "models/", name = ""] =
-    /^(models\/|tunedModels\/)?(.*)$/s.exec(model) ?? [];
-  return collection + encodeURIComponent(name);
 }
 
 function refuseOwnFields(body: JsonFields): void {

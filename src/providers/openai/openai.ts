@@ -3,6 +3,7 @@ import { fieldsOf, rawValue, type JsonFields } from "../../lib/json.ts";
 import { scanObject } from "../../lib/jsonObject.ts";
 import { splice, spliceBytes, spliceEach } from "../../lib/splice.ts";
 import { parseAnswer, reportedFailureOfText } from "../reportedFailure.ts";
+import { openaiEmbeddings } from "./openaiEmbeddings.ts";
 import { responsesUsage } from "./openaiResponses.ts";
 import type {
   ChatCall,
@@ -47,6 +48,7 @@ export const openai: ProviderAdapter = {
     usage: responsesUsage,
   },
   messages: undefined,
+  embeddings: openaiEmbeddings,
 };
 
 /** The client's own text. Only values that must differ are replaced. */

@@ -63,6 +63,15 @@ describe("an Eden client", () => {
     expect(typed<string | undefined>(data?.choices[0]?.message.content)).toBeString();
   });
 
+  test("posts an embeddings request with a typed body", async () => {
+    const client = clientOf(at.gateway.key());
+    const { data, error } = await client.embeddings.post({ model: "small", input: ["a", "b"] });
+    expect(typed<number | undefined>(data?.data[0]?.index)).toBeUndefined();
+    expect(error?.value).toMatchObject({
+      error: { message: "model is not an embedding model: use /v1/chat/completions" },
+    });
+  });
+
   test("gets a typed error for a wrong key", async () => {
     const { data, error } = await clientOf({ key: "sk-tg-wrong" }).account.get();
     expect([data, error?.status]).toEqual([null, 401]);

@@ -4,9 +4,11 @@ import { lazy } from "../../../src/lib/lazy.ts";
 import { describedBy, differences } from "../../support/gateway/apiDescription.ts";
 import { call, chat, chunksOf, type Reply } from "../../support/gateway/chatCalls.ts";
 import { completion, choice, helloEvent, usual } from "../../support/provider/chatAnswers.ts";
-import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { embed } from "../../support/gateway/embeddingsCalls.ts";
+import { openBefore, openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { askMessage, sendMessage } from "../../support/gateway/messagesCalls.ts";
 import { respond } from "../../support/gateway/responsesCalls.ts";
+import { embeds } from "../../support/provider/embeddingsAnswers.ts";
 import { responds } from "../../support/provider/responsesAnswers.ts";
 import {
   json,
@@ -17,21 +19,46 @@ import {
 import type { KeyOptions, TestKey } from "../../support/gateway/testApp.ts";
 
 const limits = { requests_per_minute: 1000, tokens_per_minute: 1_000_000 };
-const at = openOneModelBefore({ limits, billing: { hold_wait: "0s" } });
+const opened = openBefore(["local"], ({ local }) => ({
+  providers: { local },
+  models: [
+    { id: "small", routes: [{ provider: "local" }] },
+    { id: "vectors", routes: [{ provider: "local" }], settings: { kind: "embedding" } },
+  ],
+  sections: { limits, billing: { hold_wait: "0s" } },
+}));
+const at = {
+  get gateway() {
+    return opened.gateway;
+  },
+  provider: opened.providers.local,
+};
 const strict = openOneModelBefore({ limits, api: { unknown_fields: "reject" } });
 
 const completions = {
   "POST /v1/chat/completions": {
     answer: usual,
+    served: [{}, { stream: true }],
+    refused: { max_tokens: 0 },
     ask: (key: TestKey, changes: object) => chat(at.gateway, key, changes),
   },
   "POST /v1/responses": {
     answer: responds(),
+    served: [{}, { stream: true }],
+    refused: { max_tokens: 0 },
     ask: (key: TestKey, changes: object) => respond(at.gateway, key, changes),
   },
   "POST /v1/messages": {
     answer: usual,
+    served: [{}, { stream: true }],
+    refused: { max_tokens: -1 },
     ask: (key: TestKey, changes: object) => sendMessage(at.gateway, key, changes),
+  },
+  "POST /v1/embeddings": {
+    answer: embeds(),
+    served: [{}, { input: [1, 2], encoding_format: "base64" }],
+    refused: { dimensions: 0 },
+    ask: (key: TestKey, changes: object) => embed(at.gateway, key, changes),
   },
 };
 
@@ -42,15 +69,15 @@ const described = lazy(() => describedBy(at.gateway));
 type Case = readonly [operation: string, status: number, work: () => Promise<Reply>];
 
 const cases: readonly Case[] = [
-  ...Object.entries(completions).flatMap(([operation, { answer, ask }]): Case[] => {
+  ...Object.entries(completions).flatMap(([operation, completion]): Case[] => {
+    const { answer, served, refused, ask } = completion;
     const asked = (changes: object = {}, options: KeyOptions = {}, answers = answer) => {
       at.provider.answer = answers;
       return ask(at.gateway.key(options), changes);
     };
-    return [
-      [operation, 200, () => asked()],
-      [operation, 200, () => asked({ stream: true })],
-      [operation, 400, () => asked({ max_tokens: -1 })],
+    const answered = served.map((changes): Case => [operation, 200, () => asked(changes)]);
+    return answered.concat([
+      [operation, 400, () => asked(refused)],
       [operation, 400, () => asked({}, {}, refusal(400))],
       [operation, 401, () => ask({ key: "sk-tg-wrong", id: "", account: "" }, {})],
       [operation, 402, () => asked({}, { balance: 0n })],
@@ -60,7 +87,7 @@ const cases: readonly Case[] = [
       [operation, 502, () => asked({}, {}, refusal(500))],
       [operation, 502, () => asked({}, {}, refusal(429, "slow down", { "retry-after": "7" }))],
       [operation, 502, () => draining(() => asked())],
-    ];
+    ]);
   }),
   ["POST /v1/messages/count_tokens", 200, () => countTokens(at.gateway.key())],
   ["POST /v1/messages/count_tokens", 400, () => countTokens(at.gateway.key(), { messages: [] })],

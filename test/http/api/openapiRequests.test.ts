@@ -3,6 +3,7 @@ import { lazy } from "../../../src/lib/lazy.ts";
 import { responsesRows } from "../../contract/responsesRows.ts";
 import { describedBy } from "../../support/gateway/apiDescription.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { embeddingsRows } from "../embeddings/embeddingsRows.ts";
 import { fields, openFields, type FieldRow } from "../chat/fieldRows.ts";
 
 const at = openOneModelBefore();
@@ -38,6 +39,18 @@ const saidOfResponses: typeof saidInWords = [
   ],
 ];
 
+const saidOfEmbeddings: typeof saidInWords = [
+  [/^input must contain at most \d+ items$/, "sets the most inputs of a request"],
+  [/^input must not mix /, "inputs of several types"],
+  [/^stream is not supported$/, "`stream` other than false"],
+  [/^messages is not supported$/, "`messages`"],
+  [/^input_type is not supported$/, "fields and types of tools that the operator refuses"],
+  [/^background is not supported$/, "`background` or `deferred` other than false"],
+  [/^service_tier is not supported$/, "`service_tier` other than `auto` and `default`"],
+  [/^\S*[A-Z]\S* is not supported$/, "a known field in other upper or lower case (`Model`)"],
+  [/^model is not an embedding model: /, "a model of another kind"],
+];
+
 const responsesBodies = responsesRows.map(([fields, message]): FieldRow => [
   { model: "m", ...fields },
   message,
@@ -47,6 +60,7 @@ const responsesBodies = responsesRows.map(([fields, message]): FieldRow => [
 const rows = [
   ["ChatRequest", [...fields, ...openFields], [...saidInWords, ...saidOfChats]],
   ["ResponsesRequest", responsesBodies, [...saidInWords, ...saidOfResponses]],
+  ["EmbeddingsRequest", embeddingsRows, saidOfEmbeddings],
 ] as const;
 
 describe.each(rows)("%s", (schema, bodies, beyond) => {

@@ -1,7 +1,7 @@
-import { largest, membersOf, tokensOf, type Members, type Tokens } from "./tokens.ts";
+import { largest, membersOf, tokensOf, type Form, type Members, type Tokens } from "./tokens.ts";
 
 /**
- * What the text of an answer amounts to, whichever of the two interfaces it is of: `whole`: it reached its end and
+ * What the text of an answer amounts to, whichever of the interfaces it is of: `whole`: it reached its end and
  * succeeded; `failed`: it reports a failure; `cut`: neither; `unclear`: this reader cannot decide.
  */
 export interface ReadAnswer {
@@ -21,16 +21,21 @@ export function readAnswer(body: string): ReadAnswer {
   if (!/^\s*\{/.test(body)) return readStream(body.replaceAll(/\r\n?/g, "\n"));
   try {
     const answer = membersOf(JSON.parse(body));
-    const form = Array.isArray(answer["choices"]) ? "chat" : "responses";
-    return { outcome: outcomeOf(answer), tokens: tokensOf(answer["usage"], form) };
+    return { outcome: outcomeOf(answer), tokens: tokensOf(answer["usage"], formOf(answer)) };
   } catch {
     return { outcome: "cut", tokens: undefined };
   }
 }
 
+function formOf({ choices, data }: Members): Form {
+  if (Array.isArray(choices)) return "chat";
+  return Array.isArray(data) ? "embeddings" : "responses";
+}
+
 function outcomeOf(answer: Members): ReadAnswer["outcome"] {
-  const { error, choices, output, status } = answer;
+  const { error, choices, data, output, status } = answer;
   if (error !== undefined && error !== null) return "failed";
+  if (Array.isArray(data)) return "whole";
   if (Array.isArray(choices)) return choices.some(isRefused) ? "failed" : "whole";
   if (status === "failed") return "failed";
   return Array.isArray(output) && (status === "completed" || status === "incomplete")

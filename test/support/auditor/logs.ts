@@ -1,7 +1,7 @@
 import { JsonAnswerReader } from "../fuzz/answerReader.ts";
 import { readAnswer, unclear, type ReadAnswer } from "./answerText.ts";
 
-/** What a client received of the answer to a chat or responses request; it may grow until `isOver`. */
+/** What a client received of the answer of a provider; it may grow until `isOver`. */
 export interface SeenAnswer {
   /** The `x-request-id`. */
   readonly id: string;
@@ -64,7 +64,7 @@ export function producedAnswer(id: string, requestLine: string): ProducedAnswer 
 
 /** Only an answer with complete framing is clear. For the rest the gateway decides. */
 function readProduced(pieces: readonly (string | Uint8Array)[], requestLine: string): ReadAnswer {
-  if (!/\/(?:chat\/completions|responses) /.test(requestLine)) return unclear;
+  if (!/\/(?:chat\/completions|responses|embeddings) /.test(requestLine)) return unclear;
   const bytes = pieces.map((piece) =>
     typeof piece === "string" ? Buffer.from(piece, "latin1") : piece,
   );

@@ -27,19 +27,26 @@ export function priceOf({ prompt, cached, written, completion }: Tokens, prices:
 /** A count from this on is impossible. */
 const TOKENS_MAX = 1_000_000_000n;
 
-/** The field names of the two interfaces. A response may have the details beside the other figures. */
+/** The field names of the interfaces. A response may have the details beside the other figures. */
 const names = {
+  embeddings: ["prompt_tokens", undefined, undefined],
   chat: ["prompt_tokens", "completion_tokens", "prompt_tokens_details"],
   responses: ["input_tokens", "output_tokens", "input_tokens_details"],
 } as const;
+export type Form = keyof typeof names;
 
 /**
  * The tokens of a `usage`, by the contract: cached parts over the prompt are cut, the cached ones first. Undefined
  * where it is missing or impossible.
  */
-export function tokensOf(usage: unknown, form: keyof typeof names): Tokens | undefined {
+export function tokensOf(usage: unknown, form: Form): Tokens | undefined {
   const said = membersOf(usage);
   const [promptName, completionName, detailsName] = names[form];
+  // Vectors have no tokens, and only their prompt may be counted as the total.
+  if (completionName === undefined) {
+    const prompt = countOf(said[promptName] ?? said["total_tokens"]);
+    return prompt === undefined ? undefined : { prompt, cached: 0n, written: 0n, completion: 0n };
+  }
   const own = countOf(said[promptName]);
   const answered = countOf(said[completionName]);
   if (own === undefined || answered === undefined) return undefined;

@@ -165,7 +165,11 @@ export function seenOf(
 }
 
 function isAudited({ body, path = chatPath, method = "POST" }: Given): boolean {
-  return body !== undefined && method === "POST" && [chatPath, "/v1/responses"].includes(path);
+  return (
+    body !== undefined &&
+    method === "POST" &&
+    [chatPath, "/v1/responses", "/v1/embeddings"].includes(path)
+  );
 }
 
 function open(
