@@ -177,7 +177,10 @@ export const ResponsesAnswer = Type.Partial(
     object: Type.String({ description: "`response`." }),
     created_at: Type.Number({ description: "Seconds since 1970." }),
     status: Type.String({ description: "The status of the response, such as `completed`." }),
-    model: Type.String({ description: "The provider's name for the model." }),
+    model: Type.String({
+      description:
+        "The provider's name for the model; the id that was asked for if the answer is translated.",
+    }),
     output: Type.Array(Type.Unknown(), { description: "The items of the answer." }),
     usage: Type.Union([ResponsesUsage, Type.Null()], {
       description: "The tokens of the answer, as the provider counts them.",
@@ -185,8 +188,8 @@ export const ResponsesAnswer = Type.Partial(
   }),
   {
     description: [
-      "The provider's answer, byte for byte. The gateway knows only the listed fields.",
-      "The provider's documentation defines the answer.",
+      "The provider's answer, byte for byte, or a translated answer. The gateway knows only the listed fields.",
+      "The documentation of the interface defines the answer.",
     ].join(" "),
   },
 );

@@ -1,5 +1,6 @@
+import type { PromptExtent } from "../billing/cost.ts";
 import { estimateTokens } from "../billing/estimate.ts";
-import { invalidRequest, resourceNotFound, type ApiError } from "../contract/errors.ts";
+import { ApiError, invalidRequest, resourceNotFound } from "../contract/errors.ts";
 import { providerCallsOf, type ResponsesRequest } from "../contract/responses.ts";
 import { readResponsesUsage } from "../contract/usage.ts";
 import { isJsonObject, type JsonFields, type JsonObjectText } from "../lib/json.ts";
@@ -11,43 +12,38 @@ import {
 } from "../providers/provider.ts";
 import { reportedFailureIn, type UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/candidates.ts";
-import { admit } from "./admission/admit.ts";
-import { answerJson } from "./answerJson.ts";
+import { admit, type Admission } from "./admission/admit.ts";
+import { answerJson, type ReadAnswer } from "./answerJson.ts";
 import type { Answer } from "./answer.ts";
 import { findModel, type CatalogModel } from "./catalog.ts";
 import { billedUsage, historyTokensOf } from "./billedUsage.ts";
 import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
 import type { AdmittedRequest } from "./admittedRequest.ts";
 import { openStream } from "./streaming/openStream.ts";
-import { pinToProvider } from "./admission/objectOwnership.ts";
+import { pinToProvider, type PinnedCandidates } from "./admission/objectOwnership.ts";
+import type { ProviderChat } from "./providerChat.ts";
+import { translateResponse, type TranslatedResponse } from "./translatedResponse.ts";
 import { objectsOf, ResponsesDecoder, responsesFailure } from "./decoding/responsesDecoder.ts";
 import { outputBytes } from "./decoding/generatedContent.ts";
 
 /**
- * The path of a responses request. The client's text is sent with only `model` changed, and the provider's bytes are
- * returned. Throws ApiError; the hold is released by then.
+ * The path of a responses request. Over a route with the responses interface the client's text is sent with only `model`
+ * changed, and the provider's bytes are returned. Over other routes it is translated into a chat, if it needs no stored
+ * response. Throws ApiError; the hold is released by then.
  */
 export async function responses(
   gateway: Gateway,
   context: RequestContext,
   body: CheckedBody<ResponsesRequest>,
 ): Promise<Answer> {
-  const { request, object } = body;
+  const { request } = body;
   const model = findModel(context.snapshot.catalog, context.caller.models, request.model, "chat");
-  if (model.responsesCandidates.length === 0) {
-    throw invalidRequest("model does not support the responses interface");
-  }
-  const { candidates, storedTokens } = pinToProvider(
-    gateway,
-    context,
-    request,
-    model.responsesCandidates,
-  );
+  const plan = planOf(gateway, context, body, model);
   const admission = await admit(gateway, context, model, {
     endpoint: "responses",
     stream: request.stream,
-    prompt: { bodyBytes: body.bodyBytes, messageCount: 0, unbounded: request.needsWholeContext },
-    promptEstimate: promptEstimateOf(request, storedTokens, model),
+    prompt: promptOf(body, plan),
+    promptEstimate: promptEstimateOf(request, plan, model),
     outputTokensBound: request.outputTokensBound,
     choiceCount: request.choiceCount,
   });
@@ -55,43 +51,125 @@ export async function responses(
     gateway,
     context,
     admission,
-    candidates,
-    encode: (candidate) => encodeResponses(object, candidate),
-    callerFault,
+    candidates: plan.candidates,
+    encode: (candidate) =>
+      chatOf(plan, candidate)?.encode(candidate, admission) ??
+      encodeResponses(body.object, candidate),
+    callerFault: (error) => callerFault(error, plan),
     streamFailure: (error) => responsesFailure(0, error.toBody().error),
   };
-  return request.stream
-    ? openStream(admittedRequest, () => new ResponsesDecoder())
-    : jsonAnswer(admittedRequest);
+  if (request.stream) {
+    return openStream(
+      admittedRequest,
+      (candidate) => chatOf(plan, candidate)?.decoder(candidate) ?? new ResponsesDecoder(),
+    );
+  }
+  return answerJson(admittedRequest, {
+    read: (received, candidate) =>
+      chatOf(plan, candidate)?.read(received, candidate, admission) ??
+      readResponse(received, admission),
+    usageMember: (candidate) =>
+      isNative(candidate) ? candidate.provider.adapter.responses?.usage : candidate.chat.usage,
+  });
+}
+
+/** How a request is served: over its candidates, natively or translated. */
+interface Plan {
+  readonly candidates: readonly Candidate[];
+  /** Serves the candidates without the responses interface. Undefined if there are none of them. */
+  readonly translated: TranslatedResponse | undefined;
+  /** Prompt tokens of the stored conversation. */
+  readonly storedTokens: number;
+}
+
+/** Throws ApiError if no route can serve the request. */
+function planOf(
+  gateway: Gateway,
+  context: RequestContext,
+  body: CheckedBody<ResponsesRequest>,
+  { config, chatCandidates, responsesCandidates }: CatalogModel,
+): Plan {
+  const pin = (): PinnedCandidates =>
+    pinToProvider(gateway, context, body.request, responsesCandidates);
+  const others = chatCandidates.filter((candidate) => !isNative(candidate));
+  if (others.length === 0) return { ...pin(), translated: undefined };
+  const translated = translateResponse(gateway, context, body);
+  if (translated instanceof ApiError) {
+    if (responsesCandidates.length === 0) throw translated;
+    return { ...pin(), translated: undefined };
+  }
+  const none: PinnedCandidates = { candidates: [], storedTokens: 0 };
+  const native = translated.continuesTranslation ? none : (pinned(pin) ?? none);
+  if (native.candidates.length === 0) {
+    const { outputTokensBound } = body.request;
+    translated.chat.refuseUnsupported(others, {
+      outputTokensBound,
+      outputTokensMax: outputTokensBound ?? config.maxOutputTokens,
+    });
+  }
+  const candidates = chatCandidates.filter(
+    (candidate) => !isNative(candidate) || native.candidates.includes(candidate),
+  );
+  return { candidates, translated, storedTokens: native.storedTokens };
+}
+
+/** Undefined if the request names a stored object that no native route may use. A translated one does not need it. */
+function pinned(pin: () => PinnedCandidates): PinnedCandidates | undefined {
+  try {
+    return pin();
+  } catch (error) {
+    if (error instanceof ApiError) return undefined;
+    throw error;
+  }
+}
+
+/** The chat that serves a candidate. Undefined for one with the responses interface. */
+function chatOf({ translated }: Plan, candidate: Candidate): ProviderChat | undefined {
+  return isNative(candidate) ? undefined : translated?.chat;
+}
+
+function isNative({ route }: Candidate): boolean {
+  return route.responses;
+}
+
+/** The larger of what is sent to native routes and to others. */
+function promptOf(
+  { request, bodyBytes }: CheckedBody<ResponsesRequest>,
+  { candidates, translated }: Plan,
+): PromptExtent {
+  const native = { bodyBytes, messageCount: 0, unbounded: request.needsWholeContext };
+  if (!translated) return native;
+  if (!candidates.some(isNative)) return translated.prompt;
+  return {
+    bodyBytes: Math.max(bodyBytes, translated.prompt.bodyBytes),
+    messageCount: translated.prompt.messageCount,
+    unbounded: native.unbounded || translated.prompt.unbounded,
+  };
 }
 
 /** The estimate includes the stored conversation, at most `context_tokens`: a provider truncates what is longer. */
 function promptEstimateOf(
   { promptSize }: ResponsesRequest,
-  storedTokens: number,
+  { candidates, translated, storedTokens }: Plan,
   { config }: CatalogModel,
 ): number {
+  if (translated && !candidates.some(isNative)) return translated.promptEstimate;
   const ownTokens = estimateTokens(promptSize.textBytes, promptSize.nonTextParts);
   return storedTokens === 0 ? ownTokens : Math.min(storedTokens + ownTokens, config.contextTokens);
 }
 
-function jsonAnswer(admittedRequest: AdmittedRequest): Promise<Answer> {
-  return answerJson(admittedRequest, {
-    read(received) {
-      const response = parseResponse(decodeAnswer(received));
-      const reportsFailure = response["status"] === "failed";
-      const read = {
-        usage: readResponsesUsage(response["usage"]),
-        isUsageFinal: true,
-        providerCalls: providerCallsOf(response["output"]),
-        textBytes: outputBytes(response["output"]),
-      };
-      const billed = reportsFailure ? undefined : billedUsage(admittedRequest.admission, read);
-      const historyTokens = historyTokensOf(admittedRequest.admission, read);
-      return { body: received, billed, objects: objectsOf(response), historyTokens };
-    },
-    usageMember: ({ provider }) => provider.adapter.responses?.usage,
-  });
+function readResponse(received: Uint8Array, admission: Admission): ReadAnswer {
+  const response = parseResponse(decodeAnswer(received));
+  const reportsFailure = response["status"] === "failed";
+  const read = {
+    usage: readResponsesUsage(response["usage"]),
+    isUsageFinal: true,
+    providerCalls: providerCallsOf(response["output"]),
+    textBytes: outputBytes(response["output"]),
+  };
+  const billed = reportsFailure ? undefined : billedUsage(admission, read);
+  const historyTokens = historyTokensOf(admission, read);
+  return { body: received, billed, objects: objectsOf(response), historyTokens };
 }
 
 /** Parses a JSON answer into a response object. Throws AnswerError, or ReportedFailure for an error object. */
@@ -111,9 +189,12 @@ export function encodeResponses(
   return responses.encode({ object, model: route.model, headers: {} });
 }
 
-/** An unknown resource is the caller's fault, because the caller named it. An unknown model was named by the config. */
-function callerFault(error: UpstreamError): ApiError | undefined {
+/**
+ * On a native route an unknown resource is the caller's fault, because the caller named it. An unknown model was named by
+ * the config.
+ */
+function callerFault(error: UpstreamError, { candidates }: Plan): ApiError | undefined {
   if (error.clientError) return invalidRequest(error.clientError.message, error.clientError.extra);
   const isCallers = error.fault === "notFound" && !error.isUnknownModel;
-  return isCallers ? resourceNotFound() : undefined;
+  return isCallers && candidates.some(isNative) ? resourceNotFound() : undefined;
 }

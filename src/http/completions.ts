@@ -217,15 +217,16 @@ export const createResponse = declaredRoute({
   detail: {
     operationId: "createResponse",
     tags: ["completions"],
-    summary: "Creates a response by a provider's own Responses interface",
+    summary: "Creates a response",
     description: [
-      "The gateway replaces the model's name in the body and forwards the rest as it is.",
+      "If the provider has this interface, the gateway replaces the model's name in the body and forwards the rest as it is.",
       "The client gets the bytes of the provider's answer.",
+      "Otherwise the gateway translates the request into a chat and its answer back, if `store` is false.",
       "Checks, hold and charge are those of a chat. Only `max_output_tokens` limits the answer's tokens.",
     ].join(" "),
     requestBody: {
       description: [
-        "The provider checks the fields that are not listed.",
+        "The provider checks the fields that are not listed. A translated request with a field or a tool that a chat cannot express is a 400.",
         "`request_id` gets a 400, because some providers would use it as the id of the response.",
         "A stored object that the request names must come from a response of this account, or the operator must share it.",
         refusals,
@@ -233,9 +234,9 @@ export const createResponse = declaredRoute({
       content: {},
     },
     responses: {
-      200: paidAnswer("The provider's answer.", {
+      200: paidAnswer("The answer.", {
         description: [
-          "The answer with `stream`: the provider's events. The last event is `response.completed`,",
+          "The answer with `stream`: the events of the interface. The last event is `response.completed`,",
           "`response.incomplete`, `response.failed`, or `error` if the provider failed during the answer.",
           "Comment lines (`: keep-alive`) keep an idle connection open.",
         ].join(" "),

@@ -74,6 +74,11 @@ export function isJsonObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Whether a value is present. Null counts as absent, as everywhere in the conventions of these interfaces. */
+export function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
 /** A JSON object itself; an empty object for any other value. */
 export function fieldsOf(value: unknown): JsonFields {
   return isJsonObject(value) ? value : {};

@@ -9,7 +9,7 @@ import {
   type UsageMember,
 } from "../provider.ts";
 import type { ChatRequestBody } from "../../contract/chat/chatRequestBody.ts";
-import { fieldsOf, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, type JsonFields, isGiven } from "../../lib/json.ts";
 import { spliceBytes } from "../../lib/splice.ts";
 import {
   cacheControlOf,
@@ -20,7 +20,7 @@ import {
   type Turn,
   versionOf,
 } from "./anthropicMessages.ts";
-import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatParts.ts";
+import { bodyWithOthers, refuseOtherAnswers } from "../chat/chatParts.ts";
 import {
   formatOf,
   NO_PARAMETERS,

@@ -5,6 +5,7 @@ import {
   type JsonFields,
   isDeeperThan,
   type JsonObjectText,
+  isGiven,
 } from "../../lib/json.ts";
 import { DEPTH_MAX, unsupported, UnsupportedRequestError } from "../provider.ts";
 
@@ -137,11 +138,6 @@ function sourceOf(url: string, path: string): PartSource {
     );
   }
   return { kind: "data", mediaType: mediaType.trim(), base64: url.slice(comma + 1) };
-}
-
-/** Null counts as absent, as everywhere in the chat convention. */
-export function isGiven(value: unknown): boolean {
-  return value !== undefined && value !== null;
 }
 
 /** Throws UnsupportedRequestError for kinds of answers that only OpenAI's own interface has. */

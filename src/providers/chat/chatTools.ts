@@ -1,7 +1,6 @@
 import type { ChatRequestBody, RequestMessage } from "../../contract/chat/chatRequestBody.ts";
 import type { ReadJson } from "../../lib/exactJson.ts";
-import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { isGiven } from "./chatParts.ts";
+import { fieldsOf, isJsonObject, type JsonFields, isGiven } from "../../lib/json.ts";
 import { unsupported, UnsupportedRequestError } from "../provider.ts";
 
 /** A function that the model may call. `parameters` is the client's JSON schema, unchecked. */

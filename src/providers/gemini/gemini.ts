@@ -6,8 +6,8 @@ import {
   type EncodedRequest,
 } from "../provider.ts";
 import type { ChatRequestBody } from "../../contract/chat/chatRequestBody.ts";
-import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatParts.ts";
+import { isJsonObject, type JsonFields, isGiven } from "../../lib/json.ts";
+import { bodyWithOthers, refuseOtherAnswers } from "../chat/chatParts.ts";
 import { formatOf, toolChoiceOf, toolsOf, type ChatToolChoice } from "../chat/chatTools.ts";
 import { geminiContents, thinkingConfigOf } from "./geminiContents.ts";
 import { geminiEmbeddings } from "./geminiEmbeddings.ts";

@@ -5,10 +5,9 @@ import type {
   RequestMessage,
 } from "../../contract/chat/chatRequestBody.ts";
 import { COMPARISON_RESPONSE_FIELD } from "../../contract/keyCase.ts";
-import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, isJsonObject, type JsonFields, isGiven } from "../../lib/json.ts";
 import {
   bodyWithOthers,
-  isGiven,
   refuseOtherAnswers,
   refuseRecording,
   refusalOf,

@@ -32,9 +32,9 @@ const refusals = [
   ["no model", { model: undefined }, "model is required"],
   ["a model that is not a string", { model: 5 }, "model must be a string"],
   [
-    "a model without the interface",
+    "a model without the interface, and responses that are kept",
     { model: "chat-only" },
-    "model does not support the responses interface",
+    "this model does not keep responses: set store to false",
   ],
   ["background", { background: true }, "background is not supported"],
   ["background of another type", { background: "yes" }, "background is not supported"],

@@ -52,11 +52,9 @@ function rowProblems(answer: SeenAnswer, row: RequestRow, isCallerFault: boolean
   return outcome === "whole" ? [...problems, ...shownProblems(tokens, row)] : problems;
 }
 
-/** The bill is the price of the tokens that the client received. A response contains the provider's own figures. */
+/** The bill is the price of the tokens that the client received, also if they are estimated. */
 function shownProblems(tokens: ReadAnswer["tokens"], row: RequestRow): string[] {
   if (tokens === undefined || tokens === "unclear") return [];
-  if (row.endpoint === "responses" && row.estimated !== 0n)
-    return [`${row.publicId} is estimated, and its client was shown its tokens`];
   return priceProblem(row, priceOf(tokens, row), "its client was shown");
 }
 
