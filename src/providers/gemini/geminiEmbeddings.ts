@@ -1,7 +1,6 @@
 import type { EmbeddingsRequest } from "../../contract/embeddings.ts";
 import { readEmbeddingsUsage, type Usage } from "../../contract/usage.ts";
-import { fieldsOf, type JsonFields } from "../../lib/json.ts";
-import { isGiven } from "../chat/chatParts.ts";
+import { fieldsOf, type JsonFields, isGiven } from "../../lib/json.ts";
 import {
   AnswerError,
   decodeAnswer,
