@@ -20,6 +20,7 @@ import {
   type FaultyAnswer,
   type Form,
 } from "../../support/faults/faultAnswers.ts";
+import { vectors } from "../../support/provider/embeddingsAnswers.ts";
 import { openFaultSetup } from "../../support/faults/faultSetup.ts";
 import {
   reasonOf,
@@ -63,7 +64,8 @@ function compressed(encoding: string, compress: (bytes: Buffer) => Uint8Array): 
 
 /** The outcome of what a JSON request finds in the body, and a stream in the head. */
 function inBodyOrHead(body: string, head: string): Record<Form, string> {
-  return { chat: body, responses: body, "chat stream": head, "responses stream": head };
+  const inJson = { chat: body, responses: body, embeddings: body };
+  return { ...inJson, "chat stream": head, "responses stream": head };
 }
 
 /** A stream of responses ends with an event of its own, and lacks that first. */
@@ -123,7 +125,9 @@ testFailover(setup, [
     row: 39,
     name: "200 with events for a request without stream",
     forms: jsonForms,
-    answer: byForm((form) => stream(usualBody[`${form} stream` as Form])),
+    answer: byForm((form) =>
+      stream(usualBody[form === "responses" ? "responses stream" : "chat stream"]),
+    ),
     outcome: "content type",
   },
   {
@@ -189,6 +193,20 @@ testFailover(setup, [
     answer: stream(`data: ${body}\n\n`),
     outcome: "invalid answer",
   })),
+  ...[null, "x", 5, {}].map((data) => ({
+    row: 46,
+    name: `200 with the vectors ${JSON.stringify(data)}`,
+    forms: ["embeddings"] as const,
+    answer: json(vectors({ data })),
+    outcome: "invalid answer",
+  })),
+  {
+    row: 46,
+    name: "200 with an error beside vectors",
+    forms: ["embeddings"],
+    answer: json(vectors(failed)),
+    outcome: "reported failure",
+  },
   ...[[], null, "x", [{}], [{ index: 0, finish_reason: "stop" }], [null]].map((choices) => ({
     row: 46,
     name: `200 with the choices ${JSON.stringify(choices)}`,

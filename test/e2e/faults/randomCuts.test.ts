@@ -8,7 +8,7 @@ import {
   stopEvent,
   usageEvent,
 } from "../../support/provider/chatAnswers.ts";
-import { everyForm, typeOf, type Form } from "../../support/faults/faultAnswers.ts";
+import { everyForm, typeOf, usualBody, type Form } from "../../support/faults/faultAnswers.ts";
 import { nextProvider, openFaultSetup, type FaultReply } from "../../support/faults/faultSetup.ts";
 import {
   expectBroken,
@@ -37,6 +37,7 @@ const events: Readonly<Record<Form, readonly string[]>> = {
   "chat stream": [roleEvent, chatEvent({ content: spoken }), stopEvent, usageEvent, doneEvent],
   responses: [JSON.stringify(ended())],
   "responses stream": [created(), spokenDelta, terminal()],
+  embeddings: [usualBody.embeddings],
 };
 /** So many events make content, and so many a finished answer; a JSON answer is one of them, and never whole. */
 const contentEvents = 2;

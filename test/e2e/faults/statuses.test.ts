@@ -134,7 +134,7 @@ testFailover(setup, [
   {
     row: 24,
     name: "404",
-    forms: chatForms,
+    forms: [...chatForms, "embeddings"],
     answer: refusal(404, words),
     outcome: "status 404",
   },

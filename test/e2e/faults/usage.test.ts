@@ -7,13 +7,12 @@ import {
   thereEvent,
 } from "../../support/provider/chatAnswers.ts";
 import { chunksOf } from "../../support/gateway/chatCalls.ts";
+import { completionForms, responsesForms, type Form } from "../../support/faults/faultAnswers.ts";
 import {
-  everyForm,
-  jsonForms,
-  responsesForms,
-  type Form,
-} from "../../support/faults/faultAnswers.ts";
-import { openFaultSetup, type FaultReply } from "../../support/faults/faultSetup.ts";
+  embeddingPrice,
+  openFaultSetup,
+  type FaultReply,
+} from "../../support/faults/faultSetup.ts";
 import { reasonOf, testBrokenStream, testServed } from "../../support/faults/faultTests.ts";
 import { bodyReporting, reporting, type Reported } from "../../support/provider/reportedUsage.ts";
 import { cut, piece, stream, streamHead } from "../../support/provider/scriptedProvider.ts";
@@ -53,7 +52,7 @@ interface UsageRow {
   readonly billed?: Tokens;
 }
 
-function testUsage(rows: readonly UsageRow[], forms: readonly Form[] = everyForm): void {
+function testUsage(rows: readonly UsageRow[], forms: readonly Form[] = completionForms): void {
   testServed(
     setup,
     rows.map(({ row, name, reported, billed }) => ({
@@ -136,8 +135,42 @@ testUsage(
       reported: { ...plain, [isPrompt ? "prompt" : "completion"]: figure },
     };
   }),
-  jsonForms,
+  ["chat", "responses"],
 );
+
+/** The tokens to be billed of an embeddings answer; undefined: the estimate of "hello". */
+function testEmbeddingsUsage(
+  rows: readonly { row: number; name: string; reported: Reported; billed?: number }[],
+): void {
+  testServed(
+    setup,
+    rows.map(({ row, name, reported, billed }) => ({
+      row,
+      name: `usage ${name}`,
+      forms: ["embeddings"] as const,
+      answer: reporting(reported),
+      sees: (reply: FaultReply) => expect(reply.text).toBe(bodyReporting("embeddings", reported)),
+      charge: BigInt((billed ?? estimate.prompt) * embeddingPrice),
+      estimated: billed === undefined,
+    })),
+  );
+}
+
+testEmbeddingsUsage([
+  { row: 78, name: "missing", reported: undefined },
+  ...["null", "{}", "[]", '"20"', "20"].map((reported) => ({ row: 80, name: reported, reported })),
+  ...impossible.map((figure) => ({
+    row: 81,
+    name: `with a prompt of ${figure}`,
+    reported: { prompt: figure },
+  })),
+  { row: 82, name: "of 10^9", reported: { prompt: "1000000000" } },
+  { row: 83, name: "of zero is believed", reported: { prompt: "0" }, billed: 0 },
+  { row: 84, name: "with cached tokens", reported: { prompt: "20", cached: "5" }, billed: 20 },
+  { row: 85, name: "whose total differs", reported: { prompt: "20", total: "999" }, billed: 20 },
+  { row: 85, name: "of a total alone", reported: { total: "20" }, billed: 20 },
+  { row: 88, name: "above the hold", reported: { prompt: "900" }, billed: 900 },
+]);
 
 testUsage([
   { row: 82, name: "of 10^9", reported: { ...plain, completion: "1000000000" } },

@@ -8,6 +8,7 @@ import {
   usageEvent,
 } from "../provider/chatAnswers.ts";
 import type { WaitingClient } from "./faultSetup.ts";
+import { vectors } from "../provider/embeddingsAnswers.ts";
 import type { RawPeer } from "../provider/rawServer.ts";
 import { created, delta, ended, terminal } from "../provider/responsesAnswers.ts";
 import {
@@ -20,12 +21,15 @@ import {
   type ReceivedRequest,
 } from "../provider/scriptedProvider.ts";
 
-/** The four ways to ask for an answer. */
-export type Form = "chat" | "chat stream" | "responses" | "responses stream";
-export const jsonForms = ["chat", "responses"] as const;
+/** The ways to ask for an answer. */
+export type Form = "chat" | "chat stream" | "responses" | "responses stream" | "embeddings";
+export const jsonForms = ["chat", "responses", "embeddings"] as const;
 export const streamForms = ["chat stream", "responses stream"] as const;
 export const chatForms = ["chat", "chat stream"] as const;
 export const responsesForms = ["responses", "responses stream"] as const;
+/** Those whose answer is generated text. */
+export const completionForms = ["chat", "responses", ...streamForms] as const;
+export type CompletionForm = (typeof completionForms)[number];
 export const everyForm = [...jsonForms, ...streamForms] as const;
 
 /** Answers a request faultily; `client` is the waiting client. */
@@ -37,6 +41,7 @@ export type FaultyAnswer = (
 
 /** The form in which the provider was asked. */
 function formOf({ requestLine, json }: ReceivedRequest): Form {
+  if (requestLine.includes("/embeddings")) return "embeddings";
   const face = requestLine.includes("/responses") ? "responses" : "chat";
   return json["stream"] === true ? `${face} stream` : face;
 }
@@ -47,6 +52,7 @@ export const usualBody: Readonly<Record<Form, string>> = {
   "chat stream": [roleEvent, helloEvent, thereEvent, stopEvent, usageEvent, doneEvent].join(""),
   responses: JSON.stringify(ended()),
   "responses stream": created() + delta + terminal(),
+  embeddings: JSON.stringify(vectors()),
 };
 
 /** The media type that belongs to a form. */

@@ -43,7 +43,10 @@ export interface FaultyRoute {
 export interface FaultSetup {
   readonly gateway: GatewayProcess;
   readonly key: string;
-  /** Adds a model, before the first test. Returns its id, which is also its name at the provider. */
+  /**
+   * Adds a model, before the first test. Returns its id, which is also its name at the provider. Embeddings use a model of
+   * their own with the same routes.
+   */
   model(row: number, route: FaultyRoute): string;
   /** The id of the provider that serves the model first. */
   providerOf(model: string): string;
@@ -67,6 +70,12 @@ export const shortTimeouts = {
   idle_timeout: "400ms",
   total_timeout: "1500ms",
 } as const;
+
+/** Each model has an embedding model beside it, with the same name at the provider. */
+const embeddingSuffix = "/vectors";
+/** In nano-roubles. With it the 20 tokens of the usual embeddings cost the same as the usual answer of a chat. */
+export const embeddingPrice = 90_125;
+const embeddingSettings = { kind: "embedding", rub_input_per_1m: embeddingPrice } as const;
 
 const credit = 1000n;
 const listedMax = "10000";
@@ -136,16 +145,18 @@ export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> 
       const next = hasNext ? [{ provider: nextProvider }] : [];
       const kind = settings?.["kind"] ?? "openai";
       models.push({ id, routes: [{ provider, responses: kind === "openai" }, ...next] });
+      if (kind === "openai") {
+        const providers = hasNext ? [provider, nextProvider] : [provider];
+        const routes = providers.map((each) => ({ provider: each, model: id }));
+        models.push({ id: id + embeddingSuffix, routes, settings: embeddingSettings });
+      }
       answers.set(id, answer);
       return id;
     },
     providerOf: (model) => String(models.find(({ id }) => id === model)?.routes[0]?.["provider"]),
     async ask(form, model, changes = {}, key = setup.key) {
-      const isChat = form.startsWith("chat");
-      const least = isChat ? ask({ model }) : { model, input: "hello" };
-      const body = { ...least, stream: form.endsWith("stream"), ...changes };
-      const path = isChat ? "/v1/chat/completions" : "/v1/responses";
-      const client = openClient(setup.gateway.url + path, key, body);
+      const [path, least] = leastRequest(form, model);
+      const client = openClient(setup.gateway.url + path, key, { ...least, ...changes });
       clients.set(model, client);
       const reply = await client.reply;
       setup.gateway.auditor.seen.push(seenOf(reply));
@@ -186,6 +197,21 @@ export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> 
   function running(): NonNullable<typeof started> {
     if (started === undefined) throw new Error("the gateway is not there yet");
     return started;
+  }
+}
+
+/** The path and the least body of a form. */
+function leastRequest(form: Form, model: string): readonly [path: string, body: object] {
+  const stream = form.endsWith("stream");
+  switch (form) {
+    case "chat":
+    case "chat stream":
+      return ["/v1/chat/completions", { ...ask({ model }), stream }];
+    case "responses":
+    case "responses stream":
+      return ["/v1/responses", { model, input: "hello", stream }];
+    case "embeddings":
+      return ["/v1/embeddings", { model: model + embeddingSuffix, input: "hello" }];
   }
 }
 

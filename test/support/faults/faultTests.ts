@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { choice, usage } from "../provider/chatAnswers.ts";
 import { chunksOf, expectRefusal, noProvider, type ExpectedError } from "../gateway/chatCalls.ts";
-import type { Form } from "./faultAnswers.ts";
+import { usualBody, type Form } from "./faultAnswers.ts";
 import {
   nanoOf,
   nextProvider,
@@ -182,7 +182,10 @@ export function expectUsual(form: Form, reply: FaultReply): void {
   expect(reply.status).toBe(200);
   expectOwnHeaders(reply);
   if (form === "responses") expect(reply.body).toEqual(ended());
-  else if (form === "responses stream") expect(reply.text).toBe(created() + delta + terminal());
+  else if (form === "embeddings") {
+    expect(reply.text).toBe(usualBody.embeddings);
+    expectCost(reply, usualCharge);
+  } else if (form === "responses stream") expect(reply.text).toBe(created() + delta + terminal());
   else if (form === "chat") {
     expect(reply.body).toMatchObject({ model: reply.model, choices: [choice()], usage });
     expectCost(reply, usualCharge);

@@ -1,5 +1,6 @@
 import { completion, doneEvent, helloEvent, stopEvent, thereEvent } from "./chatAnswers.ts";
 import { byForm, type FaultyAnswer, type Form } from "../faults/faultAnswers.ts";
+import { vectors } from "./embeddingsAnswers.ts";
 import { created, delta, ended } from "./responsesAnswers.ts";
 import { stream, text } from "./scriptedProvider.ts";
 import { chatEvent, responseEvent } from "./upstreamText.ts";
@@ -38,6 +39,8 @@ export function bodyReporting(form: Form, reported: Reported): string {
       const last = responseEvent("response.completed", { response: placeholder });
       return created() + delta + last.replace(`"${placeholder}"`, withUsage(ended(), usage));
     }
+    case "embeddings":
+      return withUsage(vectors(), usage);
   }
 }
 
@@ -58,7 +61,9 @@ function usageEvent(usage: string | undefined): string {
 function usageText(form: Form, reported: Reported): string | undefined {
   if (reported === undefined || typeof reported === "string") return reported;
   const { prompt, completion, total, cached, cacheWrite } = reported;
-  const [input, output] = form.startsWith("chat") ? ["prompt", "completion"] : ["input", "output"];
+  const [input, output] = form.startsWith("responses")
+    ? ["input", "output"]
+    : ["prompt", "completion"];
   const details = objectText({ cached_tokens: cached, cache_write_tokens: cacheWrite });
   return objectText({
     [`${input}_tokens`]: prompt,

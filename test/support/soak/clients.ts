@@ -1,4 +1,4 @@
-import type { Form } from "../faults/faultAnswers.ts";
+import type { CompletionForm } from "../faults/faultAnswers.ts";
 import type { RawAnswer } from "../fuzz/answerReader.ts";
 import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
 import type { WholeAnswer } from "./charges.ts";
@@ -142,7 +142,9 @@ function outcomeOf({ form }: Plan, status: number, text: string): Outcome | unde
 }
 
 /** The end of a whole answer, and of one that reports a failure. */
-const endings: Readonly<Record<Form, { readonly whole: RegExp; readonly broken?: RegExp }>> = {
+const endings: Readonly<
+  Record<CompletionForm, { readonly whole: RegExp; readonly broken?: RegExp }>
+> = {
   chat: { whole: /"finish_reason":"stop"/ },
   responses: { whole: /"status":"completed"/ },
   "chat stream": {

@@ -1,4 +1,4 @@
-import { everyForm, type Form } from "../faults/faultAnswers.ts";
+import { completionForms, type CompletionForm } from "../faults/faultAnswers.ts";
 import { chanceOf, weighed } from "../fuzz/chance.ts";
 import type { DisconnectWay } from "../fuzz/connection.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
@@ -23,7 +23,7 @@ export type Outcome = "whole" | "broken" | "400" | "502";
 /** The plan of one request. Its client and its provider both derive it from the number. */
 export interface Plan {
   readonly number: number;
-  readonly form: Form;
+  readonly form: CompletionForm;
   /** `paired` has a second route to a healthy provider, `single` has none. */
   readonly model: "single" | "paired";
   /** The fault of the faulty provider. */
@@ -67,7 +67,7 @@ const faults: readonly (readonly [weight: number, fault: Fault])[] = [
 
 export function planOf(seed: number, number: number): Plan {
   const chance = chanceOf(seed, number);
-  const form = chance.pick(everyForm);
+  const form = chance.pick(completionForms);
   const drawn = number % faultEvery === faultAt ? weighed(chance, faults) : undefined;
   // A route that asks to wait would be skipped, and the model has no other.
   const model = drawn === "status 429" || chance.chance(0.5) ? "paired" : "single";
@@ -91,7 +91,7 @@ export function planOf(seed: number, number: number): Plan {
 
 function outcomesOf(
   fault: Fault | undefined,
-  form: Form,
+  form: CompletionForm,
   model: Plan["model"],
 ): readonly Outcome[] {
   if (fault === undefined) return ["whole"];
