@@ -36,6 +36,7 @@ import {
 } from "./store/store.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
 import { silentMetrics, type LiveFigures, type Metrics } from "./telemetry/metrics.ts";
+import type { Tracing } from "./telemetry/tracing.ts";
 
 /** What tests replace: clock, random numbers, the log's output, and the end of the process. */
 export interface Edges {
@@ -81,8 +82,18 @@ const FILE_WATCH_MS = 5000;
 const WAL_KEPT =
   "the write-ahead log (-wal file) still holds committed data: copy or move it together with the database file";
 
+/** Starts to send traces. */
+export type StartTracing = (
+  services: Pick<Gateway, "clock" | "random" | "log" | "metrics">,
+) => Tracing;
+
 /** The composition root. Throws StoreError if the database cannot be opened. */
-export function openApp(config: Config, edges: Edges, metrics: Metrics = silentMetrics): App {
+export function openApp(
+  config: Config,
+  edges: Edges,
+  metrics: Metrics = silentMetrics,
+  startTracing?: StartTracing,
+): App {
   const { clock, random } = edges;
   const log = createLog(config.log, (lines) => edges.writeLog(lines));
   const { path, durability } = config.database;
@@ -133,6 +144,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     random,
     log,
     metrics,
+    tracing: startTracing?.({ clock, random, log, metrics }),
   });
   const leakWatch = watchLeakedRequests(gateway);
   const requests = countRequests();
@@ -168,6 +180,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
       folding.stop();
       gateway.current.catalog.close();
       gateway.holds.close();
+      await gateway.tracing?.close();
       await writer.close();
       // After a failed sync nothing may be written, and closing the database writes.
       if (!writer.isBroken && !store.close()) log.warn(WAL_KEPT);
@@ -205,7 +218,7 @@ function alreadyRunning(path: string): StoreError {
 
 type GatewayParts = Pick<
   Gateway,
-  "current" | "store" | "writer" | "clock" | "random" | "log" | "metrics"
+  "current" | "store" | "writer" | "clock" | "random" | "log" | "metrics" | "tracing"
 >;
 
 function createGateway(parts: GatewayParts): Gateway & { current: ConfigSnapshot } {

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import {
   adapterViolations,
   circularImports,
+  eagerImports,
   faceViolations,
   nameViolations,
   ownerViolations,
@@ -36,6 +37,9 @@ const faces = {
     "src/providers/upstream.ts",
   ],
 };
+
+/** Loaded only if configured, to keep the start fast. */
+const onDemand = ["src/telemetry/otlp.ts", "src/telemetry/prometheus.ts"];
 
 const adapterKinds = ["openai", "anthropic", "gemini"];
 
@@ -109,6 +113,8 @@ describe("the source tree", () => {
   test("lets only the owner use a power", () => expect(ownerViolations(files, powers)).toEqual([]));
   test("has no adapter that imports another", () =>
     expect(adapterViolations(files, "src/providers/", adapterKinds)).toEqual([]));
+  test("loads metrics and traces on demand", () =>
+    expect(eagerImports(files, onDemand)).toEqual([]));
   test("has no circular imports", () => expect(circularImports(files)).toEqual([]));
   test("has file names that describe their content", () =>
     expect(nameViolations(files)).toEqual([]));
@@ -122,6 +128,9 @@ test("each check reports a violation", () => {
     "src/store/schema.ts": 'import type { A } from "../lib/a.ts"; export const c = 0;',
     "src/providers/openai.ts": 'import { a } from "./anthropic.ts"; a();',
     "src/providers/anthropic.ts": "export const a = 0;",
+    "src/telemetry/otlp.ts": "export const a = 0;",
+    "src/telemetry/log.ts":
+      'import type { A } from "./otlp.ts"; const b = import("./otlp.ts");\nimport {\n  a,\n} from "./otlp.ts";',
   });
   const found = [
     rankViolations(planted, ranks),
@@ -129,8 +138,9 @@ test("each check reports a violation", () => {
     ownerViolations(planted, powers),
     adapterViolations(planted, "src/providers/", adapterKinds),
     circularImports(planted),
+    eagerImports(planted, onDemand),
     nameViolations(planted),
     styleViolations(planted),
   ];
-  expect(found.map((violations) => violations.length)).toEqual([2, 1, 1, 1, 1, 1, 1]);
+  expect(found.map((violations) => violations.length)).toEqual([2, 1, 1, 1, 1, 1, 1, 1]);
 });

@@ -75,7 +75,8 @@ function checkKey(apiKey: string, key: string, inspection: Inspection): string {
   return apiKey;
 }
 
-function readHeaders(
+/** Checks the headers for a server. Names get lower case. */
+export function readHeaders(
   file: Readonly<Record<string, string | undefined>>,
   at: string,
   inspection: Inspection,

@@ -172,6 +172,7 @@ export function exampleConfig(): string {
 
 /** Keys that only `serve` needs. Their variables and files are often available to the service only. */
 const SERVER_KEYS = new Set(["tls_cert", "tls_key"]);
+const TELEMETRY_KEYS = new Set(["headers"]);
 const PROVIDER_KEYS = new Set(["api_key", "api_key_file", "headers", "proxy", "ca_file"]);
 
 /** The keys among these whose value is a file name. */
@@ -180,10 +181,11 @@ const FILE_KEYS = new Set(["tls_cert", "tls_key", "api_key_file", "ca_file"]);
 /** A copy of a parsed TOML tree without secrets and names of secret files. */
 function withoutSecrets(tree: unknown): unknown {
   if (!isTable(tree)) return tree;
-  const { server, providers } = tree;
+  const { server, telemetry, providers } = tree;
   return {
     ...tree,
     ...(isTable(server) ? { server: omit(server, SERVER_KEYS) } : {}),
+    ...(isTable(telemetry) ? { telemetry: omit(telemetry, TELEMETRY_KEYS) } : {}),
     ...(Array.isArray(providers)
       ? {
           providers: providers.map((one: unknown) =>

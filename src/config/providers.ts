@@ -3,6 +3,7 @@ import { readCredential } from "./credential.ts";
 import { readNamedFile, readNames, readDurationMs } from "./values.ts";
 import type { Inspection, ProviderFile, DeepPartial } from "./inspection.ts";
 import type { ConfigFile, ProviderConfig, ProviderKind } from "./schema.ts";
+import { baseOf, isUnencrypted, parseUrl, readServerUrl } from "./serverUrl.ts";
 import { isCertificate } from "./tls.ts";
 
 /** The addresses of kinds that have one provider. */
@@ -57,8 +58,7 @@ function readProvider(file: ProviderFile, at: string, inspection: Inspection): P
   return {
     id: file.id ?? "",
     kind,
-    baseUrl:
-      baseUrl === undefined ? "" : `${baseUrl.origin}${baseUrl.pathname.replace(/\/+$/, "")}`,
+    baseUrl: baseUrl === undefined ? "" : baseOf(baseUrl),
     apiKey: credential.apiKey,
     headers: credential.headers,
     proxyUrl: readProxy(file.proxy ?? "", `${at}.proxy`, inspection),
@@ -103,22 +103,15 @@ function readBaseUrl(
   inspection: Inspection,
 ): URL | undefined {
   if (text === undefined) return undefined;
-  const url = parseUrl(text);
-  if (url === undefined) {
-    inspection.problem(key, "must be a URL that begins with https:// or http://");
-    return undefined;
-  }
-  if (url.username !== "" || url.password !== "") {
-    inspection.problem(key, "must not contain a user or password: use api_key or headers");
-  }
-  if (/[?#]/.test(text)) inspection.problem(key, "must not contain a query (?) or fragment (#)");
+  const url = readServerUrl(text, key, "api_key or headers", inspection);
+  if (url === undefined) return undefined;
   if (/\/(?:chat\/completions|responses|messages)\/*$/.test(url.pathname)) {
     inspection.problem(
       key,
       "must not include /chat/completions, /responses or /messages: the gateway adds them",
     );
   }
-  if (url.protocol === "http:" && !isPrivate(url.hostname)) {
+  if (isUnencrypted(url)) {
     inspection.warning(
       key,
       "is http:// to a public address: the key and all texts are sent unencrypted",
@@ -158,12 +151,6 @@ function isDecodable(text: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** An http or https address. Blanks, control characters and backslashes, which the URL parser accepts, are refused. */
-function parseUrl(text: string): URL | undefined {
-  const wellFormed = /^https?:\/\/[^\s\\\p{Cc}]+$/iu.test(text) && URL.canParse(text);
-  return wellFormed ? new URL(text) : undefined;
 }
 
 function readAuthority(path: string, key: string, inspection: Inspection): string | undefined {

@@ -52,6 +52,13 @@ const texts = () =>
 const table = <Properties extends TProperties>(properties: Properties) =>
   Type.Object(properties, { additionalProperties: false, description: "a table" });
 
+const headers = () =>
+  // A record's pattern does not match names with a line break; additionalProperties does.
+  Type.Record(Type.String(), text(), {
+    additionalProperties: text(),
+    description: 'a table, such as { "x-team" = "search" }',
+  });
+
 const RouteFile = table({
   provider: text("the id of a provider, in quotes"),
   model: Type.Optional(text()),
@@ -94,13 +101,7 @@ const ProviderFile = table({
   base_url: text('the address in quotes, such as "https://api.openai.com/v1"'),
   api_key: Type.Optional(text()),
   api_key_file: Type.Optional(text()),
-  headers: Type.Optional(
-    // A record's pattern does not match names with a line break; additionalProperties does.
-    Type.Record(Type.String(), text(), {
-      additionalProperties: text(),
-      description: 'a table, such as { "x-team" = "search" }',
-    }),
-  ),
+  headers: Type.Optional(headers()),
   proxy: Type.Optional(text()),
   ca_file: Type.Optional(text()),
   max_tokens_field: Type.Optional(text()),
@@ -168,6 +169,12 @@ export const ConfigFile = table({
   ),
   metrics: Type.Optional(
     table({ listen: Type.Optional(text('an address in quotes, such as "127.0.0.1:9090"')) }),
+  ),
+  telemetry: Type.Optional(
+    table({
+      otlp: Type.Optional(text('an address in quotes, such as "http://127.0.0.1:4318"')),
+      headers: Type.Optional(headers()),
+    }),
   ),
   providers: Type.Optional(
     Type.Array(ProviderFile, {
@@ -241,6 +248,15 @@ export interface Config {
     readonly format: "json" | "pretty";
   };
   readonly metrics: { readonly listen: Listen } | undefined;
+  /** The trace collector. Undefined: no traces are sent. */
+  readonly telemetry:
+    | {
+        /** The base address of OTLP/HTTP: http or https, without user, query, fragment or trailing slash. */
+        readonly otlp: string;
+        /** Names in lower case. Values may be secrets. */
+        readonly headers: Readonly<Record<string, string>>;
+      }
+    | undefined;
   readonly providers: readonly ProviderConfig[];
   readonly models: readonly ModelConfig[];
 }

@@ -2,6 +2,7 @@ import { canonicalIp, fitsSocketPath, isLoopback, hostsOverlap, parseListen } fr
 import type { Inspection, DeepPartial } from "./inspection.ts";
 import { readNames, readDurationMs, readSizeBytes } from "./values.ts";
 import type { Config, ConfigFile, Listen } from "./schema.ts";
+import { readTelemetry } from "./telemetry.ts";
 import { readTls } from "./tls.ts";
 
 /** The config without providers and models. */
@@ -20,6 +21,7 @@ export function readSettings(file: DeepPartial<ConfigFile>, inspection: Inspecti
     limits: readLimits(file.limits ?? {}, inspection),
     log: { level: file.log?.level ?? "info", format: file.log?.format ?? "json" } as const,
     metrics: readMetrics(file.metrics, inspection),
+    telemetry: readTelemetry(file.telemetry ?? {}, inspection),
   };
   warnAboutListening(settings, inspection);
   return settings;

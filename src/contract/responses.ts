@@ -164,6 +164,22 @@ export function isProviderCall(item: unknown): boolean {
   return typeof type === "string" && type.endsWith("_call") && !CLIENT_CALLS.has(type);
 }
 
+/** The finish reason of a response in the words of a chat. Empty if it did not finish. */
+export function finishReasonsOf(response: JsonFields): readonly string[] {
+  const { status, output, incomplete_details: details } = response;
+  if (status === "incomplete") {
+    const isFiltered = isJsonObject(details) && details["reason"] === "content_filter";
+    return [isFiltered ? "content_filter" : "length"];
+  }
+  if (status !== "completed") return [];
+  const callsTool = Array.isArray(output) && output.some(isClientCall);
+  return [callsTool ? "tool_calls" : "stop"];
+}
+
+function isClientCall(item: unknown): boolean {
+  return isJsonObject(item) && typeof item["type"] === "string" && CLIENT_CALLS.has(item["type"]);
+}
+
 const ResponsesUsage = Type.Object({
   input_tokens: tokens("Tokens of the prompt, including cached tokens."),
   output_tokens: tokens("Tokens of the answer, including reasoning."),

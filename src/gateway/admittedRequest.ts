@@ -37,9 +37,12 @@ export function sendTo(
   candidate: Candidate,
   stream: boolean,
 ): UpstreamExchange {
-  const { requestId } = admittedRequest.context;
+  const { requestId, span } = admittedRequest.context;
   const encoded = admittedRequest.encode(candidate);
-  const exchange = candidate.provider.upstream.send({ ...encoded, stream, requestId });
+  const { config, upstream } = candidate.provider;
+  const trace = span?.startAttempt({ provider: config, model: candidate.route.model, stream });
+  const request = trace ? { ...encoded, headers: { ...encoded.headers, ...trace } } : encoded;
+  const exchange = upstream.send({ ...request, stream, requestId });
   admittedRequest.gateway.inFlight.exchanges.add(exchange);
   // A request whose money is not secured cannot be charged, so the provider must not be used for it.
   admittedRequest.admission.meter.secured?.catch(() =>
@@ -66,6 +69,7 @@ export class AttemptRecorder implements AttemptListener {
     failure: AttemptFailure | undefined,
   ): void {
     this.#meter.attempted(record);
+    this.#context.span?.endAttempt(record);
     logAttempt(this.#gateway, this.#context, candidate, record, failure);
   }
 }

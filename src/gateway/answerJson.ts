@@ -39,6 +39,10 @@ export interface ReadAnswer {
   readonly objects: readonly StoredObject[];
   /** Prompt tokens of a request that continues this answer by its id, before its own input. */
   readonly historyTokens: number;
+  /** The provider's name for the model that answered, unchecked. For traces, as `finishReasons` is. */
+  readonly model?: unknown;
+  /** One for each choice. */
+  readonly finishReasons?: readonly unknown[];
 }
 
 /** Reads the JSON answers of one endpoint. */
@@ -124,6 +128,7 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
       received = await exchange.answer;
       const answer = this.#reader.read(received, candidate);
       attempt.ended(answer.billed ? undefined : reportedFailure());
+      this.#admittedRequest.context.span?.answered(answer.model, answer.finishReasons ?? []);
       return answer;
     } catch (error) {
       if (error instanceof ExcessiveAnswerError) {

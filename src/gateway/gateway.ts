@@ -13,6 +13,7 @@ import type { RetryBudget } from "../routing/dispatch.ts";
 import type { Store, Writer } from "../store/store.ts";
 import type { Log, LogFields } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import type { RequestSpan, Tracing } from "../telemetry/tracing.ts";
 import type { Catalog } from "./catalog.ts";
 
 /** A config with its catalog of models. A request keeps the one that was in force when it arrived. */
@@ -40,6 +41,8 @@ export interface Gateway {
   readonly random: Random;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Undefined if no traces are sent. */
+  readonly tracing: Tracing | undefined;
   readonly inFlight: InFlightState;
 }
 
@@ -64,6 +67,8 @@ export interface RequestContext {
   readonly signal: AbortSignal;
   /** The value of a header of the request; null without it. */
   header(name: string): string | null;
+  /** Undefined if no traces are sent. */
+  readonly span: RequestSpan | undefined;
   /** Adds fields to the request's log line. */
   addLogFields(fields: LogFields): void;
   /** Adds the cause of a failure after the answer began to the log line. */

@@ -162,7 +162,14 @@ function readMessage(answer: Uint8Array, admission: Admission): ReadAnswer {
       return messageBlocksBytes(message["content"]);
     },
   };
-  return { body: answer, billed: billedUsage(admission, read), objects: [], historyTokens: 0 };
+  return {
+    body: answer,
+    billed: billedUsage(admission, read),
+    objects: [],
+    historyTokens: 0,
+    model: message["model"],
+    finishReasons: [message["stop_reason"]],
+  };
 }
 
 function parseMessage(text: string): JsonFields {

@@ -116,6 +116,8 @@ export class ProviderChat {
       billed,
       objects: [],
       historyTokens: 0,
+      model: completion["model"],
+      finishReasons: shown.completion.choices.map(({ finish_reason }) => finish_reason),
     };
   }
 

@@ -1,7 +1,7 @@
 import type { PromptExtent } from "../billing/cost.ts";
 import { estimateTokens } from "../billing/estimate.ts";
 import { ApiError, invalidRequest, resourceNotFound } from "../contract/errors.ts";
-import { providerCallsOf, type ResponsesRequest } from "../contract/responses.ts";
+import { finishReasonsOf, providerCallsOf, type ResponsesRequest } from "../contract/responses.ts";
 import { readResponsesUsage } from "../contract/usage.ts";
 import { isJsonObject, type JsonFields, type JsonObjectText } from "../lib/json.ts";
 import {
@@ -169,7 +169,14 @@ function readResponse(received: Uint8Array, admission: Admission): ReadAnswer {
   };
   const billed = reportsFailure ? undefined : billedUsage(admission, read);
   const historyTokens = historyTokensOf(admission, read);
-  return { body: received, billed, objects: objectsOf(response), historyTokens };
+  return {
+    body: received,
+    billed,
+    objects: objectsOf(response),
+    historyTokens,
+    model: response["model"],
+    finishReasons: finishReasonsOf(response),
+  };
 }
 
 /** Parses a JSON answer into a response object. Throws AnswerError, or ReportedFailure for an error object. */

@@ -124,6 +124,7 @@ async function serve<Checked extends CheckedRequest>(
   try {
     checkHost(request);
     const inFlight = admit(app, { request, server, log }, presentedKey(request));
+    log.startSpan(request, completion.endpoint);
     const reservation = app.bodies.claim(inFlight.caller.accountId);
     let beginning: Promise<unknown> | undefined;
     try {

@@ -3,6 +3,7 @@ import type { Caller } from "../auth/knownKeys.ts";
 import type { ConfigSnapshot, RequestContext } from "../gateway/gateway.ts";
 import type { RateLimitPermit } from "../limits/rateLimits.ts";
 import { errorClass, type LogFields } from "../telemetry/log.ts";
+import type { RequestSpan } from "../telemetry/tracing.ts";
 import type { RequestLog } from "./requestLog.ts";
 
 /** Bun's server. It knows the address of a socket; null for a unix socket. It closes an idle connection after a time-out. */
@@ -55,6 +56,10 @@ export class InFlightRequest implements RequestContext {
 
   header(name: string): string | null {
     return this.request.headers.get(name);
+  }
+
+  get span(): RequestSpan | undefined {
+    return this.log.span;
   }
 
   addLogFields(fields: LogFields): void {

@@ -4,6 +4,7 @@ import type { Caller } from "../auth/knownKeys.ts";
 import type { KeyBuckets } from "../limits/rateLimits.ts";
 import type { LogFields } from "../telemetry/log.ts";
 import type { MeasuredEndpoint } from "../telemetry/metrics.ts";
+import type { RequestSpan } from "../telemetry/tracing.ts";
 import { pathStartOf } from "./requestPath.ts";
 
 /** The client chooses these texts. They may contain a key. */
@@ -22,6 +23,8 @@ export class RequestLog {
   limits: KeyBuckets | undefined;
   /** Set once the request is admitted. */
   inFlight: { end(): void } | undefined;
+  /** Set if traces are sent. It ends with the log line. */
+  span: RequestSpan | undefined;
   readonly #app: App;
   readonly #startedMs: number;
   readonly #path: string;
@@ -49,6 +52,21 @@ export class RequestLog {
     if (!this.#isWritten) Object.assign(this.#fields, fields);
   }
 
+  /** Starts the span of a request with a valid key, if traces are sent. */
+  startSpan({ method, headers, url }: Request, endpoint: string): void {
+    const { tracing } = this.#app.gateway;
+    if (!tracing) return;
+    this.span = tracing.startRequest({
+      requestId: this.id,
+      endpoint,
+      method,
+      path: this.#path,
+      isSecure: url.startsWith("https:"),
+      traceparent: headers.get("traceparent"),
+      tracestate: headers.get("tracestate"),
+    });
+  }
+
   /** Gives the log line the level `error`. For failures that the client did not cause. */
   setError(error: string): void {
     this.#error = error;
@@ -61,6 +79,7 @@ export class RequestLog {
   write(status: number): void {
     if (this.#isWritten) return;
     this.#isWritten = true;
+    this.span?.end(status);
     if (status >= 400 && this.#fields.outcome === undefined) {
       this.#app.gateway.metrics.requestRefused(endpointOf(this.#path), status);
     }

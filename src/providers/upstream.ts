@@ -26,6 +26,7 @@ import { UpstreamError } from "./upstreamError.ts";
 
 export { ConnectionError } from "./http/client.ts";
 export { checkReachable } from "./http/client.ts";
+export { createPoster } from "./http/poster.ts";
 export {
   ReportedFailure,
   reportedFailureIn,

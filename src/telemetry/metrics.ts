@@ -77,6 +77,8 @@ export interface Metrics {
   retryRefused(): void;
   /** The writer committed a batch. */
   committed(tookMs: number): void;
+  /** Spans could not be sent to the trace collector. */
+  spansLost(count: number): void;
   /** A reload of the config succeeded or was refused. */
   reloaded(isAccepted: boolean): void;
   /** Sets the function that reads the live figures at each scrape. */
@@ -90,6 +92,7 @@ export const silentMetrics: Metrics = {
   unknownFinishReason() {},
   retryRefused() {},
   committed() {},
+  spansLost() {},
   reloaded() {},
   watch() {},
 };

@@ -39,6 +39,11 @@ export function createPrometheusMetrics(): ReadableMetrics {
     help: "Third attempts that the retry budget refused.",
     registers: [registry],
   });
+  const spansLost = new Counter({
+    name: "tollgate_spans_lost_total",
+    help: "Spans that could not be sent to the trace collector.",
+    registers: [registry],
+  });
   const commits = new Histogram({
     name: "tollgate_store_commit_duration_seconds",
     help: "Time to commit one batch of writes to the database.",
@@ -60,6 +65,7 @@ export function createPrometheusMetrics(): ReadableMetrics {
     unknownFinishReason: quietly((model) => unknownFinishReasons.inc({ model })),
     retryRefused: quietly(() => retriesRefused.inc()),
     committed: quietly((tookMs) => commits.observe(tookMs / 1000)),
+    spansLost: quietly((count) => spansLost.inc(count)),
     reloaded: quietly((isTaken) => reloads.inc({ outcome: isTaken ? "ok" : "refused" })),
     watch(asked) {
       figures = asked;

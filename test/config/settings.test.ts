@@ -37,6 +37,7 @@ test("the shortest file gets every default", () => {
     },
     log: { level: "info", format: "json" },
     metrics: undefined,
+    telemetry: undefined,
     providers: [
       {
         id: "one",

@@ -60,6 +60,7 @@ function visitOf(key: TestKey): RequestContext {
     permit: admission.permit,
     signal: new AbortController().signal,
     header: () => null,
+    span: undefined,
     addLogFields: () => {},
     logFailure: () => {},
     onStreamEnd: () => {},

@@ -33,6 +33,7 @@ async function admission(key: TestKey) {
     permit: admission.permit,
     signal: new AbortController().signal,
     header: () => null,
+    span: undefined,
     addLogFields() {},
     logFailure() {},
     onStreamEnd() {},

@@ -119,6 +119,16 @@ export function faceViolations(
   );
 }
 
+/** Imports that load a module with its importer, of modules that are to be loaded on demand. Types are not loaded. */
+export function eagerImports(files: readonly SourceFile[], onDemand: readonly string[]): string[] {
+  return files.flatMap((file) =>
+    [...file.source.matchAll(/^(?:import|export)\b(?! type\b)[^;(]*?"(\.[^"]+)"/gm)]
+      .map(([, specifier = ""]) => target(file, specifier) ?? "")
+      .filter((path) => onDemand.includes(path))
+      .map((path) => `${file.path} loads ${path} at the start`),
+  );
+}
+
 /** Uses of a power by files that do not own it. */
 export function ownerViolations(files: readonly SourceFile[], powers: readonly Power[]): string[] {
   return powers.flatMap((power) =>

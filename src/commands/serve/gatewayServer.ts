@@ -1,7 +1,8 @@
-import { openApp, systemEdges, type App, type Edges } from "../../app.ts";
+import { openApp, systemEdges, type App, type Edges, type StartTracing } from "../../app.ts";
 import type { Config } from "../../config/schema.ts";
 import { createMetricsServer, createServer } from "../../http/server.ts";
 import { version } from "../../lib/version.ts";
+import { createPoster } from "../../providers/upstream.ts";
 import type { ReadableMetrics } from "../../telemetry/metrics.ts";
 import { CommandFailure } from "../cli/print.ts";
 import { openListener, type Listener } from "./listener.ts";
@@ -49,7 +50,8 @@ export async function startGateway(
     broken.reject(new CommandFailure(`the database failed: ${message}; ${advice}`));
   };
   const metrics = config.metrics && (await loadMetrics());
-  const app = openApp(config, systemEdges({ writeLog, fatal }), metrics);
+  const tracing = config.telemetry && (await loadTracing(config.telemetry));
+  const app = openApp(config, systemEdges({ writeLog, fatal }), metrics, tracing);
   let metricsListener: Listener | undefined;
   try {
     metricsListener = metrics && (await openMetricsListener(metrics, config.metrics));
@@ -106,6 +108,23 @@ async function renewCertificate({ gateway }: App, listener: Listener): Promise<v
 async function loadMetrics(): Promise<ReadableMetrics> {
   const { createPrometheusMetrics } = await import("../../telemetry/prometheus.ts");
   return createPrometheusMetrics();
+}
+
+/** The trace collector gets this long for a batch: https://opentelemetry.io/docs/specs/otel/protocol/exporter/ */
+const COLLECTOR_TIMEOUT_MS = 10_000;
+
+/** Loaded on demand, because most gateways send no traces. */
+export async function loadTracing({
+  otlp: address,
+  headers,
+}: NonNullable<Config["telemetry"]>): Promise<StartTracing> {
+  const { createTracing } = await import("../../telemetry/otlp.ts");
+  return (services) => {
+    const options = { baseUrl: address, headers, connectTimeoutMs: COLLECTOR_TIMEOUT_MS };
+    const poster = createPoster({ ...options, timeoutMs: COLLECTOR_TIMEOUT_MS });
+    const post = (body: string): Promise<number> => poster.post("/v1/traces", body);
+    return createTracing({ address, post, close: () => poster.close() }, services);
+  };
 }
 
 async function openMetricsListener(

@@ -101,6 +101,7 @@ const fixedSettings: Readonly<Record<string, (config: Config) => unknown>> = {
   "log.level": ({ log }) => log.level,
   "log.format": ({ log }) => log.format,
   "metrics.listen": ({ metrics }) => metrics?.listen,
+  telemetry: ({ telemetry }) => telemetry,
 };
 
 /** Settings that the systemd unit contains. */

@@ -64,7 +64,7 @@ export async function admit(
   model: CatalogModel,
   ask: AdmissionRequest,
 ): Promise<Admission> {
-  const { caller, permit, snapshot } = context;
+  const { caller, permit, snapshot, span } = context;
   const rated = permit.takeTokens(ask.promptEstimate);
   if (!rated.ok) throw rateLimitExceeded(rated.retryAfterMs);
 
@@ -88,6 +88,7 @@ export async function admit(
     open: gateway.openMeters,
     onSettled: (receipt) => {
       gateway.metrics.requestEnded({ ...receipt, endpoint: ask.endpoint, model: config.id });
+      span?.settled(receipt, config.id);
     },
     request: {
       publicId: context.requestId,

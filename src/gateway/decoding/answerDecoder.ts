@@ -48,6 +48,10 @@ export interface AnswerDecoder {
   readonly textDeltas?: number;
   /** The most UTF-8 bytes of reasoning that arrived encrypted and not as text. `textBytes` does not count them. */
   readonly encryptedReasoningBytes?: number;
+  /** The provider's name for the model that answers, unchecked. For traces, as `finishReasons` is. */
+  readonly model?: unknown;
+  /** The finish reasons that have arrived, one for each choice. */
+  readonly finishReasons?: readonly unknown[];
   /** Returns the stored objects that the answer has named since the last call. */
   takeObjects(): readonly StoredObject[];
   /** The end of a finished answer, which is held back until the charge is committed. `billed`: the usage to show. */

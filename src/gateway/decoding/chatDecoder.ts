@@ -42,6 +42,7 @@ import {
 export class ChatDecoder implements AnswerDecoder {
   isClosed = false;
   readonly reportsFailure = false;
+  model: unknown;
   textBytes = 0;
   textDeltas = 0;
   providerCalls = 0;
@@ -106,6 +107,10 @@ export class ChatDecoder implements AnswerDecoder {
 
   get usageProblem(): UsageProblem | undefined {
     return this.#reported.problem;
+  }
+
+  get finishReasons(): readonly string[] {
+    return this.#heldBack.finishReasons;
   }
 
   get isUsageFinal(): boolean {
@@ -184,6 +189,7 @@ export class ChatDecoder implements AnswerDecoder {
     if (read.kind !== "done") this.#reasoning.addEncrypted(read.encryptedLength ?? 0);
     if (read.kind === "nothing" && read.ranTool) this.providerCalls += 1;
     if (read.kind !== "chunk") return;
+    this.model ??= read.chunk["model"];
     if (read.usage) {
       // Serialized once here, so that it cannot fail after the charge.
       answerText(read.chunk["usage"]);
@@ -307,6 +313,13 @@ class TrailingChunks {
       throw new AnswerError("the answer has too many final chunks");
     }
     this.#chunks.push(chunk);
+  }
+
+  /** One for each choice that finished. */
+  get finishReasons(): readonly string[] {
+    return this.#chunks.flatMap(({ choices }) =>
+      choices.flatMap(({ finish_reason: reason }) => reason ?? []),
+    );
   }
 
   /** All chunks. `complete` replaces the last one. */

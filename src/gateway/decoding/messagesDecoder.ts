@@ -36,6 +36,8 @@ export class MessagesDecoder implements AnswerDecoder {
   isFinished = false;
   isClosed = false;
   readonly reportsFailure = false;
+  model: unknown;
+  finishReasons: readonly unknown[] = [];
   textBytes = 0;
   textDeltas = 0;
   providerCalls = 0;
@@ -149,6 +151,7 @@ export class MessagesDecoder implements AnswerDecoder {
   #readFields(type: unknown, fields: JsonFields): void {
     switch (type) {
       case "message_start":
+        this.model = fieldsOf(fields["message"])["model"];
         // The output count here is a placeholder.
         this.#report(
           { ...fieldsOf(fieldsOf(fields["message"])["usage"]), output_tokens: 0 },
@@ -164,6 +167,7 @@ export class MessagesDecoder implements AnswerDecoder {
       case "message_delta": {
         const { stop_reason: reason = null } = fieldsOf(fields["delta"]);
         this.isFinished ||= reason !== null;
+        this.finishReasons = [reason];
         this.hasContent ||= this.isFinished;
         this.#report(fieldsOf(fields["usage"]), this.isFinished);
         break;

@@ -1,5 +1,10 @@
 import { upstreamFailure, type StreamFailure } from "../../contract/errors.ts";
-import { isProviderCall, providerCallsOf, measureItem } from "../../contract/responses.ts";
+import {
+  finishReasonsOf,
+  isProviderCall,
+  measureItem,
+  providerCallsOf,
+} from "../../contract/responses.ts";
 import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { createSseSplitter, type SseSplitter, type SseEvent } from "../../lib/sse.ts";
@@ -34,6 +39,8 @@ export class ResponsesDecoder implements AnswerDecoder {
   isFinished = false;
   reportsFailure = false;
   usage: Usage | undefined;
+  model: unknown;
+  finishReasons: readonly string[] = [];
   providerCalls = 0;
   textBytes = 0;
   textDeltas = 0;
@@ -162,6 +169,8 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.#heldBack.push(raw);
     // The usage comes first: it is charged even if the rest of the event throws.
     this.usage = readResponsesUsage(response["usage"]);
+    this.model = response["model"];
+    this.finishReasons = finishReasonsOf(response);
     this.providerCalls = Math.max(this.providerCalls, providerCallsOf(response["output"]));
     // Some providers send no deltas.
     if (!this.usage) this.textBytes = Math.max(this.textBytes, outputBytes(response["output"]));

@@ -217,6 +217,8 @@ export class StreamRelay implements Relay, EventListenerObject {
     this.#exchange.finished();
     const failure = this.#decoder.reportsFailure ? reportedFailure() : undefined;
     this.#options.attempt.ended(failure);
+    const { model, finishReasons = [] } = this.#decoder;
+    this.#options.context.span?.answered(model, finishReasons);
     const status = this.#hasDisconnected ? "cancelled" : failure ? "failed" : "done";
     const usage = failure ? undefined : billedUsage(this.#options.admission, this.#decoder);
     await this.#settle({ status, usage }, { isComplete: true });

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openApp, type App } from "../../../src/app.ts";
 import { issueKey } from "../../../src/auth/apiKey.ts";
+import { loadTracing } from "../../../src/commands/serve/gatewayServer.ts";
 import { loadConfig } from "../../../src/config/load.ts";
 import type { Config } from "../../../src/config/schema.ts";
 import { createMetricsServer, createServer } from "../../../src/http/server.ts";
@@ -89,7 +90,8 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
     writeLog: (written: string) => lines.push(...written.split(/(?<=\n)/)),
     fatal: (message: string) => fatal.push(message),
   };
-  const app = openApp(loaded, edges, metrics);
+  const tracing = loaded.telemetry && (await loadTracing(loaded.telemetry));
+  const app = openApp(loaded, edges, metrics, tracing);
   const { store } = app.gateway;
   const path = app.gateway.current.config.database.path;
   // `store.audit()` first checks at length whether a gateway runs. This one does.

@@ -1,0 +1,65 @@
+import { version } from "../../lib/version.ts";
+import { createHttpClient, type HttpClientOptions, type HttpExchange } from "./client.ts";
+import { ConnectionError } from "./connectionError.ts";
+
+/** The part of an answer that is read. Only its status counts. */
+const ANSWER_BYTES_MAX = 64 * 1024;
+
+export interface PosterOptions extends Omit<HttpClientOptions, "headers"> {
+  readonly headers: Readonly<Record<string, string>>;
+  /** For one request and its answer. */
+  readonly timeoutMs: number;
+}
+
+/** Sends JSON to one server that is not a provider. */
+export interface Poster {
+  /** Resolves with the status of the answer. Rejects with ConnectionError. One request at a time. */
+  post(path: string, body: string): Promise<number>;
+  /** Ends the request in flight, and closes the connection. */
+  close(): void;
+}
+
+export function createPoster({ timeoutMs, headers, ...options }: PosterOptions): Poster {
+  const client = createHttpClient({
+    ...options,
+    headers: {
+      ...headers,
+      "content-type": "application/json",
+      "accept-encoding": "identity",
+      "user-agent": `tollgate/${version()}`,
+    },
+  });
+  let exchange: HttpExchange | undefined;
+  const abort = (): void =>
+    exchange?.abort(new ConnectionError("timeout", "the answer did not come in time"));
+  return {
+    async post(path, body) {
+      const answer = Promise.withResolvers<number>();
+      const timer = setTimeout(abort, timeoutMs).unref();
+      exchange = client.send(
+        { path, headers: { accept: "application/json" }, body },
+        {
+          responded: () => exchange?.collect(ANSWER_BYTES_MAX),
+          exceeded() {
+            answer.resolve(exchange?.status ?? 0);
+            abort();
+          },
+          ended(failure) {
+            if (failure) answer.reject(failure);
+            else answer.resolve(exchange?.status ?? 0);
+          },
+        },
+      );
+      try {
+        return await answer.promise;
+      } finally {
+        clearTimeout(timer);
+        exchange = undefined;
+      }
+    },
+    close() {
+      abort();
+      client.close();
+    },
+  };
+}
