@@ -110,7 +110,8 @@ export class Exchange implements HttpExchange, ConnectionOwner {
 
   collect(bytesMax: number): void {
     this.#collectedBytesMax = bytesMax;
-    this.#body.collect();
+    const bytes = Number(this.header("content-length") ?? 0);
+    this.#body.collect(bytes <= bytesMax ? bytes : 0);
   }
 
   takeAll(): Uint8Array {

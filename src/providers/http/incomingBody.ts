@@ -10,6 +10,9 @@ const BUFFERED_BYTES_MAX = 65_536;
  */
 const READ_BYTES_MAX = 16_384;
 
+/** A shorter body comes in a few network reads. */
+const BLOCK_BYTES_MIN = 1_048_576;
+
 /** The body of a response: the network pushes, one reader pulls. */
 export class IncomingBody {
   /** Bytes that have arrived and were not read. */
@@ -17,6 +20,8 @@ export class IncomingBody {
   #source: Pick<Connection, "resume"> | undefined;
   readonly #pieces: Uint8Array[] = [];
   #isCollected = false;
+  /** A long body whose length is known is collected in one block, so that it is not in memory twice. */
+  #block: Buffer | undefined;
   #reader: PromiseWithResolvers<Uint8Array | undefined> | undefined;
   /** The last read left a part of its piece. */
   #hasRemainder = false;
@@ -34,17 +39,22 @@ export class IncomingBody {
     return this.bufferedBytes >= BUFFERED_BYTES_MAX && !this.#isCollected;
   }
 
-  /** Keeps all bytes for `takeAll`, so the sender never waits. */
-  collect(): void {
+  /** Keeps all bytes for `takeAll`, so the sender never waits. `bytes` is the length of the body, if it is known. */
+  collect(bytes = 0): void {
     this.#isCollected = true;
+    if (bytes > BLOCK_BYTES_MIN) this.#block = Buffer.allocUnsafeSlow(bytes);
   }
 
   /** The bytes that have arrived and were not read. */
   takeAll(): Uint8Array {
-    const [first = new Uint8Array(), ...others] = this.#pieces;
-    const all = others.length === 0 ? first : Buffer.concat(this.#pieces, this.bufferedBytes);
+    const all = this.#block?.subarray(0, this.bufferedBytes) ?? this.#joined();
     this.drop();
     return all;
+  }
+
+  #joined(): Uint8Array {
+    const [first = new Uint8Array(), ...others] = this.#pieces;
+    return others.length === 0 ? first : Buffer.concat(this.#pieces, this.bufferedBytes);
   }
 
   /** The next bytes, at most 16 KiB; undefined at the end. The event loop runs between two parts of one piece. */
@@ -73,7 +83,8 @@ export class IncomingBody {
     if (this.#reader !== undefined && length <= READ_BYTES_MAX && this.#taker?.(piece) === true) {
       return;
     }
-    this.#pieces.push(viewOf(piece));
+    if (this.#block === undefined) this.#pieces.push(viewOf(piece));
+    else piece.bytes.copy(this.#block, this.bufferedBytes, piece.start, piece.end);
     this.bufferedBytes += length;
     if (this.#reader !== undefined) this.#takeReader()?.resolve(this.#take());
   }
@@ -92,6 +103,7 @@ export class IncomingBody {
   /** Drops unread data. */
   drop(): void {
     this.#pieces.length = 0;
+    this.#block = undefined;
     this.bufferedBytes = 0;
   }
 

@@ -11,7 +11,15 @@ import {
   oddText,
   vectors,
 } from "../../support/provider/embeddingsAnswers.ts";
-import { json, refusal, text } from "../../support/provider/scriptedProvider.ts";
+import {
+  cut,
+  json,
+  piece,
+  raw,
+  refusal,
+  streamEnd,
+  text,
+} from "../../support/provider/scriptedProvider.ts";
 import { until } from "../../support/until.ts";
 import { formatRoubles } from "../../../src/lib/money.ts";
 
@@ -105,6 +113,31 @@ describe("an answer with", () => {
         operatorCost: BigInt(7 * count),
       },
     ]);
+  });
+});
+
+describe("a large answer that comes", () => {
+  const members = ['"object":"list"', large, usage];
+  const body = Buffer.from(oddText(...members));
+  const pieces = Array.from({ length: 20 }, (_, at) => {
+    const length = Math.ceil(body.length / 20);
+    return body.subarray(at * length, (at + 1) * length);
+  });
+  const head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+
+  test.each([
+    ["with its length", raw(`${head}content-length: ${body.length}\r\n\r\n`, ...pieces)],
+    [
+      "in chunks",
+      raw(`${head}transfer-encoding: chunked\r\n\r\n`, ...pieces.map(piece), streamEnd),
+    ],
+    ["until the connection closes", cut("fin", `${head}\r\n`, ...pieces)],
+  ])("%s passes byte for byte", async (_, answer) => {
+    const key = at.gateway.key();
+    at.providers.local.answer = answer;
+    const reply = await embed(at.gateway, key);
+    expect(reply.text === body.toString()).toBe(true);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ charge: tokensOf(count) }]);
   });
 });
 
