@@ -70,10 +70,11 @@ function insertOwners(sqlite: Database): void {
 function insertRequests(sqlite: Database, requestCount: number): void {
   const request =
     sqlite.prepare(`INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, provider,
-      stream, status, price_input, price_cached_input, price_cache_write, price_output, hold, charge, write_off,
+      stream, status, price_input, price_cached_input, price_cache_write, price_cache_write_1h,
+      price_output, price_web_search, hold, charge, write_off,
       prompt_tokens, cached_tokens, completion_tokens, operator_cost, attempt_count, duration_ms, first_byte_ms,
       ledger_seq, balance_after)
-    VALUES (?, ?, ?, ?, 'chat', ?, ?, ?, ?, 25000, 2500, 25000, 200000, 500000000, ?, 0, ?, ?, ?, ?, 1, ?, ?, ?, ?)`);
+    VALUES (?, ?, ?, ?, 'chat', ?, ?, ?, ?, 25000, 2500, 25000, 25000, 200000, 0, 500000000, ?, 0, ?, ?, ?, ?, 1, ?, ?, ?, ?)`);
   const attempt = sqlite.prepare("INSERT INTO attempts VALUES (?, 1, ?, ?, ?, ?)");
   const { below, pick } = seededRandom(7);
   const seqs = Array.from({ length: ACCOUNTS + 1 }, () => 1);
@@ -128,7 +129,8 @@ function sumUp(sqlite: Database): void {
   sqlite.run(`INSERT INTO daily_totals
     SELECT at / 86400000, account_id, key_id, model, coalesce(provider, ''), endpoint,
       count(*), sum(status = 'failed'), sum(status <> 'failed'), sum(prompt_tokens), sum(cached_tokens),
-      sum(cache_write_tokens), sum(completion_tokens), sum(charge), 0, sum(write_off), sum(coalesce(operator_cost, 0))
+      sum(cache_write_tokens), sum(completion_tokens), sum(charge), 0, sum(write_off), sum(coalesce(operator_cost, 0)),
+      sum(cache_write_1h_tokens), sum(web_searches)
     FROM requests GROUP BY 1, 2, 3, 4, 5, 6`);
   sqlite.run(
     "UPDATE keys SET spent = coalesce((SELECT sum(charge) FROM daily_totals WHERE key_id = keys.id), 0)",

@@ -7,8 +7,10 @@ export function costOf(usage: Usage, price: Price): bigint {
   return (
     BigInt(plain) * price.input +
     BigInt(usage.cachedTokens) * price.cachedInput +
-    BigInt(usage.cacheWriteTokens) * price.cacheWrite +
-    BigInt(usage.completionTokens) * price.output
+    BigInt(usage.cacheWriteTokens - usage.cacheWrite1hTokens) * price.cacheWrite +
+    BigInt(usage.cacheWrite1hTokens) * price.cacheWrite1h +
+    BigInt(usage.completionTokens) * price.output +
+    BigInt(usage.webSearches) * price.webSearch
   );
 }
 
@@ -17,23 +19,33 @@ export function operatorCostOf(usage: Usage, price: OperatorPrice): bigint {
   return BigInt(usage.promptTokens) * price.input + BigInt(usage.completionTokens) * price.output;
 }
 
-/** The size of a prompt. */
+/** The size of a prompt, and what it asks for besides an answer. */
 export interface PromptExtent {
   bodyBytes: number;
   messageCount: number;
   /** The prompt has parts whose bytes do not limit their tokens: images, files, stored context. */
   unbounded: boolean;
+  /** The provider may keep parts of the prompt in its cache for an hour. */
+  longCacheWrites: boolean;
+  /** The most web searches that the provider may run. At most 1,000,000, so that a hold fits into 64 bits. */
+  webSearchesMax: number;
 }
+
+/** A prompt that asks for nothing besides an answer. */
+export const noExtras = { longCacheWrites: false, webSearchesMax: 0 } as const;
 
 /** A prompt whose upper bound in tokens is known. */
 export interface BoundedPrompt {
   tokensMax: number;
 }
 
-/** The most tokens that a hold pays for: of the prompt, and of all choices together. */
+/** The most that a hold pays for: tokens of the prompt, tokens of all choices together, and web searches. */
 export interface TokenLimits {
   promptTokens: number;
+  /** The part of the prompt that may be written for an hour. */
+  cacheWrite1hTokens: number;
   completionTokens: number;
+  webSearches: number;
 }
 
 /** Tokens that a provider's chat template may add for each message and for the request. */
@@ -46,11 +58,7 @@ const TOKENS_PER_INPUT = 16;
  * An upper bound of the prompt's tokens. A token of a byte-level tokenizer has at least one byte, so the body's bytes are a
  * bound. The model's context is another.
  */
-export function promptTokensMax(
-  prompt: PromptExtent | BoundedPrompt,
-  contextTokens: number,
-): number {
-  if ("tokensMax" in prompt) return prompt.tokensMax;
+function promptTokensMax(prompt: PromptExtent, contextTokens: number): number {
   if (prompt.unbounded) return contextTokens;
   const bound = prompt.bodyBytes + TOKENS_PER_MESSAGE * prompt.messageCount + TOKENS_PER_REQUEST;
   return Math.min(bound, contextTokens);
@@ -79,14 +87,33 @@ export interface AmountRange {
   readonly step: bigint;
 }
 
+/** What a request can use besides the answer. */
+type PromptLimits = Omit<TokenLimits, "completionTokens">;
+
+/** The most that a prompt can use. `contextTokens`: the context of the model. */
+export function promptLimits(
+  prompt: PromptExtent | BoundedPrompt,
+  contextTokens: number,
+): PromptLimits {
+  if ("tokensMax" in prompt)
+    return { promptTokens: prompt.tokensMax, cacheWrite1hTokens: 0, webSearches: 0 };
+  const promptTokens = promptTokensMax(prompt, contextTokens);
+  return {
+    promptTokens,
+    cacheWrite1hTokens: prompt.longCacheWrites ? promptTokens : 0,
+    webSearches: prompt.webSearchesMax,
+  };
+}
+
 /** The range of a request. One step is one more token of each choice. */
 export function amountRangeOf(
-  promptTokens: number,
+  { promptTokens, cacheWrite1hTokens, webSearches }: PromptLimits,
   bound: OutputBound,
   choiceCount: number,
   price: Price,
 ): AmountRange {
-  const prompt = BigInt(promptTokens) * dearestInput(price);
+  const dearest = dearestInput(price, cacheWrite1hTokens > 0);
+  const prompt = BigInt(promptTokens) * dearest + BigInt(webSearches) * price.webSearch;
   const step = BigInt(choiceCount) * price.output;
   return {
     most: prompt + BigInt(bound.most) * step,
@@ -101,7 +128,8 @@ export function boundWithin(range: AmountRange, amount: bigint, bound: OutputBou
   return bound.least + Number((amount - range.least) / range.step);
 }
 
-function dearestInput({ input, cachedInput, cacheWrite }: Price): bigint {
-  const dearer = cachedInput > input ? cachedInput : input;
-  return cacheWrite > dearer ? cacheWrite : dearer;
+function dearestInput(price: Price, longCacheWrites: boolean): bigint {
+  const { input, cachedInput, cacheWrite, cacheWrite1h } = price;
+  const others = [cachedInput, cacheWrite, ...(longCacheWrites ? [cacheWrite1h] : [])];
+  return others.reduce((dearest, one) => (one > dearest ? one : dearest), input);
 }

@@ -1,4 +1,4 @@
-import { capCachedTokens, type Usage } from "../contract/usage.ts";
+import { capCachedTokens, noUsage, type Usage } from "../contract/usage.ts";
 import type { TokenLimits } from "./cost.ts";
 
 const BYTES_PER_TOKEN = 4;
@@ -52,10 +52,7 @@ export function estimateUsage(
   completionTokens: number,
   tokenLimits: TokenLimits,
 ): Usage {
-  return withinTokenLimits(
-    { promptTokens, completionTokens, cachedTokens: 0, cacheWriteTokens: 0 },
-    tokenLimits,
-  );
+  return withinTokenLimits({ ...noUsage, promptTokens, completionTokens }, tokenLimits);
 }
 
 /** Cuts a usage to the token limits of its hold. At any prices it then costs no more than the hold. */
@@ -63,6 +60,8 @@ export function withinTokenLimits(usage: Usage, tokenLimits: TokenLimits): Usage
   return capCachedTokens({
     ...usage,
     promptTokens: Math.min(usage.promptTokens, tokenLimits.promptTokens),
+    cacheWrite1hTokens: Math.min(usage.cacheWrite1hTokens, tokenLimits.cacheWrite1hTokens),
     completionTokens: Math.min(usage.completionTokens, tokenLimits.completionTokens),
+    webSearches: Math.min(usage.webSearches, tokenLimits.webSearches),
   });
 }

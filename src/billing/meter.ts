@@ -7,6 +7,7 @@ import { formatRoubles } from "../lib/money.ts";
 import {
   type AdmittedRecord,
   type AttemptRecord,
+  type RecordedPrices,
   type RequestRecord,
   type Writer,
   COMMIT_STEP_MS,
@@ -30,11 +31,33 @@ export interface RequestOutcome {
   provider?: string | undefined;
   /** What the operator pays on the route that answered, if configured. */
   operatorPrice?: OperatorPrice | undefined;
+  /** The model that answered, if it is another one than the request was admitted for. It is recorded and charged. */
+  sold?: SoldModel | undefined;
+}
+
+/** A model as it is sold. */
+export interface SoldModel {
+  readonly model: string;
+  readonly price: Price;
+}
+
+/** The prices of a model as the request's row has them. */
+export function recordedPrices(price: Price): RecordedPrices {
+  return {
+    priceInput: price.input,
+    priceCachedInput: price.cachedInput,
+    priceCacheWrite: price.cacheWrite,
+    priceCacheWrite1h: price.cacheWrite1h,
+    priceOutput: price.output,
+    priceWebSearch: price.webSearch,
+  };
 }
 
 /** The record of a settled request. Amounts are nano-roubles. */
 export interface Receipt {
   status: FinalStatus;
+  /** The model that answered, else the one that was asked for. */
+  model: string;
   usage: Usage;
   estimated: boolean;
   charge: bigint;
@@ -94,7 +117,7 @@ interface MeterOptions {
   onSettled(receipt: Receipt): void;
 }
 
-/** The part of a record that changes from the admission to the end. */
+/** The part of a record that every end of a request changes. */
 type RecordedOutcome = Omit<RequestRecord, keyof AdmittedRecord>;
 
 /** The meter of one request. It is open until it is settled. It does not retain the body. */
@@ -147,7 +170,8 @@ export class RequestMeter implements Meter {
     const holds = [hold];
     try {
       if (hold.secured !== undefined) await hold.secured;
-      const cost = costOf(outcome.usage?.tokens ?? noUsage, this.#options.price);
+      const price = outcome.sold?.price ?? this.#options.price;
+      const cost = costOf(outcome.usage?.tokens ?? noUsage, price);
       const charge = cost <= hold.amount ? cost : await this.#chargeBeyondHold(cost, holds);
       const record = this.#recordOf(outcome, charge, cost - charge);
       await writer.writeWithin({ kind: "recordRequest", record }, holds);
@@ -224,7 +248,7 @@ export class RequestMeter implements Meter {
   }
 
   #recordOf(
-    { status, usage, provider, operatorPrice }: RequestOutcome,
+    { status, usage, provider, operatorPrice, sold }: RequestOutcome,
     charge: bigint,
     writeOff: bigint,
   ): RequestRecord {
@@ -238,23 +262,27 @@ export class RequestMeter implements Meter {
       promptTokens: tokens.promptTokens,
       cachedTokens: tokens.cachedTokens,
       cacheWriteTokens: tokens.cacheWriteTokens,
+      cacheWrite1hTokens: tokens.cacheWrite1hTokens,
       completionTokens: tokens.completionTokens,
+      webSearches: tokens.webSearches,
       estimated: usage?.estimated ?? false,
       operatorCost: operatorPrice && usage ? operatorCostOf(tokens, operatorPrice) : null,
       attempts: this.#attempts,
       durationMs: this.#elapsedMs(),
       firstByteMs: this.#firstByteMs ?? null,
     };
-    return { ...this.#options.request, ...outcome };
+    const answered = sold && { model: sold.model, ...recordedPrices(sold.price) };
+    return { ...this.#options.request, ...answered, ...outcome };
   }
 
   #receiptOf(
-    { status, usage, provider }: RequestOutcome,
+    { status, usage, provider, sold }: RequestOutcome,
     durationMs: number,
     { charge, writeOff }: Pick<Receipt, "charge" | "writeOff"> = { charge: 0n, writeOff: 0n },
   ): Receipt {
     return {
       status,
+      model: sold?.model ?? this.#options.request.model,
       usage: usage?.tokens ?? noUsage,
       estimated: usage?.estimated ?? false,
       charge,
@@ -275,10 +303,7 @@ const NOT_ENDED: RecordedOutcome = {
   provider: null,
   charge: 0n,
   writeOff: 0n,
-  promptTokens: 0,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  completionTokens: 0,
+  ...noUsage,
   estimated: false,
   operatorCost: null,
   attempts: [],

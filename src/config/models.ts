@@ -1,3 +1,4 @@
+import { NANO_ROUBLES_PER_SEARCH_UNIT } from "../lib/money.ts";
 import { hasUnprintable } from "../lib/printable.ts";
 import type { Inspection, ModelFile, DeepPartial } from "./inspection.ts";
 import { nearest } from "../lib/nearest.ts";
@@ -11,6 +12,7 @@ import {
   type Price,
   type ProviderConfig,
   type RouteConfig,
+  type SoldExtras,
 } from "./schema.ts";
 
 type RouteFile = NonNullable<NonNullable<ModelFile["routes"]>[number]>;
@@ -66,6 +68,7 @@ function readModel(
   );
   warnAboutDuplicateRoutes(routes, at, inspection);
   const price = readPrice(file, at, inspection);
+  const sells = readSoldExtras(file, price);
   warnAboutLosses(price, routes, at, inspection);
   const ownedBy = file.owned_by ?? routes[0]?.provider ?? "";
   if (file.owned_by !== undefined) checkName(file.owned_by, `${at}.owned_by`, inspection);
@@ -74,6 +77,7 @@ function readModel(
     kind,
     ownedBy,
     price,
+    sells,
     maxOutputTokens: Number(file.max_output_tokens ?? 0n),
     contextTokens: Number(file.context_tokens ?? CONTEXT_TOKENS_DEFAULT),
     routes,
@@ -132,17 +136,29 @@ function readPrice(file: ModelFile, at: string, inspection: Inspection): Price {
   };
   const isEmbedding = file.kind === "embedding";
   const input = read("rub_input_per_1m");
-  const price = {
+  const cacheWrite = read("rub_cache_write_per_1m", input);
+  const perToken = {
     input,
     output: isEmbedding ? 0n : read("rub_output_per_1m"),
     cachedInput: read("rub_cached_input_per_1m", input),
-    cacheWrite: read("rub_cache_write_per_1m", input),
+    cacheWrite,
+    cacheWrite1h: read("rub_cache_write_1h_per_1m", cacheWrite),
   };
-  const set = isEmbedding ? [input] : Object.values(price);
+  const search = read("rub_web_search_per_1k", 0n);
+  const ofModel = isEmbedding ? [input] : Object.values(perToken);
+  const set = [...ofModel, ...(file.rub_web_search_per_1k === 0n ? [0n] : [])];
   if (file.free === true && set.every((amount) => amount > 0n)) {
     inspection.problem(`${at}.free`, "is true, but no price is 0: remove it, or set a price to 0");
   }
-  return price;
+  return { ...perToken, webSearch: search * NANO_ROUBLES_PER_SEARCH_UNIT };
+}
+
+function readSoldExtras(file: ModelFile, price: Price): SoldExtras {
+  const isFree = file.free === true && Object.values(price).every((amount) => amount === 0n);
+  return {
+    longCacheWrites: isFree || file.rub_cache_write_1h_per_1m !== undefined,
+    webSearches: isFree || file.rub_web_search_per_1k !== undefined,
+  };
 }
 
 function readRoute(

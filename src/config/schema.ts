@@ -16,8 +16,8 @@ export const LIMITS_MAX = {
 } as const;
 
 /**
- * The highest token limit of a model. At the highest price, a hold of this many prompt tokens and eight such choices is
- * 9e17 nano-roubles, which fits into a signed 64-bit integer.
+ * The highest token limit of a model. At the highest prices, a hold of this many prompt tokens, eight such choices and a
+ * million web searches is 1.9e18 nano-roubles, which fits into a signed 64-bit integer.
  */
 const MODEL_TOKENS_MAX = 100_000_000;
 
@@ -85,6 +85,14 @@ const ModelFile = table({
   rub_output_per_1m: Type.Optional(price()),
   rub_cached_input_per_1m: Type.Optional(price()),
   rub_cache_write_per_1m: Type.Optional(price()),
+  rub_cache_write_1h_per_1m: Type.Optional(price()),
+  rub_web_search_per_1k: Type.Optional(
+    wholeNumber(
+      0,
+      BILLION,
+      "a whole number of thousandths of a rouble per 1,000 searches (900 roubles are 900000)",
+    ),
+  ),
   free: Type.Optional(flag()),
   max_output_tokens: Type.Optional(MAX_OUTPUT_TOKENS),
   context_tokens: Type.Optional(wholeNumber(1, MODEL_TOKENS_MAX)),
@@ -294,6 +302,8 @@ export interface ModelConfig {
   readonly kind: ModelKind;
   readonly ownedBy: string;
   readonly price: Price;
+  /** What a request may cause besides tokens of the usual prices. The rest is refused. */
+  readonly sells: SoldExtras;
   /** 0 for an embedding model. */
   readonly maxOutputTokens: number;
   /** The longest prompt; of an embedding model the longest input. */
@@ -308,6 +318,17 @@ export interface Price {
   readonly output: bigint;
   readonly cachedInput: bigint;
   readonly cacheWrite: bigint;
+  /** For tokens that the provider keeps in its cache for an hour. */
+  readonly cacheWrite1h: bigint;
+  /** Nano-roubles per search. */
+  readonly webSearch: bigint;
+}
+
+/** True where the operator set the price, or where the model costs nothing. */
+export interface SoldExtras {
+  /** Cache writes for an hour. */
+  readonly longCacheWrites: boolean;
+  readonly webSearches: boolean;
 }
 
 /** What the operator pays, in nano-roubles per token. */

@@ -22,12 +22,14 @@ export function tokens(description: string) {
   return Type.Integer({ minimum: 0, description });
 }
 
-/** The token counts of one request or of a group of requests. */
+/** The usage of one request or of a group of requests. */
 export const tokenCountFields = {
   prompt_tokens: tokens("Tokens of the prompts, including cached tokens."),
   cached_tokens: tokens("Tokens read from the providers' caches."),
   cache_write_tokens: tokens("Tokens written to the providers' caches."),
+  cache_write_1h_tokens: tokens("The part of the cache-write tokens that is kept for an hour."),
   completion_tokens: tokens("Tokens of the answers, including reasoning."),
+  web_searches: Type.Integer({ minimum: 0, description: "Web searches that providers ran." }),
 };
 
 export function time() {

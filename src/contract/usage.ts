@@ -1,24 +1,31 @@
 import { fieldsOf, isJsonObject, type JsonFields } from "../lib/json.ts";
 
 /**
- * The billed tokens of one answer. Cached and cache-write tokens are part of the prompt tokens, reasoning tokens are
- * part of the completion tokens. An unknown usage is `undefined`, never zeros.
+ * What is billed for one answer. Cached and cache-write tokens are part of the prompt tokens, reasoning tokens are part of
+ * the completion tokens. An unknown usage is `undefined`, never zeros.
  */
 export interface Usage {
   promptTokens: number;
   cachedTokens: number;
   cacheWriteTokens: number;
+  /** The part of the cache-write tokens that the provider keeps for an hour. */
+  cacheWrite1hTokens: number;
   completionTokens: number;
+  /** Web searches that the provider ran and bills one by one. */
+  webSearches: number;
 }
 
 /** A count from here on is a provider's mistake. */
 const IMPLAUSIBLE_TOKENS = 1_000_000_000;
+const IMPLAUSIBLE_SEARCHES = 1_000_000;
 
 export const noUsage: Usage = {
   promptTokens: 0,
   cachedTokens: 0,
   cacheWriteTokens: 0,
+  cacheWrite1hTokens: 0,
   completionTokens: 0,
+  webSearches: 0,
 };
 
 /**
@@ -113,18 +120,64 @@ export function readResponsesUsage(value: unknown): Usage | undefined {
 
 /**
  * Reads the `usage` of an Anthropic message. Its input tokens do not include the tokens read from and written to the
- * cache: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
+ * cache. The tokens written to the cache are the sum of both lifetimes:
+ * https://platform.claude.com/docs/en/build-with-claude/prompt-caching. Web searches are counted apart from tokens:
+ * https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool
  */
 export function readMessagesUsage(value: unknown): Usage | undefined {
   if (!isJsonObject(value)) return undefined;
+  const usage = readIteration(value);
+  const billed = usage && largerUsage(usage, iterationsUsage(value["iterations"]));
+  const { web_search_requests: searches } = fieldsOf(value["server_tool_use"]);
+  return billed && { ...billed, webSearches: tokens(searches) ?? 0 };
+}
+
+function readIteration(value: JsonFields): Usage | undefined {
+  const { ephemeral_5m_input_tokens, ephemeral_1h_input_tokens } = fieldsOf(
+    value["cache_creation"],
+  );
   const others = tokens(value["input_tokens"]);
   const cached = tokens(value["cache_read_input_tokens"] ?? 0);
-  const written = tokens(value["cache_creation_input_tokens"] ?? 0);
-  if (others === undefined || cached === undefined || written === undefined) return undefined;
-  return billable(others + cached + written, value["output_tokens"], {
+  const total = tokens(value["cache_creation_input_tokens"] ?? 0);
+  if (others === undefined || cached === undefined || total === undefined) return undefined;
+  const written1h = tokens(ephemeral_1h_input_tokens) ?? 0;
+  const written = Math.max(total, (tokens(ephemeral_5m_input_tokens) ?? 0) + written1h);
+  const usage = billable(others + cached + written, value["output_tokens"], {
     cached_tokens: cached,
     cache_write_tokens: written,
   });
+  return usage && { ...usage, cacheWrite1hTokens: written1h };
+}
+
+/**
+ * The sum of `iterations`: all runs of a model for one answer. The figures beside them leave some runs out, such as a
+ * compaction, and the sum is what is billed: https://platform.claude.com/docs/en/build-with-claude/compaction. A run
+ * that declined before any output is not counted if another model answered: its tokens are listed, but most of such
+ * runs are not billed (https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback). Runs of other
+ * models are counted like the rest, because no other price is known.
+ */
+function iterationsUsage(iterations: unknown): Usage {
+  const runs = Array.isArray(iterations) ? iterations.filter(isJsonObject) : [];
+  const isFallback = runs.some(({ type }) => type === "fallback_message");
+  let sums = noUsage;
+  for (const run of runs) {
+    const usage = readIteration(run);
+    const isDeclined = isFallback && run["type"] === "message" && usage?.completionTokens === 0;
+    if (usage && !isDeclined) sums = addUsage(sums, usage);
+  }
+  return sums;
+}
+
+/** The sum of each count. */
+export function addUsage(one: Usage, other: Usage): Usage {
+  return {
+    promptTokens: one.promptTokens + other.promptTokens,
+    cachedTokens: one.cachedTokens + other.cachedTokens,
+    cacheWriteTokens: one.cacheWriteTokens + other.cacheWriteTokens,
+    cacheWrite1hTokens: one.cacheWrite1hTokens + other.cacheWrite1hTokens,
+    completionTokens: one.completionTokens + other.completionTokens,
+    webSearches: one.webSearches + other.webSearches,
+  };
 }
 
 /**
@@ -147,8 +200,9 @@ export function readReasoningTokens(usage: unknown): number | undefined {
 }
 
 /** Whether the counts are too large to be true. Such a usage is not charged. */
-export function isImplausible({ promptTokens, completionTokens }: Usage): boolean {
-  return Math.max(promptTokens, completionTokens) >= IMPLAUSIBLE_TOKENS;
+export function isImplausible({ promptTokens, completionTokens, webSearches }: Usage): boolean {
+  const most = Math.max(promptTokens, completionTokens);
+  return most >= IMPLAUSIBLE_TOKENS || webSearches >= IMPLAUSIBLE_SEARCHES;
 }
 
 /** The larger count of two reports on one answer, for each count: usage only grows during an answer. */
@@ -157,7 +211,9 @@ export function largerUsage(before: Usage, now: Usage): Usage {
     promptTokens: Math.max(before.promptTokens, now.promptTokens),
     cachedTokens: Math.max(before.cachedTokens, now.cachedTokens),
     cacheWriteTokens: Math.max(before.cacheWriteTokens, now.cacheWriteTokens),
+    cacheWrite1hTokens: Math.max(before.cacheWrite1hTokens, now.cacheWrite1hTokens),
     completionTokens: Math.max(before.completionTokens, now.completionTokens),
+    webSearches: Math.max(before.webSearches, now.webSearches),
   });
 }
 
@@ -170,17 +226,22 @@ export function totalTokens(usage: Usage): number {
   return usage.promptTokens + usage.completionTokens;
 }
 
-/** The four counts under their names in reports. */
+/** The counts under their names in reports. */
 export function tokenCounts(usage: Usage) {
   return {
     prompt_tokens: usage.promptTokens,
     cached_tokens: usage.cachedTokens,
     cache_write_tokens: usage.cacheWriteTokens,
+    cache_write_1h_tokens: usage.cacheWrite1hTokens,
     completion_tokens: usage.completionTokens,
+    web_searches: usage.webSearches,
   };
 }
 
-/** The usage that the client gets: the provider's own object (`reported`) with the billed counts under all their names. */
+/**
+ * The usage that the client gets: the provider's own object (`reported`) with the billed counts under all their names.
+ * Cache writes for an hour and web searches are shown where there are any.
+ */
 export function usageObject(usage: Usage, reported: unknown): Record<string, unknown> {
   const other = isJsonObject(reported) ? withResearchInside(reported) : {};
   const { promptTokens, cachedTokens, cacheWriteTokens } = usage;
@@ -188,6 +249,7 @@ export function usageObject(usage: Usage, reported: unknown): Record<string, unk
   replace(details, CACHE_WRITE_NAME, cacheWriteTokens);
   details["cached_tokens"] = cachedTokens;
   details["cache_write_tokens"] = cacheWriteTokens;
+  showIfAny(details, "cache_write_1h_tokens", usage.cacheWrite1hTokens);
   const shown: Record<string, unknown> = { ...other };
   for (const name of CACHED_NAMES) replace(shown, name, cachedTokens);
   replace(shown, "prompt_cache_miss_tokens", promptTokens - cachedTokens);
@@ -195,7 +257,13 @@ export function usageObject(usage: Usage, reported: unknown): Record<string, unk
   shown["completion_tokens"] = usage.completionTokens;
   shown["total_tokens"] = totalTokens(usage);
   shown["prompt_tokens_details"] = details;
+  showIfAny(shown, "web_searches", usage.webSearches);
   return shown;
+}
+
+/** Sets a count that is not 0, or that the provider reports under this name. */
+function showIfAny(counts: Record<string, unknown>, name: string, count: number): void {
+  if (count > 0 || Object.hasOwn(counts, name)) counts[name] = count;
 }
 
 /** Sets a count if the provider reports one of this name. */
@@ -213,14 +281,25 @@ function billable(
   if (promptTokens === undefined || completionTokens === undefined) return undefined;
   const cachedTokens = tokens(details["cached_tokens"]) ?? 0;
   const cacheWriteTokens = tokens(details["cache_write_tokens"]) ?? 0;
-  return capCachedTokens({ promptTokens, cachedTokens, cacheWriteTokens, completionTokens });
+  return capCachedTokens({
+    promptTokens,
+    cachedTokens,
+    cacheWriteTokens,
+    cacheWrite1hTokens: 0,
+    completionTokens,
+    webSearches: 0,
+  });
 }
 
-/** Limits cached tokens to the prompt tokens, and cache-write tokens to the rest of the prompt. */
+/**
+ * Limits cached tokens to the prompt tokens, cache-write tokens to the rest of the prompt, and those written for an hour
+ * to the cache-write tokens.
+ */
 export function capCachedTokens(usage: Usage): Usage {
   const cachedTokens = Math.min(usage.cachedTokens, usage.promptTokens);
   const cacheWriteTokens = Math.min(usage.cacheWriteTokens, usage.promptTokens - cachedTokens);
-  return { ...usage, cachedTokens, cacheWriteTokens };
+  const cacheWrite1hTokens = Math.min(usage.cacheWrite1hTokens, cacheWriteTokens);
+  return { ...usage, cachedTokens, cacheWriteTokens, cacheWrite1hTokens };
 }
 
 function tokens(value: unknown): number | undefined {

@@ -1,3 +1,4 @@
+import { noExtras } from "../billing/cost.ts";
 import { estimateTokens } from "../billing/estimate.ts";
 import type { ChatRequest } from "../contract/chat/chatRequest.ts";
 import { invalidRequest, resourceNotFound } from "../contract/errors.ts";
@@ -39,6 +40,7 @@ export async function chat(
       bodyBytes: body.bodyBytes,
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
+      ...noExtras,
     },
     promptEstimate: promptEstimateOf(request, model.chatCandidates),
     outputTokensBound,

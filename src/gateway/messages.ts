@@ -1,3 +1,4 @@
+import { noExtras } from "../billing/cost.ts";
 import { estimateTokens } from "../billing/estimate.ts";
 import { checkChatRequest } from "../contract/chat/chatRequest.ts";
 import { invalidRequest, upstreamFailure } from "../contract/errors.ts";
@@ -60,6 +61,7 @@ export async function messages(
       bodyBytes: body.bodyBytes,
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
+      ...noExtras,
     },
     promptEstimate,
     outputTokensBound: request.outputTokensBound,

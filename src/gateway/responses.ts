@@ -1,4 +1,4 @@
-import type { PromptExtent } from "../billing/cost.ts";
+import { noExtras, type PromptExtent } from "../billing/cost.ts";
 import { estimateTokens } from "../billing/estimate.ts";
 import { ApiError, invalidRequest, resourceNotFound } from "../contract/errors.ts";
 import { finishReasonsOf, providerCallsOf, type ResponsesRequest } from "../contract/responses.ts";
@@ -137,13 +137,15 @@ function promptOf(
   { request, bodyBytes }: CheckedBody<ResponsesRequest>,
   { candidates, translated }: Plan,
 ): PromptExtent {
-  const native = { bodyBytes, messageCount: 0, unbounded: request.needsWholeContext };
+  const unbounded = request.needsWholeContext;
+  const native = { bodyBytes, messageCount: 0, unbounded, ...noExtras };
   if (!translated) return native;
   if (!candidates.some(isNative)) return translated.prompt;
   return {
     bodyBytes: Math.max(bodyBytes, translated.prompt.bodyBytes),
     messageCount: translated.prompt.messageCount,
-    unbounded: native.unbounded || translated.prompt.unbounded,
+    unbounded: unbounded || translated.prompt.unbounded,
+    ...noExtras,
   };
 }
 

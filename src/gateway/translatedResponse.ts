@@ -1,5 +1,5 @@
 import { estimateTokens } from "../billing/estimate.ts";
-import type { PromptExtent } from "../billing/cost.ts";
+import { noExtras, type PromptExtent } from "../billing/cost.ts";
 import { checkChatRequest } from "../contract/chat/chatRequest.ts";
 import { ApiError, invalidRequest } from "../contract/errors.ts";
 import type { ResponsesRequest } from "../contract/responses.ts";
@@ -67,6 +67,7 @@ function translated(
       bodyBytes: Buffer.byteLength(object.text),
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
+      ...noExtras,
     },
     promptEstimate: estimateTokens(textBytes, nonTextParts),
     continuesTranslation: returnsOwnContent(body),

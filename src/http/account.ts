@@ -18,6 +18,7 @@ import {
   serviceUnavailable,
 } from "../contract/errors.ts";
 import { errorAnswers } from "../contract/errorSchemas.ts";
+import { addUsage } from "../contract/usage.ts";
 import { ShuttingDown } from "../gateway/gateway.ts";
 import { assert } from "../lib/assert.ts";
 import type { DaySpan } from "../lib/clock.ts";
@@ -132,10 +133,7 @@ function sumOf(before: UsageSums | undefined, sums: UsageSums): UsageSums {
   return {
     group: before.group,
     requests: before.requests + sums.requests,
-    promptTokens: before.promptTokens + sums.promptTokens,
-    cachedTokens: before.cachedTokens + sums.cachedTokens,
-    cacheWriteTokens: before.cacheWriteTokens + sums.cacheWriteTokens,
-    completionTokens: before.completionTokens + sums.completionTokens,
+    ...addUsage(before, sums),
     cost: before.cost + sums.cost,
     failed: before.failed + sums.failed,
     refunded: before.refunded + sums.refunded,

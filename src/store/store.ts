@@ -181,6 +181,7 @@ export {
   amountToWire,
   type AdmittedRecord,
   type AttemptRecord,
+  type RecordedPrices,
   type RequestRecord,
 } from "./writer/requestRecord.ts";
 export { restore, type Restored } from "./backup/restore.ts";

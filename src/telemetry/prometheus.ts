@@ -168,16 +168,24 @@ function endedAttempts(registry: Registry): (request: EndedRequest) => void {
 function tokens(registry: Registry): (request: EndedRequest) => void {
   const tokens = new Counter({
     name: "tollgate_tokens_total",
-    help: "Billed tokens by kind. Each token counts once: input excludes cached_input and cache_write.",
+    help: "Billed tokens by kind. Each token counts once: input excludes cached_input and the two cache_write kinds.",
     labelNames: ["model", "kind"],
     registers: [registry],
   });
+  const searches = new Counter({
+    name: "tollgate_web_searches_total",
+    help: "Billed web searches that providers ran.",
+    labelNames: ["model"],
+    registers: [registry],
+  });
   return ({ model, usage }) => {
-    const { promptTokens, cachedTokens, cacheWriteTokens, completionTokens } = usage;
+    const { promptTokens, cachedTokens, cacheWriteTokens, cacheWrite1hTokens } = usage;
     tokens.inc({ model, kind: "input" }, promptTokens - cachedTokens - cacheWriteTokens);
     tokens.inc({ model, kind: "cached_input" }, cachedTokens);
-    tokens.inc({ model, kind: "cache_write" }, cacheWriteTokens);
-    tokens.inc({ model, kind: "output" }, completionTokens);
+    tokens.inc({ model, kind: "cache_write" }, cacheWriteTokens - cacheWrite1hTokens);
+    tokens.inc({ model, kind: "cache_write_1h" }, cacheWrite1hTokens);
+    tokens.inc({ model, kind: "output" }, usage.completionTokens);
+    searches.inc({ model }, usage.webSearches);
   };
 }
 

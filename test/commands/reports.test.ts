@@ -20,7 +20,14 @@ beforeAll(async () => {
   const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
   const bob = fund(storeFolder.store, "bob", 1_000_000_000n);
   const nextDay = actor.at + DAY_MS;
-  const odd = { model: hostile, stream: true, endpoint: "responses" } as const;
+  // Its cost is as without them.
+  const extras = {
+    cacheWrite1hTokens: 5,
+    priceCacheWrite1h: 30n,
+    webSearches: 2,
+    priceWebSearch: 0n,
+  };
+  const odd = { model: hostile, stream: true, endpoint: "responses", ...extras } as const;
   const failure = { ...unbilled, provider: null, attempts: [], durationMs: 9, firstByteMs: null };
   for (const record of [
     ended("req_1", alice),
@@ -38,7 +45,9 @@ const billed = {
   prompt_tokens: 100,
   cached_tokens: 10,
   cache_write_tokens: 5,
+  cache_write_1h_tokens: 0,
   completion_tokens: 40,
+  web_searches: 0,
   cost_rub: "0.000010295",
   operator_cost_rub: "0.000004",
   failed: 0,
@@ -49,12 +58,15 @@ const nothing = {
   prompt_tokens: 0,
   cached_tokens: 0,
   cache_write_tokens: 0,
+  cache_write_1h_tokens: 0,
   completion_tokens: 0,
+  web_searches: 0,
   cost_rub: "0",
   operator_cost_rub: "0",
   failed: 0,
   refunded_rub: "0",
 };
+const extras = { cache_write_1h_tokens: 5, web_searches: 2 };
 const both = {
   requests: 2,
   prompt_tokens: 200,
@@ -65,6 +77,7 @@ const both = {
   operator_cost_rub: "0.000008",
   failed: 0,
   refunded_rub: "0",
+  ...extras,
 };
 
 describe("usage", () => {
@@ -74,7 +87,7 @@ describe("usage", () => {
       [],
       [
         { day: "2026-01-01", ...billed },
-        { day: "2026-01-02", ...billed, requests: 2, failed: 1 },
+        { day: "2026-01-02", ...billed, ...extras, requests: 2, failed: 1 },
         { day: "2026-01-03", ...nothing },
       ],
     ],
@@ -82,7 +95,7 @@ describe("usage", () => {
       "model",
       ["--by", "model"],
       [
-        { model: hostile, ...billed },
+        { model: hostile, ...billed, ...extras },
         { model: "small", ...billed, requests: 3, failed: 1 },
       ],
     ],
@@ -139,9 +152,9 @@ describe("usage", () => {
   test("is printed as CSV without formulas", async () => {
     const { stdout } = await cli.run("usage", "--by", "model", "--csv");
     expect(stdout.split("\r\n")).toEqual([
-      "model,requests,prompt_tokens,cached_tokens,cache_write_tokens,completion_tokens,cost_rub,operator_cost_rub,failed,refunded_rub",
-      `"'${hostile}",1,100,10,5,40,0.000010295,0.000004,0,0`,
-      "small,3,100,10,5,40,0.000010295,0.000004,1,0",
+      "model,requests,prompt_tokens,cached_tokens,cache_write_tokens,completion_tokens,cost_rub,operator_cost_rub,failed,refunded_rub,cache_write_1h_tokens,web_searches",
+      `"'${hostile}",1,100,10,5,40,0.000010295,0.000004,0,0,5,2`,
+      "small,3,100,10,5,40,0.000010295,0.000004,1,0,0,0",
     ]);
   });
 });
@@ -159,7 +172,9 @@ const first = {
   prompt_tokens: 100,
   cached_tokens: 10,
   cache_write_tokens: 5,
+  cache_write_1h_tokens: 0,
   completion_tokens: 40,
+  web_searches: 0,
   estimated: false,
   cost_rub: "0.000010295",
   write_off_rub: "0",
@@ -169,6 +184,7 @@ const first = {
 };
 const second = {
   ...first,
+  ...extras,
   id: "req_2",
   at: "2026-01-02T00:00:00.000Z",
   endpoint: "responses",
@@ -220,6 +236,8 @@ describe("requests", () => {
       rub_output_per_1m: 200,
       rub_cached_input_per_1m: 2,
       rub_cache_write_per_1m: 30,
+      rub_cache_write_1h_per_1m: 50,
+      rub_web_search_per_1k: 5,
       attempts: [
         { n: 1, provider: "other", outcome: "status 503", status: 503, duration_ms: 12 },
         { n: 2, provider: "local", outcome: "ok", status: 200, duration_ms: 345 },
@@ -227,6 +245,9 @@ describe("requests", () => {
     });
     const { stdout } = await cli.run("requests", "show", "req_2");
     expect(stdout).toContain("input               85 tokens at 0.025 RUB per 1M");
+    expect(stdout).toContain("cache write         0 tokens at 0.03 RUB per 1M");
+    expect(stdout).toContain("cache write, 1 h    5 tokens at 0.03 RUB per 1M");
+    expect(stdout).toContain("web searches        2 at 0 RUB");
     expect(stdout).toContain("cost, RUB           0.000010295 (estimated)");
     expect(stdout).toContain("      2  local     ok             200  345");
   });
@@ -256,7 +277,7 @@ describe("requests", () => {
     const [head = "", line = "", ...more] = stdout.split("\r\n");
     expect(head.split(",").toSorted()).toEqual(Object.keys(row ?? {}).toSorted());
     expect(line).toBe(
-      "req_3,2026-01-02T00:00:00.000Z,bob,key_bob,chat,small,,false,failed,0,0,0,0,false,0,0,0,9,",
+      "req_3,2026-01-02T00:00:00.000Z,bob,key_bob,chat,small,,false,failed,0,0,0,0,false,0,0,0,9,,0,0",
     );
     expect(more).toEqual([]);
     const hostiles = await cli.run("requests", "--account", "alice", "--limit", "1", "--csv");

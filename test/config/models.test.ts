@@ -101,21 +101,45 @@ describe("a price that is most likely in a wrong unit is warned of", () => {
 describe("prices", () => {
   const unit =
     "a whole number of thousandths of a rouble per 1,000,000 tokens (25 roubles are 25000)";
+  const searchUnit =
+    "a whole number of thousandths of a rouble per 1,000 searches (900 roubles are 900000)";
 
-  test("are nano-roubles for one token; those of the cache are the input's unless given", () => {
+  test("are nano-roubles for one token and for one search; those of the cache have defaults", () => {
+    const all = { input: 10n, output: 20n, cachedInput: 10n };
     expect(modelOf({})?.price).toEqual({
-      input: 10n,
-      output: 20n,
-      cachedInput: 10n,
+      ...all,
       cacheWrite: 10n,
+      cacheWrite1h: 10n,
+      webSearch: 0n,
     });
     const cache = { rub_cached_input_per_1m: "1", rub_cache_write_per_1m: "1000000000" };
     expect(modelOf(cache)?.price).toEqual({
-      input: 10n,
-      output: 20n,
+      ...all,
       cachedInput: 1n,
       cacheWrite: 1_000_000_000n,
+      cacheWrite1h: 1_000_000_000n,
+      webSearch: 0n,
     });
+    const extras = { rub_cache_write_1h_per_1m: "30", rub_web_search_per_1k: "900000" };
+    expect(modelOf(extras)?.price).toEqual({
+      ...all,
+      cacheWrite: 10n,
+      cacheWrite1h: 30n,
+      webSearch: 900_000_000n,
+    });
+  });
+
+  const nothing = { free: "true", rub_input_per_1m: undefined, rub_output_per_1m: undefined };
+  test.each([
+    ["without their prices nothing is sold", {}, false, false],
+    ["an hour in the cache has a price", { rub_cache_write_1h_per_1m: "30" }, true, false],
+    ["searches have a price", { rub_web_search_per_1k: "1" }, false, true],
+    ["a model that costs nothing sells both", nothing, true, true],
+    ["only cached input is free", { free: "true", rub_cached_input_per_1m: "0" }, false, false],
+    ["only searches are free", { free: "true", rub_web_search_per_1k: "0" }, false, true],
+  ])("%s", (_, settings, longCacheWrites, webSearches) => {
+    expect(problemsOf(settings)).toEqual([]);
+    expect(modelOf(settings)?.sells).toEqual({ longCacheWrites, webSearches });
   });
 
   describe.each([
@@ -123,6 +147,8 @@ describe("prices", () => {
     "rub_output_per_1m",
     "rub_cached_input_per_1m",
     "rub_cache_write_per_1m",
+    "rub_cache_write_1h_per_1m",
+    "rub_web_search_per_1k",
   ])("%s", (name) => {
     test.each(["1", "1000000000"])("%s is accepted", (value) => {
       expect(problemsOf({ [name]: value })).toEqual([]);
@@ -138,7 +164,7 @@ describe("prices", () => {
       "true",
     ])("%s is refused", (value) => {
       expect(problemsOf({ [name]: value })).toEqual([
-        `models[0].${name}: must be ${unit} from 0 to 1000000000`,
+        `models[0].${name}: must be ${name.endsWith("_1k") ? searchUnit : unit} from 0 to 1000000000`,
       ]);
     });
     test("0 needs free = true", () => {
@@ -160,6 +186,8 @@ describe("prices", () => {
       output: 0n,
       cachedInput: 0n,
       cacheWrite: 0n,
+      cacheWrite1h: 0n,
+      webSearch: 0n,
     });
   });
 

@@ -63,7 +63,15 @@ test("the shortest file gets every default", () => {
         id: "small",
         kind: "chat",
         ownedBy: "one",
-        price: { input: 1n, output: 2n, cachedInput: 1n, cacheWrite: 1n },
+        price: {
+          input: 1n,
+          output: 2n,
+          cachedInput: 1n,
+          cacheWrite: 1n,
+          cacheWrite1h: 1n,
+          webSearch: 0n,
+        },
+        sells: { longCacheWrites: false, webSearches: false },
         maxOutputTokens: 100,
         contextTokens: 200_000,
         routes: [

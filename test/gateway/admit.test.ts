@@ -1,3 +1,5 @@
+import { noExtras } from "../../src/billing/cost.ts";
+import { noUsage } from "../../src/contract/usage.ts";
 import { Database } from "bun:sqlite";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { admit, type Admission } from "../../src/gateway/admission/admit.ts";
@@ -73,7 +75,12 @@ function ask(context: RequestContext): Promise<Admission> {
   return admit(gateway.app.gateway, context, model, {
     endpoint: "chat",
     stream: false,
-    prompt: { bodyBytes: 100, messageCount: 1, unbounded: false },
+    prompt: {
+      bodyBytes: 100,
+      messageCount: 1,
+      unbounded: false,
+      ...noExtras,
+    },
     promptEstimate: 5,
     outputTokensBound: undefined,
     choiceCount: 1,
@@ -81,12 +88,7 @@ function ask(context: RequestContext): Promise<Admission> {
 }
 
 async function end({ meter }: Admission): Promise<void> {
-  const tokens = {
-    promptTokens: 5,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    completionTokens: ANSWER,
-  };
+  const tokens = { ...noUsage, promptTokens: 5, completionTokens: ANSWER };
   await meter.settle({ status: "done", usage: { tokens, estimated: false } });
 }
 

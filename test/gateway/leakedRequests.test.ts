@@ -1,3 +1,4 @@
+import { noExtras } from "../../src/billing/cost.ts";
 import { expect, test } from "bun:test";
 import { authenticate } from "../../src/auth/knownKeys.ts";
 import { admit } from "../../src/gateway/admission/admit.ts";
@@ -42,7 +43,12 @@ async function admission(key: TestKey) {
   const { meter, ...rest } = await admit(gateway, context, model, {
     endpoint: "chat",
     stream: false,
-    prompt: { bodyBytes: 100, messageCount: 1, unbounded: false },
+    prompt: {
+      bodyBytes: 100,
+      messageCount: 1,
+      unbounded: false,
+      ...noExtras,
+    },
     promptEstimate: 10,
     outputTokensBound: 10,
     choiceCount: 1,

@@ -95,6 +95,9 @@ const CONSTRAINTS: readonly [name: string, statement: string, problem: string][]
     "completion_tokens = -1, price_output = 0, charge = charge - completion_tokens * price_output",
     "prompt_tokens = -1, price_input = 0, charge = charge - prompt_tokens * price_input",
     "cached_tokens = prompt_tokens + 1, price_cached_input = price_input",
+    "cache_write_1h_tokens = -1, price_cache_write_1h = price_cache_write",
+    "cache_write_1h_tokens = cache_write_tokens + 1, price_cache_write_1h = price_cache_write",
+    "web_searches = -1, price_web_search = 0",
   ].map((change): [string, string, string] => [
     "requests_amounts",
     `UPDATE requests SET ${change}`,

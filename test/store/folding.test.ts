@@ -70,7 +70,9 @@ const nothing = {
   promptTokens: 0,
   cachedTokens: 0,
   cacheWriteTokens: 0,
+  cacheWrite1hTokens: 0,
   completionTokens: 0,
+  webSearches: 0,
   charge: 0n,
   operatorCost: 0n,
   refunded: 0n,
@@ -78,9 +80,20 @@ const nothing = {
 
 function billed<Status extends string>(prompt: number, completionTokens: number, status: Status) {
   const cachedTokens = Math.floor(prompt / 2);
-  const charge = BigInt((prompt - cachedTokens) * 25 + cachedTokens * 2 + completionTokens * 200);
-  const tokens = { promptTokens: prompt, cachedTokens, cacheWriteTokens: 0, completionTokens };
-  return { ...tokens, status, charge, operatorCost: charge / 3n };
+  const cacheWriteTokens = Math.floor(prompt / 4);
+  const cacheWrite1hTokens = Math.floor(prompt / 8);
+  const webSearches = completionTokens % 3;
+  const charge = BigInt(
+    (prompt - cachedTokens - cacheWriteTokens) * 25 +
+      cachedTokens * 2 +
+      (cacheWriteTokens - cacheWrite1hTokens) * 30 +
+      cacheWrite1hTokens * 50 +
+      completionTokens * 200 +
+      webSearches * 5000,
+  );
+  const ofPrompt = { promptTokens: prompt, cachedTokens, cacheWriteTokens, cacheWrite1hTokens };
+  const used = { ...ofPrompt, completionTokens, webSearches };
+  return { ...used, status, charge, operatorCost: charge / 3n };
 }
 
 /** Folds everything that may be, as many batches as it takes. */

@@ -284,8 +284,9 @@ describe("the instance lock", () => {
     fund(store, "alice", 5n);
     const sqlite = new Database(path);
     sqlite.run(`INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status,
-      price_input, price_cached_input, price_cache_write, price_output, hold)
-      SELECT 'req_1', 0, account_id, id, 'chat', 'm', 0, 'running', 1, 1, 1, 1, 5 FROM keys`);
+      price_input, price_cached_input, price_cache_write, price_cache_write_1h, price_output,
+      price_web_search, hold)
+      SELECT 'req_1', 0, account_id, id, 'chat', 'm', 0, 'running', 1, 1, 1, 1, 1, 1, 5 FROM keys`);
     sqlite.close();
     const lock = takeInstanceLock(path);
     expect(store.audit()).toMatchObject({ problems: [], notes: [] });

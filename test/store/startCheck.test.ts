@@ -115,7 +115,7 @@ describe("no gateway starts on a store of which", () => {
     [
       "tokens were changed",
       "UPDATE requests SET prompt_tokens = prompt_tokens + 1 WHERE public_id = 'req_part'",
-      "request req_part: charge and write-off are not the price of its tokens",
+      "request req_part: charge and write-off are not the price of its usage",
     ],
     [
       "attempts are gone",

@@ -73,7 +73,9 @@ const chargeInto = (
     price_input: "25",
     price_cached_input: "2",
     price_cache_write: "30",
+    price_cache_write_1h: "50",
     price_output: "200",
+    price_web_search: "500",
     hold: "100",
     charge: "25",
     prompt_tokens: "1",
@@ -336,8 +338,18 @@ describe("refuses SQL that bypasses the program:", () => {
       "what was held",
     ],
     [
-      "to change the price of a request",
-      "UPDATE requests SET status = 'done', price_input = 1 WHERE public_id = 'req_open'",
+      "to change the price and the model of a running request",
+      "UPDATE requests SET price_input = 1, model = 'large' WHERE public_id = 'req_open'",
+      "ends exactly once",
+    ],
+    [
+      "to change the price of a request that has ended",
+      "UPDATE requests SET price_cache_write_1h = 1 WHERE public_id = 'req_done'",
+      "ends exactly once",
+    ],
+    [
+      "to change the endpoint of a request",
+      "UPDATE requests SET status = 'failed', endpoint = 'responses' WHERE public_id = 'req_open'",
       "what was held",
     ],
     [

@@ -1,3 +1,4 @@
+import { noUsage } from "../../src/contract/usage.ts";
 import { describe, expect, test } from "bun:test";
 import { resolve } from "node:path";
 import { attemptOutcome, createPrometheusMetrics } from "../../src/telemetry/prometheus.ts";
@@ -66,7 +67,7 @@ test("a model id is a label without changes, whatever characters it has", async 
     endpoint: "chat",
     model,
     status: "failed",
-    usage: { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0, completionTokens: 0 },
+    usage: noUsage,
     estimated: false,
     charge: 0n,
     writeOff: 0n,

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { loadConfig } from "../../config/load.ts";
 import type { Config, ModelConfig, RouteConfig } from "../../config/schema.ts";
+import { NANO_ROUBLES_PER_SEARCH_UNIT } from "../../lib/money.ts";
 import { pricePerMillion, table } from "../cli/format.ts";
 import { printResult, visible, type Result } from "../cli/print.ts";
 import { globalOptions } from "../cli/session.ts";
@@ -28,7 +29,7 @@ function modelsResult(config: Config): Result {
   };
 }
 
-/** Prices as in the config: thousandths of a rouble per 1,000,000 tokens. */
+/** Prices as in the config: thousandths of a rouble per 1,000,000 tokens, and per 1,000 web searches. */
 function modelDocument(model: ModelConfig) {
   return {
     id: model.id,
@@ -38,6 +39,8 @@ function modelDocument(model: ModelConfig) {
     rub_output_per_1m: Number(model.price.output),
     rub_cached_input_per_1m: Number(model.price.cachedInput),
     rub_cache_write_per_1m: Number(model.price.cacheWrite),
+    rub_cache_write_1h_per_1m: Number(model.price.cacheWrite1h),
+    rub_web_search_per_1k: Number(model.price.webSearch / NANO_ROUBLES_PER_SEARCH_UNIT),
     max_output_tokens: model.maxOutputTokens,
     context_tokens: model.contextTokens,
     routes: inOrder(model.routes).map((route) => ({

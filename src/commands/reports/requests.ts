@@ -40,6 +40,8 @@ const LIST_COLUMNS = [
   "attempt_count",
   "duration_ms",
   "first_byte_ms",
+  "cache_write_1h_tokens",
+  "web_searches",
 ] as const;
 
 /** Registers `tollgate requests` and `tollgate requests show`. */
@@ -188,8 +190,19 @@ function requestText(row: ReceiptRow): string {
     ["status", row.status],
     ["input", tokens(uncached, row.priceInput)],
     ["cached input", tokens(row.cachedTokens, row.priceCachedInput)],
-    ["cache write", tokens(row.cacheWriteTokens, row.priceCacheWrite)],
+    ["cache write", tokens(row.cacheWriteTokens - row.cacheWrite1hTokens, row.priceCacheWrite)],
+    ...(row.cacheWrite1hTokens > 0
+      ? [["cache write, 1 h", tokens(row.cacheWrite1hTokens, row.priceCacheWrite1h)] as const]
+      : []),
     ["output", tokens(row.completionTokens, row.priceOutput)],
+    ...(row.webSearches > 0
+      ? [
+          [
+            "web searches",
+            `${row.webSearches} at ${formatRoubles(row.priceWebSearch)} RUB`,
+          ] as const,
+        ]
+      : []),
     ["cost, RUB", `${formatRoubles(row.charge)}${row.estimated ? " (estimated)" : ""}`],
     ["refunded, RUB", formatRoubles(row.refunded)],
     ["write-off, RUB", formatRoubles(row.writeOff)],

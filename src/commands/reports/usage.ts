@@ -1,5 +1,6 @@
 import { Option, type Command } from "commander";
 import { usageForm } from "../../contract/account/usageReport.ts";
+import { addUsage as sumOf, noUsage, type Usage } from "../../contract/usage.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import { usageGroupings, type UsageGrouping, type UsageRow } from "../../store/store.ts";
 import { csv, table } from "../cli/format.ts";
@@ -42,11 +43,12 @@ function report(by: UsageGrouping, rows: readonly UsageRow[]): Report {
   };
 }
 
-/** CSV has its columns in this order. */
+/** CSV has its columns in this order. New ones are added at the end. */
 function usageDocument(by: UsageGrouping, row: UsageRow): Record<string, string | number> {
-  const { failed, refunded_rub, ...form } = usageForm(by, row);
+  const { failed, refunded_rub, cache_write_1h_tokens, web_searches, ...form } = usageForm(by, row);
   const operator_cost_rub = formatRoubles(row.operatorCost);
-  return { ...form, operator_cost_rub, failed, refunded_rub };
+  const later = { refunded_rub, cache_write_1h_tokens, web_searches };
+  return { ...form, operator_cost_rub, failed, ...later };
 }
 
 function csvText(by: UsageGrouping, rows: readonly UsageRow[]): string {
@@ -86,12 +88,9 @@ function usageText(by: UsageGrouping, rows: readonly UsageRow[]): string {
 function total(rows: readonly UsageRow[]): UsageRow {
   const sum = (of: (row: UsageRow) => number) => rows.reduce((all, row) => all + of(row), 0);
   return {
+    ...rows.reduce<Usage>(sumOf, noUsage),
     group: "total",
     requests: sum((row) => row.requests),
-    promptTokens: sum((row) => row.promptTokens),
-    cachedTokens: sum((row) => row.cachedTokens),
-    cacheWriteTokens: sum((row) => row.cacheWriteTokens),
-    completionTokens: sum((row) => row.completionTokens),
     cost: rows.reduce((all, row) => all + row.cost, 0n),
     operatorCost: rows.reduce((all, row) => all + row.operatorCost, 0n),
     failed: sum((row) => row.failed),

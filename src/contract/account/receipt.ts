@@ -1,6 +1,6 @@
 import { Type, type Static } from "@sinclair/typebox";
 import { isoTime } from "../../lib/clock.ts";
-import { formatRoubles } from "../../lib/money.ts";
+import { formatRoubles, NANO_ROUBLES_PER_SEARCH_UNIT } from "../../lib/money.ts";
 import { orNull, price, Roubles, time, tokenCountFields } from "../answerFields.ts";
 import { oneOf } from "../requestFields.ts";
 import { tokenCounts, type Usage } from "../usage.ts";
@@ -31,6 +31,11 @@ export const Receipt = Type.Object({
   rub_output_per_1m: price("output"),
   rub_cached_input_per_1m: price("cached input"),
   rub_cache_write_per_1m: price("cache-write"),
+  rub_cache_write_1h_per_1m: price("one-hour cache-write"),
+  rub_web_search_per_1k: Type.Integer({
+    minimum: 0,
+    description: "Thousandths of a rouble per 1,000 web searches.",
+  }),
 });
 
 /** `charge` is nano-roubles. `key` is the key's id. */
@@ -48,12 +53,17 @@ interface ShownRequest extends Usage {
   readonly firstByteMs: number | null;
 }
 
-/** Prices are those at admission, in nano-roubles per token. `refunded` is nano-roubles. */
+/**
+ * Prices are those at admission, of the model that answered, in nano-roubles per token and per web search. `refunded` is
+ * nano-roubles.
+ */
 interface ShownReceipt extends ShownRequest {
   readonly priceInput: bigint;
   readonly priceOutput: bigint;
   readonly priceCachedInput: bigint;
   readonly priceCacheWrite: bigint;
+  readonly priceCacheWrite1h: bigint;
+  readonly priceWebSearch: bigint;
   readonly refunded: bigint;
 }
 
@@ -84,5 +94,7 @@ export function receiptForm(request: ShownReceipt): Receipt {
     rub_output_per_1m: Number(request.priceOutput),
     rub_cached_input_per_1m: Number(request.priceCachedInput),
     rub_cache_write_per_1m: Number(request.priceCacheWrite),
+    rub_cache_write_1h_per_1m: Number(request.priceCacheWrite1h),
+    rub_web_search_per_1k: Number(request.priceWebSearch / NANO_ROUBLES_PER_SEARCH_UNIT),
   };
 }

@@ -7,6 +7,11 @@ import type { FinishReason } from "./chatAnswer.ts";
 const details = {
   cached_tokens: Type.Optional(tokens("Tokens read from the provider's cache.")),
   cache_write_tokens: Type.Optional(tokens("Tokens written to the provider's cache.")),
+  cache_write_1h_tokens: Type.Optional(
+    tokens(
+      "The part of the cache-write tokens that is kept for an hour. Absent if there are none.",
+    ),
+  ),
 };
 
 export const ChatUsage = Type.Object(
@@ -15,6 +20,9 @@ export const ChatUsage = Type.Object(
     completion_tokens: tokens("Tokens of the answer, including reasoning."),
     total_tokens: tokens("The sum of both."),
     prompt_tokens_details: Type.Optional(Type.Object(details)),
+    web_searches: Type.Optional(
+      tokens("Web searches that the provider ran. Absent if there are none."),
+    ),
   },
   { description: "The tokens that were charged for an answer." },
 );

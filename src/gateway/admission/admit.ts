@@ -1,7 +1,7 @@
 import {
   amountRangeOf,
   boundWithin,
-  promptTokensMax,
+  promptLimits,
   type AmountRange,
   type BoundedPrompt,
   type TokenLimits,
@@ -9,7 +9,7 @@ import {
   type PromptExtent,
 } from "../../billing/cost.ts";
 import type { Hold } from "../../billing/hold.ts";
-import { RequestMeter, type Meter } from "../../billing/meter.ts";
+import { recordedPrices, RequestMeter, type Meter } from "../../billing/meter.ts";
 import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import {
   balanceHeld,
@@ -69,9 +69,9 @@ export async function admit(
   if (!rated.ok) throw rateLimitExceeded(rated.retryAfterMs);
 
   const { config } = model;
-  const promptTokens = promptTokensMax(ask.prompt, config.contextTokens);
+  const limits = promptLimits(ask.prompt, config.contextTokens);
   const bound = outputBoundOf(ask, model, snapshot.config.billing.minOutputTokens);
-  const range = amountRangeOf(promptTokens, bound, ask.choiceCount, config.price);
+  const range = amountRangeOf(limits, bound, ask.choiceCount, config.price);
 
   const hold = await holdMoney(gateway, context, range).catch((error: unknown) => {
     permit.correctTokens(0);
@@ -87,8 +87,8 @@ export async function admit(
     withinMs: model.attemptsMsMax + LEAK_TIMEOUT_MS,
     open: gateway.openMeters,
     onSettled: (receipt) => {
-      gateway.metrics.requestEnded({ ...receipt, endpoint: ask.endpoint, model: config.id });
-      span?.settled(receipt, config.id);
+      gateway.metrics.requestEnded({ ...receipt, endpoint: ask.endpoint });
+      span?.settled(receipt, receipt.model);
     },
     request: {
       publicId: context.requestId,
@@ -99,16 +99,13 @@ export async function admit(
       endpoint: ask.endpoint,
       model: config.id,
       stream: ask.stream,
-      priceInput: config.price.input,
-      priceCachedInput: config.price.cachedInput,
-      priceCacheWrite: config.price.cacheWrite,
-      priceOutput: config.price.output,
+      ...recordedPrices(config.price),
       hold: hold.amount,
     },
   });
   return {
     meter,
-    tokenLimits: { promptTokens, completionTokens: outputTokensMax * ask.choiceCount },
+    tokenLimits: { ...limits, completionTokens: outputTokensMax * ask.choiceCount },
     outputTokensBound: isShrunk ? outputTokensMax : ask.outputTokensBound,
     outputTokensMax,
     promptEstimate: ask.promptEstimate,

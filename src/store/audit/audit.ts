@@ -162,16 +162,18 @@ export const auditChecks: readonly AuditCheck[] = [
       WHERE EXISTS (SELECT 1 FROM ledger WHERE ref = 'req:' || r.public_id)`,
   },
   {
-    problem: "charge and write-off are not the price of its tokens",
+    problem: "charge and write-off are not the price of its usage",
     isOfRequest: true,
     query: `SELECT 'request ' || public_id AS subject FROM requests
       WHERE hold < 0 OR charge < 0 OR write_off < 0
-        OR cached_tokens < 0 OR cache_write_tokens < 0 OR completion_tokens < 0
+        OR cached_tokens < 0 OR cache_write_tokens < 0 OR completion_tokens < 0 OR web_searches < 0
         OR cached_tokens + cache_write_tokens > prompt_tokens
+        OR cache_write_1h_tokens < 0 OR cache_write_1h_tokens > cache_write_tokens
         OR charge + write_off <> prompt_tokens * price_input
           - cached_tokens * (price_input - price_cached_input)
           - cache_write_tokens * (price_input - price_cache_write)
-          + completion_tokens * price_output`,
+          + cache_write_1h_tokens * (price_cache_write_1h - price_cache_write)
+          + completion_tokens * price_output + web_searches * price_web_search`,
   },
   {
     problem: "has an unknown status, or a charge that its status excludes",

@@ -14,7 +14,9 @@ const FIGURES = [
   "prompt_tokens",
   "cached_tokens",
   "cache_write_tokens",
+  "cache_write_1h_tokens",
   "completion_tokens",
+  "web_searches",
   "charge",
   "refunded",
   "write_off",
@@ -34,7 +36,8 @@ interface Group {
 /** The settled requests of a day, in the columns of the totals. */
 const REQUESTS = `SELECT account_id AS account, key_id AS key, model, coalesce(provider, '') AS provider, endpoint,
     1 AS requests, status IN ('failed', 'interrupted') AS failed, status = 'done' OR charge > 0 AS charged,
-    prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge, 0 AS refunded, write_off,
+    prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, completion_tokens, web_searches,
+    charge, 0 AS refunded, write_off,
     coalesce(operator_cost, 0) AS operator_cost
   FROM requests INDEXED BY requests_at WHERE at >= ?1 AND at < ?1 + 86400000 AND status <> 'running'`;
 const TOTALS = `SELECT account_id AS account, key_id AS key, model, provider, endpoint, ${FIGURES.join(", ")}

@@ -198,8 +198,9 @@ export const responseOwner = sqliteTable(
 );
 
 /**
- * One row for each request with a hold, with the prices at its admission. It is written when the request ends, or when it
- * is still open after a second. A charge has its place in the account's ledger here.
+ * One row for each request with a hold, with the model that answered and its prices: those at the admission. It is
+ * written when the request ends, or when it is still open after a second, then with the model that was asked for. A
+ * charge has its place in the account's ledger here.
  */
 export const requests = sqliteTable(
   "requests",
@@ -221,7 +222,9 @@ export const requests = sqliteTable(
     priceInput: nano("price_input").notNull(),
     priceCachedInput: nano("price_cached_input").notNull(),
     priceCacheWrite: nano("price_cache_write").notNull(),
+    priceCacheWrite1h: nano("price_cache_write_1h").notNull(),
     priceOutput: nano("price_output").notNull(),
+    priceWebSearch: nano("price_web_search").notNull(),
     hold: nano("hold").notNull(),
     charge: nano("charge")
       .notNull()
@@ -238,7 +241,14 @@ export const requests = sqliteTable(
     cacheWriteTokens: count("cache_write_tokens")
       .notNull()
       .default(sql`0`),
+    /** The part of the cache-write tokens that the provider keeps for an hour. */
+    cacheWrite1hTokens: count("cache_write_1h_tokens")
+      .notNull()
+      .default(sql`0`),
     completionTokens: count("completion_tokens")
+      .notNull()
+      .default(sql`0`),
+    webSearches: count("web_searches")
       .notNull()
       .default(sql`0`),
     estimated: flag("estimated")
@@ -270,11 +280,11 @@ export const requests = sqliteTable(
     ),
     check(
       "requests_amounts",
-      sql`${table.hold} >= 0 AND ${table.charge} >= 0 AND ${table.writeOff} >= 0 AND ${table.promptTokens} >= 0 AND ${table.cachedTokens} >= 0 AND ${table.cacheWriteTokens} >= 0 AND ${table.completionTokens} >= 0 AND ${table.cachedTokens} + ${table.cacheWriteTokens} <= ${table.promptTokens}`,
+      sql`${table.hold} >= 0 AND ${table.charge} >= 0 AND ${table.writeOff} >= 0 AND ${table.promptTokens} >= 0 AND ${table.cachedTokens} >= 0 AND ${table.cacheWriteTokens} >= 0 AND ${table.completionTokens} >= 0 AND ${table.webSearches} >= 0 AND ${table.cachedTokens} + ${table.cacheWriteTokens} <= ${table.promptTokens} AND ${table.cacheWrite1hTokens} BETWEEN 0 AND ${table.cacheWriteTokens}`,
     ),
     check(
       "requests_price",
-      sql`${table.charge} + ${table.writeOff} = (${table.promptTokens} - ${table.cachedTokens} - ${table.cacheWriteTokens}) * ${table.priceInput} + ${table.cachedTokens} * ${table.priceCachedInput} + ${table.cacheWriteTokens} * ${table.priceCacheWrite} + ${table.completionTokens} * ${table.priceOutput}`,
+      sql`${table.charge} + ${table.writeOff} = (${table.promptTokens} - ${table.cachedTokens} - ${table.cacheWriteTokens}) * ${table.priceInput} + ${table.cachedTokens} * ${table.priceCachedInput} + (${table.cacheWriteTokens} - ${table.cacheWrite1hTokens}) * ${table.priceCacheWrite} + ${table.cacheWrite1hTokens} * ${table.priceCacheWrite1h} + ${table.completionTokens} * ${table.priceOutput} + ${table.webSearches} * ${table.priceWebSearch}`,
     ),
     check(
       "requests_unbilled",
@@ -346,6 +356,12 @@ export const dailyTotals = sqliteTable(
     /** This and `operatorCost` stay at the largest 64-bit integer if their sum exceeds it. */
     writeOff: nano("write_off").notNull(),
     operatorCost: nano("operator_cost").notNull(),
+    cacheWrite1hTokens: count("cache_write_1h_tokens")
+      .notNull()
+      .default(sql`0`),
+    webSearches: count("web_searches")
+      .notNull()
+      .default(sql`0`),
   },
   (table) => [
     primaryKey({

@@ -81,7 +81,8 @@ export function usageReport(
 
 function reportQuery(by: UsageGrouping, sources: readonly string[]): string {
   return `SELECT ${groupings[by].name} AS name, sum(requests) AS requests, sum(failed) AS failed,
-      sum(prompt) AS prompt, sum(cached) AS cached, sum(cacheWrite) AS cacheWrite, sum(completion) AS completion,
+      sum(prompt) AS prompt, sum(cached) AS cached, sum(cacheWrite) AS cacheWrite,
+      sum(cacheWrite1h) AS cacheWrite1h, sum(completion) AS completion, sum(searches) AS searches,
       sum(cost) AS cost, sum(costRest) AS costRest, sum(own) AS own, sum(ownRest) AS ownRest,
       sum(refunded) AS refunded, sum(refundedRest) AS refundedRest
     FROM (${sources.join(" UNION ALL ")})
@@ -91,7 +92,8 @@ function reportQuery(by: UsageGrouping, sources: readonly string[]): string {
 function totalsQuery(by: UsageGrouping, { from, to }: DaySpan): string {
   return `SELECT ${groupings[by].ofTotals} AS grouped, sum(requests) AS requests, sum(failed) AS failed,
       sum(prompt_tokens) AS prompt, sum(cached_tokens) AS cached,
-      sum(cache_write_tokens) AS cacheWrite, sum(completion_tokens) AS completion,
+      sum(cache_write_tokens) AS cacheWrite, sum(cache_write_1h_tokens) AS cacheWrite1h,
+      sum(completion_tokens) AS completion, sum(web_searches) AS searches,
       ${splitSum("charge", "cost")}, ${splitSum("operator_cost", "own")}, ${splitSum("refunded", "refunded")}
     FROM daily_totals WHERE day >= ${from} AND day < ${to}`;
 }
@@ -108,7 +110,7 @@ const REFUNDED = `(SELECT coalesce(sum(amount), 0) FROM ledger
 /** Each request in the columns of `totalsQuery`. */
 function requestsQuery(by: UsageGrouping, source: string, { from, to }: TimeSpan): string {
   return `SELECT ${groupings[by].ofRequest}, 1, status IN ('failed', 'interrupted'),
-      prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens,
+      prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, completion_tokens, web_searches,
       ${splitAmount("charge")}, ${splitAmount("coalesce(operator_cost, 0)")}, ${splitAmount(REFUNDED)}
     FROM ${source} at >= ${from} AND at < ${to}`;
 }
@@ -121,7 +123,9 @@ interface SummedUsage {
   prompt: bigint;
   cached: bigint;
   cacheWrite: bigint;
+  cacheWrite1h: bigint;
   completion: bigint;
+  searches: bigint;
   cost: bigint;
   costRest: bigint;
   refunded: bigint;
@@ -144,7 +148,9 @@ function usageSums(row: SummedUsage): UsageSums {
     promptTokens: Number(row.prompt),
     cachedTokens: Number(row.cached),
     cacheWriteTokens: Number(row.cacheWrite),
+    cacheWrite1hTokens: Number(row.cacheWrite1h),
     completionTokens: Number(row.completion),
+    webSearches: Number(row.searches),
     cost: joinSum(row.cost, row.costRest),
     failed: Number(row.failed),
     refunded: joinSum(row.refunded, row.refundedRest),
@@ -166,14 +172,17 @@ export type ReadAccountUsage = (accountId: number, days: DaySpan) => Generator<A
 
 const SUMS_OF_DAY = `
   SELECT model AS name, sum(requests) AS requests, sum(failed) AS failed, sum(prompt) AS prompt,
-    sum(cached) AS cached, sum(cacheWrite) AS cacheWrite, sum(completion) AS completion,
+    sum(cached) AS cached, sum(cacheWrite) AS cacheWrite,
+      sum(cacheWrite1h) AS cacheWrite1h, sum(completion) AS completion, sum(searches) AS searches,
     ${splitSum("charge", "cost")}, ${splitSum("refunded", "refunded")}
   FROM (
     SELECT model, requests, failed, prompt_tokens AS prompt, cached_tokens AS cached,
-      cache_write_tokens AS cacheWrite, completion_tokens AS completion, charge, refunded
+      cache_write_tokens AS cacheWrite, cache_write_1h_tokens AS cacheWrite1h,
+      completion_tokens AS completion, web_searches AS searches, charge, refunded
     FROM daily_totals WHERE day = $day AND account_id = $accountId
     UNION ALL
-    SELECT model, 1, 0, prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge, 0
+    SELECT model, 1, 0, prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens,
+      completion_tokens, web_searches, charge, 0
     FROM ${RUNNING_REQUESTS} $day >= $runningSince AND account_id = $accountId AND at / ${DAY_MS} = $day
   )
   GROUP BY model`;

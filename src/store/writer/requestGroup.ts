@@ -84,16 +84,25 @@ type Statements = ReturnType<typeof prepareStatements>;
 function prepareStatements(connection: Connection) {
   const { db } = connection;
   const ended = [...RECORD_COLUMNS, "ledgerSeq", "balanceAfter"] as const;
-  // What the request was admitted with stays. The placeholders are in the order of the table.
+  // What was held stays. Another model than the one asked for may have answered. In the order of the table.
   const changed = [
+    "model",
     "provider",
     "status",
+    "priceInput",
+    "priceCachedInput",
+    "priceCacheWrite",
+    "priceCacheWrite1h",
+    "priceOutput",
+    "priceWebSearch",
     "charge",
     "writeOff",
     "promptTokens",
     "cachedTokens",
     "cacheWriteTokens",
+    "cacheWrite1hTokens",
     "completionTokens",
+    "webSearches",
     "estimated",
     "operatorCost",
     "attemptCount",
@@ -194,7 +203,7 @@ class Group implements RequestGroup {
     const { columns } = record;
     const accountId = columns[2];
     const status = columns[8];
-    const charge = BigInt(columns[14]);
+    const charge = BigInt(columns[16]);
     let seq: bigint | null = null;
     let balance: bigint | null = null;
     if (status === "done" || charge > 0n) {
@@ -250,7 +259,9 @@ class Group implements RequestGroup {
     const { insert, findRunning, end } = this.#statements;
     const found = mayHaveRow ? findRunning.get(columns[0]) : null;
     if (found === null) return insert.run(...columns, seq, balance).lastInsertRowid;
-    end.run(columns[6], columns[8], ...columns.slice(14), seq, balance, found.id);
+    const [, , , , , model, provider] = columns;
+    const ended = [...columns.slice(8, 15), ...columns.slice(16)];
+    end.run(model, provider, ...ended, seq, balance, found.id);
     return found.id;
   }
 
@@ -284,12 +295,14 @@ class Group implements RequestGroup {
     if (status === "failed" || status === "interrupted") total.failed += 1;
     if (isCharged) total.charged += 1;
     total.charge += charge;
-    total.writeOff += BigInt(columns[15]);
-    total.promptTokens += columns[16];
-    total.cachedTokens += columns[17];
-    total.cacheWriteTokens += columns[18];
-    total.completionTokens += columns[19];
-    total.operatorCost += BigInt(columns[21] ?? 0);
+    total.writeOff += BigInt(columns[17]);
+    total.promptTokens += columns[18];
+    total.cachedTokens += columns[19];
+    total.cacheWriteTokens += columns[20];
+    total.cacheWrite1hTokens += columns[21];
+    total.completionTokens += columns[22];
+    total.webSearches += columns[23];
+    total.operatorCost += BigInt(columns[25] ?? 0);
   }
 }
 
@@ -307,7 +320,9 @@ function emptyTotal(group: TotalGroup): DailyTotal {
     promptTokens: 0,
     cachedTokens: 0,
     cacheWriteTokens: 0,
+    cacheWrite1hTokens: 0,
     completionTokens: 0,
+    webSearches: 0,
     charge: 0n,
     writeOff: 0n,
     operatorCost: 0n,

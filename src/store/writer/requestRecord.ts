@@ -9,8 +9,18 @@ export interface AttemptRecord {
   durationMs: number;
 }
 
-/** What a request was admitted with. Prices are nano-roubles per token, `hold` is nano-roubles. */
-export interface AdmittedRecord {
+/** Nano-roubles per token, and per web search. */
+export interface RecordedPrices {
+  readonly priceInput: bigint;
+  readonly priceCachedInput: bigint;
+  readonly priceCacheWrite: bigint;
+  readonly priceCacheWrite1h: bigint;
+  readonly priceOutput: bigint;
+  readonly priceWebSearch: bigint;
+}
+
+/** What a request was admitted with. `hold` is nano-roubles. Model and prices may be others when it ends. */
+export interface AdmittedRecord extends RecordedPrices {
   readonly publicId: string;
   readonly at: number;
   readonly accountId: number;
@@ -20,16 +30,12 @@ export interface AdmittedRecord {
   readonly endpoint: Endpoint;
   readonly model: string;
   readonly stream: boolean;
-  readonly priceInput: bigint;
-  readonly priceCachedInput: bigint;
-  readonly priceCacheWrite: bigint;
-  readonly priceOutput: bigint;
   readonly hold: bigint;
 }
 
 /**
  * A request as its row shows it: while it runs, or when it has ended. `charge` and `writeOff` together are the exact price
- * of the tokens.
+ * of its usage.
  */
 export interface RequestRecord extends AdmittedRecord {
   readonly status: RequestStatus;
@@ -41,7 +47,9 @@ export interface RequestRecord extends AdmittedRecord {
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly cacheWriteTokens: number;
+  readonly cacheWrite1hTokens: number;
   readonly completionTokens: number;
+  readonly webSearches: number;
   readonly estimated: boolean;
   readonly operatorCost: bigint | null;
   readonly attempts: readonly AttemptRecord[];
@@ -71,14 +79,18 @@ export const RECORD_COLUMNS = [
   "priceInput",
   "priceCachedInput",
   "priceCacheWrite",
+  "priceCacheWrite1h",
   "priceOutput",
+  "priceWebSearch",
   "hold",
   "charge",
   "writeOff",
   "promptTokens",
   "cachedTokens",
   "cacheWriteTokens",
+  "cacheWrite1hTokens",
   "completionTokens",
+  "webSearches",
   "estimated",
   "operatorCost",
   "attemptCount",
@@ -100,14 +112,18 @@ type WireColumns = [
   priceInput: WireAmount,
   priceCachedInput: WireAmount,
   priceCacheWrite: WireAmount,
+  priceCacheWrite1h: WireAmount,
   priceOutput: WireAmount,
+  priceWebSearch: WireAmount,
   hold: WireAmount,
   charge: WireAmount,
   writeOff: WireAmount,
   promptTokens: number,
   cachedTokens: number,
   cacheWriteTokens: number,
+  cacheWrite1hTokens: number,
   completionTokens: number,
+  webSearches: number,
   estimated: number,
   operatorCost: WireAmount | null,
   attemptCount: number,
@@ -140,14 +156,18 @@ export function recordToWire(record: RequestRecord): WireRecord {
       amountToWire(record.priceInput),
       amountToWire(record.priceCachedInput),
       amountToWire(record.priceCacheWrite),
+      amountToWire(record.priceCacheWrite1h),
       amountToWire(record.priceOutput),
+      amountToWire(record.priceWebSearch),
       amountToWire(record.hold),
       amountToWire(record.charge),
       amountToWire(record.writeOff),
       record.promptTokens,
       record.cachedTokens,
       record.cacheWriteTokens,
+      record.cacheWrite1hTokens,
       record.completionTokens,
+      record.webSearches,
       record.estimated ? 1 : 0,
       record.operatorCost === null ? null : amountToWire(record.operatorCost),
       attempts.length,

@@ -21,7 +21,9 @@ export interface DailyTotal {
   promptTokens: number;
   cachedTokens: number;
   cacheWriteTokens: number;
+  cacheWrite1hTokens: number;
   completionTokens: number;
+  webSearches: number;
   charge: bigint;
   writeOff: bigint;
   operatorCost: bigint;
@@ -32,6 +34,7 @@ export function dayOf(atMs: number): number {
 }
 
 const GROUP = ["day", "accountId", "keyId", "model", "provider", "endpoint"] as const;
+/** In the order of the table. */
 const SUMS = {
   requests: sql`${dailyTotals.requests} + excluded.requests`,
   failed: sql`${dailyTotals.failed} + excluded.failed`,
@@ -44,6 +47,8 @@ const SUMS = {
   // These two stay at the largest 64-bit integer.
   writeOff: sql`min(${dailyTotals.writeOff} + excluded.write_off, 9223372036854775807)`,
   operatorCost: sql`min(${dailyTotals.operatorCost} + excluded.operator_cost, 9223372036854775807)`,
+  cacheWrite1hTokens: sql`${dailyTotals.cacheWrite1hTokens} + excluded.cache_write_1h_tokens`,
+  webSearches: sql`${dailyTotals.webSearches} + excluded.web_searches`,
 } as const;
 const COLUMNS = [...GROUP, ...(Object.keys(SUMS) as (keyof typeof SUMS)[])];
 

@@ -56,7 +56,9 @@ function usualReceipt(key: TestKey, id: string): Record<string, unknown> {
     prompt_tokens: 20,
     cached_tokens: 5,
     cache_write_tokens: 3,
+    cache_write_1h_tokens: 0,
     completion_tokens: 7,
+    web_searches: 0,
     estimated: false,
     cost_rub: "0.0018025",
     refunded_rub: "0",
@@ -64,6 +66,8 @@ function usualReceipt(key: TestKey, id: string): Record<string, unknown> {
     rub_output_per_1m: prices.output,
     rub_cached_input_per_1m: prices.cachedInput,
     rub_cache_write_per_1m: prices.cacheWrite,
+    rub_cache_write_1h_per_1m: prices.cacheWrite,
+    rub_web_search_per_1k: 0,
     duration_ms: expect.any(Number),
     first_byte_ms: null,
   };

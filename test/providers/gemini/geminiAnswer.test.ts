@@ -132,6 +132,8 @@ describe("usage", () => {
     promptTokens,
     cachedTokens,
     cacheWriteTokens: 0,
+    cacheWrite1hTokens: 0,
+    webSearches: 0,
     completionTokens,
   });
 

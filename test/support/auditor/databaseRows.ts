@@ -57,14 +57,18 @@ export interface RequestRow {
   readonly priceInput: bigint;
   readonly priceCached: bigint;
   readonly priceWritten: bigint;
+  readonly priceHour: bigint;
   readonly priceOutput: bigint;
+  readonly priceSearch: bigint;
   readonly hold: bigint;
   readonly charge: bigint;
   readonly writeOff: bigint;
   readonly prompt: bigint;
   readonly cached: bigint;
   readonly written: bigint;
+  readonly hour: bigint;
   readonly completion: bigint;
+  readonly searches: bigint;
   readonly estimated: bigint;
   readonly operatorCost: bigint | null;
   readonly attemptCount: bigint;
@@ -87,7 +91,9 @@ export const figures = [
   "prompt",
   "cached",
   "written",
+  "hour",
   "completion",
+  "searches",
   "charge",
   "refunded",
   "writeOff",
@@ -155,16 +161,19 @@ function readAll(file: Database): DatabaseRows {
     requests:
       all(`SELECT id, public_id AS publicId, at, account_id AS account, key_id AS key, endpoint,
         model, provider, status, price_input AS priceInput, price_cached_input AS priceCached,
-        price_cache_write AS priceWritten, price_output AS priceOutput, hold, charge,
+        price_cache_write AS priceWritten, price_cache_write_1h AS priceHour,
+        price_output AS priceOutput, price_web_search AS priceSearch, hold, charge,
         write_off AS writeOff, prompt_tokens AS prompt, cached_tokens AS cached,
-        cache_write_tokens AS written, completion_tokens AS completion, estimated,
+        cache_write_tokens AS written, cache_write_1h_tokens AS hour,
+        completion_tokens AS completion, web_searches AS searches, estimated,
         operator_cost AS operatorCost, attempt_count AS attemptCount, ledger_seq AS seq,
         balance_after AS balanceAfter
       FROM requests ORDER BY id`),
     attempts: all("SELECT request_id AS request, n, outcome FROM attempts ORDER BY request_id, n"),
     totals: all(`SELECT day, account_id AS account, key_id AS key, model, provider, endpoint,
         requests, failed, charged, prompt_tokens AS prompt, cached_tokens AS cached,
-        cache_write_tokens AS written, completion_tokens AS completion, charge, refunded,
+        cache_write_tokens AS written, cache_write_1h_tokens AS hour,
+        completion_tokens AS completion, web_searches AS searches, charge, refunded,
         write_off AS writeOff, operator_cost AS operatorCost
       FROM daily_totals`),
     changes: all("SELECT seq FROM changes"),

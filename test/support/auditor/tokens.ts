@@ -1,28 +1,44 @@
-/** Tokens of an answer as they are billed: the cached and the written are part of the prompt's. */
+/** What an answer used as it is billed: the cached and the written are part of the prompt, `hour` of the written. */
 export interface Tokens {
   readonly prompt: bigint;
   readonly cached: bigint;
   readonly written: bigint;
+  readonly hour: bigint;
   readonly completion: bigint;
+  readonly searches: bigint;
 }
 
-/** Nano-roubles for a token of each kind. */
+/** Nano-roubles for a token of each kind, and for a search. */
 export interface Prices {
   readonly priceInput: bigint;
   readonly priceCached: bigint;
   readonly priceWritten: bigint;
+  readonly priceHour: bigint;
   readonly priceOutput: bigint;
+  readonly priceSearch: bigint;
 }
 
 /** The formula of the contract. */
-export function priceOf({ prompt, cached, written, completion }: Tokens, prices: Prices): bigint {
+export function priceOf(used: Tokens, prices: Prices): bigint {
+  const { prompt, cached, written, hour } = used;
   return (
     (prompt - cached - written) * prices.priceInput +
     cached * prices.priceCached +
-    written * prices.priceWritten +
-    completion * prices.priceOutput
+    (written - hour) * prices.priceWritten +
+    hour * prices.priceHour +
+    used.completion * prices.priceOutput +
+    used.searches * prices.priceSearch
   );
 }
+
+const nothing: Tokens = {
+  prompt: 0n,
+  cached: 0n,
+  written: 0n,
+  hour: 0n,
+  completion: 0n,
+  searches: 0n,
+};
 
 /** A count from this on is impossible. */
 const TOKENS_MAX = 1_000_000_000n;
@@ -45,7 +61,7 @@ export function tokensOf(usage: unknown, form: Form): Tokens | undefined {
   // Vectors have no tokens, and only their prompt may be counted as the total.
   if (completionName === undefined) {
     const prompt = countOf(said[promptName] ?? said["total_tokens"]);
-    return prompt === undefined ? undefined : { prompt, cached: 0n, written: 0n, completion: 0n };
+    return prompt === undefined ? undefined : { ...nothing, prompt };
   }
   const own = countOf(said[promptName]);
   const answered = countOf(said[completionName]);
@@ -62,7 +78,10 @@ export function tokensOf(usage: unknown, form: Form): Tokens | undefined {
   // Perplexity's research reports cited sources and reasoning in fields of their own.
   const research = read === undefined ? 0n : (countOf(said["reasoning_tokens"]) ?? 0n);
   const completion = answered + besideOf(said, own + answered) + research;
-  return { prompt, cached, written, completion };
+  // The gateway shows these two where there are any. No provider of these interfaces reports them.
+  const hour = smaller(countOf(details["cache_write_1h_tokens"]) ?? 0n, written);
+  const searches = countOf(said["web_searches"]) ?? 0n;
+  return { prompt, cached, written, hour, completion, searches };
 }
 
 /** DeepSeek and Moonshot report cached tokens outside the details. Alibaba has its own name for cache writes. */
@@ -78,7 +97,9 @@ export function largest(reports: readonly Tokens[]): Tokens {
     prompt: larger(one.prompt, other.prompt),
     cached: larger(one.cached, other.cached),
     written: larger(one.written, other.written),
+    hour: larger(one.hour, other.hour),
     completion: larger(one.completion, other.completion),
+    searches: larger(one.searches, other.searches),
   }));
 }
 

@@ -90,7 +90,7 @@ function keyProblems({ keys, totals }: DatabaseRows): string[] {
 }
 
 function figuresOf(request: RequestRow, refunded: bigint): Figures {
-  const { status, operatorCost, prompt, cached, written, completion, charge, writeOff } = request;
+  const { status, operatorCost, prompt, cached, written, hour, completion, searches } = request;
   const isFailed = status === "failed" || status === "interrupted";
   return {
     requests: 1n,
@@ -99,10 +99,12 @@ function figuresOf(request: RequestRow, refunded: bigint): Figures {
     prompt,
     cached,
     written,
+    hour,
     completion,
-    charge,
+    searches,
+    charge: request.charge,
     refunded,
-    writeOff,
+    writeOff: request.writeOff,
     operatorCost: operatorCost ?? 0n,
   };
 }

@@ -110,5 +110,7 @@ const configured = {
   priceInput: BigInt(prices.input),
   priceCached: BigInt(prices.cachedInput),
   priceWritten: BigInt(prices.cacheWrite),
+  priceHour: BigInt(prices.cacheWrite),
   priceOutput: BigInt(prices.output),
+  priceSearch: 0n,
 };

@@ -1,8 +1,18 @@
+import type { Price } from "../../../src/config/schema.ts";
 import type { GatewayConfig } from "../gateway/gatewayConfig.ts";
 import { SAID, type ReportedTokens } from "./moneyProvider.ts";
 
 /** What a token costs in the histories, in nano-roubles; cache writes are the most expensive input. */
 export const prices = { input: 3n, cached: 1n, cacheWrite: 5n, output: 7n };
+/** A price of nothing. */
+export const freePrice: Price = {
+  input: 0n,
+  output: 0n,
+  cachedInput: 0n,
+  cacheWrite: 0n,
+  cacheWrite1h: 0n,
+  webSearch: 0n,
+};
 export const MAX_TOKENS = 20;
 export const LEAST_TOKENS = 4;
 /** The context bounds every prompt, so that its hold does not hang on the length of a body. */

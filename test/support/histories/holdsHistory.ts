@@ -1,3 +1,4 @@
+import { freePrice } from "./historyPrices.ts";
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import type { Hold, HoldResult } from "../../../src/billing/hold.ts";
 import { Holds } from "../../../src/billing/holds.ts";
@@ -52,7 +53,7 @@ const accounts = [
   { name: "shared", id: 1 },
   { name: "other", id: 2 },
 ] as const;
-const inputPrices = ["input", "cachedInput", "cacheWrite"] as const;
+const inputPrices = ["input", "cachedInput", "cacheWrite", "cacheWrite1h"] as const;
 const fates: readonly BatchFate[] = [
   "committed",
   "committed",
@@ -268,13 +269,15 @@ class HoldsHistory {
     const choices = ((word >>> 9) % 3) + 1;
     const price = BigInt((word >>> 11) % 4) * this.#scale;
     const promptTokens = (word >>> 13) % 16;
-    const prices = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: price };
-    prices[inputPrices[(word >>> 17) % 3] ?? "input"] = this.#scale;
-    const prompt = BigInt(promptTokens) * this.#scale;
+    const webSearches = (word >>> 19) % 3;
+    const prices = { ...freePrice, output: price, webSearch: this.#scale };
+    prices[inputPrices[(word >>> 17) % 4] ?? "input"] = this.#scale;
+    const prompt = BigInt(promptTokens + webSearches) * this.#scale;
+    const limits = { promptTokens, cacheWrite1hTokens: promptTokens, webSearches };
     return {
       id: `req_${this.#requests++}`,
       key,
-      range: amountRangeOf(promptTokens, { least, most }, choices, prices),
+      range: amountRangeOf(limits, { least, most }, choices, prices),
       model: { prompt, unit: price * BigInt(choices), least, most },
     };
   }

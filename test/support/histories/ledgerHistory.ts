@@ -1,7 +1,13 @@
+import { freePrice } from "./historyPrices.ts";
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import { amountRangeOf, boundWithin } from "../../../src/billing/cost.ts";
 import type { Hold } from "../../../src/billing/hold.ts";
-import { OpenMeters, RequestMeter, type Receipt } from "../../../src/billing/meter.ts";
+import {
+  OpenMeters,
+  recordedPrices,
+  RequestMeter,
+  type Receipt,
+} from "../../../src/billing/meter.ts";
 import { noUsage } from "../../../src/contract/usage.ts";
 import type { Clock } from "../../../src/lib/clock.ts";
 import { WriteError } from "../../../src/store/store.ts";
@@ -189,8 +195,8 @@ class LedgerHistory {
     const least = ((word >>> 2) % 8) + 1;
     const most = least + ((word >>> 5) % 16);
     const unit = BigInt((word >>> 9) % 3) * this.#scale;
-    const price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: unit };
-    const range = amountRangeOf(0, { least, most }, 1, price);
+    const limits = { promptTokens: 0, cacheWrite1hTokens: 0, webSearches: 0 };
+    const range = amountRangeOf(limits, { least, most }, 1, { ...freePrice, output: unit });
     const id = `req_${this.#name}_${this.#count++}`;
     const expected = this.#model.decide(key.name, { prompt: 0n, unit, least, most });
     const free = this.#freeAtMost(key.account);
@@ -217,8 +223,7 @@ class LedgerHistory {
   }
 
   #meterOf(id: string, { accountId, keyId }: SetupKey, hold: Hold) {
-    const price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: this.#scale };
-    const prices = { priceInput: 0n, priceCachedInput: 0n, priceCacheWrite: 0n };
+    const price = { ...freePrice, output: this.#scale };
     const owner = { accountId, keyId, firstKeyId: keyId };
     const what = { endpoint: "chat", model: "small", stream: false } as const;
     const meter = new RequestMeter({
@@ -231,8 +236,7 @@ class LedgerHistory {
         at: actor.at,
         ...owner,
         ...what,
-        ...prices,
-        priceOutput: this.#scale,
+        ...recordedPrices(price),
         hold: hold.amount,
       },
       withinMs: FOR_EVER_MS,

@@ -4,6 +4,8 @@ import { actor } from "./storeFolder.ts";
 
 /** The first version whose form of `requests` is kept until the charges move into it: with refunds and folding. */
 const WITH_REFUNDS = 3;
+/** The first version in which a charge is in the row of its request, and the writer counts instead of triggers. */
+const WITH_CHARGED_REQUESTS = 5;
 
 interface EarlierRequest {
   readonly id: string;
@@ -48,11 +50,15 @@ export function fillEarlierVersion(sqlite: Database, version: number): void {
     if (request.id === "req_free") append(sqlite, { account: 1, kind: "debit", amount: -30 });
   }
   if (version < WITH_REFUNDS) return;
-  refund(sqlite, "req_done", 120);
-  refund(sqlite, "req_folded_refunded", 5);
+  refund(sqlite, version, "req_done", 120);
+  refund(sqlite, version, "req_folded_refunded", 5);
   sqlite.run("UPDATE retention SET kept_since = ?", [actor.at - DAY_MS]);
   const folded = "SELECT id FROM requests WHERE public_id LIKE 'req_folded%'";
   sqlite.run(`DELETE FROM attempts WHERE request_id IN (${folded})`);
+  if (version >= WITH_CHARGED_REQUESTS)
+    sqlite.run(`INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, at)
+      SELECT account_id, ledger_seq, 'charge', -charge, balance_after, 'req:' || public_id, at + 40
+      FROM requests WHERE public_id LIKE 'req_folded%' AND ledger_seq IS NOT NULL`);
   sqlite.run("DELETE FROM requests WHERE public_id LIKE 'req_folded%'");
 }
 
@@ -85,17 +91,16 @@ function run(sqlite: Database, version: number, request: EarlierRequest): void {
     [id, at, account],
   );
   if (status === "running") return;
+  if (version >= WITH_CHARGED_REQUESTS) {
+    end(sqlite, request);
+    return;
+  }
   sqlite.run(
     `UPDATE requests SET status = ?2, provider = iif(?2 = 'failed', NULL, 'local'), charge = ?3,
       prompt_tokens = ?3 / 25, attempt_count = ?4, duration_ms = 40, first_byte_ms = 7 WHERE public_id = ?1`,
     [id, status, charge, attempts.length],
   );
-  for (const [index, outcome] of attempts.entries())
-    sqlite.run(
-      `INSERT INTO attempts SELECT id, ?2, 'local', ?3, iif(?3 = 'ok', 200, 503), 40 FROM requests
-      WHERE public_id = ?1`,
-      [id, index + 1, outcome],
-    );
+  writeAttempts(sqlite, id, attempts);
   // Later versions do it by a trigger.
   if (version < WITH_REFUNDS)
     sqlite.run("UPDATE keys SET spent = spent + ? WHERE id = ?", [charge, account]);
@@ -103,11 +108,54 @@ function run(sqlite: Database, version: number, request: EarlierRequest): void {
     append(sqlite, { account, kind: "charge", amount: -charge, ref: `req:${id}`, at: at + 40 });
 }
 
-function refund(sqlite: Database, id: string, amount: number): void {
+/** Ends a running request, as versions do that have its charge in its own row. */
+function end(
+  sqlite: Database,
+  { id, account, status, charge = 0, attempts = [] }: EarlierRequest,
+): void {
+  const isCharged = status === "done" || charge > 0;
+  sqlite.run(
+    `UPDATE requests SET status = ?2, provider = iif(?2 = 'failed', NULL, 'local'), charge = ?3,
+      prompt_tokens = ?3 / 25, attempt_count = ?4, duration_ms = 40, first_byte_ms = 7,
+      (ledger_seq, balance_after) = (SELECT iif(?5, ledger_seq + 1, NULL), iif(?5, balance - ?3, NULL)
+        FROM accounts WHERE id = account_id)
+    WHERE public_id = ?1`,
+    [id, status, charge, attempts.length, isCharged ? 1 : 0],
+  );
+  if (isCharged)
+    sqlite.run(
+      "UPDATE accounts SET ledger_seq = ledger_seq + 1, balance = balance - ?2 WHERE id = ?1",
+      [account, charge],
+    );
+  sqlite.run("UPDATE keys SET spent = spent + ?2 WHERE id = ?1", [account, charge]);
+  sqlite.run(
+    `INSERT INTO daily_totals SELECT at / ${DAY_MS}, account_id, key_id, model, coalesce(provider, ''), endpoint,
+      1, status = 'failed', ledger_seq IS NOT NULL, prompt_tokens, 0, 0, 0, charge, 0, 0, 0
+    FROM requests WHERE public_id = ? ON CONFLICT DO UPDATE SET requests = requests + 1,
+      failed = failed + excluded.failed, charged = charged + excluded.charged,
+      prompt_tokens = prompt_tokens + excluded.prompt_tokens, charge = charge + excluded.charge`,
+    [id],
+  );
+  const isToldByRow = attempts.length === 1 && attempts[0] === "ok";
+  if (!isToldByRow) writeAttempts(sqlite, id, attempts);
+}
+
+function writeAttempts(sqlite: Database, id: string, outcomes: readonly string[]): void {
+  for (const [index, outcome] of outcomes.entries())
+    sqlite.run(
+      `INSERT INTO attempts SELECT id, ?2, 'local', ?3, iif(?3 = 'ok', 200, 503), 40 FROM requests
+      WHERE public_id = ?1`,
+      [id, index + 1, outcome],
+    );
+}
+
+function refund(sqlite: Database, version: number, id: string, amount: number): void {
+  const [charges, column] =
+    version >= WITH_CHARGED_REQUESTS ? ["history", "seq"] : ["ledger", "id"];
   sqlite.run(
     `INSERT INTO ledger (account_id, seq, kind, amount, balance_after, actor, at, refund_of)
-    SELECT a.id, a.ledger_seq + 1, 'refund', ?2, a.balance + ?2, 'tester', ?3, l.id
-    FROM ledger l JOIN accounts a ON a.id = l.account_id WHERE l.ref = 'req:' || ?1`,
+    SELECT a.id, a.ledger_seq + 1, 'refund', ?2, a.balance + ?2, 'tester', ?3, l.${column}
+    FROM ${charges} l JOIN accounts a ON a.id = l.account_id WHERE l.ref = 'req:' || ?1`,
     [id, amount, actor.at],
   );
 }

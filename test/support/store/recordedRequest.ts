@@ -1,6 +1,6 @@
 import { type RequestRecord, type Writer } from "../../../src/store/store.ts";
 
-/** A request that has ended, as the gateway records it. Prices are 25 nano-roubles for each kind of token. */
+/** A request that has ended, as the gateway records it. Each token and each web search costs 25 nano-roubles. */
 export function requestRecord(changes: Partial<RequestRecord> = {}): RequestRecord {
   return {
     publicId: "req_1",
@@ -14,7 +14,9 @@ export function requestRecord(changes: Partial<RequestRecord> = {}): RequestReco
     priceInput: 25n,
     priceCachedInput: 25n,
     priceCacheWrite: 25n,
+    priceCacheWrite1h: 25n,
     priceOutput: 25n,
+    priceWebSearch: 25n,
     hold: 1000n,
     status: "done",
     mayHaveRow: false,
@@ -24,7 +26,9 @@ export function requestRecord(changes: Partial<RequestRecord> = {}): RequestReco
     promptTokens: 0,
     cachedTokens: 0,
     cacheWriteTokens: 0,
+    cacheWrite1hTokens: 0,
     completionTokens: 0,
+    webSearches: 0,
     estimated: false,
     operatorCost: null,
     attempts: [],

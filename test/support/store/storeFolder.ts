@@ -87,13 +87,15 @@ export function fund(
   return { accountId: row.accountId, keyId: row.id, firstKeyId: row.id };
 }
 
-/** Input at 25 and output at 200 nano-roubles a token. */
+/** Input at 25 and output at 200 nano-roubles a token, a web search at 5,000. */
 const admitted = {
   at: actor.at,
   priceInput: 25n,
   priceCachedInput: 2n,
   priceCacheWrite: 30n,
+  priceCacheWrite1h: 50n,
   priceOutput: 200n,
+  priceWebSearch: 5000n,
   hold: 100_000n,
   mayHaveRow: true,
 } as const;

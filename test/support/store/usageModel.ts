@@ -13,7 +13,9 @@ export interface ReportedRequest {
   promptTokens: number;
   cachedTokens: number;
   cacheWriteTokens: number;
+  cacheWrite1hTokens: number;
   completionTokens: number;
+  webSearches: number;
   charge: bigint;
   operatorCost: bigint;
   refunded: bigint;
@@ -38,7 +40,9 @@ export function modelUsage(
     row.promptTokens += request.promptTokens;
     row.cachedTokens += request.cachedTokens;
     row.cacheWriteTokens += request.cacheWriteTokens;
+    row.cacheWrite1hTokens += request.cacheWrite1hTokens;
     row.completionTokens += request.completionTokens;
+    row.webSearches += request.webSearches;
     row.cost += request.charge;
     row.operatorCost += request.operatorCost;
     row.refunded += request.refunded;
@@ -66,7 +70,9 @@ function emptyRow(group: string): UsageRow {
     promptTokens: 0,
     cachedTokens: 0,
     cacheWriteTokens: 0,
+    cacheWrite1hTokens: 0,
     completionTokens: 0,
+    webSearches: 0,
     cost: 0n,
     operatorCost: 0n,
     failed: 0,

@@ -20,6 +20,8 @@ export const billed: Usage = {
   promptTokens: 20,
   cachedTokens: 5,
   cacheWriteTokens: 3,
+  cacheWrite1hTokens: 0,
+  webSearches: 0,
   completionTokens: 7,
 };
 export const reported = { completion_tokens_details: { reasoning_tokens: 4 } };

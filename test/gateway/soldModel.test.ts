@@ -1,0 +1,159 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import type { RequestMeter } from "../../src/billing/meter.ts";
+import { noExtras, type PromptExtent } from "../../src/billing/cost.ts";
+import type { Price } from "../../src/config/schema.ts";
+import { noUsage } from "../../src/contract/usage.ts";
+import { admit, type Admission } from "../../src/gateway/admission/admit.ts";
+import { findModel } from "../../src/gateway/catalog.ts";
+import { openTestApp, type TestApp, type TestKey } from "../support/gateway/testApp.ts";
+import { scrape } from "../support/gateway/scrape.ts";
+
+const dear = {
+  rub_input_per_1m: 7,
+  rub_cached_input_per_1m: 1,
+  rub_cache_write_per_1m: 8,
+  rub_cache_write_1h_per_1m: 20,
+  rub_output_per_1m: 30,
+  rub_web_search_per_1k: 3,
+  max_output_tokens: 100,
+  context_tokens: 1000,
+};
+/** Of the model that answers instead. */
+const other: Price = {
+  input: 2n,
+  cachedInput: 1n,
+  cacheWrite: 3n,
+  cacheWrite1h: 4n,
+  output: 5n,
+  webSearch: 600n,
+};
+
+let gateway: TestApp;
+beforeAll(async () => {
+  const routes = [{ provider: "local" }];
+  gateway = await openTestApp({
+    providers: { local: "http://127.0.0.1:9/v1" },
+    models: [{ id: "small", routes, settings: dear }],
+    sections: { metrics: { listen: "127.0.0.1:0" } },
+  });
+});
+afterEach(() => gateway.expectAuditPasses());
+afterAll(() => gateway.close());
+
+async function ask(key: TestKey, prompt: Partial<PromptExtent> = {}): Promise<Admission> {
+  const { app, store } = gateway;
+  const caller = store.keys.find(key.id);
+  if (!caller) throw new Error("there is no such key");
+  const noLimits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 0 };
+  const admission = app.rateLimiter.admit(caller.id, noLimits);
+  if (!admission.ok) throw new Error("a key without limits met one");
+  const snapshot = app.gateway.current;
+  const context = {
+    requestId: app.newId("req"),
+    snapshot,
+    caller,
+    permit: admission.permit,
+    signal: new AbortController().signal,
+    header: () => null,
+    span: undefined,
+    addLogFields: () => {},
+    logFailure: () => {},
+    onStreamEnd: () => {},
+  };
+  const extent = { bodyBytes: 100, messageCount: 1, unbounded: true };
+  const asked = await admit(app.gateway, context, findModel(snapshot.catalog, null, "small"), {
+    endpoint: "chat",
+    stream: false,
+    prompt: { ...extent, ...noExtras, ...prompt },
+    promptEstimate: 5,
+    outputTokensBound: undefined,
+    choiceCount: 1,
+  });
+  await asked.meter.secured;
+  return asked;
+}
+
+/** 100 prompt tokens: 70 plain, 10 read from the cache, 8 written for five minutes, 12 for an hour. */
+const tokens = {
+  promptTokens: 100,
+  cachedTokens: 10,
+  cacheWriteTokens: 20,
+  cacheWrite1hTokens: 12,
+  completionTokens: 9,
+  webSearches: 2,
+};
+const charge = 70n * 2n + 10n * 1n + 8n * 3n + 12n * 4n + 9n * 5n + 2n * 600n;
+
+describe("a request that another model answers", () => {
+  test.each([
+    ["with a row before its end", true],
+    ["without one", false],
+  ])("%s is recorded, charged and counted as that model", async (_, hasRow) => {
+    const key = gateway.key();
+    const { meter } = await ask(key, { longCacheWrites: true, webSearchesMax: 2 });
+    if (hasRow) {
+      expect((meter as RequestMeter).writeRow()).toBe(true);
+      await gateway.app.gateway.writer.write({ kind: "reserve" });
+      expect(rowsOf(key)).toMatchObject([{ status: "running", model: "small", priceInput: 7n }]);
+    }
+    const sold = { model: "spare", price: other };
+    const usage = { tokens, estimated: false };
+    const receipt = await meter.settle({ status: "done", usage, provider: "local", sold });
+    expect(receipt).toMatchObject({ model: "spare", charge });
+    expect(rowsOf(key)).toMatchObject([
+      {
+        status: "done",
+        model: "spare",
+        ...tokens,
+        charge,
+        priceInput: 2n,
+        priceCachedInput: 1n,
+        priceCacheWrite: 3n,
+        priceCacheWrite1h: 4n,
+        priceOutput: 5n,
+        priceWebSearch: 600n,
+      },
+    ]);
+    const sums = gateway.store.usage("model", { account: key.account });
+    expect(sums).toMatchObject([{ group: "spare", requests: 1, ...tokens, cost: charge }]);
+  });
+
+  test("that fails is recorded as the model that was asked for", async () => {
+    const key = gateway.key();
+    const { meter } = await ask(key);
+    expect(await meter.settle({ status: "failed" })).toMatchObject({ model: "small", charge: 0n });
+    expect(rowsOf(key)).toMatchObject([{ model: "small", priceInput: 7n }]);
+  });
+
+  test("is measured as that model", async () => {
+    const { meter } = await ask(gateway.key());
+    const sold = { model: "measured", price: other };
+    await meter.settle({ status: "done", usage: { tokens, estimated: false }, sold });
+    const measured = await scrape(gateway.metricsUrl);
+    const kinds = { input: 70, cached_input: 10, cache_write: 8, cache_write_1h: 12, output: 9 };
+    for (const [kind, count] of Object.entries(kinds))
+      expect(measured.value("tollgate_tokens_total", { model: "measured", kind })).toBe(count);
+    expect(measured.value("tollgate_web_searches_total", { model: "measured" })).toBe(2);
+  });
+});
+
+test.each<[string, Partial<PromptExtent>, bigint]>([
+  ["without extras at the usual prices", {}, 1000n * 8n + 100n * 30n],
+  ["with an hour in the cache", { longCacheWrites: true }, 1000n * 20n + 100n * 30n],
+  ["with searches", { webSearchesMax: 5 }, 1000n * 8n + 100n * 30n + 5n * 3000n],
+])("a prompt %s is held at its most", async (_, prompt, hold) => {
+  const key = gateway.key();
+  const { meter, tokenLimits } = await ask(key, prompt);
+  expect(tokenLimits).toEqual({
+    promptTokens: 1000,
+    cacheWrite1hTokens: prompt.longCacheWrites ? 1000 : 0,
+    completionTokens: 100,
+    webSearches: prompt.webSearchesMax ?? 0,
+  });
+  await meter.settle({ status: "done", usage: { tokens: noUsage, estimated: false } });
+  expect(rowsOf(key)).toMatchObject([{ hold }]);
+});
+
+function rowsOf({ account }: TestKey) {
+  return gateway.store.requests.list({ account, limit: 9 });
+}
