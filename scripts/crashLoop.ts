@@ -2,7 +2,7 @@
 import { startDemoProvider } from "../src/commands/demo/provider.ts";
 import { drawnSeed, seededRandom } from "../test/support/seededRandom.ts";
 import { runCrashCycle } from "../test/support/binary/crashCycle.ts";
-import { oneModel } from "../test/support/gateway/gatewayConfig.ts";
+import { chatAndEmbeddings } from "../test/support/gateway/gatewayConfig.ts";
 import { startGatewayProcess } from "../test/support/binary/gatewayProcess.ts";
 
 const cyclesDefault = 1000;
@@ -15,7 +15,7 @@ async function crashLoop(cycles: number, seed: number): Promise<number> {
   const random = seededRandom(seed);
   const provider = startDemoProvider({ wordDelayMs: 1 });
   const sections = { database: { path: "tollgate.db", durability: "power" } };
-  const gateway = await startGatewayProcess(oneModel(provider.url, sections));
+  const gateway = await startGatewayProcess(chatAndEmbeddings(provider.url, sections));
   const seen = { seed, cycles: 0, begun: 0, whole: 0, credits: 0, bad: 0, seconds: 0 };
   const startedMs = performance.now();
   const report = (): void => {

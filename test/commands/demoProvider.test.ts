@@ -22,7 +22,32 @@ const client = connect(provider.url);
 
 test("the models are listed", async () => {
   const { data } = await client.models.list();
-  expect(data.map((entry) => entry.id)).toEqual(["demo-large", "demo-small"]);
+  expect(data.map((entry) => entry.id)).toEqual(["demo-large", "demo-small", "demo-vectors"]);
+});
+
+describe("embeddings", () => {
+  const embed = async (input: string | string[] | number[], more: object = {}) =>
+    client.embeddings.create({ model, input, ...more });
+
+  test("of equal texts are equal, in both encodings", async () => {
+    const one = await embed(["toll gate", "toll gate", "zebra"], { encoding_format: "float" });
+    const other = await embed(["toll gate", "toll gate", "zebra"]);
+    const [first, second, third] = one.data.map(({ embedding }) => embedding.map(Math.fround));
+    expect(other.data.map(({ embedding }) => embedding.map(Math.fround))).toEqual([
+      first ?? [],
+      second ?? [],
+      third ?? [],
+    ]);
+    expect(first).toEqual(second);
+    expect(first).not.toEqual(third);
+    expect(one.usage).toEqual({ prompt_tokens: 6, total_tokens: 6 });
+  });
+
+  test("of tokens have as many numbers as asked for", async () => {
+    const { data, usage } = await embed([1, 2, 3], { dimensions: 8 });
+    expect(data.map(({ embedding }) => embedding.length)).toEqual([8]);
+    expect(usage.prompt_tokens).toBe(3);
+  });
 });
 
 describe("an invalid request", () => {
@@ -32,6 +57,8 @@ describe("an invalid request", () => {
     ["chat/completions", { model, messages: hello, n: 129 }, "Invalid 'n'", "n"],
     ["chat/completions", [], "must be a JSON object", null],
     ["responses", { model }, "Invalid 'input'", "input"],
+    ["embeddings", { input: "hello" }, "you must provide a model parameter", "model"],
+    ["embeddings", { model, input: ["hello", ""] }, "Invalid 'input'", "input"],
   ] as const;
 
   test.each(invalid)(

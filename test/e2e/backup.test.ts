@@ -4,7 +4,7 @@ import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { lostCharges } from "../support/auditor/auditor.ts";
 import type { SeenAnswer } from "../support/auditor/logs.ts";
 import { chat } from "../support/gateway/chatCalls.ts";
-import type { GatewayConfig } from "../support/gateway/gatewayConfig.ts";
+import { embeddingModel, type GatewayConfig } from "../support/gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
@@ -23,6 +23,7 @@ const config: GatewayConfig = {
   models: [
     { id: "small", routes: [{ provider: "local", responses: true }] },
     { id: "silent", routes: [{ provider: "silent" }] },
+    embeddingModel("local"),
   ],
 };
 let gateway: GatewayProcess;

@@ -1,13 +1,13 @@
 import { expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { runCrashCycle } from "../support/binary/crashCycle.ts";
-import { oneModel } from "../support/gateway/gatewayConfig.ts";
+import { chatAndEmbeddings } from "../support/gateway/gatewayConfig.ts";
 import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
 
 // One word per millisecond, so that answers are always in flight.
 const provider = startDemoProvider({ wordDelayMs: 1 });
 const sections = { database: { path: "tollgate.db", durability: "power" } };
-const setup = openBinaryBefore(oneModel(provider.url, sections), provider);
+const setup = openBinaryBefore(chatAndEmbeddings(provider.url, sections), provider);
 
 const cycles = 100;
 /** A number of the 50 requests of a cycle. Some must be in flight at the kill. */

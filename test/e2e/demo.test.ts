@@ -130,7 +130,7 @@ describe("tollgate demo --json", () => {
 
   test("prints a curl line that lists the models", async () => {
     const { data } = JSON.parse(await curl(welcome.commands.models)) as { data: { id: string }[] };
-    expect(data.map(({ id }) => id)).toEqual(["demo-large", "demo-small"]);
+    expect(data.map(({ id }) => id)).toEqual(["demo-large", "demo-small", "demo-vectors"]);
   });
 
   test.each([

@@ -201,6 +201,7 @@ function configToml(listen: string, providerUrl: string, asJson: boolean): strin
     providerToml(providerUrl),
     modelToml("demo-large"),
     modelToml("demo-small"),
+    embeddingModelToml("demo-vectors"),
   ].join("\n");
 }
 
@@ -220,6 +221,19 @@ function modelToml(id: string): string {
     "[[models.routes]]",
     'provider = "demo"',
     "responses = true",
+    "",
+  ].join("\n");
+}
+
+function embeddingModelToml(id: string): string {
+  return [
+    "[[models]]",
+    `id = "${id}"`,
+    'kind = "embedding"',
+    "rub_input_per_1m = 2000",
+    "",
+    "[[models.routes]]",
+    'provider = "demo"',
     "",
   ].join("\n");
 }

@@ -1,5 +1,6 @@
 import { readFields, DemoError } from "./request.ts";
 import { answerChat } from "./chat.ts";
+import { answerEmbeddings } from "./embeddings.ts";
 import { answerResponses } from "./responses.ts";
 
 export interface DemoProviderOptions {
@@ -23,13 +24,13 @@ const WORD_DELAY_DEFAULT_MS = 20;
 const BODY_BYTES_MAX = 64 * 1024 * 1024;
 /** Bun's maximum, for streams with long delays. */
 const IDLE_TIMEOUT_S = 255;
-const MODELS = ["demo-large", "demo-small"];
+const MODELS = ["demo-large", "demo-small", "demo-vectors"];
 /** The first second of 2026. */
 const MODELS_CREATED_S = 1_767_225_600;
 
 /**
- * Starts a server with OpenAI's chat completions, responses and models interfaces, in JSON and SSE. Equal requests get
- * equal answers, whatever the model is. Throws if the port is in use.
+ * Starts a server with OpenAI's chat completions, responses, embeddings and models interfaces, in JSON and SSE. Equal
+ * requests get equal answers, whatever the model is. Throws if the port is in use.
  */
 export function startDemoProvider(options: DemoProviderOptions = {}): DemoProvider {
   const server = Bun.serve({
@@ -65,6 +66,8 @@ async function route(request: Request, wordDelayMs: number): Promise<Response> {
       return answerChat(await readFields(request), wordDelayMs);
     case "POST /v1/responses":
       return answerResponses(await readFields(request), wordDelayMs);
+    case "POST /v1/embeddings":
+      return answerEmbeddings(await readFields(request));
     case "GET /v1/models":
       return Response.json({ object: "list", data: MODELS.map(modelEntry) });
     default:

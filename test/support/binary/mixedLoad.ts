@@ -25,15 +25,16 @@ export interface LoadSeen {
 
 const question = "Tell me something about tolls.";
 
-/** Four ways to ask. */
+/** The ways to ask. */
 const ways = [
   { path: "chat/completions", stream: false },
   { path: "chat/completions", stream: true },
   { path: "responses", stream: false },
   { path: "responses", stream: true },
+  { path: "embeddings", stream: false },
 ] as const;
 
-/** Sends requests in all four forms in turns, with this concurrency. Never rejects, even if the gateway ends. */
+/** Sends requests in all forms in turns, with this concurrency. Never rejects, even if the gateway ends. */
 export async function sendMixedLoad(
   gateway: { readonly url: string },
   key: string,
@@ -65,16 +66,6 @@ async function ask(
   key: string,
   way: (typeof ways)[number],
 ): Promise<SeenAnswer | undefined> {
-  const body = {
-    model: "small",
-    stream: way.stream,
-    ...(way.path === "responses"
-      ? { input: question }
-      : { messages: [{ role: "user", content: question }] }),
-    ...(way.path === "chat/completions" && way.stream
-      ? { stream_options: { include_usage: true } }
-      : {}),
-  };
   let head: Response | undefined;
   let text = "";
   let isOver = false;
@@ -82,7 +73,7 @@ async function ask(
     head = await fetch(`${url}/v1/${way.path}`, {
       method: "POST",
       headers: { authorization: `Bearer ${key}` },
-      body: JSON.stringify(body),
+      body: JSON.stringify(bodyOf(way)),
     });
     const decoder = new TextDecoder();
     for await (const bytes of head.body ?? []) text += decoder.decode(bytes, { stream: true });
@@ -95,6 +86,21 @@ async function ask(
   const id = headers.get("x-request-id") ?? "";
   const costRub = headers.get("x-tollgate-cost-rub");
   return { id, status, text, isOver, costRub, ...dueFor(status === 200 ? text : "") };
+}
+
+function bodyOf({ path, stream }: (typeof ways)[number]): object {
+  const model = "small";
+  switch (path) {
+    case "chat/completions": {
+      const messages = [{ role: "user", content: question }];
+      const options = stream ? { stream_options: { include_usage: true } } : {};
+      return { model, messages, stream, ...options };
+    }
+    case "responses":
+      return { model, input: question, stream };
+    case "embeddings":
+      return { model: "vectors", input: [question, question] };
+  }
 }
 
 /** The expected charge of a whole answer: usage was requested, and an answer without usage must be free. */

@@ -1,7 +1,7 @@
 import { lostCharges } from "../auditor/auditor.ts";
 import { cutByCrash } from "../auditor/logs.ts";
 import { auditProblems, reservesAfterStart } from "../store/auditProblems.ts";
-import { oneModel } from "../gateway/gatewayConfig.ts";
+import { chatAndEmbeddings } from "../gateway/gatewayConfig.ts";
 import { startGatewayProcess, type GatewayProcess } from "../binary/gatewayProcess.ts";
 import { sendMixedLoad } from "../binary/mixedLoad.ts";
 import { openFaultyDisk, type FaultyDisk } from "./faultyDisk.ts";
@@ -35,7 +35,7 @@ export async function startGatewayOnDisk(
   let disk: FaultyDisk | undefined;
   let key = "";
   const sections = { database: { path: "tollgate.db", durability } };
-  const gateway = await startGatewayProcess(oneModel(providerUrl, sections), {
+  const gateway = await startGatewayProcess(chatAndEmbeddings(providerUrl, sections), {
     async prepare(cli) {
       ({ key } = (await cli.json("keys", "create", "--account", "alice")) as { key: string });
       await cli.json("balance", "credit", "alice", "1000000");

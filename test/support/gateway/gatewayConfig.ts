@@ -81,6 +81,20 @@ export function oneModel(
   };
 }
 
+/** The same with an embedding model, `vectors`, beside it. */
+export function chatAndEmbeddings(
+  baseUrl: string,
+  sections: NonNullable<GatewayConfig["sections"]> = {},
+): GatewayConfig {
+  const one = oneModel(baseUrl, sections);
+  return { ...one, models: [...one.models, embeddingModel("local")] };
+}
+
+/** The embedding model `vectors` on this provider. */
+export function embeddingModel(provider: string): ConfiguredModel {
+  return { id: "vectors", routes: [{ provider }], settings: { kind: "embedding" } };
+}
+
 /** Models on one provider, which the operator pays for; for `openBefore`. */
 export function costlyModels(...ids: readonly string[]) {
   const costs = { rub_cost_input_per_1m: 12_000, rub_cost_output_per_1m: 96_000 };
