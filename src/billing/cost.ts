@@ -1,4 +1,4 @@
-import type { OperatorPrice, Price } from "../config/schema.ts";
+import type { Price } from "../config/schema.ts";
 import type { Usage } from "../contract/usage.ts";
 
 /** The exact cost in nano-roubles. Nothing is rounded. */
@@ -12,11 +12,6 @@ export function costOf(usage: Usage, price: Price): bigint {
     BigInt(usage.completionTokens) * price.output +
     BigInt(usage.webSearches) * price.webSearch
   );
-}
-
-/** What the operator pays for these tokens, by the route's own prices. */
-export function operatorCostOf(usage: Usage, price: OperatorPrice): bigint {
-  return BigInt(usage.promptTokens) * price.input + BigInt(usage.completionTokens) * price.output;
 }
 
 /** The size of a prompt, and what it asks for besides an answer. */

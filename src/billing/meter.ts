@@ -1,4 +1,4 @@
-import type { OperatorPrice, Price } from "../config/schema.ts";
+import type { Price } from "../config/schema.ts";
 import type { FinalStatus } from "../contract/account/requestStatus.ts";
 import { noUsage, type Usage } from "../contract/usage.ts";
 import { assert } from "../lib/assert.ts";
@@ -16,7 +16,7 @@ import {
   WriteError,
 } from "../store/store.ts";
 import type { Hold } from "./hold.ts";
-import { costOf, operatorCostOf } from "./cost.ts";
+import { costOf } from "./cost.ts";
 
 /** Tokens to be charged, and whether they are our own estimate. */
 export interface BilledUsage {
@@ -30,7 +30,7 @@ export interface RequestOutcome {
   usage?: BilledUsage | undefined;
   provider?: string | undefined;
   /** What the operator pays on the route that answered, if configured. */
-  operatorPrice?: OperatorPrice | undefined;
+  operatorPrice?: Price | undefined;
   /** The model that answered, if it is another one than the request was admitted for. It is recorded and charged. */
   sold?: SoldModel | undefined;
 }
@@ -266,7 +266,7 @@ export class RequestMeter implements Meter {
       completionTokens: tokens.completionTokens,
       webSearches: tokens.webSearches,
       estimated: usage?.estimated ?? false,
-      operatorCost: operatorPrice && usage ? operatorCostOf(tokens, operatorPrice) : null,
+      operatorCost: operatorPrice && usage ? costOf(tokens, operatorPrice) : null,
       attempts: this.#attempts,
       durationMs: this.#elapsedMs(),
       firstByteMs: this.#firstByteMs ?? null,

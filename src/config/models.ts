@@ -8,7 +8,6 @@ import {
   type ConfigFile,
   type ModelConfig,
   type ModelKind,
-  type OperatorPrice,
   type Price,
   type ProviderConfig,
   type RouteConfig,
@@ -69,7 +68,7 @@ function readModel(
   warnAboutDuplicateRoutes(routes, at, inspection);
   const price = readPrice(file, at, inspection);
   const sells = readSoldExtras(file, price);
-  warnAboutLosses(price, routes, at, inspection);
+  warnAboutLosses(file, price, at, inspection);
   const ownedBy = file.owned_by ?? routes[0]?.provider ?? "";
   if (file.owned_by !== undefined) checkName(file.owned_by, `${at}.owned_by`, inspection);
   return {
@@ -118,6 +117,16 @@ function refuseOtherKeys(
 }
 
 type PriceKey = keyof ModelFile & `rub_${string}`;
+
+/** The cost to the operator that each price must cover. */
+const COST_KEYS = {
+  rub_input_per_1m: "rub_cost_input_per_1m",
+  rub_output_per_1m: "rub_cost_output_per_1m",
+  rub_cached_input_per_1m: "rub_cost_cached_input_per_1m",
+  rub_cache_write_per_1m: "rub_cost_cache_write_per_1m",
+  rub_cache_write_1h_per_1m: "rub_cost_cache_write_1h_per_1m",
+  rub_web_search_per_1k: "rub_cost_web_search_per_1k",
+} as const satisfies Record<PriceKey, keyof RouteFile>;
 
 function readPrice(file: ModelFile, at: string, inspection: Inspection): Price {
   const read = (name: PriceKey, fallback?: bigint): bigint => {
@@ -214,24 +223,32 @@ function checkProvider(
   if (file.responses === true) inspection.problem(`${at}.responses`, fault);
 }
 
+/** What the provider charges. The caches cost what input costs, unless given. */
 function readOperatorPrice(
   file: RouteFile,
   at: string,
   modelKind: ModelKind,
   inspection: Inspection,
-): OperatorPrice | undefined {
-  const { rub_cost_input_per_1m: input, rub_cost_output_per_1m: output } = file;
-  if (modelKind === "embedding") return input === undefined ? undefined : { input, output: 0n };
-  if (input === undefined && output === undefined) return undefined;
-  if (input === undefined || output === undefined) {
-    const [missing, given] = input === undefined ? ["input", "output"] : ["output", "input"];
-    inspection.problem(
-      `${at}.rub_cost_${missing}_per_1m`,
-      `is required with rub_cost_${given}_per_1m: set both or neither`,
-    );
-    return undefined;
-  }
-  return { input, output };
+): Price | undefined {
+  const isEmbedding = modelKind === "embedding";
+  const known = isEmbedding ? [COST_KEYS.rub_input_per_1m] : Object.values(COST_KEYS);
+  const given = known.find((key) => file[key] !== undefined);
+  if (given === undefined) return undefined;
+  const read = (key: (typeof COST_KEYS)[PriceKey]): bigint => {
+    const cost = file[key];
+    if (cost === undefined) inspection.problem(`${at}.${key}`, `is required with ${given}`);
+    return cost ?? 0n;
+  };
+  const input = read("rub_cost_input_per_1m");
+  const cacheWrite = file.rub_cost_cache_write_per_1m ?? input;
+  return {
+    input,
+    output: isEmbedding ? 0n : read("rub_cost_output_per_1m"),
+    cachedInput: file.rub_cost_cached_input_per_1m ?? input,
+    cacheWrite,
+    cacheWrite1h: file.rub_cost_cache_write_1h_per_1m ?? cacheWrite,
+    webSearch: (file.rub_cost_web_search_per_1k ?? 0n) * NANO_ROUBLES_PER_SEARCH_UNIT,
+  };
 }
 
 /** Two routes with one provider and one model are no failover. */
@@ -250,19 +267,24 @@ function warnAboutDuplicateRoutes(
 }
 
 /** A price below the operator's cost is probably in a wrong unit. A price of 0 is intended. */
-function warnAboutLosses(
-  price: Price,
-  routes: readonly RouteConfig[],
-  at: string,
-  inspection: Inspection,
-): void {
-  for (const [index, { operatorPrice }] of routes.entries()) {
-    for (const side of ["input", "output"] as const) {
-      const cost = operatorPrice?.[side] ?? 0n;
-      if (price[side] === 0n || price[side] >= cost) continue;
+function warnAboutLosses(file: ModelFile, price: Price, at: string, inspection: Inspection): void {
+  const sold: Partial<Record<PriceKey, bigint | undefined>> = {
+    rub_input_per_1m: price.input,
+    rub_output_per_1m: price.output,
+    rub_cached_input_per_1m: price.cachedInput,
+    rub_cache_write_per_1m: price.cacheWrite,
+    // Without their prices these are not sold.
+    rub_cache_write_1h_per_1m: file.rub_cache_write_1h_per_1m,
+    rub_web_search_per_1k: file.rub_web_search_per_1k,
+  };
+  for (const [index, route = {}] of (file.routes ?? []).entries()) {
+    for (const key of Object.keys(COST_KEYS) as PriceKey[]) {
+      const price = sold[key] ?? 0n;
+      const cost = route[COST_KEYS[key]] ?? 0n;
+      if (price === 0n || price >= cost) continue;
       inspection.warning(
-        `${at}.rub_${side}_per_1m`,
-        `is below the cost of routes[${index}], ${price[side]} for ${cost}: prices are thousandths of a rouble per 1,000,000 tokens`,
+        `${at}.${key}`,
+        `is below the cost of routes[${index}], ${price} for ${cost}: prices are thousandths of a rouble per ${key === "rub_web_search_per_1k" ? "1,000 searches" : "1,000,000 tokens"}`,
       );
     }
   }

@@ -42,6 +42,12 @@ const price = () =>
     BILLION,
     "a whole number of thousandths of a rouble per 1,000,000 tokens (25 roubles are 25000)",
   );
+const searchPrice = () =>
+  wholeNumber(
+    0,
+    BILLION,
+    "a whole number of thousandths of a rouble per 1,000 searches (900 roubles are 900000)",
+  );
 const choice = <const Values extends readonly string[]>(...values: Values) =>
   Type.Union(
     values.map((value) => Type.Literal<Values[number]>(value)),
@@ -68,6 +74,10 @@ const RouteFile = table({
   weight: Type.Optional(wholeNumber(1, 1_000_000)),
   rub_cost_input_per_1m: Type.Optional(price()),
   rub_cost_output_per_1m: Type.Optional(price()),
+  rub_cost_cached_input_per_1m: Type.Optional(price()),
+  rub_cost_cache_write_per_1m: Type.Optional(price()),
+  rub_cost_cache_write_1h_per_1m: Type.Optional(price()),
+  rub_cost_web_search_per_1k: Type.Optional(searchPrice()),
 });
 
 /** Required, but for chat models only, so `models.ts` checks that. */
@@ -86,13 +96,7 @@ const ModelFile = table({
   rub_cached_input_per_1m: Type.Optional(price()),
   rub_cache_write_per_1m: Type.Optional(price()),
   rub_cache_write_1h_per_1m: Type.Optional(price()),
-  rub_web_search_per_1k: Type.Optional(
-    wholeNumber(
-      0,
-      BILLION,
-      "a whole number of thousandths of a rouble per 1,000 searches (900 roubles are 900000)",
-    ),
-  ),
+  rub_web_search_per_1k: Type.Optional(searchPrice()),
   free: Type.Optional(flag()),
   max_output_tokens: Type.Optional(MAX_OUTPUT_TOKENS),
   context_tokens: Type.Optional(wholeNumber(1, MODEL_TOKENS_MAX)),
@@ -331,12 +335,6 @@ export interface SoldExtras {
   readonly webSearches: boolean;
 }
 
-/** What the operator pays, in nano-roubles per token. */
-export interface OperatorPrice {
-  readonly input: bigint;
-  readonly output: bigint;
-}
-
 export interface RouteConfig {
   /** The id of a provider that exists. */
   readonly provider: string;
@@ -348,5 +346,6 @@ export interface RouteConfig {
   readonly priority: number;
   /** At least 1. */
   readonly weight: number;
-  readonly operatorPrice: OperatorPrice | undefined;
+  /** What the provider charges the operator. */
+  readonly operatorPrice: Price | undefined;
 }

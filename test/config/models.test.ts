@@ -85,6 +85,25 @@ describe("a price that is most likely in a wrong unit is warned of", () => {
     ]);
   });
 
+  test("where the price of a cache or of searches is below it, if the model sells them", () => {
+    const extras =
+      "rub_cost_cached_input_per_1m = 3\nrub_cost_cache_write_per_1m = 12\nrub_cost_cache_write_1h_per_1m = 20\nrub_cost_web_search_per_1k = 900";
+    const below = {
+      rub_input_per_1m: "10",
+      rub_cached_input_per_1m: "2",
+      rub_cache_write_1h_per_1m: "19",
+      rub_web_search_per_1k: "899",
+    };
+    expect(warningsOf(below, `${costs}\n${extras}`)).toEqual([
+      `models[0].rub_cached_input_per_1m: is below the cost of routes[0], 2 for 3: ${unit}`,
+      `models[0].rub_cache_write_per_1m: is below the cost of routes[0], 10 for 12: ${unit}`,
+      `models[0].rub_cache_write_1h_per_1m: is below the cost of routes[0], 19 for 20: ${unit}`,
+      "models[0].rub_web_search_per_1k: is below the cost of routes[0], 899 for 900: prices are thousandths of a rouble per 1,000 searches",
+    ]);
+    const cacheWrite = { rub_cache_write_per_1m: "12" };
+    expect(warningsOf(cacheWrite, `${costs}\n${extras}`)).toEqual([]);
+  });
+
   test("where cached input costs more than input", () => {
     expect(warningsOf({ rub_cached_input_per_1m: "11" })).toEqual([
       `models[0].rub_cached_input_per_1m: is higher than the input price, 11 to 10: ${unit}`,
@@ -260,6 +279,7 @@ describe("an embedding model", () => {
     ["api", '"chat"'],
     ["responses", "true"],
     ["rub_cost_output_per_1m", "1"],
+    ["rub_cost_cache_write_per_1m", "1"],
   ])("has no %s in its routes", (name, value) => {
     expect(problemsOf(embedding, `provider = "one"\n${name} = ${value}`)).toEqual([
       `models[0].routes[0].${name}: ${removed}`,
@@ -307,8 +327,31 @@ describe("routes", () => {
         responses: true,
         priority: 0,
         weight: 3,
-        operatorPrice: { input: 0n, output: 7n },
+        operatorPrice: {
+          input: 0n,
+          output: 7n,
+          cachedInput: 0n,
+          cacheWrite: 0n,
+          cacheWrite1h: 0n,
+          webSearch: 0n,
+        },
       },
+    ]);
+  });
+
+  test.each<readonly [lines: string, costs: object]>([
+    [
+      "rub_cost_cached_input_per_1m = 1\nrub_cost_cache_write_per_1m = 12",
+      { cachedInput: 1n, cacheWrite: 12n, cacheWrite1h: 12n, webSearch: 0n },
+    ],
+    [
+      "rub_cost_cache_write_1h_per_1m = 20\nrub_cost_web_search_per_1k = 900",
+      { cachedInput: 10n, cacheWrite: 10n, cacheWrite1h: 20n, webSearch: 900_000n },
+    ],
+  ])("have costs of the caches and of searches: %j", (lines, costs) => {
+    const both = "rub_cost_input_per_1m = 10\nrub_cost_output_per_1m = 20\n";
+    expect(modelOf({}, `${route}${both}${lines}`)?.routes).toMatchObject([
+      { operatorPrice: { input: 10n, output: 20n, ...costs } },
     ]);
   });
 
@@ -340,11 +383,15 @@ describe("routes", () => {
     [`${route}weight = 0.5`, "weight: must be a whole number from 1 to 1000000"],
     [
       `${route}rub_cost_input_per_1m = 1`,
-      "rub_cost_output_per_1m: is required with rub_cost_input_per_1m: set both or neither",
+      "rub_cost_output_per_1m: is required with rub_cost_input_per_1m",
     ],
     [
       `${route}rub_cost_output_per_1m = 1`,
-      "rub_cost_input_per_1m: is required with rub_cost_output_per_1m: set both or neither",
+      "rub_cost_input_per_1m: is required with rub_cost_output_per_1m",
+    ],
+    [
+      `${route}rub_cost_input_per_1m = 1\nrub_cost_web_search_per_1k = 1`,
+      "rub_cost_output_per_1m: is required with rub_cost_input_per_1m",
     ],
     [
       `${route}rub_cost_input_per_1m = 1000000001\nrub_cost_output_per_1m = 1`,

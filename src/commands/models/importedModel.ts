@@ -16,16 +16,26 @@ export interface Sale {
   readonly kind: ProviderKind | undefined;
 }
 
+/** The keys of prices after their prefix, in the order of the output. The power of ten makes one from a cost of the list. */
+const PRICES = [
+  // Thousandths of a rouble for 1,000,000 tokens, from roubles for one token.
+  { cost: "input", name: "input_per_1m", power: 9 },
+  { cost: "output", name: "output_per_1m", power: 9 },
+  { cost: "cachedInput", name: "cached_input_per_1m", power: 9 },
+  { cost: "cacheWrite", name: "cache_write_per_1m", power: 9 },
+  { cost: "cacheWrite1h", name: "cache_write_1h_per_1m", power: 9 },
+  // Thousandths of a rouble for 1,000 searches, from roubles for one search.
+  { cost: "webSearch", name: "web_search_per_1k", power: 6 },
+] as const satisfies readonly { cost: keyof ListedCosts; name: string; power: number }[];
+
+type PriceKeys<Prefix extends string> = {
+  readonly [Key in `${Prefix}${(typeof PRICES)[number]["name"]}`]?: number;
+};
+
 /** A model as the config has it, with its keys in their order. Prices are thousandths of a rouble. */
-export interface ImportedModel {
+export interface ImportedModel extends PriceKeys<"rub_"> {
   readonly id: string;
   readonly kind?: "embedding";
-  readonly rub_input_per_1m: number;
-  readonly rub_output_per_1m?: number;
-  readonly rub_cached_input_per_1m?: number;
-  readonly rub_cache_write_per_1m?: number;
-  readonly rub_cache_write_1h_per_1m?: number;
-  readonly rub_web_search_per_1k?: number;
   readonly free?: true;
   /** Null: the list has none, and the config requires one. */
   readonly max_output_tokens?: number | null;
@@ -36,26 +46,19 @@ export interface ImportedModel {
   readonly notes: readonly string[];
 }
 
-interface ImportedRoute {
+interface ImportedRoute extends PriceKeys<"rub_cost_"> {
   readonly provider: string;
   readonly model: string;
   readonly api?: "responses";
   readonly responses?: true;
-  readonly rub_cost_input_per_1m: number;
-  readonly rub_cost_output_per_1m?: number;
 }
 
 /** The highest price that the config takes. */
-const PRICE_MAX = 1_000_000_000n;
+const PRICE_MAX = 1_000_000_000;
+const NO_SEARCHES =
+  "The list has a price of web searches. The gateway bills them for providers of kind anthropic only.";
 /** The most tokens that the config takes. */
 const TOKENS_MAX = 100_000_000;
-/** Thousandths of a rouble for 1,000,000 tokens, from roubles for one token. */
-const TOKEN_PRICE_POWER = 9;
-/** Thousandths of a rouble for 1,000 searches, from roubles for one search. */
-const SEARCH_PRICE_POWER = 6;
-
-type Prices = Partial<Record<keyof ListedCosts, bigint>>;
-
 /** The model with its prices. Every price is rounded up, so that none is below its cost and margin. */
 export function importModel(model: ListedModel, sale: Sale): ImportedModel | Skipped {
   const { entry, kind } = model;
@@ -67,18 +70,19 @@ export function importModel(model: ListedModel, sale: Sale): ImportedModel | Ski
   if (model.responses === "only" && hasOnlyChat) {
     return { reason: "mode responses, and the provider's kind has none" };
   }
-  const prices = pricesOf(model.costs, multiply(sale.rate, sale.factor));
-  const costs = pricesOf(model.costs, sale.rate);
+  const isAnthropic = sale.kind === undefined || sale.kind === "anthropic";
+  const sold = isAnthropic
+    ? model.costs
+    : { ...model.costs, cacheWrite1h: undefined, webSearch: undefined };
+  const prices = priceKeys("rub_", sold, multiply(sale.rate, sale.factor));
   if (Object.values(prices).some((price) => price > PRICE_MAX)) {
     return { reason: `a price above ${PRICE_MAX}, the highest of the config (is --rate right?)` };
   }
-  const keys = priceKeys(prices, kind);
-  const zeros = Object.entries(keys).filter(([, price]) => price === 0);
   return {
     id: entry.model,
     ...(kind === "embedding" ? { kind } : {}),
-    ...keys,
-    ...(zeros.length > 0 ? { free: true } : {}),
+    ...prices,
+    ...(Object.values(prices).includes(0) ? { free: true } : {}),
     ...(kind === "chat" ? { max_output_tokens: tokens(model.maxOutputTokens) ?? null } : {}),
     ...given("context_tokens", tokens(model.maxInputTokens)),
     routes: [
@@ -87,12 +91,15 @@ export function importModel(model: ListedModel, sale: Sale): ImportedModel | Ski
         model: entry.model,
         ...(model.responses === "only" ? { api: "responses" } : {}),
         ...(model.responses === "no" || hasOnlyChat ? {} : { responses: true }),
-        rub_cost_input_per_1m: Number(costs.input),
-        ...(kind === "chat" ? { rub_cost_output_per_1m: Number(costs.output) } : {}),
+        ...priceKeys("rub_cost_", sold, sale.rate),
       },
     ],
     list_name: entry.name,
-    notes: [...longPromptNotes(model, prices, sale), ...model.notes],
+    notes: [
+      ...longPromptNotes(model, sale, prices),
+      ...(sold.webSearch === model.costs.webSearch ? [] : [NO_SEARCHES]),
+      ...model.notes,
+    ],
   };
 }
 
@@ -102,35 +109,25 @@ function isUsableName(name: string): boolean {
   return isShown && !/[\s,*]|\$\{/u.test(name);
 }
 
-function pricesOf(costs: ListedCosts, factor: Decimal): Prices & { input: bigint; output: bigint } {
-  const price = (cost: Decimal, power: number) => roundUp(multiply(cost, factor), power);
-  const { input, output, cachedInput, cacheWrite, cacheWrite1h, webSearch } = costs;
-  return {
-    input: price(input, TOKEN_PRICE_POWER),
-    output: price(output, TOKEN_PRICE_POWER),
-    ...(cachedInput && { cachedInput: price(cachedInput, TOKEN_PRICE_POWER) }),
-    ...(cacheWrite && { cacheWrite: price(cacheWrite, TOKEN_PRICE_POWER) }),
-    ...(cacheWrite1h && { cacheWrite1h: price(cacheWrite1h, TOKEN_PRICE_POWER) }),
-    ...(webSearch && { webSearch: price(webSearch, SEARCH_PRICE_POWER) }),
-  };
-}
-
-function priceKeys(prices: Prices & { input: bigint; output: bigint }, kind: ListedModel["kind"]) {
-  return {
-    rub_input_per_1m: Number(prices.input),
-    ...(kind === "chat" ? { rub_output_per_1m: Number(prices.output) } : {}),
-    ...given("rub_cached_input_per_1m", prices.cachedInput),
-    ...given("rub_cache_write_per_1m", prices.cacheWrite),
-    ...given("rub_cache_write_1h_per_1m", prices.cacheWrite1h),
-    ...given("rub_web_search_per_1k", prices.webSearch),
-  };
+/** The keys of all costs times a factor, rounded up. */
+function priceKeys<Prefix extends "rub_" | "rub_cost_">(
+  prefix: Prefix,
+  costs: ListedCosts,
+  factor: Decimal,
+): PriceKeys<Prefix> & Readonly<Record<string, number>> {
+  const keys = PRICES.flatMap(({ cost: of, name, power }) => {
+    const cost = costs[of];
+    if (cost === undefined) return [];
+    return [[`${prefix}${name}`, Number(roundUp(multiply(cost, factor), power))] as const];
+  });
+  return Object.fromEntries(keys) as PriceKeys<Prefix> & Readonly<Record<string, number>>;
 }
 
 function given<Key extends string>(
   key: Key,
-  value: number | bigint | undefined,
+  value: number | undefined,
 ): Partial<Record<Key, number>> {
-  return value === undefined ? {} : ({ [key]: Number(value) } as Partial<Record<Key, number>>);
+  return value === undefined ? {} : ({ [key]: value } as Partial<Record<Key, number>>);
 }
 
 function tokens(count: number | undefined): number | undefined {
@@ -139,13 +136,14 @@ function tokens(count: number | undefined): number | undefined {
 
 function longPromptNotes(
   { shortPromptCosts }: ListedModel,
-  prices: Prices,
   { rate, factor }: Sale,
+  prices: PriceKeys<"rub_">,
 ): readonly string[] {
   if (shortPromptCosts === undefined) return [];
-  const short = pricesOf(shortPromptCosts, multiply(rate, factor));
-  const lower = (["input", "output"] as const).filter((side) => short[side] !== prices[side]);
-  const values = lower.map((side) => `rub_${side}_per_1m = ${short[side]}`).join(", ");
+  const short = priceKeys("rub_", shortPromptCosts, multiply(rate, factor));
+  const sides = ["rub_input_per_1m", "rub_output_per_1m"] as const;
+  const lower = sides.filter((side) => short[side] !== prices[side]);
+  const values = lower.map((side) => `${side} = ${short[side]}`).join(", ");
   return [
     "The provider charges more for long prompts. The config has one price: the highest is used.",
     ...(values === "" ? [] : [`For short prompts it would be ${values}.`]),

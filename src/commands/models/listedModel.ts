@@ -5,7 +5,8 @@ import { textOf, type ListEntry } from "./priceList.ts";
 /** What a model costs, in the currency of the list: for one token, and for one search. */
 export interface ListedCosts {
   readonly input: Decimal;
-  readonly output: Decimal;
+  /** Undefined for an embedding model. */
+  readonly output?: Decimal | undefined;
   readonly cachedInput?: Decimal | undefined;
   readonly cacheWrite?: Decimal | undefined;
   readonly cacheWrite1h?: Decimal | undefined;
@@ -82,7 +83,7 @@ export function readListedModel(entry: ListEntry): ListedModel | Skipped {
 }
 
 function isFree({ input, output }: ListedCosts): boolean {
-  return input.digits === 0n && output.digits === 0n;
+  return input.digits === 0n && (output === undefined || output.digits === 0n);
 }
 
 function endNotes(fields: JsonFields): readonly string[] {
@@ -161,14 +162,15 @@ class CostReader {
   costs(prompts: "short" | "long", kind: "chat" | "embedding"): ListedCosts | undefined {
     const costs = prompts === "long" ? this.#long : this.#short;
     const input = costs.get("input");
-    const answer = kind === "embedding" ? zero : costs.get("output");
-    if (input === undefined || answer === undefined) return undefined;
-    if (kind === "embedding") return { input, output: zero };
+    if (input === undefined) return undefined;
+    if (kind === "embedding") return { input };
+    const output = costs.get("output");
+    if (output === undefined) return undefined;
     const cacheWrite = positive(costs.get("cacheWrite"));
     const cacheWrite1h = positive(costs.get("cacheWrite1h"));
     return {
       input,
-      output: highest(answer, costs.get("reasoning") ?? zero),
+      output: highest(output, costs.get("reasoning") ?? zero),
       cachedInput: positive(costs.get("cachedInput")),
       cacheWrite,
       cacheWrite1h: cacheWrite1h && highest(cacheWrite1h, cacheWrite ?? zero),

@@ -9,6 +9,7 @@ import {
   listText,
   providers,
   sampleDocument,
+  type ImportedModel,
 } from "./priceList.ts";
 
 let cli: CliFolder;
@@ -53,7 +54,8 @@ provider = "my-openai"
 model = "gpt-5-mini"
 responses = true
 rub_cost_input_per_1m = 23125
-rub_cost_output_per_1m = 185000`);
+rub_cost_output_per_1m = 185000
+rub_cost_cached_input_per_1m = 2313`);
 });
 
 test("prints the same as one JSON document", async () => {
@@ -73,6 +75,7 @@ test("prints the same as one JSON document", async () => {
             responses: true,
             rub_cost_input_per_1m: 23_125,
             rub_cost_output_per_1m: 185_000,
+            rub_cost_cached_input_per_1m: 2313,
           },
         ],
         list_name: "gpt-5-mini",
@@ -83,30 +86,31 @@ test("prints the same as one JSON document", async () => {
   });
 });
 
-describe("the printed tables", () => {
-  /** Every model that a provider of this kind can have, added to the config of the providers. */
-  async function configured(kind: string, models: string): Promise<CliFolder> {
-    const { stdout } = await run(kind, models, "--margin", "15");
-    return open(`${providers}${stdout}\n`);
-  }
+/** What `tollgate models` shows of a printed model. */
+function asListed({
+  list_name: _name,
+  notes: _notes,
+  free: _free,
+  routes,
+  ...keys
+}: ImportedModel) {
+  return { ...keys, routes: routes.map(({ provider, model }) => ({ provider, model })) };
+}
 
-  test.each([["openai", "gpt-*,ollama/*,dashscope/*,text-*"]])(
+describe("the printed tables", () => {
+  test.each([
+    ["openai", "gpt-*,ollama/*,dashscope/*,text-*,claude-*"],
+    ["anthropic", "claude-*"],
+    ["gemini", "gemini/*,text-*"],
+  ])(
     "are accepted by `check` without a warning, and listed with the same prices: %s",
     async (kind, names) => {
-      const folder = await configured(kind, names);
+      const folder = await open(`${providers}${(await run(kind, names)).stdout}\n`);
       expect(await folder.json("check")).toMatchObject({ ok: true, problems: [], warnings: [] });
-      const { models } = await sample(kind, names, "--margin", "15");
-      expect(models.length).toBeGreaterThan(1);
-      const listed = (await folder.json("models")) as readonly Readonly<Record<string, unknown>>[];
-      expect(listed.map(({ id }) => id)).toEqual(models.map(({ id }) => id));
-      for (const [
-        at,
-        { list_name: _, notes: _notes, free: _free, routes, ...keys },
-      ] of models.entries()) {
-        const [{ rub_cost_input_per_1m: _input, rub_cost_output_per_1m: _output, ...route } = {}] =
-          routes;
-        expect(listed[at]).toMatchObject({ ...keys, routes: [route] });
-      }
+      const { models } = await sample(kind, names);
+      const printed = models.map(asListed);
+      expect(printed.length).toBeGreaterThan(1);
+      expect(await folder.json("models")).toMatchObject(printed);
     },
   );
 
@@ -121,14 +125,21 @@ describe("the printed tables", () => {
     );
   });
 
-  test("make `check` warn as soon as a price falls below the cost", async () => {
-    const { stdout } = await run("openai", "gpt-5-mini");
-    const folder = await open(
-      `${providers}${stdout.replace("rub_output_per_1m = 185000", "rub_output_per_1m = 184999")}`,
-    );
-    expect((await folder.run("check")).stderr).toContain(
-      "models[0].rub_output_per_1m: is below the cost of routes[0], 184999 for 185000",
-    );
+  test("make `check` warn of each price that falls below its cost", async () => {
+    const { stdout } = await run("anthropic", "claude-sonnet-4-5");
+    const lowered = stdout.replace(/^(rub_(?!cost_)\w+ = )(\d+)$/gm, (_, key, price) => {
+      return `${key}${Number(price) - 1}`;
+    });
+    const folder = await open(`${providers}${lowered}`);
+    const { warnings } = (await folder.json("check")) as { readonly warnings: readonly string[] };
+    expect(warnings.map((warning) => warning.replace(/: prices are .*$/, ""))).toEqual([
+      "models[0].rub_input_per_1m: is below the cost of routes[0], 554999 for 555000",
+      "models[0].rub_output_per_1m: is below the cost of routes[0], 2081249 for 2081250",
+      "models[0].rub_cached_input_per_1m: is below the cost of routes[0], 55499 for 55500",
+      "models[0].rub_cache_write_per_1m: is below the cost of routes[0], 693749 for 693750",
+      "models[0].rub_cache_write_1h_per_1m: is below the cost of routes[0], 1109999 for 1110000",
+      "models[0].rub_web_search_per_1k: is below the cost of routes[0], 924999 for 925000",
+    ]);
   });
 
   test("quote every text of the list", async () => {

@@ -57,6 +57,16 @@ describe("prices are exact and rounded up to thousandths of a rouble", () => {
         rub_cache_write_per_1m: 763_125,
         rub_cache_write_1h_per_1m: 1_221_000,
         rub_web_search_per_1k: 1_017_500,
+        routes: [
+          {
+            rub_cost_input_per_1m: 555_000,
+            rub_cost_output_per_1m: 2_081_250,
+            rub_cost_cached_input_per_1m: 55_500,
+            rub_cost_cache_write_per_1m: 693_750,
+            rub_cost_cache_write_1h_per_1m: 1_110_000,
+            rub_cost_web_search_per_1k: 925_000,
+          },
+        ],
       },
     ]);
   });
@@ -66,6 +76,9 @@ describe("a model that the list describes in more detail than the config can", (
   const longPrompts =
     "The provider charges more for long prompts. The config has one price: the highest is used.";
 
+  const searches =
+    "The list has a price of web searches. The gateway bills them for providers of kind anthropic only.";
+
   test.each<readonly [kind: string, name: string, keys: object, notes: readonly string[]]>([
     [
       "gemini",
@@ -74,12 +87,12 @@ describe("a model that the list describes in more detail than the config can", (
         id: "gemini-2.5-pro",
         rub_input_per_1m: 231_250,
         rub_output_per_1m: 1_387_500,
-        rub_web_search_per_1k: 3_237_500,
         list_name: "gemini/gemini-2.5-pro",
       },
       [
         longPrompts,
         "For short prompts it would be rub_input_per_1m = 115625, rub_output_per_1m = 925000.",
+        searches,
       ],
     ],
     [
@@ -144,6 +157,7 @@ describe("a model that the list describes in more detail than the config can", (
 # In the list: gemini/gemini-2.5-pro
 # ${longPrompts}
 # For short prompts it would be rub_input_per_1m = 115625, rub_output_per_1m = 925000.
+# ${searches}
 id = "gemini-2.5-pro"
 rub_input_per_1m = 231250
 `);

@@ -37,12 +37,15 @@ export const providers = ["openai", "anthropic", "gemini"]
   )
   .join("\n");
 
-/** The document of `tollgate models import --json`. */
+/** A model in the document of `tollgate models import --json`. */
+export type ImportedModel = Readonly<Record<string, unknown>> & {
+  readonly notes: readonly string[];
+  readonly routes: readonly Readonly<Record<string, unknown>>[];
+};
+
+/** The whole document. */
 export interface Imported {
-  readonly models: readonly (Readonly<Record<string, unknown>> & {
-    readonly notes: readonly string[];
-    readonly routes: readonly Readonly<Record<string, unknown>>[];
-  })[];
+  readonly models: readonly ImportedModel[];
   readonly skipped: readonly Readonly<Record<string, string>>[];
 }
 

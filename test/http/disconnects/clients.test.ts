@@ -18,7 +18,12 @@ import type { RawPeer } from "../../support/provider/rawServer.ts";
 import type { KeyOptions, TestKey } from "../../support/gateway/testApp.ts";
 
 /** On each route. */
-const operatorPrices = { rub_cost_input_per_1m: 12_000, rub_cost_output_per_1m: 96_000 };
+const operatorPrices = {
+  rub_cost_input_per_1m: 12_000,
+  rub_cost_output_per_1m: 96_000,
+  rub_cost_cached_input_per_1m: 1200,
+  rub_cost_cache_write_per_1m: 15_000,
+};
 const opened = openBefore(["local"], ({ local }) => ({
   providers: { local, again: local },
   models: [
@@ -52,8 +57,11 @@ async function expectRecord(key: TestKey, charge: bigint, changes: object): Prom
   expect(record).toMatchObject({ status: "cancelled", charge, writeOff: 0n, ...changes });
   if (charge > 0n) {
     const { promptTokens = 0, completionTokens = 0, provider, operatorCost } = record ?? {};
+    const { cachedTokens = 0, cacheWriteTokens = 0 } = record ?? {};
+    const plain = promptTokens - cachedTokens - cacheWriteTokens;
+    const input = plain * 12_000 + cachedTokens * 1200 + cacheWriteTokens * 15_000;
     expect(provider).toBeOneOf(["local", "again"]);
-    expect(operatorCost).toBe(BigInt(promptTokens * 12_000 + completionTokens * 96_000));
+    expect(operatorCost).toBe(BigInt(input + completionTokens * 96_000));
   }
   expect(at.gateway.balance(key)).toBe(100_000_000_000n - charge);
 }
