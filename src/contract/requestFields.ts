@@ -7,7 +7,7 @@ import {
 } from "@sinclair/typebox";
 import { TypeCompiler } from "@sinclair/typebox/compiler";
 import { type JsonFields, isJsonObject, walk } from "../lib/json.ts";
-import { invalidRequest } from "./errors.ts";
+import { type ApiError, invalidRequest } from "./errors.ts";
 import { type Annotations, validationMessage } from "./validationMessage.ts";
 import { refuseFieldsInOtherCase, isInOtherCase } from "./keyCase.ts";
 import { lazy } from "../lib/lazy.ts";
@@ -161,32 +161,42 @@ const CACHE_CONTROL_CHARACTERS = "cache_control".length;
 const CACHE_CONTROL: ReadonlySet<string> = new Set(["cache_control"]);
 const TTL: ReadonlySet<string> = new Set(["ttl"]);
 const STANDARD_TTL = "5m";
+const LONG_TTL = "1h";
+
+/** Throws ApiError 400 for a `cache_control` with a ttl over 5 minutes, anywhere in the body. */
+export function refuseLongPromptCacheTtl(body: JsonFields): void {
+  if (usesLongPromptCacheTtl(body)) throw longPromptCacheTtl();
+}
 
 /**
- * Throws ApiError 400 for a `cache_control` with a ttl over 5 minutes, anywhere in the body: such a cache write costs
- * more than the model's cache-write price. Providers of every kind may serve Anthropic's models:
- * https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing
+ * Whether a `cache_control` anywhere in the body has the ttl of an hour. Such a cache write costs more than one for 5
+ * minutes: https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing. Providers of every kind may serve
+ * Anthropic's models, but only kind anthropic reports the lifetimes. Throws ApiError 400 for any other ttl.
  */
-export function refuseLongPromptCacheTtl(body: JsonFields): void {
+export function usesLongPromptCacheTtl(body: JsonFields): boolean {
+  let isLong = false;
   walk(body, (found, key) => {
     // Case folding keeps the length, and few keys have this one.
     const mayBeNamed = key?.length === CACHE_CONTROL_CHARACTERS;
     if (mayBeNamed && isNamed(key, CACHE_CONTROL) && isJsonObject(found)) {
-      const isLong = Object.keys(found).some(
-        (name) => isNamed(name, TTL) && !isStandardTtl(found[name]),
-      );
-      if (isLong) throw invalidRequest(`cache_control beyond ${STANDARD_TTL} is not supported`);
+      for (const [name, ttl] of Object.entries(found)) {
+        if (!isNamed(name, TTL) || (ttl ?? STANDARD_TTL) === STANDARD_TTL) continue;
+        if (ttl !== LONG_TTL) throw longPromptCacheTtl();
+        isLong = true;
+      }
     }
     return typeof found === "object";
   });
+  return isLong;
+}
+
+/** The refusal of a ttl that is not sold. */
+export function longPromptCacheTtl(): ApiError {
+  return invalidRequest(`cache_control beyond ${STANDARD_TTL} is not supported`);
 }
 
 function isNamed(key: string, names: ReadonlySet<string>): boolean {
   return names.has(key) || isInOtherCase(key, names);
-}
-
-function isStandardTtl(ttl: unknown): boolean {
-  return (ttl ?? STANDARD_TTL) === STANDARD_TTL;
 }
 
 /** The size of a prompt: UTF-8 bytes of keys and strings, and the count of parts that are not text. */

@@ -1,13 +1,13 @@
-import { noExtras } from "../billing/cost.ts";
 import { estimateTokens } from "../billing/estimate.ts";
 import type { ChatRequest } from "../contract/chat/chatRequest.ts";
 import { invalidRequest, resourceNotFound } from "../contract/errors.ts";
+import { longPromptCacheTtl } from "../contract/requestFields.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { admit } from "./admission/admit.ts";
 import type { AdmittedRequest } from "./admittedRequest.ts";
 import type { Answer } from "./answer.ts";
 import { answerJson } from "./answerJson.ts";
-import { findModel } from "./catalog.ts";
+import { findModel, type CatalogModel } from "./catalog.ts";
 import { ChatForm } from "./decoding/chatForm.ts";
 import type { AnswerIdentity } from "./decoding/publicAnswer.ts";
 import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
@@ -26,6 +26,7 @@ export async function chat(
   const { request } = body;
   const model = findModel(context.snapshot.catalog, context.caller.models, request.model, "chat");
   refuseStoredFiles(context, request);
+  refuseUnpriced(request, model);
   const { outputTokensBound, includeUsage } = request;
   const identity = identityOf(gateway, context, request.model);
   const providerChat = new ProviderChat(request, body.object, identity, chatForms(includeUsage));
@@ -40,7 +41,8 @@ export async function chat(
       bodyBytes: body.bodyBytes,
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
-      ...noExtras,
+      longCacheWrites: request.usesLongCacheTtl,
+      webSearchesMax: 0,
     },
     promptEstimate: promptEstimateOf(request, model.chatCandidates),
     outputTokensBound,
@@ -96,6 +98,16 @@ export function identityOf(
     usageChunk: context.snapshot.config.api.usageChunk,
     unknownFinishReason: () => gateway.metrics.unknownFinishReason(model),
   };
+}
+
+/**
+ * Refuses cache writes for an hour unless the model sells them, and every route reports how many tokens are kept for how
+ * long. Throws ApiError 400.
+ */
+function refuseUnpriced(request: ChatRequest, { config, chatCandidates }: CatalogModel): void {
+  if (!request.usesLongCacheTtl) return;
+  const areReported = chatCandidates.every(({ provider }) => provider.config.kind === "anthropic");
+  if (!config.sells.longCacheWrites || !areReported) throw longPromptCacheTtl();
 }
 
 /** Refuses files of the provider in a chat's prompt, unless shared: their owner is not known. Throws ApiError 404. */

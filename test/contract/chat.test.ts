@@ -285,6 +285,7 @@ describe("the result", () => {
       choiceCount: 1,
       outputTokensBound: undefined,
       stop: [],
+      usesLongCacheTtl: false,
       messageCount: 1,
       promptSize: { textBytes: 5, nonTextParts: 0 },
       fieldSizes: new Map(),

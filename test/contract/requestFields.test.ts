@@ -1,5 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { refuseTools, refuseLongPromptCacheTtl } from "../../src/contract/requestFields.ts";
+import {
+  refuseTools,
+  refuseLongPromptCacheTtl,
+  usesLongPromptCacheTtl,
+} from "../../src/contract/requestFields.ts";
 import { refusalOf } from "./refusal.ts";
 
 const image = { type: "image_generation" };
@@ -103,6 +107,24 @@ describe("a cache that costs more than the usual one is a 400", () => {
   ])("%s", async (_, body) => {
     expect(await cacheMessageFor(body)).toBe("cache_control beyond 5m is not supported");
   });
+});
+
+test.each<[string, Record<string, unknown>, boolean | undefined]>([
+  ["an hour", { messages: [{ ...hour }] }, true],
+  ["an hour and five minutes", { ...hour, tools: [{ cache_control: { ttl: "5m" } }] }, true],
+  ["five minutes", { cache_control: { ttl: "5m" } }, false],
+  ["no time", { cache_control: {} }, false],
+  ["an hour and another time", { ...hour, tools: [{ cache_control: { ttl: "2h" } }] }, undefined],
+  ["another time in other letters", { cache_control: { Ttl: "1H" } }, undefined],
+])("a cache for an hour is noted, and another time is a 400: %s", async (_, body, expected) => {
+  let isLong: boolean | undefined;
+  const refusal = await refusalOf(() => {
+    isLong = usesLongPromptCacheTtl(body);
+  });
+  expect([isLong, refusal?.message]).toEqual([
+    expected,
+    expected === undefined ? "cache_control beyond 5m is not supported" : undefined,
+  ]);
 });
 
 test.each<[string, Record<string, unknown>]>([

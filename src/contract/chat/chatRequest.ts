@@ -1,7 +1,7 @@
 import { type JsonFields, fieldsOf } from "../../lib/json.ts";
 import {
   bodyCheck,
-  refuseLongPromptCacheTtl,
+  usesLongPromptCacheTtl,
   refuseTools,
   refuseDifferentBounds,
   refuseFields,
@@ -32,6 +32,8 @@ export interface ChatRequest extends PromptMeasure {
   /** The caller's bound of each choice, in tokens, under any of its names. */
   readonly outputTokensBound: number | undefined;
   readonly stop: readonly string[];
+  /** A part of the prompt is to be kept in the provider's cache for an hour. */
+  readonly usesLongCacheTtl: boolean;
   readonly body: ChatRequestBody;
 }
 
@@ -49,7 +51,7 @@ export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): Ch
   refuseFields(value, rules.refusedFields);
   refuseOtherNames(value, "max_tokens");
   refuseTools(value, rules.refusedTools);
-  refuseLongPromptCacheTtl(value);
+  const usesLongCacheTtl = usesLongPromptCacheTtl(value);
   refuseDifferentBounds(body);
   return {
     model: body.model,
@@ -59,6 +61,7 @@ export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): Ch
     outputTokensBound:
       body.max_tokens ?? body.max_completion_tokens ?? body.max_output_tokens ?? undefined,
     stop: typeof body.stop === "string" ? [body.stop] : (body.stop ?? []),
+    usesLongCacheTtl,
     ...measurePrompt(body),
     body,
   };
