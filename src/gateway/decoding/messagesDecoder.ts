@@ -152,11 +152,7 @@ export class MessagesDecoder implements AnswerDecoder {
     switch (type) {
       case "message_start":
         this.model = fieldsOf(fields["message"])["model"];
-        // The output count here is a placeholder.
-        this.#report(
-          { ...fieldsOf(fieldsOf(fields["message"])["usage"]), output_tokens: 0 },
-          false,
-        );
+        this.#reportStart(fieldsOf(fieldsOf(fields["message"])["usage"]));
         break;
       case "content_block_start":
         this.#startBlock(fieldsOf(fields["content_block"]));
@@ -222,13 +218,22 @@ export class MessagesDecoder implements AnswerDecoder {
     if (bytes > 0) this.textDeltas += 1;
   }
 
-  /** Reads a report of usage. */
+  /** Its count of output tokens is a placeholder, which must not hide an impossible count at the end. */
+  #reportStart(reported: JsonFields): void {
+    this.#usage = { ...reported, output_tokens: undefined };
+    this.#addUsage({ ...reported, output_tokens: 0 }, false);
+  }
+
   #report(reported: JsonFields, isWhole: boolean): void {
     this.#usage = laterUsage(this.#usage, reported);
-    const usage = readMessagesUsage(this.#usage);
+    this.#addUsage(this.#usage, isWhole && reported["output_tokens"] !== undefined);
+  }
+
+  #addUsage(reported: JsonFields, mayBeWhole: boolean): void {
+    const usage = readMessagesUsage(reported);
     if (!usage) return;
     const text = { bytes: this.textBytes, deltas: this.textDeltas };
-    this.#reported.add(usage, text, false, isWhole && reported["output_tokens"] !== undefined);
+    this.#reported.add(usage, text, false, mayBeWhole);
   }
 
   #holdBack(raw: Uint8Array): void {
