@@ -121,7 +121,10 @@ export class ResponsesForm implements AnswerForm {
   }
 }
 
-/** https://platform.openai.com/docs/api-reference/responses/object#responses-object-usage */
+/**
+ * https://platform.openai.com/docs/api-reference/responses/object#responses-object-usage. Cache writes for an hour and web
+ * searches are shown where there are any, because they are billed.
+ */
 function usageOf(billed: Usage, reported: unknown): JsonFields {
   const details = fieldsOf(fieldsOf(reported)["completion_tokens_details"]);
   const { reasoning_tokens: reasoningTokens } = details;
@@ -131,9 +134,11 @@ function usageOf(billed: Usage, reported: unknown): JsonFields {
     input_tokens_details: {
       cached_tokens: billed.cachedTokens,
       cache_write_tokens: billed.cacheWriteTokens,
+      ...(billed.cacheWrite1hTokens > 0 && { cache_write_1h_tokens: billed.cacheWrite1hTokens }),
     },
     output_tokens: billed.completionTokens,
     output_tokens_details: { reasoning_tokens: isCount ? reasoningTokens : 0 },
     total_tokens: totalTokens(billed),
+    ...(billed.webSearches > 0 && { web_searches: billed.webSearches }),
   };
 }
