@@ -4,6 +4,7 @@ import type { ModelEndpoint } from "../contract/models.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import { chatInterfaceOf, createProvider, type Provider } from "../providers/registry.ts";
+import { serviceOf } from "./interfaces.ts";
 import { ATTEMPTS_MAX } from "../routing/dispatch.ts";
 import type { Candidate } from "../routing/candidates.ts";
 
@@ -48,7 +49,9 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
     const offered: CatalogModel = {
       config: model,
       chatCandidates: model.kind === "chat" ? candidates : [],
-      responsesCandidates: candidates.filter(({ route }) => route.responses),
+      responsesCandidates: candidates.filter(
+        (candidate) => serviceOf("responses", candidate) === "native",
+      ),
       embeddingsCandidates: model.kind === "embedding" ? candidates : [],
       attemptsMsMax: ATTEMPTS_MAX * longestMs,
     };

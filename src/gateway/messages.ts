@@ -27,6 +27,7 @@ import { identityOf } from "./chat.ts";
 import { messageBlocksBytes } from "./decoding/generatedContent.ts";
 import { MessagesDecoder } from "./decoding/messagesDecoder.ts";
 import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
+import { serviceOf } from "./interfaces.ts";
 import { messagesHeaders, ownMessagesText, refuseForeignFiles } from "./messagesRequest.ts";
 import { ProviderChat } from "./providerChat.ts";
 import { openStream } from "./streaming/openStream.ts";
@@ -97,8 +98,8 @@ export async function messages(
 }
 
 /** Whether the provider has the Messages interface itself. */
-export function isNative({ provider }: Candidate): boolean {
-  return provider.adapter.messages !== undefined;
+export function isNative(candidate: Candidate): boolean {
+  return serviceOf("messages", candidate) === "native";
 }
 
 export function estimateOf({ promptSize }: Pick<MessagesRequest, "promptSize">): number {

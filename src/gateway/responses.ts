@@ -19,6 +19,7 @@ import { findModel, type CatalogModel } from "./catalog.ts";
 import { billedUsage, historyTokensOf } from "./billedUsage.ts";
 import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
 import type { AdmittedRequest } from "./admittedRequest.ts";
+import { serviceOf } from "./interfaces.ts";
 import { openStream } from "./streaming/openStream.ts";
 import { pinToProvider, type PinnedCandidates } from "./admission/objectOwnership.ts";
 import type { ProviderChat } from "./providerChat.ts";
@@ -128,8 +129,9 @@ function chatOf({ translated }: Plan, candidate: Candidate): ProviderChat | unde
   return isNative(candidate) ? undefined : translated?.chat;
 }
 
-function isNative({ route }: Candidate): boolean {
-  return route.responses;
+/** Whether the provider has the responses interface itself. */
+function isNative(candidate: Candidate): boolean {
+  return serviceOf("responses", candidate) === "native";
 }
 
 /** The larger of what is sent to native routes and to others. */

@@ -3,30 +3,12 @@ import { join } from "node:path";
 import { createPrometheusMetrics } from "../../src/telemetry/prometheus.ts";
 import { readScrape } from "../support/gateway/scrape.ts";
 import { readSourceTree } from "../support/sourceTree.ts";
+import { codeOf, rowsUnder } from "./markdownTable.ts";
 
 const root = join(import.meta.dir, "../..");
 const document = await Bun.file(join(root, "docs/operations.md")).text();
 
-/** The rows of the first table under a heading. A row is its cells. */
-function tableUnder(heading: string): string[][] {
-  const [, after = ""] = document.split(`\n### ${heading}\n`);
-  const lines = after
-    .split("\n")
-    .slice(after.split("\n").findIndex((line) => line.startsWith("|")));
-  const end = lines.findIndex((line) => !line.startsWith("|"));
-  return lines.slice(2, end).map((line) =>
-    line
-      .split("|")
-      .slice(1, -1)
-      .map((cell) => cell.trim()),
-  );
-}
-
-/** The text of a cell that is one code span. */
-function codeOf(cell = ""): string {
-  const [, , text = cell] = /^(`+)(.+)\1$/.exec(cell) ?? [];
-  return text;
-}
+const tableUnder = (heading: string): string[][] => rowsUnder(document, heading);
 
 /** Every `level message` that src/ gives to log.warn and log.error. */
 async function loggedMessages(): Promise<string[]> {
