@@ -41,6 +41,11 @@ export const answers: Readonly<Record<string, ExpectedAnswer>> = {
     finish: "stop",
     usage: { prompt: 70, cached: 70, cacheWrite: 0, completion: 2, reasoning: 0 },
   },
+  "cache writes for an hour, and searches": {
+    text: "Hello",
+    finish: "stop",
+    usage: { ...usage, cacheWrite1h: 3, webSearches: 2 },
+  },
 };
 
 /** Figures that no answer can have: its usage is then unknown, which is not zero. */

@@ -8,6 +8,7 @@ import {
   type ExpectedAnswer,
   type ExpectedUsage,
   type AnswerContent,
+  askedTool,
   inPieces,
 } from "./dialect.ts";
 import { sentText } from "../../support/provider/sentText.ts";
@@ -15,6 +16,7 @@ import { sentText } from "../../support/provider/sentText.ts";
 type Block = Readonly<Record<string, unknown>>;
 
 const head = { id: "msg_1", type: "message", role: "assistant", model: "claude" };
+const begun = { ...head, content: [], stop_reason: null, stop_sequence: null };
 const stopReasons = {
   stop: "end_turn",
   length: "max_tokens",
@@ -27,6 +29,13 @@ const efforts: Readonly<Record<number, string>> = {
   8192: "medium",
   16_384: "high",
   32_768: "xhigh",
+};
+const errorTypes: Readonly<Record<number, string>> = {
+  400: "invalid_request_error",
+  401: "authentication_error",
+  404: "not_found_error",
+  429: "rate_limit_error",
+  529: "overloaded_error",
 };
 const overloaded = { type: "error", error: { type: "overloaded_error", message: "Overloaded" } };
 
@@ -44,7 +53,7 @@ export const anthropicDialect: Dialect = {
     }),
   stream: (answer) =>
     [
-      { type: "message_start", message: { ...head, content: [], ...startUsage(answer.usage) } },
+      { type: "message_start", message: { ...begun, ...startUsage(answer.usage) } },
       { type: "ping" },
       ...blocksOf(answer).flatMap(blockEvents),
       {
@@ -57,6 +66,11 @@ export const anthropicDialect: Dialect = {
       .map(eventOf)
       .join(""),
   asked,
+  error: (status, message) => {
+    const type = errorTypes[status] ?? "api_error";
+    const error = { type: "error", error: { type, message }, request_id: "req_1" };
+    return { json: JSON.stringify(error), event: eventOf(error) };
+  },
   failures: [
     {
       name: "an error of the provider's",
@@ -157,6 +171,15 @@ function usageOf(usage: ExpectedUsage): object {
     cache_creation_input_tokens: usage.cacheWrite,
     output_tokens: usage.completion,
     output_tokens_details: { thinking_tokens: usage.reasoning },
+    ...(usage.cacheWrite1h !== undefined && {
+      cache_creation: {
+        ephemeral_5m_input_tokens: usage.cacheWrite - usage.cacheWrite1h,
+        ephemeral_1h_input_tokens: usage.cacheWrite1h,
+      },
+    }),
+    ...(usage.webSearches !== undefined && {
+      server_tool_use: { web_search_requests: usage.webSearches, web_fetch_requests: 0 },
+    }),
     service_tier: "standard",
   };
 }
@@ -179,7 +202,7 @@ interface Sent {
   readonly thinking?: { budget_tokens: number };
   readonly tools?: readonly { name: string; description?: string; input_schema: object }[];
   readonly tool_choice?: { type: string; name?: string; disable_parallel_tool_use?: boolean };
-  readonly output_config?: { format?: { type: string; schema: unknown } };
+  readonly output_config?: { effort?: string; format?: { type: string; schema: unknown } };
   readonly metadata?: { user_id: string };
 }
 
@@ -217,6 +240,7 @@ function asked(encoded: EncodedRequest): Asked {
     ...(sent.top_p !== undefined && { topP: sent.top_p }),
     ...(sent.stop_sequences && { stop: sent.stop_sequences }),
     ...(sent.thinking && { effort: efforts[sent.thinking.budget_tokens] ?? "none" }),
+    ...(sent.output_config?.effort !== undefined && { effort: sent.output_config.effort }),
     ...(sent.tools && { tools: sent.tools.map(toolOf) }),
     ...(toolChoice && { toolChoice }),
     ...(choice?.disable_parallel_tool_use && { parallelToolCalls: false }),
@@ -257,14 +281,8 @@ function imageOf(source: SentBlock["source"]): AskedImage {
     : { mediaType: source.media_type, base64: source.data };
 }
 
-/** A tool without parameters has the empty schema here. */
-function toolOf({ name, description, input_schema: schema }: NonNullable<Sent["tools"]>[number]) {
-  const isEmpty = JSON.stringify(schema) === '{"type":"object","properties":{}}';
-  return {
-    name,
-    ...(description !== undefined && { description }),
-    ...(isEmpty ? {} : { parameters: schema }),
-  };
+function toolOf({ input_schema: parameters, ...tool }: NonNullable<Sent["tools"]>[number]) {
+  return askedTool({ ...tool, parameters });
 }
 
 /** If only the number of calls is set, the choice stays the default. */

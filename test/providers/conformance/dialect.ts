@@ -13,6 +13,8 @@ export interface Dialect {
   stream(answer: ExpectedAnswer): string;
   /** What a request asks, read back from the provider's own form. */
   asked(request: EncodedRequest): Asked;
+  /** Says that it failed: the body of an answer with this status, and an event inside a stream. */
+  error(status: number, message: string): { readonly json: string; readonly event: string };
   /** Answers that are errors or nonsense, beside those that are it in every interface. */
   readonly failures: readonly Failure[];
   /** Whole streams as the provider's documentation shows them, and what they say. */
@@ -26,6 +28,11 @@ export interface Dialect {
   /** Its usage tells the tokens that were written to a cache from the others of the prompt. */
   readonly reportsCacheWrites: boolean;
 }
+
+/** For `cannot`: only one interface counts these apart. */
+export const noAnthropicCounts = {
+  "cache writes for an hour, and searches": "the interface has no such counts",
+};
 
 /** What a provider says in one answer, whatever its interface calls it. */
 export interface ExpectedAnswer {
@@ -50,6 +57,9 @@ export interface ExpectedUsage {
   readonly cacheWrite: number;
   readonly completion: number;
   readonly reasoning: number;
+  /** The part of the written tokens that is kept for an hour. */
+  readonly cacheWrite1h?: number;
+  readonly webSearches?: number;
 }
 
 /** The meaning of a request. Fields that it does not set are absent. */
@@ -101,6 +111,16 @@ export interface AskedTool {
   readonly name: string;
   readonly description?: string;
   readonly parameters?: unknown;
+}
+
+/** A tool as it was meant: without parameters some interfaces need an empty schema. */
+export function askedTool({ name, description, parameters }: AskedTool): AskedTool {
+  const isEmpty = JSON.stringify(parameters) === '{"type":"object","properties":{}}';
+  return {
+    name,
+    ...(description !== undefined && { description }),
+    ...(parameters !== undefined && !isEmpty && { parameters }),
+  };
 }
 
 export interface Failure {

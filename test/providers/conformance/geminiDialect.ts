@@ -7,6 +7,8 @@ import {
   type ExpectedAnswer,
   type ExpectedUsage,
   type AnswerContent,
+  noAnthropicCounts,
+  askedTool,
   inPieces,
 } from "./dialect.ts";
 import { geminiTranscripts } from "./geminiTranscripts.ts";
@@ -19,6 +21,14 @@ const finishReasons = {
   content_filter: "SAFETY",
 } as const;
 
+const statuses: Readonly<Record<number, string>> = {
+  400: "INVALID_ARGUMENT",
+  401: "UNAUTHENTICATED",
+  404: "NOT_FOUND",
+  429: "RESOURCE_EXHAUSTED",
+  529: "UNAVAILABLE",
+};
+
 /** GenerateContentResponse, as https://ai.google.dev/api/generate-content shows it. */
 export const geminiDialect: Dialect = {
   name: "gemini",
@@ -30,6 +40,10 @@ export const geminiDialect: Dialect = {
       event(response([{ text: "" }], answer.finish, answer.usage)),
     ].join(""),
   asked,
+  error: (code, message) => {
+    const text = JSON.stringify({ error: { code, message, status: statuses[code] ?? "INTERNAL" } });
+    return { json: text, event: event(text) };
+  },
   failures: [
     { name: "no candidates", json: '{"usageMetadata":{"promptTokenCount":1}}' },
     failure("candidates that are no list", { candidates: {} }),
@@ -54,7 +68,7 @@ export const geminiDialect: Dialect = {
   transcripts: geminiTranscripts,
   // The name of the suite's model says nothing of how much it thinks.
   leavesOut: ["effort", "parallelToolCalls", "user"],
-  cannot: {},
+  cannot: { ...noAnthropicCounts },
   boundAlways: false,
   reportsCacheWrites: false,
 };
@@ -193,12 +207,8 @@ function utteranceOf(by: "user" | "assistant", part: SentPart): AnswerContent {
   throw new Error(`no part of the interface's: ${JSON.stringify(part)}`);
 }
 
-function toolOf({ name, description, parametersJsonSchema: parameters }: SentTool): AskedTool {
-  return {
-    name,
-    ...(description !== undefined && { description }),
-    ...(parameters !== undefined && { parameters }),
-  };
+function toolOf({ parametersJsonSchema: parameters, ...tool }: SentTool): AskedTool {
+  return askedTool({ ...tool, parameters });
 }
 
 function toolChoiceOf(config: NonNullable<Sent["toolConfig"]>): NonNullable<Asked["toolChoice"]> {

@@ -2,10 +2,13 @@ import { openai } from "../../../src/providers/openai/openai.ts";
 import type { EncodedRequest } from "../../../src/providers/provider.ts";
 import {
   type Asked,
+  type AskedTool,
   type Dialect,
   type ExpectedAnswer,
   type ExpectedUsage,
   type AnswerContent,
+  noAnthropicCounts,
+  askedTool,
   imageOfUrl,
   inPieces,
 } from "./dialect.ts";
@@ -38,6 +41,11 @@ export const openaiDialect: Dialect = {
       "data: [DONE]\n\n",
     ].join(""),
   asked,
+  error: (status, message) => {
+    const type = status < 500 ? "invalid_request_error" : "server_error";
+    const error = { error: { message, type, param: null, code: null } };
+    return { json: JSON.stringify(error), event: event(error) };
+  },
   failures: [
     {
       name: "a choice that failed",
@@ -53,7 +61,7 @@ export const openaiDialect: Dialect = {
   ],
   transcripts: openaiTranscripts,
   leavesOut: [],
-  cannot: {},
+  cannot: { ...noAnthropicCounts },
   boundAlways: false,
   reportsCacheWrites: true,
 };
@@ -120,11 +128,15 @@ interface Sent {
   readonly top_p?: number | null;
   readonly stop?: string | readonly string[] | null;
   readonly reasoning_effort?: string;
-  readonly tools?: readonly { function: NonNullable<Asked["tools"]>[number] }[] | null;
+  readonly tools?: readonly SentTool[] | null;
   readonly tool_choice?: string | { function: { name: string } } | null;
   readonly parallel_tool_calls?: boolean;
   readonly response_format?: { type: string; json_schema?: { schema: unknown } };
   readonly user?: string;
+}
+
+interface SentTool {
+  readonly function: AskedTool & { readonly strict?: boolean };
 }
 
 interface SentMessage {
@@ -155,7 +167,7 @@ function asked(encoded: EncodedRequest): Asked {
     ...(typeof sent.top_p === "number" && { topP: sent.top_p }),
     ...(sent.stop && { stop: [sent.stop].flat() }),
     ...(sent.reasoning_effort && { effort: sent.reasoning_effort }),
-    ...(sent.tools && { tools: sent.tools.map((tool) => tool.function) }),
+    ...(sent.tools && { tools: sent.tools.map(toolOf) }),
     ...(sent.tool_choice && { toolChoice: toolChoiceOf(sent.tool_choice) }),
     ...(sent.parallel_tool_calls !== undefined && { parallelToolCalls: sent.parallel_tool_calls }),
     ...(sent.response_format && {
@@ -192,6 +204,11 @@ function partsOf({ content }: SentMessage): readonly SentPart[] {
 
 function textOf(part: SentPart): string {
   return part.text ?? "";
+}
+
+function toolOf({ function: { strict = false, ...tool } }: SentTool): AskedTool {
+  if (strict) throw new Error("no function as it was meant");
+  return askedTool(tool);
 }
 
 function toolChoiceOf(choice: NonNullable<Sent["tool_choice"]>): NonNullable<Asked["toolChoice"]> {

@@ -2,10 +2,13 @@ import { openaiResponses } from "../../../src/providers/openai/openaiResponses.t
 import type { EncodedRequest } from "../../../src/providers/provider.ts";
 import {
   type Asked,
+  type AskedTool,
   type Dialect,
   type ExpectedAnswer,
   type ExpectedUsage,
   type AnswerContent,
+  noAnthropicCounts,
+  askedTool,
   imageOfUrl,
   inPieces,
 } from "./dialect.ts";
@@ -22,6 +25,13 @@ export const openaiResponsesDialect: Dialect = {
   json: (answer) => JSON.stringify(responseOf(answer)),
   stream: streamOf,
   asked,
+  error: (status, message) => {
+    const type = status < 500 ? "invalid_request_error" : "server_error";
+    return {
+      json: JSON.stringify({ error: { message, type, param: null, code: null } }),
+      event: event("error", { code: type, message, param: null, sequence_number: 9 }),
+    };
+  },
   failures: [
     { name: "a failed response", json: JSON.stringify(failed) },
     {
@@ -54,7 +64,7 @@ export const openaiResponsesDialect: Dialect = {
   ],
   transcripts: openaiResponsesTranscripts,
   leavesOut: ["stop"],
-  cannot: { "two choices": notSupported("n") },
+  cannot: { ...noAnthropicCounts, "two choices": notSupported("n") },
   boundAlways: false,
   reportsCacheWrites: true,
 };
@@ -114,35 +124,82 @@ function usageOf(usage: ExpectedUsage): object {
 
 function streamOf(answer: ExpectedAnswer): string {
   const whole = responseOf(answer);
-  const begun = { ...whole, status: "in_progress", output: [], usage: null };
-  const events = itemsOf(answer).flatMap((item, at) => itemEvents(item, at, answer));
-  return [
-    event("response.created", { response: begun }),
-    event("response.in_progress", { response: begun }),
-    ...events,
-    event(`response.${String(whole["status"])}`, { response: whole }),
-  ].join("");
+  const begun = {
+    ...whole,
+    status: "in_progress",
+    incomplete_details: null,
+    output: [],
+    usage: null,
+  };
+  const events: readonly Event[] = [
+    ["response.created", { response: begun }],
+    ["response.in_progress", { response: begun }],
+    ...itemsOf(answer).flatMap((item, at) => itemEvents(item, at, answer)),
+    [`response.${String(whole["status"])}`, { response: whole }],
+  ];
+  return events
+    .map(([type, fields], at) => event(type, { sequence_number: at, ...fields }))
+    .join("");
 }
 
+type Event = readonly [type: string, fields: object];
+
 /** One item from its beginning to its end, in the order of the documentation. */
-function itemEvents(item: Record<string, unknown>, at: number, answer: ExpectedAnswer): string[] {
+function itemEvents(
+  item: Record<string, unknown>,
+  at: number,
+  answer: ExpectedAnswer,
+): readonly Event[] {
   const place = { item_id: item["id"], output_index: at };
-  const open = { ...item, content: [], summary: [], arguments: "", status: "in_progress" };
-  const kinds: Record<string, readonly [string, string, object, string]> = {
-    reasoning: ["reasoning_summary_text", answer.reasoning ?? "", { summary_index: 0 }, "text"],
-    message: ["output_text", answer.text ?? "", { content_index: 0 }, "text"],
-    function_call: ["function_call_arguments", String(item["arguments"]), {}, "arguments"],
-  };
-  const kind = kinds[String(item["type"])];
-  if (kind === undefined) throw new Error("an item of no known type");
-  const [name, whole, index, field] = kind;
+  const around = (open: object, inside: readonly Event[]): readonly Event[] => [
+    ["response.output_item.added", { output_index: at, item: { ...item, ...open } }],
+    ...inside,
+    ["response.output_item.done", { output_index: at, item }],
+  ];
+  switch (item["type"]) {
+    case "reasoning": {
+      const { reasoning = "" } = answer;
+      const index = { ...place, summary_index: 0 };
+      const part = (text: string) => ({ ...index, part: { type: "summary_text", text } });
+      return around({ summary: [] }, [
+        ["response.reasoning_summary_part.added", part("")],
+        ...deltas("response.reasoning_summary_text", index, "text", reasoning),
+        ["response.reasoning_summary_part.done", part(reasoning)],
+      ]);
+    }
+    case "message": {
+      const { text: whole = "" } = answer;
+      const index = { ...place, content_index: 0 };
+      const part = (text: string) => ({
+        ...index,
+        part: { type: "output_text", text, annotations: [] },
+      });
+      return around({ status: "in_progress", content: [] }, [
+        ["response.content_part.added", part("")],
+        ...deltas("response.output_text", index, "text", whole),
+        ["response.content_part.done", part(whole)],
+      ]);
+    }
+    case "function_call":
+      return around(
+        { status: "in_progress", arguments: "" },
+        deltas("response.function_call_arguments", place, "arguments", String(item["arguments"])),
+      );
+    default:
+      throw new Error("an item of no known type");
+  }
+}
+
+/** A text in several deltas, and then the whole of it in the field of this name. */
+function deltas(
+  name: string,
+  place: object,
+  field: "text" | "arguments",
+  whole: string,
+): readonly Event[] {
   return [
-    event("response.output_item.added", { output_index: at, item: open }),
-    ...inPieces(whole).map((delta) =>
-      event(`response.${name}.delta`, { ...place, ...index, delta }),
-    ),
-    event(`response.${name}.done`, { ...place, ...index, [field]: whole }),
-    event("response.output_item.done", { output_index: at, item }),
+    ...inPieces(whole).map((delta): Event => [`${name}.delta`, { ...place, delta }]),
+    [`${name}.done`, { ...place, [field]: whole }],
   ];
 }
 
@@ -240,14 +297,9 @@ function textsOf(content: string | readonly SentPart[] = ""): readonly string[] 
   });
 }
 
-function toolOf({ type, name, description, parameters, strict }: SentTool) {
+function toolOf({ type, strict, ...tool }: SentTool): AskedTool {
   if (type !== "function" || strict) throw new Error("no function as it was meant");
-  const isEmpty = JSON.stringify(parameters) === '{"type":"object","properties":{}}';
-  return {
-    name,
-    ...(description !== undefined && { description }),
-    ...(!isEmpty && { parameters }),
-  };
+  return askedTool(tool);
 }
 
 function toolChoiceOf(choice: NonNullable<Sent["tool_choice"]>): NonNullable<Asked["toolChoice"]> {

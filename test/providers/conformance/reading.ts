@@ -153,9 +153,9 @@ export function billedOf(dialect: Dialect, usage: ExpectedUsage | undefined): Us
       promptTokens: usage.prompt,
       cachedTokens: usage.cached,
       cacheWriteTokens: dialect.reportsCacheWrites ? usage.cacheWrite : 0,
-      cacheWrite1hTokens: 0,
+      cacheWrite1hTokens: usage.cacheWrite1h ?? 0,
       completionTokens: usage.completion,
-      webSearches: 0,
+      webSearches: usage.webSearches ?? 0,
     }
   );
 }
