@@ -26,7 +26,10 @@ let gateway: GatewayProcess;
 beforeAll(async () => {
   gateway = await startGatewayProcess({
     providers: { hanging: `http://127.0.0.1:${hanging.port}/v1` },
-    models: ["hanging", "late"].map((id) => ({ id, routes: [{ provider: "hanging" }] })),
+    models: [
+      ...["hanging", "late"].map((id) => ({ id, routes: [{ provider: "hanging" }] })),
+      { id: "translated", routes: [{ provider: "hanging", responses: false }] },
+    ],
     sections: { server: { sse_keepalive: "100ms" }, billing: { disconnect_grace: "200ms" } },
   });
 }, startTimeoutMs);
@@ -45,10 +48,14 @@ interface OpenStream {
 async function open(key: string, content: string, model = "hanging"): Promise<OpenStream> {
   const leaving = new AbortController();
   saysHello = Promise.withResolvers();
-  const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
+  const isResponse = model === "translated";
+  const chat = ask({ model, stream: true, messages: [{ role: "user", content }] });
+  const response = { model, stream: true, store: false, instructions: content, input: "hello" };
+  const path = isResponse ? "/v1/responses" : "/v1/chat/completions";
+  const answer = await fetch(`${gateway.url}${path}`, {
     method: "POST",
     headers: { authorization: `Bearer ${key}` },
-    body: JSON.stringify(ask({ model, stream: true, messages: [{ role: "user", content }] })),
+    body: JSON.stringify(isResponse ? response : chat),
     signal: leaving.signal,
   });
   expect(answer.status).toBe(200);
@@ -63,7 +70,7 @@ async function open(key: string, content: string, model = "hanging"): Promise<Op
   return { reader, disconnect: () => leaving.abort() };
 }
 
-test.each(["hanging", "late"])(
+test.each(["hanging", "late", "translated"])(
   "a stream that stays open keeps its prompt only until its first content: %s",
   async (model) => {
     const key = await gateway.key("alice", "100000");
