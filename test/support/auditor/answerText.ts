@@ -1,3 +1,4 @@
+import { messageTokens, streamedMessageUsage } from "./messagesTokens.ts";
 import { largest, membersOf, tokensOf, type Form, type Members, type Tokens } from "./tokens.ts";
 
 /**
@@ -21,10 +22,16 @@ export function readAnswer(body: string): ReadAnswer {
   if (!/^\s*\{/.test(body)) return readStream(body.replaceAll(/\r\n?/g, "\n"));
   try {
     const answer = membersOf(JSON.parse(body));
-    return { outcome: outcomeOf(answer), tokens: tokensOf(answer["usage"], formOf(answer)) };
+    const { usage } = answer;
+    const tokens = isMessage(answer) ? messageTokens(usage) : tokensOf(usage, formOf(answer));
+    return { outcome: outcomeOf(answer), tokens };
   } catch {
     return { outcome: "cut", tokens: undefined };
   }
+}
+
+function isMessage({ type, content }: Members): boolean {
+  return type === "message" && Array.isArray(content);
 }
 
 function formOf({ choices, data }: Members): Form {
@@ -36,6 +43,7 @@ function outcomeOf(answer: Members): ReadAnswer["outcome"] {
   const { error, choices, data, output, status } = answer;
   if (error !== undefined && error !== null) return "failed";
   if (Array.isArray(data)) return "whole";
+  if (isMessage(answer)) return "whole";
   if (Array.isArray(choices)) return choices.some(isRefused) ? "failed" : "whole";
   if (status === "failed") return "failed";
   return Array.isArray(output) && (status === "completed" || status === "incomplete")
@@ -61,7 +69,9 @@ function readStream(text: string): ReadAnswer {
     return {
       // An answer that failed once stays failed.
       outcome: outcomes.find((one) => one === "failed") ?? outcomes.find(Boolean) ?? "cut",
-      tokens: tokensOfEvents(events),
+      tokens: events.some(({ type }) => type === "message_start")
+        ? messageTokens(streamedMessageUsage(events))
+        : tokensOfEvents(events),
     };
   } catch {
     return unclear;
@@ -82,10 +92,15 @@ function eventOutcome(event: Members): "whole" | "failed" | undefined {
   if (type === "error" || type === "response.failed") return "failed";
   if (type === "response.completed" || type === "response.incomplete") return "whole";
   if (error !== undefined && error !== null) return "failed";
+  if (type === "message_delta" && isText(membersOf(event["delta"])["stop_reason"])) return "whole";
   if (choicesOf(event).some(isRefused)) return "failed";
-  return choicesOf(event).some((choice) => typeof membersOf(choice)["finish_reason"] === "string")
+  return choicesOf(event).some((choice) => isText(membersOf(choice)["finish_reason"]))
     ? "whole"
     : undefined;
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === "string";
 }
 
 /** A usage that content follows is an early one, which this reader does not evaluate. */

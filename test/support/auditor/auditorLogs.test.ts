@@ -7,6 +7,13 @@ import {
   stopEvent,
   usageOnly,
 } from "../provider/chatAnswers.ts";
+import {
+  endEvent,
+  message,
+  messageEvent,
+  startEvent,
+  textEvent,
+} from "../provider/anthropicAnswers.ts";
 import { ended } from "../provider/responsesAnswers.ts";
 import { auditFile, openAuditor } from "./auditor.ts";
 import { producedAnswer, type ProducedAnswer, type SeenAnswer } from "./logs.ts";
@@ -21,6 +28,23 @@ const usage = {
 };
 const whole = JSON.stringify(completion({ usage }));
 const stream = [helloEvent, stopEvent, usageOnly(usage), doneEvent].join("");
+/** The same in Anthropic's interface. */
+const messageUsage = {
+  input_tokens: 85,
+  cache_read_input_tokens: 10,
+  cache_creation_input_tokens: 5,
+  output_tokens: 40,
+};
+const wholeMessage = JSON.stringify(message({ usage: messageUsage }));
+const { output_tokens: _, ...inputUsage } = messageUsage;
+const messageStream = [
+  messageEvent("message_start", { message: { usage: { ...inputUsage, output_tokens: 1 } } }),
+  textEvent("Hello"),
+  messageEvent("message_delta", {
+    delta: { stop_reason: "end_turn" },
+    usage: { output_tokens: 40 },
+  }),
+].join("");
 
 function seen(id: string, text: string, more: Partial<SeenAnswer> = {}): SeenAnswer {
   return { id, status: 200, text, isOver: true, costRub: null, ...more };
@@ -44,6 +68,8 @@ describe("what clients have of their answers", () => {
   test.each([
     ["a whole answer in JSON", seen("req_done", whole, { costRub: "0.000010295", due: 10_295n })],
     ["a whole stream", seen("req_done", stream)],
+    ["a whole message", seen("req_done", wholeMessage)],
+    ["a whole stream of a message", seen("req_done", messageStream)],
     ["a part of an answer, whose client left", seen("req_done", helloEvent, { isOver: false })],
     ["a part of an answer to a request that was cancelled", seen("req_cancelled", helloEvent)],
     ["a whole answer to a request that was folded", seen("req_old", whole)],
@@ -108,6 +134,16 @@ describe("what clients have of their answers", () => {
       "req_done is billed 10295, and what its client was shown costs 1800",
     ],
     [
+      "other tokens than were billed, in a message",
+      seen("req_done", JSON.stringify(message())),
+      "req_done is billed 10295, and what its client was shown costs 1800",
+    ],
+    [
+      "a stream of a message that failed, of a request that is done",
+      seen("req_done", `${textEvent("Hello")}${messageEvent("error", { error: {} })}`),
+      "a client was told that req_done failed, which is done",
+    ],
+    [
       "what is due by the config",
       seen("req_done", "{}", { due: 1n }),
       "req_done is billed 10295, and 1 were due",
@@ -142,7 +178,12 @@ describe("what providers made", () => {
     ["JSON", produced("req_done", whole)],
     ["a stream", produced("req_done", stream)],
     ["a response", produced("req_done", JSON.stringify(response), 200, "responses")],
-    ["what only the gateway can read", produced("req_done", "hello", 200, "messages")],
+    ["a message", produced("req_done", wholeMessage, 200, "messages")],
+    ["a stream of a message", produced("req_done", messageStream, 200, "messages")],
+    [
+      "what only the gateway can read",
+      produced("req_done", "hello", 200, "models/m:generateContent"),
+    ],
     ["a failure without a record", produced("req_nobody", "{}", 500)],
   ])("agrees with the database: %s", (_, answer) => {
     expect(auditFile(database.path, { produced: [answer] })).toEqual([]);
@@ -178,6 +219,12 @@ describe("what providers made", () => {
       produced("req_done", whole),
       estimated,
       "req_done is estimated, and its provider counted its tokens",
+    ],
+    [
+      "an exact charge for a message whose end counts nothing",
+      produced("req_done", startEvent + endEvent(null), 200, "messages"),
+      "",
+      "req_done is no estimate, and its provider counted nothing",
     ],
     [
       "a charge for a provider's failure",

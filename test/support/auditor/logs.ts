@@ -64,7 +64,7 @@ export function producedAnswer(id: string, requestLine: string): ProducedAnswer 
 
 /** Only an answer with complete framing is clear. For the rest the gateway decides. */
 function readProduced(pieces: readonly (string | Uint8Array)[], requestLine: string): ReadAnswer {
-  if (!/\/(?:chat\/completions|responses|embeddings) /.test(requestLine)) return unclear;
+  if (!/\/(?:chat\/completions|responses|messages|embeddings) /.test(requestLine)) return unclear;
   const bytes = pieces.map((piece) =>
     typeof piece === "string" ? Buffer.from(piece, "latin1") : piece,
   );

@@ -121,7 +121,7 @@ export function membersOf(value: unknown): Members {
     : {};
 }
 
-function countOf(value: unknown): bigint | undefined {
+export function countOf(value: unknown): bigint | undefined {
   if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0) return undefined;
   const count = BigInt(value);
   return count < TOKENS_MAX ? count : undefined;
@@ -131,6 +131,6 @@ function smaller(one: bigint, other: bigint): bigint {
   return one < other ? one : other;
 }
 
-function larger(one: bigint, other: bigint): bigint {
+export function larger(one: bigint, other: bigint): bigint {
   return one > other ? one : other;
 }

@@ -168,7 +168,7 @@ function isAudited({ body, path = chatPath, method = "POST" }: Given): boolean {
   return (
     body !== undefined &&
     method === "POST" &&
-    [chatPath, "/v1/responses", "/v1/embeddings"].includes(path)
+    [chatPath, "/v1/responses", "/v1/messages", "/v1/embeddings"].includes(path)
   );
 }
 
