@@ -5,6 +5,7 @@ import { join, resolve } from "node:path";
 import { outputOf } from "../test/support/binary/binary.ts";
 
 const projectRoot = resolve(import.meta.dir, "..");
+const lockfiles = ["bun.lock", "test/support/programs/bun.lock"];
 const toolTimeoutMs = 5 * 60_000;
 
 /** The result of a check. `complaint` is the output to show when `ok` is false. */
@@ -99,8 +100,10 @@ async function mutantsApply(): Promise<Finding> {
 
 /** With another registry configured, Bun writes its address for each package, and others cannot install. */
 async function lockfileNamesNoAddress(): Promise<Finding> {
-  const lines = (await Bun.file(join(projectRoot, "bun.lock")).text()).split("\n");
-  const guilty = lines.filter((line) => line.includes("://"));
+  const texts = await Promise.all(
+    lockfiles.map((name) => Bun.file(join(projectRoot, name)).text()),
+  );
+  const guilty = texts.flatMap((text) => text.split("\n")).filter((line) => line.includes("://"));
   return {
     ok: guilty.length === 0,
     complaint: `${guilty.length} lines hold "://", the first: ${guilty[0] ?? ""}`,

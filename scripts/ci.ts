@@ -5,6 +5,7 @@ import { join, resolve } from "node:path";
 import { runChecks } from "./check.ts";
 
 const projectRoot = resolve(import.meta.dir, "..");
+const installTimeoutMs = 5 * 60_000;
 const buildTimeoutMs = 5 * 60_000;
 const testTimeoutMs = 30 * 60_000;
 /** For one test. Waits have their own, more specific time-outs; this one only ends a test that hangs. */
@@ -19,11 +20,18 @@ interface Tally {
 
 /** Runs everything, also after a failure: the tests tell more about a broken build. */
 async function ci(testArguments: readonly string[]): Promise<Tally> {
-  const broken = (await runChecks()).filter((result) => !result.ok).map((result) => result.name);
+  const [results] = await Promise.all([runChecks(), installPrograms()]);
+  const broken = results.filter((result) => !result.ok).map((result) => result.name);
   if ((await run(["scripts/build.ts"], buildTimeoutMs)) !== 0) broken.push("build");
   const tests = await runTests(testArguments);
   for (const name of broken) console.log(`FAILED ${name}`);
   return { passed: tests.passed, failed: tests.failed + broken.length };
+}
+
+/** Without these programs their tests are skipped, and say so: they are large, and not ours. */
+async function installPrograms(): Promise<void> {
+  if ((await run(["run", "programs"], installTimeoutMs)) !== 0)
+    console.log("the programs of test/support/programs could not be installed");
 }
 
 async function runTests(testArguments: readonly string[]): Promise<Tally> {

@@ -6,8 +6,10 @@ import {
   stream,
   streamHead,
   type ProviderAnswer,
+  type ReceivedRequest,
 } from "../provider/scriptedProvider.ts";
 import { chatScript } from "./chatScript.ts";
+import { messagesScript } from "./messagesScript.ts";
 import { responsesScript } from "./responsesScript.ts";
 import { type ModelOutput, type Script, object, tool, toolInput } from "./script.ts";
 
@@ -32,11 +34,22 @@ export const models = [
 ];
 
 /** How each interface writes it. */
-export const scripts = { chat: chatScript, responses: responsesScript } as const;
+export const scripts = {
+  chat: chatScript,
+  responses: responsesScript,
+  messages: messagesScript,
+} as const;
+
+/** The interface that a provider is asked on. */
+export function scriptOf({ requestLine }: ReceivedRequest): Script {
+  const [, path = ""] = requestLine.split(" ");
+  if (path.endsWith("/responses")) return scripts.responses;
+  return path.endsWith("/messages") ? scripts.messages : scripts.chat;
+}
 
 /** Answers as its model does; `models` lists them. */
 export const answerByModel: ProviderAnswer = (peer, request) => {
-  const script = scripts[request.requestLine.includes("/responses") ? "responses" : "chat"];
+  const script = scriptOf(request);
   const isStream = request.json["stream"] === true;
   const says = (said: ModelOutput): ProviderAnswer =>
     isStream ? stream(...script.events(said)) : json(script.whole(said));

@@ -5,7 +5,7 @@ export type ModelOutput =
   | { readonly text: string; readonly isBounded?: true }
   | { readonly tool: string; readonly input: string };
 
-/** How one of the two interfaces writes what a model says. Events are whole, each with its blank line. */
+/** How one of the interfaces writes what a model says. Events are whole, each with its blank line. */
 export interface Script {
   /** The body of a JSON answer. */
   whole(said: ModelOutput): object;
