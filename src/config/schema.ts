@@ -137,6 +137,7 @@ export const ConfigFile = table({
       tls_key: Type.Optional(text()),
       shutdown_grace: Type.Optional(duration()),
       sse_keepalive: Type.Optional(duration()),
+      cors_origins: Type.Optional(texts()),
     }),
   ),
   database: Type.Optional(
@@ -224,6 +225,8 @@ export interface Config {
     readonly shutdownGraceMs: number;
     /** 0 turns keep-alive comments off. */
     readonly sseKeepaliveMs: number;
+    /** Origins as browsers send them. Pages of these may call the API. */
+    readonly corsOrigins: readonly string[];
   };
   readonly database: {
     readonly path: string;

@@ -48,7 +48,26 @@ function readServer(server: Section<"server">, inspection: Inspection): Settings
       least: "0s",
       most: "1h",
     }),
+    corsOrigins: readNames(
+      inspection,
+      "server.cors_origins",
+      server.cors_origins ?? [],
+      originProblem,
+    ),
   };
+}
+
+/** Scheme, host and port, as browsers write them. Apps in a web view have schemes of their own. */
+const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/;
+
+/** Browsers send an origin in one form only, and it is compared as text. */
+function originProblem(origin: string): string | undefined {
+  const url = URL.canParse(origin) ? new URL(origin) : undefined;
+  const isWeb = url?.protocol === "https:" || url?.protocol === "http:";
+  const isExact = url !== undefined && ORIGIN.test(origin) && (!isWeb || url.origin === origin);
+  return isExact
+    ? undefined
+    : 'must be one exact origin as browsers send it, such as "https://chat.example.com" or "http://localhost:3000": no *, no path, no slash at the end, lower case, and no usual port';
 }
 
 function readDatabase(database: Section<"database">, inspection: Inspection): Settings["database"] {

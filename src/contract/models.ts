@@ -1,10 +1,7 @@
 import { Type, type Static } from "@sinclair/typebox";
+import { endpoints, type Endpoint } from "./account/requestStatus.ts";
 import { price, tokens } from "./answerFields.ts";
 import { oneOf } from "./requestFields.ts";
-
-/** The endpoints that a model can have. */
-const modelEndpoints = ["chat", "responses", "messages", "embeddings"] as const;
-export type ModelEndpoint = (typeof modelEndpoints)[number];
 
 /** The answer of GET /v1/models/{id}. */
 export type Model = Static<typeof Model>;
@@ -25,7 +22,7 @@ export const Model = Type.Object(
     max_output_tokens: Type.Optional(
       tokens("The most tokens of an answer. Absent for an embedding model."),
     ),
-    endpoints: Type.Array(oneOf(modelEndpoints), {
+    endpoints: Type.Array(oneOf(endpoints), {
       description:
         "The calls that accept the model: `/v1/chat/completions`, `/v1/responses`, `/v1/messages`, `/v1/embeddings`.",
     }),
@@ -50,7 +47,7 @@ interface ShownModel {
 /** A model as clients see it. `createdMs` is in milliseconds since 1970. */
 export function modelForm(
   model: ShownModel,
-  endpoints: readonly ModelEndpoint[],
+  endpoints: readonly Endpoint[],
   createdMs: number,
 ): Model {
   return {

@@ -1,6 +1,6 @@
 import type { Config, ModelConfig, ModelKind } from "../config/schema.ts";
 import { invalidRequest, modelNotFound } from "../contract/errors.ts";
-import type { ModelEndpoint } from "../contract/models.ts";
+import type { Endpoint } from "../contract/account/requestStatus.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import { chatInterfaceOf, createProvider, type Provider } from "../providers/registry.ts";
@@ -118,11 +118,11 @@ export function findModel(
 }
 
 /** The endpoints that accept the model. Each is served by the provider's own interface, or translated. */
-export function endpointsOf({ kind }: ModelConfig): readonly ModelEndpoint[] {
+export function endpointsOf({ kind }: ModelConfig): readonly Endpoint[] {
   return ENDPOINTS[kind];
 }
 
-const ENDPOINTS: Readonly<Record<ModelKind, readonly ModelEndpoint[]>> = {
+const ENDPOINTS: Readonly<Record<ModelKind, readonly Endpoint[]>> = {
   chat: ["chat", "responses", "messages"],
   embedding: ["embeddings"],
 };

@@ -13,10 +13,18 @@ const CLIENT_TEXTS = ["path", "model"] as const;
 /** Whose form the errors and the list of models have. */
 export type ApiForm = "openai" | "anthropic";
 
+/** Set while the config allows origins. */
+export interface Cors {
+  /** The origin of the request's page, if the config allows it. */
+  readonly allowedOrigin: string | undefined;
+}
+
 /** The id of one HTTP request, and its log line. The line is written once, at the end of the request. */
 export class RequestLog {
   readonly id: string;
   readonly form: ApiForm;
+  readonly path: string;
+  readonly cors: Cors | undefined;
   /** Set once the key is known. */
   caller: Caller | undefined;
   /** The key's rate limits, for the headers of the answer. */
@@ -27,7 +35,6 @@ export class RequestLog {
   span: RequestSpan | undefined;
   readonly #app: App;
   readonly #startedMs: number;
-  readonly #path: string;
   readonly #fields: LogFields;
   #error: string | undefined;
   #isWritten = false;
@@ -37,8 +44,9 @@ export class RequestLog {
     this.#app = app;
     this.id = app.newId("req");
     this.form = formOf(path, headers);
+    this.cors = corsOf(app.gateway.current.config.server.corsOrigins, headers);
     this.#startedMs = this.nowMs();
-    this.#path = path;
+    this.path = path;
     this.#fields = { request_id: this.id, method, path };
   }
 
@@ -60,7 +68,7 @@ export class RequestLog {
       requestId: this.id,
       endpoint,
       method,
-      path: this.#path,
+      path: this.path,
       isSecure: url.startsWith("https:"),
       traceparent: headers.get("traceparent"),
       tracestate: headers.get("tracestate"),
@@ -81,7 +89,7 @@ export class RequestLog {
     this.#isWritten = true;
     this.span?.end(status);
     if (status >= 400 && this.#fields.outcome === undefined) {
-      this.#app.gateway.metrics.requestRefused(endpointOf(this.#path), status);
+      this.#app.gateway.metrics.requestRefused(endpointOf(this.path), status);
     }
     const fields = this.#fields;
     for (const name of CLIENT_TEXTS) {
@@ -123,6 +131,12 @@ function formOf(path: string, headers: Headers): ApiForm {
   if (isPathOrBelow(path, "/v1/messages")) return "anthropic";
   const isForAnthropic = isPathOrBelow(path, "/v1/models") && headers.has("anthropic-version");
   return isForAnthropic ? "anthropic" : "openai";
+}
+
+function corsOf(origins: readonly string[], headers: Headers): Cors | undefined {
+  if (origins.length === 0) return undefined;
+  const origin = headers.get("origin");
+  return { allowedOrigin: origins.find((allowed) => allowed === origin) };
 }
 
 function isPathOrBelow(path: string, parent: string): boolean {

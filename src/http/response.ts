@@ -1,6 +1,6 @@
 import { Elysia, ValidationError } from "elysia";
 import type { TokenBucket } from "../limits/rateLimits.ts";
-import type { RequestLog, RequestLogOf } from "./requestLog.ts";
+import type { Cors, RequestLog, RequestLogOf } from "./requestLog.ts";
 import type { App } from "../app.ts";
 import { ApiError, invalidRequest, notFound, serviceUnavailable } from "../contract/errors.ts";
 import { messagesErrorBody } from "../contract/messages/messagesError.ts";
@@ -17,32 +17,63 @@ export function jsonResponse(
   extra?: Readonly<HeaderFields>,
 ): Response {
   log.write(status);
-  const headers = commonHeaders(log, "application/json");
+  const headers = commonHeaders(log);
+  headers["content-type"] = "application/json";
   if (extra) Object.assign(headers, extra);
   return new Response(body, { status, headers });
 }
 
+/** An answer without a body: 204. Writes the request's log line. */
+export function emptyResponse(log: RequestLog, extra: Readonly<HeaderFields>): Response {
+  log.write(204);
+  return new Response(null, { status: 204, headers: { ...commonHeaders(log), ...extra } });
+}
+
 /** A stream of events. The log line is written when the stream ends. */
 export function eventStreamResponse(log: RequestLog, body: ReadableStream<Uint8Array>): Response {
-  const headers = commonHeaders(log, "text/event-stream");
+  const headers = commonHeaders(log);
+  headers["content-type"] = "text/event-stream";
   headers["x-accel-buffering"] = "no";
   return new Response(body, { headers });
 }
 
+const VARY = "authorization, x-api-key";
+
+/** The headers that a page may read beside the content type. */
+const EXPOSED_HEADERS = [
+  "x-request-id",
+  "request-id",
+  "retry-after",
+  "x-tollgate-cost-rub",
+  "x-tollgate-model",
+  "x-tollgate-estimated",
+  ...["requests", "tokens"].flatMap((unit) =>
+    ["limit", "remaining", "reset"].map((value) => `x-ratelimit-${value}-${unit}`),
+  ),
+].join(", ");
+
 /** The headers of every answer. No header of a provider is copied. */
-function commonHeaders(log: RequestLog, contentType: string): HeaderFields {
+function commonHeaders(log: RequestLog): HeaderFields {
   const headers: HeaderFields = {
     "x-request-id": log.id,
     "cache-control": "no-store",
-    vary: "authorization, x-api-key",
-    "content-type": contentType,
+    vary: VARY,
   };
   // Anthropic's clients read the id from this header.
   if (log.form === "anthropic") headers["request-id"] = log.id;
+  if (log.cors) addCors(headers, log.cors);
   const { limits } = log;
   if (limits?.requests) addLimit(headers, "requests", limits.requests, log.nowMs());
   if (limits?.tokens) addLimit(headers, "tokens", limits.tokens, log.nowMs());
   return headers;
+}
+
+/** Credentials are never allowed: the key is in a header of its own. */
+function addCors(headers: HeaderFields, { allowedOrigin }: Cors): void {
+  headers["vary"] = `${VARY}, origin`;
+  if (allowedOrigin === undefined) return;
+  headers["access-control-allow-origin"] = allowedOrigin;
+  headers["access-control-expose-headers"] = EXPOSED_HEADERS;
 }
 
 function addLimit(

@@ -16,6 +16,7 @@ import {
   postResponses,
   type PostHandler,
 } from "./completions.ts";
+import { options, type Route } from "./cors.ts";
 import { getDescription } from "./declaredRoute.ts";
 import { countMessageTokens, createMessage } from "./messages.ts";
 import { errors, jsonResponse } from "./response.ts";
@@ -61,6 +62,7 @@ export function createServer(app: App) {
   const server = new Elysia(serverOptions(BODY_BYTES_MAX, IDLE_TIMEOUT_SECONDS, routes))
     .wrap(keepPath)
     .use(errors(app, logOf))
+    .use(options(app, logOf, () => routesOfServer()))
     .get(
       "/healthz",
       ({ request }) => {
@@ -117,6 +119,7 @@ export function createServer(app: App) {
         ),
     );
   const description: () => string = lazy(() => openapiText(server.routes));
+  const routesOfServer = (): readonly Route[] => server.routes;
   return server;
 }
 

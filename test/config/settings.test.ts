@@ -2,6 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { configOf, loadText, minimal } from "./loadText.ts";
 
 const day = 86_400_000;
+const exactOrigin =
+  'must be one exact origin as browsers send it, such as "https://chat.example.com" or "http://localhost:3000": no *, no path, no slash at the end, lower case, and no usual port';
 
 test("the shortest file gets every default", () => {
   const { file, ...config } = configOf(minimal);
@@ -12,6 +14,7 @@ test("the shortest file gets every default", () => {
       tls: undefined,
       shutdownGraceMs: 30_000,
       sseKeepaliveMs: 15_000,
+      corsOrigins: [],
     },
     database: {
       path: file.replace("config.toml", "tollgate.db"),
@@ -137,6 +140,29 @@ describe("lists of names", () => {
       'limits.trusted_proxies = ["proxy"]',
       'limits.trusted_proxies[0]: must be one IP address, such as "10.0.0.5" (not a network, not a name)',
     ],
+    ...[
+      "*",
+      "https://*",
+      "https://*.example.com",
+      "null",
+      "chat.example.com",
+      "//chat.example.com",
+      "https://",
+      "https://chat.example.com/",
+      "https://chat.example.com/app",
+      "https://chat.example.com?a",
+      "https://chat.example.com:443",
+      "https://user@chat.example.com",
+      "https://Chat.example.com",
+      "HTTPS://chat.example.com",
+      "https://ж.example",
+      "https://a.example, https://b.example",
+      "https://chat.example.com:99999",
+      "file:///tmp",
+    ].map((origin) => [
+      `server.cors_origins = ["${origin}"]`,
+      `server.cors_origins[0]: ${exactOrigin}`,
+    ]),
     [
       `api.shared_objects = [${'"a", '.repeat(1001)}]`,
       "api.shared_objects: must have at most 1000 items",
@@ -151,7 +177,13 @@ api.refused_fields = []
 api.refused_tools = ["image_generation", "web_search"]
 api.shared_objects = ["file-1", "vs_2"]
 limits.trusted_proxies = ["10.0.0.5", "FD00:0:0::1", "::ffff:10.0.0.6"]
+server.cors_origins = ["https://chat.example.com", "http://[::1]:3000", "app://obsidian.md"]
 ${minimal}`);
+    expect(config.server.corsOrigins).toEqual([
+      "https://chat.example.com",
+      "http://[::1]:3000",
+      "app://obsidian.md",
+    ]);
     expect(config.api.refusedFields).toEqual([]);
     expect(config.api.refusedTools).toEqual(["image_generation", "web_search"]);
     expect(config.api.sharedObjects).toEqual(["file-1", "vs_2"]);

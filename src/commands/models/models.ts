@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { loadConfig } from "../../config/load.ts";
 import type { Config, ModelConfig, RouteConfig } from "../../config/schema.ts";
+import { endpointsOf } from "../../gateway/catalog.ts";
 import { NANO_ROUBLES_PER_SEARCH_UNIT } from "../../lib/money.ts";
 import { pricePerMillion, table } from "../cli/format.ts";
 import { printResult, visible, type Result } from "../cli/print.ts";
@@ -43,6 +44,7 @@ function modelDocument(model: ModelConfig) {
     rub_web_search_per_1k: Number(model.price.webSearch / NANO_ROUBLES_PER_SEARCH_UNIT),
     max_output_tokens: model.maxOutputTokens,
     context_tokens: model.contextTokens,
+    endpoints: endpointsOf(model),
     routes: inOrder(model.routes).map((route) => ({
       provider: route.provider,
       model: route.model,

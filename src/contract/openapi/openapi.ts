@@ -84,7 +84,7 @@ const namedSchemas = {
 const introduction = [
   "An OpenAI-compatible API over several providers, with prepaid accounts in roubles.",
   "Client libraries for OpenAI work with this address, extended by `/v1`, and a key.",
-  "\n\nEvery answer has the header `x-request-id`. HEAD answers as GET does, without a body.",
+  "\n\nEvery answer has the header `x-request-id`. HEAD answers as GET does, without a body. OPTIONS answers 204 with the methods of the path in `allow`, without a key.",
   'Every error is `{"error":{"message","type"}}`. Calls of Anthropic\'s interface have the form `MessagesError`. An unknown path or method is a 404 with the message `not found`.',
   "Money is a decimal string of roubles. Prices are whole thousandths of a rouble per 1,000,000 tokens.",
   "\n\nThe operator sets the models, the limits and the fields that are accepted beside the listed ones.",

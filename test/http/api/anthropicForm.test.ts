@@ -5,10 +5,10 @@ import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 const modelIds = ["small", "org/large", "ж", "d", "e"];
 const at = openBefore(["local"], ({ local }) => ({
   providers: { local },
-  models: modelIds.map((id) => ({
+  models: [...modelIds, "vectors"].map((id) => ({
     id,
     routes: [{ provider: "local" }],
-    settings: { context_tokens: 32_000 },
+    settings: { context_tokens: 32_000, kind: id === "vectors" ? "embedding" : "chat" },
   })),
 }));
 
@@ -107,11 +107,14 @@ describe("an error has Anthropic's form", () => {
     },
   );
 
-  test.each(["/v1/models/unknown", "/v1/models/"])("at %s: 404", async (path) => {
-    const { key } = at.gateway.key();
-    const reply = await get(path, { ...version, "x-api-key": key });
-    expectAnthropicError(reply, 404, "not_found_error", "model not found");
-  });
+  test.each(["/v1/models/unknown", "/v1/models/", "/v1/models/vectors"])(
+    "at %s: 404",
+    async (path) => {
+      const { key } = at.gateway.key();
+      const reply = await get(path, { ...version, "x-api-key": key });
+      expectAnthropicError(reply, 404, "not_found_error", "model not found");
+    },
+  );
 
   test("at a method that does not exist", async () => {
     const reply = await get("/v1/models", version, "DELETE");

@@ -34,10 +34,18 @@ async function exhausted(key: TestKey): Promise<TestKey> {
 }
 
 describe("the first check that fails answers", () => {
-  test("401 comes before the body is read, and before anything in it", async () => {
+  test.each([
+    ["a wrong key", (head: string) => head],
+    ["a wrong x-api-key", (head: string) => head.replace("Authorization: Bearer", "x-api-key:")],
+    [
+      "two different keys",
+      (head: string) =>
+        head.replace("Bearer no-key", `Bearer ${at.gateway.key().key}\r\nx-api-key: no-key`),
+    ],
+  ])("401 of %s comes before the body is read, and before anything in it", async (_, change) => {
     const client = await connectRaw(at.gateway.port);
     const [head = ""] = chatBytes("no-key", "x".repeat(250_000)).split("\r\n\r\n");
-    client.send(`${head}\r\n\r\n{`);
+    client.send(`${change(head)}\r\n\r\n{`);
     const { status, body } = await client.response();
     expect([status, JSON.parse(body)]).toEqual([
       401,

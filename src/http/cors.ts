@@ -1,0 +1,67 @@
+import { Elysia } from "elysia";
+import type { App } from "../app.ts";
+import { notFound } from "../contract/errors.ts";
+import { lazy } from "../lib/lazy.ts";
+import type { RequestLogOf } from "./requestLog.ts";
+import { emptyResponse, errorResponse } from "./response.ts";
+
+/** A route of the server. Its path ends in `*` if its last parameter may contain slashes. */
+export interface Route {
+  readonly method: string;
+  readonly path: string;
+}
+
+/** Browsers keep the answer to a preflight this long. A removed origin can send requests until then, but reads nothing. */
+const PREFLIGHT_SECONDS = "600";
+
+/** The longest list of header names that a preflight may ask for. */
+const REQUESTED_HEADERS_MAX = 4096;
+/** Names of headers, separated by commas: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2 */
+const HEADER_NAMES = /^[\w!#$%&'*+.^`|~-]+(?:[ \t]*,[ \t]*[\w!#$%&'*+.^`|~-]+)*$/;
+
+/**
+ * The plugin that answers OPTIONS on the path of every route: 204 with the methods of the path. It needs no key, because
+ * browsers send none. The answer to a preflight of an allowed origin also has the CORS headers
+ * (https://fetch.spec.whatwg.org/#http-cors-protocol). For another origin it has none, so the browser refuses.
+ */
+export function options(app: App, logOf: RequestLogOf, routes: () => readonly Route[]) {
+  const methodsOf = lazy(() => methodFinder(routes()));
+  return new Elysia({ name: "options" }).onRequest(({ request }) => {
+    if (request.method !== "OPTIONS") return;
+    const log = logOf(request);
+    const methods = methodsOf()(log.path);
+    if (methods === undefined) return errorResponse(app, log, notFound());
+    const allow = { allow: methods };
+    const isAllowed = log.cors?.allowedOrigin !== undefined;
+    return emptyResponse(log, isAllowed ? { ...allow, ...preflight(request, methods) } : allow);
+  });
+}
+
+/** The headers for a preflight; none for any other OPTIONS request. */
+function preflight({ headers }: Request, methods: string): Readonly<Record<string, string>> {
+  if (!headers.has("access-control-request-method")) return {};
+  const names = headers.get("access-control-request-headers") ?? "";
+  const areAllowed = names.length <= REQUESTED_HEADERS_MAX && HEADER_NAMES.test(names);
+  return {
+    "access-control-allow-methods": methods,
+    ...(areAllowed ? { "access-control-allow-headers": names } : {}),
+    "access-control-max-age": PREFLIGHT_SECONDS,
+  };
+}
+
+/** Finds the value of the `allow` header for a path; undefined if the server has no such path. */
+function methodFinder(routes: readonly Route[]): (path: string) => string | undefined {
+  const methods = new Map<string, string[]>();
+  for (const { method, path } of routes) {
+    const known = methods.get(path) ?? [];
+    methods.set(path, [...known, ...(method === "GET" ? ["GET", "HEAD"] : [method])]);
+  }
+  const values = new Map(
+    [...methods].map(([path, names]) => [path, `${names.join(", ")}, OPTIONS`]),
+  );
+  const parents = [...values.keys()].filter((path) => path.endsWith("/*"));
+  return (path) => {
+    const parent = parents.find((pattern) => path.startsWith(pattern.slice(0, -1)));
+    return values.get(path) ?? (parent === undefined ? undefined : values.get(parent));
+  };
+}
