@@ -21,6 +21,7 @@ export interface RequestRecord {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
   readonly cached_tokens: number;
+  readonly cache_write_tokens: number;
   readonly estimated: boolean;
   readonly cost_rub: string;
   readonly hold_rub: string;

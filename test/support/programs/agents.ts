@@ -19,7 +19,7 @@ export type AgentResult = Pick<SdkResult, "text" | "usage">;
 /** A program that works for its user with a model and tools, over one interface of the gateway. */
 export interface Agent {
   readonly program: Program;
-  readonly endpoint: SdkClient["endpoint"] | "messages";
+  readonly endpoint: SdkClient["endpoint"];
   /** Its tool that runs a command in a shell, and what a model writes to call it. */
   readonly tool: { readonly name: string; readonly input: (command: string) => object };
   start(task: Task): ProgramStart;

@@ -6,8 +6,8 @@ export interface Call {
   /** What the SDK is to reach the gateway with. */
   readonly fetch: typeof fetch;
   readonly model: string;
-  /** Names a service tier that the gateway refuses. */
-  readonly asksForPriority?: true;
+  /** Sets the client's `refusedField`. */
+  readonly asksForRefused?: true;
   readonly signal?: AbortSignal;
 }
 
@@ -37,7 +37,9 @@ export type Way = "in JSON" | "as a stream";
 /** An SDK on one of its ways to the gateway. What it throws is its own. Nothing is tried again. */
 export interface SdkClient {
   readonly name: string;
-  readonly endpoint: "chat" | "responses";
+  readonly endpoint: "chat" | "responses" | "messages";
+  /** A field of the request that the gateway refuses. */
+  readonly refusedField: "service_tier" | "inference_geo";
   /** What it calls an answer that was bounded. */
   readonly boundedFinish: string;
   ask(call: Call): Promise<SdkResult>;

@@ -20,6 +20,7 @@ function client(name: string, endpoint: SdkClient["endpoint"], boundedFinish: st
   return {
     name,
     endpoint,
+    refusedField: "service_tier",
     boundedFinish,
     ask: async (call) => toldBy(await model(call).invoke([hello], optionsOf(call))),
     stream: async (call, heard) =>
@@ -53,7 +54,7 @@ function connect({ baseUrl, apiKey, fetch, ...call }: Call, useResponsesApi: boo
     useResponsesApi,
     maxRetries: 0,
     configuration: { baseURL: baseUrl, fetch },
-    ...(call.asksForPriority ? { service_tier: "priority" as const } : {}),
+    ...(call.asksForRefused ? { service_tier: "priority" as const } : {}),
   });
 }
 

@@ -26,6 +26,7 @@ export const openaiClients: readonly SdkClient[] = [
   {
     name: "the openai client, chat",
     endpoint: "chat",
+    refusedField: "service_tier",
     boundedFinish: "length",
     ask: async (call) => toldByChat(await chat(call, "in JSON")),
     stream: async (call, heard) => toldByChat(await chat(call, "as a stream", {}, heard)),
@@ -48,6 +49,7 @@ export const openaiClients: readonly SdkClient[] = [
   {
     name: "the openai client, responses",
     endpoint: "responses",
+    refusedField: "service_tier",
     boundedFinish: "incomplete",
     ask: async (call) => toldByResponse(await respond(call, "in JSON")),
     stream: async (call, heard) => toldByResponse(await respond(call, "as a stream", {}, heard)),
@@ -107,8 +109,8 @@ function connect({ baseUrl, apiKey, fetch }: Call): OpenAI {
   return new OpenAI({ baseURL: baseUrl, apiKey, fetch, maxRetries: 0 });
 }
 
-function settingsOf({ model, asksForPriority }: Call) {
-  return { model, ...(asksForPriority ? { service_tier: "priority" as const } : {}) };
+function settingsOf({ model, asksForRefused }: Call) {
+  return { model, ...(asksForRefused ? { service_tier: "priority" as const } : {}) };
 }
 
 function toldByChat({ choices: [choice], usage }: OpenAI.ChatCompletion): SdkResult {

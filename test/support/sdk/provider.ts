@@ -34,7 +34,7 @@ export const models = [
 ];
 
 /** How each interface writes it. */
-export const scripts = {
+const scripts = {
   chat: chatScript,
   responses: responsesScript,
   messages: messagesScript,

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, spyOn, type Mock } from "bun:test";
+import type { ProviderKind } from "../../../src/config/schema.ts";
 import { formatRoubles } from "../../../src/lib/money.ts";
 import { usage } from "../provider/chatAnswers.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
@@ -45,7 +46,7 @@ const tracingSwitches = ["LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN
  * Opens a setup before the tests of the block, and closes it after them, when the audits must pass and nothing may be
  * held. Nothing in the process but the wires may reach anybody meanwhile.
  */
-export function openSdkSetup(): SdkSetup {
+export function openSdkSetup(kind: ProviderKind = "openai"): SdkSetup {
   const provider = startProvider(answerByModel);
   let gateway: GatewayProcess | undefined;
   let key = "";
@@ -54,12 +55,13 @@ export function openSdkSetup(): SdkSetup {
   beforeAll(async () => {
     otherFetches = spyOn(globalThis, "fetch");
     for (const name of tracingSwitches) process.env[name] = "false";
-    const local = `http://127.0.0.1:${provider.port}/v1`;
+    const local = { kind, base_url: `http://127.0.0.1:${provider.port}/v1` };
+    const responses = kind === "openai";
     gateway = await startGatewayProcess({
-      providers: { local, gone: "http://127.0.0.1:9/v1" },
+      providers: { local, gone: { kind, base_url: "http://127.0.0.1:9/v1" } },
       models: [
-        ...models.map((id) => ({ id, routes: [{ provider: "local" }] })),
-        { id: "gone", routes: [{ provider: "gone" }] },
+        ...models.map((id) => ({ id, routes: [{ provider: "local", responses }] })),
+        { id: "gone", routes: [{ provider: "gone", responses }] },
       ],
       sections: { billing: { disconnect_grace: "50ms" } },
     });

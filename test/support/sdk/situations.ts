@@ -1,17 +1,18 @@
 import { describe, expect, test } from "bun:test";
+import type { ProviderKind } from "../../../src/config/schema.ts";
 import { formatRoubles } from "../../../src/lib/money.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
 import type { Call, SdkClient, SdkResult, Way } from "./client.ts";
-import { beginning, scripts, tieredModel } from "./provider.ts";
+import { beginning, scriptOf, tieredModel } from "./provider.ts";
 import { providerSecret, object, objectSchema, toolInput, toolOutput } from "./script.ts";
 import { cost, openSdkSetup, expectedUsage, type SdkSetup, type WiredCall } from "./setup.ts";
 
 const ways = ["in JSON", "as a stream"] as const;
 
 /** Proves that an SDK gets on with the gateway: in each situation of a client, whether it asks whole or as a stream. */
-export function prove(client: SdkClient): void {
-  describe(client.name, () => {
-    const setup = openSdkSetup();
+export function prove(client: SdkClient, kind: ProviderKind = "openai"): void {
+  describe(`${client.name}, in front of kind ${kind}`, () => {
+    const setup = openSdkSetup(kind);
     answers(setup, client);
     refusals(setup, client);
     brokenStreams(setup, client);
@@ -56,8 +57,7 @@ function answers(setup: SdkSetup, client: SdkClient): void {
   test("asks for an object of a schema, and gets one", async () => {
     const call = setup.call("object");
     expect(await client.askForObject(call)).toEqual(object);
-    const script = scripts[client.endpoint];
-    const schemas = setup.provider.requests.map((request) => script.schemaOf(request));
+    const schemas = setup.provider.requests.map((request) => scriptOf(request).schemaOf(request));
     expect(schemas).toMatchObject([objectSchema]);
     expect(await setup.records(call)).toMatchObject([{ status: "done", cost_rub: cost }]);
   });
@@ -73,8 +73,8 @@ function refusals(setup: SdkSetup, client: SdkClient): void {
     [
       "a field that is refused",
       400,
-      "service_tier is not supported",
-      () => setup.call(tieredModel, { asksForPriority: true }),
+      `${client.refusedField} is not supported`,
+      () => setup.call(tieredModel, { asksForRefused: true }),
     ],
     ["what the provider finds wrong", 400, "the prompt is too long", () => setup.call("refuses")],
     ["a wrong key", 401, "invalid api key", () => setup.call("whole", { apiKey: "sk-tg-wrong" })],
@@ -153,7 +153,10 @@ function brokenStreams(setup: SdkSetup, client: SdkClient): void {
     expect(record).toMatchObject({ status: "cancelled", estimated: true });
     const { prompt_tokens: prompt = 0, completion_tokens: completion = 0 } = record ?? {};
     expect(prompt * completion).toBeGreaterThan(0);
-    expect(record?.cost_rub).toBe(formatRoubles(costOf({ prompt, completion })));
+    // Anthropic's streams tell the usage of the prompt at their beginning.
+    const { cached_tokens: cached = 0, cache_write_tokens: cacheWrite = 0 } = record ?? {};
+    const charge = costOf({ prompt, completion, cached, cacheWrite });
+    expect(record?.cost_rub).toBe(formatRoubles(charge));
   });
 }
 

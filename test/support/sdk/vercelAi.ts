@@ -1,3 +1,4 @@
+import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import {
@@ -15,7 +16,12 @@ import {
 import type { Call, SdkError, SdkClient, SdkResult } from "./client.ts";
 import { objectSchema, tool } from "./script.ts";
 
-/** The AI SDK with each of its packages that speak to a gateway, on each interface. */
+/** The AI SDK with its package for Anthropic's interface. */
+export const vercelAnthropicClient = client("the AI SDK, anthropic", "messages", (call) =>
+  createAnthropic(connectionOf(call))(call.model),
+);
+
+/** The AI SDK with each of its packages for OpenAI's interfaces. */
 export const vercelAiClients: readonly SdkClient[] = [
   client("the AI SDK, chat of openai", "chat", (call) =>
     createOpenAI(connectionOf(call)).chat(call.model),
@@ -49,7 +55,9 @@ function client(
     maxRetries: 0,
     telemetry: { isEnabled: false },
     ...(call.signal === undefined ? {} : { abortSignal: call.signal }),
-    ...(call.asksForPriority ? { providerOptions: priority } : {}),
+    providerOptions: call.asksForRefused ? refused : usual,
+    // Anthropic's interface demands a bound. The package warns when it has to choose one.
+    ...(endpoint === "messages" ? { maxOutputTokens: 100 } : {}),
   });
   const toolsOf = (run: (input: unknown) => string): ToolSet => ({
     [tool.name]: offer({
@@ -61,6 +69,7 @@ function client(
   return {
     name,
     endpoint,
+    refusedField: endpoint === "messages" ? "inference_geo" : "service_tier",
     boundedFinish: "length",
     async ask(call) {
       return toldBy(await generateText(settingsOf(call)));
@@ -79,8 +88,12 @@ function client(
   };
 }
 
+/** It has models of Anthropic answer by a schema; of others it would ask for a call of a tool. */
+const usual = { anthropic: { structuredOutputMode: "outputFormat" } } as const;
+
 /** Each package reads its own entry; what it does not know of its own it passes on. */
-const priority = {
+const refused = {
+  anthropic: { inferenceGeo: "us" },
   openai: { serviceTier: "priority" },
   tollgate: { service_tier: "priority" },
 };
