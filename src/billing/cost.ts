@@ -123,6 +123,22 @@ export function boundWithin(range: AmountRange, amount: bigint, bound: OutputBou
   return bound.least + Number((amount - range.least) / range.step);
 }
 
+/** The higher of two prices, for each kind of usage. */
+export function dearerPrice(one: Price, other: Price): Price {
+  return {
+    input: higher(one.input, other.input),
+    output: higher(one.output, other.output),
+    cachedInput: higher(one.cachedInput, other.cachedInput),
+    cacheWrite: higher(one.cacheWrite, other.cacheWrite),
+    cacheWrite1h: higher(one.cacheWrite1h, other.cacheWrite1h),
+    webSearch: higher(one.webSearch, other.webSearch),
+  };
+}
+
+function higher(one: bigint, other: bigint): bigint {
+  return one > other ? one : other;
+}
+
 function dearestInput(price: Price, longCacheWrites: boolean): bigint {
   const { input, cachedInput, cacheWrite, cacheWrite1h } = price;
   const others = [cachedInput, cacheWrite, ...(longCacheWrites ? [cacheWrite1h] : [])];

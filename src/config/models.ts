@@ -43,11 +43,44 @@ export function readModels(
   inspection: Inspection,
 ): readonly ModelConfig[] {
   const seen = new Map<string, string>();
-  return (file.models ?? []).map((model = {}, index) => {
+  const models = (file.models ?? []).map((model = {}, index) => {
     const at = `models[${index}]`;
     checkId(model.id, at, seen, inspection);
     return readModel(model, at, providers, inspection);
   });
+  for (const [index, model] of models.entries())
+    checkFallbacks(model, `models[${index}].fallbacks`, models, inspection);
+  return models;
+}
+
+/** More models than a client would wait for. */
+const FALLBACKS_MAX = 8;
+
+function checkFallbacks(
+  { id, fallbacks }: ModelConfig,
+  key: string,
+  models: readonly ModelConfig[],
+  inspection: Inspection,
+): void {
+  if (fallbacks.length > FALLBACKS_MAX)
+    inspection.problem(key, `has more than ${FALLBACKS_MAX} models`);
+  for (const [position, name] of fallbacks.entries()) {
+    const quoted = inspection.quote(key, name);
+    const found = models.find((model) => model.id === name);
+    if (name === id) inspection.problem(key, "names the model itself: remove it");
+    else if (fallbacks.indexOf(name) < position) {
+      inspection.problem(key, `names ${quoted} twice: remove one`);
+    } else if (found === undefined) {
+      const meant = nearest(
+        name,
+        models.map((model) => model.id),
+      );
+      const advice = meant === undefined ? "" : `; did you mean "${meant}"?`;
+      inspection.problem(key, `no model has the id ${quoted}${advice}`);
+    } else if (found.kind !== "chat") {
+      inspection.problem(key, `${quoted} is an embedding model, which cannot answer a chat`);
+    }
+  }
 }
 
 function readModel(
@@ -79,6 +112,7 @@ function readModel(
     sells,
     maxOutputTokens: Number(file.max_output_tokens ?? 0n),
     contextTokens: Number(file.context_tokens ?? CONTEXT_TOKENS_DEFAULT),
+    fallbacks: (file.fallbacks ?? []).map((fallback = "") => fallback),
     routes,
   };
 }

@@ -100,6 +100,7 @@ const ModelFile = table({
   free: Type.Optional(flag()),
   max_output_tokens: Type.Optional(MAX_OUTPUT_TOKENS),
   context_tokens: Type.Optional(wholeNumber(1, MODEL_TOKENS_MAX)),
+  fallbacks: Type.Optional(texts()),
   routes: Type.Array(RouteFile, {
     description: "at least one route: write [[models.routes]]",
     minItems: 1,
@@ -315,6 +316,8 @@ export interface ModelConfig {
   readonly maxOutputTokens: number;
   /** The longest prompt; of an embedding model the longest input. */
   readonly contextTokens: number;
+  /** Ids of the models whose routes are tried, in this order, if all routes of this model fail. */
+  readonly fallbacks: readonly string[];
   /** At least one, in the order of the file. */
   readonly routes: readonly RouteConfig[];
 }

@@ -10,7 +10,7 @@ import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { AttemptFailure, AttemptListener } from "../routing/dispatch.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import type { Admission } from "./admission/admit.ts";
-import type { StreamChunk } from "./answer.ts";
+import { modelHeader, type StreamChunk } from "./answer.ts";
 import type { Gateway, RequestContext } from "./gateway.ts";
 import { totalTokens } from "../contract/usage.ts";
 import { formatRoubles } from "../lib/money.ts";
@@ -29,6 +29,15 @@ export interface AdmittedRequest {
   callerFault(error: UpstreamError): ApiError | undefined;
   /** The end of a stream that failed after the 200 and before any content. */
   streamFailure(error: ApiError): StreamChunk;
+}
+
+/** The headers of an answer that this candidate gives. They name the model if the request may get another one's. */
+export function answerHeaders(
+  { candidates }: AdmittedRequest,
+  { model }: Candidate,
+): Readonly<Record<string, string>> {
+  const hasFallbacks = candidates.some((candidate) => candidate.model !== model);
+  return hasFallbacks ? modelHeader(model.id) : {};
 }
 
 /** Sends the request to a candidate. The caller removes the exchange from `inFlight.exchanges` when it has ended. */
@@ -119,12 +128,14 @@ export async function settleRequest(
   }
 }
 
-/** The part of an outcome that names the provider and the operator's price. */
+/** The part of an outcome that names the provider and the operator's price, and the model that is charged. */
 export function servedBy({
+  model,
   provider,
   route,
-}: Candidate): Pick<RequestOutcome, "provider" | "operatorPrice"> {
-  return { provider: provider.id, operatorPrice: route.operatorPrice };
+}: Candidate): Pick<RequestOutcome, "provider" | "operatorPrice" | "sold"> {
+  const sold = { model: model.id, price: model.price };
+  return { provider: provider.id, operatorPrice: route.operatorPrice, sold };
 }
 
 /** Corrects the token rate by the real usage, and adds the receipt to the log line. */

@@ -37,9 +37,17 @@ export type Answer =
 
 /** The header with the charge of an answer in JSON, in roubles. */
 export const COST_HEADER = "x-tollgate-cost-rub";
+/** The header with the id of the model that answered, where another one may have. */
+const MODEL_HEADER = "x-tollgate-model";
+
+/** Names the model that answered, in characters that a header may have. */
+export function modelHeader(model: string): Readonly<Record<string, string>> {
+  return { [MODEL_HEADER]: encodeURI(model) };
+}
 
 export interface StreamedAnswer {
   readonly kind: "stream";
+  readonly headers: Readonly<Record<string, string>>;
   readonly relay: Relay;
   /** Set if the 200 was sent before any content. Resolves when content has arrived or cannot arrive any more. */
   readonly beginning: Promise<unknown> | undefined;

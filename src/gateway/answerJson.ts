@@ -17,6 +17,7 @@ import type { Candidate } from "../routing/candidates.ts";
 import type { Admission } from "./admission/admit.ts";
 import { objectRecorder } from "./admission/objectOwnership.ts";
 import {
+  answerHeaders,
   AttemptRecorder,
   mustStop,
   sendTo,
@@ -114,7 +115,9 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
       usage: answer.billed,
       ...this.#servedBy(),
     });
-    return { kind: "json", body: answer.body, headers: { [COST_HEADER]: chargeRub } };
+    const model = this.#last && answerHeaders(this.#admittedRequest, this.#last);
+    const headers = { ...model, [COST_HEADER]: chargeRub };
+    return { kind: "json", body: answer.body, headers };
   }
 
   async tryRoute(attempt: Attempt): Promise<ReadAnswer> {

@@ -43,7 +43,7 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
     const candidates = model.routes.map((route): Candidate => {
       const provider = providers.get(route.provider);
       assert(provider !== undefined, "a route without its provider");
-      return { provider, route, chat: chatInterfaceOf(provider, route.api) };
+      return { model, provider, route, chat: chatInterfaceOf(provider, route.api) };
     });
     const longestMs = Math.max(...candidates.map(({ provider }) => provider.config.totalTimeoutMs));
     const offered: CatalogModel = {
@@ -115,6 +115,31 @@ export function findModel(
   if (!model || !mayUse(allowed, modelId)) throw modelNotFound();
   if (kind !== undefined && model.config.kind !== kind) throw invalidRequest(WRONG_KIND[kind]);
   return model;
+}
+
+/** The models that may answer a request: the one that it asks for, and its fallbacks in their order. */
+export type ModelChain = readonly [CatalogModel, ...CatalogModel[]];
+
+/** Returns the model like `findModel`, and its fallbacks that the key may use too. Throws ApiError. */
+export function findModels(
+  catalog: Catalog,
+  allowed: readonly string[] | null,
+  modelId: string,
+): ModelChain {
+  const model = findModel(catalog, allowed, modelId, "chat");
+  const { fallbacks } = model.config;
+  if (fallbacks.length === 0) return [model];
+  const usable = fallbacks.flatMap((id) =>
+    mayUse(allowed, id) ? (catalog.models.get(id) ?? []) : [],
+  );
+  return [model, ...usable];
+}
+
+/** The candidates of all models for a chat. */
+export function chatCandidatesOf(models: ModelChain): readonly Candidate[] {
+  const [first, ...others] = models;
+  if (others.length === 0) return first.chatCandidates;
+  return models.flatMap(({ chatCandidates }) => chatCandidates);
 }
 
 /** The endpoints that accept the model. Each is served by the provider's own interface, or translated. */

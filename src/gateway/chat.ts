@@ -7,7 +7,7 @@ import { admit } from "./admission/admit.ts";
 import type { AdmittedRequest } from "./admittedRequest.ts";
 import type { Answer } from "./answer.ts";
 import { answerJson } from "./answerJson.ts";
-import { findModel, type CatalogModel } from "./catalog.ts";
+import { chatCandidatesOf, findModels, type CatalogModel } from "./catalog.ts";
 import { ChatForm } from "./decoding/chatForm.ts";
 import type { AnswerIdentity } from "./decoding/publicAnswer.ts";
 import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
@@ -24,17 +24,16 @@ export async function chat(
   body: CheckedBody<ChatRequest>,
 ): Promise<Answer> {
   const { request } = body;
-  const model = findModel(context.snapshot.catalog, context.caller.models, request.model, "chat");
+  const models = findModels(context.snapshot.catalog, context.caller.models, request.model);
   refuseStoredFiles(context, request);
-  refuseUnpriced(request, model);
+  for (const model of models) refuseUnpriced(request, model);
   const { outputTokensBound, includeUsage } = request;
-  const identity = identityOf(gateway, context, request.model);
-  const providerChat = new ProviderChat(request, body.object, identity, chatForms(includeUsage));
-  providerChat.refuseUnsupported(model.chatCandidates, {
-    outputTokensBound,
-    outputTokensMax: outputTokensBound ?? model.config.maxOutputTokens,
-  });
-  const admission = await admit(gateway, context, model, {
+  const candidates = chatCandidatesOf(models);
+  const identityFor = (model: string): AnswerIdentity => identityOf(gateway, context, model);
+  const forms = chatForms(includeUsage);
+  const providerChat = new ProviderChat(request, body.object, identityFor, forms);
+  providerChat.refuseUnsupported(candidates, outputTokensBound);
+  const admission = await admit(gateway, context, models, {
     endpoint: "chat",
     stream: request.stream,
     prompt: {
@@ -44,7 +43,7 @@ export async function chat(
       longCacheWrites: request.usesLongCacheTtl,
       webSearchesMax: 0,
     },
-    promptEstimate: promptEstimateOf(request, model.chatCandidates),
+    promptEstimate: promptEstimateOf(request, candidates),
     outputTokensBound,
     choiceCount: request.choiceCount,
   });
@@ -52,11 +51,11 @@ export async function chat(
     gateway,
     context,
     admission,
-    candidates: model.chatCandidates,
+    candidates,
     encode: (candidate) => providerChat.encode(candidate, admission),
     callerFault: ({ clientError }) =>
       clientError && invalidRequest(clientError.message, clientError.extra),
-    streamFailure: (error) => new ChatForm(identity, false).failure(error.toBody().error),
+    streamFailure: (error) => forms(identityFor(request.model)).failure(error.toBody().error),
   };
   if (request.stream) return openStream(admittedRequest, (route) => providerChat.decoder(route));
   return answerJson(admittedRequest, {

@@ -36,7 +36,7 @@ export async function embeddings(
   const candidates = model.embeddingsCandidates;
   refuseUnsupported(candidates, request);
   const { inputSizes } = request;
-  const admission = await admit(gateway, context, model, {
+  const admission = await admit(gateway, context, [model], {
     endpoint: "embeddings",
     stream: false,
     prompt: { tokensMax: inputTokensMax(inputSizes, model.config.contextTokens) },

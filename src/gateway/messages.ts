@@ -1,7 +1,7 @@
-import { noExtras } from "../billing/cost.ts";
 import { estimateTokens } from "../billing/estimate.ts";
 import { checkChatRequest } from "../contract/chat/chatRequest.ts";
 import { invalidRequest, upstreamFailure } from "../contract/errors.ts";
+import { longPromptCacheTtl } from "../contract/requestFields.ts";
 import { parseJsonObject } from "../contract/jsonBody.ts";
 import { messagesErrorBody, messagesFailure } from "../contract/messages/messagesError.ts";
 import type { MessagesRequest } from "../contract/messages/messagesRequest.ts";
@@ -17,12 +17,12 @@ import {
 } from "../providers/provider.ts";
 import { reportedFailureIn } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/candidates.ts";
-import { admit, type Admission } from "./admission/admit.ts";
+import { admit, changedBound, type Admission } from "./admission/admit.ts";
 import type { AdmittedRequest } from "./admittedRequest.ts";
 import type { Answer } from "./answer.ts";
 import { answerJson, type ReadAnswer } from "./answerJson.ts";
 import { billedUsage } from "./billedUsage.ts";
-import { findModel } from "./catalog.ts";
+import { chatCandidatesOf, findModels, type CatalogModel } from "./catalog.ts";
 import { identityOf } from "./chat.ts";
 import { messageBlocksBytes } from "./decoding/generatedContent.ts";
 import { MessagesDecoder } from "./decoding/messagesDecoder.ts";
@@ -31,7 +31,7 @@ import { serviceOf } from "./interfaces.ts";
 import { messagesHeaders, ownMessagesText, refuseForeignFiles } from "./messagesRequest.ts";
 import { ProviderChat } from "./providerChat.ts";
 import { openStream } from "./streaming/openStream.ts";
-import { MessagesForm, type MessageIdentity } from "./translation/chatToMessages.ts";
+import { MessagesForm, messagesStreamFailure } from "./translation/chatToMessages.ts";
 import { chatBodyOfMessages } from "./translation/messagesToChat.ts";
 
 /**
@@ -45,24 +45,25 @@ export async function messages(
   body: CheckedBody<MessagesRequest>,
 ): Promise<Answer> {
   const { request, object } = body;
-  const model = findModel(context.snapshot.catalog, context.caller.models, request.model, "chat");
-  const candidates = model.chatCandidates;
+  const models = findModels(context.snapshot.catalog, context.caller.models, request.model);
+  const candidates = chatCandidatesOf(models);
   refuseForeignFiles(context, request.objectIds);
   const headers = messagesHeaders(context);
-  if (candidates.some(isNative)) refuseUnpriced(request);
+  for (const model of models) refuseUnpriced(model, request);
   const promptEstimate = estimateOf(request);
-  const identity = { requestId: context.requestId, model: request.model, promptEstimate };
-  const translated = lazy(() => translate(gateway, context, object, identity));
+  const { requestId } = context;
+  const translated = lazy(() => translate(gateway, context, object, promptEstimate));
   if (!candidates.some(isNative)) refuseUntranslatable(translated, candidates, request);
   const ownText = lazy(() => ownMessagesText(object));
-  const admission = await admit(gateway, context, model, {
+  const admission = await admit(gateway, context, models, {
     endpoint: "messages",
     stream: request.stream,
     prompt: {
       bodyBytes: body.bodyBytes,
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
-      ...noExtras,
+      longCacheWrites: request.usesLongCacheTtl,
+      webSearchesMax: request.webSearchesMax ?? 0,
     },
     promptEstimate,
     outputTokensBound: request.outputTokensBound,
@@ -76,13 +77,15 @@ export async function messages(
     encode(candidate) {
       const native = candidate.provider.adapter.messages;
       if (!native) return translated().encode(candidate, admission);
-      return native.encode({ object: ownText(), model: candidate.route.model, headers });
+      const { model } = candidate.route;
+      const outputTokensBound = changedBound(admission, candidate);
+      return native.encode({ object: ownText(), model, headers, outputTokensBound });
     },
     callerFault: ({ clientError }) =>
       clientError && invalidRequest(clientError.message, clientError.extra),
-    streamFailure: (error) => messagesFailure(messagesErrorBody(error, context.requestId)),
+    streamFailure: (error) => messagesFailure(messagesErrorBody(error, requestId)),
   };
-  const failure = failureOf(identity);
+  const failure = failureOf(requestId);
   if (request.stream) {
     return openStream(admittedRequest, (candidate) =>
       isNative(candidate) ? new MessagesDecoder(failure) : translated().decoder(candidate),
@@ -107,8 +110,12 @@ export function estimateOf({ promptSize }: Pick<MessagesRequest, "promptSize">):
 }
 
 /** Refuses what the price list cannot express, before anything is sent. Throws ApiError 400. */
-function refuseUnpriced(request: MessagesRequest): void {
-  if (request.webSearchesMax !== undefined)
+function refuseUnpriced(model: CatalogModel, request: MessagesRequest): void {
+  const { sells } = model.config;
+  // Other providers get a chat, which has neither.
+  if (!model.chatCandidates.some(isNative)) return;
+  if (request.usesLongCacheTtl && !sells.longCacheWrites) throw longPromptCacheTtl();
+  if (request.webSearchesMax !== undefined && !sells.webSearches)
     throw invalidRequest("web search is not supported: the model has no price for it");
 }
 
@@ -119,8 +126,7 @@ function refuseUntranslatable(
   { outputTokensBound }: MessagesRequest,
 ): void {
   try {
-    const bounds = { outputTokensBound, outputTokensMax: outputTokensBound };
-    translated().refuseUnsupported(candidates, bounds);
+    translated().refuseUnsupported(candidates, outputTokensBound);
   } catch (error) {
     if (error instanceof UnsupportedRequestError) throw invalidRequest(error.message);
     throw error;
@@ -135,24 +141,24 @@ function translate(
   gateway: Gateway,
   context: RequestContext,
   object: JsonObjectText,
-  identity: MessageIdentity,
+  promptEstimate: number,
 ): ProviderChat {
   const text = JSON.stringify(chatBodyOfMessages(fieldsOf(parseExactly(object.text))));
   const chat = parseJsonObject({ text });
   const rules = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
-  const chatIdentity = identityOf(gateway, context, identity.model);
+  const { requestId } = context;
   return new ProviderChat(
     checkChatRequest(chat.value, rules),
     chat.object,
-    { ...chatIdentity, unknownFields: "forward" },
-    () => new MessagesForm(identity),
+    (model) => ({ ...identityOf(gateway, context, model), unknownFields: "forward" }),
+    ({ model }) => new MessagesForm({ requestId, model, promptEstimate }),
     { isTranslated: true },
   );
 }
 
 /** A separate function, because a stream retains its result (memory rules: docs/architecture.md). */
-function failureOf(identity: MessageIdentity): () => string {
-  return () => new MessagesForm(identity).failure(upstreamFailure);
+function failureOf(requestId: string): () => string {
+  return () => messagesStreamFailure(upstreamFailure, requestId);
 }
 
 /** Reads a message of a provider of kind anthropic. Throws AnswerError. */

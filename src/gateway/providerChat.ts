@@ -10,19 +10,16 @@ import {
   type EncodedRequest,
 } from "../providers/provider.ts";
 import type { Candidate } from "../routing/candidates.ts";
-import type { Admission } from "./admission/admit.ts";
+import type { Admission, ChoiceBounds } from "./admission/admit.ts";
 import type { ReadAnswer } from "./answerJson.ts";
 import { billedUsage } from "./billedUsage.ts";
 import { ChatDecoder } from "./decoding/chatDecoder.ts";
 import { publicCompletion, type AnswerIdentity } from "./decoding/publicAnswer.ts";
 import type { AnswerForm } from "./translation/answerForm.ts";
 
-/** The token bounds of each choice. */
-type Bounds = Pick<ChatCall, "outputTokensBound" | "outputTokensMax">;
-
 interface EncodedChat {
   readonly candidate: Candidate;
-  readonly outputTokensMax: number;
+  readonly bounds: ChoiceBounds;
   readonly encoded: EncodedRequest;
 }
 
@@ -39,7 +36,7 @@ const TAKES_EFFORT = /(?:^|\/)(?:o\d|gpt-(?:[5-9]|oss))(?!.*chat)/i;
 export class ProviderChat {
   readonly #request: ChatRequest;
   readonly #object: JsonObjectText;
-  readonly #identity: AnswerIdentity;
+  readonly #identityOf: (model: string) => AnswerIdentity;
   readonly #formOf: (identity: AnswerIdentity) => AnswerForm;
   readonly #isTranslated: boolean;
   /** May be as large as the body, so `encode` clears it. */
@@ -48,25 +45,26 @@ export class ProviderChat {
   constructor(
     request: ChatRequest,
     object: JsonObjectText,
-    identity: AnswerIdentity,
+    identityOf: (model: string) => AnswerIdentity,
     formOf: (identity: AnswerIdentity) => AnswerForm,
     { isTranslated = false } = {},
   ) {
     this.#request = request;
     this.#object = object;
-    this.#identity = identity;
+    this.#identityOf = identityOf;
     this.#formOf = formOf;
     this.#isTranslated = isTranslated;
   }
 
   /** Throws ApiError 400 if no candidate can express the request. */
-  refuseUnsupported(candidates: readonly Candidate[], bounds: Bounds): void {
+  refuseUnsupported(candidates: readonly Candidate[], outputTokensBound: number | undefined): void {
     if (candidates.some(({ chat }) => chat.supportsEverything)) return;
     let first: UnsupportedRequestError | undefined;
     for (const candidate of candidates) {
       try {
-        const encoded = this.#encodeFor(candidate, bounds);
-        this.#encoded = { candidate, outputTokensMax: bounds.outputTokensMax, encoded };
+        const outputTokensMax = outputTokensBound ?? candidate.model.maxOutputTokens;
+        const bounds = { outputTokensBound, outputTokensMax };
+        this.#encoded = { candidate, bounds, encoded: this.#encodeFor(candidate, bounds) };
         return;
       } catch (error) {
         if (!(error instanceof UnsupportedRequestError)) throw error;
@@ -77,20 +75,22 @@ export class ProviderChat {
   }
 
   /** Throws UnsupportedRequestError. */
-  encode(candidate: Candidate, bounds: Bounds): EncodedRequest {
+  encode(candidate: Candidate, { boundsFor }: Admission): EncodedRequest {
+    const bounds = boundsFor(candidate.model);
     const last = this.#encoded;
     this.#encoded = undefined;
-    const isSame = last?.candidate === candidate && last.outputTokensMax === bounds.outputTokensMax;
+    const isSame = last?.candidate === candidate && areEqual(last.bounds, bounds);
     return isSame ? last.encoded : this.#encodeFor(candidate, bounds);
   }
 
   /** Makes the decoder of a streamed answer. */
   decoder(candidate: Candidate): ChatDecoder {
-    const { chat } = candidate;
+    const { chat, model } = candidate;
+    const identity = this.#identityOf(model.id);
     return new ChatDecoder({
       readEvent: chat.events(),
-      identity: this.#identity,
-      form: this.#formOf(this.#identity),
+      identity,
+      form: this.#formOf(identity),
       choiceCount: this.#request.choiceCount,
       stop: this.#stopsToEnforce(candidate),
       eventsStandAlone: chat.eventsStandAlone,
@@ -102,7 +102,8 @@ export class ProviderChat {
     const text = decodeAnswer(received);
     const { completion, usage, isUsageEarly = false } = candidate.chat.read(text);
     const stops = this.#stopsToEnforce(candidate);
-    const shown = publicCompletion(completion, this.#identity, stops);
+    const identity = this.#identityOf(candidate.model.id);
+    const shown = publicCompletion(completion, identity, stops);
     const billed = billedUsage(admission, {
       usage,
       isUsageFinal: !isUsageEarly,
@@ -110,7 +111,7 @@ export class ProviderChat {
         return shown.textBytes;
       },
     });
-    const form = this.#formOf(this.#identity);
+    const form = this.#formOf(identity);
     return {
       body: form.completion(shown.completion, billed.tokens, completion["usage"]),
       billed,
@@ -141,14 +142,20 @@ export class ProviderChat {
     return chat.supportsStop ? [] : this.#request.stop;
   }
 
-  #encodeFor(candidate: Candidate, { outputTokensBound, outputTokensMax }: Bounds): EncodedRequest {
+  #encodeFor(candidate: Candidate, bounds: ChoiceBounds): EncodedRequest {
     const { provider, route, chat } = candidate;
     return chat.encode({
       ...this.#chatFor(candidate),
       model: route.model,
-      outputTokensBound,
-      outputTokensMax,
+      ...bounds,
       options: provider.config,
     });
   }
+}
+
+function areEqual(one: ChoiceBounds, other: ChoiceBounds): boolean {
+  return (
+    one.outputTokensBound === other.outputTokensBound &&
+    one.outputTokensMax === other.outputTokensMax
+  );
 }

@@ -12,10 +12,10 @@ import {
 } from "../providers/provider.ts";
 import { reportedFailureIn, type UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/candidates.ts";
-import { admit, type Admission } from "./admission/admit.ts";
+import { admit, changedBound, type Admission } from "./admission/admit.ts";
 import { answerJson, type ReadAnswer } from "./answerJson.ts";
 import type { Answer } from "./answer.ts";
-import { findModel, type CatalogModel } from "./catalog.ts";
+import { chatCandidatesOf, findModels, type ModelChain } from "./catalog.ts";
 import { billedUsage, historyTokensOf } from "./billedUsage.ts";
 import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
 import type { AdmittedRequest } from "./admittedRequest.ts";
@@ -38,13 +38,13 @@ export async function responses(
   body: CheckedBody<ResponsesRequest>,
 ): Promise<Answer> {
   const { request } = body;
-  const model = findModel(context.snapshot.catalog, context.caller.models, request.model, "chat");
-  const plan = planOf(gateway, context, body, model);
-  const admission = await admit(gateway, context, model, {
+  const models = findModels(context.snapshot.catalog, context.caller.models, request.model);
+  const plan = planOf(gateway, context, body, models);
+  const admission = await admit(gateway, context, models, {
     endpoint: "responses",
     stream: request.stream,
     prompt: promptOf(body, plan),
-    promptEstimate: promptEstimateOf(request, plan, model),
+    promptEstimate: promptEstimateOf(request, plan, models),
     outputTokensBound: request.outputTokensBound,
     choiceCount: request.choiceCount,
   });
@@ -55,7 +55,7 @@ export async function responses(
     candidates: plan.candidates,
     encode: (candidate) =>
       chatOf(plan, candidate)?.encode(candidate, admission) ??
-      encodeResponses(body.object, candidate),
+      encodeResponses(body.object, candidate, changedBound(admission, candidate)),
     callerFault: (error) => callerFault(error, plan),
     streamFailure: (error) => responsesFailure(0, error.toBody().error),
   };
@@ -88,8 +88,10 @@ function planOf(
   gateway: Gateway,
   context: RequestContext,
   body: CheckedBody<ResponsesRequest>,
-  { config, chatCandidates, responsesCandidates }: CatalogModel,
+  models: ModelChain,
 ): Plan {
+  const chatCandidates = chatCandidatesOf(models);
+  const responsesCandidates = models.flatMap((model) => model.responsesCandidates);
   const pin = (): PinnedCandidates =>
     pinToProvider(gateway, context, body.request, responsesCandidates);
   const others = chatCandidates.filter((candidate) => !isNative(candidate));
@@ -102,11 +104,7 @@ function planOf(
   const none: PinnedCandidates = { candidates: [], storedTokens: 0 };
   const native = translated.continuesTranslation ? none : (pinned(pin) ?? none);
   if (native.candidates.length === 0) {
-    const { outputTokensBound } = body.request;
-    translated.chat.refuseUnsupported(others, {
-      outputTokensBound,
-      outputTokensMax: outputTokensBound ?? config.maxOutputTokens,
-    });
+    translated.chat.refuseUnsupported(others, body.request.outputTokensBound);
   }
   const candidates = chatCandidates.filter(
     (candidate) => !isNative(candidate) || native.candidates.includes(candidate),
@@ -155,7 +153,7 @@ function promptOf(
 function promptEstimateOf(
   { promptSize }: ResponsesRequest,
   { candidates, translated, storedTokens }: Plan,
-  { config }: CatalogModel,
+  [{ config }]: ModelChain,
 ): number {
   if (translated && !candidates.some(isNative)) return translated.promptEstimate;
   const ownTokens = estimateTokens(promptSize.textBytes, promptSize.nonTextParts);
@@ -190,14 +188,15 @@ export function parseResponse(text: string): JsonFields {
   throw reportedFailureIn(value) ?? new AnswerError("the answer is not a response");
 }
 
-/** Encodes the client's text for a route that serves the responses interface. */
+/** Encodes the client's text for a route that serves the responses interface. `bound` replaces the client's. */
 export function encodeResponses(
   object: JsonObjectText,
   { provider, route }: Candidate,
+  bound?: number,
 ): EncodedRequest {
   const { responses } = provider.adapter;
   if (!responses) throw new Error(`provider ${provider.id} has no responses interface`);
-  return responses.encode({ object, model: route.model, headers: {} });
+  return responses.encode({ object, model: route.model, headers: {}, outputTokensBound: bound });
 }
 
 /**

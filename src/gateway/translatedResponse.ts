@@ -30,10 +30,10 @@ export interface TranslatedResponse {
 export function translateResponse(
   gateway: Gateway,
   context: RequestContext,
-  { request, object }: CheckedBody<ResponsesRequest>,
+  { object }: CheckedBody<ResponsesRequest>,
 ): TranslatedResponse | ApiError {
   try {
-    return translated(gateway, context, request.model, fieldsOf(parseExactly(object.text)));
+    return translated(gateway, context, fieldsOf(parseExactly(object.text)));
   } catch (error) {
     if (error instanceof UnsupportedRequestError) return invalidRequest(error.message);
     if (error instanceof ApiError) return error;
@@ -45,7 +45,6 @@ export function translateResponse(
 function translated(
   gateway: Gateway,
   context: RequestContext,
-  model: string,
   body: JsonFields,
 ): TranslatedResponse {
   const { value, object } = parseObjectText(JSON.stringify(chatBodyOf(body)));
@@ -53,14 +52,14 @@ function translated(
   const rules = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
   const request = checkChatRequest(fieldsOf(value), rules);
   refuseForeignFiles(context, request.objectIds);
-  const identity: AnswerIdentity = {
+  const identityFor = (model: string): AnswerIdentity => ({
     ...identityOf(gateway, context, model),
     id: context.requestId.replace("req_", "resp_"),
     unknownFields: "forward",
-  };
+  });
   const { textBytes, nonTextParts } = request.promptSize;
   return {
-    chat: new ProviderChat(request, object, identity, responsesForms(settingsOf(body)), {
+    chat: new ProviderChat(request, object, identityFor, responsesForms(settingsOf(body)), {
       isTranslated: true,
     }),
     prompt: {

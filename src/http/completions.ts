@@ -136,7 +136,7 @@ async function serve<Checked extends CheckedRequest>(
         inFlight.startStreaming();
         ({ beginning } = result);
         const stream = streamBody(result, app.gateway.deadlines, request.signal, sseKeepaliveMs);
-        return eventStreamResponse(log, stream);
+        return eventStreamResponse(log, stream, result.headers);
       }
       inFlight.end();
       return jsonResponse(log, 200, result.body, result.headers);

@@ -30,10 +30,15 @@ export function emptyResponse(log: RequestLog, extra: Readonly<HeaderFields>): R
 }
 
 /** A stream of events. The log line is written when the stream ends. */
-export function eventStreamResponse(log: RequestLog, body: ReadableStream<Uint8Array>): Response {
+export function eventStreamResponse(
+  log: RequestLog,
+  body: ReadableStream<Uint8Array>,
+  extra: Readonly<HeaderFields>,
+): Response {
   const headers = commonHeaders(log);
   headers["content-type"] = "text/event-stream";
   headers["x-accel-buffering"] = "no";
+  Object.assign(headers, extra);
   return new Response(body, { headers });
 }
 

@@ -292,4 +292,6 @@ export interface NativeCall {
   readonly model: string;
   /** Headers of the client that the interface defines. */
   readonly headers: Readonly<Record<string, string>>;
+  /** Replaces the client's bound in tokens; undefined leaves it. */
+  readonly outputTokensBound?: number | undefined;
 }

@@ -1,17 +1,29 @@
-import type { RouteConfig } from "../config/schema.ts";
+import type { ModelConfig, RouteConfig } from "../config/schema.ts";
 import type { Random } from "../lib/random.ts";
 import type { ChatInterface } from "../providers/provider.ts";
 import type { Provider } from "../providers/registry.ts";
 
 /** A route that may serve a request, with its provider. */
 export interface Candidate {
+  /** The model that the route belongs to. */
+  readonly model: ModelConfig;
   readonly provider: Provider;
   readonly route: RouteConfig;
   /** The provider's interface that the route uses for chat. */
   readonly chat: ChatInterface;
 }
 
-/** Returns the candidates in the order of attempts: by priority, and at random by weight among equals. */
+/**
+ * The candidates of each model. A request may have those of several models: of the one that it asks for, and of its
+ * fallbacks behind it.
+ */
+export function groupByModel(candidates: readonly Candidate[]): readonly (readonly Candidate[])[] {
+  const [first] = candidates;
+  if (candidates.every(({ model }) => model === first?.model)) return [candidates];
+  return [...Map.groupBy(candidates, ({ model }) => model).values()];
+}
+
+/** Returns the candidates of one model in the order of attempts: by priority, and at random by weight among equals. */
 export function orderCandidates(
   candidates: readonly Candidate[],
   random: Random,

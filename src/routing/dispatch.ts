@@ -5,7 +5,7 @@ import { ownFault, upstreamErrorOf, type UpstreamError } from "../providers/upst
 import type { AttemptRecord } from "../store/store.ts";
 import type { BreakerAttempt } from "./circuitBreaker.ts";
 import type { RouteHealth } from "./routeHealth.ts";
-import { orderCandidates, type Candidate } from "./candidates.ts";
+import { groupByModel, orderCandidates, type Candidate } from "./candidates.ts";
 import { assert } from "../lib/assert.ts";
 
 /** What all requests share. */
@@ -20,6 +20,7 @@ export interface DispatchServices {
 
 /** One request to be answered by one of its candidates. */
 export interface Dispatch<Answer> {
+  /** Those of a fallback model come behind those of the model that the request asks for. */
   readonly candidates: readonly Candidate[];
   readonly attempts: AttemptListener;
   /** Tries one route. If it throws, another route may be tried. After it resolves, it must end the attempt itself. */
@@ -95,7 +96,7 @@ export class Attempt {
 
 /** From this attempt on, a request needs the retry budget. The first failover is always allowed. */
 const BUDGETED_ATTEMPT = 3;
-/** Attempts for one request, each with the `total_timeout` of its provider. */
+/** Attempts for one request at the routes of one model, each with the `total_timeout` of its provider. */
 export const ATTEMPTS_MAX = 3;
 
 /**
@@ -106,55 +107,86 @@ export async function dispatch<Answer>(
   request: Dispatch<Answer>,
   services: DispatchServices,
 ): Promise<Answer> {
-  const { health, random } = services;
-  let attempts = 0;
-  let last: UpstreamError | undefined;
-  let sawBusy = false;
-  let sawLimit = false;
-  /** Candidates whose interface can express the request, as far as it is known. */
-  let supported = request.candidates;
-  let releaseRetry: (() => void) | undefined;
-  try {
-    for (const candidate of orderCandidates(request.candidates, random)) {
-      if (!isAvailable(candidate, health)) {
-        sawBusy ||= health.waitMs(candidate) === 0;
-        continue;
-      }
-      if (last && attempts === BUDGETED_ATTEMPT - 1 && !releaseRetry) {
-        releaseRetry = services.retryBudget.take(services.inFlight.exchanges.size);
-        if (!releaseRetry) break;
-        await Bun.sleep(backoffMs(random.fraction()));
-        if (request.isAbandoned) throw last;
-        if (!isAvailable(candidate, health)) continue;
-      }
-      const attempt = new Attempt(services, candidate, request.attempts);
-      let error: UpstreamError;
-      try {
-        const answer = await request.tryRoute(attempt);
-        attempt.answered();
-        return answer;
-      } catch (thrown) {
-        error = failureOf(attempt, thrown, request);
-      }
-      if (error.fault === "unsupported") {
-        supported = supported.filter((other) => other !== candidate);
-        continue;
-      }
-      attempts += 1;
-      last = error;
-      sawLimit ||= error.fault === "rateLimited";
-      if (error.fault === "excessive" || request.isAbandoned) throw error;
-      if (attempts === ATTEMPTS_MAX) break;
-    }
-  } finally {
-    releaseRetry?.();
+  const tries = new Tries(request, services);
+  for (const group of groupByModel(request.candidates)) {
+    const answer = await tries.tryModel(group);
+    if (answer) return answer.value;
   }
-  // All providers are at `max_concurrent`.
-  if (attempts === 0 && sawBusy) throw rateLimitExceeded();
-  const waitMs = Math.min(...supported.map((candidate) => health.waitMs(candidate)));
-  // After a provider's rate limit the 502 always has `retry-after`, which is at least 1 s.
-  const isWaitKnown = Number.isFinite(waitMs) && (waitMs > 0 || sawLimit);
-  throw allProvidersUnavailable(isWaitKnown ? waitMs : undefined);
+  throw tries.failure();
+}
+
+/** The attempts of one request. */
+class Tries<Answer> {
+  readonly #request: Dispatch<Answer>;
+  readonly #services: DispatchServices;
+  /** Candidates whose interface can express the request, as far as it is known. */
+  #supported: readonly Candidate[];
+  #last: UpstreamError | undefined;
+  #sawBusy = false;
+  #sawLimit = false;
+
+  constructor(request: Dispatch<Answer>, services: DispatchServices) {
+    this.#request = request;
+    this.#services = services;
+    this.#supported = request.candidates;
+  }
+
+  /** Tries the candidates of one model. Undefined if none of them answers. Throws as `dispatch` does. */
+  async tryModel(candidates: readonly Candidate[]): Promise<{ value: Answer } | undefined> {
+    const { health, random, retryBudget, inFlight } = this.#services;
+    let attempts = 0;
+    let releaseRetry: (() => void) | undefined;
+    try {
+      for (const candidate of orderCandidates(candidates, random)) {
+        if (!isAvailable(candidate, health)) {
+          this.#sawBusy ||= health.waitMs(candidate) === 0;
+          continue;
+        }
+        if (this.#last && attempts === BUDGETED_ATTEMPT - 1 && !releaseRetry) {
+          releaseRetry = retryBudget.take(inFlight.exchanges.size);
+          if (!releaseRetry) break;
+          await Bun.sleep(backoffMs(random.fraction()));
+          if (this.#request.isAbandoned) throw this.#last;
+          if (!isAvailable(candidate, health)) continue;
+        }
+        const attempt = new Attempt(this.#services, candidate, this.#request.attempts);
+        try {
+          const value = await this.#request.tryRoute(attempt);
+          attempt.answered();
+          return { value };
+        } catch (thrown) {
+          if (this.#fail(candidate, failureOf(attempt, thrown, this.#request))) attempts += 1;
+        }
+        if (attempts === ATTEMPTS_MAX) break;
+      }
+    } finally {
+      releaseRetry?.();
+    }
+    return undefined;
+  }
+
+  /** The error for the client when no candidate is left. */
+  failure(): ApiError {
+    // All providers are at `max_concurrent`.
+    if (!this.#last && this.#sawBusy) return rateLimitExceeded();
+    const { health } = this.#services;
+    const waitMs = Math.min(...this.#supported.map((candidate) => health.waitMs(candidate)));
+    // After a provider's rate limit the 502 always has `retry-after`, which is at least 1 s.
+    const isWaitKnown = Number.isFinite(waitMs) && (waitMs > 0 || this.#sawLimit);
+    return allProvidersUnavailable(isWaitKnown ? waitMs : undefined);
+  }
+
+  /** Records a failed attempt. False if nothing was sent. Throws the error if no other route may be tried. */
+  #fail(candidate: Candidate, error: UpstreamError): boolean {
+    if (error.fault === "unsupported") {
+      this.#supported = this.#supported.filter((other) => other !== candidate);
+      return false;
+    }
+    this.#last = error;
+    this.#sawLimit ||= error.fault === "rateLimited";
+    if (error.fault === "excessive" || this.#request.isAbandoned) throw error;
+    return true;
+  }
 }
 
 /** Ends an attempt that threw, and returns its failure. Throws ApiError if the caller is at fault. */

@@ -17,6 +17,14 @@ function model(
   return `[[models]]\n${lines.join("\n")}\n[[models.routes]]\n${route}\n`;
 }
 
+const embedding = `[[models]]
+id = "vectors"
+kind = "embedding"
+rub_input_per_1m = 1
+[[models.routes]]
+provider = "one"
+`;
+
 function modelOf(
   keys: Readonly<Record<string, string | undefined>>,
   route?: string,
@@ -30,6 +38,25 @@ function problemsOf(
 ): readonly string[] {
   return loadText(provider + model(keys, route)).problems;
 }
+
+describe("fallbacks", () => {
+  const others = `${model({ id: '"spare"' })}${embedding}`;
+  test("are names of other chat models", () => {
+    const text = provider + model({ fallbacks: '["spare"]' }) + others;
+    expect(configOf(text).models.map(({ fallbacks }) => fallbacks)).toEqual([["spare"], [], []]);
+  });
+
+  test.each([
+    ['["small"]', "names the model itself: remove it"],
+    ['["spare", "spare"]', 'names "spare" twice: remove one'],
+    ['["spar"]', 'no model has the id "spar"; did you mean "spare"?'],
+    ['["vectors"]', '"vectors" is an embedding model, which cannot answer a chat'],
+  ])("%s are refused", (fallbacks, problem) => {
+    expect(loadText(provider + model({ fallbacks }) + others).problems).toEqual([
+      `models[0].fallbacks: ${problem}`,
+    ]);
+  });
+});
 
 describe("id", () => {
   test.each([

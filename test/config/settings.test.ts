@@ -77,6 +77,7 @@ test("the shortest file gets every default", () => {
         sells: { longCacheWrites: false, webSearches: false },
         maxOutputTokens: 100,
         contextTokens: 200_000,
+        fallbacks: [],
         routes: [
           {
             provider: "one",

@@ -72,7 +72,7 @@ function visitOf(key: TestKey): RequestContext {
 /** Asks for a whole answer of the model; what needs no waiting is decided before this returns. */
 function ask(context: RequestContext): Promise<Admission> {
   const model = findModel(context.snapshot.catalog, context.caller.models, "small");
-  return admit(gateway.app.gateway, context, model, {
+  return admit(gateway.app.gateway, context, [model], {
     endpoint: "chat",
     stream: false,
     prompt: {
@@ -120,7 +120,9 @@ async function secondMeanwhile(
   if (endIs === "asked for") other.run("ROLLBACK");
   const admission = await second;
   await Promise.all([firstEnd, end(admission)]);
-  return admission.outputTokensBound;
+  const { catalog } = context.snapshot;
+  const { config } = findModel(catalog, null, "small");
+  return admission.boundsFor(config).outputTokensBound;
 }
 
 describe("a charge that is committed but whose hold is not released yet", () => {

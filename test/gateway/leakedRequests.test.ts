@@ -40,7 +40,7 @@ async function admission(key: TestKey) {
     onStreamEnd() {},
   };
   const model = findModel(context.snapshot.catalog, null, "small");
-  const { meter, ...rest } = await admit(gateway, context, model, {
+  const { meter, ...rest } = await admit(gateway, context, [model], {
     endpoint: "chat",
     stream: false,
     prompt: {

@@ -61,7 +61,7 @@ async function ask(key: TestKey, prompt: Partial<PromptExtent> = {}): Promise<Ad
     onStreamEnd: () => {},
   };
   const extent = { bodyBytes: 100, messageCount: 1, unbounded: true };
-  const asked = await admit(app.gateway, context, findModel(snapshot.catalog, null, "small"), {
+  const asked = await admit(app.gateway, context, [findModel(snapshot.catalog, null, "small")], {
     endpoint: "chat",
     stream: false,
     prompt: { ...extent, ...noExtras, ...prompt },

@@ -11,7 +11,7 @@ import {
   refuseFields,
   refuseOtherNames,
   refuseTools,
-  refuseLongPromptCacheTtl,
+  usesLongPromptCacheTtl,
 } from "../requestFields.ts";
 import { findChatObjects } from "../storedObjects.ts";
 import type { Annotations } from "../validationMessage.ts";
@@ -80,6 +80,8 @@ export interface MessagesRequest extends CountTokensRequest {
   readonly outputTokensBound: number;
   /** The prompt may be larger than the request's own text: it has images, files, or tools that the provider runs. */
   readonly needsWholeContext: boolean;
+  /** A part of the prompt may be kept in the provider's cache for an hour. */
+  readonly usesLongCacheTtl: boolean;
   /** The most web searches that the provider may run; undefined if there is no such tool. */
   readonly webSearchesMax: number | undefined;
 }
@@ -112,7 +114,6 @@ const checkCount = bodyCheck(CountTokensRequestBody);
 export function checkMessagesRequest(value: JsonFields, rules: MessagesRules): MessagesRequest {
   const body = checkMessages(value);
   refuseForeign(value, rules);
-  refuseLongPromptCacheTtl(value);
   const tools = readServerTools(ownValue(value, "tools"));
   const measure = measureMessages(value);
   const objectIds = objectIdsOf(value);
@@ -124,6 +125,7 @@ export function checkMessagesRequest(value: JsonFields, rules: MessagesRules): M
     outputTokensBound: body.max_tokens,
     needsWholeContext:
       measure.promptSize.nonTextParts > 0 || tools.areAny || hasServers || objectIds.length > 0,
+    usesLongCacheTtl: usesLongPromptCacheTtl(value),
     webSearchesMax: tools.webSearchesMax,
     objectIds,
   };

@@ -1,5 +1,6 @@
 import {
   amountRangeOf,
+  dearerPrice,
   boundWithin,
   promptLimits,
   type AmountRange,
@@ -19,10 +20,11 @@ import {
 } from "../../contract/errors.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import { WriteError } from "../../store/store.ts";
-import type { CatalogModel } from "../catalog.ts";
+import { chatCandidatesOf, type CatalogModel, type ModelChain } from "../catalog.ts";
 import { CLIENT_STALL_MS } from "../streaming/backpressure.ts";
 import { ShuttingDown, type Gateway, type RequestContext } from "../gateway.ts";
 import type { ModelConfig } from "../../config/schema.ts";
+import type { Candidate } from "../../routing/candidates.ts";
 import type { UsageProblem } from "../decoding/answerDecoder.ts";
 
 /** What admission needs to know about a request. */
@@ -41,14 +43,22 @@ export interface AdmissionRequest {
 export interface Admission {
   meter: Meter;
   tokenLimits: TokenLimits;
-  /** The bound to send for each choice: the caller's, or a smaller one that the money pays for. Undefined: none. */
-  outputTokensBound: number | undefined;
-  /** The tokens of each choice that the hold pays for. */
-  outputTokensMax: number;
+  /** The caller's bound of each choice. */
+  callersBound: number | undefined;
+  /** The bounds of each choice for a route of this model. */
+  boundsFor: (model: ModelConfig) => ChoiceBounds;
   promptEstimate: number;
   /** The most tokens that the model can generate for all choices together. */
   modelTokensMax: number;
   warnOfUsage: UsageWarning;
+}
+
+/** The bounds in tokens of each choice. */
+export interface ChoiceBounds {
+  /** The bound to send: the caller's, or a smaller one that the money pays for. Undefined: none. */
+  readonly outputTokensBound: number | undefined;
+  /** The tokens that the hold pays for. */
+  readonly outputTokensMax: number;
 }
 
 /** The time of a request besides its attempts: pauses between them, a slow commit, a client that does not read. */
@@ -61,17 +71,18 @@ const LEAK_TIMEOUT_MS = 60_000 + CLIENT_STALL_MS;
 export async function admit(
   gateway: Gateway,
   context: RequestContext,
-  model: CatalogModel,
+  models: ModelChain,
   ask: AdmissionRequest,
 ): Promise<Admission> {
   const { caller, permit, snapshot, span } = context;
   const rated = permit.takeTokens(ask.promptEstimate);
   if (!rated.ok) throw rateLimitExceeded(rated.retryAfterMs);
 
-  const { config } = model;
-  const limits = promptLimits(ask.prompt, config.contextTokens);
-  const bound = outputBoundOf(ask, model, snapshot.config.billing.minOutputTokens);
-  const range = amountRangeOf(limits, bound, ask.choiceCount, config.price);
+  const [{ config }] = models;
+  const dearest = dearestOf(models);
+  const limits = promptLimits(ask.prompt, dearest.contextTokens);
+  const bound = outputBoundOf(ask, models, dearest, snapshot.config.billing.minOutputTokens);
+  const range = amountRangeOf(limits, bound, ask.choiceCount, dearest.price);
 
   const hold = await holdMoney(gateway, context, range).catch((error: unknown) => {
     permit.correctTokens(0);
@@ -84,7 +95,7 @@ export async function admit(
     clock: gateway.clock,
     hold,
     price: config.price,
-    withinMs: model.attemptsMsMax + LEAK_TIMEOUT_MS,
+    withinMs: dearest.attemptsMsMax + LEAK_TIMEOUT_MS,
     open: gateway.openMeters,
     onSettled: (receipt) => {
       gateway.metrics.requestEnded({ ...receipt, endpoint: ask.endpoint });
@@ -106,12 +117,59 @@ export async function admit(
   return {
     meter,
     tokenLimits: { ...limits, completionTokens: outputTokensMax * ask.choiceCount },
-    outputTokensBound: isShrunk ? outputTokensMax : ask.outputTokensBound,
-    outputTokensMax,
+    callersBound: ask.outputTokensBound,
+    boundsFor: boundsOf(config, ask.outputTokensBound, isShrunk, outputTokensMax),
     promptEstimate: ask.promptEstimate,
-    modelTokensMax: config.maxOutputTokens * ask.choiceCount,
+    modelTokensMax: dearest.maxOutputTokens * ask.choiceCount,
     warnOfUsage: warnOfUsage(gateway, context.requestId, config),
   };
+}
+
+/** The bound that replaces the caller's in the client's own text, for a fallback that refuses it. Undefined: none does. */
+export function changedBound(
+  { boundsFor, callersBound }: Admission,
+  { model }: Candidate,
+): number | undefined {
+  const { outputTokensBound } = boundsFor(model);
+  return outputTokensBound === callersBound ? undefined : outputTokensBound;
+}
+
+/**
+ * The caller's bound is not changed for the model that was asked for. A fallback may generate fewer tokens, and refuses a
+ * larger bound. A separate function, because a stream retains its result (memory rules: docs/architecture.md).
+ */
+function boundsOf(
+  asked: ModelConfig,
+  callersBound: number | undefined,
+  isShrunk: boolean,
+  paid: number,
+): Admission["boundsFor"] {
+  return (model) => {
+    const isFixed = callersBound !== undefined && model === asked;
+    const outputTokensMax = isFixed ? paid : Math.min(paid, model.maxOutputTokens);
+    if (isShrunk) return { outputTokensBound: outputTokensMax, outputTokensMax };
+    if (callersBound === undefined || isFixed) {
+      return { outputTokensBound: callersBound, outputTokensMax };
+    }
+    return { outputTokensBound: Math.min(callersBound, model.maxOutputTokens), outputTokensMax };
+  };
+}
+
+/** The most of each price and of each limit, for a hold that pays for an answer of any of the models. */
+type Dearest = Pick<ModelConfig, "price" | "contextTokens" | "maxOutputTokens"> &
+  Pick<CatalogModel, "attemptsMsMax">;
+
+function dearestOf(models: ModelChain): Dearest {
+  const [first, ...others] = models;
+  let { price, contextTokens, maxOutputTokens } = first.config;
+  let { attemptsMsMax } = first;
+  for (const { config, attemptsMsMax: more } of others) {
+    price = dearerPrice(price, config.price);
+    contextTokens = Math.max(contextTokens, config.contextTokens);
+    maxOutputTokens = Math.max(maxOutputTokens, config.maxOutputTokens);
+    attemptsMsMax += more;
+  }
+  return { price, contextTokens, maxOutputTokens, attemptsMsMax };
 }
 
 /**
@@ -120,10 +178,12 @@ export async function admit(
  */
 function outputBoundOf(
   ask: AdmissionRequest,
-  { config: { maxOutputTokens }, chatCandidates }: CatalogModel,
+  models: ModelChain,
+  { maxOutputTokens }: Dearest,
   minOutputTokens: number,
 ): OutputBound {
-  if (chatCandidates.some(({ provider }) => !provider.config.boundsReasoning)) {
+  const candidates = chatCandidatesOf(models);
+  if (candidates.some(({ provider }) => !provider.config.boundsReasoning)) {
     const all = Math.max(ask.outputTokensBound ?? 0, maxOutputTokens);
     return { most: all, least: all };
   }

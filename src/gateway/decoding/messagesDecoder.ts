@@ -51,6 +51,7 @@ export class MessagesDecoder implements AnswerDecoder {
   readonly #heldBack: Uint8Array[] = [];
   #heldBackBytes = 0;
   #hasStop = false;
+  #searches = 0;
   /** The usage as the provider reported it so far. */
   #usage: JsonFields = {};
 
@@ -187,6 +188,7 @@ export class MessagesDecoder implements AnswerDecoder {
     this.isThinking ||= type === "thinking" || type === "redacted_thinking";
     this.hasContent ||= !EMPTY_AT_START.has(type);
     if (typeof type === "string" && SERVER_RESULT.test(type)) this.providerCalls += 1;
+    if (type === "web_search_tool_result" && Array.isArray(block["content"])) this.#addSearch();
     if (typeof data === "string") this.#reasoning.addEncrypted(data.length);
     if (typeof name === "string") this.#countText(Buffer.byteLength(name));
     this.#addText(text);
@@ -234,6 +236,12 @@ export class MessagesDecoder implements AnswerDecoder {
     if (!usage) return;
     const text = { bytes: this.textBytes, deltas: this.textDeltas };
     this.#reported.add(usage, text, false, mayBeWhole);
+  }
+
+  /** A search with results is billed, also if the end of the answer, which has the count, never comes. */
+  #addSearch(): void {
+    this.#searches += 1;
+    this.#report({ server_tool_use: { web_search_requests: this.#searches } }, false);
   }
 
   #holdBack(raw: Uint8Array): void {

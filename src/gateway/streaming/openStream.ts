@@ -12,6 +12,7 @@ import type { Candidate } from "../../routing/candidates.ts";
 import type { Answer, StreamChunk, Relay } from "../answer.ts";
 import type { AnswerDecoder } from "../decoding/answerDecoder.ts";
 import {
+  answerHeaders,
   AttemptRecorder,
   mustStop,
   sendTo,
@@ -36,15 +37,17 @@ export function openStream(
   decoderFor: (candidate: Candidate) => AnswerDecoder,
 ): Promise<Answer> {
   const { sseKeepaliveMs } = admittedRequest.context.snapshot.config.server;
-  const beginning = new StreamBeginning(admittedRequest, decoderFor).run();
+  const stream = new StreamBeginning(admittedRequest, decoderFor);
+  const beginning = stream.run();
   const opened = Promise.withResolvers<Answer>();
   const headWait = new Deadline(admittedRequest.gateway.deadlines, () => {
     const late = beginLate(admittedRequest, beginning);
-    opened.resolve({ kind: "stream", relay: lateRelay(late), beginning: late });
+    // Which model will answer is not known yet.
+    opened.resolve({ kind: "stream", relay: lateRelay(late), beginning: late, headers: {} });
   });
   // Bun sends the head with the first byte of the body, so without keep-alive comments an early 200 has no effect.
   if (sseKeepaliveMs > 0) headWait.set(Math.min(sseKeepaliveMs, HEAD_WAIT_MS));
-  void settleWith(beginning, opened, headWait);
+  void settleWith(beginning, opened, headWait, () => stream.headers);
   return opened.promise;
 }
 
@@ -53,9 +56,11 @@ async function settleWith(
   beginning: Promise<Relay>,
   opened: PromiseWithResolvers<Answer>,
   headWait: Deadline,
+  headersOf: () => Readonly<Record<string, string>>,
 ): Promise<void> {
   try {
-    opened.resolve({ kind: "stream", relay: await beginning, beginning: undefined });
+    const relay = await beginning;
+    opened.resolve({ kind: "stream", relay, beginning: undefined, headers: headersOf() });
   } catch (error) {
     opened.reject(error);
   } finally {
@@ -71,6 +76,8 @@ class StreamBeginning implements Dispatch<StreamRelay> {
   readonly #decoderFor: (candidate: Candidate) => AnswerDecoder;
   #last: StreamRelay | undefined;
   #firstAttemptMs: number | undefined;
+  /** The headers of the answer that the last attempt began. */
+  headers: Readonly<Record<string, string>> = {};
 
   constructor(
     admittedRequest: AdmittedRequest,
@@ -109,6 +116,7 @@ class StreamBeginning implements Dispatch<StreamRelay> {
       firstAttemptMs: this.#firstAttemptMs,
     });
     this.#last = relay;
+    this.headers = answerHeaders(this.#admittedRequest, attempt.candidate);
     return relay.begin();
   }
 

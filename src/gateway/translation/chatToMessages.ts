@@ -27,7 +27,7 @@ const STOP_REASONS: ReadonlyMap<unknown, string> = new Map([
 ]);
 
 /** What the form of one answer needs to know of its request. */
-export interface MessageIdentity {
+interface MessageIdentity {
   /** The request's id, `req_...`. */
   readonly requestId: string;
   readonly model: string;
@@ -87,9 +87,8 @@ export class MessagesForm implements AnswerForm {
     ].join("");
   }
 
-  failure({ type, message, ...extra }: StreamFailure): string {
-    const error = { type: messagesErrorType(type), message, ...extra };
-    return messagesFailure({ type: "error", error, request_id: this.#identity.requestId });
+  failure(error: StreamFailure): string {
+    return messagesStreamFailure(error, this.#identity.requestId);
   }
 
   /** The first events of a stream, once. */
@@ -165,6 +164,15 @@ export class MessagesForm implements AnswerForm {
   #delta(delta: JsonFields): string {
     return event("content_block_delta", { index: this.#blockCount, delta });
   }
+}
+
+/** The event that ends a stream that failed. */
+export function messagesStreamFailure(
+  { type, message, ...extra }: StreamFailure,
+  requestId: string,
+): string {
+  const error = { type: messagesErrorType(type), message, ...extra };
+  return messagesFailure({ type: "error", error, request_id: requestId });
 }
 
 function event(type: string, fields: JsonFields): string {

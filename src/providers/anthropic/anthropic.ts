@@ -55,9 +55,12 @@ export const anthropic: ProviderAdapter = {
   embeddings: undefined,
 };
 
-/** The client's own text and headers. Only the model's name is replaced. */
-function encodeNative(path: string, { object, model, headers }: NativeCall): EncodedRequest {
-  const body = spliceBytes(object, { set: { model: JSON.stringify(model) } });
+/** The client's own text and headers. Only the model's name is replaced, and the bound if it has to be smaller. */
+function encodeNative(path: string, call: NativeCall): EncodedRequest {
+  const { object, model, headers, outputTokensBound: bound } = call;
+  const set: Record<string, string> = { model: JSON.stringify(model) };
+  if (bound !== undefined) set["max_tokens"] = String(bound);
+  const body = spliceBytes(object, { set });
   return { path, headers: { ...VERSION_HEADER, ...headers }, body };
 }
 

@@ -41,10 +41,11 @@ export const openai: ProviderAdapter = {
     supportsStop: true,
   },
   responses: {
-    encode: ({ object, model }) => ({
-      path: "/responses",
-      body: spliceBytes(object, { set: { model: JSON.stringify(model) } }),
-    }),
+    encode({ object, model, outputTokensBound: bound }) {
+      const set: Record<string, string> = { model: JSON.stringify(model) };
+      if (bound !== undefined) set["max_output_tokens"] = String(bound);
+      return { path: "/responses", body: spliceBytes(object, { set }) };
+    },
     usage: responsesUsage,
   },
   messages: undefined,

@@ -1,0 +1,136 @@
+import { describe, expect, test } from "bun:test";
+import { messagesErrorBody } from "../../../src/contract/messages/messagesError.ts";
+import { invalidRequest } from "../../../src/contract/errors.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { sendMessage } from "../../support/gateway/messagesCalls.ts";
+import { message, usualMessage } from "../../support/provider/anthropicAnswers.ts";
+import { json } from "../../support/provider/scriptedProvider.ts";
+
+const extras = { rub_cache_write_1h_per_1m: 60_000, rub_web_search_per_1k: 900_000 };
+
+const at = openBefore(["claude", "local"], ({ claude, local }) => ({
+  providers: { claude: { base_url: claude, kind: "anthropic" }, local },
+  models: [
+    { id: "small", routes: [{ provider: "claude", responses: false }] },
+    { id: "priced", routes: [{ provider: "claude", responses: false }], settings: extras },
+    { id: "translated", routes: [{ provider: "local", responses: false }] },
+  ],
+  sections: { api: { refused_tools: ["memory_20250818"], shared_objects: ["file_shared"] } },
+}));
+
+const search = { type: "web_search_20250305", name: "web_search", max_uses: 5 };
+const long = [{ type: "text", text: "a", cache_control: { type: "ephemeral", ttl: "1h" } }];
+const fileOf = (id: string) => [
+  { role: "user", content: [{ type: "document", source: { type: "file", file_id: id } }] },
+];
+const translated = { model: "translated" };
+
+/** A change of the least request, and the message of its 400. */
+const refused: readonly (readonly [change: object, problem: string])[] = [
+  [{ model: undefined }, "model is required"],
+  [{ messages: undefined }, "messages is required"],
+  [{ messages: [] }, "messages must contain at least 1 item"],
+  [{ max_tokens: undefined }, "max_tokens is required"],
+  [{ max_tokens: 1.5 }, "max_tokens must be an integer"],
+  [{ max_tokens: -1 }, "max_tokens must be at least 0"],
+  [
+    { messages: [{ role: "tool", content: "x" }] },
+    "messages[0].role must be one of: user, assistant, system",
+  ],
+  [{ Model: "x" }, "Model is not supported"],
+  [
+    { messages: [{ role: "user", content: "x", Content: "y" }] },
+    "messages[0].Content is not supported",
+  ],
+  [{ container: "c" }, "container is not supported"],
+  [{ fallbacks: [{ model: "x" }] }, "fallbacks is not supported"],
+  [{ speed: "fast" }, "speed is not supported"],
+  [{ service_tier: "priority" }, "service_tier is not supported"],
+  [{ inference_geo: "us" }, "inference_geo is not supported"],
+  [{ n_predict: 5 }, "n_predict is not supported, use max_tokens"],
+  [{ tools: [search] }, "web search is not supported: the model has no price for it"],
+  [{ system: long }, "cache_control beyond 5m is not supported"],
+  [
+    { tools: [{ type: "code_execution_20250825", name: "x" }] },
+    "tools[0] is of a type that is not supported: it has no price",
+  ],
+  [{ tools: [{ ...search, max_uses: 0 }] }, "tools[0].max_uses must be an integer from 1 to 1000"],
+  [
+    { tools: [{ type: "memory_20250818", name: "memory" }] },
+    "tools of the type memory_20250818 are not supported",
+  ],
+  [
+    { ...translated, tools: [{ type: "bash_20250124", name: "bash" }] },
+    "tools[0] of the type bash_20250124 is not supported by this model's provider",
+  ],
+  [
+    { ...translated, tools: [search] },
+    "tools[0] of the type web_search_20250305 is not supported by this model's provider",
+  ],
+  [
+    { ...translated, stop_sequences: ["a", "b", "c", "d", "e"] },
+    "stop_sequences must have at most 4 items for this model's provider",
+  ],
+  [{ ...translated, max_tokens: 0 }, "max_tokens of 0 is not supported by this model's provider"],
+  [
+    { ...translated, mcp_servers: [{ type: "url", url: "https://example.com" }] },
+    "mcp_servers is not supported by this model's provider",
+  ],
+];
+
+test.each(refused)("%j is a 400 in Anthropic's form: %s", async (change, problem) => {
+  const reply = await sendMessage(at.gateway, at.gateway.key(), change);
+  expect([reply.status, reply.body]).toEqual([
+    400,
+    messagesErrorBody(invalidRequest(problem), reply.id),
+  ]);
+  expect(at.providers.claude.requests.length + at.providers.local.requests.length).toBe(0);
+});
+
+test("a refused beta is a 400", async () => {
+  const betas = "interleaved-thinking-2025-05-14, context-1m-2025-08-07";
+  const reply = await sendMessage(at.gateway, at.gateway.key(), {}, { "anthropic-beta": betas });
+  expect(reply.body).toMatchObject({
+    error: { message: "anthropic-beta context-1m-2025-08-07 is not supported" },
+  });
+});
+
+test("a file must be shared", async () => {
+  at.providers.claude.answer = usualMessage;
+  const key = at.gateway.key();
+  const foreign = await sendMessage(at.gateway, key, { messages: fileOf("file_1") });
+  expect([foreign.status, foreign.body]).toMatchObject([
+    404,
+    { error: { type: "not_found_error" } },
+  ]);
+  const shared = await sendMessage(at.gateway, key, { messages: fileOf("file_shared") });
+  expect(shared.status).toBe(200);
+});
+
+describe("a model with prices for them", () => {
+  const usage = {
+    input_tokens: 100,
+    cache_read_input_tokens: 10,
+    cache_creation_input_tokens: 50,
+    cache_creation: { ephemeral_5m_input_tokens: 20, ephemeral_1h_input_tokens: 30 },
+    server_tool_use: { web_search_requests: 3 },
+    output_tokens: 7,
+  };
+
+  test("charges one-hour cache writes and searches, and holds for them", async () => {
+    at.providers.claude.answer = json(message({ usage }));
+    const key = at.gateway.key();
+    const plain = await sendMessage(at.gateway, key, { model: "priced" });
+    expect(plain.status).toBe(200);
+    const extra = { model: "priced", system: long, tools: [search] };
+    expect((await sendMessage(at.gateway, key, extra)).status).toBe(200);
+    const [withExtras, without] = await at.gateway.records(key, 2);
+    const tokens = 100n * 25_000n + 10n * 2500n + 20n * 30_000n + 30n * 60_000n + 7n * 200_000n;
+    const charge = tokens + 3n * 900_000n * 1000n;
+    expect(withExtras).toMatchObject({ charge, cacheWrite1hTokens: 30, webSearches: 3 });
+    // Images, files and searches may make the prompt as long as the model's context.
+    const prompt = 200_000n * 60_000n;
+    expect(withExtras?.hold).toBe(prompt + 5n * 900_000n * 1000n + 100n * 200_000n);
+    expect(without?.hold).toBeLessThan(prompt);
+  });
+});
