@@ -10,9 +10,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { configText } from "../test/support/gateway/gatewayConfig.ts";
 import { quantile } from "./gateway/figures.ts";
 import { cpuUs, endAll, spawn } from "./gateway/processes.ts";
+import { serveBinary, until } from "./gateway/servedBinary.ts";
 
 /** An answer of so many vectors, and how it is asked for. */
 interface Size {
@@ -40,11 +40,9 @@ interface Contestant {
 }
 
 const ROUNDS = 5;
-const START_MS_MAX = 15_000;
 
 const { values } = parseArgs({ options: { rounds: { type: "string" } } });
 const folder = mkdtempSync(join(tmpdir(), "tollgate-embeddings-"));
-const binary = join(import.meta.dir, "../dist/tollgate");
 
 const answers = new Map(
   sizes.map(({ inputs, format }) => [`${inputs} ${format}`, answerOf(inputs, format)]),
@@ -115,36 +113,12 @@ http {
 }
 
 async function startTollgate(): Promise<Contestant> {
-  const place = join(folder, "tollgate");
-  mkdirSync(place);
-  const file = join(place, "config.toml");
-  const config = {
+  const { child, origin, key } = await serveBinary(join(folder, "tollgate"), {
     providers: { local: `http://127.0.0.1:${provider.port}/v1` },
     models: [{ id: "vectors", routes: [{ provider: "local" }], settings: { kind: "embedding" } }],
-    sections: { database: { durability: "power" } },
-  };
-  await Bun.write(file, configText(config));
-  command(file, "accounts", "create", "bench");
-  command(file, "balance", "credit", "bench", "1000000000");
-  const { key } = JSON.parse(command(file, "keys", "create", "--account", "bench", "--json")) as {
-    key: string;
-  };
-  const logFile = join(place, "tollgate.log");
-  const child = spawn([binary, "serve", "--config", file], {
-    logFile,
-    env: { PATH: process.env["PATH"] ?? "" },
   });
-  const portIn = () =>
-    /"address":"http:\/\/127\.0\.0\.1:(\d+)"/.exec(readFileSync(logFile, "utf8"))?.[1];
-  await until(() => Promise.resolve(portIn() !== undefined));
-  const url = `http://127.0.0.1:${portIn()}/v1/embeddings`;
-  return { name: "tollgate", child, url, headers: { authorization: `Bearer ${key}` } };
-}
-
-function command(file: string, ...words: readonly string[]): string {
-  const { success, stdout, stderr } = Bun.spawnSync([binary, ...words, "--config", file]);
-  if (!success) throw new Error(`tollgate ${words[0]}: ${stderr.toString()}`);
-  return stdout.toString();
+  const headers = { authorization: `Bearer ${key}` };
+  return { name: "tollgate", child, url: `${origin}/v1/embeddings`, headers };
 }
 
 function first(): Size {
@@ -157,14 +131,6 @@ function freePort(): number {
   const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => {} } });
   listener.stop(true);
   return listener.port;
-}
-
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  const deadlineMs = performance.now() + START_MS_MAX;
-  while (!(await isSo().catch(() => false))) {
-    if (performance.now() > deadlineMs) throw new Error("a process did not start");
-    await Bun.sleep(20);
-  }
 }
 
 /** Sends the requests of one turn. Resolves with the CPU time and the wall-clock time of each, in microseconds. */
