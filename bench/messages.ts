@@ -105,7 +105,7 @@ const provider = Bun.serve({
       type: "direct",
       async pull(sink) {
         for (const text of streams[form]) {
-          sink.write(text);
+          void sink.write(text);
           await sink.flush();
           await new Promise(setImmediate);
         }

@@ -2,7 +2,7 @@ import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { invalidRequest, type ApiError } from "./errors.ts";
 import { shownKey } from "./validationMessage.ts";
 
-/** The top-level fields of both interfaces that the gateway checks, uses for a decision or overwrites. */
+/** The top-level fields of the interfaces that the gateway checks, uses for a decision or overwrites. */
 const KNOWN_FIELDS: ReadonlySet<string> = new Set([
   "audio",
   "auto_max_new_tokens",
@@ -72,7 +72,7 @@ export function refuseKeysInOtherCase(
 export const COMPARISON_RESPONSE_FIELD = "comparison_response_id";
 const CACHE_OPTIONS: ReadonlySet<string> = new Set([COMPARISON_RESPONSE_FIELD]);
 
-/** The same for `prompt_cache_options`, in both interfaces. */
+/** The same for `prompt_cache_options`, in the interfaces of OpenAI. */
 export function refuseCacheOptionsInOtherCase(options: unknown): void {
   refuseKeysInOtherCase(options, CACHE_OPTIONS, () => "prompt_cache_options.");
 }

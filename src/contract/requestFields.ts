@@ -61,7 +61,7 @@ export const modelField = Type.String({
   description: "The id of a model, as `GET /v1/models` lists it.",
 } satisfies Annotations & Record<string, unknown>);
 
-/** The fields of both interfaces that decide how much is held. */
+/** The fields of OpenAI's interfaces that decide how much is held. */
 export const holdFields = {
   max_tokens: nullable(bound, "The most tokens that the answer may have, for each choice."),
   max_completion_tokens: nullable(bound, "The same under another name; two must not differ."),

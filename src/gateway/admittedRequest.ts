@@ -17,7 +17,7 @@ import { formatRoubles } from "../lib/money.ts";
 import { WriteError, type AttemptRecord } from "../store/store.ts";
 import { type LogFields, errorClass } from "../telemetry/log.ts";
 
-/** A request whose money is held, and its candidates. Both endpoints use it. */
+/** A request whose money is held, and its candidates. All endpoints use it. */
 export interface AdmittedRequest {
   readonly gateway: Gateway;
   readonly context: RequestContext;

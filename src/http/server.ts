@@ -6,19 +6,15 @@ import type { ReadableMetrics } from "../telemetry/metrics.ts";
 import { accountOf, getAccount, getReceipt, getUsage, receiptOf, usageOf } from "./account.ts";
 import { authentication } from "./authentication.ts";
 import {
+  countMessageTokens,
   createChatCompletion,
   createEmbedding,
+  createMessage,
   createResponse,
-  postChat,
-  postCountTokens,
-  postMessages,
-  postEmbeddings,
-  postResponses,
-  type PostHandler,
-} from "./completions.ts";
+} from "./completionRoutes.ts";
+import { postHandlers, type PostHandler } from "./completions.ts";
 import { options, type Route } from "./cors.ts";
 import { getDescription } from "./declaredRoute.ts";
-import { countMessageTokens, createMessage } from "./messages.ts";
 import { errors, jsonResponse } from "./response.ts";
 import { getHealth, health } from "./health.ts";
 import { IDLE_TIMEOUT_SECONDS, type InFlightRequest } from "./inFlightRequest.ts";
@@ -47,17 +43,13 @@ export type TollgateApp = ReturnType<typeof createServer>;
  */
 export function createServer(app: App) {
   const logOf = createRequestLogs(app);
-  const chat = postChat(app);
-  const responses = postResponses(app);
-  const messages = postMessages(app);
-  const countTokens = postCountTokens(app);
-  const embeddings = postEmbeddings(app);
+  const post = postHandlers(app);
   const routes = {
-    "/v1/chat/completions": { POST: chat },
-    "/v1/responses": { POST: responses },
-    "/v1/messages": { POST: messages },
-    "/v1/messages/count_tokens": { POST: countTokens },
-    "/v1/embeddings": { POST: embeddings },
+    "/v1/chat/completions": { POST: post.chat },
+    "/v1/responses": { POST: post.responses },
+    "/v1/messages": { POST: post.messages },
+    "/v1/messages/count_tokens": { POST: post.countTokens },
+    "/v1/embeddings": { POST: post.embeddings },
   };
   const server = new Elysia(serverOptions(BODY_BYTES_MAX, IDLE_TIMEOUT_SECONDS, routes))
     .wrap(keepPath)
@@ -80,17 +72,25 @@ export function createServer(app: App) {
       v1
         .post(
           "/chat/completions",
-          ({ request, server }) => chat(request, server),
+          ({ request, server }) => post.chat(request, server),
           createChatCompletion,
         )
-        .post("/responses", ({ request, server }) => responses(request, server), createResponse)
-        .post("/messages", ({ request, server }) => messages(request, server), createMessage)
+        .post(
+          "/responses",
+          ({ request, server }) => post.responses(request, server),
+          createResponse,
+        )
+        .post("/messages", ({ request, server }) => post.messages(request, server), createMessage)
         .post(
           "/messages/count_tokens",
-          ({ request, server }) => countTokens(request, server),
+          ({ request, server }) => post.countTokens(request, server),
           countMessageTokens,
         )
-        .post("/embeddings", ({ request, server }) => embeddings(request, server), createEmbedding)
+        .post(
+          "/embeddings",
+          ({ request, server }) => post.embeddings(request, server),
+          createEmbedding,
+        )
         .use(authentication(app, logOf))
         .get(
           "/models",

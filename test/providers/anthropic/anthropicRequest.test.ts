@@ -29,12 +29,11 @@ function messagesOf(...messages: readonly object[]): unknown {
   return sent({ messages })["messages"];
 }
 
-test("the headers have the version and the key, if there is one", () => {
-  expect(anthropic.headers("sk-ant-1")).toEqual({
-    "anthropic-version": "2023-06-01",
-    "x-api-key": "sk-ant-1",
-  });
-  expect(anthropic.headers(undefined)).toEqual({ "anthropic-version": "2023-06-01" });
+test("the headers have the key, if there is one, and each chat has the version", () => {
+  expect(anthropic.headers("sk-ant-1")).toEqual({ "x-api-key": "sk-ant-1" });
+  expect(anthropic.headers(undefined)).toEqual({});
+  const chat = anthropic.chat.encode(callOf(JSON.stringify({ messages: [hello] })));
+  expect(chat.headers).toEqual({ "anthropic-version": "2023-06-01" });
 });
 
 test("a refusal in the history is sent before the calls beside it", () => {
