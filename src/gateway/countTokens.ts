@@ -6,13 +6,14 @@ import { AnswerError, decodeAnswer, parseAnswerJson } from "../providers/provide
 import { UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { orderCandidates } from "../routing/candidates.ts";
+import { isAvailable } from "../routing/dispatch.ts";
 import { clientGone, toUpstreamError, type Answer } from "./answer.ts";
 import { findModel } from "./catalog.ts";
 import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
 import { estimateOf, isNative } from "./messages.ts";
 import { messagesHeaders, ownMessagesText, refuseForeignFiles } from "./messagesRequest.ts";
 
-/** A provider that takes longer is not waited for, in milliseconds. */
+/** No provider is waited for after this time, in milliseconds. */
 const COUNT_TIMEOUT_MS = 10_000;
 
 /** Marks a count that is the gateway's estimate. */
@@ -33,14 +34,23 @@ export async function countTokens(
   const headers = messagesHeaders(context);
   const native = model.chatCandidates.filter(isNative);
   const call = { object: ownMessagesText(object), headers };
+  const dueMs = gateway.clock.monotonicMs() + COUNT_TIMEOUT_MS;
   for (const candidate of orderCandidates(native, gateway.random)) {
-    if (gateway.health.waitMs(candidate) > 0) continue;
-    const body = await askProvider(gateway, context, candidate, call);
+    if (!isAvailable(candidate, gateway.health)) continue;
+    const body = await askProvider(gateway, context, candidate, { ...call, dueMs });
     if (body !== undefined) return { kind: "json", body, headers: {} };
     if (context.signal.aborted || gateway.inFlight.isAborting) break;
+    if (gateway.clock.monotonicMs() >= dueMs) break;
   }
   const body = JSON.stringify({ input_tokens: estimateOf(request) });
   return { kind: "json", body, headers: { [ESTIMATED_HEADER]: "true" } };
+}
+
+interface CountCall {
+  readonly object: JsonObjectText;
+  readonly headers: Readonly<Record<string, string>>;
+  /** In monotonic time. */
+  readonly dueMs: number;
 }
 
 /** The provider's answer; undefined if it has none. Throws ApiError 400 if the caller is at fault. */
@@ -48,7 +58,7 @@ async function askProvider(
   gateway: Gateway,
   context: RequestContext,
   { provider, route }: Candidate,
-  call: { object: JsonObjectText; headers: Readonly<Record<string, string>> },
+  { dueMs, ...call }: CountCall,
 ): Promise<Uint8Array | undefined> {
   const encoded = provider.adapter.messages?.encodeCount({ ...call, model: route.model });
   if (!encoded) return undefined;
@@ -59,7 +69,7 @@ async function askProvider(
     exchange.abort(new UpstreamError("provider", "timeout")),
   );
   const onAbort = (): void => exchange.abort(clientGone());
-  timeout.set(COUNT_TIMEOUT_MS);
+  timeout.setAt(dueMs);
   signal.addEventListener("abort", onAbort);
   try {
     const answer = await exchange.answer;

@@ -208,7 +208,7 @@ function failureOf(
 }
 
 /** True if the route is not in cooldown, its breaker is not open, and its provider is below `max_concurrent`. */
-function isAvailable(candidate: Candidate, health: RouteHealth): boolean {
+export function isAvailable(candidate: Candidate, health: RouteHealth): boolean {
   if (health.waitMs(candidate) > 0) return false;
   const { config, upstream } = candidate.provider;
   return config.maxConcurrent === 0 || upstream.open.count < config.maxConcurrent;

@@ -10,7 +10,7 @@ import {
 } from "../../support/provider/scriptedProvider.ts";
 
 const at = openBefore(["claude", "local"], ({ claude, local }) => ({
-  providers: { claude: { base_url: claude, kind: "anthropic" }, local },
+  providers: { claude: { base_url: claude, kind: "anthropic", max_concurrent: 1 }, local },
   models: [
     { id: "small", routes: [{ provider: "claude", model: "claude-x", responses: false }] },
     { id: "translated", routes: [{ provider: "local" }] },
@@ -57,6 +57,20 @@ test.each<readonly [string, ProviderAnswer]>([
   }
   at.providers.claude.answer = json({ input_tokens: 42 });
   expect((await count()).body).toEqual({ input_tokens: 42 });
+});
+
+test("the gateway estimates while the provider has `max_concurrent` requests", async () => {
+  const go = Promise.withResolvers<void>();
+  at.providers.claude.answer = async (peer, request) => {
+    await go.promise;
+    await json({ input_tokens: 42 })(peer, request);
+  };
+  const first = count();
+  await at.providers.claude.request(0);
+  expect((await count()).body).toEqual(estimate);
+  go.resolve();
+  expect((await first).body).toEqual({ input_tokens: 42 });
+  expect(at.providers.claude.requests).toHaveLength(1);
 });
 
 test("a wrong request is a 400 with the provider's words", async () => {
