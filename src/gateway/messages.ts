@@ -1,6 +1,6 @@
 import { estimateTokens } from "../billing/estimate.ts";
-import { checkChatRequest } from "../contract/chat/chatRequest.ts";
-import { invalidRequest, upstreamFailure } from "../contract/errors.ts";
+import { checkChatRequest, type ChatRequest } from "../contract/chat/chatRequest.ts";
+import { ApiError, invalidRequest, upstreamFailure } from "../contract/errors.ts";
 import { longPromptCacheTtl } from "../contract/requestFields.ts";
 import { parseJsonObject } from "../contract/jsonBody.ts";
 import { messagesErrorBody, messagesFailure } from "../contract/messages/messagesError.ts";
@@ -133,10 +133,7 @@ function refuseUntranslatable(
   }
 }
 
-/**
- * The request as a chat. Throws UnsupportedRequestError. The translation makes only fields of a chat, so the operator's
- * rules for the client's own fields, which were applied before, do not apply to it.
- */
+/** The request as a chat. Throws UnsupportedRequestError. */
 function translate(
   gateway: Gateway,
   context: RequestContext,
@@ -145,15 +142,29 @@ function translate(
 ): ProviderChat {
   const text = JSON.stringify(chatBodyOfMessages(fieldsOf(parseExactly(object.text))));
   const chat = parseJsonObject({ text });
-  const rules = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
   const { requestId } = context;
   return new ProviderChat(
-    checkChatRequest(chat.value, rules),
+    checkedChat(chat.value),
     chat.object,
     (model) => ({ ...identityOf(gateway, context, model), unknownFields: "forward" }),
     ({ model }) => new MessagesForm({ requestId, model, promptEstimate }),
     { isTranslated: true },
   );
+}
+
+/**
+ * Checks a translated chat. Throws UnsupportedRequestError: native routes may accept what a chat does not. The translation
+ * makes only fields of a chat, so the operator's rules for the client's own fields, which were applied before, do not
+ * apply to it.
+ */
+function checkedChat(body: JsonFields): ChatRequest {
+  const rules = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
+  try {
+    return checkChatRequest(body, rules);
+  } catch (error) {
+    if (error instanceof ApiError) throw new UnsupportedRequestError(error.message);
+    throw error;
+  }
 }
 
 /** A separate function, because a stream retains its result (memory rules: docs/architecture.md). */

@@ -1,8 +1,9 @@
 import { invalidRequest, resourceNotFound } from "../contract/errors.ts";
 import { parseExactly } from "../lib/exactJson.ts";
-import { fieldsOf, isJsonObject, type JsonObjectText } from "../lib/json.ts";
+import { fieldsOf, isDeeperThan, isJsonObject, type JsonObjectText } from "../lib/json.ts";
 import { scanObject } from "../lib/jsonObject.ts";
 import { splice } from "../lib/splice.ts";
+import { DEPTH_MAX } from "../providers/provider.ts";
 import type { RequestContext } from "./gateway.ts";
 import { isTranslatedThinking, TRANSLATED_SIGNATURE } from "./translation/chatToMessages.ts";
 
@@ -38,12 +39,13 @@ export function refuseForeignFiles(
 
 /**
  * The client's text for a provider of kind anthropic. Reasoning of an answer that another kind of provider wrote has no
- * signature of Anthropic, and its models refuse it, so it is left out. Everything else keeps its bytes.
+ * signature of Anthropic, and its models refuse it, so it is left out. Everything else keeps its bytes. So does a text that
+ * is nested too deep to be written again: the provider refuses it.
  */
 export function ownMessagesText(object: JsonObjectText): JsonObjectText {
   if (!object.text.includes(TRANSLATED_SIGNATURE)) return object;
   const { messages } = fieldsOf(parseExactly(object.text));
-  if (!Array.isArray(messages)) return object;
+  if (!Array.isArray(messages) || isDeeperThan(messages, DEPTH_MAX)) return object;
   const kept = messages.flatMap((message: unknown) => {
     const { content, ...others } = fieldsOf(message);
     if (!Array.isArray(content)) return [message];

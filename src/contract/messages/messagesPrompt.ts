@@ -72,20 +72,24 @@ class Sum {
   /** Returns the contents in the block. */
   #addBlock(block: JsonFields): readonly unknown[] {
     const { type, source } = block;
+    if (type === "document" && isJsonObject(source)) {
+      const { type: sourceType, data, content } = source;
+      const isText = sourceType === "text" || sourceType === "content";
+      if (!isText) this.nonTextParts += 1;
+      const inner = sourceType === "text" ? data : content;
+      return [isText ? inner : undefined, block["title"], block["context"]];
+    }
     if (type === "image" || type === "container_upload") {
       this.nonTextParts += 1;
       return [];
-    }
-    if (type === "document" && isJsonObject(source)) {
-      const inner = source["type"] === "text" ? source["data"] : source["content"];
-      if (inner === undefined) this.nonTextParts += 1;
-      return [inner, block["title"], block["context"]];
     }
     const inner: unknown[] = [];
     for (const name in block) {
       if (ENVELOPE.has(name)) continue;
       const value = block[name];
-      if (name === "content" || typeof value === "string") inner.push(value);
+      // Compatible servers have such parts beside images, for example videos.
+      if (name === "source" && isJsonObject(value)) this.nonTextParts += 1;
+      else if (name === "content" || typeof value === "string") inner.push(value);
       else this.addValue(value);
     }
     return inner;

@@ -20,7 +20,7 @@ const WEB_SEARCH = /^web_search_\d{8}$/;
 
 /** How many searches are held for if the client sets no `max_uses`. More are charged too. */
 const WEB_SEARCHES_DEFAULT = 20;
-/** More than any answer needs. */
+/** The limit for all tools of a request together. More than any answer needs. */
 const WEB_SEARCHES_MAX = 1000;
 
 /**
@@ -40,6 +40,9 @@ export function readServerTools(tools: unknown): ServerTools {
     areAny = true;
     if (WEB_SEARCH.test(name)) {
       webSearchesMax = (webSearchesMax ?? 0) + searchesOf(tool, `tools[${index}]`);
+      if (webSearchesMax > WEB_SEARCHES_MAX) {
+        throw invalidRequest(`tools must allow at most ${WEB_SEARCHES_MAX} web searches together`);
+      }
     } else if (!TOKEN_TOOLS.test(name)) {
       throw invalidRequest(`tools[${index}] is of a type that is not supported: it has no price`);
     }

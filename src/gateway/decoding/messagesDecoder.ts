@@ -139,7 +139,8 @@ export class MessagesDecoder implements AnswerDecoder {
     const fields = eventFields(event)();
     const type: unknown = fields["type"] ?? event.event;
     this.#readFields(type, fields);
-    if (this.isFinished) this.#holdBack(raw);
+    // A terminator without a stop reason ends no answer. The client gets an error instead.
+    if (this.isFinished || this.isClosed) this.#holdBack(raw);
     else {
       this.#output.push(raw);
       this.#learn(raw, fieldsOf(fields["delta"]));
@@ -238,10 +239,15 @@ export class MessagesDecoder implements AnswerDecoder {
     this.#reported.add(usage, text, false, mayBeWhole);
   }
 
-  /** A search with results is billed, also if the end of the answer, which has the count, never comes. */
+  /**
+   * A search with results is billed, also if the end of the answer, which has the count, never comes. No output tokens
+   * may be known yet, and a usage without them is none.
+   */
   #addSearch(): void {
     this.#searches += 1;
-    this.#report({ server_tool_use: { web_search_requests: this.#searches } }, false);
+    const searches = { server_tool_use: { web_search_requests: this.#searches } };
+    this.#usage = laterUsage(this.#usage, searches);
+    this.#addUsage({ ...this.#usage, output_tokens: this.#usage["output_tokens"] ?? 0 }, false);
   }
 
   #holdBack(raw: Uint8Array): void {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { formatRoubles } from "../../../src/lib/money.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
-import { messageEvents, sendMessage } from "../../support/gateway/messagesCalls.ts";
+import { askMessage, messageEvents, sendMessage } from "../../support/gateway/messagesCalls.ts";
 import {
   begunMessage,
   endEvent,
@@ -18,6 +18,7 @@ import {
   cut,
   json,
   piece,
+  raw,
   stream,
   streamHead,
   text,
@@ -33,9 +34,11 @@ const at = openBefore(["claude", "second"], ({ claude, second }) => ({
   },
   models: [
     { id: "small", routes: [route] },
+    { id: "searching", routes: [route], settings: { rub_web_search_per_1k: 900_000 } },
     { id: "renamed", routes: [{ ...route, model: "vendor/claude-2" }] },
     { id: "saved", routes: [route, { ...route, provider: "second" }] },
   ],
+  sections: { billing: { disconnect_grace: "120ms" } },
 }));
 
 const exact = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
@@ -131,6 +134,17 @@ const unknownEvents = [
   ": a comment\n\n",
 ];
 
+test("a text that is nested too deep to be written again has the client's bytes", async () => {
+  at.providers.claude.answer = usualMessage;
+  const depth = 100_000;
+  const input = `${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`;
+  const block = `{"type":"tool_use","id":"x","name":"f","input":${input}}`;
+  const messages = `[{"role":"user","content":"tollgate-translated"},{"role":"assistant","content":[${block}]}]`;
+  const body = `{"model":"small","max_tokens":9,"messages":${messages}}`;
+  expect((await sendMessage(at.gateway, at.gateway.key(), body)).status).toBe(200);
+  expect(at.providers.claude.requests.map((request) => request.body)).toEqual([body]);
+});
+
 describe("the answer that the client receives", () => {
   test("has the provider's bytes in JSON", async () => {
     const body = ` {"odd":1.0,${JSON.stringify(message()).slice(1)}\n`;
@@ -188,6 +202,15 @@ describe("the answer that the client receives", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
   });
 
+  test("has no terminator if it ends without a reason, and costs nothing", async () => {
+    at.providers.claude.answer = begunMessage(textEvent(" there"), stopEvent);
+    const key = at.gateway.key();
+    const reply = await sendMessage(at.gateway, key, { stream: true });
+    const names = messageEvents(reply.text).map(({ name }) => name);
+    expect(names.slice(-2)).toEqual(["content_block_delta", "error"]);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+  });
+
   test.each([false, true])("comes from the next route, stream %p", async (isStream) => {
     const overloaded = { type: "error", error: { type: "overloaded_error", message: "busy" } };
     at.providers.claude.answer = isStream
@@ -199,4 +222,32 @@ describe("the answer that the client receives", () => {
     expect(reply.status).toBe(200);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ ...done, provider: "second" }]);
   });
+});
+
+/** The block of a search that found one page. */
+const foundEvent = messageEvent("content_block_start", {
+  index: 0,
+  content_block: {
+    type: "web_search_tool_result",
+    tool_use_id: "srvtoolu_1",
+    content: [{ type: "web_search_result", url: "https://example.com", encrypted_content: "x" }],
+  },
+});
+
+test("a client that disconnects after a search pays for it", async () => {
+  at.providers.claude.answer = raw(streamHead, piece(startEvent + foundEvent + textEvent("Hello")));
+  const key = at.gateway.key();
+  const tools = [{ type: "web_search_20250305", name: "web_search" }];
+  const abort = new AbortController();
+  const response = await fetch(`${at.gateway.url}/v1/messages`, {
+    method: "POST",
+    headers: { "x-api-key": key.key, "content-type": "application/json" },
+    body: JSON.stringify(askMessage({ model: "searching", stream: true, tools })),
+    signal: abort.signal,
+  });
+  await response.body?.getReader().read();
+  abort.abort();
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    { status: "cancelled", estimated: true, webSearches: 1, writeOff: 0n },
+  ]);
 });

@@ -4,7 +4,7 @@ import { invalidRequest } from "../../../src/contract/errors.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { sendMessage } from "../../support/gateway/messagesCalls.ts";
 import { message, usualMessage } from "../../support/provider/anthropicAnswers.ts";
-import { json } from "../../support/provider/scriptedProvider.ts";
+import { json, refusal } from "../../support/provider/scriptedProvider.ts";
 
 const extras = { rub_cache_write_1h_per_1m: 60_000, rub_web_search_per_1k: 900_000 };
 
@@ -14,6 +14,13 @@ const at = openBefore(["claude", "local"], ({ claude, local }) => ({
     { id: "small", routes: [{ provider: "claude", responses: false }] },
     { id: "priced", routes: [{ provider: "claude", responses: false }], settings: extras },
     { id: "translated", routes: [{ provider: "local", responses: false }] },
+    {
+      id: "saved",
+      routes: [
+        { provider: "claude", responses: false },
+        { provider: "local", responses: false, priority: 2 },
+      ],
+    },
   ],
   sections: { api: { refused_tools: ["memory_20250818"], shared_objects: ["file_shared"] } },
 }));
@@ -56,6 +63,10 @@ const refused: readonly (readonly [change: object, problem: string])[] = [
   ],
   [{ tools: [{ ...search, max_uses: 0 }] }, "tools[0].max_uses must be an integer from 1 to 1000"],
   [
+    { tools: [search, { ...search, name: "more", max_uses: 1000 }] },
+    "tools must allow at most 1000 web searches together",
+  ],
+  [
     { tools: [{ type: "memory_20250818", name: "memory" }] },
     "tools of the type memory_20250818 are not supported",
   ],
@@ -85,6 +96,31 @@ test.each(refused)("%j is a 400 in Anthropic's form: %s", async (change, problem
     messagesErrorBody(invalidRequest(problem), reply.id),
   ]);
   expect(at.providers.claude.requests.length + at.providers.local.requests.length).toBe(0);
+});
+
+test("what only the failed native route may accept is no fault of the client", async () => {
+  at.providers.claude.answer = refusal(500);
+  const key = at.gateway.key();
+  const reply = await sendMessage(at.gateway, key, { model: "saved", stop_sequences: [""] });
+  expect(reply.status).toBe(502);
+  expect(at.providers.local.requests).toEqual([]);
+});
+
+/** Parts whose tokens are not bounded by the bytes of the request. */
+const largeParts = [
+  { type: "image", source: { type: "url", url: "https://example.com/a.png" } },
+  { type: "document", source: { type: "url", url: "https://example.com/a.pdf" } },
+  { type: "document", source: { type: "url", url: "https://example.com/a.pdf", content: "" } },
+  { type: "video", source: { type: "url", url: "https://example.com/a.mp4" } },
+];
+
+test.each(largeParts)("the whole context is held for %j", async (part) => {
+  at.providers.claude.answer = usualMessage;
+  const key = at.gateway.key();
+  const content = [{ type: "tool_result", tool_use_id: "x", content: [part] }];
+  await sendMessage(at.gateway, key, { messages: [{ role: "user", content }] });
+  const [record] = await at.gateway.records(key, 1);
+  expect(record?.hold).toBe(200_000n * 30_000n + 100n * 200_000n);
 });
 
 test("a refused beta is a 400", async () => {
