@@ -95,7 +95,7 @@ interface MessagesRules {
  * Fields that name what belongs to the operator's account at the provider, or that let another model answer, whose price
  * is not known: https://platform.claude.com/docs/en/api/messages/create
  */
-const REFUSED_FIELDS = [
+export const OPERATORS_FIELDS = [
   "container",
   "fallback_credit_token",
   "fallbacks",
@@ -143,7 +143,7 @@ export function checkCountTokensRequest(
 
 function refuseForeign(body: JsonFields, rules: MessagesRules): void {
   const { service_tier: tier = null, ...others } = body;
-  refuseFields(others, [...rules.refusedFields, ...REFUSED_FIELDS]);
+  refuseFields(others, [...rules.refusedFields, ...OPERATORS_FIELDS]);
   if (tier !== null && !TIERS.has(tier)) throw invalidRequest("service_tier is not supported");
   refuseOtherNames(body, "max_tokens");
   refuseTools(body, rules.refusedTools);

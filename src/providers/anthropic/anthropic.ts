@@ -1,3 +1,4 @@
+import { OPERATORS_FIELDS } from "../../contract/messages/messagesRequest.ts";
 import { readMessagesUsage } from "../../contract/usage.ts";
 import { readMessage, readMessageEvents } from "./anthropicAnswer.ts";
 import {
@@ -73,8 +74,8 @@ function encodeMessages(call: ChatCall): EncodedRequest {
   const body: ChatRequestBody & Block = request.body;
   if (request.choiceCount > 1) throw unsupported("n");
   refuseOtherAnswers(body);
-  // A container belongs to the operator's account, and other callers may have put data into it.
-  if (isGiven(body["container"])) throw unsupported("container");
+  const foreign = OPERATORS_FIELDS.find((name) => isGiven(body[name]));
+  if (foreign !== undefined) throw unsupported(foreign);
   refuseGeography(body);
   const { system, turns } = conversationOf(body.messages, model);
   // The native field would replace the instructions of the messages.

@@ -321,6 +321,11 @@ describe("other fields", () => {
     ["functions", []],
     ["function_call", "auto"],
     ["container", "container_1"],
+    ["fallbacks", [{ model: "claude-2" }]],
+    ["fallback_credit_token", "token_1"],
+    ["thread", "thread_1"],
+    ["user_profile_id", "profile_1"],
+    ["workspace_id", "workspace_1"],
   ])("%s is refused because it changes the answer", (name, value) => {
     expect(() => sent({ [name]: value })).toThrow(
       new UnsupportedRequestError(`${name} is not supported by this model's provider`),
