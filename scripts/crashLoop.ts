@@ -1,9 +1,8 @@
 /** Kills a gateway under load again and again: `bun scripts/crashLoop.ts [CYCLES] [SEED]`; 1000 unless given. */
-import { startDemoProvider } from "../src/commands/demo/provider.ts";
 import { drawnSeed, seededRandom } from "../test/support/seededRandom.ts";
 import { runCrashCycle } from "../test/support/binary/crashCycle.ts";
-import { chatAndEmbeddings } from "../test/support/gateway/gatewayConfig.ts";
 import { startGatewayProcess } from "../test/support/binary/gatewayProcess.ts";
+import { startMixedProviders } from "../test/support/binary/mixedProviders.ts";
 
 const cyclesDefault = 1000;
 const killAfterMax = 49;
@@ -13,9 +12,9 @@ const progressEvery = 100;
 /** Runs the cycles and prints the totals. Returns the number of cycles after which the audits found problems. */
 async function crashLoop(cycles: number, seed: number): Promise<number> {
   const random = seededRandom(seed);
-  const provider = startDemoProvider({ wordDelayMs: 1 });
+  const providers = startMixedProviders();
   const sections = { database: { path: "tollgate.db", durability: "power" } };
-  const gateway = await startGatewayProcess(chatAndEmbeddings(provider.url, sections));
+  const gateway = await startGatewayProcess(providers.config(sections));
   const seen = { seed, cycles: 0, begun: 0, whole: 0, credits: 0, bad: 0, seconds: 0 };
   const startedMs = performance.now();
   const report = (): void => {
@@ -39,7 +38,7 @@ async function crashLoop(cycles: number, seed: number): Promise<number> {
     }
   } finally {
     await gateway.close();
-    await provider.stop();
+    await providers.stop();
   }
   report();
   return seen.bad;

@@ -1,13 +1,11 @@
 import { expect, test } from "bun:test";
-import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { runCrashCycle } from "../support/binary/crashCycle.ts";
-import { chatAndEmbeddings } from "../support/gateway/gatewayConfig.ts";
 import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
+import { startMixedProviders } from "../support/binary/mixedProviders.ts";
 
-// One word per millisecond, so that answers are always in flight.
-const provider = startDemoProvider({ wordDelayMs: 1 });
+const providers = startMixedProviders();
 const sections = { database: { path: "tollgate.db", durability: "power" } };
-const setup = openBinaryBefore(chatAndEmbeddings(provider.url, sections), provider);
+const setup = openBinaryBefore(providers.config(sections), providers);
 
 const cycles = 100;
 /** A number of the 50 requests of a cycle. Some must be in flight at the kill. */

@@ -1,7 +1,7 @@
 import { cutByCrash } from "../auditor/logs.ts";
 import { auditProblems, reservesAfterStart } from "../store/auditProblems.ts";
 import type { GatewayProcess } from "./gatewayProcess.ts";
-import { sendMixedLoad } from "./mixedLoad.ts";
+import { everyWay, sendMixedLoad } from "./mixedLoad.ts";
 
 export interface CrashCycle {
   /** Requests that were sent. */
@@ -19,7 +19,8 @@ const requestsAtOnce = 16;
 
 /**
  * Kills the gateway after `killAfter` of 50 mixed requests were answered whole, while credits are added, starts
- * it again, and compares what the clients received with the database. `name` must be new.
+ * it again, and compares what the clients received with the database. The gateway
+ * has the mixed providers. `name` must be new.
  */
 export async function runCrashCycle(
   gateway: GatewayProcess,
@@ -35,6 +36,7 @@ export async function runCrashCycle(
   const credits = bookCredits(gateway, payer.account, cycle.name, () => isOver);
   const { begun, seen, whole, refusals } = await sendMixedLoad(gateway, payer.key, {
     requests: requestsPerCycle,
+    ways: everyWay,
     atOnce: requestsAtOnce,
     isOver: () => isOver,
     seen() {

@@ -2,9 +2,12 @@ import { readAnswer } from "../auditor/answerText.ts";
 import type { SeenAnswer } from "../auditor/logs.ts";
 import { priceOf } from "../auditor/tokens.ts";
 import { prices } from "../gateway/gatewayConfig.ts";
+import { soldExtras } from "./mixedProviders.ts";
 
 export interface MixedLoad {
   readonly requests: number;
+  /** In turns; those of the kind openai unless given. */
+  readonly ways?: readonly Way[];
   readonly atOnce: number;
   /** Checked before each request: no more are sent once it is true. */
   isOver(): boolean;
@@ -25,14 +28,33 @@ export interface LoadSeen {
 
 const question = "Tell me something about tolls.";
 
-/** The ways to ask. */
-const ways = [
-  { path: "chat/completions", stream: false },
-  { path: "chat/completions", stream: true },
-  { path: "responses", stream: false },
-  { path: "responses", stream: true },
-  { path: "embeddings", stream: false },
-] as const;
+/** A way to ask. */
+interface Way {
+  readonly path: "chat/completions" | "responses" | "messages" | "embeddings";
+  readonly model: string;
+  readonly stream: boolean;
+}
+
+const inBothForms = (path: Way["path"], model: string): readonly Way[] => [
+  { path, model, stream: false },
+  { path, model, stream: true },
+];
+
+/** For a gateway with `chatAndEmbeddings`. */
+const openaiWays: readonly Way[] = [
+  ...inBothForms("chat/completions", "small"),
+  ...inBothForms("responses", "small"),
+  { path: "embeddings", model: "vectors", stream: false },
+];
+
+/** For a gateway before the mixed providers: Messages native and translated, and fallbacks too. */
+export const everyWay: readonly Way[] = [
+  ...openaiWays,
+  ...inBothForms("messages", "claude"),
+  ...inBothForms("messages", "small"),
+  ...inBothForms("chat/completions", "rescued"),
+  ...inBothForms("messages", "rescued"),
+];
 
 /** Sends requests in all forms in turns, with this concurrency. Never rejects, even if the gateway ends. */
 export async function sendMixedLoad(
@@ -40,12 +62,14 @@ export async function sendMixedLoad(
   key: string,
   load: MixedLoad,
 ): Promise<LoadSeen> {
+  const { ways = openaiWays } = load;
   const seen: SeenAnswer[] = [];
   const whole: SeenAnswer[] = [];
   let begun = 0;
   const context = async (): Promise<void> => {
     while (begun < load.requests && !load.isOver()) {
-      const way = ways[begun % ways.length] ?? ways[0];
+      const way = ways[begun % ways.length];
+      if (way === undefined) throw new Error("a load has at least one way to ask");
       begun += 1;
       const answer = await ask(gateway.url, key, way);
       if (answer === undefined) continue;
@@ -61,11 +85,7 @@ export async function sendMixedLoad(
 }
 
 /** One request; undefined where no answer to it began. */
-async function ask(
-  url: string,
-  key: string,
-  way: (typeof ways)[number],
-): Promise<SeenAnswer | undefined> {
+async function ask(url: string, key: string, way: Way): Promise<SeenAnswer | undefined> {
   let head: Response | undefined;
   let text = "";
   let isOver = false;
@@ -88,20 +108,27 @@ async function ask(
   return { id, status, text, isOver, costRub, ...dueFor(status === 200 ? text : "") };
 }
 
-function bodyOf({ path, stream }: (typeof ways)[number]): object {
-  const model = "small";
+function bodyOf({ path, model, stream }: Way): object {
+  const messages = [{ role: "user", content: question }];
   switch (path) {
     case "chat/completions": {
-      const messages = [{ role: "user", content: question }];
       const options = stream ? { stream_options: { include_usage: true } } : {};
       return { model, messages, stream, ...options };
     }
     case "responses":
       return { model, input: question, stream };
+    case "messages":
+      return { model, messages, stream, max_tokens: 200, ...(model === "claude" ? extras : {}) };
     case "embeddings":
-      return { model: "vectors", input: [question, question] };
+      return { model, input: [question, question] };
   }
 }
+
+/** What only a provider of kind anthropic can do: a cache for an hour, and web searches. */
+const extras = {
+  system: [{ type: "text", text: "Be brief.", cache_control: { type: "ephemeral", ttl: "1h" } }],
+  tools: [{ type: "web_search_20250305", name: "web_search", max_uses: 3 }],
+};
 
 /** The expected charge of a whole answer: usage was requested, and an answer without usage must be free. */
 function dueFor(text: string): Pick<SeenAnswer, "due"> {
@@ -111,12 +138,12 @@ function dueFor(text: string): Pick<SeenAnswer, "due"> {
   return { due: isTold ? priceOf(tokens, configured) : 0n };
 }
 
-/** The prices of the config, in the auditor's form. */
+/** The prices of the models that answer, in the auditor's form. A search is priced in thousands of nano-roubles. */
 const configured = {
   priceInput: BigInt(prices.input),
   priceCached: BigInt(prices.cachedInput),
   priceWritten: BigInt(prices.cacheWrite),
-  priceHour: BigInt(prices.cacheWrite),
+  priceHour: BigInt(soldExtras.cacheWrite1h),
   priceOutput: BigInt(prices.output),
-  priceSearch: 0n,
+  priceSearch: 1000n * BigInt(soldExtras.webSearch),
 };
