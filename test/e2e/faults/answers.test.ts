@@ -11,6 +11,7 @@ import {
 } from "../../support/provider/chatAnswers.ts";
 import {
   byForm,
+  chatStreamForms,
   everyForm,
   jsonForms,
   streamForms,
@@ -20,13 +21,13 @@ import {
   type FaultyAnswer,
   type Form,
 } from "../../support/faults/faultAnswers.ts";
+import { message, startEvent } from "../../support/provider/anthropicAnswers.ts";
 import { vectors } from "../../support/provider/embeddingsAnswers.ts";
 import { openFaultSetup } from "../../support/faults/faultSetup.ts";
 import {
-  reasonOf,
+  expectSaid,
   testFailover,
   testServed,
-  textsOf,
   usualCharge,
 } from "../../support/faults/faultTests.ts";
 import { created } from "../../support/provider/responsesAnswers.ts";
@@ -64,8 +65,8 @@ function compressed(encoding: string, compress: (bytes: Buffer) => Uint8Array): 
 
 /** The outcome of what a JSON request finds in the body, and a stream in the head. */
 function inBodyOrHead(body: string, head: string): Record<Form, string> {
-  const inJson = { chat: body, responses: body, embeddings: body };
-  return { ...inJson, "chat stream": head, "responses stream": head };
+  const inForm = (form: Form) => [form, form.endsWith("stream") ? head : body];
+  return Object.fromEntries(everyForm.map(inForm)) as Record<Form, string>;
 }
 
 /** A stream of responses ends with an event of its own, and lacks that first. */
@@ -102,7 +103,7 @@ testFailover(setup, [
   {
     row: 38,
     name: "200 whose first event is an error without a name",
-    forms: ["chat stream"],
+    forms: [...chatStreamForms, "messages stream"],
     answer: stream(`data: ${JSON.stringify(failed)}\n\n`),
     outcome: "reported failure",
   },
@@ -118,7 +119,11 @@ testFailover(setup, [
     row: 38,
     name: "200 with an error after the opening event",
     forms: streamForms,
-    answer: streams({ chat: [roleEvent, errorEvent], responses: [created(), errorEvent] }),
+    answer: streams({
+      chat: [roleEvent, errorEvent],
+      responses: [created(), errorEvent],
+      messages: [startEvent, errorEvent],
+    }),
     outcome: "reported failure",
   },
   {
@@ -126,7 +131,7 @@ testFailover(setup, [
     name: "200 with events for a request without stream",
     forms: jsonForms,
     answer: byForm((form) =>
-      stream(usualBody[form === "responses" ? "responses stream" : "chat stream"]),
+      stream(usualBody[form === "embeddings" ? "chat stream" : (`${form} stream` as Form)]),
     ),
     outcome: "content type",
   },
@@ -189,7 +194,7 @@ testFailover(setup, [
   ...["null", "[]", '"x"'].map((body) => ({
     row: 45,
     name: `200 with an event of ${body}`,
-    forms: ["chat stream"] as const,
+    forms: chatStreamForms,
     answer: stream(`data: ${body}\n\n`),
     outcome: "invalid answer",
   })),
@@ -210,10 +215,24 @@ testFailover(setup, [
   ...[[], null, "x", [{}], [{ index: 0, finish_reason: "stop" }], [null]].map((choices) => ({
     row: 46,
     name: `200 with the choices ${JSON.stringify(choices)}`,
-    forms: ["chat"] as const,
+    forms: ["chat", "translated messages"] as const,
     answer: json(completion({ choices })),
     outcome: "invalid answer",
   })),
+  ...[null, "x", 5, {}].map((content) => ({
+    row: 46,
+    name: `200 with the blocks ${JSON.stringify(content)}`,
+    forms: ["messages"] as const,
+    answer: json(message({ content })),
+    outcome: "invalid answer",
+  })),
+  {
+    row: 46,
+    name: "200 with an error beside the blocks",
+    forms: ["messages"],
+    answer: json(message(failed)),
+    outcome: "reported failure",
+  },
   ...Object.entries({
     gzip: gzipSync,
     deflate: deflateSync,
@@ -268,9 +287,9 @@ testServed(setup, [
   {
     row: 47,
     name: "an unknown finish reason becomes stop",
-    forms: ["chat stream"],
+    forms: chatStreamForms,
     answer: stream(helloEvent, chatEvent({}, "eos_token"), usageEvent, doneEvent),
-    sees: (reply) => expect([textsOf(reply), reasonOf(reply)]).toEqual([["Hello"], "stop"]),
+    sees: (reply) => expectSaid(reply, ["Hello"]),
     charge: usualCharge,
   },
 ]);

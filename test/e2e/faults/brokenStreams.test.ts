@@ -1,11 +1,19 @@
 import { roleEvent } from "../../support/provider/chatAnswers.ts";
 import {
+  endEvent,
+  startEvent,
+  stopEvent as messageStop,
+  textEvent,
+} from "../../support/provider/anthropicAnswers.ts";
+import {
   beginning,
   begun,
+  begunEvents,
   byForm,
+  chatStreamForms,
+  inInterface,
   streamForms,
   streams,
-  type FaultyAnswer,
 } from "../../support/faults/faultAnswers.ts";
 import { openFaultSetup } from "../../support/faults/faultSetup.ts";
 import { testBrokenStream, testFailover } from "../../support/faults/faultTests.ts";
@@ -15,7 +23,7 @@ import { chatEvent, eventStreamHead, responseEvent } from "../../support/provide
 
 /** Rows 49 to 51, 57 and 60: streams that end before their answer does. */
 const setup = openFaultSetup();
-const chatOnly = ["chat stream"] as const;
+const messagesOnly = ["messages stream"] as const;
 const responsesOnly = ["responses stream"] as const;
 
 const ways = ["fin", "reset"] as const;
@@ -34,7 +42,11 @@ testFailover(setup, [
       name: `a stream dies by ${how} before its first content`,
       forms: streamForms,
       answer: byForm((form) =>
-        cut(how, streamHead, piece(form === "chat stream" ? roleEvent : created())),
+        cut(
+          how,
+          streamHead,
+          piece(inInterface(form, { chat: roleEvent, responses: created(), messages: startEvent })),
+        ),
       ),
       outcome: "closed",
     },
@@ -42,7 +54,7 @@ testFailover(setup, [
   {
     row: 57,
     name: "a stream ends without content, [DONE] and finish reason",
-    forms: chatOnly,
+    forms: chatStreamForms,
     answer: stream(roleEvent),
     outcome: "empty answer",
   },
@@ -52,6 +64,13 @@ testFailover(setup, [
     forms: responsesOnly,
     answer: stream(created()),
     outcome: "incomplete answer",
+  },
+  {
+    row: 60,
+    name: "a stream of messages ends with its opening event",
+    forms: messagesOnly,
+    answer: stream(startEvent),
+    outcome: "empty answer",
   },
 ]);
 
@@ -71,14 +90,21 @@ testBrokenStream(setup, [
       row,
       name: `a stream dies by ${how} within its chunks after ${texts.length} events`,
       forms: streamForms,
-      answer: (async (peer, request, client) => {
-        const isChat = request.requestLine.includes("/chat/");
-        const events = isChat ? texts.map((text) => chatEvent({ content: text })) : deltas(texts);
+      answer: byForm((form) => async (peer, request, client) => {
+        const events = inInterface(form, {
+          chat: texts.map((text) => chatEvent({ content: text })),
+          responses: deltas(texts),
+          messages: texts.map(textEvent),
+        });
         await raw(streamHead, ...events.map(piece))(peer, request);
         if (how === "reset") await client.seen(`"${texts.at(-1)}"`);
         peer[how]();
-      }) satisfies FaultyAnswer,
-      before: { chat: texts, responses: [deltas(texts).join(""), texts.length] as const },
+      }),
+      before: {
+        chat: texts,
+        responses: [deltas(texts).join(""), texts.length] as const,
+        messages: texts.map(textEvent).join(""),
+      },
       outcome: "closed",
     })),
   ),
@@ -97,49 +123,56 @@ testBrokenStream(setup, [
     ...breaks,
     row: 51,
     name: "a close-delimited stream ends without its terminator",
-    answer: byForm((form) =>
-      cut(
-        "fin",
-        eventStreamHead,
-        (form === "chat stream" ? begun.chatEvents : begun.responsesEvents).join(""),
-      ),
-    ),
+    answer: byForm((form) => cut("fin", eventStreamHead, inInterface(form, begunEvents).join(""))),
     outcome: "incomplete answer",
   },
   {
     ...breaks,
     row: 51,
     name: "a close-delimited stream is reset",
-    answer: async (peer, request, client) => {
-      const events = request.requestLine.includes("/chat/")
-        ? begun.chatEvents
-        : begun.responsesEvents;
-      await peer.send(eventStreamHead + events.join(""));
+    answer: byForm((form) => async (peer, _, client) => {
+      await peer.send(eventStreamHead + inInterface(form, begunEvents).join(""));
       await client.seen("Hello");
       peer.reset();
-    },
+    }),
     outcome: "closed",
   },
   {
     ...breaks,
     row: 57,
     name: "a stream ends in good order without [DONE] and finish reason, without its terminal event",
-    answer: streams({ chat: begun.chatEvents, responses: begun.responsesEvents }),
+    answer: streams(begunEvents),
     outcome: "incomplete answer",
   },
   {
     row: 60,
     name: "a stream is cut within its terminal event",
     forms: responsesOnly,
-    answer: stream(...begun.responsesEvents, terminal().slice(0, -20)),
+    answer: stream(...begunEvents.responses, terminal().slice(0, -20)),
     before: begun,
     outcome: "invalid answer",
   },
   {
     row: 60,
+    name: "a stream of messages is cut within the event of its stop reason",
+    forms: messagesOnly,
+    answer: stream(...begunEvents.messages, endEvent().slice(0, -20)),
+    before: begun,
+    outcome: "incomplete answer",
+  },
+  {
+    row: 60,
+    name: "a stream of messages ends with message_stop alone",
+    forms: messagesOnly,
+    answer: stream(...begunEvents.messages, messageStop),
+    before: { messages: begun.messages + messageStop },
+    outcome: "incomplete answer",
+  },
+  {
+    row: 60,
     name: "a stream has a terminal event without a response",
     forms: responsesOnly,
-    answer: stream(...begun.responsesEvents, responseEvent("response.completed")),
+    answer: stream(...begunEvents.responses, responseEvent("response.completed")),
     before: begun,
     outcome: "invalid answer",
   },

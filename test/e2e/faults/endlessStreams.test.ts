@@ -3,12 +3,21 @@ import {
   beginning,
   begun,
   byForm,
+  inInterface,
+  isMessagesForm,
   streamForms,
   type FaultyAnswer,
   type Form,
 } from "../../support/faults/faultAnswers.ts";
 import { shortTimeouts, openFaultSetup, type FaultReply } from "../../support/faults/faultSetup.ts";
-import { errorEvent, expectBroken, expectEnd, testRow } from "../../support/faults/faultTests.ts";
+import {
+  errorEvent,
+  expectBroken,
+  expectEnd,
+  messagesErrorEvent,
+  testRow,
+} from "../../support/faults/faultTests.ts";
+import { textEvent } from "../../support/provider/anthropicAnswers.ts";
 import { piece, streamHead } from "../../support/provider/scriptedProvider.ts";
 import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts";
 
@@ -23,7 +32,11 @@ const wordsEvent = responseEvent("response.output_text.delta", { delta: words })
 /** Sends words as long as the client reads. */
 const endless: FaultyAnswer = byForm((form) => async (peer) => {
   await peer.send(streamHead);
-  const event = form === "chat stream" ? chatEvent({ content: words }) : wordsEvent;
+  const event = inInterface(form, {
+    chat: chatEvent({ content: words }),
+    responses: wordsEvent,
+    messages: textEvent(words),
+  });
   for (;;) {
     await peer.send(piece(event));
     await Bun.sleep(1);
@@ -33,7 +46,11 @@ const endless: FaultyAnswer = byForm((form) => async (peer) => {
 /** The end of a stream that was cut, whatever came before it. */
 function expectCut(form: Form, reply: FaultReply): void {
   expect(reply.status).toBe(200);
-  if (form === "chat stream") {
+  if (isMessagesForm(form)) {
+    const start = form === "messages stream" ? textEvent(words) : "\n\n";
+    expect(reply.text).toEndWith(start + messagesErrorEvent(reply));
+    expect(reply.text).not.toContain("message_stop");
+  } else if (form === "chat stream") {
     expect(reply.text).toContain('"finish_reason":"error"');
     expect(reply.text).toEndWith("data: [DONE]\n\n");
   } else {
@@ -51,7 +68,10 @@ for (const form of streamForms) {
     hasNext: true,
   });
   testRow(53, `a stream never ends (${form}): cut at the total time-out, no charge`, async () => {
-    const reply = await setup.ask(form, late, { max_output_tokens: 1_000_000 });
+    const long = isMessagesForm(form)
+      ? { max_tokens: 1_000_000 }
+      : { max_output_tokens: 1_000_000 };
+    const reply = await setup.ask(form, late, long);
     expectCut(form, reply);
     const record = await setup.record(reply, 0n);
     expectEnd(record, failed);
@@ -65,7 +85,7 @@ for (const form of streamForms) {
     53,
     `a stream goes far beyond what its model can say (${form}): cut, no charge`,
     async () => {
-      const bound = form === "chat stream" ? { max_tokens: 16 } : { max_output_tokens: 16 };
+      const bound = form === "responses stream" ? { max_output_tokens: 16 } : { max_tokens: 16 };
       const reply = await setup.ask(form, long, bound);
       expectCut(form, reply);
       const record = await setup.record(reply, 0n);

@@ -5,6 +5,7 @@ import {
   begun,
   byForm,
   everyForm,
+  interfaceOf,
   jsonForms,
   streamForms,
   typeOf,
@@ -230,7 +231,7 @@ for (const form of streamForms) {
       });
       const [reply] = replies;
       if (reply === undefined) throw new Error("unreachable");
-      const before = form === "responses stream" ? tinyEvents.repeat(repetitions) : "";
+      const before = interfaceOf(form) === "chat" ? "" : tinyEvents.repeat(repetitions);
       expect(reply.text.startsWith(before)).toBe(true);
       expectUsual(form, { ...reply, text: reply.text.slice(before.length) });
       expectEnd(await setup.record(reply, usualCharge), { status: "done", charge: usualCharge });

@@ -1,10 +1,14 @@
 import { expect } from "bun:test";
+import { messageEvents } from "../../support/gateway/messagesCalls.ts";
 import { chunksOf } from "../../support/gateway/chatCalls.ts";
 import {
   byForm,
   chatForms,
   everyForm,
+  isMessagesForm,
+  messagesForms,
   responsesForms,
+  translatedForms,
   typeOf,
   usualBody,
   validAnswer,
@@ -41,8 +45,14 @@ const trailers = Object.entries(itsHeaders)
 const itsNames = /"(?:chatcmpl-1|chatcmpl-of-the-provider|m|model-of-the-provider)"/;
 
 function identitiesOf(form: Form, reply: FaultReply): readonly { id: unknown; model: unknown }[] {
-  const objects = form === "chat" ? [reply.body] : chunksOf(reply);
+  if (form === "translated messages stream")
+    return [messageEvents(reply.text)[0]?.data["message"] as { id: unknown; model: unknown }];
+  const objects = form === "chat stream" ? chunksOf(reply) : [reply.body];
   return objects as { id: unknown; model: unknown }[];
+}
+
+function ownId(form: Form, { id }: FaultReply): string {
+  return id.replace("req_", isMessagesForm(form) ? "msg_" : "chatcmpl-");
 }
 
 /** Chat answers under an id of the provider's that no client should have to read. */
@@ -57,13 +67,13 @@ testServed(setup, [
   {
     row: 74,
     name: "another model and id than were asked for",
-    forms: chatForms,
+    forms: [...chatForms, ...translatedForms],
     answer: validAnswer,
     sees: (reply, form) => {
       expectUsual(form, reply);
       expect(usualBody[form]).toMatch(itsNames);
       expect(reply.text).not.toMatch(itsNames);
-      const own = { id: reply.id.replace("req_", "chatcmpl-"), model: reply.model };
+      const own = { id: ownId(form, reply), model: reply.model };
       for (const { id, model } of identitiesOf(form, reply)) expect({ id, model }).toEqual(own);
     },
     charge: usualCharge,
@@ -71,7 +81,7 @@ testServed(setup, [
   {
     row: 74,
     name: "another model than was asked for: the bytes are unchanged",
-    forms: responsesForms,
+    forms: [...responsesForms, ...messagesForms],
     answer: validAnswer,
     sees: (reply, form) => expect(reply.text).toBe(usualBody[form]),
     charge: usualCharge,
@@ -83,13 +93,12 @@ testServed(setup, [
   ].map(([name = "", id = ""]) => ({
     row: 75,
     name: `an id ${name}`,
-    forms: chatForms,
+    forms: [...chatForms, ...translatedForms],
     answer: named(id),
     sees: (reply: FaultReply, form: Form) => {
       expectUsual(form, reply);
       expect(reply.bytes.byteLength).toBeLessThan(10_000);
-      for (const { id } of identitiesOf(form, reply))
-        expect(id).toBe(reply.id.replace("req_", "chatcmpl-"));
+      for (const { id } of identitiesOf(form, reply)) expect(id).toBe(ownId(form, reply));
     },
     charge: usualCharge,
   })),

@@ -2,20 +2,32 @@ import { expect, test } from "bun:test";
 import { cut } from "../../support/provider/scriptedProvider.ts";
 import { seededRandom } from "../../support/seededRandom.ts";
 import {
+  endEvent,
+  messageUsage,
+  startEvent,
+  stopEvent as messageStop,
+  textEvent,
+} from "../../support/provider/anthropicAnswers.ts";
+import {
   completion,
   doneEvent,
   roleEvent,
   stopEvent,
   usageEvent,
 } from "../../support/provider/chatAnswers.ts";
-import { everyForm, typeOf, usualBody, type Form } from "../../support/faults/faultAnswers.ts";
-import { nextProvider, openFaultSetup, type FaultReply } from "../../support/faults/faultSetup.ts";
+import {
+  everyForm,
+  interfaceOf,
+  typeOf,
+  usualBody,
+  type Form,
+} from "../../support/faults/faultAnswers.ts";
+import { openFaultSetup, type FaultReply } from "../../support/faults/faultSetup.ts";
 import {
   expectBroken,
   expectEnd,
+  expectSaid,
   expectUsual,
-  reasonOf,
-  textsOf,
   usualCharge,
 } from "../../support/faults/faultTests.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
@@ -32,11 +44,20 @@ const seed = 12;
 /** The text of A in a stream, different from B's. */
 const spoken = "of A";
 const spokenDelta = responseEvent("response.output_text.delta", { delta: spoken });
+const spokenMessage = textEvent(spoken);
+const chats = {
+  json: [JSON.stringify(completion())],
+  stream: [roleEvent, chatEvent({ content: spoken }), stopEvent, usageEvent, doneEvent],
+};
 const events: Readonly<Record<Form, readonly string[]>> = {
-  chat: [JSON.stringify(completion())],
-  "chat stream": [roleEvent, chatEvent({ content: spoken }), stopEvent, usageEvent, doneEvent],
+  chat: chats.json,
+  "chat stream": chats.stream,
   responses: [JSON.stringify(ended())],
   "responses stream": [created(), spokenDelta, terminal()],
+  messages: [usualBody.messages],
+  "messages stream": [startEvent, spokenMessage, endEvent(messageUsage), messageStop],
+  "translated messages": chats.json,
+  "translated messages stream": chats.stream,
   embeddings: [usualBody.embeddings],
 };
 /** So many events make content, and so many a finished answer; a JSON answer is one of them, and never whole. */
@@ -71,13 +92,17 @@ async function outcomeOf({ form, model }: (typeof kills)[number]): Promise<"A" |
   if (!reply.text.includes(spoken)) {
     expectUsual(form, reply);
     const record = await setup.record(reply, usualCharge);
-    expectEnd(record, { status: "done", charge: usualCharge, provider: nextProvider });
+    expectEnd(record, { status: "done", charge: usualCharge, provider: reply.providers[1] });
     expect(record.attempts).toHaveLength(2);
     return "B";
   }
   expect(setup.calls(model)).toEqual([1, 0]);
   if (reply.text.includes("upstream provider failure")) {
-    expectBroken(form, reply, { chat: ["", spoken], responses: [created() + spokenDelta, 2] });
+    expectBroken(form, reply, {
+      chat: ["", spoken],
+      responses: [created() + spokenDelta, 2],
+      messages: startEvent + spokenMessage,
+    });
     expectEnd(await setup.record(reply, 0n), { status: "failed", charge: 0n });
     return "broken";
   }
@@ -89,8 +114,7 @@ async function outcomeOf({ form, model }: (typeof kills)[number]): Promise<"A" |
 }
 
 function expectWhole(form: Form, reply: FaultReply): void {
-  if (form === "chat stream")
-    expect([textsOf(reply), reasonOf(reply)]).toEqual([["", spoken], "stop"]);
+  if (interfaceOf(form) === "chat") expectSaid(reply, ["", spoken]);
   else expect(reply.text).toBe(events[form].join(""));
 }
 

@@ -141,20 +141,21 @@ testFailover(setup, [
 ]);
 
 const dying = startProvider(validAnswer);
-const mortal = setup.model(12, {
-  ...routesAt(`http://127.0.0.1:${dying.port}/v1`),
-  hasNext: true,
+/** One for each form, because five failures of a route open its breaker. */
+const mortals = everyForm.map((form) => {
+  const url = `http://127.0.0.1:${dying.port}/v1`;
+  return [form, setup.model(12, { ...routesAt(url), hasNext: true })] as const;
 });
 testRow(12, "provider A dies, B is fine: 200 from B, two attempts, one charge", async () => {
   setup.gateway.auditor.listenTo(dying);
-  for (const form of everyForm) {
+  for (const [form, mortal] of mortals) {
     const reply = await setup.ask(form, mortal);
     expectUsual(form, reply);
     expectEnd(await setup.record(reply, usualCharge), { status: "done", charge: usualCharge });
   }
   expect(dying.requests).toHaveLength(everyForm.length);
   dying.stop();
-  for (const form of everyForm) {
+  for (const [form, mortal] of mortals) {
     const reply = await setup.ask(form, mortal);
     expectUsual(form, reply);
     await expectSecond(setup, reply, "refused");

@@ -1,15 +1,18 @@
 import { afterAll, expect, test } from "bun:test";
-import { expectRefusal, type ExpectedError } from "../../support/gateway/chatCalls.ts";
+import type { ExpectedError } from "../../support/gateway/chatCalls.ts";
 import {
   chatForms,
   everyForm,
   jsonForms,
+  messagesForms,
   responsesForms,
+  translatedForms,
   validAnswer,
 } from "../../support/faults/faultAnswers.ts";
 import { openFaultSetup } from "../../support/faults/faultSetup.ts";
 import {
   expectEnd,
+  expectRefused,
   expectUnavailable,
   expectUsual,
   testFailover,
@@ -89,9 +92,10 @@ const canaries = {
   host: "provider-canary.example",
   address: "203.0.113.77",
 };
+const credentialNames: ReadonlySet<string> = new Set(["authorization", "x-api-key"]);
 const leaky = startProvider((peer, request) => {
   const { key, organisation, host, address } = canaries;
-  const credential = request.headers.find(([name]) => name === "authorization")?.[1];
+  const credential = request.headers.find(([name]) => credentialNames.has(name))?.[1];
   const message = `no ${key} of ${organisation} at https://${host}/v1?x=1, ${address} or 127.0.0.1:${leaky.port}: ${credential}`;
   const error = { message, code: key, param: key };
   return json({ error }, { status: 400 })(peer, request);
@@ -104,7 +108,7 @@ const talkative = setup.model(19, {
 testRow(19, "400 whose message has our key, organisation, host and address: redacted", async () => {
   for (const form of everyForm) {
     const reply = await setup.ask(form, talkative);
-    expectRefusal(reply, invalid("no *** of *** at *** *** or ***: ***"), {
+    expectRefused(reply, invalid("no *** of *** at *** *** or ***: ***"), {
       code: "***",
       param: "***",
     });
@@ -134,7 +138,7 @@ testFailover(setup, [
   {
     row: 24,
     name: "404",
-    forms: [...chatForms, "embeddings"],
+    forms: [...chatForms, ...messagesForms, ...translatedForms, "embeddings"],
     answer: refusal(404, words),
     outcome: "status 404",
   },
@@ -234,7 +238,7 @@ for (const { row, status, name, error } of accountFaults) {
       }
       expect(setup.calls(pair)).toEqual([1, 2]);
       const alarms = setup.gateway.log.filter(
-        ({ provider }) => provider === setup.providerOf(pair),
+        ({ provider }) => provider === setup.providersOf(pair, form)[0],
       );
       expect(alarms).toMatchObject([{ level: "error", status }]);
     });

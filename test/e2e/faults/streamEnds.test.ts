@@ -1,5 +1,10 @@
 import { expect } from "bun:test";
 import {
+  endEvent,
+  messageUsage,
+  stopEvent as messageStop,
+} from "../../support/provider/anthropicAnswers.ts";
+import {
   doneEvent,
   helloEvent,
   roleEvent,
@@ -8,7 +13,9 @@ import {
   usageEvent,
 } from "../../support/provider/chatAnswers.ts";
 import {
+  begunEvents,
   byForm,
+  chatStreamForms,
   responsesForms,
   streamForms,
   usualBody,
@@ -18,10 +25,9 @@ import { openFaultSetup, type FaultReply } from "../../support/faults/faultSetup
 import {
   expectEnd,
   expectUsual,
-  reasonOf,
+  expectSaid,
   testRow,
   testServed,
-  textsOf,
   usualCharge,
 } from "../../support/faults/faultTests.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
@@ -39,7 +45,7 @@ import {
 
 /** Rows 52, 55 to 59, 61 and 62: streams whose answer is whole, however they end. */
 const setup = openFaultSetup();
-const chatOnly = ["chat stream"] as const;
+const messagesOnly = ["messages stream"] as const;
 const responsesOnly = ["responses stream"] as const;
 const ways = ["fin", "reset"] as const;
 
@@ -47,8 +53,15 @@ const ways = ["fin", "reset"] as const;
 const estimate = costOf({ prompt: 2, completion: 2 });
 const surplus = "data: {nonsense\n\n";
 
+const begun = begunEvents.messages.join("");
+
+/** A terminator follows, also where the provider sent none. */
+function seesMessage(reply: FaultReply): void {
+  expect(reply.text).toBe(begun + endEvent(messageUsage) + messageStop);
+}
+
 function seesHello(reply: FaultReply): void {
-  expect([textsOf(reply), reasonOf(reply)]).toEqual([["Hello"], "stop"]);
+  expectSaid(reply, ["Hello"]);
 }
 
 /** The usual response, but for its status. */
@@ -84,7 +97,7 @@ testServed(setup, [
   {
     row: 55,
     name: "a stream ends without [DONE], with finish reason and usage",
-    forms: chatOnly,
+    forms: chatStreamForms,
     answer: stream(helloEvent, stopEvent, usageEvent),
     sees: seesHello,
     charge: usualCharge,
@@ -92,15 +105,38 @@ testServed(setup, [
   ...ways.map((how) => ({
     row: 55,
     name: `a stream is cut by ${how} after finish reason and usage`,
-    forms: chatOnly,
+    forms: chatStreamForms,
     answer: cut(how, streamHead, piece(helloEvent), piece(stopEvent + usageEvent)),
     sees: seesHello,
     charge: usualCharge,
   })),
+  ...ways.map((how) => ({
+    row: 55,
+    name: `a stream of messages is cut by ${how} after its stop reason and usage`,
+    forms: messagesOnly,
+    answer: cut(how, streamHead, piece(begun), piece(endEvent(messageUsage))),
+    sees: seesMessage,
+    charge: usualCharge,
+  })),
+  {
+    row: 55,
+    name: "a stream of messages stays silent after its stop reason and usage",
+    forms: messagesOnly,
+    answer: raw(streamHead, piece(begun + endEvent(messageUsage))),
+    sees: seesMessage,
+    charge: usualCharge,
+  },
+  {
+    row: 59,
+    name: "two message_stop",
+    forms: messagesOnly,
+    answer: stream(usualBody["messages stream"], messageStop),
+    charge: usualCharge,
+  },
   {
     row: 56,
     name: "a stream ends after its finish reason, without usage and [DONE]",
-    forms: chatOnly,
+    forms: chatStreamForms,
     answer: stream(helloEvent, stopEvent),
     sees: seesHello,
     charge: estimate,
@@ -109,7 +145,7 @@ testServed(setup, [
   {
     row: 56,
     name: "a stream stays silent after its finish reason",
-    forms: chatOnly,
+    forms: chatStreamForms,
     answer: raw(streamHead, piece(helloEvent + stopEvent)),
     sees: seesHello,
     charge: estimate,
@@ -118,7 +154,7 @@ testServed(setup, [
   {
     row: 57,
     name: "a stream says [DONE], but no finish reason",
-    forms: chatOnly,
+    forms: chatStreamForms,
     answer: stream(helloEvent, usageEvent, doneEvent),
     sees: seesHello,
     charge: usualCharge,
@@ -133,7 +169,7 @@ testServed(setup, [
   {
     row: 59,
     name: "two [DONE]",
-    forms: chatOnly,
+    forms: chatStreamForms,
     answer: stream(roleEvent, helloEvent, thereEvent, stopEvent, usageEvent, doneEvent, doneEvent),
     charge: usualCharge,
   },
@@ -159,7 +195,12 @@ testServed(setup, [
 ]);
 
 /** What a client has once its stream is whole. */
-const endOf = { "chat stream": "[DONE]", "responses stream": "response.completed" } as const;
+const endOf = {
+  "chat stream": "[DONE]",
+  "responses stream": "response.completed",
+  "messages stream": "message_stop",
+  "translated messages stream": "message_stop",
+} as const;
 
 for (const form of streamForms) {
   const peers: RawPeer[] = [];

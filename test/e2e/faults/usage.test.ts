@@ -6,8 +6,17 @@ import {
   stopEvent,
   thereEvent,
 } from "../../support/provider/chatAnswers.ts";
+import { messageEvents } from "../../support/gateway/messagesCalls.ts";
 import { chunksOf } from "../../support/gateway/chatCalls.ts";
-import { completionForms, responsesForms, type Form } from "../../support/faults/faultAnswers.ts";
+import {
+  completionForms,
+  interfaceOf,
+  isMessagesForm,
+  messagesForms,
+  responsesForms,
+  translatedForms,
+  type Form,
+} from "../../support/faults/faultAnswers.ts";
 import {
   embeddingPrice,
   openFaultSetup,
@@ -52,28 +61,47 @@ interface UsageRow {
   readonly billed?: Tokens;
 }
 
-function testUsage(rows: readonly UsageRow[], forms: readonly Form[] = completionForms): void {
+/** Those whose provider reports OpenAI's usage, and those with any usage of generated text. */
+const openaiForms = [...completionForms, ...translatedForms];
+const generatedForms = [...openaiForms, ...messagesForms];
+
+function testUsage(rows: readonly UsageRow[], forms: readonly Form[] = generatedForms): void {
   testServed(
     setup,
-    rows.map(({ row, name, reported, billed }) => ({
-      row,
-      name: `usage ${name}`,
-      forms,
-      answer: reporting(reported),
-      ask: { stream_options: { include_usage: true } },
-      sees: (reply: FaultReply, form: Form) =>
-        form.startsWith("chat")
-          ? expectShown(form, reply, billed ?? estimate)
-          : expect(reply.text).toBe(bodyReporting(form, reported)),
-      charge: cost(billed ?? estimate),
-      estimated: billed === undefined,
-    })),
+    rows
+      .flatMap((row) => forms.map((form) => ({ ...row, form })))
+      .map(({ form, ...one }) => ({
+        row: one.row,
+        name: `usage ${one.name}`,
+        forms: [form],
+        answer: reporting(one.reported),
+        // In other interfaces it would be an unknown field, which the estimate counts.
+        ask: form.startsWith("chat") ? { stream_options: { include_usage: true } } : {},
+        sees: (reply: FaultReply) =>
+          interfaceOf(form) === "chat"
+            ? expectShown(form, reply, one.billed ?? estimate)
+            : expect(reply.text).toBe(bodyReporting(form, one.reported)),
+        charge: cost(one.billed ?? estimate),
+        estimated: one.billed === undefined,
+      })),
   );
 }
 
-/** A chat's client sees the figures that are billed, and their sum. */
+/** The client of a chat and of translated messages sees the figures that are billed; a chat also has their sum. */
 function expectShown(form: Form, reply: FaultReply, billed: Tokens): void {
   const { prompt, completion, cached = 0, cacheWrite = 0 } = billed;
+  if (isMessagesForm(form)) {
+    const shown = reply.body ?? messageEvents(reply.text).at(-2)?.data;
+    expect(shown).toMatchObject({
+      usage: {
+        input_tokens: prompt - cached - cacheWrite,
+        cache_creation_input_tokens: cacheWrite,
+        cache_read_input_tokens: cached,
+        output_tokens: completion,
+      },
+    });
+    return;
+  }
   expect(form === "chat" ? reply.body : chunksOf(reply).at(-1)).toMatchObject({
     usage: {
       prompt_tokens: prompt,
@@ -135,7 +163,7 @@ testUsage(
       reported: { ...plain, [isPrompt ? "prompt" : "completion"]: figure },
     };
   }),
-  ["chat", "responses"],
+  ["chat", "responses", "messages"],
 );
 
 /** The tokens to be billed of an embeddings answer; undefined: the estimate of "hello". */
@@ -189,6 +217,21 @@ testUsage([
     billed: { prompt: 0, completion: 0 },
   },
   {
+    row: 88,
+    name: "above the caller's bound",
+    reported: { ...plain, completion: "900" },
+    billed: { prompt: 20, completion: 900 },
+  },
+  {
+    row: 88,
+    name: "of numbers with a point or an exponent that are whole",
+    reported: { prompt: "20.0", completion: "7e0" },
+    billed: { prompt: 20, completion: 7 },
+  },
+]);
+
+const moreThanAsked: readonly UsageRow[] = [
+  {
     row: 84,
     name: "with more cached than asked",
     reported: { ...plain, cached: "21" },
@@ -218,19 +261,24 @@ testUsage([
     reported: { ...plain, total: "999", cached: "5", cacheWrite: "3" },
     billed: { prompt: 20, completion: 7, cached: 5, cacheWrite: 3 },
   },
-  {
-    row: 88,
-    name: "above the caller's bound",
-    reported: { ...plain, completion: "900" },
-    billed: { prompt: 20, completion: 900 },
-  },
-  {
-    row: 88,
-    name: "of numbers with a point or an exponent that are whole",
-    reported: { prompt: "20.0", completion: "7e0" },
-    billed: { prompt: 20, completion: 7 },
-  },
-]);
+];
+testUsage(moreThanAsked, openaiForms);
+// Anthropic's input tokens leave out those of the cache.
+testUsage(
+  [
+    {
+      row: 84,
+      name: "with tokens of the cache alone",
+      reported: { prompt: "0", completion: "7", cached: "15", cacheWrite: "5" },
+      billed: { prompt: 20, completion: 7, cached: 15, cacheWrite: 5 },
+    },
+    ...["-5", '"3"', "1.5", "1000000000"].flatMap((figure) => [
+      { row: 84, name: `with ${figure} cached`, reported: { ...plain, cached: figure } },
+      { row: 84, name: `with ${figure} written`, reported: { ...plain, cacheWrite: figure } },
+    ]),
+  ],
+  messagesForms,
+);
 testUsage(
   [
     {

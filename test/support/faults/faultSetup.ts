@@ -6,7 +6,8 @@ import {
   type Store,
 } from "../../../src/store/store.ts";
 import { ask, seenOf, type Reply, jsonOf } from "../gateway/chatCalls.ts";
-import { validAnswer, type FaultyAnswer, type Form } from "./faultAnswers.ts";
+import { interfaceOf, validAnswer, type FaultyAnswer, type Form } from "./faultAnswers.ts";
+import { askMessage } from "../gateway/messagesCalls.ts";
 import type { ConfiguredModel, GatewayConfig } from "../gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
@@ -18,10 +19,12 @@ import type { RawPeer } from "../provider/rawServer.ts";
 import { startProvider, type ReceivedRequest } from "../provider/scriptedProvider.ts";
 import { until } from "../until.ts";
 
-/** A whole answer with its bytes, and the model that was asked for. */
+/** A whole answer with its bytes, the form and the model that were asked for, and the providers of its routes. */
 export interface FaultReply extends Reply {
   readonly bytes: Buffer;
+  readonly form: Form;
   readonly model: string;
+  readonly providers: readonly [first: string, next: string];
 }
 
 /** A settled request with its attempts, as recorded. */
@@ -44,12 +47,12 @@ export interface FaultSetup {
   readonly gateway: GatewayProcess;
   readonly key: string;
   /**
-   * Adds a model, before the first test. Returns its id, which is also its name at the provider. Embeddings use a model of
-   * their own with the same routes.
+   * Adds a model, before the first test. Returns its id, which is also its name at the provider. Embeddings and native
+   * Messages use models of their own with the same name at the provider.
    */
   model(row: number, route: FaultyRoute): string;
-  /** The id of the provider that serves the model first. */
-  providerOf(model: string): string;
+  /** The ids of the providers that serve the model first and next. */
+  providersOf(model: string, form?: Form): FaultReply["providers"];
   /** Posts the least request with what a test adds to it, by default with the key of the bench. */
   ask(form: Form, model: string, changes?: object, key?: string): Promise<FaultReply>;
   /** The record of a request. `charge` is its expected cost; the commands must report it after all tests. */
@@ -62,7 +65,7 @@ export interface FaultSetup {
 
 /** The provider of the faulty routes without settings: their tests do not depend on time. */
 const sharedProvider = "faulty";
-export const nextProvider = "healthy";
+const nextProvider = "healthy";
 /** Short time-outs, for the routes whose tests depend on time. */
 export const shortTimeouts = {
   connect_timeout: "300ms",
@@ -71,8 +74,11 @@ export const shortTimeouts = {
   total_timeout: "1500ms",
 } as const;
 
-/** Each model has an embedding model beside it, with the same name at the provider. */
+/** Each model has two beside it, with the same name at the provider: for embeddings, and for native Messages. */
 const embeddingSuffix = "/vectors";
+const messagesSuffix = "/messages";
+/** A provider of kind anthropic at the address of another provider has its id with this behind it. */
+const anthropicSuffix = "-claude";
 /** In nano-roubles. With it the 20 tokens of the usual embeddings cost the same as the usual answer of a chat. */
 export const embeddingPrice = 90_125;
 const embeddingSettings = { kind: "embedding", rub_input_per_1m: embeddingPrice } as const;
@@ -104,10 +110,9 @@ export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> 
     return validAnswer(peer, request);
   });
   const faultyUrl = `http://127.0.0.1:${faulty.port}/v1`;
-  const providers: Record<string, string | Settings> = {
-    [sharedProvider]: faultyUrl,
-    [nextProvider]: `http://127.0.0.1:${healthy.port}/v1`,
-  };
+  const providers: Record<string, string | Settings> = {};
+  addProvider(sharedProvider, { base_url: faultyUrl });
+  addProvider(nextProvider, { base_url: `http://127.0.0.1:${healthy.port}/v1` });
   const models: ConfiguredModel[] = [];
   let started: { gateway: GatewayProcess; key: string; storeFolder: Store } | undefined;
   const charges = new Map<string, bigint>();
@@ -141,7 +146,7 @@ export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> 
     model(row, { answer, settings, hasNext = false }) {
       const id = `fu:${row}/${models.length}`;
       const provider = settings === undefined ? sharedProvider : `faulty-${models.length}`;
-      if (settings !== undefined) providers[provider] = { base_url: faultyUrl, ...settings };
+      if (settings !== undefined) addProvider(provider, { base_url: faultyUrl, ...settings });
       const next = hasNext ? [{ provider: nextProvider }] : [];
       const kind = settings?.["kind"] ?? "openai";
       models.push({ id, routes: [{ provider, responses: kind === "openai" }, ...next] });
@@ -149,18 +154,28 @@ export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> 
         const providers = hasNext ? [provider, nextProvider] : [provider];
         const routes = providers.map((each) => ({ provider: each, model: id }));
         models.push({ id: id + embeddingSuffix, routes, settings: embeddingSettings });
+        const nativeRoutes = providers.map((each) => ({
+          provider: each + anthropicSuffix,
+          model: id,
+          responses: false,
+        }));
+        models.push({ id: id + messagesSuffix, routes: nativeRoutes });
       }
       answers.set(id, answer);
       return id;
     },
-    providerOf: (model) => String(models.find(({ id }) => id === model)?.routes[0]?.["provider"]),
+    providersOf(model, form) {
+      const first = String(models.find(({ id }) => id === model)?.routes[0]?.["provider"]);
+      const suffix = form !== undefined && interfaceOf(form) === "messages" ? anthropicSuffix : "";
+      return [first + suffix, nextProvider + suffix];
+    },
     async ask(form, model, changes = {}, key = setup.key) {
       const [path, least] = leastRequest(form, model);
       const client = openClient(setup.gateway.url + path, key, { ...least, ...changes });
       clients.set(model, client);
       const reply = await client.reply;
       setup.gateway.auditor.seen.push(seenOf(reply));
-      return { ...reply, model };
+      return { ...reply, form, model, providers: setup.providersOf(model, form) };
     },
     async record({ id }, charge) {
       charges.set(id, charge);
@@ -175,6 +190,12 @@ export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> 
       until(`the provider is let go of ${model}`, () => !connections.get(model)?.size),
   };
   return setup;
+
+  function addProvider(id: string, settings: Settings): void {
+    providers[id] = settings;
+    if ((settings["kind"] ?? "openai") === "openai")
+      providers[id + anthropicSuffix] = { ...settings, kind: "anthropic" };
+  }
 
   async function checkAccount(gateway: GatewayProcess): Promise<void> {
     const { cli } = gateway;
@@ -210,6 +231,12 @@ function leastRequest(form: Form, model: string): readonly [path: string, body: 
     case "responses":
     case "responses stream":
       return ["/v1/responses", { model, input: "hello", stream }];
+    case "messages":
+    case "messages stream":
+      return ["/v1/messages", askMessage({ model: model + messagesSuffix, stream })];
+    case "translated messages":
+    case "translated messages stream":
+      return ["/v1/messages", askMessage({ model, stream })];
     case "embeddings":
       return ["/v1/embeddings", { model: model + embeddingSuffix, input: "hello" }];
   }

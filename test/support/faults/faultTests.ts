@@ -1,18 +1,18 @@
 import { expect, test } from "bun:test";
+import { message } from "../provider/anthropicAnswers.ts";
 import { choice, usage } from "../provider/chatAnswers.ts";
 import { chunksOf, expectRefusal, noProvider, type ExpectedError } from "../gateway/chatCalls.ts";
-import { usualBody, type Form } from "./faultAnswers.ts";
+import { isMessagesForm, usualBody, type Form } from "./faultAnswers.ts";
 import {
   nanoOf,
-  nextProvider,
   type FaultSetup,
   type FaultRecord,
   type FaultReply,
   type FaultyRoute,
 } from "./faultSetup.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
+import { messageEvents } from "../gateway/messagesCalls.ts";
 import { foreignHeaders } from "../gateway/ownHeaders.ts";
-import { created, delta, ended, terminal } from "../provider/responsesAnswers.ts";
 import { responseEvent } from "../provider/upstreamText.ts";
 
 /** A row of the fault matrix, or a part of one, in the forms of request to which it applies. */
@@ -28,10 +28,14 @@ interface Row extends Omit<FaultyRoute, "hasNext"> {
 /** The recorded outcome of the attempt at the faulty provider; by form where they differ. */
 type Outcome = string | Readonly<Partial<Record<Form, string>>>;
 
-/** What reaches a client before its stream breaks: the texts of a chat; the bytes and events of a responses stream. */
+/**
+ * What reaches a client before its stream breaks: the texts of a chat, also in translated messages; the bytes and events of
+ * a responses stream; the bytes of native messages.
+ */
 interface Before {
   readonly chat?: readonly string[];
   readonly responses?: readonly [text: string, events: number];
+  readonly messages?: string;
 }
 
 /** The charge of a usual answer, in nano-roubles. */
@@ -58,7 +62,7 @@ export function testFailover(
         expectUnavailable(reply, retryAfter);
         const record = await setup.record(reply, 0n);
         expectEnd(record, { status: "failed", charge: 0n });
-        expect(record.attempts).toMatchObject([tried(setup, reply, inForm(outcome, form))]);
+        expect(record.attempts).toMatchObject([tried(reply, inForm(outcome, form))]);
       });
       const pair = setup.model(row, { ...route, hasNext: true });
       testRow(row, `${name} (${form}): the next route answers, one charge`, async () => {
@@ -81,12 +85,12 @@ export function testRefused(
       const model = setup.model(row, { ...route, hasNext: true });
       testRow(row, `${name} (${form}): ${refusal[0]}, and no other route`, async () => {
         const reply = await setup.ask(form, model, ask);
-        expectRefusal(reply, refusal, extra);
+        expectRefused(reply, refusal, extra);
         expectOwnHeaders(reply);
         expect(setup.calls(model)).toEqual([1, 0]);
         const record = await setup.record(reply, 0n);
         expectEnd(record, { status: "failed", charge: 0n });
-        expect(record.attempts).toMatchObject([tried(setup, reply, outcome)]);
+        expect(record.attempts).toMatchObject([tried(reply, outcome)]);
       });
     }
   }
@@ -113,7 +117,7 @@ export function testBrokenStream(
         expect(setup.calls(model)).toEqual([1, 0]);
         const record = await setup.record(reply, 0n);
         expectEnd(record, { status: "failed", charge: 0n });
-        expect(record.attempts).toMatchObject([tried(setup, reply, inForm(outcome, form))]);
+        expect(record.attempts).toMatchObject([tried(reply, inForm(outcome, form))]);
         if (isLetGo === true) await setup.released(model);
       });
     }
@@ -145,8 +149,8 @@ export function testServed(
         expect(setup.calls(model)).toEqual([1, 0]);
         const record = await setup.record(reply, charge);
         expectEnd(record, { status: status ?? "done", charge, estimated: estimated ?? false });
-        expect(record.attempts).toMatchObject([tried(setup, reply, outcome ?? "ok")]);
-        if (form === "chat") expectCost(reply, charge);
+        expect(record.attempts).toMatchObject([tried(reply, outcome ?? "ok")]);
+        if (["chat", "messages", "translated messages"].includes(form)) expectCost(reply, charge);
       });
     }
   }
@@ -159,10 +163,11 @@ export async function expectSecond(
   outcome: string,
 ): Promise<void> {
   const record = await setup.record(reply, usualCharge);
-  expectEnd(record, { status: "done", charge: usualCharge, provider: nextProvider });
+  const [, provider] = reply.providers;
+  expectEnd(record, { status: "done", charge: usualCharge, provider });
   expect(record.attempts).toMatchObject([
-    tried(setup, reply, outcome),
-    { provider: nextProvider, outcome: "ok", status: 200 },
+    tried(reply, outcome),
+    { provider, outcome: "ok", status: 200 },
   ]);
 }
 
@@ -174,25 +179,71 @@ export function expectUnavailable(reply: FaultReply, retryAfter?: number): void 
   if (retryAfter === undefined) expect(seconds).toBeNull();
   else expect(Number(seconds)).toBeWithin(retryAfter - 1, retryAfter + 1);
   headers.delete("retry-after");
-  expectRefusal(reply, noProvider);
+  const [status, , message] = noProvider;
+  // Anthropic's word for a 502 with a time.
+  const isOverloaded = isMessagesForm(reply.form) && retryAfter !== undefined;
+  expectRefused(reply, isOverloaded ? [status, "overloaded_error", message] : noProvider);
+}
+
+/** Exactly this error, in the form of the interface. */
+export function expectRefused(reply: FaultReply, refusal: ExpectedError, extra: object = {}): void {
+  if (!isMessagesForm(reply.form)) return expectRefusal(reply, refusal, extra);
+  const [status, type, message] = refusal;
+  const shown = [status, type === "provider_error" ? "api_error" : type, message] as const;
+  const { request_id: id, type: kind, ...body } = reply.body as Record<string, unknown>;
+  expect([kind, id]).toEqual(["error", reply.id]);
+  expectRefusal({ ...reply, body }, shown, extra);
 }
 
 /** The healthy provider's answer, whole, under the model that was asked for. */
 export function expectUsual(form: Form, reply: FaultReply): void {
   expect(reply.status).toBe(200);
   expectOwnHeaders(reply);
-  if (form === "responses") expect(reply.body).toEqual(ended());
-  else if (form === "embeddings") {
-    expect(reply.text).toBe(usualBody.embeddings);
-    expectCost(reply, usualCharge);
-  } else if (form === "responses stream") expect(reply.text).toBe(created() + delta + terminal());
-  else if (form === "chat") {
-    expect(reply.body).toMatchObject({ model: reply.model, choices: [choice()], usage });
-    expectCost(reply, usualCharge);
-  } else {
-    expect(textsOf(reply)).toEqual(["", "Hello", " there"]);
-    expect(reasonOf(reply)).toBe("stop");
+  switch (form) {
+    case "chat":
+      expect(reply.body).toMatchObject({ model: reply.model, choices: [choice()], usage });
+      expectCost(reply, usualCharge);
+      return;
+    case "translated messages":
+      expect(reply.body).toEqual({ ...message(), ...ownIdentity(reply) });
+      expectCost(reply, usualCharge);
+      return;
+    case "chat stream":
+    case "translated messages stream":
+      expectSaid(reply, ["", "Hello", " there"]);
+      return;
+    case "messages":
+    case "embeddings":
+      expectCost(reply, usualCharge);
+      expect(reply.text).toBe(usualBody[form]);
+      return;
+    case "responses":
+    case "responses stream":
+    case "messages stream":
+      expect(reply.text).toBe(usualBody[form]);
   }
+}
+
+/** What a message has of the gateway where another kind of provider wrote it. */
+function ownIdentity({ id, model }: FaultReply): object {
+  return { id: id.replace("req_", "msg_"), model };
+}
+
+/** A whole stream of a chat or of translated messages with these texts and the usual stop reason. */
+export function expectSaid(reply: FaultReply, texts: readonly string[]): void {
+  if (!isMessagesForm(reply.form)) {
+    expect([textsOf(reply), reasonOf(reply)]).toEqual([[...texts], "stop"]);
+    return;
+  }
+  const events = messageEvents(reply.text);
+  expect(messageTexts(reply)).toEqual(texts.filter((text) => text !== ""));
+  expect(events[0]?.data).toMatchObject({ message: ownIdentity(reply) });
+  expect(events.slice(-3).map(({ name }) => name)).toEqual([
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+  ]);
+  expect(events.at(-2)?.data).toMatchObject({ delta: { stop_reason: "end_turn" } });
 }
 
 /** The text so far, then the error for a failed provider. */
@@ -202,7 +253,18 @@ export function expectBroken(form: Form, reply: FaultReply, before: Before): voi
     expect(reply.text).toBe(text + errorEvent(eventCount));
     return;
   }
-  expect(textsOf(reply)).toEqual([...(before.chat ?? [])]);
+  if (form === "messages stream") {
+    expect(reply.text).toBe((before.messages ?? "") + messagesErrorEvent(reply));
+    return;
+  }
+  const texts = before.chat ?? [];
+  if (isMessagesForm(form)) {
+    expect(messageTexts(reply)).toEqual(texts.filter((text) => text !== ""));
+    expect(reply.text).toEndWith(`\n\n${messagesErrorEvent(reply)}`);
+    expect(reply.text).not.toContain("message_stop");
+    return;
+  }
+  expect(textsOf(reply)).toEqual([...texts]);
   expect(chunksOf(reply).at(-1)).toEqual({
     id: reply.id.replace("req_", "chatcmpl-"),
     object: "chat.completion.chunk",
@@ -214,8 +276,16 @@ export function expectBroken(form: Form, reply: FaultReply, before: Before): voi
   expect(reply.text.match(/"finish_reason":"/g)).toHaveLength(1);
 }
 
+/** The texts of a stream of messages. */
+function messageTexts({ text }: FaultReply): string[] {
+  return messageEvents(text).flatMap(({ data }) => {
+    const { text } = (data["delta"] ?? {}) as { text?: string };
+    return text === undefined ? [] : [text];
+  });
+}
+
 /** The texts of a chat stream, without chunks that have none. */
-export function textsOf(reply: Pick<FaultReply, "text">): string[] {
+function textsOf(reply: Pick<FaultReply, "text">): string[] {
   return choicesOf(reply).flatMap(({ delta: { content } }) => content ?? []);
 }
 
@@ -241,6 +311,12 @@ export function errorEvent(eventCount: number): string {
   });
 }
 
+/** The error event of a stream of messages whose provider failed. */
+export function messagesErrorEvent({ id }: Pick<FaultReply, "id">): string {
+  const error = { type: "api_error", message: "upstream provider failure" };
+  return `event: error\ndata: ${JSON.stringify({ type: "error", error, request_id: id })}\n\n`;
+}
+
 /** The recorded end of a request. If nothing is charged, the cost is 0 too. */
 export function expectEnd(
   record: FaultRecord,
@@ -261,10 +337,10 @@ function expectCost({ headers }: FaultReply, charge: bigint): void {
   expect(nanoOf(headers.get("x-tollgate-cost-rub") ?? "")).toBe(charge);
 }
 
-function tried(setup: FaultSetup, { model }: FaultReply, outcome: string): object {
+function tried({ providers }: FaultReply, outcome: string): object {
   const status = /^status (\d+)$/.exec(outcome)?.[1];
   return {
-    provider: setup.providerOf(model),
+    provider: providers[0],
     outcome,
     ...(status === undefined ? {} : { status: Number(status) }),
   };

@@ -60,11 +60,20 @@ export function begunMessage(...events: readonly string[]): ProviderAnswer {
   return stream(startEvent, openingEvent, pingEvent, textEvent("Hello"), ...events);
 }
 
+/** The events of the usual stream. */
+export const usualMessageEvents = [
+  startEvent,
+  openingEvent,
+  pingEvent,
+  textEvent("Hello"),
+  textEvent(" there"),
+  closingEvent,
+  endEvent(),
+  stopEvent,
+] as const;
+
 /** The usual answer in whichever form was asked for. */
 export const usualMessage: ProviderAnswer = (peer, request) => {
-  const answer =
-    request.json["stream"] === true
-      ? begunMessage(textEvent(" there"), closingEvent, endEvent(), stopEvent)
-      : json(message());
+  const answer = request.json["stream"] === true ? stream(...usualMessageEvents) : json(message());
   return answer(peer, request);
 };

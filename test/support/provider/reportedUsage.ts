@@ -1,5 +1,12 @@
+import {
+  endEvent,
+  message,
+  messageEvent,
+  stopEvent as messageStop,
+  textEvent,
+} from "./anthropicAnswers.ts";
 import { completion, doneEvent, helloEvent, stopEvent, thereEvent } from "./chatAnswers.ts";
-import { byForm, type FaultyAnswer, type Form } from "../faults/faultAnswers.ts";
+import { byForm, interfaceOf, type FaultyAnswer, type Form } from "../faults/faultAnswers.ts";
 import { vectors } from "./embeddingsAnswers.ts";
 import { created, delta, ended } from "./responsesAnswers.ts";
 import { stream, text } from "./scriptedProvider.ts";
@@ -30,14 +37,23 @@ export function bodyReporting(form: Form, reported: Reported): string {
   const usage = usageText(form, reported);
   switch (form) {
     case "chat":
+    case "translated messages":
       return withUsage(completion(), usage);
     case "chat stream":
+    case "translated messages stream":
       return [helloEvent, thereEvent, stopEvent, usageEvent(usage), doneEvent].join("");
     case "responses":
       return withUsage(ended(), usage);
     case "responses stream": {
       const last = responseEvent("response.completed", { response: placeholder });
       return created() + delta + last.replace(`"${placeholder}"`, withUsage(ended(), usage));
+    }
+    case "messages":
+      return withUsage(message(), usage);
+    case "messages stream": {
+      const start = messageEvent("message_start", { message: message({ content: [], usage: {} }) });
+      const end = endEvent(placeholder).replace(`"${placeholder}"`, () => usage ?? "{}");
+      return start + textEvent("Hello") + textEvent(" there") + end + messageStop;
     }
     case "embeddings":
       return withUsage(vectors(), usage);
@@ -61,6 +77,14 @@ function usageEvent(usage: string | undefined): string {
 function usageText(form: Form, reported: Reported): string | undefined {
   if (reported === undefined || typeof reported === "string") return reported;
   const { prompt, completion, total, cached, cacheWrite } = reported;
+  if (interfaceOf(form) === "messages") {
+    return objectText({
+      input_tokens: prompt,
+      cache_read_input_tokens: cached,
+      cache_creation_input_tokens: cacheWrite,
+      output_tokens: completion,
+    });
+  }
   const [input, output] = form.startsWith("responses")
     ? ["input", "output"]
     : ["prompt", "completion"];
