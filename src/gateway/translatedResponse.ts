@@ -2,6 +2,7 @@ import { estimateTokens } from "../billing/estimate.ts";
 import { noExtras, type PromptExtent } from "../billing/cost.ts";
 import { checkChatRequest } from "../contract/chat/chatRequest.ts";
 import { ApiError, invalidRequest } from "../contract/errors.ts";
+import { longPromptCacheTtl } from "../contract/requestFields.ts";
 import type { ResponsesRequest } from "../contract/responses.ts";
 import { parseExactly } from "../lib/exactJson.ts";
 import { fieldsOf, type JsonFields } from "../lib/json.ts";
@@ -52,6 +53,8 @@ function translated(
   const rules = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
   const request = checkChatRequest(fieldsOf(value), rules);
   refuseForeignFiles(context, request.objectIds);
+  // The check of the responses request does not see what is inside returned reasoning.
+  if (request.usesLongCacheTtl) throw longPromptCacheTtl();
   const identityFor = (model: string): AnswerIdentity => ({
     ...identityOf(gateway, context, model),
     id: context.requestId.replace("req_", "resp_"),

@@ -322,6 +322,15 @@ describe("a model with both kinds of routes", () => {
   });
 });
 
+/** Reasoning as a translated answer returns it, with a cache write for an hour inside. */
+const longBlock = {
+  type: "thinking",
+  thinking: "Hm.",
+  signature: "x",
+  cache_control: { type: "ephemeral", ttl: "1h" },
+};
+const returned = `tollgate-1:${Buffer.from(JSON.stringify({ thinking_blocks: [longBlock] })).toString("base64url")}`;
+
 describe("refused before anything is held or sent", () => {
   const rows: readonly (readonly [string, string, object, number, string])[] = [
     [
@@ -337,6 +346,19 @@ describe("refused before anything is held or sent", () => {
       { input: [{ role: "user", content: [{ type: "input_file", file_id: "file_1" }] }] },
       404,
       "resource not found",
+    ],
+    [
+      "a cache write for an hour inside returned reasoning",
+      "claude",
+      {
+        input: [
+          { type: "reasoning", summary: [], encrypted_content: returned },
+          { role: "assistant", content: "Hello" },
+          { role: "user", content: "again" },
+        ],
+      },
+      400,
+      "cache_control beyond 5m is not supported",
     ],
     [
       "a setting out of its range",
