@@ -238,13 +238,14 @@ export class ChatDecoder implements AnswerDecoder {
 
   #relay(chunk: ChatChunk): void {
     const choices = this.#stops?.apply(chunk.choices) ?? chunk.choices;
-    const finishing = choices.filter(({ finish_reason }) => finish_reason !== null);
-    const others = choices.filter(({ finish_reason }) => finish_reason === null);
+    const { now: others, held } = this.#form.isPlain
+      ? wholeChoices(choices)
+      : splitChoices(choices);
     const extended = choices.length > 0 ? this.#passthrough.addTo(chunk) : chunk;
     // Throws if it cannot be serialized, before any of it counts as answered.
     const text = this.#form.chunk({ ...extended, choices: others });
-    if (finishing.length > 0)
-      this.#heldBack.add({ ...(others.length > 0 ? chunk : extended), choices: finishing });
+    if (held.length > 0)
+      this.#heldBack.add({ ...(others.length > 0 ? chunk : extended), choices: held });
     this.#output += text;
     // All generated text is counted, whether the client gets it or not.
     for (const choice of chunk.choices) {
@@ -295,6 +296,25 @@ export class ChatDecoder implements AnswerDecoder {
     const { id, model, created } = this.#identity;
     return { id, object: "chat.completion.chunk", created, model, choices };
   }
+}
+
+/** What is sent now, and what is held back until the charge is committed. */
+interface RelayedChoices {
+  readonly now: readonly ChunkChoice[];
+  readonly held: readonly ChunkChoice[];
+}
+
+function wholeChoices(choices: readonly ChunkChoice[]): RelayedChoices {
+  const now = choices.filter(({ finish_reason }) => finish_reason === null);
+  return { now, held: choices.filter(({ finish_reason }) => finish_reason !== null) };
+}
+
+/** Holds back the finish reasons only. Another form may fail to write the content, which must not happen after the charge. */
+function splitChoices(choices: readonly ChunkChoice[]): RelayedChoices {
+  const held = choices.flatMap(({ index, finish_reason }) =>
+    finish_reason === null ? [] : [{ index, delta: {}, finish_reason }],
+  );
+  return { now: choices.map((choice) => ({ ...choice, finish_reason: null })), held };
 }
 
 /** The limit for the output before the first content, and for the chunks that are held back. */

@@ -16,7 +16,7 @@ export interface AnswerForm {
   chunk(chunk: ChatChunk): string;
   /**
    * Of a stream: the end of the answer, which is sent after its charge is committed. `held` are the chunks with a finish
-   * reason; they may have content too.
+   * reason. If the form is plain, they may have content too; otherwise `chunk` got it before, because it may throw.
    */
   ending(held: readonly ChatChunk[], billed: Usage, reported: unknown): string;
   /** Of a stream: the end if the provider failed, or if no provider began to answer. */

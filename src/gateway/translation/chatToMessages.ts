@@ -59,7 +59,7 @@ export class MessagesForm implements AnswerForm {
 
   completion({ choices }: UnbilledCompletion, billed: Usage): string {
     const [choice] = choices;
-    const content = choice ? blocksOf(choice.message) : [];
+    const content = choice ? blocksOf(choice.message, this.#identity) : [];
     return answerText({
       ...this.#message(content),
       stop_reason: STOP_REASONS.get(choice?.finish_reason) ?? "end_turn",
@@ -129,11 +129,10 @@ export class MessagesForm implements AnswerForm {
     const { name, arguments: text } = fieldsOf(call["function"]);
     let events = "";
     if (!this.#calls.has(index)) {
-      if (typeof id !== "string" || typeof name !== "string")
-        throw new AnswerError("a call has no id or no name");
+      if (typeof name !== "string") throw new AnswerError("a call has no name");
+      const named = { id: callIdOf(id, this.#identity, this.#calls.size), name, input: {} };
       this.#calls.add(index);
-      events +=
-        this.#close() + this.#openBlock({ type: "tool_use", call: index }, { id, name, input: {} });
+      events += this.#close() + this.#openBlock({ type: "tool_use", call: index }, named);
     }
     if (typeof text !== "string" || text === "") return events;
     if (this.#open?.type !== "tool_use" || this.#open.call !== index)
@@ -180,20 +179,26 @@ function event(type: string, fields: JsonFields): string {
 }
 
 /** The blocks of a whole message. Throws AnswerError for a call that no client could run. */
-function blocksOf(message: JsonFields): readonly JsonFields[] {
+function blocksOf(message: JsonFields, identity: MessageIdentity): readonly JsonFields[] {
   const readJson = exactReader();
   const thinking = reasoningOf(message);
   const text = textOf(message);
   return [
     ...(thinking === "" ? [] : [{ type: "thinking", thinking, signature: TRANSLATED_SIGNATURE }]),
     ...(text === "" ? [] : [{ type: "text", text }]),
-    ...callsOf(message).map((call) => {
+    ...callsOf(message).map((call, index) => {
       const { name, arguments: argumentsText = "" } = fieldsOf(call["function"]);
-      if (typeof call["id"] !== "string" || typeof name !== "string")
-        throw new AnswerError("a call has no id or no name");
-      return { type: "tool_use", id: call["id"], name, input: inputOf(argumentsText, readJson) };
+      if (typeof name !== "string") throw new AnswerError("a call has no name");
+      const id = callIdOf(call["id"], identity, index);
+      return { type: "tool_use", id, name, input: inputOf(argumentsText, readJson) };
     }),
   ];
+}
+
+/** The id of the call with this number. Some servers send none, but the client must name the call with its result. */
+function callIdOf(id: unknown, { requestId }: MessageIdentity, number: number): string {
+  if (typeof id === "string" && id !== "") return id;
+  return `${requestId.replace("req_", "toolu_")}_${number}`;
 }
 
 /** The model wrote the arguments, so a broken text says nothing about the provider. */

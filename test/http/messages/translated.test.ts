@@ -138,6 +138,46 @@ describe("a message from a provider of kind openai", () => {
     expect(reply.body).toMatchObject({ stop_reason: reason });
   });
 
+  /** A call of a server that gives calls no ids. */
+  const unnamed = { index: 0, type: "function", function: { name: "clock", arguments: "{}" } };
+
+  test.each([false, true])("has ids for calls without any, stream %p", async (isStream) => {
+    at.providers.local.answer = isStream
+      ? stream(
+          chunk({ role: "assistant" }),
+          chunk({ tool_calls: [unnamed] }, "tool_calls"),
+          usageChunk,
+        )
+      : json(completion({ content: null, tool_calls: [unnamed] }, "tool_calls"));
+    const key = at.gateway.key();
+    const reply = await sendMessage(at.gateway, key, { stream: isStream });
+    const block = {
+      type: "tool_use",
+      id: `${reply.id.replace("req_", "toolu_")}_0`,
+      name: "clock",
+    };
+    expect(reply.text).toContain(JSON.stringify(block).slice(0, -1));
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: exact }]);
+  });
+
+  test("costs nothing if its last chunk cannot be written as a message", async () => {
+    const [first, second] = calls;
+    const open = { ...first, index: 0, function: { name: "weather", arguments: "{" } };
+    const rest = [
+      { ...second, index: 1 },
+      { index: 0, function: { arguments: "}" } },
+    ];
+    at.providers.local.answer = stream(
+      chunk({ tool_calls: [open] }),
+      chunk({ tool_calls: rest }, "tool_calls"),
+      usageChunk,
+    );
+    const key = at.gateway.key();
+    const reply = await sendMessage(at.gateway, key, { stream: true });
+    expect(messageEvents(reply.text).at(-1)).toMatchObject({ name: "error" });
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+  });
+
   test("follows a provider of kind anthropic that fails", async () => {
     at.providers.claude.answer = refusal(500);
     at.providers.local.answer = json(completion({ content: "Hello" }));
