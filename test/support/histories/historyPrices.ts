@@ -1,9 +1,31 @@
 import type { Price } from "../../../src/config/schema.ts";
 import type { GatewayConfig } from "../gateway/gatewayConfig.ts";
-import { SAID, type ReportedTokens } from "./moneyProvider.ts";
+import type { ReportedTokens } from "./moneyProvider.ts";
 
-/** What a token costs in the histories, in nano-roubles; cache writes are the most expensive input. */
-export const prices = { input: 3n, cached: 1n, cacheWrite: 5n, output: 7n };
+/** What a token and a search cost, in nano-roubles. */
+interface ModelPrices {
+  readonly input: bigint;
+  readonly cached: bigint;
+  readonly cacheWrite: bigint;
+  readonly hour: bigint;
+  readonly output: bigint;
+  readonly search: bigint;
+}
+
+/**
+ * The models of the histories. Cache writes are the most expensive input. `claude` is of kind anthropic. The route of
+ * `rescued` always fails, so that its fallback `small` answers; each of the two has prices above those of the other.
+ */
+export const prices = {
+  small: { input: 3n, cached: 1n, cacheWrite: 5n, hour: 5n, output: 7n, search: 0n },
+  claude: { input: 4n, cached: 1n, cacheWrite: 5n, hour: 8n, output: 6n, search: 1000n },
+  rescued: { input: 4n, cached: 2n, cacheWrite: 4n, hour: 4n, output: 9n, search: 0n },
+  vectors: { input: 3n, cached: 3n, cacheWrite: 3n, hour: 3n, output: 0n, search: 0n },
+} as const satisfies Record<string, ModelPrices>;
+export type ModelName = keyof typeof prices;
+/** The name at its provider of the model that always fails. */
+export const BROKEN = "broken";
+
 /** A price of nothing. */
 export const freePrice: Price = {
   input: 0n,
@@ -18,22 +40,37 @@ export const LEAST_TOKENS = 4;
 /** The context bounds every prompt, so that its hold does not hang on the length of a body. */
 export const PROMPT_TOKENS_MAX = 50;
 
-const BYTES_PER_TOKEN = 4;
-
 /** The gateway that the histories are about: requests do not wait for money, and clients that leave get no grace. */
 export function historyConfig(providerUrl: string): GatewayConfig {
+  const { claude, vectors } = prices;
   return {
-    providers: { local: providerUrl },
+    providers: {
+      local: providerUrl,
+      claude: { base_url: providerUrl, kind: "anthropic" },
+    },
     models: [
+      { id: "small", routes: [{ provider: "local" }], settings: chatSettings("small") },
       {
-        id: "small",
+        id: "claude",
+        routes: [{ provider: "claude", responses: false }],
+        settings: {
+          ...chatSettings("claude"),
+          rub_cache_write_1h_per_1m: Number(claude.hour),
+          // The unit is 1,000 nano-roubles for a search.
+          rub_web_search_per_1k: Number(claude.search / 1000n),
+        },
+      },
+      {
+        id: "rescued",
+        routes: [{ provider: "local", model: BROKEN }],
+        settings: { ...chatSettings("rescued"), fallbacks: ["small"] },
+      },
+      {
+        id: "vectors",
         routes: [{ provider: "local" }],
         settings: {
-          rub_input_per_1m: Number(prices.input),
-          rub_cached_input_per_1m: Number(prices.cached),
-          rub_cache_write_per_1m: Number(prices.cacheWrite),
-          rub_output_per_1m: Number(prices.output),
-          max_output_tokens: MAX_TOKENS,
+          kind: "embedding",
+          rub_input_per_1m: Number(vectors.input),
           context_tokens: PROMPT_TOKENS_MAX,
         },
       },
@@ -44,21 +81,31 @@ export function historyConfig(providerUrl: string): GatewayConfig {
   };
 }
 
+function chatSettings(name: ModelName) {
+  const { input, cached, cacheWrite, output } = prices[name];
+  return {
+    rub_input_per_1m: Number(input),
+    rub_cached_input_per_1m: Number(cached),
+    rub_cache_write_per_1m: Number(cacheWrite),
+    rub_output_per_1m: Number(output),
+    max_output_tokens: MAX_TOKENS,
+    context_tokens: PROMPT_TOKENS_MAX,
+  };
+}
+
 /** By the contract: cached parts over the prompt are cut, first the cached ones, then the written. */
-export function historyCost({ prompt, cached, cacheWrite, completion }: ReportedTokens): bigint {
+export function historyCost(
+  { prompt, cached, cacheWrite, hour, completion, searches }: ReportedTokens,
+  price: ModelPrices,
+): bigint {
   const cachedTokens = Math.min(cached, prompt);
   const writtenTokens = Math.min(cacheWrite, prompt - cachedTokens);
   return (
-    BigInt(prompt - cachedTokens - writtenTokens) * prices.input +
-    BigInt(cachedTokens) * prices.cached +
-    BigInt(writtenTokens) * prices.cacheWrite +
-    BigInt(completion) * prices.output
+    BigInt(prompt - cachedTokens - writtenTokens) * price.input +
+    BigInt(cachedTokens) * price.cached +
+    BigInt(writtenTokens - hour) * price.cacheWrite +
+    BigInt(hour) * price.hour +
+    BigInt(completion) * price.output +
+    BigInt(searches) * price.search
   );
-}
-
-/** By the contract: a quarter of the bytes of the prompt, and of what the provider said; never above the hold. */
-export function estimateOf(words: string, tokensHeld: number): bigint {
-  const prompt = Math.min(Math.ceil(words.length / BYTES_PER_TOKEN), PROMPT_TOKENS_MAX);
-  const completion = Math.min(Math.ceil(SAID.length / BYTES_PER_TOKEN), tokensHeld);
-  return BigInt(prompt) * prices.input + BigInt(completion) * prices.output;
 }

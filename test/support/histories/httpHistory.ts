@@ -5,13 +5,15 @@ import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import { formatRoubles } from "../../../src/lib/money.ts";
 import { openCall, type OpenReply } from "../gateway/chatCalls.ts";
 import {
-  historyCost,
+  bodyOf,
+  chargeOf,
+  demandOf,
   estimateOf,
-  LEAST_TOKENS,
-  MAX_TOKENS,
-  prices,
-  PROMPT_TOKENS_MAX,
-} from "./historyPrices.ts";
+  impossibleUsage,
+  mostTokens,
+  requestOf,
+  type HistoryRequest,
+} from "./historyWays.ts";
 import {
   SAID,
   type ProviderEnd,
@@ -23,12 +25,10 @@ import { until } from "../until.ts";
 
 const STEPS_MAX = 24;
 
-interface OpenRequest {
+interface OpenRequest extends HistoryRequest {
   readonly id: string;
-  readonly way: Way;
   readonly turn: ControlledAnswer;
   readonly reply: Promise<OpenReply>;
-  readonly words: string;
   /** The most tokens of all choices together that are held for. */
   readonly tokensHeld: number;
 }
@@ -83,6 +83,7 @@ class HttpHistory {
       historyLine(gateway, this.#model, { name, account: this.#accounts[at] ?? "", budget }),
     );
     if ((word >>> 12) % 2 === 0) for (const key of this.#keys) this.told.push(key.change(0));
+    if ((word >>> 13) % 2 === 0) for (const at of [0, 1]) this.#move(0, (word >>> 14) * 2 + at);
   }
 
   async step(word: number): Promise<void> {
@@ -109,7 +110,8 @@ class HttpHistory {
 
   #move(kind: number, word: number): void {
     const account = this.#accounts[word % 2] ?? "";
-    const amount = BigInt(((word >>> 1) % 1024) + 1);
+    // Some are large enough for a few searches.
+    const amount = BigInt(((word >>> 1) % 1024) + 1) * ((word >>> 11) % 2 === 0 ? 16n : 1n);
     const { admin } = this.#gateway.store;
     const actor = { name: "tester", at: 0 };
     const booking = { account, amount, ref: null, note: null };
@@ -167,39 +169,27 @@ class HttpHistory {
   /** Sends a request; it waits at its provider, or is refused. */
   async #ask(word: number): Promise<void> {
     const key = this.#keys[word % 3];
-    const way = ways[(word >>> 2) % 4];
-    if (!key || !way) return;
-    const choices = way.isChat ? ((word >>> 4) % 3) + 1 : 1;
-    const bound = (word >>> 6) % 2 === 0 ? undefined : ((word >>> 7) % MAX_TOKENS) + 1;
+    if (!key) return;
     const words = `${this.#name}-${this.#controlledAnswers.length}`;
-    const mayShrink = way.isChat && bound === undefined;
-    const most = bound ?? MAX_TOKENS;
-    const expected = this.#model.decide(key.name, {
-      prompt: BigInt(PROMPT_TOKENS_MAX) * prices.cacheWrite,
-      unit: prices.output * BigInt(choices),
-      least: mayShrink ? LEAST_TOKENS : most,
-      most,
-    });
-    this.told.push(
-      `${words} asks by ${key.name} ${JSON.stringify({ ...way, choices, bound })}: ${expected.kind}`,
-    );
+    const asked = requestOf(word >>> 2, words);
+    const expected = this.#model.decide(key.name, demandOf(asked));
+    this.told.push(`${words} asks by ${key.name} ${JSON.stringify(asked)}: ${expected.kind}`);
     const turn = this.#takeTurn(words);
     this.#controlledAnswers.push(turn);
-    const body = bodyOf(way, words, { choices, bound });
-    const reply = openCall(this.#gateway, key.anyOf(word >>> 16), body);
+    const reply = openCall(this.#gateway, key.anyOf(word >>> 17), bodyOf(asked));
     if (expected.kind !== "held") return this.#refused(await reply, expected);
     const request = await Promise.race([turn.reached, reply.then(refusalOf)]);
     same(
       request.json["max_tokens"] ?? request.json["max_output_tokens"],
-      sentBound(expected, bound, most),
+      sentBound(expected, asked),
       "the bound that is sent",
     );
     const id = requestIdOf(request) ?? "";
     this.#model.hold(id, key.name, expected.hold);
     const isReserved = () => this.#reserved(key.account) >= this.#model.held(key.account);
     await until("the money of all open requests is reserved", isReserved);
-    const tokensHeld = expected.tokens * choices;
-    this.#open.push({ id, way, turn, reply, words, tokensHeld });
+    const tokensHeld = expected.tokens * asked.choices;
+    this.#open.push({ ...asked, id, turn, reply, tokensHeld });
   }
 
   async #refused(reply: OpenReply, expected: ModelRefusal): Promise<void> {
@@ -215,19 +205,22 @@ class HttpHistory {
     const request = this.#open[word % Math.max(1, this.#open.length)];
     if (!request) return;
     const kind = (word >>> 4) % 8;
+    const cacheWrite = (word >>> 11) % 64;
     const tokens: ReportedTokens = {
       prompt: (word >>> 7) % 60,
       cached: (word >>> 9) % 64,
-      cacheWrite: (word >>> 11) % 64,
+      cacheWrite,
+      hour: (word >>> 13) % (cacheWrite + 1),
       completion: (word >>> 15) % (kind === 0 ? 512 : request.tokensHeld + 1),
+      searches: (word >>> 17) % (request.searchesMax + (kind === 0 ? 3 : 1)),
     };
-    const isCounted = kind > 1 || !request.way.isChat;
+    const isCounted = kind > 1 || request.path === "responses";
     if (kind === 7) await this.#endAs(request, { kind: "fails" });
     else if (isCounted || kind === 0) await this.#endAs(request, { kind: "said", tokens });
     else
       await this.#endAs(request, {
         kind: "uncounted",
-        usage: impossibleUsages[(word >>> 7) % impossibleUsages.length],
+        usage: impossibleUsage(request, word >>> 7),
       });
   }
 
@@ -235,35 +228,38 @@ class HttpHistory {
     const { id, turn } = request;
     const cost =
       how.kind === "said"
-        ? historyCost(how.tokens)
+        ? chargeOf(request, how.tokens)
         : how.kind === "fails"
           ? 0n
-          : estimateOf(request.words, request.tokensHeld);
+          : estimateOf(request, request.tokensHeld);
     this.told.push(`${request.words} ends: ${JSON.stringify(how)}, which costs ${cost}`);
     turn.end(how);
     const reply = await request.reply;
     await until("the answer is whole", () => reply.isOver);
     this.#over(request);
     const end = this.#model.end(id, how.kind === "fails" ? "failed" : "done", cost);
-    const isJson = request.way.isChat && !request.way.stream && how.kind !== "fails";
+    const isJson = request.path !== "responses" && !request.stream && how.kind !== "fails";
     if (isJson)
       same(
         reply.headers.get("x-tollgate-cost-rub"),
         formatRoubles(end?.charge ?? -1n),
         "the shown cost",
       );
-    if (how.kind !== "fails") return;
-    same(reply.status, request.way.stream ? 200 : 502, "the status of a failure");
+    if (how.kind !== "fails") {
+      const answered = request.model === "rescued" ? "small" : null;
+      return same(reply.headers.get("x-tollgate-model"), answered, "the model that answered");
+    }
+    same(reply.status, request.stream ? 200 : 502, "the status of a failure");
     // Failures of a provider that the histories want must not keep later requests from it.
     this.#gateway.forgetFailures();
   }
 
   /** The client of a stream goes away: charged is what came so far, by the estimate. */
   async #disconnect(word: number): Promise<void> {
-    const streams = this.#open.filter(({ way }) => way.stream);
+    const streams = this.#open.filter(({ stream }) => stream);
     const request = streams[word % Math.max(1, streams.length)];
     if (!request) return;
-    const cost = estimateOf(request.words, request.tokensHeld);
+    const cost = estimateOf(request, request.tokensHeld);
     this.told.push(`${request.words} leaves, which costs ${cost}`);
     const reply = await request.reply;
     await reply.seen(SAID);
@@ -298,10 +294,9 @@ function ended(model: MoneyModel): MoneyModel {
 /** What the provider must be sent: the caller's own bound, or the one that money shrank. */
 function sentBound(
   { tokens }: Extract<ModelDecision, { kind: "held" }>,
-  bound: number | undefined,
-  most: number,
+  asked: HistoryRequest,
 ): number | undefined {
-  return tokens < most ? tokens : bound;
+  return tokens < mostTokens(asked) ? tokens : asked.bound;
 }
 
 async function refusalOf(reply: OpenReply): Promise<never> {
@@ -351,45 +346,4 @@ function historyLine(
       return `the budget of ${name} is ${budget}`;
     },
   };
-}
-
-/** The ways in which a request can be asked and answered. */
-export interface Way {
-  readonly isChat: boolean;
-  readonly stream: boolean;
-}
-
-const ways: readonly Way[] = [
-  { isChat: true, stream: false },
-  { isChat: true, stream: true },
-  { isChat: false, stream: false },
-  { isChat: false, stream: true },
-];
-
-/** Usages that cannot be: what they are for is estimated. */
-const impossibleUsages: readonly unknown[] = [
-  undefined,
-  null,
-  "12",
-  {},
-  { prompt_tokens: -1, completion_tokens: 1 },
-  { prompt_tokens: 1, completion_tokens: 1.5 },
-  { prompt_tokens: "1", completion_tokens: 1 },
-  { prompt_tokens: 1, completion_tokens: 1_000_000_001 },
-];
-
-/** A request with these words as its prompt. */
-function bodyOf(
-  { isChat, stream }: Way,
-  words: string,
-  { choices, bound }: { choices: number; bound: number | undefined },
-): { path: string; body: object } {
-  const body = { model: "small", stream };
-  if (!isChat) {
-    const bounded = { ...body, input: words, max_output_tokens: bound };
-    return { path: "/v1/responses", body: bounded };
-  }
-  const messages = [{ role: "user", content: words }];
-  const path = "/v1/chat/completions";
-  return { path, body: { ...body, messages, n: choices, max_tokens: bound } };
 }
