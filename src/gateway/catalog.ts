@@ -1,5 +1,5 @@
 import type { Config, ModelConfig, ModelKind } from "../config/schema.ts";
-import { invalidRequest, modelNotFound } from "../contract/errors.ts";
+import { invalidRequest, modelNotFound, type ApiError } from "../contract/errors.ts";
 import type { Endpoint } from "../contract/account/requestStatus.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
@@ -133,6 +133,16 @@ export function findModels(
     mayUse(allowed, id) ? (catalog.models.get(id) ?? []) : [],
   );
   return [model, ...usable];
+}
+
+/** The models without the fallbacks that may not serve a request. Throws the refusal of the model that it asks for. */
+export function withoutRefusing(
+  [asked, ...fallbacks]: ModelChain,
+  refusalOf: (model: CatalogModel) => ApiError | undefined,
+): ModelChain {
+  const refusal = refusalOf(asked);
+  if (refusal) throw refusal;
+  return [asked, ...fallbacks.filter((model) => refusalOf(model) === undefined)];
 }
 
 /** The candidates of all models for a chat. */

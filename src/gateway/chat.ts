@@ -1,13 +1,13 @@
 import { estimateTokens } from "../billing/estimate.ts";
 import type { ChatRequest } from "../contract/chat/chatRequest.ts";
-import { invalidRequest, resourceNotFound } from "../contract/errors.ts";
+import { invalidRequest, resourceNotFound, type ApiError } from "../contract/errors.ts";
 import { longPromptCacheTtl } from "../contract/requestFields.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { admit } from "./admission/admit.ts";
 import type { AdmittedRequest } from "./admittedRequest.ts";
 import type { Answer } from "./answer.ts";
 import { answerJson } from "./answerJson.ts";
-import { chatCandidatesOf, findModels, type CatalogModel } from "./catalog.ts";
+import { chatCandidatesOf, findModels, withoutRefusing, type CatalogModel } from "./catalog.ts";
 import { ChatForm } from "./decoding/chatForm.ts";
 import type { AnswerIdentity } from "./decoding/publicAnswer.ts";
 import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
@@ -24,9 +24,9 @@ export async function chat(
   body: CheckedBody<ChatRequest>,
 ): Promise<Answer> {
   const { request } = body;
-  const models = findModels(context.snapshot.catalog, context.caller.models, request.model);
+  const named = findModels(context.snapshot.catalog, context.caller.models, request.model);
+  const models = withoutRefusing(named, (model) => unpricedIn(request, model));
   refuseStoredFiles(context, request);
-  for (const model of models) refuseUnpriced(request, model);
   const { outputTokensBound, includeUsage } = request;
   const candidates = chatCandidatesOf(models);
   const identityFor = (model: string): AnswerIdentity => identityOf(gateway, context, model);
@@ -100,13 +100,16 @@ export function identityOf(
 }
 
 /**
- * Refuses cache writes for an hour unless the model sells them, and every route reports how many tokens are kept for how
- * long. Throws ApiError 400.
+ * The 400 of a cache write for an hour, unless the model sells it and every route reports how many tokens are kept for how
+ * long.
  */
-function refuseUnpriced(request: ChatRequest, { config, chatCandidates }: CatalogModel): void {
-  if (!request.usesLongCacheTtl) return;
+function unpricedIn(
+  request: ChatRequest,
+  { config, chatCandidates }: CatalogModel,
+): ApiError | undefined {
+  if (!request.usesLongCacheTtl) return undefined;
   const areReported = chatCandidates.every(({ provider }) => provider.config.kind === "anthropic");
-  if (!config.sells.longCacheWrites || !areReported) throw longPromptCacheTtl();
+  return config.sells.longCacheWrites && areReported ? undefined : longPromptCacheTtl();
 }
 
 /** Refuses files of the provider in a chat's prompt, unless shared: their owner is not known. Throws ApiError 404. */

@@ -13,6 +13,7 @@ import {
   AnswerError,
   decodeAnswer,
   parseAnswerJson,
+  unsupported,
   UnsupportedRequestError,
 } from "../providers/provider.ts";
 import { reportedFailureIn } from "../providers/upstream.ts";
@@ -22,7 +23,7 @@ import type { AdmittedRequest } from "./admittedRequest.ts";
 import type { Answer } from "./answer.ts";
 import { answerJson, type ReadAnswer } from "./answerJson.ts";
 import { billedUsage } from "./billedUsage.ts";
-import { chatCandidatesOf, findModels, type CatalogModel } from "./catalog.ts";
+import { chatCandidatesOf, findModels, withoutRefusing, type CatalogModel } from "./catalog.ts";
 import { identityOf } from "./chat.ts";
 import { messageBlocksBytes } from "./decoding/generatedContent.ts";
 import { MessagesDecoder } from "./decoding/messagesDecoder.ts";
@@ -45,11 +46,11 @@ export async function messages(
   body: CheckedBody<MessagesRequest>,
 ): Promise<Answer> {
   const { request, object } = body;
-  const models = findModels(context.snapshot.catalog, context.caller.models, request.model);
+  const named = findModels(context.snapshot.catalog, context.caller.models, request.model);
+  const models = withoutRefusing(named, (model) => unpricedIn(model, request));
   const candidates = chatCandidatesOf(models);
   refuseForeignFiles(context, request.objectIds);
   const headers = messagesHeaders(context);
-  for (const model of models) refuseUnpriced(model, request);
   const promptEstimate = estimateOf(request);
   const { requestId } = context;
   const translated = lazy(() => translate(gateway, context, object, promptEstimate));
@@ -79,6 +80,7 @@ export async function messages(
       if (!native) return translated().encode(candidate, admission);
       const { model } = candidate.route;
       const outputTokensBound = changedBound(admission, candidate);
+      refuseSmallBound(outputTokensBound, request);
       return native.encode({ object: ownText(), model, headers, outputTokensBound });
     },
     callerFault: ({ clientError }) =>
@@ -109,14 +111,14 @@ export function estimateOf({ promptSize }: Pick<MessagesRequest, "promptSize">):
   return estimateTokens(promptSize.textBytes, promptSize.nonTextParts);
 }
 
-/** Refuses what the price list cannot express, before anything is sent. Throws ApiError 400. */
-function refuseUnpriced(model: CatalogModel, request: MessagesRequest): void {
+/** The 400 of what the model's price list cannot express. It is refused before anything is sent. */
+function unpricedIn(model: CatalogModel, request: MessagesRequest): ApiError | undefined {
   const { sells } = model.config;
   // Other providers get a chat, which has neither.
-  if (!model.chatCandidates.some(isNative)) return;
-  if (request.usesLongCacheTtl && !sells.longCacheWrites) throw longPromptCacheTtl();
-  if (request.webSearchesMax !== undefined && !sells.webSearches)
-    throw invalidRequest("web search is not supported: the model has no price for it");
+  if (!model.chatCandidates.some(isNative)) return undefined;
+  if (request.usesLongCacheTtl && !sells.longCacheWrites) return longPromptCacheTtl();
+  if (request.webSearchesMax === undefined || sells.webSearches) return undefined;
+  return invalidRequest("web search is not supported: the model has no price for it");
 }
 
 /** Throws ApiError 400 if no candidate can express the request. */
@@ -131,6 +133,11 @@ function refuseUntranslatable(
     if (error instanceof UnsupportedRequestError) throw invalidRequest(error.message);
     throw error;
   }
+}
+
+/** The bound of a fallback may leave no room for the reasoning that the client asks for. The provider refuses that. */
+function refuseSmallBound(bound: number | undefined, { reasoningBudget }: MessagesRequest): void {
+  if (bound !== undefined && bound <= reasoningBudget) throw unsupported("thinking.budget_tokens");
 }
 
 /** The request as a chat. Throws UnsupportedRequestError. */

@@ -94,8 +94,11 @@ export class Attempt {
   }
 }
 
-/** From this attempt on, a request needs the retry budget. The first failover is always allowed. */
-const BUDGETED_ATTEMPT = 3;
+/**
+ * Attempts that a request may make without the retry budget, so that the first failover is always allowed. The first attempt
+ * at each further model is allowed too.
+ */
+const FREE_ATTEMPTS = 2;
 /** Attempts for one request at the routes of one model, each with the `total_timeout` of its provider. */
 export const ATTEMPTS_MAX = 3;
 
@@ -121,6 +124,7 @@ class Tries<Answer> {
   readonly #services: DispatchServices;
   /** Candidates whose interface can express the request, as far as it is known. */
   #supported: readonly Candidate[];
+  #attempts = 0;
   #last: UpstreamError | undefined;
   #sawBusy = false;
   #sawLimit = false;
@@ -142,7 +146,8 @@ class Tries<Answer> {
           this.#sawBusy ||= health.waitMs(candidate) === 0;
           continue;
         }
-        if (this.#last && attempts === BUDGETED_ATTEMPT - 1 && !releaseRetry) {
+        const isFree = attempts === 0 || this.#attempts < FREE_ATTEMPTS;
+        if (this.#last && !isFree && !releaseRetry) {
           releaseRetry = retryBudget.take(inFlight.exchanges.size);
           if (!releaseRetry) break;
           await Bun.sleep(backoffMs(random.fraction()));
@@ -182,6 +187,7 @@ class Tries<Answer> {
       this.#supported = this.#supported.filter((other) => other !== candidate);
       return false;
     }
+    this.#attempts += 1;
     this.#last = error;
     this.#sawLimit ||= error.fault === "rateLimited";
     if (error.fault === "excessive" || this.#request.isAbandoned) throw error;

@@ -1,5 +1,5 @@
 import { Type, type Static } from "@sinclair/typebox";
-import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { invalidRequest } from "../errors.ts";
 import { refuseKeysInOtherCase } from "../keyCase.ts";
 import {
@@ -78,6 +78,8 @@ export interface CountTokensRequest extends MessagesMeasure {
 export interface MessagesRequest extends CountTokensRequest {
   readonly stream: boolean;
   readonly outputTokensBound: number;
+  /** The tokens of the bound that reasoning may take, if the client says so; else 0. */
+  readonly reasoningBudget: number;
   /** The prompt may be larger than the request's own text: it has images, files, or tools that the provider runs. */
   readonly needsWholeContext: boolean;
   /** A part of the prompt may be kept in the provider's cache for an hour. */
@@ -97,12 +99,17 @@ interface MessagesRules {
  */
 export const OPERATORS_FIELDS = [
   "container",
+  // It names an earlier answer.
+  "diagnostics",
   "fallback_credit_token",
   "fallbacks",
   "thread",
   "user_profile_id",
   "workspace_id",
 ] as const;
+
+/** Names of other interfaces for a bound or for more choices. A compatible server may obey them beside `max_tokens`. */
+const OTHER_INTERFACES_FIELDS = ["max_completion_tokens", "max_output_tokens", "n"] as const;
 
 /** With one of these tiers tokens cost the configured price. */
 const TIERS: ReadonlySet<unknown> = new Set(["auto", "default", "standard_only"]);
@@ -123,12 +130,18 @@ export function checkMessagesRequest(value: JsonFields, rules: MessagesRules): M
     model: body.model,
     stream: body.stream ?? false,
     outputTokensBound: body.max_tokens,
+    reasoningBudget: reasoningBudgetOf(value),
     needsWholeContext:
       measure.promptSize.nonTextParts > 0 || tools.areAny || hasServers || objectIds.length > 0,
     usesLongCacheTtl: usesLongPromptCacheTtl(value),
     webSearchesMax: tools.webSearchesMax,
     objectIds,
   };
+}
+
+function reasoningBudgetOf({ thinking }: JsonFields): number {
+  const { budget_tokens: budget } = fieldsOf(thinking);
+  return typeof budget === "number" ? budget : 0;
 }
 
 /** The same for POST /v1/messages/count_tokens. */
@@ -143,7 +156,7 @@ export function checkCountTokensRequest(
 
 function refuseForeign(body: JsonFields, rules: MessagesRules): void {
   const { service_tier: tier = null, ...others } = body;
-  refuseFields(others, [...rules.refusedFields, ...OPERATORS_FIELDS]);
+  refuseFields(others, [...rules.refusedFields, ...OPERATORS_FIELDS, ...OTHER_INTERFACES_FIELDS]);
   if (tier !== null && !TIERS.has(tier)) throw invalidRequest("service_tier is not supported");
   refuseOtherNames(body, "max_tokens");
   refuseTools(body, rules.refusedTools);

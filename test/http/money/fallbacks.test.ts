@@ -31,6 +31,12 @@ const at = openBefore(["main", "spare", "claude"], ({ main, spare, claude }) => 
       routes: [{ provider: "claude", responses: false }],
       settings: { max_output_tokens: 20 },
     },
+    {
+      id: "wide",
+      routes: ["a", "b", "c"].map((model) => ({ provider: "main", model })),
+      settings: { fallbacks: ["wider"] },
+    },
+    { id: "wider", routes: ["a", "b"].map((model) => ({ provider: "spare", model })) },
     { id: "alone", routes: [{ provider: "main" }] },
   ],
 }));
@@ -107,6 +113,33 @@ describe("a model with fallbacks", () => {
     at.providers.main.answer = refusal(400);
     expect((await chat(at.gateway, at.gateway.key())).status).toBe(400);
     expect(at.providers.spare.requests).toEqual([]);
+  });
+
+  test("passes over a fallback without a price or without room for the reasoning", async () => {
+    at.providers.main.answer = refusal(500);
+    at.providers.spare.answer = refusal(500);
+    at.providers.claude.answer = json(message());
+    const key = at.gateway.key();
+    const thinking = { type: "enabled", budget_tokens: 1024 };
+    const system = [{ type: "text", text: "a", cache_control: { type: "ephemeral", ttl: "1h" } }];
+    for (const change of [{ max_tokens: 2000, thinking }, { system }]) {
+      at.gateway.forgetFailures();
+      expect((await sendMessage(at.gateway, key, change)).status).toBe(502);
+    }
+    expect(at.providers.claude.requests).toEqual([]);
+  });
+
+  test("makes at most two attempts and one for each further model without the retry budget", async () => {
+    for (const provider of Object.values(at.providers)) provider.answer = refusal(500);
+    const { retryBudget } = at.gateway.app.gateway;
+    const releases = Array.from({ length: 100 }, () => retryBudget.take(0)).filter(Boolean);
+    try {
+      await chat(at.gateway, at.gateway.key(), { model: "wide" });
+      expect(at.providers.main.requests).toHaveLength(2);
+      expect(at.providers.spare.requests).toHaveLength(1);
+    } finally {
+      for (const release of releases) release?.();
+    }
   });
 
   test("fails with 502 if all fail", async () => {
