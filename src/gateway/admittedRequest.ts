@@ -2,6 +2,7 @@ import type { Meter, RequestOutcome, Receipt } from "../billing/meter.ts";
 import {
   ApiError,
   allProvidersUnavailable,
+  invalidRequest,
   serviceUnavailable,
   rateLimitExceeded,
 } from "../contract/errors.ts";
@@ -29,6 +30,11 @@ export interface AdmittedRequest {
   callerFault(error: UpstreamError): ApiError | undefined;
   /** The end of a stream that failed after the 200 and before any content. */
   streamFailure(error: ApiError): StreamChunk;
+}
+
+/** The 400 with the provider's words, if the provider refused the request itself. */
+export function callerFault({ clientError }: UpstreamError): ApiError | undefined {
+  return clientError && invalidRequest(clientError.message, clientError.extra);
 }
 
 /** The headers of an answer that this candidate gives. They name the model if the request may get another one's. */

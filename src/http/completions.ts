@@ -11,13 +11,13 @@ import {
   type MessagesRequest,
 } from "../contract/messages/messagesRequest.ts";
 import type { Endpoint } from "../contract/account/requestStatus.ts";
-import { chat } from "../gateway/chat.ts";
+import { chat } from "../gateway/endpoints/chat.ts";
 import type { Answer } from "../gateway/answer.ts";
-import { embeddings } from "../gateway/embeddings.ts";
+import { embeddings } from "../gateway/endpoints/embeddings.ts";
 import type { CheckedBody, Gateway, RequestContext } from "../gateway/gateway.ts";
-import { countTokens } from "../gateway/countTokens.ts";
-import { messages } from "../gateway/messages.ts";
-import { responses } from "../gateway/responses.ts";
+import { countTokens } from "../gateway/endpoints/countTokens.ts";
+import { messages } from "../gateway/endpoints/messages.ts";
+import { responses } from "../gateway/endpoints/responses.ts";
 import type { JsonFields } from "../lib/json.ts";
 import { admit, presentedKey } from "./authentication.ts";
 import { readBody, type BodyText } from "./requestBody.ts";

@@ -7,7 +7,7 @@ import { MessagesDecoder } from "../../src/gateway/decoding/messagesDecoder.ts";
 import type { AnswerIdentity } from "../../src/gateway/decoding/publicAnswer.ts";
 import { ResponsesDecoder } from "../../src/gateway/decoding/responsesDecoder.ts";
 import type { AnswerForm } from "../../src/gateway/translation/answerForm.ts";
-import { MessagesForm } from "../../src/gateway/translation/chatToMessages.ts";
+import { MessagesForm } from "../../src/gateway/translation/messages/chatToMessages.ts";
 import { ResponsesForm } from "../../src/gateway/translation/responses/chatToResponses.ts";
 import { settingsOf } from "../../src/gateway/translation/responses/responsesSettings.ts";
 import { AnswerError } from "../../src/providers/provider.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { parseResponse } from "../../src/gateway/responses.ts";
+import { parseResponse } from "../../src/gateway/endpoints/responses.ts";
 import { ResponsesDecoder } from "../../src/gateway/decoding/responsesDecoder.ts";
 import { parseAnswer } from "../../src/providers/reportedFailure.ts";
 import { errorOfReply } from "../../src/providers/errorReply.ts";

@@ -1,15 +1,14 @@
-import { invalidRequest, type ApiError } from "../contract/errors.ts";
-import type { CountTokensRequest } from "../contract/messages/messagesRequest.ts";
-import { Deadline } from "../lib/clock.ts";
-import { fieldsOf, type JsonObjectText } from "../lib/json.ts";
-import { AnswerError, decodeAnswer, parseAnswerJson } from "../providers/provider.ts";
-import { UpstreamError } from "../providers/upstream.ts";
-import type { Candidate } from "../routing/candidates.ts";
-import { orderCandidates } from "../routing/candidates.ts";
-import { isAvailable } from "../routing/dispatch.ts";
-import { clientGone, toUpstreamError, type Answer } from "./answer.ts";
-import { findModel } from "./catalog.ts";
-import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
+import type { CountTokensRequest } from "../../contract/messages/messagesRequest.ts";
+import { Deadline } from "../../lib/clock.ts";
+import { fieldsOf, type JsonObjectText } from "../../lib/json.ts";
+import { AnswerError, decodeAnswer, parseAnswerJson } from "../../providers/provider.ts";
+import { UpstreamError } from "../../providers/upstream.ts";
+import { orderCandidates, type Candidate } from "../../routing/candidates.ts";
+import { isAvailable } from "../../routing/dispatch.ts";
+import { callerFault } from "../admittedRequest.ts";
+import { clientGone, toUpstreamError, type Answer } from "../answer.ts";
+import { findModel } from "../catalog.ts";
+import type { CheckedBody, Gateway, RequestContext } from "../gateway.ts";
 import { estimateOf, isNative } from "./messages.ts";
 import { messagesHeaders, ownMessagesText, refuseForeignFiles } from "./messagesRequest.ts";
 
@@ -85,8 +84,4 @@ async function askProvider(
     signal.removeEventListener("abort", onAbort);
     gateway.inFlight.exchanges.delete(exchange);
   }
-}
-
-function callerFault({ clientError }: UpstreamError): ApiError | undefined {
-  return clientError && invalidRequest(clientError.message, clientError.extra);
 }

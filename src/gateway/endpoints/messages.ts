@@ -1,39 +1,39 @@
-import { estimateTokens } from "../billing/estimate.ts";
-import { checkChatRequest, type ChatRequest } from "../contract/chat/chatRequest.ts";
-import { ApiError, invalidRequest, upstreamFailure } from "../contract/errors.ts";
-import { longPromptCacheTtl } from "../contract/requestFields.ts";
-import { parseJsonObject } from "../contract/jsonBody.ts";
-import { messagesErrorBody, messagesFailure } from "../contract/messages/messagesError.ts";
-import type { MessagesRequest } from "../contract/messages/messagesRequest.ts";
-import { readMessagesUsage } from "../contract/usage.ts";
-import { parseExactly } from "../lib/exactJson.ts";
-import { fieldsOf, isJsonObject, type JsonFields, type JsonObjectText } from "../lib/json.ts";
-import { lazy } from "../lib/lazy.ts";
+import { estimateTokens } from "../../billing/estimate.ts";
+import { checkChatRequest, type ChatRequest } from "../../contract/chat/chatRequest.ts";
+import { ApiError, invalidRequest, upstreamFailure } from "../../contract/errors.ts";
+import { longPromptCacheTtl } from "../../contract/requestFields.ts";
+import { parseJsonObject } from "../../contract/jsonBody.ts";
+import { messagesErrorBody, messagesFailure } from "../../contract/messages/messagesError.ts";
+import type { MessagesRequest } from "../../contract/messages/messagesRequest.ts";
+import { readMessagesUsage } from "../../contract/usage.ts";
+import { parseExactly } from "../../lib/exactJson.ts";
+import { fieldsOf, isJsonObject, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
+import { lazy } from "../../lib/lazy.ts";
 import {
   AnswerError,
   decodeAnswer,
   parseAnswerJson,
   unsupported,
   UnsupportedRequestError,
-} from "../providers/provider.ts";
-import { reportedFailureIn } from "../providers/upstream.ts";
-import type { Candidate } from "../routing/candidates.ts";
-import { admit, changedBound, type Admission } from "./admission/admit.ts";
-import type { AdmittedRequest } from "./admittedRequest.ts";
-import type { Answer } from "./answer.ts";
-import { answerJson, type ReadAnswer } from "./answerJson.ts";
-import { billedUsage } from "./billedUsage.ts";
-import { chatCandidatesOf, findModels, withoutRefusing, type CatalogModel } from "./catalog.ts";
+} from "../../providers/provider.ts";
+import { reportedFailureIn } from "../../providers/upstream.ts";
+import type { Candidate } from "../../routing/candidates.ts";
+import { admit, changedBound, type Admission } from "../admission/admit.ts";
+import { callerFault, type AdmittedRequest } from "../admittedRequest.ts";
+import type { Answer } from "../answer.ts";
+import { answerJson, type ReadAnswer } from "../answerJson.ts";
+import { billedUsage } from "../billedUsage.ts";
+import { chatCandidatesOf, findModels, withoutRefusing, type CatalogModel } from "../catalog.ts";
 import { identityOf } from "./chat.ts";
-import { messageBlocksBytes } from "./decoding/generatedContent.ts";
-import { MessagesDecoder } from "./decoding/messagesDecoder.ts";
-import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
-import { serviceOf } from "./interfaces.ts";
+import { messageBlocksBytes } from "../decoding/generatedContent.ts";
+import { MessagesDecoder } from "../decoding/messagesDecoder.ts";
+import type { CheckedBody, Gateway, RequestContext } from "../gateway.ts";
+import { serviceOf } from "../interfaces.ts";
 import { messagesHeaders, ownMessagesText, refuseForeignFiles } from "./messagesRequest.ts";
 import { ProviderChat } from "./providerChat.ts";
-import { openStream } from "./streaming/openStream.ts";
-import { MessagesForm, messagesStreamFailure } from "./translation/chatToMessages.ts";
-import { chatBodyOfMessages } from "./translation/messagesToChat.ts";
+import { openStream } from "../streaming/openStream.ts";
+import { MessagesForm, messagesStreamFailure } from "../translation/messages/chatToMessages.ts";
+import { chatBodyOfMessages } from "../translation/messages/messagesToChat.ts";
 
 /**
  * The path of a request in Anthropic's Messages interface. A provider of kind anthropic gets the client's text with only
@@ -83,8 +83,7 @@ export async function messages(
       refuseSmallBound(outputTokensBound, request);
       return native.encode({ object: ownText(), model, headers, outputTokensBound });
     },
-    callerFault: ({ clientError }) =>
-      clientError && invalidRequest(clientError.message, clientError.extra),
+    callerFault,
     streamFailure: (error) => messagesFailure(messagesErrorBody(error, requestId)),
   };
   const failure = failureOf(requestId);

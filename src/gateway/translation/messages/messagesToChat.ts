@@ -1,5 +1,5 @@
-import { fieldsOf, isDeeperThan, isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { DEPTH_MAX, unsupported, UnsupportedRequestError } from "../../providers/provider.ts";
+import { fieldsOf, isDeeperThan, isJsonObject, type JsonFields } from "../../../lib/json.ts";
+import { DEPTH_MAX, unsupported, UnsupportedRequestError } from "../../../providers/provider.ts";
 import { isTranslatedThinking } from "./chatToMessages.ts";
 
 /** More sequences than a chat can have. */

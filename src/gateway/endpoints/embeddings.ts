@@ -1,22 +1,22 @@
-import { inputTokensMax } from "../billing/cost.ts";
-import { estimateTokens } from "../billing/estimate.ts";
-import { embeddingsAnswer, type EmbeddingsRequest } from "../contract/embeddings.ts";
-import { invalidRequest } from "../contract/errors.ts";
-import { assert } from "../lib/assert.ts";
-import type { JsonObjectText } from "../lib/json.ts";
+import { inputTokensMax } from "../../billing/cost.ts";
+import { estimateTokens } from "../../billing/estimate.ts";
+import { embeddingsAnswer, type EmbeddingsRequest } from "../../contract/embeddings.ts";
+import { invalidRequest } from "../../contract/errors.ts";
+import { assert } from "../../lib/assert.ts";
+import type { JsonObjectText } from "../../lib/json.ts";
 import {
   UnsupportedRequestError,
   type EmbeddingsInterface,
   type EncodedRequest,
-} from "../providers/provider.ts";
-import type { Candidate } from "../routing/candidates.ts";
-import { admit, type Admission } from "./admission/admit.ts";
-import type { AdmittedRequest } from "./admittedRequest.ts";
-import type { Answer } from "./answer.ts";
-import { answerJson, type ReadAnswer } from "./answerJson.ts";
-import { billedUsage } from "./billedUsage.ts";
-import { findModel } from "./catalog.ts";
-import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
+} from "../../providers/provider.ts";
+import type { Candidate } from "../../routing/candidates.ts";
+import { admit, type Admission } from "../admission/admit.ts";
+import { callerFault, type AdmittedRequest } from "../admittedRequest.ts";
+import type { Answer } from "../answer.ts";
+import { answerJson, type ReadAnswer } from "../answerJson.ts";
+import { billedUsage } from "../billedUsage.ts";
+import { findModel } from "../catalog.ts";
+import type { CheckedBody, Gateway, RequestContext } from "../gateway.ts";
 
 /**
  * The path of an embeddings request. It is that of a chat in JSON, but only the inputs have a price. Throws ApiError; the
@@ -50,8 +50,7 @@ export async function embeddings(
     admission,
     candidates,
     encode: (candidate) => encodeEmbeddings(request, object, candidate),
-    callerFault: ({ clientError }) =>
-      clientError && invalidRequest(clientError.message, clientError.extra),
+    callerFault,
     // There are no streams of vectors.
     streamFailure: () => "",
   };

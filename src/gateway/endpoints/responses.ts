@@ -1,31 +1,35 @@
-import { noExtras, type PromptExtent } from "../billing/cost.ts";
-import { estimateTokens } from "../billing/estimate.ts";
-import { ApiError, invalidRequest, resourceNotFound } from "../contract/errors.ts";
-import { finishReasonsOf, providerCallsOf, type ResponsesRequest } from "../contract/responses.ts";
-import { readResponsesUsage } from "../contract/usage.ts";
-import { isJsonObject, type JsonFields, type JsonObjectText } from "../lib/json.ts";
+import { noExtras, type PromptExtent } from "../../billing/cost.ts";
+import { estimateTokens } from "../../billing/estimate.ts";
+import { ApiError, resourceNotFound } from "../../contract/errors.ts";
+import {
+  finishReasonsOf,
+  providerCallsOf,
+  type ResponsesRequest,
+} from "../../contract/responses.ts";
+import { readResponsesUsage } from "../../contract/usage.ts";
+import { isJsonObject, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
 import {
   AnswerError,
   decodeAnswer,
   parseAnswerJson,
   type EncodedRequest,
-} from "../providers/provider.ts";
-import { reportedFailureIn, type UpstreamError } from "../providers/upstream.ts";
-import type { Candidate } from "../routing/candidates.ts";
-import { admit, changedBound, type Admission } from "./admission/admit.ts";
-import { answerJson, type ReadAnswer } from "./answerJson.ts";
-import type { Answer } from "./answer.ts";
-import { chatCandidatesOf, findModels, type ModelChain } from "./catalog.ts";
-import { billedUsage, historyTokensOf } from "./billedUsage.ts";
-import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
-import type { AdmittedRequest } from "./admittedRequest.ts";
-import { serviceOf } from "./interfaces.ts";
-import { openStream } from "./streaming/openStream.ts";
-import { pinToProvider, type PinnedCandidates } from "./admission/objectOwnership.ts";
+} from "../../providers/provider.ts";
+import { reportedFailureIn, type UpstreamError } from "../../providers/upstream.ts";
+import type { Candidate } from "../../routing/candidates.ts";
+import { admit, changedBound, type Admission } from "../admission/admit.ts";
+import { answerJson, type ReadAnswer } from "../answerJson.ts";
+import type { Answer } from "../answer.ts";
+import { chatCandidatesOf, findModels, type ModelChain } from "../catalog.ts";
+import { billedUsage, historyTokensOf } from "../billedUsage.ts";
+import type { CheckedBody, Gateway, RequestContext } from "../gateway.ts";
+import { callerFault, type AdmittedRequest } from "../admittedRequest.ts";
+import { serviceOf } from "../interfaces.ts";
+import { openStream } from "../streaming/openStream.ts";
+import { pinToProvider, type PinnedCandidates } from "../admission/objectOwnership.ts";
 import type { ProviderChat } from "./providerChat.ts";
 import { translateResponse, type TranslatedResponse } from "./translatedResponse.ts";
-import { objectsOf, ResponsesDecoder, responsesFailure } from "./decoding/responsesDecoder.ts";
-import { outputBytes } from "./decoding/generatedContent.ts";
+import { objectsOf, ResponsesDecoder, responsesFailure } from "../decoding/responsesDecoder.ts";
+import { outputBytes } from "../decoding/generatedContent.ts";
 
 /**
  * The path of a responses request. Over a route with the responses interface the client's text is sent with only `model`
@@ -56,7 +60,7 @@ export async function responses(
     encode: (candidate) =>
       chatOf(plan, candidate)?.encode(candidate, admission) ??
       encodeResponses(body.object, candidate, changedBound(admission, candidate)),
-    callerFault: (error) => callerFault(error, plan),
+    callerFault: (error) => nativeCallerFault(error, plan),
     streamFailure: (error) => responsesFailure(0, error.toBody().error),
   };
   if (request.stream) {
@@ -203,8 +207,8 @@ export function encodeResponses(
  * On a native route an unknown resource is the caller's fault, because the caller named it. An unknown model was named by
  * the config.
  */
-function callerFault(error: UpstreamError, { candidates }: Plan): ApiError | undefined {
-  if (error.clientError) return invalidRequest(error.clientError.message, error.clientError.extra);
+function nativeCallerFault(error: UpstreamError, { candidates }: Plan): ApiError | undefined {
+  if (error.clientError) return callerFault(error);
   const isCallers = error.fault === "notFound" && !error.isUnknownModel;
   return isCallers && candidates.some(isNative) ? resourceNotFound() : undefined;
 }

@@ -1,18 +1,18 @@
-import { estimateTokens } from "../billing/estimate.ts";
-import type { ChatRequest } from "../contract/chat/chatRequest.ts";
-import { invalidRequest, resourceNotFound, type ApiError } from "../contract/errors.ts";
-import { longPromptCacheTtl } from "../contract/requestFields.ts";
-import type { Candidate } from "../routing/candidates.ts";
-import { admit } from "./admission/admit.ts";
-import type { AdmittedRequest } from "./admittedRequest.ts";
-import type { Answer } from "./answer.ts";
-import { answerJson } from "./answerJson.ts";
-import { chatCandidatesOf, findModels, withoutRefusing, type CatalogModel } from "./catalog.ts";
-import { ChatForm } from "./decoding/chatForm.ts";
-import type { AnswerIdentity } from "./decoding/publicAnswer.ts";
-import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
+import { estimateTokens } from "../../billing/estimate.ts";
+import type { ChatRequest } from "../../contract/chat/chatRequest.ts";
+import { resourceNotFound, type ApiError } from "../../contract/errors.ts";
+import { longPromptCacheTtl } from "../../contract/requestFields.ts";
+import type { Candidate } from "../../routing/candidates.ts";
+import { admit } from "../admission/admit.ts";
+import { callerFault, type AdmittedRequest } from "../admittedRequest.ts";
+import type { Answer } from "../answer.ts";
+import { answerJson } from "../answerJson.ts";
+import { chatCandidatesOf, findModels, withoutRefusing, type CatalogModel } from "../catalog.ts";
+import { ChatForm } from "../decoding/chatForm.ts";
+import type { AnswerIdentity } from "../decoding/publicAnswer.ts";
+import type { CheckedBody, Gateway, RequestContext } from "../gateway.ts";
 import { ProviderChat } from "./providerChat.ts";
-import { openStream } from "./streaming/openStream.ts";
+import { openStream } from "../streaming/openStream.ts";
 
 /**
  * The path of a chat request: find the model, check that a route can express the request, hold the money, let the routes
@@ -53,8 +53,7 @@ export async function chat(
     admission,
     candidates,
     encode: (candidate) => providerChat.encode(candidate, admission),
-    callerFault: ({ clientError }) =>
-      clientError && invalidRequest(clientError.message, clientError.extra),
+    callerFault,
     streamFailure: (error) => forms(identityFor(request.model)).failure(error.toBody().error),
   };
   if (request.stream) return openStream(admittedRequest, (route) => providerChat.decoder(route));

@@ -1,11 +1,11 @@
-import type { ChatChunk, UnbilledCompletion } from "../../contract/chat/chatAnswer.ts";
-import type { StreamFailure } from "../../contract/errors.ts";
-import { messagesErrorType, messagesFailure } from "../../contract/messages/messagesError.ts";
-import type { Usage } from "../../contract/usage.ts";
-import { exactReader } from "../../lib/exactJson.ts";
-import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { AnswerError, answerText, IsolatedFailureError } from "../../providers/provider.ts";
-import type { AnswerForm } from "./answerForm.ts";
+import type { ChatChunk, UnbilledCompletion } from "../../../contract/chat/chatAnswer.ts";
+import type { StreamFailure } from "../../../contract/errors.ts";
+import { messagesErrorType, messagesFailure } from "../../../contract/messages/messagesError.ts";
+import type { Usage } from "../../../contract/usage.ts";
+import { exactReader } from "../../../lib/exactJson.ts";
+import { fieldsOf, isJsonObject, type JsonFields } from "../../../lib/json.ts";
+import { AnswerError, answerText, IsolatedFailureError } from "../../../providers/provider.ts";
+import type { AnswerForm } from "../answerForm.ts";
 
 /**
  * The signature of reasoning that a provider of another kind wrote. Anthropic signs its own reasoning, and clients return

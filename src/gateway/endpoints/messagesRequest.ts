@@ -1,11 +1,14 @@
-import { invalidRequest, resourceNotFound } from "../contract/errors.ts";
-import { parseExactly } from "../lib/exactJson.ts";
-import { fieldsOf, isDeeperThan, isJsonObject, type JsonObjectText } from "../lib/json.ts";
-import { scanObject } from "../lib/jsonObject.ts";
-import { splice } from "../lib/splice.ts";
-import { DEPTH_MAX } from "../providers/provider.ts";
-import type { RequestContext } from "./gateway.ts";
-import { isTranslatedThinking, TRANSLATED_SIGNATURE } from "./translation/chatToMessages.ts";
+import { invalidRequest, resourceNotFound } from "../../contract/errors.ts";
+import { parseExactly } from "../../lib/exactJson.ts";
+import { fieldsOf, isDeeperThan, isJsonObject, type JsonObjectText } from "../../lib/json.ts";
+import { scanObject } from "../../lib/jsonObject.ts";
+import { splice } from "../../lib/splice.ts";
+import { DEPTH_MAX } from "../../providers/provider.ts";
+import type { RequestContext } from "../gateway.ts";
+import {
+  isTranslatedThinking,
+  TRANSLATED_SIGNATURE,
+} from "../translation/messages/chatToMessages.ts";
 
 /** The headers of the Messages interface that a provider gets as the client sent them. */
 const NATIVE_HEADERS = ["anthropic-version", "anthropic-beta"] as const;

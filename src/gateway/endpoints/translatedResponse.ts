@@ -1,22 +1,22 @@
-import { estimateTokens } from "../billing/estimate.ts";
-import { noExtras, type PromptExtent } from "../billing/cost.ts";
-import { checkChatRequest } from "../contract/chat/chatRequest.ts";
-import { ApiError, invalidRequest } from "../contract/errors.ts";
-import { longPromptCacheTtl } from "../contract/requestFields.ts";
-import type { ResponsesRequest } from "../contract/responses.ts";
-import { parseExactly } from "../lib/exactJson.ts";
-import { fieldsOf, type JsonFields } from "../lib/json.ts";
-import { parseObjectText } from "../lib/jsonObject.ts";
-import { UnsupportedRequestError } from "../providers/provider.ts";
+import { estimateTokens } from "../../billing/estimate.ts";
+import { noExtras, type PromptExtent } from "../../billing/cost.ts";
+import { checkChatRequest } from "../../contract/chat/chatRequest.ts";
+import { ApiError, invalidRequest } from "../../contract/errors.ts";
+import { longPromptCacheTtl } from "../../contract/requestFields.ts";
+import type { ResponsesRequest } from "../../contract/responses.ts";
+import { parseExactly } from "../../lib/exactJson.ts";
+import { fieldsOf, type JsonFields } from "../../lib/json.ts";
+import { parseObjectText } from "../../lib/jsonObject.ts";
+import { UnsupportedRequestError } from "../../providers/provider.ts";
 import { identityOf } from "./chat.ts";
-import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
-import type { AnswerIdentity } from "./decoding/publicAnswer.ts";
+import type { CheckedBody, Gateway, RequestContext } from "../gateway.ts";
+import type { AnswerIdentity } from "../decoding/publicAnswer.ts";
 import { refuseForeignFiles } from "./messagesRequest.ts";
 import { ProviderChat } from "./providerChat.ts";
-import { ResponsesForm } from "./translation/responses/chatToResponses.ts";
-import { returnsOwnContent } from "./translation/responses/encryptedContent.ts";
-import { settingsOf, type ResponsesSettings } from "./translation/responses/responsesSettings.ts";
-import { chatBodyOf } from "./translation/responses/responsesToChat.ts";
+import { ResponsesForm } from "../translation/responses/chatToResponses.ts";
+import { returnsOwnContent } from "../translation/responses/encryptedContent.ts";
+import { settingsOf, type ResponsesSettings } from "../translation/responses/responsesSettings.ts";
+import { chatBodyOf } from "../translation/responses/responsesToChat.ts";
 
 /** A responses request as a chat, for routes without the responses interface. */
 export interface TranslatedResponse {

@@ -1,21 +1,21 @@
-import type { ChatRequest } from "../contract/chat/chatRequest.ts";
-import { invalidRequest } from "../contract/errors.ts";
-import type { JsonObjectText } from "../lib/json.ts";
-import { scanObject } from "../lib/jsonObject.ts";
-import { splice } from "../lib/splice.ts";
+import type { ChatRequest } from "../../contract/chat/chatRequest.ts";
+import { invalidRequest } from "../../contract/errors.ts";
+import type { JsonObjectText } from "../../lib/json.ts";
+import { scanObject } from "../../lib/jsonObject.ts";
+import { splice } from "../../lib/splice.ts";
 import {
   decodeAnswer,
   UnsupportedRequestError,
   type ChatCall,
   type EncodedRequest,
-} from "../providers/provider.ts";
-import type { Candidate } from "../routing/candidates.ts";
-import type { Admission, ChoiceBounds } from "./admission/admit.ts";
-import type { ReadAnswer } from "./answerJson.ts";
-import { billedUsage } from "./billedUsage.ts";
-import { ChatDecoder } from "./decoding/chatDecoder.ts";
-import { publicCompletion, type AnswerIdentity } from "./decoding/publicAnswer.ts";
-import type { AnswerForm } from "./translation/answerForm.ts";
+} from "../../providers/provider.ts";
+import type { Candidate } from "../../routing/candidates.ts";
+import type { Admission, ChoiceBounds } from "../admission/admit.ts";
+import type { ReadAnswer } from "../answerJson.ts";
+import { billedUsage } from "../billedUsage.ts";
+import { ChatDecoder } from "../decoding/chatDecoder.ts";
+import { publicCompletion, type AnswerIdentity } from "../decoding/publicAnswer.ts";
+import type { AnswerForm } from "../translation/answerForm.ts";
 
 interface EncodedChat {
   readonly candidate: Candidate;
