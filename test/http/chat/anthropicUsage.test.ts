@@ -8,6 +8,7 @@ import {
 } from "../../support/provider/anthropicAnswers.ts";
 import { call, chat } from "../../support/gateway/chatCalls.ts";
 import { costOf, prices } from "../../support/gateway/gatewayConfig.ts";
+import { sendMessage } from "../../support/gateway/messagesCalls.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { json, stream, type ProviderAnswer } from "../../support/provider/scriptedProvider.ts";
 
@@ -236,11 +237,19 @@ function answerWith(usage: object): ProviderAnswer {
     (request.json["stream"] === true ? stream(...events) : json(message({ usage })))(peer, request);
 }
 
+/** A chat is translated, a message is passed through. */
+const ways = [
+  ["a chat", chat, false],
+  ["a streamed chat", chat, true],
+  ["a message", sendMessage, false],
+  ["a streamed message", sendMessage, true],
+] as const;
+
 describe.each(published)("%s", (_, __, usage, billed) => {
-  test.each([false, true])("is charged exactly and shown; streamed: %p", async (isStream) => {
+  test.each(ways)("is charged exactly and shown for %s", async (_, send, isStream) => {
     at.providers.claude.answer = answerWith(usage);
     const key = at.gateway.key();
-    const { status, id } = await chat(at.gateway, key, { stream: isStream });
+    const { status, id } = await send(at.gateway, key, { stream: isStream });
     expect(status).toBe(200);
     const charge = costOfBilled(billed);
     expect(await at.gateway.records(key, 1)).toMatchObject([
