@@ -31,7 +31,7 @@ export interface RequestOutcome {
   provider?: string | undefined;
   /** What the operator pays on the route that answered, if configured. */
   operatorPrice?: Price | undefined;
-  /** The model that answered, if it is another one than the request was admitted for. It is recorded and charged. */
+  /** The model whose route answered: a fallback, or the one that was asked for. It is recorded and charged. */
   sold?: SoldModel | undefined;
 }
 

@@ -2,7 +2,8 @@ import { canonicalIp, fitsSocketPath, isLoopback, hostsOverlap, parseListen } fr
 import type { Inspection, DeepPartial } from "./inspection.ts";
 import { readNames, readDurationMs, readSizeBytes } from "./values.ts";
 import type { Config, ConfigFile, Listen } from "./schema.ts";
-import { readTelemetry } from "./telemetry.ts";
+import { baseOf, isUnencrypted, readServerUrl } from "./serverUrl.ts";
+import { readHeaders } from "./credential.ts";
 import { readTls } from "./tls.ts";
 
 /** The config without providers and models. */
@@ -158,6 +159,31 @@ function readMetrics(
 ): Settings["metrics"] {
   if (metrics?.listen === undefined) return undefined;
   return { listen: readListen(inspection, "metrics.listen", metrics.listen) };
+}
+
+/** Reads the trace collector. Undefined if no traces are sent. Problems go to the inspection. */
+function readTelemetry(
+  { otlp = "", headers = {} }: Section<"telemetry">,
+  inspection: Inspection,
+): Settings["telemetry"] {
+  const checked = readHeaders(headers, "telemetry.headers", inspection);
+  if (otlp === "") {
+    if (Object.keys(checked).length > 0)
+      inspection.problem("telemetry.headers", "requires otlp: set it, or remove the headers");
+    return undefined;
+  }
+  const key = "telemetry.otlp";
+  const url = readServerUrl(otlp, key, "headers", inspection);
+  if (url === undefined) return undefined;
+  if (/\/v1\/traces\/*$/.test(url.pathname))
+    inspection.problem(key, "must not include /v1/traces: the gateway adds it");
+  if (isUnencrypted(url)) {
+    inspection.warning(
+      key,
+      "is http:// to a public address: the headers and all spans are sent unencrypted",
+    );
+  }
+  return { otlp: baseOf(url), headers: checked };
 }
 
 function readListen(inspection: Inspection, key: string, text: string): Listen {
