@@ -139,6 +139,12 @@ export const ConfigFile = table({
       shutdown_grace: Type.Optional(duration()),
       sse_keepalive: Type.Optional(duration()),
       cors_origins: Type.Optional(texts()),
+      page: Type.Optional(flag()),
+    }),
+  ),
+  page: Type.Optional(
+    table({
+      contact: Type.Optional(text('an address in quotes, such as "https://example.com/buy"')),
     }),
   ),
   database: Type.Optional(
@@ -228,6 +234,12 @@ export interface Config {
     readonly sseKeepaliveMs: number;
     /** Origins as browsers send them. Pages of these may call the API. */
     readonly corsOrigins: readonly string[];
+    /** Whether `GET /` answers with the page for key holders. */
+    readonly page: boolean;
+  };
+  readonly page: {
+    /** Where a key holder asks for more: an https, http or mailto URL in ASCII. Undefined: nowhere. */
+    readonly contact: string | undefined;
   };
   readonly database: {
     readonly path: string;

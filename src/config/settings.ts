@@ -2,7 +2,7 @@ import { canonicalIp, fitsSocketPath, isLoopback, hostsOverlap, parseListen } fr
 import type { Inspection, DeepPartial } from "./inspection.ts";
 import { readNames, readDurationMs, readSizeBytes } from "./values.ts";
 import type { Config, ConfigFile, Listen } from "./schema.ts";
-import { baseOf, isUnencrypted, readServerUrl } from "./serverUrl.ts";
+import { baseOf, isUnencrypted, parseUrl, readServerUrl } from "./serverUrl.ts";
 import { readHeaders } from "./credential.ts";
 import { readTls } from "./tls.ts";
 
@@ -16,6 +16,7 @@ const REQUEST_FIELDS_NEEDED: ReadonlySet<string> = new Set(["model", "messages",
 export function readSettings(file: DeepPartial<ConfigFile>, inspection: Inspection): Settings {
   const settings = {
     server: readServer(file.server ?? {}, inspection),
+    page: { contact: readContact(file.page?.contact ?? "", inspection) },
     database: readDatabase(file.database ?? {}, inspection),
     api: readApi(file.api ?? {}, inspection),
     billing: readBilling(file.billing ?? {}, inspection),
@@ -55,6 +56,7 @@ function readServer(server: Section<"server">, inspection: Inspection): Settings
       server.cors_origins ?? [],
       originProblem,
     ),
+    page: server.page ?? true,
   };
 }
 
@@ -69,6 +71,26 @@ function originProblem(origin: string): string | undefined {
   return isExact
     ? undefined
     : 'must be one exact origin as browsers send it, such as "https://chat.example.com" or "http://localhost:3000": no *, no path, no slash at the end, lower case, and no usual port';
+}
+
+/** The name before the @ of a mailto URL, then a host: one address, as browsers open it. */
+const MAILTO = /^mailto:[^\s\\\p{Cc}@?]+@[^\s\\\p{Cc}@?]+(?:\?[^\s\\\p{Cc}]*)?$/iu;
+
+/** The URL in ASCII; undefined if the text is empty. Key holders see it, so it must not contain a password. */
+function readContact(text: string, inspection: Inspection): string | undefined {
+  if (text === "") return undefined;
+  const url = MAILTO.test(text) && URL.canParse(text) ? new URL(text) : parseUrl(text);
+  if (url === undefined) {
+    inspection.problem(
+      "page.contact",
+      'must be a link for key holders that begins with https:// or http://, or "mailto:" and an address, such as "https://example.com/buy" or "mailto:sales@example.com"',
+    );
+    return undefined;
+  }
+  if (url.username !== "" || url.password !== "") {
+    inspection.problem("page.contact", "must not contain a user or password: key holders see it");
+  }
+  return url.href;
 }
 
 function readDatabase(database: Section<"database">, inspection: Inspection): Settings["database"] {

@@ -15,7 +15,9 @@ test("the shortest file gets every default", () => {
       shutdownGraceMs: 30_000,
       sseKeepaliveMs: 15_000,
       corsOrigins: [],
+      page: true,
     },
+    page: { contact: undefined },
     database: {
       path: file.replace("config.toml", "tollgate.db"),
       keepRequestsMs: 365 * day,
@@ -189,6 +191,70 @@ ${minimal}`);
     expect(config.api.refusedTools).toEqual(["image_generation", "web_search"]);
     expect(config.api.sharedObjects).toEqual(["file-1", "vs_2"]);
     expect(config.limits.trustedProxies).toEqual(["10.0.0.5", "fd00::1", "10.0.0.6"]);
+  });
+});
+
+describe("server.page", () => {
+  test.each([true, false])("is %p", (value) => {
+    expect(configOf(`server.page = ${value}\n${minimal}`).server.page).toBe(value);
+  });
+  test.each(['"true"', "1"])("refuses %s", (value) => {
+    expect(loadText(`server.page = ${value}\n${minimal}`).problems).toEqual([
+      "server.page: must be true or false, without quotes",
+    ]);
+  });
+});
+
+describe("page.contact", () => {
+  const contact = (text: string) => loadText(`page.contact = ${JSON.stringify(text)}\n${minimal}`);
+
+  test.each([
+    ["", undefined],
+    ["https://example.com/buy?from=page#prices", "https://example.com/buy?from=page#prices"],
+    ["http://10.0.0.5:8000/", "http://10.0.0.5:8000/"],
+    ["https://t.me/seller", "https://t.me/seller"],
+    ["HTTPS://Example.com", "https://example.com/"],
+    [
+      "https://магазин.example/купить",
+      "https://xn--80aairftm.example/%D0%BA%D1%83%D0%BF%D0%B8%D1%82%D1%8C",
+    ],
+    ["mailto:sales@example.com", "mailto:sales@example.com"],
+    ["mailto:sales@example.com?subject=More", "mailto:sales@example.com?subject=More"],
+  ])("%s", (text, url) => {
+    const { config, problems, warnings } = contact(text);
+    expect(problems).toEqual([]);
+    expect(warnings).toEqual([]);
+    expect(config?.page.contact).toBe(url);
+  });
+
+  test.each([
+    "javascript:alert(1)",
+    "data:text/html,hello",
+    "tg://resolve?domain=seller",
+    "tel:+70000000000",
+    "example.com/buy",
+    "//example.com",
+    "/buy",
+    "@seller",
+    "https://",
+    "https:example.com",
+    "https://a b.example",
+    "https://example.com/\n",
+    "mailto:",
+    "mailto:sales",
+    "mailto:a@b@example.com",
+    "mailto:a b@example.com",
+    " https://example.com",
+  ])("refuses %j", (text) => {
+    expect(contact(text).problems).toEqual([
+      'page.contact: must be a link for key holders that begins with https:// or http://, or "mailto:" and an address, such as "https://example.com/buy" or "mailto:sales@example.com"',
+    ]);
+  });
+
+  test("refuses a password, and does not repeat it", () => {
+    expect(contact("https://seller:canary@example.com").problems).toEqual([
+      "page.contact: must not contain a user or password: key holders see it",
+    ]);
   });
 });
 
