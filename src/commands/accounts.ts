@@ -1,5 +1,5 @@
 import { Option, type Command } from "commander";
-import { balanceForm } from "../contract/account/account.ts";
+import { accountDocument } from "../contract/operator/account.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow } from "../store/store.ts";
 import { accountName, overdraft } from "./cli/arguments.ts";
@@ -7,7 +7,6 @@ import { visible, type Result } from "./cli/print.ts";
 import { fields, table, shortTime } from "./cli/format.ts";
 import { withReservedMoney } from "./cli/reservedMoney.ts";
 import { withSession, type Session } from "./cli/session.ts";
-import { isoTime } from "../lib/clock.ts";
 
 interface OverdraftOption {
   readonly overdraft: bigint;
@@ -80,21 +79,11 @@ function addChanges(accounts: Command): void {
   }
 }
 
-function accountDocument(account: AccountRow) {
-  return {
-    name: account.name,
-    ...balanceForm(account, available(account)),
-    overdraft_rub: formatRoubles(account.overdraft),
-    disabled: account.disabled,
-    created_at: isoTime(account.createdAt),
-  };
-}
-
 function create(session: Session, name: string, options: OverdraftOption): Result {
   const { store, actor, toPaste } = session;
   const account = store.admin.createAccount(actor, name, options.overdraft);
   return {
-    document: accountDocument(account),
+    document: accountDocument(account, available(account)),
     text: () =>
       [
         `created account ${account.name}`,
@@ -107,7 +96,7 @@ function create(session: Session, name: string, options: OverdraftOption): Resul
 }
 
 function accountResult(account: AccountRow): Result {
-  const document = accountDocument(account);
+  const document = accountDocument(account, available(account));
   return {
     document,
     text: () =>
@@ -144,7 +133,7 @@ function listResult({ store, toPaste }: Session): Result {
     shortTime(account.createdAt),
   ];
   return {
-    document: accounts.map(accountDocument),
+    document: accounts.map((account) => accountDocument(account, available(account))),
     text: () =>
       accounts.length === 0
         ? visible(`no accounts yet: ${toPaste("accounts", "create", "NAME")}`)

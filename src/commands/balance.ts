@@ -1,5 +1,10 @@
 import type { Command } from "commander";
 import { balanceForm } from "../contract/account/account.ts";
+import {
+  changedBalanceDocument,
+  ledgerDocument,
+  refundDocument,
+} from "../contract/operator/ledger.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow, type HistoryRow } from "../store/store.ts";
 import { amount, listLimit, note, reference } from "./cli/arguments.ts";
@@ -8,7 +13,6 @@ import { addCsv, csvOf, withReport, type Report } from "./reports/report.ts";
 import { fields, table, shortTime } from "./cli/format.ts";
 import { withReservedMoney } from "./cli/reservedMoney.ts";
 import { withSession, type Session } from "./cli/session.ts";
-import { isoTime } from "../lib/clock.ts";
 
 interface EntryOptions {
   readonly ref?: string;
@@ -92,7 +96,7 @@ async function changeBalance(
   const amountText = formatRoubles(roubles);
   const balanceText = formatRoubles(account.balance);
   return {
-    document: { account: name, amount_rub: amountText, balance_rub: balanceText, ref, applied },
+    document: changedBalanceDocument({ account, amount: roubles, ref, applied }),
     text: () =>
       visible(
         applied
@@ -131,14 +135,7 @@ function refund({ store, actor }: Session, request: string, options: RefundOptio
   const balanceText = formatRoubles(account.balance);
   const { name } = account;
   return {
-    document: {
-      request,
-      account: name,
-      amount_rub: amountText,
-      balance_rub: balanceText,
-      ref,
-      applied,
-    },
+    document: refundDocument(request, { account, amount, ref, applied }),
     text: () =>
       visible(
         applied
@@ -180,19 +177,6 @@ function history(session: Session, name: string, limit: number): Report {
             `no ledger entries for ${name} yet: ${session.toPaste("balance", "credit", name, "100")}`,
           )
         : historyText(rows),
-  };
-}
-
-function ledgerDocument(row: HistoryRow) {
-  return {
-    id: row.seq,
-    at: isoTime(row.at),
-    kind: row.kind,
-    amount_rub: formatRoubles(row.amount),
-    balance_rub: formatRoubles(row.balanceAfter),
-    ref: row.ref,
-    note: row.note,
-    request_id: row.requestId,
   };
 }
 

@@ -1,10 +1,9 @@
-import { keyForm } from "../../contract/account/account.ts";
+import { keyDocument } from "../../contract/operator/key.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { KeyRow } from "../../store/store.ts";
 import { visible, type Result } from "../cli/print.ts";
 import type { Session } from "../cli/session.ts";
 import { fields, table, shortTime } from "../cli/format.ts";
-import { isoTime, isoTimeOrNull } from "../../lib/clock.ts";
 
 /** The output of `keys show` and `keys set`. */
 export function keyResult({ store, actor }: Session, row: KeyRow): Result {
@@ -12,34 +11,19 @@ export function keyResult({ store, actor }: Session, row: KeyRow): Result {
   return { document: keyDocument(row), text: () => keyText(row, newest, actor.at) };
 }
 
-/** A limit of null means the limit of the config; 0 means no limit. */
-export function keyDocument(row: KeyRow) {
-  return {
-    ...keyForm(row, row),
-    account: row.account,
-    created_at: isoTime(row.createdAt),
-    revoked_at: isoTimeOrNull(row.revokedAt),
-    last_used_at: isoTimeOrNull(row.lastUsedAt),
-    models: row.models,
-  };
-}
-
-/** The output for a new key. No other output contains the secret `key`. The text starts with `lead`. */
-export function issuedKey(
+/** The text for a new key. No other text contains the secret `key`. It starts with `lead`. */
+export function issuedText(
   { toPaste }: Session,
   row: KeyRow,
   key: string,
   lead: readonly string[],
-): { readonly document: object; readonly text: () => string } {
+): string {
   const enable = toPaste("accounts", "enable", row.account);
   const disabled = row.accountDisabled
     ? [`account ${row.account} is disabled: the key works after ${enable}`]
     : [];
   const created = `created ${row.publicId} for account ${row.account}. Store the key now, it is not shown again:`;
-  return {
-    document: { ...keyDocument(row), key },
-    text: () => [...lead, ...disabled, created, "", key].map(visible).join("\n"),
-  };
+  return [...lead, ...disabled, created, "", key].map(visible).join("\n");
 }
 
 /** A table of keys. Keys of one rotation chain show their shared budget and the amount that all of them spent. */

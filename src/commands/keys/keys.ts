@@ -2,8 +2,14 @@ import { type Command, Option } from "commander";
 import { accountName, KEY_ID_DESCRIPTION, keyId, graceDuration } from "../cli/arguments.ts";
 import { CommandFailure, visible, type Result } from "../cli/print.ts";
 import { addSettingOptions, settingFlags, settingsOf, type SettingOptions } from "./keySettings.ts";
-import { issuedKey, keyDocument, keysTable, keyResult } from "./keyOutput.ts";
+import { issuedText, keysTable, keyResult } from "./keyOutput.ts";
 import { withSession, type Session } from "../cli/session.ts";
+import {
+  createdKeyDocument,
+  keyDocument,
+  revokedKeyDocument,
+  rotatedKeyDocument,
+} from "../../contract/operator/key.ts";
 import { shortTime } from "../cli/format.ts";
 import { issueKey } from "../../auth/apiKey.ts";
 import { systemClock } from "../../lib/clock.ts";
@@ -73,8 +79,10 @@ function create(session: Session, options: CreateOptions): Result {
   });
   const credit = toPaste("balance", "credit", key.account, "100");
   const lead = `created account ${key.account}; add money: ${credit}`;
-  const { document, text } = issuedKey(session, key, secret, createdAccount ? [lead] : []);
-  return { document: { ...document, created_account: createdAccount }, text };
+  return {
+    document: createdKeyDocument(key, secret, createdAccount),
+    text: () => issuedText(session, key, secret, createdAccount ? [lead] : []),
+  };
 }
 
 function list(session: Session, account: string | undefined): Result {
@@ -109,7 +117,7 @@ async function set(command: Command, id: string, options: SettingOptions): Promi
 function revoke({ store, actor }: Session, id: string): Result {
   const { key, applied } = store.admin.revokeKey(actor, id);
   return {
-    document: { ...keyDocument(key), applied },
+    document: revokedKeyDocument(key, applied),
     text: () =>
       applied
         ? `revoked ${key.publicId} of account ${key.account}`
@@ -153,8 +161,10 @@ function rotate(session: Session, replaces: string, graceMs: number): Result {
   const { key, replacedUntil } = store.admin.rotateKey(actor, replaces, { successor, graceMs });
   const validity =
     replacedUntil <= actor.at ? "no longer works" : `works until ${shortTime(replacedUntil)}`;
-  const { document, text } = issuedKey(session, key, secret, [`${replaces} ${validity}`]);
-  return { document: { ...document, created_account: false, replaces }, text };
+  return {
+    document: rotatedKeyDocument(key, secret, replaces),
+    text: () => issuedText(session, key, secret, [`${replaces} ${validity}`]),
+  };
 }
 
 interface NewKey {

@@ -1,6 +1,6 @@
 import { Option, type Command } from "commander";
-import { receiptForm, requestForm } from "../../contract/account/receipt.ts";
 import { requestStatuses, type RequestStatus } from "../../contract/account/requestStatus.ts";
+import { requestDetailDocument, requestDocument } from "../../contract/operator/request.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { AttemptRecord, ReceiptRow, RequestRow } from "../../store/store.ts";
 import { listLimit } from "../cli/arguments.ts";
@@ -140,38 +140,8 @@ function show({ store }: Session, id: string): Result {
   }
   const attempts = store.requests.attempts(id);
   return {
-    document: {
-      ...receiptForm(request),
-      ...operatorForm(request),
-      hold_rub: formatRoubles(request.hold),
-      operator_cost_rub: request.operatorCost === null ? null : formatRoubles(request.operatorCost),
-      attempts: attempts.map(attemptDocument),
-    },
+    document: requestDetailDocument(request, attempts),
     text: () => `${requestText(request)}\n\n${attemptsText(attempts)}`,
-  };
-}
-
-function requestDocument(row: RequestRow) {
-  return { ...requestForm(row), ...operatorForm(row) };
-}
-
-/** The fields of a request that only the operator sees. */
-function operatorForm(row: RequestRow) {
-  return {
-    account: row.account,
-    provider: row.provider,
-    write_off_rub: formatRoubles(row.writeOff),
-    attempt_count: row.attemptCount,
-  };
-}
-
-function attemptDocument(attempt: AttemptRecord, at: number) {
-  return {
-    n: at + 1,
-    provider: attempt.provider,
-    outcome: attempt.outcome,
-    status: attempt.status,
-    duration_ms: attempt.durationMs,
   };
 }
 

@@ -1,5 +1,5 @@
 import { Option, type Command } from "commander";
-import { usageForm } from "../../contract/account/usageReport.ts";
+import { usageDocument } from "../../contract/operator/usage.ts";
 import { addUsage as sumOf, noUsage, type Usage } from "../../contract/usage.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import { usageGroupings, type UsageGrouping, type UsageRow } from "../../store/store.ts";
@@ -41,14 +41,6 @@ function report(by: UsageGrouping, rows: readonly UsageRow[]): Report {
         ? "no requests in this period: `tollgate requests` lists the latest"
         : usageText(by, rows),
   };
-}
-
-/** CSV has its columns in this order. New ones are added at the end. */
-function usageDocument(by: UsageGrouping, row: UsageRow): Record<string, string | number> {
-  const { failed, refunded_rub, cache_write_1h_tokens, web_searches, ...form } = usageForm(by, row);
-  const operator_cost_rub = formatRoubles(row.operatorCost);
-  const later = { refunded_rub, cache_write_1h_tokens, web_searches };
-  return { ...form, operator_cost_rub, failed, ...later };
 }
 
 function csvText(by: UsageGrouping, rows: readonly UsageRow[]): string {

@@ -44,7 +44,7 @@ function limit(what: string) {
 }
 
 /** Amounts are nano-roubles. Times are milliseconds since 1970. */
-interface ShownKey {
+export interface ShownKey {
   readonly publicId: string;
   readonly label: string | null;
   readonly prefix: string;
@@ -54,7 +54,7 @@ interface ShownKey {
 }
 
 /** The limits of a key. 0 means no limit; null means the config's limit. */
-interface ShownLimits<Limit extends number | null> {
+export interface ShownLimits<Limit extends number | null> {
   readonly requestsPerMinute: Limit;
   readonly tokensPerMinute: Limit;
   readonly concurrentRequests: Limit;

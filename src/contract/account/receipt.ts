@@ -8,9 +8,8 @@ import { endpoints, requestStatuses, type Endpoint, type RequestStatus } from ".
 
 const milliseconds = orNull(Type.Integer({ minimum: 0 }));
 
-/** The answer of GET /v1/requests/{id}. */
-export type Receipt = Static<typeof Receipt>;
-export const Receipt = Type.Object({
+/** The fields of a request without its provider. */
+export const requestFields = {
   id: Type.String({ description: "The `x-request-id` header of the answer." }),
   at: time(),
   key_id: Type.String(),
@@ -26,6 +25,12 @@ export const Receipt = Type.Object({
   cost_rub: Roubles,
   duration_ms: milliseconds,
   first_byte_ms: milliseconds,
+};
+
+/** The answer of GET /v1/requests/{id}. */
+export type Receipt = Static<typeof Receipt>;
+export const Receipt = Type.Object({
+  ...requestFields,
   refunded_rub: Roubles,
   rub_input_per_1m: price("input"),
   rub_output_per_1m: price("output"),
@@ -39,7 +44,7 @@ export const Receipt = Type.Object({
 });
 
 /** `charge` is nano-roubles. `key` is the key's id. */
-interface ShownRequest extends Usage {
+export interface ShownRequest extends Usage {
   readonly id: string;
   readonly at: number;
   readonly key: string;
@@ -57,7 +62,7 @@ interface ShownRequest extends Usage {
  * Prices are those at admission, of the model that answered, in nano-roubles per token and per web search. `refunded` is
  * nano-roubles.
  */
-interface ShownReceipt extends ShownRequest {
+export interface ShownReceipt extends ShownRequest {
   readonly priceInput: bigint;
   readonly priceOutput: bigint;
   readonly priceCachedInput: bigint;
