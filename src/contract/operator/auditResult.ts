@@ -1,0 +1,24 @@
+import { Type, type Static } from "@sinclair/typebox";
+
+/** What `tollgate audit --json` prints. Notes are not problems. */
+export type AuditResult = Static<typeof AuditResult>;
+export const AuditResult = Type.Object({
+  ok: Type.Boolean(),
+  accounts: Type.Integer({ minimum: 0 }),
+  requests: Type.Integer({ minimum: 0 }),
+  problems: Type.Array(Type.String()),
+  notes: Type.Array(Type.String()),
+});
+
+/** The data of a `progress` event of POST /api/audit. `done` and `total` count rows, each once for each check. */
+export interface AuditProgress {
+  readonly done: number;
+  readonly total: number;
+  /** What is checked now. */
+  readonly what: string;
+}
+
+export function auditResult(report: Omit<AuditResult, "ok">): AuditResult {
+  const { accounts, requests, problems, notes } = report;
+  return { ok: problems.length === 0, accounts, requests, problems, notes };
+}

@@ -1,0 +1,48 @@
+import { Type, type Static } from "@sinclair/typebox";
+import { orNull, price, tokens } from "../answerFields.ts";
+import { oneOf } from "../requestFields.ts";
+
+/** Thousandths of a rouble per 1,000,000 tokens or per 1,000 searches. */
+const prices = Type.Object({
+  rub_input_per_1m: price("input"),
+  rub_output_per_1m: price("output"),
+  rub_cached_input_per_1m: price("cached input"),
+  rub_cache_write_per_1m: price("cache-write"),
+  rub_cache_write_1h_per_1m: price("one-hour cache-write"),
+  rub_web_search_per_1k: Type.Integer({ minimum: 0 }),
+});
+
+/** The margin in percent of the price. Null: the price is 0. Negative: the operator pays more than it gets. */
+const percent = orNull(Type.Number());
+
+/** `cost` and the margins are null if the config has no cost for the route. */
+const ModelRoute = Type.Object({
+  provider: Type.String(),
+  model: Type.String({ description: "The provider's name for the model." }),
+  api: oneOf(["chat", "responses"]),
+  priority: Type.Integer(),
+  weight: Type.Integer({ minimum: 1 }),
+  cost: orNull(prices),
+  input_margin_percent: percent,
+  output_margin_percent: percent,
+});
+
+/** The answer of GET /api/models. The order is that of the config. */
+export type ModelPrices = Static<typeof ModelPrices>;
+export const ModelPrices = Type.Object({
+  object: Type.Literal("list"),
+  data: Type.Array(
+    Type.Object({
+      id: Type.String(),
+      kind: oneOf(["chat", "embedding"]),
+      owned_by: Type.String(),
+      prices,
+      context_window: tokens("The most tokens of prompt and answer together."),
+      max_output_tokens: orNull(
+        tokens("The most tokens of an answer. Null for an embedding model."),
+      ),
+      fallbacks: Type.Array(Type.String()),
+      routes: Type.Array(ModelRoute),
+    }),
+  ),
+});
