@@ -1,6 +1,8 @@
 /** Compiles the gateway into one executable: `bun scripts/build.ts` makes dist/tollgate. */
 import { mkdir, rename, rm, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import { bundlePage, encodings, pageNames } from "../src/http/pages/bundle.ts";
 import { storeWorkers } from "../src/store/workers.ts";
 
 const projectRoot = resolve(import.meta.dir, "..");
@@ -16,7 +18,10 @@ async function build(): Promise<string> {
   const outfile = join(workshop, "tollgate");
   await mkdir(workshop, { recursive: true });
   try {
-    await compile(outfile);
+    // Embedded under the name of its last folder.
+    const pages = join(workshop, "web");
+    await writePages(pages);
+    await compile(outfile, pages);
     await rename(outfile, executable);
   } finally {
     // Bun writes a source map beside the executable. It is not needed: the executable contains a copy.
@@ -25,7 +30,25 @@ async function build(): Promise<string> {
   return executable;
 }
 
-async function compile(outfile: string): Promise<void> {
+/** Bundles both pages and writes their files with the compressed forms, each page into a folder of its own. */
+async function writePages(folder: string): Promise<void> {
+  for (const page of pageNames) {
+    const files = await bundlePage(projectRoot, page);
+    const forms = files.flatMap(({ name, identity }): readonly [string, Uint8Array][] => [
+      [name, identity],
+      [name + encodings.br, brotli(identity)],
+      [name + encodings.gzip, gzipSync(identity, { level: constants.Z_BEST_COMPRESSION })],
+    ]);
+    await Promise.all(forms.map(([name, bytes]) => Bun.write(join(folder, page, name), bytes)));
+  }
+}
+
+function brotli(bytes: Uint8Array): Uint8Array {
+  const quality = { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY };
+  return brotliCompressSync(bytes, { params: quality });
+}
+
+async function compile(outfile: string, pages: string): Promise<void> {
   const { version } = (await Bun.file(join(projectRoot, "package.json")).json()) as {
     version: string;
   };
@@ -35,7 +58,7 @@ async function compile(outfile: string): Promise<void> {
     entrypoints: ["src/main.ts", ...storeWorkers.map((name) => `src/store/${name}.ts`)],
     compile: {
       outfile,
-      assets: ["./drizzle"],
+      assets: ["./drizzle", pages],
       // By default an executable obeys a .env and a bunfig.toml of whatever folder it is started in.
       autoloadDotenv: false,
       autoloadBunfig: false,

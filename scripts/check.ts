@@ -25,6 +25,7 @@ interface Check {
 
 const everywhere: readonly Check[] = [
   { name: "types (tsc)", run: () => tool("tsc", "--noEmit") },
+  { name: "types of the pages (tsc)", run: () => tool("tsc", "--noEmit", "--project", "src/web") },
   {
     name: "lint (oxlint)",
     run: () => tool("oxlint", "--deny-warnings", "--report-unused-disable-directives"),

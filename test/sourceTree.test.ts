@@ -23,7 +23,7 @@ const ranks = [
   ["gateway"],
   ["routing", "billing", "limits", "auth"],
   ["providers", "store", "telemetry"],
-  ["config"],
+  ["config", "web"],
   ["contract"],
   ["lib"],
 ];
@@ -36,6 +36,8 @@ const faces = {
     "src/providers/registry.ts",
     "src/providers/upstream.ts",
   ],
+  // The code of the pages runs in browsers. It is bundled, and nothing imports it.
+  web: [],
 };
 
 /** Loaded only if configured, to keep the start fast. */
@@ -69,7 +71,12 @@ const powers: readonly Power[] = [
     // It runs 256 requests at once at most and decompresses without a bound. A method called fetch is no call of it.
     name: "fetch",
     code: /\b(?:globalThis|Bun|self)\s*\.\s*fetch\b|(?<![\w$.]|\bfunction\s)fetch\s*\((?![^()]*(?:\([^()]*\)[^()]*)*\)\s*(?::[^;=,)]*)?\{)|[=:(,?]\s*fetch\s*[;,)\n]/,
-    owners: [],
+    owners: ["src/web/"],
+  },
+  {
+    name: "Preact",
+    packages: ["preact", "@preact/signals"],
+    owners: ["src/web/"],
   },
   {
     name: "the environment",

@@ -20,6 +20,7 @@ import { getHealth, health } from "./health.ts";
 import { IDLE_TIMEOUT_SECONDS, type InFlightRequest } from "./inFlightRequest.ts";
 import { getModel, listModels, modelFor, modelsFor } from "./models.ts";
 import { createRequestLogs } from "./requestLog.ts";
+import { pageRoutes } from "./pages/pageRoutes.ts";
 import { keepPath, withSlashes } from "./requestPath.ts";
 
 /** Bun answers a larger body with an empty 413. `readBody` refuses a large body earlier, with a message. */
@@ -55,6 +56,7 @@ export function createServer(app: App) {
     .wrap(keepPath)
     .use(errors(app, logOf))
     .use(options(app, logOf, () => routesOfServer()))
+    .use(pageRoutes(app, logOf))
     .get(
       "/healthz",
       ({ request }) => {

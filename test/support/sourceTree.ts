@@ -41,10 +41,12 @@ export async function readSourceTree(projectRoot: string, folder: string): Promi
 function sourceFile(path: string, source: string): SourceFile {
   const text = readSourceText(source);
   const imports = importsOf(text);
-  const missed = new Bun.Transpiler({ loader: "ts" })
+  const isPage = path.endsWith(".tsx");
+  const missed = new Bun.Transpiler({ loader: isPage ? "tsx" : "ts" })
     .scanImports(source)
     .map((found) => found.path)
-    .filter((found) => !imports.includes(found));
+    // The compiler adds the import of what JSX calls.
+    .filter((found) => !imports.includes(found) && !(isPage && /^react\b/.test(found)));
   if (missed.length > 0)
     throw new Error(
       `${path}: the reader of this test overlooks the import of ${missed.join(", ")}`,
@@ -81,7 +83,7 @@ function isOwned(path: string, owners: readonly string[]): boolean {
 }
 
 // A text that the executable carries along is no code and has no rank.
-const embeddedText = /\.(?:toml|txt|sql|md)$/;
+const embeddedText = /\.(?:toml|txt|sql|md|css)$/;
 
 /** Imports that do not point strictly down, leave src, or name no file. Folders of one rank must not import each other. */
 export function rankViolations(
@@ -191,7 +193,7 @@ const emptyNames =
 /** Names of files and folders that are not camelCase, or too general. */
 export function nameViolations(files: readonly SourceFile[]): string[] {
   return files.flatMap((file) => {
-    const names = file.path.replace(/\.ts$/, "").split("/");
+    const names = file.path.replace(/\.tsx?$/, "").split("/");
     if (names.some((name) => !/^[a-z][a-zA-Z0-9]*$/.test(name)))
       return [`${file.path} is not named in camelCase`];
     return names.some((name) => emptyNames.test(name))
@@ -241,7 +243,7 @@ export interface SourceText {
 
 // A slash after one of these begins a regular expression; after anything else it divides.
 const beforeRegularExpression =
-  /(?:[(,=:[!&|?{};+\-*%^~<>]|\b(?:return|typeof|case|in|of|do|else|void|delete))$/;
+  /(?:[(,=:[!&|?{};+\-*%^~>]|\b(?:return|typeof|case|in|of|do|else|void|delete))$/;
 const comment = /\/\/[^\n]*|\/\*[^]*?\*\//y;
 const quoted = /"(?:[^"\\\n]|\\[^])*"|'(?:[^'\\\n]|\\[^])*'/y;
 const regularExpression = /\/(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[a-z]*/y;

@@ -27,6 +27,8 @@ import { createSchemaWriter, type PlainSchema, type SchemaWriter } from "./plain
 
 /** Parts of an operation of the document that a route declares beside its schemas. */
 export interface RouteDetail {
+  /** True: not in the document. */
+  readonly hide?: boolean;
   readonly operationId?: string;
   readonly security?: readonly unknown[];
   readonly requestBody?: { readonly description?: string };
@@ -142,7 +144,7 @@ function paths(
   schemas: SchemaWriter,
 ): Readonly<Record<string, object>> {
   const paths: Record<string, Record<string, object>> = {};
-  for (const route of routes) {
+  for (const route of routes.filter(({ hooks }) => !hooks.detail.hide)) {
     const methods = (paths[documentedPath(route)] ??= {});
     methods[route.method.toLowerCase()] = operation(route, schemas);
   }

@@ -201,7 +201,6 @@ describe("a free model", () => {
 
 describe("an unknown path", () => {
   const paths = [
-    "/",
     "/v1",
     "/v1/",
     "/v1/chat",
