@@ -10,7 +10,7 @@ import {
 } from "./tables/usage.ts";
 import { admin, type Admin } from "./admin/admin.ts";
 import { auditRecords, auditStore, auditStoreInParallel, type AuditReport } from "./audit/audit.ts";
-import { changeCounter, type ChangeCounter } from "./tables/changes.ts";
+import { changeCounter, changeSignal, type ChangeCounter } from "./tables/changes.ts";
 import { fundsTable, type FundsTable } from "./tables/funds.ts";
 import { checkpointWal } from "./writeAheadLog.ts";
 import { keyTable, type KeyTable } from "./tables/keys.ts";
@@ -34,6 +34,8 @@ export interface Store {
   readonly keys: Pick<KeyTable, "findOrThrow" | "find" | "findByHash" | "list" | "newestOfChain">;
   readonly funds: FundsTable;
   readonly changes: ChangeCounter;
+  /** A text that differs after each commit to the database, by this process or by another one. */
+  changeSignal(): string;
   readonly ledger: Pick<LedgerTable, "history">;
   readonly requests: RequestTable;
   readonly owners: OwnerTable;
@@ -101,6 +103,7 @@ function createStore(
     usageOfAccount: lazy(() => accountUsage(connection)),
     funds: lazy(() => fundsTable(connection)),
     changes: lazy(() => changeCounter(connection)),
+    changeSignal: lazy(() => changeSignal(connection)),
   };
   return {
     get accounts() {
@@ -118,6 +121,7 @@ function createStore(
     get changes() {
       return parts.changes();
     },
+    changeSignal: () => parts.changeSignal()(),
     get requests() {
       return parts.requests();
     },
