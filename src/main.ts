@@ -27,6 +27,7 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   balance: async () => (await import("./commands/balance.ts")).addBalance,
   usage: async () => (await import("./commands/reports/usage.ts")).addUsage,
   requests: async () => (await import("./commands/reports/requests.ts")).addRequests,
+  console: async () => (await import("./commands/console.ts")).addConsole,
   models: async () => (await import("./commands/models/models.ts")).addModels,
   audit: async () => (await import("./commands/audit.ts")).addAudit,
   backup: async () => (await import("./commands/backup.ts")).addBackup,

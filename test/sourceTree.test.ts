@@ -20,7 +20,7 @@ const ranks = [
   ["commands"],
   ["http"],
   ["app"],
-  ["gateway"],
+  ["gateway", "administration"],
   ["routing", "billing", "limits", "auth"],
   ["providers", "store", "telemetry"],
   ["config", "web"],

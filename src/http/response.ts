@@ -133,8 +133,13 @@ export function errorResponse(app: App, log: RequestLog, thrown: unknown): Respo
 function apiErrorOf(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (!(error instanceof ValidationError)) return serviceUnavailable(error);
+  return invalidRequest(schemaProblem(error));
+}
+
+/** The first difference between a value and the schema of its route. */
+export function schemaProblem(error: ValidationError): string {
   const { schema } = error.validator as {
     readonly schema: Parameters<typeof validationMessage>[0];
   };
-  return invalidRequest(validationMessage(schema, error.value) ?? `${error.type} is not valid`);
+  return validationMessage(schema, error.value) ?? `${error.type} is not valid`;
 }

@@ -1,0 +1,25 @@
+import { Type, type Static } from "@sinclair/typebox";
+import { time } from "../answerFields.ts";
+
+/** The body of POST /api/session. */
+export const SessionRequest = Type.Object(
+  { token: Type.String({ maxLength: 128 }) },
+  { additionalProperties: false },
+);
+
+/** The answer of GET /api/state: what the console is, and for whom. */
+export type ConsoleState = Static<typeof ConsoleState>;
+export const ConsoleState = Type.Object({
+  version: Type.String(),
+  now: time(),
+  actor: Type.String({ description: "The user who runs the console. The admin log names it." }),
+  config_file: Type.String(),
+  database: Type.String({ description: "The path of the database." }),
+});
+
+/** The answer to a change of the session. */
+export const SessionAnswer = Type.Object({ ok: Type.Literal(true) });
+
+/** Every error of the console's API. The message is that of the command. */
+export type ConsoleErrorBody = Static<typeof ConsoleErrorBody>;
+export const ConsoleErrorBody = Type.Object({ error: Type.Object({ message: Type.String() }) });

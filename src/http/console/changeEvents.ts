@@ -1,0 +1,47 @@
+import type { Store } from "../../store/store.ts";
+import type { ConsoleSession } from "./session.ts";
+
+const LOOK_MS = 1000;
+/** A comment keeps the connection open, and finds out that the page is gone. */
+const COMMENT_EVERY_LOOKS = 15;
+
+const encoder = new TextEncoder();
+const CHANGE = encoder.encode("event: change\ndata: {}\n\n");
+const COMMENT = encoder.encode(": open\n\n");
+
+/**
+ * Server-sent events: `change` after each second in which the store was changed, by the gateway, a command or this console.
+ * The stream ends with the session.
+ */
+export function changeEvents(store: Store, session: ConsoleSession, signal: AbortSignal): Response {
+  let timer: Timer | undefined;
+  const stop = (): void => clearInterval(timer);
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      let seen = store.changeSignal();
+      let looks = 0;
+      const close = (): void => {
+        stop();
+        try {
+          controller.close();
+        } catch {
+          // The page has left, and the stream is closed.
+        }
+      };
+      timer = setInterval(() => {
+        looks += 1;
+        const now = store.changeSignal();
+        if (now !== seen) controller.enqueue(CHANGE);
+        else if (looks % COMMENT_EVERY_LOOKS === 0) controller.enqueue(COMMENT);
+        seen = now;
+      }, LOOK_MS);
+      controller.enqueue(COMMENT);
+      signal.addEventListener("abort", close);
+      void session.ended.then(close);
+    },
+    cancel: stop,
+  });
+  return new Response(body, {
+    headers: { "content-type": "text/event-stream", "cache-control": "no-store" },
+  });
+}

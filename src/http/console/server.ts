@@ -1,0 +1,85 @@
+import { Elysia, ValidationError } from "elysia";
+import type { Operator } from "../../administration/operator.ts";
+import {
+  ConsoleState,
+  SessionAnswer,
+  SessionRequest,
+} from "../../contract/operator/consoleState.ts";
+import { isoTime } from "../../lib/clock.ts";
+import { version } from "../../lib/version.ts";
+import { declaredRoute } from "../declaredRoute.ts";
+import { pageResponse, pages } from "../pages/pages.ts";
+import { keepPath } from "../requestPath.ts";
+import { schemaProblem } from "../response.ts";
+import { changeEvents } from "./changeEvents.ts";
+import { consoleError } from "./errors.ts";
+import { guard, SESSION_PATH, signedOut } from "./guard.ts";
+import type { ConsoleSession } from "./session.ts";
+
+const BODY_BYTES_MAX = 16 * 1024;
+/** Longer than the time between two comments of an event stream. */
+const IDLE_TIMEOUT_SECONDS = 60;
+
+/**
+ * The HTTP server of the operator's console: its page, and the API that the page uses. `operator` gives the context of
+ * each request. The server knows no keys and serves nothing to clients of the gateway.
+ */
+export function createConsoleServer(operator: () => Operator, session: ConsoleSession) {
+  return new Elysia({
+    strictPath: true,
+    normalize: false,
+    serve: {
+      idleTimeout: IDLE_TIMEOUT_SECONDS,
+      maxRequestBodySize: BODY_BYTES_MAX,
+      reusePort: false,
+    },
+  })
+    .wrap(keepPath)
+    .headers({ "cache-control": "no-store", "x-content-type-options": "nosniff" })
+    .onRequest(({ request }) => {
+      const refusal = guard(session, request);
+      return refusal && consoleError(refusal.status, refusal.message);
+    })
+    .onError(({ code, error }) => {
+      if (code === "NOT_FOUND") return consoleError(404, "not found");
+      if (error instanceof ValidationError) return consoleError(400, schemaProblem(error));
+      return code === "PARSE" ? consoleError(400, "the body is not JSON") : undefined;
+    })
+    .get("/", ({ request }) => page("/", request))
+    .get("/assets/*", ({ request, params }) => page(`/assets/${params["*"]}`, request))
+    .post(
+      SESSION_PATH,
+      ({ body, set }) => {
+        const cookie = session.exchange(body.token);
+        if (cookie === undefined) return consoleError(signedOut.status, signedOut.message);
+        set.headers["set-cookie"] =
+          `${session.cookieName}=${cookie}; HttpOnly; SameSite=Strict; Path=/`;
+        return { ok: true } as const;
+      },
+      declaredRoute({ body: SessionRequest, response: { 200: SessionAnswer } }),
+    )
+    .post("/api/session/end", () => {
+      // After the answer has left.
+      setTimeout(() => session.end(), END_AFTER_MS);
+      return { ok: true } as const;
+    })
+    .get("/api/state", () => state(operator()), declaredRoute({ response: { 200: ConsoleState } }))
+    .get("/api/changes", ({ request }) => changeEvents(operator().store, session, request.signal));
+}
+
+const END_AFTER_MS = 50;
+
+async function page(path: string, request: Request): Promise<Response> {
+  const response = pageResponse(await pages.console(), path, request);
+  return response ?? consoleError(404, "not found");
+}
+
+function state({ config, actor }: Operator): ConsoleState {
+  return {
+    version: version(),
+    now: isoTime(actor.at),
+    actor: actor.name,
+    config_file: config.file,
+    database: config.database.path,
+  };
+}

@@ -1,0 +1,99 @@
+import type { Clock } from "../../lib/clock.ts";
+import type { Random } from "../../lib/random.ts";
+import { sha256 } from "../../lib/sha256.ts";
+
+const SECRET_BYTES = 32;
+const COOKIE_NAME_BYTES = 6;
+/** A token has 256 bits. Ten wrong ones are no mistake of a person. */
+const WRONG_TOKENS_MAX = 10;
+export const IDLE_MS_MAX = 60 * 60 * 1000;
+
+/** Why the session has ended. */
+export type SessionEnd = "wrongTokens" | "idle" | "asked";
+
+/**
+ * The one session of a console. Its token is exchanged once for a cookie. Ten wrong tokens, an hour without use, or the
+ * user end it for ever.
+ */
+export class ConsoleSession {
+  /** For the address that the command prints. */
+  readonly token: string;
+  /** Cookies ignore the port. A name of its own keeps two consoles on one machine apart. */
+  readonly cookieName: string;
+  /** Resolves when the session has ended. */
+  readonly ended: Promise<SessionEnd>;
+  readonly #cookie: string;
+  readonly #clock: Clock;
+  readonly #end: (reason: SessionEnd) => void;
+  #isTokenUsed = false;
+  #isEnded = false;
+  #wrongTokens = 0;
+  #usedAtMs: number;
+
+  constructor(clock: Clock, random: Random) {
+    const secret = (): string =>
+      random.bytes(SECRET_BYTES).toBase64({ alphabet: "base64url", omitPadding: true });
+    this.token = secret();
+    this.#cookie = secret();
+    this.cookieName = `tollgate_console_${random.bytes(COOKIE_NAME_BYTES).toHex()}`;
+    this.#clock = clock;
+    this.#usedAtMs = clock.monotonicMs();
+    const { promise, resolve } = Promise.withResolvers<SessionEnd>();
+    this.ended = promise;
+    this.#end = resolve;
+  }
+
+  /** The value of the cookie for the right token, once. Undefined for a wrong token and for the second use. */
+  exchange(token: string): string | undefined {
+    if (this.#isOver()) return undefined;
+    if (this.#isTokenUsed || !isEqual(token, this.token)) {
+      this.#wrongTokens += 1;
+      if (this.#wrongTokens >= WRONG_TOKENS_MAX) this.#endFor("wrongTokens");
+      return undefined;
+    }
+    this.#isTokenUsed = true;
+    this.#use();
+    return this.#cookie;
+  }
+
+  /** True if the header has the cookie of the session. `isUse`: a person does something, so the hour begins anew. */
+  accepts(cookieHeader: string, isUse: boolean): boolean {
+    if (this.#isOver()) return false;
+    const prefix = `${this.cookieName}=`;
+    const cookie = cookieHeader.split(/;\s*/).find((one) => one.startsWith(prefix));
+    const isAccepted =
+      this.#isTokenUsed &&
+      cookie !== undefined &&
+      isEqual(cookie.slice(prefix.length), this.#cookie);
+    if (isAccepted && isUse) this.#use();
+    return isAccepted;
+  }
+
+  /** Ends the session if nobody has used it for an hour. Call it now and then. */
+  endIfIdle(): void {
+    this.#isOver();
+  }
+
+  end(): void {
+    this.#endFor("asked");
+  }
+
+  #use(): void {
+    this.#usedAtMs = this.#clock.monotonicMs();
+  }
+
+  #isOver(): boolean {
+    if (this.#clock.monotonicMs() - this.#usedAtMs > IDLE_MS_MAX) this.#endFor("idle");
+    return this.#isEnded;
+  }
+
+  #endFor(reason: SessionEnd): void {
+    this.#isEnded = true;
+    this.#end(reason);
+  }
+}
+
+/** Compares in the same time, whatever the texts are. */
+function isEqual(one: string, other: string): boolean {
+  return crypto.timingSafeEqual(sha256(one), sha256(other));
+}
