@@ -6,7 +6,7 @@ const SECRET_BYTES = 32;
 const COOKIE_NAME_BYTES = 6;
 /** A token has 256 bits. Ten wrong ones are no mistake of a person. */
 const WRONG_TOKENS_MAX = 10;
-export const IDLE_MS_MAX = 60 * 60 * 1000;
+const IDLE_MS_MAX = 60 * 60 * 1000;
 
 /** Why the session has ended. */
 export type SessionEnd = "wrongTokens" | "idle" | "asked";
