@@ -1,12 +1,17 @@
 import { Option, type Command } from "commander";
-import { accountDocument } from "../contract/operator/account.ts";
+import {
+  createAccount,
+  setDisabled,
+  setOverdraft,
+  shownAccount,
+  type ShownAccount,
+} from "../administration/accounts.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow } from "../store/store.ts";
 import { accountName, overdraft } from "./cli/arguments.ts";
 import { visible, type Result } from "./cli/print.ts";
 import { fields, table, shortTime } from "./cli/format.ts";
-import { withReservedMoney } from "./cli/reservedMoney.ts";
-import { withSession, type Session } from "./cli/session.ts";
+import { printWaiting, withSession, type Session } from "./cli/session.ts";
 
 interface OverdraftOption {
   readonly overdraft: bigint;
@@ -39,7 +44,7 @@ export function addAccounts(program: Command): void {
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
       withSession(command, "existing", (session) =>
-        accountResult(session.store.accounts.findOrThrow(name)),
+        accountResult(shownAccount(session.store.accounts.findOrThrow(name))),
       ),
     );
   addChanges(accounts);
@@ -56,11 +61,9 @@ function addChanges(accounts: Command): void {
       overdraft,
     )
     .action((name: string, options: OverdraftOption, command: Command) =>
-      withSession(command, "existing", async (session) => {
-        const { admin } = session.store;
-        const change = () => admin.setOverdraft(session.actor, name, options.overdraft);
-        return accountResult(await withReservedMoney(admin, name, change));
-      }),
+      withSession(command, "existing", async (session) =>
+        accountResult(await setOverdraft(session, name, options.overdraft, printWaiting)),
+      ),
     );
   const states = [
     ["disable", "reject all keys of an account, starting with the next request"],
@@ -72,18 +75,18 @@ function addChanges(accounts: Command): void {
       .description(description)
       .argument("<name>")
       .action((account: string, _: unknown, command: Command) =>
-        withSession(command, "existing", ({ store, actor }) =>
-          accountResult(store.admin.setDisabled(actor, account, name === "disable")),
+        withSession(command, "existing", (session) =>
+          accountResult(setDisabled(session, account, name === "disable")),
         ),
       );
   }
 }
 
 function create(session: Session, name: string, options: OverdraftOption): Result {
-  const { store, actor, toPaste } = session;
-  const account = store.admin.createAccount(actor, name, options.overdraft);
+  const { toPaste } = session;
+  const { account, document } = createAccount(session, name, options.overdraft);
   return {
-    document: accountDocument(account, available(account)),
+    document,
     text: () =>
       [
         `created account ${account.name}`,
@@ -95,8 +98,7 @@ function create(session: Session, name: string, options: OverdraftOption): Resul
   };
 }
 
-function accountResult(account: AccountRow): Result {
-  const document = accountDocument(account, available(account));
+function accountResult({ account, document }: ShownAccount): Result {
   return {
     document,
     text: () =>
@@ -133,7 +135,7 @@ function listResult({ store, toPaste }: Session): Result {
     shortTime(account.createdAt),
   ];
   return {
-    document: accounts.map((account) => accountDocument(account, available(account))),
+    document: accounts.map((account) => shownAccount(account).document),
     text: () =>
       accounts.length === 0
         ? visible(`no accounts yet: ${toPaste("accounts", "create", "NAME")}`)

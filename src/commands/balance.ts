@@ -1,18 +1,14 @@
 import type { Command } from "commander";
 import { balanceForm } from "../contract/account/account.ts";
-import {
-  changedBalanceDocument,
-  ledgerDocument,
-  refundDocument,
-} from "../contract/operator/ledger.ts";
+import { changeBalance, refund } from "../administration/balances.ts";
+import { ledgerDocument, type ChangedBalanceDocument } from "../contract/operator/ledger.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow, type HistoryRow } from "../store/store.ts";
 import { amount, listLimit, note, reference } from "./cli/arguments.ts";
 import { visible, type Result } from "./cli/print.ts";
 import { addCsv, csvOf, withReport, type Report } from "./reports/report.ts";
 import { fields, table, shortTime } from "./cli/format.ts";
-import { withReservedMoney } from "./cli/reservedMoney.ts";
-import { withSession, type Session } from "./cli/session.ts";
+import { printWaiting, withSession, type Session } from "./cli/session.ts";
 
 interface EntryOptions {
   readonly ref?: string;
@@ -78,36 +74,30 @@ function addEntry(balance: Command, kind: "credit" | "debit", description: strin
     .option("--note <text>", noteDescription, note)
     .action((name: string, roubles: bigint, options: EntryOptions, command: Command) =>
       withSession(command, "existing", (session) =>
-        changeBalance(session, kind, { name, roubles, ...options }),
+        changeResult(session, kind, { account: name, amount: roubles, ...options }),
       ),
     );
 }
 
-async function changeBalance(
+async function changeResult(
   session: Session,
   kind: "credit" | "debit",
-  entry: EntryOptions & { readonly name: string; readonly roubles: bigint },
+  entry: EntryOptions & { readonly account: string; readonly amount: bigint },
 ): Promise<Result> {
-  const { name, roubles, ref = null, note = null } = entry;
-  const { admin } = session.store;
-  const { account, applied } = await withReservedMoney(admin, name, () =>
-    admin.changeBalance(session.actor, { account: name, kind, amount: roubles, ref, note }),
-  );
-  const amountText = formatRoubles(roubles);
-  const balanceText = formatRoubles(account.balance);
+  const document = await changeBalance(session, { ...entry, kind }, printWaiting);
   return {
-    document: changedBalanceDocument({ account, amount: roubles, ref, applied }),
+    document,
     text: () =>
       visible(
-        applied
-          ? `${kind}ed ${amountText} roubles, balance of ${name}: ${balanceText} roubles`
-          : unchangedText(ref, account),
+        document.applied
+          ? `${kind}ed ${document.amount_rub} roubles, balance of ${document.account}: ${document.balance_rub} roubles`
+          : unchangedText(document),
       ),
   };
 }
 
-function unchangedText(ref: string | null, { name, balance }: AccountRow): string {
-  return `ref ${ref} was recorded before, nothing changed; balance of ${name}: ${formatRoubles(balance)} roubles`;
+function unchangedText({ ref, account, balance_rub }: ChangedBalanceDocument): string {
+  return `ref ${ref} was recorded before, nothing changed; balance of ${account}: ${balance_rub} roubles`;
 }
 
 function addRefund(balance: Command): void {
@@ -123,24 +113,19 @@ function addRefund(balance: Command): void {
     .option("--ref <text>", refDescription, reference)
     .option("--note <text>", noteDescription, note)
     .action((request: string, options: RefundOptions, command: Command) =>
-      withSession(command, "existing", (session) => refund(session, request, options)),
+      withSession(command, "existing", (session) => refundResult(session, request, options)),
     );
 }
 
-function refund({ store, actor }: Session, request: string, options: RefundOptions): Result {
-  const { ref = null, note = null } = options;
-  const refunding = { request, amount: options.amount ?? null, ref, note };
-  const { account, amount, applied } = store.admin.refund(actor, refunding);
-  const amountText = formatRoubles(amount);
-  const balanceText = formatRoubles(account.balance);
-  const { name } = account;
+function refundResult(session: Session, request: string, options: RefundOptions): Result {
+  const document = refund(session, { request, ...options });
   return {
-    document: refundDocument(request, { account, amount, ref, applied }),
+    document,
     text: () =>
       visible(
-        applied
-          ? `refunded ${amountText} roubles of ${request}, balance of ${name}: ${balanceText} roubles`
-          : unchangedText(ref, account),
+        document.applied
+          ? `refunded ${document.amount_rub} roubles of ${request}, balance of ${document.account}: ${document.balance_rub} roubles`
+          : unchangedText(document),
       ),
   };
 }

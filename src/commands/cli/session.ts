@@ -1,7 +1,6 @@
 import type { Command } from "commander";
 import { existsSync, readFileSync } from "node:fs";
 import { loadConfig } from "../../config/load.ts";
-import type { Config } from "../../config/schema.ts";
 import { systemClock } from "../../lib/clock.ts";
 import {
   emptyFileProblem,
@@ -12,6 +11,7 @@ import {
   type Actor,
   type Store,
 } from "../../store/store.ts";
+import type { Operator } from "../../administration/operator.ts";
 import { CommandFailure, printNotice, printResult, type Result } from "./print.ts";
 import { commandToPaste } from "./format.ts";
 
@@ -21,13 +21,8 @@ export interface GlobalOptions {
   readonly json: boolean;
 }
 
-/** The context of a command that uses the store. */
-export interface Session {
-  readonly config: Config;
-  /** Opened on first use, so that a command that fails earlier creates no database. */
-  readonly store: Store;
-  /** With the present time. Read it when the change is made. */
-  readonly actor: Actor;
+/** The context of a command that uses the store. The store is opened on first use. */
+export interface Session extends Operator {
   /** A shell command that runs tollgate with these arguments and the same config. */
   readonly toPaste: (...words: readonly string[]) => string;
 }
@@ -99,6 +94,13 @@ export function requireDatabase(path: string): void {
     );
   const empty = emptyFileProblem(path);
   if (empty !== undefined) throw new CommandFailure(empty);
+}
+
+/** Tells that a change waits for money of open requests. */
+export function printWaiting(waitMs: number): void {
+  printNotice(
+    `waiting up to ${waitMs / 1000} s for money that the gateway has reserved for open requests`,
+  );
 }
 
 /** The user who runs this command, and the time. */

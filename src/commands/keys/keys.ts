@@ -1,19 +1,25 @@
 import { type Command, Option } from "commander";
-import { accountName, KEY_ID_DESCRIPTION, keyId, graceDuration } from "../cli/arguments.ts";
-import { CommandFailure, visible, type Result } from "../cli/print.ts";
-import { addSettingOptions, settingFlags, settingsOf, type SettingOptions } from "./keySettings.ts";
+import {
+  changeKey,
+  createKey,
+  GRACE_DEFAULT,
+  revokeKey,
+  rotateKey,
+} from "../../administration/keys.ts";
+import { requireSettings } from "../../administration/keySettings.ts";
+import { keyDocument } from "../../contract/operator/key.ts";
+import {
+  accountName,
+  asUsage,
+  graceDuration,
+  KEY_ID_DESCRIPTION,
+  keyId,
+} from "../cli/arguments.ts";
+import { visible, type Result } from "../cli/print.ts";
+import { addSettingOptions, settingsOf, type SettingOptions } from "./keySettings.ts";
 import { issuedText, keysTable, keyResult } from "./keyOutput.ts";
 import { withSession, type Session } from "../cli/session.ts";
-import {
-  createdKeyDocument,
-  keyDocument,
-  revokedKeyDocument,
-  rotatedKeyDocument,
-} from "../../contract/operator/key.ts";
 import { shortTime } from "../cli/format.ts";
-import { issueKey } from "../../auth/apiKey.ts";
-import { systemClock } from "../../lib/clock.ts";
-import { idMaker, systemRandom } from "../../lib/random.ts";
 
 interface CreateOptions extends SettingOptions {
   readonly account: string;
@@ -69,19 +75,13 @@ function addChanges(keys: Command): void {
 }
 
 function create(session: Session, options: CreateOptions): Result {
-  const settings = settingsOf(session.config, options);
-  const { store, actor, toPaste } = session;
-  const { secret, stored } = newKey();
-  const { key, createdAccount } = store.admin.createKey(actor, options.account, {
-    ...settings,
-    ...stored,
-    createdAt: actor.at,
-  });
-  const credit = toPaste("balance", "credit", key.account, "100");
-  const lead = `created account ${key.account}; add money: ${credit}`;
+  const { account, ...settings } = options;
+  const { key, document } = createKey(session, account, settingsOf(settings));
+  const credit = session.toPaste("balance", "credit", account, "100");
+  const lead = `created account ${account}; add money: ${credit}`;
   return {
-    document: createdKeyDocument(key, secret, createdAccount),
-    text: () => issuedText(session, key, secret, createdAccount ? [lead] : []),
+    document,
+    text: () => issuedText(session, key, document.key, document.created_account ? [lead] : []),
   };
 }
 
@@ -103,23 +103,19 @@ function show(session: Session, id: string): Result {
 }
 
 async function set(command: Command, id: string, options: SettingOptions): Promise<void> {
-  if (Object.keys(options).length === 0) {
-    throw new CommandFailure(`nothing to change: give at least one of ${settingFlags}`, {
-      status: 2,
-    });
-  }
-  await withSession(command, "existing", (session) => {
-    const changes = settingsOf(session.config, options);
-    return keyResult(session, session.store.admin.changeKey(session.actor, id, changes));
-  });
+  const settings = settingsOf(options);
+  asUsage(() => requireSettings(settings));
+  await withSession(command, "existing", (session) =>
+    keyResult(session, changeKey(session, id, settings).key),
+  );
 }
 
-function revoke({ store, actor }: Session, id: string): Result {
-  const { key, applied } = store.admin.revokeKey(actor, id);
+function revoke(session: Session, id: string): Result {
+  const { key, document } = revokeKey(session, id);
   return {
-    document: revokedKeyDocument(key, applied),
+    document,
     text: () =>
-      applied
+      document.applied
         ? `revoked ${key.publicId} of account ${key.account}`
         : `${key.publicId} was already revoked: nothing changed`,
   };
@@ -128,8 +124,6 @@ function revoke({ store, actor }: Session, id: string): Result {
 interface RotateOptions {
   readonly grace: number;
 }
-
-const GRACE_DEFAULT = "24h";
 
 /** Registers `tollgate keys rotate`. */
 export function addKeyRotation(keys: Command): void {
@@ -156,30 +150,11 @@ export function addKeyRotation(keys: Command): void {
 }
 
 function rotate(session: Session, replaces: string, graceMs: number): Result {
-  const { store, actor } = session;
-  const { secret, stored: successor } = newKey();
-  const { key, replacedUntil } = store.admin.rotateKey(actor, replaces, { successor, graceMs });
+  const { key, document, replacedUntil, at } = rotateKey(session, replaces, graceMs);
   const validity =
-    replacedUntil <= actor.at ? "no longer works" : `works until ${shortTime(replacedUntil)}`;
+    replacedUntil <= at ? "no longer works" : `works until ${shortTime(replacedUntil)}`;
   return {
-    document: rotatedKeyDocument(key, secret, replaces),
-    text: () => issuedText(session, key, secret, [`${replaces} ${validity}`]),
+    document,
+    text: () => issuedText(session, key, document.key, [`${replaces} ${validity}`]),
   };
-}
-
-interface NewKey {
-  /** Shown once and never stored. */
-  readonly secret: string;
-  readonly stored: {
-    readonly publicId: string;
-    readonly hash: Uint8Array;
-    readonly prefix: string;
-  };
-}
-
-/** Creates a key. The caller writes it to the store. */
-export function newKey(): NewKey {
-  const { key: secret, hash, prefix } = issueKey(systemRandom);
-  const publicId = idMaker(systemClock, systemRandom)("key");
-  return { secret, stored: { publicId, hash, prefix } };
 }

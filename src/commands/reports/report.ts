@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { systemClock } from "../../lib/clock.ts";
-import { pastTime } from "../cli/arguments.ts";
+import { pastTime } from "../../administration/values.ts";
+import { argument } from "../cli/arguments.ts";
 import { csv } from "../cli/format.ts";
 import { CommandFailure, printResult, printText, type Result } from "../cli/print.ts";
 import { globalOptions, runSession, type Session } from "../cli/session.ts";
@@ -39,7 +40,7 @@ export async function withReport(
 
 /** Adds `--since` and `--until`. */
 export function addSpan(command: Command): Command {
-  const past = (text: string) => pastTime(text, systemClock.epochMs());
+  const past = argument((text) => pastTime(text, systemClock.epochMs()));
   return command
     .option(
       "--since <time>",

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { InvalidArgumentError } from "commander";
 import {
   accountName,
   amount,
   expiryTime,
+  InvalidValue,
   label,
   listLimit,
   modelPatterns,
@@ -11,8 +11,8 @@ import {
   pastTime,
   reference,
   wholeNumber,
-} from "../../../src/commands/cli/arguments.ts";
-import { DAY_MS } from "../../../src/lib/clock.ts";
+} from "../../src/administration/values.ts";
+import { DAY_MS } from "../../src/lib/clock.ts";
 
 const now = Date.parse("2026-06-15T12:00:00Z");
 
@@ -183,7 +183,7 @@ describe.each<
 
   test.each(bad)("refuses %j with one line that names the valid form", (text) => {
     const error = thrownBy(() => read(text));
-    expect(error).toBeInstanceOf(InvalidArgumentError);
+    expect(error).toBeInstanceOf(InvalidValue);
     expect(String(error)).toMatch(/^[\x20-\x7e]+\.$/);
   });
 });

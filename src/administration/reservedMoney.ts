@@ -1,8 +1,10 @@
-import { MoneyReservedError, type Admin } from "../../store/store.ts";
-import { printNotice } from "./print.ts";
+import { MoneyReservedError, type Admin } from "../store/store.ts";
 
 const WAIT_MS = 2000;
 const POLL_MS = 50;
+
+/** Called once if a change has to wait, with the longest time that it waits. */
+export type OnWait = (waitMs: number) => void;
 
 /**
  * Runs a change that takes money from an account. If the serving gateway has reserved the money, it waits up to 2 s for
@@ -12,6 +14,7 @@ export async function withReservedMoney<T>(
   admin: Admin,
   account: string,
   change: () => T,
+  onWait?: OnWait,
 ): Promise<T> {
   const deadlineMs = performance.now() + WAIT_MS;
   for (let isFirst = true; ; isFirst = false) {
@@ -22,9 +25,7 @@ export async function withReservedMoney<T>(
     }
     if (isFirst) {
       if (admin.releaseReserve(account)) continue;
-      printNotice(
-        `waiting up to ${WAIT_MS / 1000} s for money that the gateway has reserved for open requests`,
-      );
+      onWait?.(WAIT_MS);
     }
     await Bun.sleep(POLL_MS);
   }

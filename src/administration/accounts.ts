@@ -1,0 +1,44 @@
+import { accountDocument, type AccountDocument } from "../contract/operator/account.ts";
+import { available, type AccountRow } from "../store/store.ts";
+import type { Operator } from "./operator.ts";
+import { withReservedMoney, type OnWait } from "./reservedMoney.ts";
+
+// Each change throws StoreError if the store refuses it. Amounts are nano-roubles.
+
+/** An account in both forms. */
+export interface ShownAccount {
+  readonly account: AccountRow;
+  readonly document: AccountDocument;
+}
+
+export function shownAccount(account: AccountRow): ShownAccount {
+  return { account, document: accountDocument(account, available(account)) };
+}
+
+export function createAccount(
+  { store, actor }: Operator,
+  name: string,
+  overdraft: bigint,
+): ShownAccount {
+  return shownAccount(store.admin.createAccount(actor, name, overdraft));
+}
+
+/** Waits for money that the serving gateway has reserved. */
+export async function setOverdraft(
+  operator: Operator,
+  name: string,
+  overdraft: bigint,
+  onWait?: OnWait,
+): Promise<ShownAccount> {
+  const { admin } = operator.store;
+  const change = () => admin.setOverdraft(operator.actor, name, overdraft);
+  return shownAccount(await withReservedMoney(admin, name, change, onWait));
+}
+
+export function setDisabled(
+  { store, actor }: Operator,
+  name: string,
+  disabled: boolean,
+): ShownAccount {
+  return shownAccount(store.admin.setDisabled(actor, name, disabled));
+}
