@@ -1,6 +1,7 @@
 import type { App } from "../app.ts";
 import type { Caller } from "../auth/knownKeys.ts";
-import { Account, balanceForm, keyForm } from "../contract/account/account.ts";
+import { Account, balanceForm, keyForm, remainingForm } from "../contract/account/account.ts";
+import { attemptForm } from "../contract/account/attempt.ts";
 import { Receipt, receiptForm } from "../contract/account/receipt.ts";
 import {
   checkUsageParameters,
@@ -68,8 +69,8 @@ export const getReceipt = declaredRoute({
   response: { 200: Receipt, ...errorAnswers(400, 401, 404, 429, 502) },
 });
 
-/** The caller's account and key, as the store has them now. */
-export function accountOf(app: App, caller: Caller): Account {
+/** The caller's account and key, as the store has them now, and what is left of the key's limits after this request. */
+export function accountOf(app: App, { caller, permit, snapshot }: InFlightRequest): Account {
   const { accounts, keys } = app.gateway.store;
   const account = accounts.find(caller.account);
   const key = keys.find(caller.publicId);
@@ -77,7 +78,11 @@ export function accountOf(app: App, caller: Caller): Account {
   return {
     account: account.name,
     ...balanceForm(account, available(account)),
-    key: keyForm(key, limitsInForce(app, key)),
+    key: {
+      ...keyForm(key, limitsInForce(app, key)),
+      limits_remaining: remainingForm(permit.remaining()),
+    },
+    contact_url: snapshot.config.page.contact ?? null,
   };
 }
 
@@ -85,7 +90,8 @@ export function accountOf(app: App, caller: Caller): Account {
 export function receiptOf(app: App, caller: Caller, id: string): Receipt {
   const receipt = app.gateway.store.requests.receipt(caller.accountId, id);
   if (receipt === undefined) throw requestNotFound();
-  return receiptForm(receipt);
+  const attempts = app.gateway.store.requests.attempts(id);
+  return { ...receiptForm(receipt), attempts: attempts.map(attemptForm) };
 }
 
 /**

@@ -104,11 +104,7 @@ export function createServer(app: App) {
           ({ inFlight, params }) => answer(inFlight, modelFor(app, inFlight, params.id)),
           getModel,
         )
-        .get(
-          "/account",
-          ({ inFlight }) => answer(inFlight, accountOf(app, inFlight.caller)),
-          getAccount,
-        )
+        .get("/account", ({ inFlight }) => answer(inFlight, accountOf(app, inFlight)), getAccount)
         .get(
           "/usage",
           async ({ inFlight, query }) => answer(inFlight, await usageOf(app, inFlight, query)),

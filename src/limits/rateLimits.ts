@@ -25,6 +25,13 @@ export interface RateLimiter {
   admit(keyId: number, limits: KeyLimits): RateLimitAdmission;
 }
 
+/** What is left of the limits of one key; undefined without a limit. */
+interface RemainingLimits {
+  readonly requests: number | undefined;
+  readonly tokens: number | undefined;
+  readonly concurrentRequests: number | undefined;
+}
+
 interface KeyState extends KeyBuckets {
   limits: KeyLimits;
   requests: TokenBucket | undefined;
@@ -49,6 +56,19 @@ export class RateLimitPermit {
 
   get buckets(): KeyBuckets {
     return this.#state;
+  }
+
+  /** What the key can use once this request has ended. */
+  remaining(): RemainingLimits {
+    const { limits, requests, tokens, open } = this.#state;
+    const now = this.#clock.monotonicMs();
+    const others = open - (this.#isOpen ? 1 : 0);
+    return {
+      requests: requests?.remaining(now),
+      tokens: tokens?.remaining(now),
+      concurrentRequests:
+        limits.concurrentRequests > 0 ? Math.max(0, limits.concurrentRequests - others) : undefined,
+    };
   }
 
   /** Takes the prompt's estimate from the token rate. If that fails, nothing was taken. */

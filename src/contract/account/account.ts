@@ -24,11 +24,28 @@ export const Account = Type.Object(
           tokens_per_minute: limit("Tokens per minute"),
           concurrent_requests: limit("Concurrent requests"),
         }),
+        limits_remaining: Type.Object(
+          {
+            requests: remaining("Requests"),
+            tokens: remaining("Tokens"),
+            concurrent_requests: remaining("Concurrent requests"),
+          },
+          {
+            description:
+              "What the key can use now, after this request. A rate refills evenly over the minute. This request uses one of `requests`. It does not count in `concurrent_requests`, because it ends with this answer.",
+          },
+        ),
       },
       {
         description:
           "The key of this request. `budget_rub` is for its lifetime. `spent_rub` is the sum of charges minus refunds. It exceeds the budget if a provider reported more tokens than were held. Keys that replaced each other by rotation share both values.",
       },
+    ),
+    contact_url: orNull(
+      Type.String({
+        description: "Where to ask for more: an https, http or mailto URL of the operator.",
+        examples: ["https://example.com/buy"],
+      }),
     ),
   },
   {
@@ -41,6 +58,12 @@ export const Account = Type.Object(
 
 function limit(what: string) {
   return Type.Integer({ minimum: 0, description: `${what}. 0 means no limit.` });
+}
+
+function remaining(what: string) {
+  return orNull(
+    Type.Integer({ minimum: 0, description: `${what} that remain. Null means no limit.` }),
+  );
 }
 
 /** Amounts are nano-roubles. Times are milliseconds since 1970. */
@@ -58,6 +81,21 @@ export interface ShownLimits<Limit extends number | null> {
   readonly requestsPerMinute: Limit;
   readonly tokensPerMinute: Limit;
   readonly concurrentRequests: Limit;
+}
+
+/** What is left of a key's limits; undefined without a limit. */
+interface ShownRemainder {
+  readonly requests: number | undefined;
+  readonly tokens: number | undefined;
+  readonly concurrentRequests: number | undefined;
+}
+
+export function remainingForm(remainder: ShownRemainder) {
+  return {
+    requests: remainder.requests ?? null,
+    tokens: remainder.tokens ?? null,
+    concurrent_requests: remainder.concurrentRequests ?? null,
+  };
 }
 
 /** The money of an account. The arguments are nano-roubles. */

@@ -4,6 +4,7 @@ import { formatRoubles, NANO_ROUBLES_PER_SEARCH_UNIT } from "../../lib/money.ts"
 import { orNull, price, Roubles, time, tokenCountFields } from "../answerFields.ts";
 import { oneOf } from "../requestFields.ts";
 import { tokenCounts, type Usage } from "../usage.ts";
+import { Attempt } from "./attempt.ts";
 import { endpoints, requestStatuses, type Endpoint, type RequestStatus } from "./requestStatus.ts";
 
 const milliseconds = orNull(Type.Integer({ minimum: 0 }));
@@ -40,6 +41,9 @@ export const Receipt = Type.Object({
   rub_web_search_per_1k: Type.Integer({
     minimum: 0,
     description: "Thousandths of a rouble per 1,000 web searches.",
+  }),
+  attempts: Type.Array(Attempt, {
+    description: "The attempts that have ended, oldest first. A failed one costs nothing.",
   }),
 });
 
@@ -90,8 +94,8 @@ export function requestForm(request: ShownRequest) {
   };
 }
 
-/** A request with its prices and refunds. */
-export function receiptForm(request: ShownReceipt): Receipt {
+/** A request with its prices and refunds: a receipt without its attempts. */
+export function receiptForm(request: ShownReceipt): Omit<Receipt, "attempts"> {
   return {
     ...requestForm(request),
     refunded_rub: formatRoubles(request.refunded),

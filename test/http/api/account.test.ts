@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import type { Account } from "../../../src/contract/account/account.ts";
 import { formatRoubles } from "../../../src/lib/money.ts";
 import { usual } from "../../support/provider/chatAnswers.ts";
 import { call, chat } from "../../support/gateway/chatCalls.ts";
@@ -36,8 +37,10 @@ function accountBody(key: TestKey, changes: object = {}, ofKey: object = {}): ob
       budget_rub: null,
       spent_rub: "0",
       limits,
+      limits_remaining: { requests: expect.any(Number), tokens: null, concurrent_requests: 64 },
       ...ofKey,
     },
+    contact_url: null,
   };
 }
 
@@ -59,7 +62,10 @@ describe("GET /v1/account", () => {
       "its own limits, where 0 is no limit",
       { requestsPerMinute: 0, tokensPerMinute: 5000, concurrentRequests: 3 },
       {},
-      { limits: { requests_per_minute: 0, tokens_per_minute: 5000, concurrent_requests: 3 } },
+      {
+        limits: { requests_per_minute: 0, tokens_per_minute: 5000, concurrent_requests: 3 },
+        limits_remaining: { requests: null, tokens: 5000, concurrent_requests: 3 },
+      },
     ],
   ])("shows %s", async (_, options, ofAccount, ofKey) => {
     const key = at.gateway.key(options);
@@ -89,7 +95,14 @@ describe("GET /v1/account", () => {
       held_rub: formatRoubles(reserved()),
       available_rub: formatRoubles(100n * rouble - charged - reserved()),
     };
-    expect(await account(key)).toEqual(accountBody(key, left, { spent_rub: "0.0018025" }));
+    const limits_remaining = {
+      requests: expect.any(Number),
+      tokens: null,
+      concurrent_requests: 63,
+    };
+    expect(await account(key)).toEqual(
+      accountBody(key, left, { spent_rub: "0.0018025", limits_remaining }),
+    );
     go.resolve();
     await open;
     await at.gateway.unreserved(key);
@@ -100,6 +113,47 @@ describe("GET /v1/account", () => {
     );
     expect(await account(key)).toEqual(accountBody(key, after, { spent_rub: "0.0018025" }));
     expect(at.gateway.balance(key)).toBe(100n * rouble - charged);
+  });
+
+  test("shows what is left of the key's limits: without this request's slot, with those of open ones", async () => {
+    const key = at.gateway.key({
+      requestsPerMinute: 3,
+      tokensPerMinute: 1000,
+      concurrentRequests: 2,
+    });
+    const remaining = async () => {
+      const { headers, body } = await call(at.gateway, key, { path: "/v1/account" });
+      const { requests, ...others } = (body as Account).key.limits_remaining;
+      expect(requests).toBe(Number(headers.get("x-ratelimit-remaining-requests")));
+      return { requests, ...others };
+    };
+    expect(await remaining()).toEqual({ requests: 2, tokens: 1000, concurrent_requests: 2 });
+    const go = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      await go.promise;
+      await usual(peer, request);
+    };
+    const sent = at.provider.requests.length;
+    const open = chat(at.gateway, key);
+    await at.provider.request(sent);
+    const meanwhile = await remaining();
+    expect(meanwhile).toMatchObject({ requests: 0, concurrent_requests: 1 });
+    expect(meanwhile.tokens).toBeLessThan(1000);
+    go.resolve();
+    await open;
+    const other = at.gateway.key({ account: key.account, balance: 0n });
+    expect(await account(other)).toMatchObject({ key: { limits_remaining: { requests: 599 } } });
+  });
+
+  test("names the operator's contact, also after a reload", async () => {
+    const key = at.gateway.key();
+    const local = `http://127.0.0.1:${at.provider.port}/v1`;
+    for (const contact of ["https://example.com/buy", "mailto:sales@example.com"]) {
+      await at.gateway.reload(oneModel(local, { limits, page: { contact } }));
+      expect(await account(key)).toMatchObject({ contact_url: contact });
+    }
+    await at.gateway.reload(oneModel(local, { limits }));
+    expect(await account(key)).toMatchObject({ contact_url: null });
   });
 
   test("shows two keys of one account the same money, and each its own limits only", async () => {

@@ -70,6 +70,7 @@ function usualReceipt(key: TestKey, id: string): Record<string, unknown> {
     rub_web_search_per_1k: 0,
     duration_ms: expect.any(Number),
     first_byte_ms: null,
+    attempts: [{ outcome: "ok", duration_ms: expect.any(Number) }],
   };
 }
 
@@ -117,7 +118,8 @@ describe("GET /v1/requests/{id}", () => {
     const key = at.gateway.key();
     const { id, status } = await chat(at.gateway, key);
     expect(status).toBe(502);
-    const failed = { ...unbilled, status: "failed" };
+    const attempts = [{ outcome: "unavailable", duration_ms: expect.any(Number) }];
+    const failed = { ...unbilled, status: "failed", attempts };
     expect(await receipt(key, id)).toEqual({ ...usualReceipt(key, id), ...failed });
   });
 
@@ -142,7 +144,13 @@ describe("GET /v1/requests/{id}", () => {
     await until("it is recorded", () => at.gateway.store.requests.find(open.id) !== undefined);
     const seen = await receipt(key, open.id);
     go.resolve();
-    const running = { ...unbilled, status: "running", stream: true, duration_ms: null };
+    const running = {
+      ...unbilled,
+      status: "running",
+      stream: true,
+      attempts: [],
+      duration_ms: null,
+    };
     expect(seen).toEqual({ ...usualReceipt(key, open.id), ...running });
     await at.gateway.records(key, 1);
   });
