@@ -10,8 +10,10 @@ interface Welcome {
   readonly base_url: string;
   readonly key: string;
   readonly config: string;
+  readonly page: string;
+  readonly balance_rub: string;
   readonly commands: Readonly<
-    Record<"chat" | "models" | "balance" | "history" | "usage" | "audit", string>
+    Record<"chat" | "models" | "balance" | "history" | "usage" | "console" | "audit", string>
   >;
 }
 
@@ -21,6 +23,14 @@ interface Demo {
   end(signal: NodeJS.Signals): Promise<number>;
 }
 
+const models = [
+  "demo-large",
+  "demo-small",
+  "demo-code",
+  "demo-reasoner",
+  "demo-vectors",
+  "demo-vectors-large",
+];
 const anywhere = ["--listen", "127.0.0.1:0"];
 let binary: string;
 
@@ -109,6 +119,12 @@ describe("tollgate demo --json", () => {
   });
   afterAll(() => demo.end("SIGKILL"));
 
+  /** The rows of `tollgate usage` by one grouping. */
+  async function reported<Row>(by: string): Promise<Row[]> {
+    const { stdout } = await paste(`${welcome.commands.usage} --by ${by} --json`);
+    return JSON.parse(stdout) as Row[];
+  }
+
   test("prints a curl line that streams an answer unchanged, from any folder", async () => {
     const answer = await curl(welcome.commands.chat);
     expect(answer).toStartWith('data: {"id":"chatcmpl-');
@@ -130,18 +146,63 @@ describe("tollgate demo --json", () => {
 
   test("prints a curl line that lists the models", async () => {
     const { data } = JSON.parse(await curl(welcome.commands.models)) as { data: { id: string }[] };
-    expect(data.map(({ id }) => id)).toEqual(["demo-large", "demo-small", "demo-vectors"]);
+    expect(data.map(({ id }) => id)).toEqual(models);
   });
 
   test.each([
-    ["balance", /\b99\.\d+/],
-    ["history", /charge.*-0\.\d+.*\n(?:.*\n)*.*credit.*100/],
-    ["usage", /\b1\b/],
+    ["balance", /^balance, RUB +\d+\.\d+$/m],
+    ["history", /charge.*-0\.\d+/],
+    ["usage", /^\d{4}-\d\d-\d\d +\d+ /m],
     ["audit", /^the ledger is consistent/],
   ] as const)("prints a %s command that runs unchanged, from any folder", async (name, shown) => {
     const { status, stdout, stderr } = await paste(welcome.commands[name]);
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     expect(stdout).toMatch(shown);
+  });
+
+  test("has a month of use on each day, of all accounts, with some failures", async () => {
+    const days = await reported<{ requests: number; failed: number }>("day");
+    // Just after midnight there may be no request of today yet.
+    expect(days.length).toBeWithin(29, 31);
+    const requests = days.reduce((sum, day) => sum + day.requests, 0);
+    expect(requests).toBeGreaterThan(5000);
+    expect(days.reduce((sum, day) => sum + day.failed, 0)).toBeWithin(10, requests / 20);
+    expect(await reported("account")).toBeArrayOfSize(7);
+    expect(await reported("model")).toBeArrayOfSize(models.length);
+  });
+
+  test("has an account whose use the printed key sees, with the balance that it prints", async () => {
+    const headers = { authorization: `Bearer ${welcome.key}` };
+    const get = async (path: string): Promise<unknown> =>
+      (await fetch(welcome.base_url + path, { headers })).json();
+    const account = (await get("/account")) as { balance_rub: string };
+    expect(Number(welcome.balance_rub) - Number(account.balance_rub)).toBeWithin(0, 5);
+    const { data } = (await get("/usage?by=day")) as { data: unknown[] };
+    expect(data.length).toBeWithin(29, 31);
+  });
+
+  test("prints the address of the page with the key behind #, which answers with HTML", async () => {
+    expect(welcome.page).toBe(`${new URL(welcome.base_url).origin}/#key=${welcome.key}`);
+    const { status, headers } = await fetch(welcome.page);
+    expect([status, headers.get("content-type")]).toEqual([
+      200,
+      expect.stringContaining("text/html"),
+    ]);
+  });
+
+  test("prints a command that opens the console beside it", async () => {
+    const child = Bun.spawn(
+      ["bash", "-c", `exec ${welcome.commands.console} --listen 127.0.0.1:0`],
+      {
+        cwd: "/",
+        env: { PATH: process.env["PATH"] ?? "" },
+        stdio: ["ignore", "pipe", "inherit"],
+      },
+    );
+    const { value } = await child.stdout.getReader().read();
+    expect(new TextDecoder().decode(value)).toMatch(/^ {2}http:\/\/127\.0\.0\.1:\d+\/#token=/m);
+    child.kill("SIGINT");
+    expect(await child.exited).toBe(0);
   });
 
   test("prints nothing but its one document", () =>
@@ -185,11 +246,11 @@ test("tollgate demo shows the key, and each command on its own line", async () =
     const commands = lines.filter(
       (line) => line.startsWith("curl ") || line.includes(" --config "),
     );
-    expect(commands).toHaveLength(6);
+    expect(commands).toHaveLength(7);
+    const { origin } = new URL(url ?? "");
+    expect(lines[1]).toBe(`${origin}/#key=${key}`);
     await until("the log follows the welcome", () =>
-      /The log follows\.\n\S+ info +created a new database.*\n\S+ info +listening +address=/.test(
-        demo.text,
-      ),
+      /The log follows\.\n\S+ info +listening +address=/.test(demo.text),
     );
     const models = await curl(commands.find((line) => line.includes(`${url}/models`)) ?? "");
     expect(models).toContain("demo-large");

@@ -4,16 +4,19 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseListen } from "../../config/address.ts";
 import { checkEnvironment, forgetProxyEnvironment, loadConfig } from "../../config/load.ts";
-import type { Listen } from "../../config/schema.ts";
-import { newKey } from "../../administration/keys.ts";
+import type { Config, Listen } from "../../config/schema.ts";
+import { systemClock } from "../../lib/clock.ts";
 import { fileErrorReason } from "../../lib/systemError.ts";
-import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
+import { formatRoubles } from "../../lib/money.ts";
 import { CommandFailure, printResult } from "../cli/print.ts";
 import type { GatewayServer } from "../serve/gatewayServer.ts";
 import { openLogWriter } from "../serve/logWriter.ts";
 import { untilStopped } from "../serve/serve.ts";
 import { globalOptions, listenForStop } from "../cli/session.ts";
 import { commandToPaste, shellWord } from "../cli/format.ts";
+import { DEMO_ACCOUNT } from "./customers.ts";
+import { demoConfigToml, providerExampleToml } from "./demoConfig.ts";
+import type { Month } from "./month.ts";
 import { startDemoProvider, type DemoProvider } from "./provider.ts";
 
 interface DemoOptions {
@@ -23,14 +26,12 @@ interface DemoOptions {
 
 const LISTEN_DEFAULT = "127.0.0.1:8080";
 const PROVIDER_LISTEN_DEFAULT = "127.0.0.1:4010";
-const ACCOUNT = "demo";
-const FUNDS = 100n * NANO_ROUBLES_PER_ROUBLE;
 
 /** Registers `tollgate demo`. */
 export function addDemo(program: Command): void {
   program
     .command("demo")
-    .description("run the gateway with a temporary database and a demo provider")
+    .description("run the gateway with a demo provider and a temporary database of a month's use")
     .option(
       "--listen <address>",
       `address to listen on; default: ${LISTEN_DEFAULT}, or a free port if that is in use`,
@@ -64,8 +65,7 @@ async function runProvider(listen: string, asJson: boolean): Promise<void> {
     [
       "The demo provider is running. Add it to a config with:",
       "",
-      providerToml(provider.url),
-      modelToml("demo-large"),
+      providerExampleToml(provider.url),
     ].join("\n");
   printResult({ document: { base_url: provider.url }, text }, asJson);
   await listenForStop().first;
@@ -80,8 +80,8 @@ async function runDemo(listen: string | undefined, asJson: boolean): Promise<voi
   const writer = openLogWriter();
   const log = bufferLog(writer.write);
   try {
-    const gateway = await openGateway(folder, provider, { listen, asJson, log });
-    printResult(welcome(gateway, fundedKey(gateway), join(folder, "config.toml")), asJson);
+    const { gateway, month } = await openGateway(folder, provider, { listen, asJson, log });
+    printResult(welcome(gateway, month, join(folder, "config.toml")), asJson);
     log.release();
     await untilStopped(gateway, signals);
   } finally {
@@ -103,71 +103,64 @@ function makeFolder(): string {
   }
 }
 
-/** If the user gives no address and the default port is in use, it listens on a free port. */
+/**
+ * Fills the database, then starts the gateway. If the user gives no address and the default port is in use, it listens
+ * on a free port.
+ */
 async function openGateway(
   folder: string,
   provider: DemoProvider,
   { listen, asJson, log }: { listen: string | undefined; asJson: boolean; log: BufferedLog },
-): Promise<GatewayServer> {
-  const { startGateway } = await import("../serve/gatewayServer.ts");
+): Promise<{ gateway: GatewayServer; month: Month }> {
+  if (listen !== undefined) tcpAddress(listen);
   const file = join(folder, "config.toml");
-  const open = (address: string): Promise<GatewayServer> => {
-    writeFileSync(file, configToml(address, provider.url, asJson), { mode: 0o600 });
-    return startGateway(loadConfig({ path: file }).config, log.write);
+  const configFor = (address: string): Config => {
+    const options = { listen: address, providerUrl: provider.url, silent: asJson };
+    writeFileSync(file, demoConfigToml(options), { mode: 0o600 });
+    return loadConfig({ path: file }).config;
   };
-  if (listen !== undefined) {
-    tcpAddress(listen);
-    return open(listen);
-  }
+  const config = configFor(listen ?? LISTEN_DEFAULT);
+  const { fillMonth } = await import("./month.ts");
+  const month = await fillMonth(config, systemClock.epochMs());
+  const { startGateway } = await import("../serve/gatewayServer.ts");
   try {
-    return await open(LISTEN_DEFAULT);
+    return { gateway: await startGateway(config, log.write), month };
   } catch (error) {
-    if (!(error instanceof CommandFailure)) throw error;
-    return open("127.0.0.1:0");
+    if (listen !== undefined || !(error instanceof CommandFailure)) throw error;
+    return { gateway: await startGateway(configFor("127.0.0.1:0"), log.write), month };
   }
 }
 
-/** Creates an account with money, and returns a key for it. */
-function fundedKey({ app }: GatewayServer): string {
-  const actor = { name: "demo", at: app.gateway.clock.epochMs() };
-  const { secret, stored } = newKey();
-  app.gateway.store.admin.createKey(actor, ACCOUNT, {
-    ...stored,
-    label: "demo",
-    createdAt: actor.at,
-  });
-  app.gateway.store.admin.changeBalance(actor, {
-    account: ACCOUNT,
-    kind: "credit",
-    amount: FUNDS,
-    ref: null,
-    note: "demo",
-  });
-  return secret;
-}
-
-function welcome(gateway: GatewayServer, key: string, config: string) {
+function welcome(gateway: GatewayServer, { key, requests }: Month, config: string) {
   const url = `${gateway.address}/v1`;
+  // A browser does not send the part after # to a server.
+  const page = `${gateway.address}/#key=${key}`;
+  const { balance } = gateway.app.gateway.store.accounts.findOrThrow(DEMO_ACCOUNT);
   const auth = `-H 'Authorization: Bearer ${key}'`;
   const body = JSON.stringify({
     model: "demo-large",
     stream: true,
     messages: [{ role: "user", content: "Hello, who are you?" }],
   });
+  const toPaste = (...words: readonly string[]): string =>
+    [ownCommand(), ...words, "--config", shellWord(config)].join(" ");
   const commands = {
     chat: `curl -sN ${url}/chat/completions ${auth} -H 'Content-Type: application/json' -d '${body}'`,
     models: `curl -s ${url}/models ${auth}`,
-    balance: `${ownCommand()} balance show ${ACCOUNT} --config ${shellWord(config)}`,
-    history: `${ownCommand()} balance history ${ACCOUNT} --config ${shellWord(config)}`,
-    usage: `${ownCommand()} usage --config ${shellWord(config)}`,
-    audit: `${ownCommand()} audit --config ${shellWord(config)}`,
+    balance: toPaste("balance", "show", DEMO_ACCOUNT),
+    history: toPaste("balance", "history", DEMO_ACCOUNT),
+    usage: toPaste("usage"),
+    console: toPaste("console"),
+    audit: toPaste("audit"),
   };
   const text = (): string =>
     [
-      "Tollgate is running with a demo provider and 100 roubles on the account `demo`.",
+      "Tollgate is running with a demo provider and a month of invented use. Open this address in a browser:",
+      `  ${page}`,
       "",
       `base URL  ${url}`,
       `key       ${key}`,
+      `account   ${DEMO_ACCOUNT}, with ${formatRoubles(balance)} roubles`,
       "",
       "Paste these commands into another terminal. A streamed answer:",
       `  ${commands.chat}`,
@@ -176,66 +169,23 @@ function welcome(gateway: GatewayServer, key: string, config: string) {
       "The balance and the ledger with each charge:",
       `  ${commands.balance}`,
       `  ${commands.history}`,
-      "The usage and the audit of the ledger:",
+      `The usage of all accounts, ${requests} requests so far:`,
       `  ${commands.usage}`,
+      "The operator's console, another page in a browser:",
+      `  ${commands.console}`,
+      "The audit of the ledger:",
       `  ${commands.audit}`,
       "",
       "Ctrl-C stops it and removes its folder. The log follows.",
     ].join("\n");
-  return { document: { base_url: url, key, account: ACCOUNT, config, commands }, text };
+  const document = { base_url: url, key, account: DEMO_ACCOUNT, config, commands, page };
+  return { document: { ...document, balance_rub: formatRoubles(balance) }, text };
 }
 
 /** The shell command that starts this program, from any folder and without PATH. */
 function ownCommand(): string {
   const program = Bun.isStandaloneExecutable ? [process.execPath] : [process.execPath, Bun.main];
   return program.map(shellWord).join(" ");
-}
-
-function configToml(listen: string, providerUrl: string, asJson: boolean): string {
-  // With --json the output is one JSON document, without log lines.
-  const level = asJson ? "silent" : "info";
-  return [
-    `[server]\nlisten = "${listen}"\nshutdown_grace = "2s"\n`,
-    `[database]\npath = "demo.db"\n`,
-    `[log]\nlevel = "${level}"\nformat = "pretty"\n`,
-    providerToml(providerUrl),
-    modelToml("demo-large"),
-    modelToml("demo-small"),
-    embeddingModelToml("demo-vectors"),
-  ].join("\n");
-}
-
-function providerToml(url: string): string {
-  return `[[providers]]\nid = "demo"\nbase_url = "${url}"\n`;
-}
-
-function modelToml(id: string): string {
-  const price = id === "demo-large" ? 250_000 : 50_000;
-  return [
-    "[[models]]",
-    `id = "${id}"`,
-    `rub_input_per_1m = ${price}`,
-    `rub_output_per_1m = ${price * 8}`,
-    "max_output_tokens = 4096",
-    "",
-    "[[models.routes]]",
-    'provider = "demo"',
-    "responses = true",
-    "",
-  ].join("\n");
-}
-
-function embeddingModelToml(id: string): string {
-  return [
-    "[[models]]",
-    `id = "${id}"`,
-    'kind = "embedding"',
-    "rub_input_per_1m = 2000",
-    "",
-    "[[models.routes]]",
-    'provider = "demo"',
-    "",
-  ].join("\n");
 }
 
 function openProvider(options: { hostname?: string; port?: number }): DemoProvider {

@@ -1,0 +1,92 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { demoConfigToml } from "../../src/commands/demo/demoConfig.ts";
+import { fillMonth } from "../../src/commands/demo/month.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { openStore, type Store } from "../../src/store/store.ts";
+import { auditFile } from "../support/auditor/auditor.ts";
+
+const DAY_MS = 86_400_000;
+const folder = mkdtempSync(join(tmpdir(), "demo-month-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+let months = 0;
+
+async function monthUntil(until: number): Promise<{ path: string; store: Store; key: string }> {
+  const config = join(folder, `${(months += 1)}.toml`);
+  const toml = demoConfigToml({
+    listen: "127.0.0.1:0",
+    providerUrl: "http://127.0.0.1:1/v1",
+    silent: true,
+  });
+  writeFileSync(config, toml.replace("demo.db", `${months}.db`), { mode: 0o600 });
+  const loaded = loadConfig({ path: config }).config;
+  const { key } = await fillMonth(loaded, until);
+  const { path } = loaded.database;
+  return { path, key, store: openStore({ path, durability: "process", serving: false }) };
+}
+
+describe.each([
+  ["a working day", "2026-11-24T15:20:00Z"],
+  ["five seconds after midnight on a Sunday", "2026-11-22T00:00:05Z"],
+  ["a month with a leap day", "2028-03-10T23:59:59Z"],
+])("a month until %s", (_, text) => {
+  const until = Date.parse(text);
+
+  test("is exact, and has what each page shows", async () => {
+    const { path, store } = await monthUntil(until);
+    expect(auditFile(path)).toEqual([]);
+    expect(store.audit()).toMatchObject({ accounts: 7, problems: [], notes: [] });
+
+    // Today may be too short for a request.
+    expect(store.usage("day", {}).length).toBeWithin(29, 31);
+    const providers = store.usage("provider", {}).map(({ group }) => group);
+    expect(providers).toEqual(expect.arrayContaining(["demo", "demo-spare", "demo-old"]));
+
+    const accounts = Object.fromEntries(store.accounts.list().map((row) => [row.name, row]));
+    expect(accounts["old-partner"]?.disabled).toBe(true);
+    expect(accounts["translate.bureau"]?.overdraft).toBeGreaterThan(0n);
+    expect(accounts["translate.bureau"]?.balance).toBeLessThan(1_000_000_000_000n);
+    expect(Number(accounts["student-club"]?.balance) / 1e9).toBeWithin(2, 13);
+    expect(Number(accounts["demo"]?.balance) / 1e9).toBeWithin(80, 340);
+
+    const keys = store.keys.list(undefined);
+    expect(keys.length).toBeWithin(12, 18);
+    expect(keys.filter(({ revokedAt }) => revokedAt !== null)).toBeArrayOfSize(1);
+    expect(keys.filter(({ id, firstKeyId }) => id !== firstKeyId)).toBeArrayOfSize(1);
+    expect(keys.filter(({ expiresAt }) => expiresAt === until + 4 * DAY_MS)).toBeArrayOfSize(1);
+    for (const { budget, spent } of keys)
+      if (budget !== null) expect(spent).toBeLessThanOrEqual(budget);
+    store.close();
+  });
+
+  test("has use of the printed account on each whole day and of each model", async () => {
+    const { store } = await monthUntil(until);
+    const models = store.usage("model", {}).map(({ group }) => group);
+    const today = Math.floor(until / DAY_MS);
+    for (let day = today - 29; day < today; day += 1) {
+      const span = { account: "demo", since: day * DAY_MS, until: (day + 1) * DAY_MS };
+      const used = store.usage("model", span).map(({ group }) => group);
+      expect([day, ...used.sort()]).toEqual([day, ...models.toSorted()]);
+    }
+    store.close();
+  });
+});
+
+test("the same time gives the same requests, and other keys", async () => {
+  const until = Date.parse("2026-11-24T15:20:00Z");
+  const first = await monthUntil(until);
+  const second = await monthUntil(until);
+  const latest = ({ store }: { store: Store }): unknown =>
+    store.requests
+      .list({ limit: 500 })
+      .map(({ id, at, account, model, status, charge, hold, durationMs, balanceAfter }) =>
+        [id, at, account, model, status, charge, hold, durationMs, balanceAfter].join(),
+      );
+  expect(latest(first)).toEqual(latest(second));
+  expect(first.key).not.toBe(second.key);
+  first.store.close();
+  second.store.close();
+});
