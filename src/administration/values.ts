@@ -32,6 +32,15 @@ export function readField<Value>(
   }
 }
 
+/** The same for a field that may be absent. */
+export function readOptionalField<Value>(
+  field: string,
+  text: string | undefined,
+  read: (text: string) => Value,
+): Value | undefined {
+  return text === undefined ? undefined : readField(field, text, read);
+}
+
 // Each reader below returns the value of a text, or throws InvalidValue. Amounts are nano-roubles, times are milliseconds
 // since 1970.
 

@@ -27,7 +27,7 @@ export interface BodyText {
 export async function readBody(
   request: Request,
   bytesMax: number,
-  reservation: BodyReservation,
+  reservation: Pick<BodyReservation, "take">,
 ): Promise<BodyText> {
   const { headers } = request;
   checkHeaders(headers);
@@ -55,7 +55,7 @@ export async function readBody(
 async function readChunks(
   request: Request,
   bytesMax: number,
-  reservation: BodyReservation,
+  reservation: Pick<BodyReservation, "take">,
 ): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
@@ -70,7 +70,7 @@ async function readChunks(
   return Buffer.concat(chunks, length);
 }
 
-function count(reservation: BodyReservation, bytes: Uint8Array): void {
+function count(reservation: Pick<BodyReservation, "take">, bytes: Uint8Array): void {
   if (!reservation.take(bytes.byteLength)) throw rateLimitExceeded();
 }
 

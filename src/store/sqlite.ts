@@ -31,6 +31,9 @@ export class StoreError extends Error {
   override readonly name = "StoreError";
 }
 
+/** There is no record with the name or the id. */
+export class NotFoundError extends StoreError {}
+
 /**
  * Opens the database and creates it if it is absent, readable by its owner alone. Integers are read as bigint.
  * Throws StoreError.

@@ -190,7 +190,7 @@ export {
 } from "./writer/requestRecord.ts";
 export { restore, type Restored } from "./backup/restore.ts";
 export type { ReceiptRow, RequestRow } from "./tables/requests.ts";
-export { toStoreError, refuseOrphanedWal, StoreError } from "./sqlite.ts";
+export { NotFoundError, toStoreError, refuseOrphanedWal, StoreError } from "./sqlite.ts";
 export {
   usageGroupings,
   type UsageFilter,

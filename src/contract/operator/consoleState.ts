@@ -22,4 +22,9 @@ export const SessionAnswer = Type.Object({ ok: Type.Literal(true) });
 
 /** Every error of the console's API. The message is that of the command. */
 export type ConsoleErrorBody = Static<typeof ConsoleErrorBody>;
-export const ConsoleErrorBody = Type.Object({ error: Type.Object({ message: Type.String() }) });
+export const ConsoleErrorBody = Type.Object({
+  error: Type.Object({
+    message: Type.String(),
+    field: Type.Optional(Type.String({ description: "The name of the wrong value in the body." })),
+  }),
+});

@@ -12,11 +12,13 @@ import { pageResponse, pages } from "../pages/pages.ts";
 import { keepPath } from "../requestPath.ts";
 import { schemaProblem } from "../response.ts";
 import { changeEvents } from "./changeEvents.ts";
-import { consoleError } from "./errors.ts";
+import { changes } from "./changes.ts";
+import { changeError, consoleError } from "./errors.ts";
 import { guard, SESSION_PATH, signedOut } from "./guard.ts";
 import type { ConsoleSession } from "./session.ts";
 
-const BODY_BYTES_MAX = 16 * 1024;
+/** Bun answers a larger body with an empty 413. A change refuses a smaller one, with a message. */
+const BODY_BYTES_MAX = 1024 * 1024;
 /** Longer than the time between two comments of an event stream. */
 const IDLE_TIMEOUT_SECONDS = 60;
 
@@ -43,7 +45,8 @@ export function createConsoleServer(operator: () => Operator, session: ConsoleSe
     .onError(({ code, error }) => {
       if (code === "NOT_FOUND") return consoleError(404, "not found");
       if (error instanceof ValidationError) return consoleError(400, schemaProblem(error));
-      return code === "PARSE" ? consoleError(400, "the body is not JSON") : undefined;
+      if (code === "PARSE") return consoleError(400, "the body is not JSON");
+      return changeError(error, operator().config.database.path);
     })
     .get("/", ({ request }) => page("/", request))
     .get("/assets/*", ({ request, params }) => page(`/assets/${params["*"]}`, request))
@@ -64,7 +67,8 @@ export function createConsoleServer(operator: () => Operator, session: ConsoleSe
       return { ok: true } as const;
     })
     .get("/api/state", () => state(operator()), declaredRoute({ response: { 200: ConsoleState } }))
-    .get("/api/changes", ({ request }) => changeEvents(operator().store, session, request.signal));
+    .get("/api/changes", ({ request }) => changeEvents(operator().store, session, request.signal))
+    .use(changes(operator));
 }
 
 const END_AFTER_MS = 50;

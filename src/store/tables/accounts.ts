@@ -1,7 +1,7 @@
 import { asc, eq, sql } from "drizzle-orm";
 import { assert } from "../../lib/assert.ts";
 import { accounts, newRowId } from "../schema/schema.ts";
-import { StoreError, type Connection } from "../sqlite.ts";
+import { NotFoundError, type Connection } from "../sqlite.ts";
 
 /** `reserved` is what the serving gateway may hold for open requests. Amounts are nano-roubles. */
 export interface AccountRow {
@@ -60,7 +60,7 @@ export function accountTable({ db }: Connection): AccountTable {
     findOrThrow(name) {
       const account = find(name);
       if (account !== undefined) return account;
-      throw new StoreError(
+      throw new NotFoundError(
         `there is no account ${JSON.stringify(name)}: tollgate accounts list shows them`,
       );
     },

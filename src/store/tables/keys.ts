@@ -3,7 +3,7 @@ import { alias } from "drizzle-orm/sqlite-core";
 import { assert } from "../../lib/assert.ts";
 import { lazy } from "../../lib/lazy.ts";
 import { accounts, keys, newRowId, plannedOnce } from "../schema/schema.ts";
-import { StoreError, type Connection } from "../sqlite.ts";
+import { NotFoundError, type Connection } from "../sqlite.ts";
 
 /** The settings of a key. A limit that is null comes from the config. `models`: null means all; an empty list is damaged and allows none. */
 export interface KeySettings {
@@ -131,7 +131,7 @@ export function keyTable({ db }: Connection): KeyTable {
     findOrThrow(publicId) {
       const key = find(publicId);
       if (key !== undefined) return key;
-      throw new StoreError(
+      throw new NotFoundError(
         `there is no key ${JSON.stringify(publicId)}: tollgate keys list shows them`,
       );
     },
