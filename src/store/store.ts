@@ -19,6 +19,7 @@ import { isGatewayRunning } from "./lock.ts";
 import { migrate, refuseMigration, type MigrationProgress } from "./schema/migrations.ts";
 import { schemaProblems } from "./schema/schemaCheck.ts";
 import { ownerTable, type OwnerTable } from "./tables/objectOwners.ts";
+import { reports, type Reports } from "./reports/reports.ts";
 import {
   interruptRunning,
   requestTable,
@@ -42,6 +43,7 @@ export interface Store {
   readonly admin: Admin;
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
   readonly usageOfAccount: ReadAccountUsage;
+  readonly reports: Reports;
   /**
    * Sets all running requests to `interrupted`, without a charge. The caller holds the instance lock. Throws SQLite's
    * errors; then nothing is changed.
@@ -101,6 +103,7 @@ function createStore(
     owners: lazy(() => ownerTable(connection)),
     admin: lazy(() => admin(connection, () => isGatewayRunning(path))),
     usageOfAccount: lazy(() => accountUsage(connection)),
+    reports: lazy(() => reports(connection)),
     funds: lazy(() => fundsTable(connection)),
     changes: lazy(() => changeCounter(connection)),
     changeSignal: lazy(() => changeSignal(connection)),
@@ -134,6 +137,9 @@ function createStore(
     usage: (by, filter) => usageReport(connection, by, filter),
     get usageOfAccount() {
       return parts.usageOfAccount();
+    },
+    get reports() {
+      return parts.reports();
     },
     interruptRunning: () => interruptRunning(connection),
     audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),

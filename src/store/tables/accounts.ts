@@ -33,16 +33,19 @@ export function available(account: Pick<AccountRow, "balance" | "overdraft" | "r
   return account.balance + account.overdraft - account.reserved;
 }
 
+/** The columns of an AccountRow. */
+export const accountColumns = {
+  id: accounts.id,
+  name: accounts.name,
+  balance: accounts.balance,
+  overdraft: accounts.overdraft,
+  reserved: accounts.reserved,
+  disabled: accounts.disabled,
+  createdAt: accounts.createdAt,
+};
+
 export function accountTable({ db }: Connection): AccountTable {
-  const columns = {
-    id: accounts.id,
-    name: accounts.name,
-    balance: accounts.balance,
-    overdraft: accounts.overdraft,
-    reserved: accounts.reserved,
-    disabled: accounts.disabled,
-    createdAt: accounts.createdAt,
-  };
+  const columns = accountColumns;
   const select = db.select(columns).from(accounts);
   const all = db.select(columns).from(accounts).orderBy(asc(accounts.name)).prepare();
   const byName = select.where(eq(accounts.name, sql.placeholder("name"))).prepare();

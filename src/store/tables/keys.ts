@@ -62,6 +62,8 @@ export interface KeyTable {
   /** Throws StoreError if there is no such key. */
   findOrThrow(publicId: string): KeyRow;
   list(account: string | undefined): KeyRow[];
+  /** Keys that meet a condition on keys and accounts, the newest first. */
+  newest(condition: SQL | undefined, limit: number): KeyRow[];
   /** Changes settings of this key. A budget applies to its whole rotation chain. */
   change(key: Pick<KeyRow, "id" | "firstKeyId">, changes: KeyChanges): void;
   /** The last key of the rotation chain. */
@@ -140,6 +142,8 @@ export function keyTable({ db }: Connection): KeyTable {
         .where(account === undefined ? undefined : eq(accounts.name, account))
         .orderBy(asc(keys.id))
         .all(),
+    newest: (condition, limit) =>
+      selectJoined(all).where(condition).orderBy(desc(keys.id)).limit(limit).all(),
     change(key, { budget, models, ...changes }) {
       const keyChanges = { ...changes, models: models && JSON.stringify(models) };
       if (Object.values(keyChanges).some((value) => value !== undefined))

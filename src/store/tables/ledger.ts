@@ -1,4 +1,4 @@
-import { and, desc, eq, getViewSelectedFields, isNotNull, sql, type SQL } from "drizzle-orm";
+import { and, desc, eq, getViewSelectedFields, isNotNull, lt, sql, type SQL } from "drizzle-orm";
 import { assert } from "../../lib/assert.ts";
 import { formatRoubles, NANO_ROUBLES_MAX } from "../../lib/money.ts";
 import { accounts, history, ledger, newRowId, placeholders, requests } from "../schema/schema.ts";
@@ -23,8 +23,8 @@ export interface Charge {
 export interface LedgerTable {
   /** Appends a row and returns the new balance. Throws if the amount or the balance is out of bounds. */
   append(entry: LedgerEntry): bigint;
-  /** Newest first. */
-  history(accountId: number, limit: number): HistoryRow[];
+  /** Newest first. `before`: only rows with a smaller number. */
+  history(accountId: number, limit: number, before?: number): HistoryRow[];
   findByRef(ref: string): LedgerRow | undefined;
   findCharge(requestPublicId: string): Charge | undefined;
   /** The refunds of this charge, oldest first. */
@@ -88,14 +88,19 @@ function ledgerReader({ db }: Connection): Omit<LedgerTable, "append"> {
     WHERE refunded.account_id = ${history.accountId} AND refunded.seq = ${history.refundOf})`;
   const chargeRef = sql`iif(${history.kind} = 'charge', ${history.ref}, ${refunded})`;
   return {
-    history: (accountId, limit) =>
+    history: (accountId, limit, before) =>
       db
         .select({
           ...getViewSelectedFields(history),
           requestId: chargeRef.mapWith(requestIdOf) as SQL<string | null>,
         })
         .from(history)
-        .where(eq(history.accountId, accountId))
+        .where(
+          and(
+            eq(history.accountId, accountId),
+            before === undefined ? undefined : lt(history.seq, before),
+          ),
+        )
         .orderBy(desc(history.seq))
         .limit(limit)
         .all(),

@@ -163,7 +163,8 @@ function releaseReserves({ db }: Connection): bigint {
   return released.reduce((sum, { reserved }) => sum + reserved, 0n);
 }
 
-function requestColumns() {
+/** The columns of a RequestRow. */
+export function requestColumns() {
   const { publicId, accountId: _account, keyId: _key, ...columns } = getTableColumns(requests);
   return { ...columns, id: publicId, account: accounts.name, key: keys.publicId };
 }

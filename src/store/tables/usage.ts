@@ -98,13 +98,13 @@ function totalsQuery(by: UsageGrouping, { from, to }: DaySpan): string {
     FROM daily_totals WHERE day >= ${from} AND day < ${to}`;
 }
 
-const ALL_REQUESTS = "requests INDEXED BY requests_at WHERE";
+export const ALL_REQUESTS = "requests INDEXED BY requests_at WHERE";
 /** Requests that the totals do not count yet. */
-const RUNNING_REQUESTS =
+export const RUNNING_REQUESTS =
   "requests INDEXED BY requests_not_done WHERE status = 'running' AND status <> 'done' AND";
 
 /** The refunds of a request, found by the index of refunds. */
-const REFUNDED = `(SELECT coalesce(sum(amount), 0) FROM ledger
+export const REFUNDED = `(SELECT coalesce(sum(amount), 0) FROM ledger
     WHERE ledger.account_id = requests.account_id AND refund_of = requests.ledger_seq)`;
 
 /** Each request in the columns of `totalsQuery`. */
@@ -210,7 +210,7 @@ export function accountUsage({ sqlite }: Connection): ReadAccountUsage {
 }
 
 /** Milliseconds since 1970; `to` exclusive. */
-interface TimeSpan {
+export interface TimeSpan {
   readonly from: number;
   readonly to: number;
 }
@@ -222,7 +222,7 @@ const END_MS = 1e8 * DAY_MS;
  * Splits a time span into whole days and at most two parts of days. A part that begins before `retentionStart` becomes
  * its whole day.
  */
-function splitTime(
+export function splitTime(
   { since = 0, until = END_MS }: { since?: number | undefined; until?: number | undefined },
   retentionStart: number,
 ): { readonly days: DaySpan; readonly parts: readonly TimeSpan[] } {
@@ -266,6 +266,7 @@ export function joinSum(roubles: bigint, rest: bigint): bigint {
   return roubles * NANO_ROUBLES_PER_ROUBLE + rest;
 }
 
-function splitAmount(amount: string): string {
+/** An amount in two columns, as in `splitSum`. */
+export function splitAmount(amount: string): string {
   return `${amount} / ${NANO_ROUBLES_PER_ROUBLE}, ${amount} % ${NANO_ROUBLES_PER_ROUBLE}`;
 }

@@ -1,0 +1,129 @@
+import type { Database } from "bun:sqlite";
+import { idsOf } from "./latency.ts";
+import { plainNumbers } from "./figures.ts";
+import type { SteppedSpan } from "./span.ts";
+
+/** The attempts at one provider in each step of a span. Undefined where attempts are folded. */
+export interface AttemptSteps {
+  readonly attempts: (number | undefined)[];
+  readonly failed: (number | undefined)[];
+  /** Failed attempts by outcome. */
+  readonly outcomes: ReadonlyMap<string, number>;
+}
+
+const OK = "ok";
+/** The provider is not responsible for the end of these attempts: docs/operations.md, "Outcomes of attempts". */
+const NO_FAILURES: ReadonlySet<string> = new Set([
+  OK,
+  "client disconnected",
+  "shutdown",
+  "database",
+  "internal error",
+  "unsupported",
+]);
+
+/** True for the outcome of an attempt in which the provider failed. */
+function isFailure(outcome: string): boolean {
+  return !NO_FAILURES.has(outcome);
+}
+
+/**
+ * Reads the attempts at each provider. A request with one attempt that succeeded has no row of its attempt, so it is
+ * counted among the requests, which `answered` tells for each provider and step. Folding removes attempts but not the
+ * totals, so steps that begin before `retentionStart` are undefined.
+ */
+export function readAttempts(
+  sqlite: Database,
+  span: SteppedSpan,
+  retentionStart: number,
+  answered: ReadonlyMap<string, readonly number[]>,
+): ReadonlyMap<string, AttemptSteps> {
+  const { times } = span;
+  const isKept = times.map((at) => at >= retentionStart);
+  const found = new Map<string, { counts: Counts; outcomes: Map<string, number> }>();
+  const of = (provider: string) => {
+    const known = found.get(provider) ?? { counts: emptyCounts(times.length), outcomes: new Map() };
+    found.set(provider, known);
+    return known;
+  };
+  for (const [provider, requests] of answered) {
+    if (provider === "") continue;
+    requests.forEach((count, step) => add(of(provider).counts.attempts, step, count));
+  }
+  for (const [step, answeredBy, provider, outcome, count, requests] of attemptRows(sqlite, span)) {
+    // These requests have rows for all of their attempts.
+    if (answeredBy !== "" && requests > 0) add(of(answeredBy).counts.attempts, step, -requests);
+    const { counts, outcomes } = of(provider);
+    add(counts.attempts, step, count);
+    if (!isFailure(outcome) || isKept[step] !== true) continue;
+    add(counts.failed, step, count);
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + count);
+  }
+  const kept = (counts: readonly number[]) =>
+    counts.map((count, step) => (isKept[step] === true ? count : undefined));
+  return new Map(
+    [...found].map(([provider, { counts, outcomes }]) => [
+      provider,
+      { attempts: kept(counts.attempts), failed: kept(counts.failed), outcomes },
+    ]),
+  );
+}
+
+function attemptRows(sqlite: Database, { times, stepMs, to }: SteppedSpan): AttemptRow[] {
+  const [first = 0] = times;
+  const ids = idsOf(sqlite, { from: first, to });
+  if (ids === undefined) return [];
+  return plainNumbers<AttemptRow>(
+    sqlite,
+    `SELECT (r.at - ${first}) / ${stepMs}, coalesce(r.provider, ''), a.provider, a.outcome, count(*), sum(a.n = 1)
+      FROM attempts a CROSS JOIN requests r ON r.id = a.request_id
+      WHERE a.request_id BETWEEN ${ids.first} AND ${ids.last} AND r.at >= ${first} AND r.at < ${to}
+      GROUP BY 1, 2, 3, 4`,
+  );
+}
+
+type AttemptRow = [
+  step: number,
+  answeredBy: string,
+  provider: string,
+  outcome: string,
+  count: number,
+  requests: number,
+];
+
+interface Counts {
+  readonly attempts: number[];
+  readonly failed: number[];
+}
+
+function emptyCounts(steps: number): Counts {
+  return { attempts: Array<number>(steps).fill(0), failed: Array<number>(steps).fill(0) };
+}
+
+function add(counts: number[], step: number, more: number): void {
+  const at = Math.max(step, 0);
+  counts[at] = (counts[at] ?? 0) + more;
+}
+
+/** The attempts at each provider since a time, and how many of them failed. */
+export function readRecentAttempts(
+  sqlite: Database,
+  sinceMs: number,
+): readonly { readonly provider: string; readonly attempts: number; readonly failed: number }[] {
+  const rows = plainNumbers<[string, string, number]>(
+    sqlite,
+    `WITH recent AS (SELECT id, provider, status, attempt_count FROM requests INDEXED BY requests_at
+        WHERE at >= ${sinceMs})
+      SELECT provider, outcome, count(*) FROM (
+        SELECT a.provider, a.outcome FROM recent r CROSS JOIN attempts a ON a.request_id = r.id
+        UNION ALL SELECT provider, '${OK}' FROM recent r WHERE provider IS NOT NULL AND attempt_count = 1
+          AND NOT EXISTS (SELECT 1 FROM attempts WHERE request_id = r.id))
+      GROUP BY 1, 2`,
+  );
+  const providers = Map.groupBy(rows, ([provider]) => provider);
+  return [...providers].map(([provider, outcomes]) => ({
+    provider,
+    attempts: outcomes.reduce((sum, [, , count]) => sum + count, 0),
+    failed: outcomes.reduce((sum, [, outcome, count]) => sum + (isFailure(outcome) ? count : 0), 0),
+  }));
+}

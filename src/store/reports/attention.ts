@@ -1,0 +1,192 @@
+import type { Database } from "bun:sqlite";
+import { DAY_MS } from "../../lib/clock.ts";
+import { joinSum, splitSum, type TimeSpan } from "../tables/usage.ts";
+import { readRecentAttempts } from "./attempts.ts";
+import { plainNumbers } from "./figures.ts";
+
+const HOUR_MS = 3_600_000;
+const WEEK_MS = 7 * DAY_MS;
+const ROWS_MAX = 50;
+/** An account with money for less than this is near zero. */
+const DAYS_LEFT_MAX = 7;
+/** One report looks at this many of the newest requests. */
+const LOOKED_AT_MAX = 150_000;
+
+/** Amounts are nano-roubles. Times are milliseconds since 1970. */
+export interface LowAccount {
+  readonly account: string;
+  readonly balance: bigint;
+  readonly available: bigint;
+  /** In the last seven days. */
+  readonly charged: bigint;
+  readonly daysLeft: number;
+}
+
+export interface ExpiringKey {
+  readonly key: string;
+  readonly account: string;
+  readonly label: string | null;
+  readonly expiresAt: number;
+  readonly lastUsedAt: number | null;
+  readonly isReplaced: boolean;
+}
+
+export interface OldHold {
+  readonly id: string;
+  readonly at: number;
+  readonly account: string;
+  readonly key: string;
+  readonly model: string;
+  readonly hold: bigint;
+}
+
+/** Requests since a time, and an amount. */
+export interface CountedRequests {
+  readonly since: number;
+  readonly requests: number;
+  readonly amount: bigint;
+}
+
+/** What an operator has to look at. Lists begin with the most urgent. */
+export interface Attention {
+  readonly lowAccounts: readonly LowAccount[];
+  readonly expiringKeys: readonly ExpiringKey[];
+  /** In the last hour. */
+  readonly failingProviders: readonly {
+    readonly provider: string;
+    readonly attempts: number;
+    readonly failed: number;
+  }[];
+  /** Open for more than an hour. */
+  readonly oldHolds: readonly OldHold[];
+  readonly estimated: CountedRequests;
+  readonly writeOffs: CountedRequests;
+}
+
+export function readAttention(sqlite: Database, span: TimeSpan, nowMs: number): Attention {
+  return {
+    lowAccounts: readLowAccounts(sqlite, nowMs),
+    expiringKeys: readExpiringKeys(sqlite, nowMs),
+    failingProviders: readRecentAttempts(sqlite, nowMs - HOUR_MS)
+      .filter(({ failed }) => failed > 0)
+      .toSorted((a, b) => b.failed / b.attempts - a.failed / a.attempts),
+    oldHolds: readOldHolds(sqlite, nowMs - HOUR_MS),
+    ...readEstimatesAndWriteOffs(sqlite, span),
+  };
+}
+
+interface LowRow {
+  name: string;
+  balance: bigint;
+  available: bigint;
+  charge: bigint;
+  chargeRest: bigint;
+}
+
+/** Today counts as a part of a day: the pace is that of the last 6 whole days and today until now. */
+function readLowAccounts(sqlite: Database, nowMs: number): LowAccount[] {
+  const today = Math.floor(nowMs / DAY_MS);
+  const firstDay = today - DAYS_LEFT_MAX + 1;
+  const days = (nowMs - firstDay * DAY_MS) / DAY_MS;
+  return sqlite
+    .query<LowRow, [number]>(
+      `SELECT name, balance, balance + overdraft - reserved AS available, charge, chargeRest
+        FROM (SELECT account_id, ${splitSum("charge", "charge")} FROM daily_totals WHERE day >= ? GROUP BY account_id)
+        JOIN accounts ON accounts.id = account_id WHERE NOT disabled`,
+    )
+    .all(firstDay)
+    .flatMap((row): LowAccount | [] => {
+      const charged = joinSum(row.charge, row.chargeRest);
+      if (charged <= 0n) return [];
+      const left = row.available > 0n ? row.available : 0n;
+      const daysLeft = (Number(left) / Number(charged)) * days;
+      const { name: account, balance, available } = row;
+      return daysLeft < DAYS_LEFT_MAX ? { account, balance, available, charged, daysLeft } : [];
+    })
+    .toSorted((a, b) => a.daysLeft - b.daysLeft)
+    .slice(0, ROWS_MAX);
+}
+
+function readExpiringKeys(sqlite: Database, nowMs: number): ExpiringKey[] {
+  const rows = sqlite
+    .query<
+      Record<"expires" | "isReplaced", bigint> &
+        Record<"id" | "account", string> & { label: string | null; used: bigint | null },
+      [number, number]
+    >(
+      `SELECT k.public_id AS id, a.name AS account, k.label, k.expires_at AS expires, k.last_used_at AS used,
+          EXISTS (SELECT 1 FROM keys n WHERE n.id > k.id AND n.account_id = k.account_id
+            AND coalesce(n.first_key_id, n.id) = coalesce(k.first_key_id, k.id)) AS isReplaced
+        FROM keys k JOIN accounts a ON a.id = k.account_id
+        WHERE k.revoked_at IS NULL AND NOT a.disabled AND k.expires_at > ? AND k.expires_at <= ?
+        ORDER BY k.expires_at LIMIT ${ROWS_MAX}`,
+    )
+    .all(nowMs, nowMs + WEEK_MS);
+  return rows.map(({ id, account, label, expires, used, isReplaced }) => ({
+    key: id,
+    account,
+    label,
+    expiresAt: Number(expires),
+    lastUsedAt: used === null ? null : Number(used),
+    isReplaced: isReplaced === 1n,
+  }));
+}
+
+function readOldHolds(sqlite: Database, before: number): OldHold[] {
+  return sqlite
+    .query<
+      Record<"id" | "account" | "key" | "model", string> & Record<"at" | "hold", bigint>,
+      [number]
+    >(
+      `SELECT r.public_id AS id, r.at, a.name AS account, k.public_id AS key, r.model, r.hold
+        FROM requests r INDEXED BY requests_not_done
+        JOIN accounts a ON a.id = r.account_id JOIN keys k ON k.id = r.key_id
+        WHERE r.status = 'running' AND r.status <> 'done' AND r.at < ? ORDER BY r.at LIMIT ${ROWS_MAX}`,
+    )
+    .all(before)
+    .map(({ at, ...row }) => ({ ...row, at: Number(at) }));
+}
+
+interface CountedRow {
+  estimated: bigint;
+  charge: bigint;
+  chargeRest: bigint;
+  writtenOff: bigint;
+  writeOff: bigint;
+  writeOffRest: bigint;
+}
+
+/** Neither has an index: a look at the newest requests finds them. Long spans have more than that. */
+function readEstimatesAndWriteOffs(
+  sqlite: Database,
+  { from }: TimeSpan,
+): Pick<Attention, "estimated" | "writeOffs"> {
+  const newest = "(SELECT max(id) FROM requests)";
+  const [limit] = plainNumbers<[number | null]>(
+    sqlite,
+    `SELECT at FROM requests WHERE id > ${newest} - ${LOOKED_AT_MAX} ORDER BY id LIMIT 1`,
+  );
+  const since = Math.max(from, limit?.[0] ?? from);
+  const row = sqlite
+    .query<CountedRow, [number]>(
+      `SELECT total(estimated <> 0) AS estimated, ${splitSum("(charge * (estimated <> 0))", "charge")},
+          total(write_off > 0) AS writtenOff, ${splitSum("write_off", "writeOff")}
+        FROM requests NOT INDEXED WHERE id > ${newest} - ${LOOKED_AT_MAX} AND at >= ?
+          AND (estimated <> 0 OR write_off > 0)`,
+    )
+    .get(since);
+  const amount = (roubles: bigint | null | undefined, rest: bigint | null | undefined): bigint =>
+    joinSum(roubles ?? 0n, rest ?? 0n);
+  return {
+    estimated: {
+      since,
+      requests: Number(row?.estimated ?? 0),
+      amount: amount(row?.charge, row?.chargeRest),
+    },
+    writeOffs: {
+      since,
+      requests: Number(row?.writtenOff ?? 0),
+      amount: amount(row?.writeOff, row?.writeOffRest),
+    },
+  };
+}

@@ -1,0 +1,183 @@
+import type { Database, Statement } from "bun:sqlite";
+import { DAY_MS } from "../../lib/clock.ts";
+import {
+  ALL_REQUESTS,
+  joinSum,
+  REFUNDED,
+  RUNNING_REQUESTS,
+  splitAmount,
+  splitTime,
+  type TimeSpan,
+} from "../tables/usage.ts";
+import type { SteppedSpan } from "./span.ts";
+
+/** Sums over requests. Amounts are nano-roubles. */
+export interface Figures {
+  readonly requests: number;
+  readonly failed: number;
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  readonly cacheWriteTokens: number;
+  readonly cacheWrite1hTokens: number;
+  readonly completionTokens: number;
+  readonly webSearches: number;
+  readonly charged: bigint;
+  readonly operatorCost: bigint;
+  readonly refunded: bigint;
+  readonly writeOff: bigint;
+}
+
+/** The columns of a row. An amount has two: whole roubles, and the rest in nano-roubles. */
+const COUNTS = 8;
+const AMOUNTS = 4;
+const COLUMNS = COUNTS + 2 * AMOUNTS;
+
+/**
+ * Sums in the order of the columns. All are integers below 2^53: a row has at most 9.3e9 roubles, and less than 1e9
+ * nano-roubles.
+ */
+export type Sums = Float64Array;
+
+export function noSums(): Sums {
+  return new Float64Array(COLUMNS);
+}
+
+export function addSums(to: Sums, more: Sums): Sums {
+  for (let at = 0; at < COLUMNS; at += 1) to[at] = (to[at] ?? 0) + (more[at] ?? 0);
+  return to;
+}
+
+export function figuresOf(sums: Sums): Figures {
+  const count = (at: number): number => sums[at] ?? 0;
+  const amount = (at: number): bigint =>
+    joinSum(BigInt(count(COUNTS + 2 * at)), BigInt(count(COUNTS + 2 * at + 1)));
+  return {
+    requests: count(0),
+    failed: count(1),
+    promptTokens: count(2),
+    cachedTokens: count(3),
+    cacheWriteTokens: count(4),
+    cacheWrite1hTokens: count(5),
+    completionTokens: count(6),
+    webSearches: count(7),
+    charged: amount(0),
+    operatorCost: amount(1),
+    refunded: amount(2),
+    writeOff: amount(3),
+  };
+}
+
+const TOTALS_COLUMNS = `requests, failed, prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens,
+  completion_tokens, web_searches, ${["charge", "operator_cost", "refunded", "write_off"].map(splitAmount).join(", ")}`;
+const REQUEST_COLUMNS = `1, status IN ('failed', 'interrupted'), prompt_tokens, cached_tokens, cache_write_tokens,
+  cache_write_1h_tokens, completion_tokens, web_searches,
+  ${["charge", "coalesce(operator_cost, 0)", REFUNDED, "write_off"].map(splitAmount).join(", ")}`;
+const SUMMED = Array.from({ length: COLUMNS }, (_, at) => `sum(c${at})`).join(", ");
+const NAMES = Array.from({ length: COLUMNS }, (_, at) => `c${at}`).join(", ");
+
+/** The queries for all rows of a span: step, key, model, provider, and the columns. Steps have numbers from 0. */
+function sources(
+  { from, to }: TimeSpan,
+  firstMs: number,
+  stepMs: number,
+  options: { readonly account: number | undefined; readonly retentionStart: number },
+): string[] {
+  const { days, parts } = splitTime({ since: from, until: to }, options.retentionStart);
+  const ofAccount = options.account === undefined ? "" : `AND account_id = ${options.account}`;
+  const step = (at: string): string => `(${at} - ${firstMs}) / ${stepMs}`;
+  const requests = (source: string, part: TimeSpan): string =>
+    `SELECT ${step("at")}, key_id, model, coalesce(provider, ''), ${REQUEST_COLUMNS}
+      FROM ${source} at >= ${part.from} AND at < ${part.to} ${ofAccount}`;
+  return [
+    `SELECT ${step(`day * ${DAY_MS}`)}, key_id, model, provider, ${TOTALS_COLUMNS}
+      FROM daily_totals WHERE day >= ${days.from} AND day < ${days.to} ${ofAccount}`,
+    requests(RUNNING_REQUESTS, { from: days.from * DAY_MS, to: days.to * DAY_MS }),
+    ...parts.map((part) => requests(ALL_REQUESTS, part)),
+  ];
+}
+
+type Row = readonly [step: number, keyId: number, model: string, provider: string, ...number[]];
+
+/** The sums of a span by step and model, by step and provider, and by key. An absent provider is "". */
+export interface UsageCells {
+  readonly byModel: ReadonlyMap<string, readonly Sums[]>;
+  readonly byProvider: ReadonlyMap<string, readonly Sums[]>;
+  readonly byKey: ReadonlyMap<number, Sums>;
+}
+
+/**
+ * Reads each row of a span once, and sums in all groupings at the same time. In SQL each grouping would sort all rows:
+ * three times as slow. `account`: the row id, for one account only.
+ */
+export function readCells(
+  sqlite: Database,
+  span: SteppedSpan,
+  options: { readonly account?: number | undefined; readonly retentionStart: number },
+): UsageCells {
+  const { times, stepMs } = span;
+  const [first = 0] = times;
+  // The last day counts as a whole: its requests are those until now.
+  const toEnd = {
+    from: span.from,
+    to: stepMs === DAY_MS ? first + times.length * stepMs : span.to,
+  };
+  const byModel = new Map<string, Sums[]>();
+  const byProvider = new Map<string, Sums[]>();
+  const byKey = new Map<number, Sums>();
+  const cell = (groups: Map<string, Sums[]>, name: string, step: number): Sums => {
+    let steps = groups.get(name);
+    if (steps === undefined) groups.set(name, (steps = times.map(noSums)));
+    return steps[Math.max(step, 0)] ?? noSums();
+  };
+  const { account, retentionStart } = options;
+  for (const query of sources(toEnd, first, stepMs, { account, retentionStart })) {
+    for (const row of plainNumbers<Row>(sqlite, query)) {
+      const [step, keyId, model, provider] = row;
+      let ofKey = byKey.get(keyId);
+      if (ofKey === undefined) byKey.set(keyId, (ofKey = noSums()));
+      addRow(ofKey, row);
+      addRow(cell(byModel, model, step), row);
+      addRow(cell(byProvider, provider, step), row);
+    }
+  }
+  return { byModel, byProvider, byKey };
+}
+
+/** The sums of a whole span. */
+export function readTotal(
+  sqlite: Database,
+  span: TimeSpan,
+  options: { readonly account?: number | undefined; readonly retentionStart: number },
+): Figures {
+  const { account, retentionStart } = options;
+  const rows = sources(span, 0, DAY_MS, { account, retentionStart });
+  const query = `WITH rows (step, key, model, provider, ${NAMES}) AS (${rows.join(" UNION ALL ")})
+    SELECT 0, 0, '', '', ${SUMMED} FROM rows`;
+  const sums = noSums();
+  for (const row of plainNumbers<Row>(sqlite, query)) addRow(sums, row);
+  return figuresOf(sums);
+}
+
+/** The sum of some groups. */
+export function totalOf(groups: Iterable<Sums>): Sums {
+  const total = noSums();
+  for (const sums of groups) addSums(total, sums);
+  return total;
+}
+
+const GROUPED = 4;
+
+function addRow(to: Sums, row: Row): void {
+  for (let at = 0; at < COLUMNS; at += 1)
+    to[at] = (to[at] ?? 0) + ((row[GROUPED + at] as number | null) ?? 0);
+}
+
+/** Rows with integers as numbers: half the time of bigints. For values below 2^53 only. */
+export function plainNumbers<Values>(sqlite: Database, query: string): Values[] {
+  const statement: Statement = sqlite.prepare(query);
+  try {
+    return statement.safeIntegers(false).values() as Values[];
+  } finally {
+    statement.finalize();
+  }
+}

@@ -1,0 +1,49 @@
+import type { ReportSpan, ReportStep } from "../../contract/operator/span.ts";
+import { DAY_MS } from "../../lib/clock.ts";
+import type { TimeSpan } from "../tables/usage.ts";
+
+const HOUR_MS = 3_600_000;
+
+const SPANS: Record<ReportSpan, { readonly step: ReportStep; readonly steps: number }> = {
+  "24h": { step: "hour", steps: 24 },
+  "7d": { step: "day", steps: 7 },
+  "30d": { step: "day", steps: 30 },
+  "90d": { step: "day", steps: 90 },
+};
+
+/** A span that is divided into steps. It ends during its last step. Times are milliseconds since 1970. */
+export interface SteppedSpan extends TimeSpan {
+  readonly span: ReportSpan;
+  readonly step: ReportStep;
+  readonly stepMs: number;
+  /** The start of each step. */
+  readonly times: readonly number[];
+  /** The same part of the span before it. */
+  readonly before: TimeSpan;
+}
+
+/**
+ * The span that ends now. It begins with a whole hour or a whole day, so that each step but the last is whole. Where
+ * requests of the 24 hours are folded, only sums of whole days are left, and the steps are days.
+ */
+export function steppedSpan(span: ReportSpan, nowMs: number, retentionStart: number): SteppedSpan {
+  const { step, steps } = SPANS[span];
+  const isHourly = step === "hour";
+  const from = isHourly ? startOf(HOUR_MS, nowMs, steps) : startOf(DAY_MS, nowMs, steps);
+  const to = nowMs + 1;
+  const lengthMs = isHourly ? steps * HOUR_MS : steps * DAY_MS;
+  const before = { from: from - lengthMs, to: to - lengthMs };
+  const isKept = from >= retentionStart;
+  const stepMs = isHourly && isKept ? HOUR_MS : DAY_MS;
+  const first = Math.floor(from / stepMs) * stepMs;
+  const times = Array.from(
+    { length: Math.ceil((to - first) / stepMs) },
+    (_, at) => first + at * stepMs,
+  );
+  return { span, step: isHourly && !isKept ? "day" : step, stepMs, times, from, to, before };
+}
+
+/** The start of the first of these steps; the last one is not over. */
+function startOf(stepMs: number, nowMs: number, steps: number): number {
+  return (Math.floor(nowMs / stepMs) - steps + 1) * stepMs;
+}
