@@ -1,7 +1,8 @@
 /** All that must hold before a change is taken: checks, the executable, the tests. Its last line is the verdict. */
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { screenshotsFolder } from "../test/support/browser/screenshots.ts";
 import { runChecks } from "./check.ts";
 
 const projectRoot = resolve(import.meta.dir, "..");
@@ -20,11 +21,13 @@ interface Tally {
 
 /** Runs everything, also after a failure: the tests tell more about a broken build. */
 async function ci(testArguments: readonly string[]): Promise<Tally> {
+  await rm(screenshotsFolder, { recursive: true, force: true });
   const [results] = await Promise.all([runChecks(), installPrograms()]);
   const broken = results.filter((result) => !result.ok).map((result) => result.name);
   if ((await run(["scripts/build.ts"], buildTimeoutMs)) !== 0) broken.push("build");
   const tests = await runTests(testArguments);
   for (const name of broken) console.log(`FAILED ${name}`);
+  await tellScreenshots();
   return { passed: tests.passed, failed: tests.failed + broken.length };
 }
 
@@ -32,6 +35,13 @@ async function ci(testArguments: readonly string[]): Promise<Tally> {
 async function installPrograms(): Promise<void> {
   if ((await run(["run", "programs"], installTimeoutMs)) !== 0)
     console.log("the programs of test/support/programs could not be installed");
+}
+
+/** The tests of the pages keep what each view looks like. */
+async function tellScreenshots(): Promise<void> {
+  const names = await readdir(screenshotsFolder).catch(() => []);
+  if (names.length > 0)
+    console.log(`${names.length} screenshots of the pages: ${screenshotsFolder}`);
 }
 
 async function runTests(testArguments: readonly string[]): Promise<Tally> {

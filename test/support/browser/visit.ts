@@ -1,0 +1,91 @@
+import { expect } from "bun:test";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import { saveScreenshot } from "./screenshots.ts";
+
+/** A browser's settings, and what a visit may do beyond the usual. */
+export interface VisitOptions {
+  /** As `en-US`, the default, or `ru-RU`. */
+  readonly language?: string;
+  readonly colorScheme?: "light" | "dark";
+  readonly viewport?: { readonly width: number; readonly height: number };
+  /** Statuses of 400 and above that the visit brings about on purpose. Chromium reports each on its console. */
+  readonly refusals?: readonly number[];
+}
+
+/** Enough for a busy machine; a page answers within a tenth of a second. */
+const waitTimeoutMs = 10_000;
+
+/** What a URL or a referrer must never contain. */
+const secret = /sk-tg-|[?&](?:key|token)=/;
+
+/**
+ * Opens an address in a browser profile of its own and runs `work` with it. Fails if the page reports an error or a
+ * violation of its content security policy, sends a request to another origin, or shows a secret in the address of a
+ * request.
+ */
+export async function visit<Result>(
+  browser: Browser,
+  address: string,
+  work: (page: Page) => Promise<Result>,
+  options: VisitOptions = {},
+): Promise<Result> {
+  const {
+    language = "en-US",
+    colorScheme = "light",
+    viewport = { width: 1280, height: 800 },
+  } = options;
+  const context = await browser.newContext({
+    locale: language,
+    colorScheme,
+    viewport: { ...viewport },
+    reducedMotion: "reduce",
+    timezoneId: "UTC",
+  });
+  context.setDefaultTimeout(waitTimeoutMs);
+  const problems = watch(context, new URL(address).origin, options.refusals ?? []);
+  try {
+    const page = await context.newPage();
+    try {
+      await page.goto(address);
+      const result = await work(page);
+      // What the page has done until now has been reported when the page answers.
+      if (!page.isClosed()) await page.evaluate("0");
+      expect(problems).toEqual([]);
+      return result;
+    } catch (error) {
+      if (problems.length > 0)
+        throw new Error(`the page has problems:\n${problems.join("\n")}`, { cause: error });
+      await saveScreenshot(page, `failed-${Date.now()}`).catch(() => undefined);
+      throw error;
+    }
+  } finally {
+    await context.close();
+  }
+}
+
+/** Collects, in words, all that no page of ours may do. */
+function watch(context: BrowserContext, origin: string, refusals: readonly number[]): string[] {
+  const problems: string[] = [];
+  context.on("console", (message) => {
+    const text = message.text();
+    const status = Number(/ the server responded with a status of (\d+)/.exec(text)?.[1]);
+    if (refusals.includes(status)) return;
+    if (["error", "warning", "assert"].includes(message.type()))
+      problems.push(`${message.type()} on the console: ${text} (${message.location().url})`);
+  });
+  context.on("weberror", (error) => {
+    problems.push(`an error that nothing caught: ${error.error().message}`);
+  });
+  context.on("dialog", (dialog) => {
+    problems.push(`a dialog of the browser: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  context.on("request", (request) => {
+    const [url = ""] = request.url().split("#");
+    if (new URL(url).origin !== origin) problems.push(`a request to another origin: ${url}`);
+    const referrer = request.headers()["referer"];
+    for (const text of [url, referrer ?? ""])
+      if (secret.test(text)) problems.push(`a secret in the address of a request: ${text}`);
+  });
+  return problems;
+}
