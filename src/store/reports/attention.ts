@@ -144,7 +144,14 @@ function readOldHolds(sqlite: Database, before: number): OldHold[] {
         WHERE r.status = 'running' AND r.status <> 'done' AND r.at < ? ORDER BY r.at LIMIT ${ROWS_MAX}`,
     )
     .all(before)
-    .map(({ at, ...row }) => ({ ...row, at: Number(at) }));
+    .map(({ id, at, account, key, model, hold }) => ({
+      id,
+      at: Number(at),
+      account,
+      key,
+      model,
+      hold,
+    }));
 }
 
 interface CountedRow {

@@ -57,8 +57,8 @@ export function searchAccounts(
   const total = db.select({ total: count() }).from(accounts).where(isFound).get();
   const recent = recentBy(sqlite, "account_id", nowMs);
   return {
-    rows: rows.map((row) => ({ ...row, recent: recent.get(row.id) ?? NOTHING })),
-    total: Number(total?.total ?? 0),
+    rows: rows.map((row) => withMore(row, { recent: recent.get(row.id) ?? NOTHING })),
+    total: total?.total ?? 0,
   };
 }
 
@@ -84,13 +84,18 @@ export function searchKeys(
   const recent = recentBy(sqlite, "key_id", nowMs);
   const newest = newestOfChains(sqlite);
   return {
-    rows: rows.map((row) => ({
-      ...row,
-      isReplaced: newest.get(row.firstKeyId) !== row.id,
-      recent: recent.get(row.id) ?? NOTHING,
-    })),
-    total: Number(total?.total ?? 0),
+    rows: rows.map((row) =>
+      withMore(row, {
+        isReplaced: newest.get(row.firstKeyId) !== row.id,
+        recent: recent.get(row.id) ?? NOTHING,
+      }),
+    ),
+    total: total?.total ?? 0,
   };
+}
+
+function withMore<Row, More>(row: Row, more: More): Row & More {
+  return { ...row, ...more };
 }
 
 const NOTHING: Recent = { requests: 0, charged: 0n };

@@ -1,4 +1,4 @@
-import type { Database, Statement } from "bun:sqlite";
+import type { Database } from "bun:sqlite";
 import { DAY_MS } from "../../lib/clock.ts";
 import {
   ALL_REQUESTS,
@@ -38,11 +38,11 @@ const COLUMNS = COUNTS + 2 * AMOUNTS;
  */
 export type Sums = Float64Array;
 
-export function noSums(): Sums {
+function noSums(): Sums {
   return new Float64Array(COLUMNS);
 }
 
-export function addSums(to: Sums, more: Sums): Sums {
+function addSums(to: Sums, more: Sums): Sums {
   for (let at = 0; at < COLUMNS; at += 1) to[at] = (to[at] ?? 0) + (more[at] ?? 0);
   return to;
 }
@@ -174,7 +174,7 @@ function addRow(to: Sums, row: Row): void {
 
 /** Rows with integers as numbers: half the time of bigints. For values below 2^53 only. */
 export function plainNumbers<Values>(sqlite: Database, query: string): Values[] {
-  const statement: Statement = sqlite.prepare(query);
+  const statement = sqlite.prepare<unknown, []>(query);
   try {
     return statement.safeIntegers(false).values() as Values[];
   } finally {

@@ -78,8 +78,8 @@ export function idsOf(
     sqlite,
     `SELECT ${end("ASC", "min")}, ${end("DESC", "max")}`,
   );
-  const [first, last] = row ?? [];
-  return first == null || last == null ? undefined : { first, last };
+  const [first, last] = row ?? [null, null];
+  return first === null || last === null ? undefined : { first, last };
 }
 
 export function latenciesOf(measured: readonly Measured[]): Latencies {

@@ -105,7 +105,7 @@ export function accountName(at: number): string {
 }
 
 /** The text of a key; `at` starts at 1. */
-export function keyText(at: number): string {
+function keyText(at: number): string {
   return `key ${at} of these months`;
 }
 
