@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { systemClock } from "../../lib/clock.ts";
+import { csv } from "../../lib/csv.ts";
 import { pastTime } from "../../administration/values.ts";
 import { argument } from "../cli/arguments.ts";
-import { csv } from "../cli/format.ts";
 import { CommandFailure, printResult, printText, type Result } from "../cli/print.ts";
 import { globalOptions, runSession, type Session } from "../cli/session.ts";
 

@@ -3,7 +3,8 @@ import { usageDocument } from "../../contract/operator/usage.ts";
 import { addUsage as sumOf, noUsage, type Usage } from "../../contract/usage.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import { usageGroupings, type UsageGrouping, type UsageRow } from "../../store/store.ts";
-import { csv, table } from "../cli/format.ts";
+import { csv } from "../../lib/csv.ts";
+import { table } from "../cli/format.ts";
 import { addCsv, addSpan, withReport, type Report, type SpanOptions } from "./report.ts";
 import type { Session } from "../cli/session.ts";
 

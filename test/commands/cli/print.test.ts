@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { csv, fields, table } from "../../../src/commands/cli/format.ts";
+import { fields, table } from "../../../src/commands/cli/format.ts";
+import { csv } from "../../../src/lib/csv.ts";
 import { visible } from "../../../src/commands/cli/print.ts";
 
 describe("a table", () => {
