@@ -79,6 +79,11 @@ const powers: readonly Power[] = [
     owners: ["src/web/"],
   },
   {
+    name: "uPlot",
+    packages: ["uplot"],
+    owners: ["src/web/charts/"],
+  },
+  {
     name: "the environment",
     packages: ["process", "node:process"],
     code: /\b(?:process|Bun|import\s*\.\s*meta)\s*\.\s*env\b|\{[^{}]*\benv\b[^{}]*\}\s*=\s*(?:process|Bun|import)\b/,

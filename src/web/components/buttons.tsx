@@ -1,0 +1,88 @@
+import type { ComponentChildren } from "preact";
+import { useSignal } from "@preact/signals";
+import { copyText } from "./clipboard.ts";
+import { words } from "../language.ts";
+import { toast } from "../toasts.ts";
+
+export interface ButtonProps {
+  readonly children: ComponentChildren;
+  readonly onClick?: () => void;
+  /** `primary` is the one main action of a view, `danger` takes something away, `quiet` has no border. */
+  readonly tone?: "primary" | "danger" | "plain" | "quiet";
+  readonly size?: "normal" | "small";
+  readonly type?: "button" | "submit";
+  readonly isDisabled?: boolean;
+  /** Something runs that the button started. It keeps its width and its focus, and does nothing meanwhile. */
+  readonly isBusy?: boolean;
+  /** For a button whose text alone does not tell what it does. */
+  readonly label?: string;
+}
+
+export function Button({
+  children,
+  onClick,
+  tone = "plain",
+  size = "normal",
+  type = "button",
+  isDisabled = false,
+  isBusy = false,
+  label,
+}: ButtonProps) {
+  return (
+    <button
+      type={type}
+      class={`button button-${tone} button-${size}`}
+      disabled={isDisabled}
+      aria-busy={isBusy}
+      aria-disabled={isBusy}
+      {...(label !== undefined && { "aria-label": label, title: label })}
+      onClick={(event) => {
+        if (isBusy) event.preventDefault();
+        else onClick?.();
+      }}
+    >
+      {children}
+    </button>
+  );
+}
+
+const COPIED_SHOWN_MS = 1500;
+
+export interface CopyButtonProps {
+  /** What is copied; a function is called at the click. */
+  readonly text: string | (() => string);
+  /** What is copied, such as `gpt-4o`. Screen readers and the tooltip say it behind the text of the button. */
+  readonly label: string;
+  /** The text of the button. The default is "Copy". */
+  readonly action?: string;
+  /** What is said afterwards. The default is "Copied". */
+  readonly done?: string;
+  readonly tone?: "plain" | "quiet" | "primary";
+}
+
+/** Copies a text. It says so, also to a screen reader, or says why it could not. */
+export function CopyButton(props: CopyButtonProps) {
+  const { text, label, action = words.copy, done = words.copied, tone = "quiet" } = props;
+  const isCopied = useSignal(false);
+  const copy = async (): Promise<void> => {
+    if (!(await copyText(typeof text === "string" ? text : text()))) {
+      toast(words.copyFailed, "failure");
+      return;
+    }
+    toast(done);
+    isCopied.value = true;
+    setTimeout(() => (isCopied.value = false), COPIED_SHOWN_MS);
+  };
+  return (
+    <button
+      type="button"
+      class={`button button-${tone} button-small copy-button`}
+      aria-label={`${action}: ${label}`}
+      title={`${action}: ${label}`}
+      data-copied={isCopied.value}
+      onClick={() => void copy()}
+    >
+      {action}
+    </button>
+  );
+}

@@ -1,0 +1,190 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { words } from "../language.ts";
+import { Toasts } from "./toasts.tsx";
+
+/** One of the views that the header leads to. */
+export interface View {
+  readonly id: string;
+  readonly text: string;
+  /** An address within the page, such as `#/requests`. */
+  readonly href: string;
+}
+
+export interface PageFrameProps {
+  /** The name of the page behind that of the product, such as "Console". */
+  readonly title: string;
+  /** None: there is no navigation, such as before the login. */
+  readonly views?: readonly View[];
+  /** The id of the view that is shown. */
+  readonly current?: string;
+  /** What is shown, for the browser's tab. The default is the text of the current view. */
+  readonly heading?: string;
+  /** At the end of the header, such as the account's name and a way out. */
+  readonly actions?: ComponentChildren;
+  /** At the end of the page, such as version and time zone. */
+  readonly foot?: ComponentChildren;
+  readonly children: ComponentChildren;
+}
+
+/**
+ * The frame of a page: link to the content, header, navigation, content, toasts. When `heading` or the view changes, the
+ * focus goes to the content, and the browser's tab gets the new title.
+ */
+export function PageFrame(props: PageFrameProps) {
+  const { title, views = [], current, actions, foot, children } = props;
+  const heading = props.heading ?? views.find(({ id }) => id === current)?.text;
+  const main = useRef<HTMLElement>(null);
+  const navigation = useRef<HTMLElement>(null);
+  const isFirst = useRef(true);
+  useEffect(() => {
+    document.title = [heading, `${words.product} ${title}`].filter(Boolean).join(" · ");
+    navigation.current
+      ?.querySelector("[aria-current]")
+      ?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    if (!isFirst.current) {
+      main.current?.focus({ preventScroll: true });
+      scrollTo(0, 0);
+    }
+    isFirst.current = false;
+  }, [heading, title]);
+  return (
+    <>
+      <a
+        class="skip-link"
+        href="#content"
+        onClick={(event) => {
+          // The fragment belongs to the views.
+          event.preventDefault();
+          main.current?.focus();
+        }}
+      >
+        {words.skipToContent}
+      </a>
+      <header class="page-head">
+        <div class="page-head-row">
+          <span class="brand">
+            <Mark />
+            <span>{words.product}</span>
+            <span class="brand-page">{title}</span>
+          </span>
+          {views.length > 0 && (
+            <nav ref={navigation} class="views" aria-label={words.navigation}>
+              {views.map(({ id, text, href }) => (
+                <a key={id} href={href} {...(id === current && { "aria-current": "page" })}>
+                  {text}
+                </a>
+              ))}
+            </nav>
+          )}
+          <div class="page-actions">{actions}</div>
+        </div>
+      </header>
+      <main ref={main} id="content" tabIndex={-1}>
+        {children}
+      </main>
+      {foot !== undefined && <footer class="page-foot">{foot}</footer>}
+      <Toasts />
+    </>
+  );
+}
+
+/** The sign of the product: a barrier beside its post. */
+function Mark() {
+  return (
+    <svg class="mark" viewBox="0 0 16 16" aria-hidden="true">
+      <path d="M2 2h2v12H2zM5 5h9v2H5zM12 9h2v5h-2z" />
+    </svg>
+  );
+}
+
+export interface ViewHeadProps {
+  readonly title: ComponentChildren;
+  /** A line below the title. */
+  readonly text?: ComponentChildren;
+  /** The way back to the list, above the title. */
+  readonly back?: { readonly href: string; readonly text: string };
+  /** Such as `SpanChoice` and buttons. */
+  readonly actions?: ComponentChildren;
+}
+
+/** The head of a view: its title, and what can be done in it. */
+export function ViewHead({ title, text, back, actions }: ViewHeadProps) {
+  return (
+    <div class="view-head">
+      <div class="view-title">
+        {back && (
+          <a class="back" href={back.href}>
+            <span aria-hidden="true">← </span>
+            {back.text}
+          </a>
+        )}
+        <h1>{title}</h1>
+        {text !== undefined && <p>{text}</p>}
+      </div>
+      {actions !== undefined && <div class="view-actions">{actions}</div>}
+    </div>
+  );
+}
+
+export interface PanelProps {
+  /** Without it the panel has no head. */
+  readonly title?: ComponentChildren;
+  readonly text?: ComponentChildren;
+  readonly actions?: ComponentChildren;
+  /** Tables and charts go from edge to edge. */
+  readonly isFlush?: boolean;
+  readonly children: ComponentChildren;
+}
+
+/** A part of a view with a border. */
+export function Panel({ title, text, actions, isFlush = false, children }: PanelProps) {
+  return (
+    <section class={isFlush ? "panel panel-flush" : "panel"}>
+      {(title !== undefined || actions !== undefined) && (
+        <div class="panel-head">
+          <div>
+            {title !== undefined && <h2>{title}</h2>}
+            {text !== undefined && <p>{text}</p>}
+          </div>
+          {actions !== undefined && <div class="panel-actions">{actions}</div>}
+        </div>
+      )}
+      <div class="panel-body">{children}</div>
+    </section>
+  );
+}
+
+/** Panels side by side where there is room: equal columns, or two columns of which the first is wider. */
+export function Columns({
+  children,
+  isWideFirst = false,
+}: {
+  children: ComponentChildren;
+  isWideFirst?: boolean;
+}) {
+  return <div class={isWideFirst ? "columns columns-wide-first" : "columns"}>{children}</div>;
+}
+
+/** A row of controls, such as filters and buttons. It wraps. */
+export function Toolbar({ children }: { children: ComponentChildren }) {
+  return <div class="toolbar">{children}</div>;
+}
+
+/** Names with their values, one in a line, such as the details of a request. */
+export function Facts({
+  facts,
+}: {
+  facts: readonly (readonly [name: string, value: ComponentChildren])[];
+}) {
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
