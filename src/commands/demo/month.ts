@@ -1,19 +1,11 @@
-import { newKey } from "../../administration/keys.ts";
 import type { Config } from "../../config/schema.ts";
 import { assert } from "../../lib/assert.ts";
 import { DAY_MS } from "../../lib/clock.ts";
 import { NANO_ROUBLES_MAX, NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import type { Random } from "../../lib/random.ts";
-import {
-  amountToWire,
-  openStore,
-  startWriter,
-  type KeyRow,
-  type RequestRecord,
-  type Store,
-  type Writer,
-} from "../../store/store.ts";
-import { CUSTOMERS, DEMO_ACCOUNT, DEMO_KEY, type Customer, type CustomerKey } from "./customers.ts";
+import { openStore, startWriter } from "../../store/store.ts";
+import { CUSTOMERS, type Customer, type CustomerKey } from "./customers.ts";
+import { OPERATOR, Recording, type Step } from "./recording.ts";
 import { drawRequests, type DrawnRequest } from "./traffic.ts";
 
 /** The month that was written. */
@@ -29,8 +21,7 @@ const HOUR_MS = 3_600_000;
 const TEN_ROUBLES = 10n * NANO_ROUBLES_PER_ROUBLE;
 /** What an account that runs dry has at least at the end. */
 const LEFT_OVER = 2n * NANO_ROUBLES_PER_ROUBLE;
-/** Who made the changes, in ledger and admin log. */
-const OPERATOR = "olga";
+/** Who makes credits, in the ledger and the admin log. */
 const BILLING = "billing";
 const REFUND_NOTES = ["the answer was cut off", "half of it, as agreed with the customer"];
 
@@ -65,128 +56,16 @@ function stepsOf(requests: readonly DrawnRequest[], until: number): Step[] {
   ).sort((one, other) => one.at - other.at);
 }
 
-/** What happens at one time: a request ends, or a command changes something. */
-type Step =
-  | { readonly at: number; readonly request: DrawnRequest }
-  | { readonly at: number; readonly change: (recording: Recording) => void };
-
-/** Performs steps in their order. */
-class Recording {
-  demoSecret = "";
-  readonly store: Store;
-  readonly #writer: Writer;
-  /** The current key by account and label. */
-  readonly #keys = new Map<string, KeyRow>();
-  readonly #lastUse = new Map<number, number>();
-  readonly #accountIds: number[] = [];
-  #reserve = NANO_ROUBLES_MAX;
-
-  constructor(store: Store, writer: Writer) {
-    this.store = store;
-    this.#writer = writer;
-    // A charge is refused unless its account has reserved it. Nothing else spends here, so all money is reserved.
-    writer.planner = {
-      planBatch: () =>
-        this.#accountIds.map((accountId) => ({
-          accountId,
-          reserved: amountToWire(this.#reserve),
-        })),
-      batchEnded: () => undefined,
-    };
-  }
-
-  async run(steps: readonly Step[]): Promise<void> {
-    let ended: DrawnRequest[] = [];
-    for (const step of steps) {
-      if ("request" in step) {
-        ended.push(step.request);
-        continue;
-      }
-      // A change follows in the ledger what ended before it.
-      await this.#write(ended);
-      ended = [];
-      step.change(this);
-    }
-    await this.#write(ended);
-    await this.#end();
-  }
-
-  createAccount({ account, overdraft = 0 }: Customer, at: number): void {
-    const actor = { name: OPERATOR, at };
-    const { id } = this.store.admin.createAccount(actor, account, roubles(overdraft));
-    this.#accountIds.push(id);
-  }
-
-  createKey(
-    customer: Customer,
-    key: CustomerKey,
-    settings: { at: number; until: number; spent: bigint },
-  ): void {
-    const { at, until, spent } = settings;
-    const { secret, stored } = newKey();
-    const budget = roundUp((spent * BigInt(key.budgetPercent ?? 0)) / 100n);
-    const { key: row } = this.store.admin.createKey({ name: OPERATOR, at }, customer.account, {
-      ...stored,
-      createdAt: at,
-      label: key.label,
-      models: key.models,
-      requestsPerMinute: key.requestsPerMinute,
-      expiresAt: key.expiresInDays && until + key.expiresInDays * DAY_MS,
-      budget: budget === 0n ? null : budget,
-    });
-    this.#keys.set(keyName(customer, key), row);
-    if (customer.account === DEMO_ACCOUNT && key.label === DEMO_KEY) this.demoSecret = secret;
-  }
-
-  rotateKey(customer: Customer, key: CustomerKey, at: number): void {
-    const rotation = { successor: newKey().stored, graceMs: DAY_MS };
-    const { publicId } = this.keyOf(customer, key);
-    const rotated = this.store.admin.rotateKey({ name: OPERATOR, at }, publicId, rotation);
-    this.#keys.set(keyName(customer, key), rotated.key);
-  }
-
-  keyOf(customer: Customer, key: CustomerKey): KeyRow {
-    const row = this.#keys.get(keyName(customer, key));
-    assert(row !== undefined, "a key is used before it is created");
-    return row;
-  }
-
-  async #write(ended: readonly DrawnRequest[]): Promise<void> {
-    if (ended.length === 0) return;
-    await this.#writer.write({ kind: "reserve" });
-    await Promise.all(
-      ended.map((request) =>
-        this.#writer.write({ kind: "recordRequest", record: this.#recordOf(request) }),
-      ),
-    );
-  }
-
-  #recordOf({ customer, key, record }: DrawnRequest): RequestRecord {
-    const { id, accountId, firstKeyId } = this.keyOf(customer, key);
-    this.#lastUse.set(id, record.at);
-    return { ...record, accountId, keyId: id, firstKeyId };
-  }
-
-  async #end(): Promise<void> {
-    this.#reserve = 0n;
-    const touched = [...this.#lastUse].map(([keyId, at]) =>
-      this.#writer.write({ kind: "touchKey", keyId, at }),
-    );
-    await Promise.all([...touched, this.#writer.write({ kind: "reserve" })]);
-  }
-}
-
-function keyName({ account }: Customer, { label }: CustomerKey): string {
-  return `${account} ${label}`;
-}
-
 /** All steps of a customer in the order of their times, but for refunds and changes of keys. */
 function customerSteps(customer: Customer, drawn: readonly DrawnRequest[], until: number): Step[] {
-  const { account, sinceDaysAgo, disabledDaysAgo } = customer;
+  const { account, overdraft = 0, sinceDaysAgo, disabledDaysAgo } = customer;
   const requests = customer.payment.runsDry ? withWriteOff(drawn) : drawn;
   const createdAt = until - sinceDaysAgo * DAY_MS;
   const steps: Step[] = [
-    { at: createdAt, change: (recording) => recording.createAccount(customer, createdAt) },
+    {
+      at: createdAt,
+      change: (recording) => recording.createAccount(account, roubles(overdraft), createdAt),
+    },
     ...customer.keys.flatMap((key) => keySteps(customer, key, { requests, until })),
     ...requestSteps(customer, requests),
     ...refundSteps(customer, requests, until),
@@ -208,12 +87,14 @@ function keySteps(
 ): Step[] {
   const ago = (days: number): number => until - days * DAY_MS;
   const spent = sumOf(requests.filter((request) => request.key === key));
-  const createdAt = ago(key.createdDaysAgo ?? customer.sinceDaysAgo);
+  const { createdDaysAgo = customer.sinceDaysAgo, expiresInDays, budgetPercent = 0 } = key;
+  const settings = {
+    at: ago(createdDaysAgo),
+    expiresAt: expiresInDays === undefined ? null : ago(-expiresInDays),
+    budget: budgetPercent === 0 ? null : roundUp((spent * BigInt(budgetPercent)) / 100n),
+  };
   const steps: Step[] = [
-    {
-      at: createdAt,
-      change: (recording) => recording.createKey(customer, key, { at: createdAt, until, spent }),
-    },
+    { at: settings.at, change: (recording) => recording.createKey(customer, key, settings) },
   ];
   if (key.rotatedDaysAgo !== undefined) {
     const at = ago(key.rotatedDaysAgo);

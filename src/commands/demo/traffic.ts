@@ -58,18 +58,23 @@ const FAILURES: readonly Failure[] = [
   { outcome: "closed", status: null, durationMs: 2300 },
 ];
 
-/** Times in which the first provider fails this part of its attempts. */
-const INCIDENTS: readonly {
-  readonly beginsHoursAgo: number;
-  readonly hours: number;
+/** A time in which the first provider fails a part of its attempts. */
+interface Incident {
+  readonly from: number;
+  readonly to: number;
   readonly percent: number;
   readonly failure: Failure;
-}[] = [
-  { beginsHoursAgo: 25 * 24, hours: 7, percent: 60, failure: unavailable },
-  { beginsHoursAgo: 11 * 24, hours: 4, percent: 75, failure: unavailable },
-  { beginsHoursAgo: 4 * 24, hours: 9, percent: 35, failure: limited },
-  { beginsHoursAgo: 0.7, hours: 0.4, percent: 70, failure: unavailable },
-];
+}
+
+/** Those of earlier days, from this hour of local time. */
+const INCIDENTS = [
+  { daysAgo: 25, hour: 10, hours: 5, percent: 60, failure: unavailable },
+  { daysAgo: 11, hour: 14, hours: 3, percent: 75, failure: unavailable },
+  { daysAgo: 4, hour: 9, hours: 8, percent: 30, failure: limited },
+] as const;
+
+/** One in the last hour, in minutes before the end. */
+const RECENT_INCIDENT = { fromMinutesAgo: 42, toMinutesAgo: 18, percent: 70 };
 
 /** Chances in percent. */
 const FAILED_ATTEMPTS = 1;
@@ -122,6 +127,7 @@ class Drawing {
   readonly #random: Random;
   readonly #newId: NewId;
   readonly #localOffsetMs: number;
+  readonly #incidents: readonly Incident[];
   #idAt = 0;
 
   constructor(models: readonly ModelConfig[], until: number, random: Random) {
@@ -130,6 +136,7 @@ class Drawing {
     this.#random = random;
     this.#newId = idMaker({ epochMs: () => this.#idAt, monotonicMs: () => 0 }, random);
     this.#localOffsetMs = new Date(until).getTimezoneOffset() * MINUTE_MS;
+    this.#incidents = incidentsUntil(until, this.#localOffsetMs);
   }
 
   addDay(customer: Customer, day: number, index: number): void {
@@ -278,11 +285,7 @@ class Drawing {
   /** The attempts before the one that answers. */
   #failedAttempts(at: number): AttemptRecord[] {
     const [first = "", spare = ""] = this.#providers(at);
-    const hoursAgo = (this.#until - at) / HOUR_MS;
-    const incident = INCIDENTS.find(
-      ({ beginsHoursAgo, hours }) =>
-        hoursAgo <= beginsHoursAgo && hoursAgo > beginsHoursAgo - hours,
-    );
+    const incident = this.#incidents.find(({ from, to }) => from <= at && at < to);
     if (!this.#isDrawn(incident?.percent ?? FAILED_ATTEMPTS)) return [];
     const failed = [this.#failure(first, incident?.failure)];
     if (this.#isDrawn(FAILED_SPARE_ATTEMPTS)) failed.push(this.#failure(spare, undefined));
@@ -317,6 +320,23 @@ class Drawing {
     const normal = radius * Math.cos(2 * Math.PI * this.#random.fraction());
     return median * Math.exp(sigma * Math.max(-3, Math.min(normal, 3)));
   }
+}
+
+function incidentsUntil(until: number, localOffsetMs: number): Incident[] {
+  const today = Math.floor(until / DAY_MS) * DAY_MS;
+  const { fromMinutesAgo, toMinutesAgo, percent } = RECENT_INCIDENT;
+  return [
+    {
+      from: until - fromMinutesAgo * MINUTE_MS,
+      to: until - toMinutesAgo * MINUTE_MS,
+      percent,
+      failure: unavailable,
+    },
+    ...INCIDENTS.map(({ daysAgo, hour, hours, percent: part, failure }) => {
+      const from = today - daysAgo * DAY_MS + hour * HOUR_MS + localOffsetMs;
+      return { from, to: from + hours * HOUR_MS, percent: part, failure };
+    }),
+  ];
 }
 
 const NOT_ANSWERED = {
