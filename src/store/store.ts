@@ -28,6 +28,7 @@ import {
 } from "./tables/requests.ts";
 import { connect, toStoreError, type Connection, type Durability } from "./sqlite.ts";
 import { checkAtStart } from "./audit/startCheck.ts";
+import { voucherTable, type VoucherTable } from "./tables/vouchers.ts";
 
 /** What other folders use of the store: reads and the changes of commands. A serving gateway writes with its Writer. */
 export interface Store {
@@ -40,6 +41,7 @@ export interface Store {
   readonly ledger: Pick<LedgerTable, "history">;
   readonly requests: RequestTable;
   readonly owners: OwnerTable;
+  readonly vouchers: Pick<VoucherTable, "findByHash" | "findOrThrow" | "list">;
   readonly admin: Admin;
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
   readonly usageOfAccount: ReadAccountUsage;
@@ -101,6 +103,7 @@ function createStore(
     ledger: lazy(() => ledgerTable(connection)),
     requests: lazy(() => requestTable(connection)),
     owners: lazy(() => ownerTable(connection)),
+    vouchers: lazy(() => voucherTable(connection)),
     admin: lazy(() => admin(connection, () => isGatewayRunning(path))),
     usageOfAccount: lazy(() => accountUsage(connection)),
     reports: lazy(() => reports(connection)),
@@ -130,6 +133,9 @@ function createStore(
     },
     get owners() {
       return parts.owners();
+    },
+    get vouchers() {
+      return parts.vouchers();
     },
     get admin() {
       return parts.admin();
@@ -196,6 +202,8 @@ export {
 } from "./writer/requestRecord.ts";
 export { restore, type Restored } from "./backup/restore.ts";
 export type { ReceiptRow, RequestRow } from "./tables/requests.ts";
+export { redeemability } from "./writer/redeem.ts";
+export type { VoucherRow } from "./tables/vouchers.ts";
 export { NotFoundError, toStoreError, refuseOrphanedWal, StoreError } from "./sqlite.ts";
 export {
   usageGroupings,

@@ -7,6 +7,9 @@ import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
 const storeFolder = openSampleLedgerBefore();
 
+const voucherInto =
+  "INSERT INTO vouchers (public_id, hash, prefix, created_at, amount, redeemed_at) VALUES ('vch_x', x'01', '7Q2MV', 0, ";
+
 /** What SQLite's integrity check is configured to skip: each constraint, what breaks it, and the rule that finds it. */
 const CONSTRAINTS: readonly [name: string, statement: string, problem: string][] = [
   [
@@ -103,6 +106,16 @@ const CONSTRAINTS: readonly [name: string, statement: string, problem: string][]
     `UPDATE requests SET ${change}`,
     "request req_done: charge and write-off",
   ]),
+  [
+    "vouchers_amount",
+    `${voucherInto} 0, NULL)`,
+    "voucher vch_x: has an amount or an end that a voucher cannot have",
+  ],
+  [
+    "vouchers_end",
+    `${voucherInto} 5, 5)`,
+    "voucher vch_x: has an amount or an end that a voucher cannot have",
+  ],
 ];
 
 describe("the audit finds by a rule of its own what breaks", () => {

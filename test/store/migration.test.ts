@@ -12,10 +12,12 @@ import { tamper } from "../support/store/sampleLedger.ts";
 import { actor } from "../support/store/storeFolder.ts";
 
 /** The numbers of migrations that released versions had. */
-const VERSIONS = [2, 3, 4, 5] as const;
+const VERSIONS = [2, 3, 4, 5, 6] as const;
 /** The last one in which all charges are in the ledger. */
 const CHARGES_IN_LEDGER = 4;
-const LAST_VERSION = 5;
+/** The last one whose requests are copied. */
+const REQUESTS_ARE_COPIED = 5;
+const LAST_VERSION = 6;
 
 let folder: string;
 let path: string;
@@ -122,6 +124,18 @@ describe.each(VERSIONS)("a store with %i migrations", (version) => {
     });
   });
 
+  test("keeps a ref that begins like those of vouchers, and accepts no new one", () => {
+    withStore((store) => {
+      const repeat = { account: "bob", kind: "credit", amount: 1000n, ref: "voucher:42" } as const;
+      const change = { ...repeat, note: null };
+      expect(store.admin.changeBalance(actor, change).applied).toBe(false);
+      expect(() => store.admin.changeBalance(actor, { ...change, ref: "voucher:43" })).toThrow(
+        "credit of an open voucher",
+      );
+      expect(store.audit().problems).toEqual([]);
+    });
+  });
+
   test("is migrated once", () => {
     withStore(() => undefined);
     const migrated = everything();
@@ -182,7 +196,10 @@ describe("a store whose records do not agree is left as it was", () => {
       "account bob: ",
     ],
     ["totals of charged requests", "UPDATE daily_totals SET prompt_tokens = 1", "totals of"],
-  ])("%s", (_, damage, problem) => expectRefused(LAST_VERSION, damage, problem));
+  ])("%s", (_, damage, problem) => expectRefused(REQUESTS_ARE_COPIED, damage, problem));
+
+  test("the totals of the last version", () =>
+    expectRefused(LAST_VERSION, "UPDATE daily_totals SET prompt_tokens = 1", "totals of"));
 
   function expectRefused(version: number, damage: string, problem: string): void {
     makeEarlierVersion(path, version, (sqlite) => fillEarlierVersion(sqlite, version));
@@ -206,8 +223,8 @@ describe("a store whose records do not agree is left as it was", () => {
 describe("the migration of a large store", () => {
   const COUNT = 130_000;
   beforeEach(() =>
-    makeEarlierVersion(path, LAST_VERSION, (sqlite) => {
-      fillEarlierVersion(sqlite, LAST_VERSION);
+    makeEarlierVersion(path, REQUESTS_ARE_COPIED, (sqlite) => {
+      fillEarlierVersion(sqlite, REQUESTS_ARE_COPIED);
       sqlite.run(`INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status,
           price_input, price_cached_input, price_cache_write, price_output, hold)
         WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ${COUNT})

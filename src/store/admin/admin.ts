@@ -13,6 +13,8 @@ import { keyTable, type KeyChanges, type KeyRow, type NewKey } from "../tables/k
 import { ledgerTable, refTakenError, SPENDABLE_MAX } from "../tables/ledger.ts";
 import { refund, type Refunded, type RefundRequest } from "./refund.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
+import { voucherTable, type VoucherRow } from "../tables/vouchers.ts";
+import { revokeVoucher, voucherDetail, type NewVouchers, type Revoked } from "./vouchers.ts";
 
 /** `amount` is positive nano-roubles for both kinds. */
 export interface LedgerChange {
@@ -62,6 +64,10 @@ export interface Admin {
   changeBalance(actor: Actor, ledgerChange: LedgerChange): LedgerChangeResult;
   /** Refunds a charge in full or in part. */
   refund(actor: Actor, refundRequest: RefundRequest): Refunded;
+  /** Creates all of them, or none. Returns them in the order of their codes. */
+  createVouchers(actor: Actor, created: NewVouchers): VoucherRow[];
+  /** Throws for a redeemed voucher. */
+  revokeVoucher(actor: Actor, publicId: string): Revoked;
   /** Releases a reserve that a gateway left when it crashed. Returns false if a gateway is running. */
   releaseReserve(account: string): boolean;
 }
@@ -69,6 +75,7 @@ export interface Admin {
 export function admin(connection: Connection, isGatewayRunning: () => boolean): Admin {
   const accounts = accountTable(connection);
   const keys = keyTable(connection);
+  const vouchers = voucherTable(connection);
   const change = prepareChange(connection);
   return {
     createAccount: (actor, name, overdraft) =>
@@ -142,6 +149,20 @@ export function admin(connection: Connection, isGatewayRunning: () => boolean): 
         const result = refund(connection, actor, refundRequest);
         const detail = ledgerDetail({ amount: result.amount, ref: refundRequest.ref });
         return { result, detail, applied: result.applied };
+      }),
+    createVouchers: (actor, { codes, ...settings }) => {
+      const detail = voucherDetail({ codes, ...settings });
+      const create = (code: NewVouchers["codes"][number]): VoucherRow =>
+        change(actor, { command: "vouchers create", subject: code.publicId }, () => {
+          vouchers.insert({ ...code, ...settings, createdAt: actor.at });
+          return { result: vouchers.findOrThrow(code.publicId), detail };
+        });
+      return connection.sqlite.transaction(() => codes.map(create)).immediate();
+    },
+    revokeVoucher: (actor, publicId) =>
+      change(actor, { command: "vouchers revoke", subject: publicId }, () => {
+        const result = revokeVoucher(vouchers, actor, publicId);
+        return { result, detail: null, applied: result.applied };
       }),
     releaseReserve(account) {
       // Also before the transaction, because the answer can take 200 ms, and the gateway must not wait for it.

@@ -1,6 +1,7 @@
 import type { Database } from "bun:sqlite";
 import { auditLedger } from "./auditLedger.ts";
 import { auditTotals } from "./auditTotals.ts";
+import { voucherChecks } from "./auditVouchers.ts";
 import {
   AUDIT_CACHE_KILOBYTES,
   startIntegrityCheck,
@@ -232,10 +233,14 @@ export const auditChecks: readonly AuditCheck[] = [
   },
   { problem: "is not unique", query: isNotUnique("ledger", "ref") },
   { problem: "is not unique", query: isNotUnique("requests", "public_id") },
+  { problem: "is not unique", query: isNotUnique("vouchers", "public_id") },
+  { problem: "is not unique", query: isNotUnique("vouchers", "hash") },
+  ...voucherChecks,
   {
     problem: "does not have exactly one row",
     query: `SELECT 'retention' AS subject WHERE (SELECT count(*) FROM retention) <> 1
-      UNION ALL SELECT 'changes' WHERE (SELECT count(*) FROM changes) <> 1`,
+      UNION ALL SELECT 'changes' WHERE (SELECT count(*) FROM changes) <> 1
+      UNION ALL SELECT 'voucher_start' WHERE (SELECT count(*) FROM voucher_start) <> 1`,
   },
 ];
 
@@ -267,7 +272,9 @@ export const settingsChecks: readonly AuditCheck[] = [
     problem: "has a time out of range",
     query: `SELECT 'key ' || public_id AS subject FROM keys
       WHERE ${["created_at", "expires_at", "revoked_at", "last_used_at"].map((time) => isOutside(time, TIME_MAX)).join(" OR ")}
-      UNION ALL SELECT 'account ' || name FROM accounts WHERE ${isOutside("created_at", TIME_MAX)}`,
+      UNION ALL SELECT 'account ' || name FROM accounts WHERE ${isOutside("created_at", TIME_MAX)}
+      UNION ALL SELECT 'voucher ' || public_id FROM vouchers
+        WHERE ${["created_at", "expires_at", "revoked_at", "redeemed_at"].map((time) => isOutside(time, TIME_MAX)).join(" OR ")}`,
   },
   {
     problem: "is neither enabled nor disabled",

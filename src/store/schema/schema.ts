@@ -170,6 +170,44 @@ export const ledger = sqliteTable(
   ],
 );
 
+/**
+ * Codes that credit an account once. `hash` is the SHA-256 of the code. Triggers let a voucher end once, redeemed or
+ * revoked, and let it be redeemed only together with its credit in the ledger, whose ref is `voucher:<public id>`.
+ */
+export const vouchers = sqliteTable(
+  "vouchers",
+  {
+    id: count("id").primaryKey(),
+    publicId: text("public_id").notNull().unique(),
+    hash: blob("hash", { mode: "buffer" }).notNull().unique(),
+    /** The first characters of the code. */
+    prefix: text("prefix").notNull(),
+    amount: nano("amount").notNull(),
+    note: text("note"),
+    createdAt: count("created_at").notNull(),
+    expiresAt: count("expires_at"),
+    revokedAt: count("revoked_at"),
+    redeemedAt: count("redeemed_at"),
+    redeemedBy: count("redeemed_by").references(() => accounts.id),
+  },
+  (table) => [
+    check("vouchers_amount", sql`${table.amount} > 0`),
+    check(
+      "vouchers_end",
+      sql`(${table.redeemedAt} IS NULL) = (${table.redeemedBy} IS NULL) AND (${table.redeemedAt} IS NULL OR ${table.revokedAt} IS NULL)`,
+    ),
+  ],
+);
+
+/**
+ * One row: the last row of the ledger from before the prefix `voucher:` was reserved, 0 without one. Operators may have
+ * chosen such refs until then.
+ */
+export const voucherStart = sqliteTable("voucher_start", {
+  id: count("id").primaryKey(),
+  ledgerId: count("ledger_id").notNull(),
+});
+
 /** Who ran which command that changed something. Append-only. Contains no secret. */
 export const adminLog = sqliteTable("admin_log", {
   id: count("id").primaryKey(),

@@ -3,6 +3,7 @@ import { keys } from "../schema/schema.ts";
 import { prepareRecordOwner } from "../tables/objectOwners.ts";
 import type { Connection } from "../sqlite.ts";
 import { FOLD_BATCH, prepareFold } from "./fold.ts";
+import { prepareRedeem } from "./redeem.ts";
 import { prepareRequestGroups, type GroupEffect } from "./requestGroup.ts";
 import type { WireBatch, WireOperation, WriteResult } from "./writerMessages.ts";
 
@@ -18,6 +19,7 @@ export function prepareGroups(connection: Connection): RunGroup {
   const newGroup = prepareRequestGroups(connection);
   const recordOwner = prepareRecordOwner(connection);
   const fold = prepareFold(connection);
+  const redeem = prepareRedeem(connection);
   const touchKey = prepareTouchKey(connection);
   const probe = prepareProbe(connection, touchKey);
   return ({ operations, reserves, onlyRaise = false }) => {
@@ -41,16 +43,20 @@ export function prepareGroups(connection: Connection): RunGroup {
           return DONE;
         case "fold":
           return { folded: fold(operation.before) };
+        case "redeemVoucher":
+          return { redeemed: redeem(operation.redemption) };
       }
     };
-    // A fold may remove a request of this batch, so it comes after the group.
-    const results = operations.map((operation) =>
-      operation.kind === "fold" ? DONE : run(operation),
-    );
+    const results = operations.map(() => DONE);
+    const runAll = (isNow: (kind: WireOperation["kind"]) => boolean): void =>
+      operations.forEach((operation, index) => {
+        if (isNow(operation.kind)) results[index] = run(operation);
+      });
+    // A group remembers balances, so credits come before it. A fold may remove a request of the group, so it comes after.
+    runAll((kind) => kind === "redeemVoucher");
+    runAll((kind) => kind !== "redeemVoucher" && kind !== "fold");
     const effect = group.finish(reserves, onlyRaise);
-    operations.forEach((operation, index) => {
-      if (operation.kind === "fold") results[index] = run(operation);
-    });
+    runAll((kind) => kind === "fold");
     return { results, effect };
   };
 }

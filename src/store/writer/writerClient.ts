@@ -333,7 +333,7 @@ class WorkerWriter implements Writer {
 
 /** The others may find nothing to change. Then they succeed on a full disk. */
 function needsRoom({ kind }: WriteOperation): boolean {
-  return kind !== "reserve" && kind !== "fold";
+  return kind !== "reserve" && kind !== "fold" && kind !== "redeemVoucher";
 }
 
 function endingOf({ ending }: PendingWrite): EndingRequest[] {

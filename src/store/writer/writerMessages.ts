@@ -1,6 +1,7 @@
 import type { OwnedObject } from "../tables/objectOwners.ts";
 import { recordToWire, type RequestRecord, type WireRecord } from "./requestRecord.ts";
 import type { ReserveTarget } from "./requestGroup.ts";
+import type { Redemption, RedemptionOutcome } from "./redeem.ts";
 
 /** One write. The writer performs them in the order of the calls. */
 export type WriteOperation =
@@ -13,12 +14,14 @@ export type WriteOperation =
   /** Changes nothing, but needs disk space like a change. */
   | { kind: "probe" }
   /** Folds one batch of ended requests that were admitted before this time. */
-  | { kind: "fold"; before: number };
+  | { kind: "fold"; before: number }
+  | { kind: "redeemVoucher"; redemption: Redemption };
 
 /** The result of an operation. */
 export interface WriteResult {
   /** The number of requests that a fold removed. */
   folded?: number;
+  redeemed?: RedemptionOutcome;
 }
 
 /** An operation in JSON. A structured clone of the objects costs ten times as much on each side. */
@@ -29,7 +32,7 @@ export type WireOperation =
       objects: readonly (Omit<OwnedObject, "hash"> & { hash: string })[];
       at: number;
     }
-  | Extract<WriteOperation, { kind: "reserve" | "touchKey" | "probe" | "fold" }>;
+  | Extract<WriteOperation, { kind: "reserve" | "touchKey" | "probe" | "fold" | "redeemVoucher" }>;
 
 /** The operations of one transaction, and the reserves of accounts after it. */
 export interface WireBatch {
@@ -65,6 +68,7 @@ function toWire(operation: WriteOperation): WireOperation {
     case "touchKey":
     case "probe":
     case "fold":
+    case "redeemVoucher":
       return operation;
   }
 }

@@ -106,7 +106,7 @@ describe("doctor without problems", () => {
     const { failed, messages } = await examine(cli);
     expect(failed).toEqual([]);
     expect(messages["database"]).toStartWith(`${cli.database} is in order (`);
-    expect(messages["database"]).toContain("schema 6 of 6, no gateway is running on it");
+    expect(messages["database"]).toContain("schema 7 of 7, no gateway is running on it");
     expect(messages["clock"]).toContain("not before the last ledger entry");
     expect(await readFile(cli.database)).toEqual(before);
     expect(await exists(`${cli.database}.lock`)).toBe(false);
@@ -124,7 +124,7 @@ describe("doctor without problems", () => {
     for (let run = 0; run < 2; run += 1) {
       const { failed, messages } = await examine(cli);
       expect(failed).toEqual([]);
-      expect(messages["database"]).toContain("schema 2 of 6, the next command migrates it");
+      expect(messages["database"]).toContain("schema 2 of 7, the next command migrates it");
     }
   });
 

@@ -4,6 +4,7 @@ import type { ProducedAnswer, SeenAnswer } from "./logs.ts";
 import { inventedProblems, producedProblems, seenProblems } from "./logRules.ts";
 import { openProblems, requestProblems } from "./requestRules.ts";
 import { totalsProblems } from "./totalsRules.ts";
+import { voucherProblems } from "./voucherRules.ts";
 
 /**
  * Compares the database of a gateway with what providers sent and clients received. It shares no code with
@@ -70,6 +71,7 @@ export function auditFile(
     ...ledgerProblems(database),
     ...requestProblems(database),
     ...totalsProblems(database),
+    ...voucherProblems(database),
     ...(isAtRest ? openProblems(database) : []),
     ...seenProblems(database, seen),
     ...producedProblems(database, produced),

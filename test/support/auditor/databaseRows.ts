@@ -13,6 +13,18 @@ export interface DatabaseRows {
   readonly changes: readonly { readonly seq: bigint }[];
   /** Milliseconds since 1970: requests admitted before this may be folded. */
   readonly retentionStart: bigint;
+  readonly vouchers: readonly VoucherRow[];
+  /** The last row of the ledger before refs of vouchers were reserved. */
+  readonly voucherStart: bigint;
+}
+
+export interface VoucherRow {
+  readonly publicId: string;
+  readonly amount: bigint;
+  readonly expiresAt: bigint | null;
+  readonly revokedAt: bigint | null;
+  readonly redeemedAt: bigint | null;
+  readonly redeemedBy: bigint | null;
 }
 
 export interface AccountRow {
@@ -34,6 +46,8 @@ export interface KeyRow {
 }
 
 export interface LedgerRow {
+  /** Null for the charge of a request that is kept. */
+  readonly id: bigint | null;
   readonly account: bigint;
   readonly seq: bigint;
   readonly kind: string;
@@ -115,6 +129,7 @@ export function historyOf({ ledger, requests }: DatabaseRows): LedgerRow[] {
     seq === null
       ? []
       : {
+          id: null,
           account,
           seq,
           kind: "charge",
@@ -149,13 +164,14 @@ export function readDatabase(path: string): DatabaseRows {
 
 function readAll(file: Database): DatabaseRows {
   const all = <Row>(query: string): Row[] => file.query<Row, []>(query).all();
+  const [start] = all<{ ledger: bigint }>("SELECT ledger_id AS ledger FROM voucher_start");
   const [retention] = all<{ since: bigint }>("SELECT kept_since AS since FROM retention");
   return {
     accounts: all("SELECT id, name, balance, overdraft, reserved, ledger_seq AS seq FROM accounts"),
     keys: all(`SELECT id, public_id AS publicId, account_id AS account, spent,
         first_key_id AS first FROM keys`),
     ledger:
-      all(`SELECT account_id AS account, seq, kind, amount, balance_after AS balanceAfter, ref,
+      all(`SELECT id, account_id AS account, seq, kind, amount, balance_after AS balanceAfter, ref,
         refund_of AS refundOf
       FROM ledger ORDER BY id`),
     requests:
@@ -178,5 +194,9 @@ function readAll(file: Database): DatabaseRows {
       FROM daily_totals`),
     changes: all("SELECT seq FROM changes"),
     retentionStart: retention?.since ?? 0n,
+    vouchers: all(`SELECT public_id AS publicId, amount, expires_at AS expiresAt,
+        revoked_at AS revokedAt, redeemed_at AS redeemedAt, redeemed_by AS redeemedBy
+      FROM vouchers`),
+    voucherStart: start?.ledger ?? 0n,
   };
 }

@@ -6,6 +6,8 @@ import { actor } from "./storeFolder.ts";
 const WITH_REFUNDS = 3;
 /** The first version in which a charge is in the row of its request, and the writer counts instead of triggers. */
 const WITH_CHARGED_REQUESTS = 5;
+/** The first version that prices one-hour cache writes and web searches. */
+const WITH_ALL_PRICES = 6;
 
 interface EarlierRequest {
   readonly id: string;
@@ -44,7 +46,8 @@ export function fillEarlierVersion(sqlite: Database, version: number): void {
   sqlite.run(`INSERT INTO keys (public_id, account_id, hash, prefix, created_at, budget, models)
     VALUES ('key_alice', 1, x'01', 'sk', 1, 7000, '["small"]'), ('key_bob', 2, x'02', 'sk', 2, NULL, NULL)`);
   append(sqlite, { account: 1, kind: "credit", amount: 10_000, ref: "pay", note: "first" });
-  append(sqlite, { account: 2, kind: "credit", amount: 1000 });
+  // Later versions reserve the prefix of this ref.
+  append(sqlite, { account: 2, kind: "credit", amount: 1000, ref: "voucher:42" });
   for (const request of requests) {
     run(sqlite, version, request);
     if (request.id === "req_free") append(sqlite, { account: 1, kind: "debit", amount: -30 });
@@ -84,10 +87,13 @@ function append(sqlite: Database, entry: EarlierEntry): void {
 function run(sqlite: Database, version: number, request: EarlierRequest): void {
   const { id, account, status, charge = 0, day = 0, attempts = [] } = request;
   const at = actor.at + day * DAY_MS;
+  const hasAllPrices = version >= WITH_ALL_PRICES;
+  const newPrices = hasAllPrices ? ", price_cache_write_1h, price_web_search" : "";
+  const newPriceValues = hasAllPrices ? ", 25, 0" : "";
   sqlite.run(
     `INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status,
-      price_input, price_cached_input, price_cache_write, price_output, hold)
-    VALUES (?1, ?2, ?3, ?3, 'chat', 'small', 0, 'running', 25, 25, 25, 25, 1000)`,
+      price_input, price_cached_input, price_cache_write, price_output, hold${newPrices})
+    VALUES (?1, ?2, ?3, ?3, 'chat', 'small', 0, 'running', 25, 25, 25, 25, 1000${newPriceValues})`,
     [id, at, account],
   );
   if (status === "running") return;
@@ -129,7 +135,9 @@ function end(
     );
   sqlite.run("UPDATE keys SET spent = spent + ?2 WHERE id = ?1", [account, charge]);
   sqlite.run(
-    `INSERT INTO daily_totals SELECT at / ${DAY_MS}, account_id, key_id, model, coalesce(provider, ''), endpoint,
+    `INSERT INTO daily_totals (day, account_id, key_id, model, provider, endpoint, requests, failed, charged, prompt_tokens,
+      cached_tokens, cache_write_tokens, completion_tokens, charge, refunded, write_off, operator_cost)
+    SELECT at / ${DAY_MS}, account_id, key_id, model, coalesce(provider, ''), endpoint,
       1, status = 'failed', ledger_seq IS NOT NULL, prompt_tokens, 0, 0, 0, charge, 0, 0, 0
     FROM requests WHERE public_id = ? ON CONFLICT DO UPDATE SET requests = requests + 1,
       failed = failed + excluded.failed, charged = charged + excluded.charged,

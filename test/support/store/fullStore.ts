@@ -9,6 +9,7 @@ const CHANGES = [
   "UPDATE ON keys",
   "UPDATE OF reserved ON accounts",
   "INSERT ON response_owner",
+  "UPDATE ON vouchers",
 ];
 
 /**

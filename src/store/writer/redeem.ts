@@ -1,0 +1,81 @@
+import { eq } from "drizzle-orm";
+import { lazy } from "../../lib/lazy.ts";
+import { vouchers } from "../schema/schema.ts";
+import { StoreError, type Connection } from "../sqlite.ts";
+import { ledgerTable } from "../tables/ledger.ts";
+import { VOUCHER_REF } from "../tables/vouchers.ts";
+
+/** `voucherId` is the row of a voucher. `actor`: who redeems it, for the ledger. */
+export interface Redemption {
+  readonly voucherId: number;
+  readonly accountId: number;
+  readonly actor: string;
+  readonly at: number;
+}
+
+/**
+ * `applied`: the account was credited; `repeated`: it was credited before; `refused`: the voucher is revoked, expired or
+ * redeemed by another account; `too_large`: the balance cannot take the amount.
+ */
+export type RedemptionOutcome = "applied" | "repeated" | "refused" | "too_large";
+
+/** A voucher as a redemption sees it. */
+interface RedeemableVoucher {
+  readonly expiresAt: number | null;
+  readonly revokedAt: number | null;
+  readonly redeemedById: number | null;
+}
+
+/** What a redemption finds: an open voucher, or one that has ended. What has ended stays so. */
+export function redeemability(
+  voucher: RedeemableVoucher,
+  accountId: number,
+  nowMs: number,
+): "open" | "repeated" | "refused" {
+  if (voucher.redeemedById !== null)
+    return voucher.redeemedById === accountId ? "repeated" : "refused";
+  const isExpired = voucher.expiresAt !== null && voucher.expiresAt <= nowMs;
+  return voucher.revokedAt !== null || isExpired ? "refused" : "open";
+}
+
+/**
+ * Redeems a voucher: the credit in the ledger and the end of the voucher, in the caller's transaction. Runs before the
+ * requests of a batch, because a group remembers the accounts that it has read.
+ */
+export function prepareRedeem(
+  connection: Connection,
+): (redemption: Redemption) => RedemptionOutcome {
+  const { db } = connection;
+  const ledger = lazy(() => ledgerTable(connection));
+  return ({ voucherId, accountId, actor, at }) => {
+    const voucher = db
+      .select({
+        publicId: vouchers.publicId,
+        amount: vouchers.amount,
+        expiresAt: vouchers.expiresAt,
+        revokedAt: vouchers.revokedAt,
+        redeemedById: vouchers.redeemedBy,
+      })
+      .from(vouchers)
+      .where(eq(vouchers.id, voucherId))
+      .get();
+    if (voucher === undefined) return "refused";
+    const found = redeemability(voucher, accountId, at);
+    if (found !== "open") return found;
+    const { publicId, amount } = voucher;
+    const ref = VOUCHER_REF + publicId;
+    try {
+      const entry = { accountId, amount, ref, actor, at, note: null, refundOf: null };
+      ledger().append({ ...entry, kind: "credit" });
+    } catch (error) {
+      // `append` throws it before it writes.
+      if (error instanceof StoreError) return "too_large";
+      throw error;
+    }
+    db.update(vouchers)
+      .set({ redeemedAt: at, redeemedBy: accountId })
+      .where(eq(vouchers.id, voucherId))
+      .run();
+    return "applied";
+  };
+}

@@ -1,0 +1,40 @@
+import { hashOfCode, issueCode } from "../../../src/auth/voucherCode.ts";
+import { idMaker, systemRandom } from "../../../src/lib/random.ts";
+import { systemClock } from "../../../src/lib/clock.ts";
+import type { Store, VoucherRow } from "../../../src/store/store.ts";
+import { actor } from "./storeFolder.ts";
+
+const newId = idMaker(systemClock, systemRandom);
+
+/** A voucher with its code. */
+export interface IssuedVoucher extends VoucherRow {
+  readonly code: string;
+}
+
+/** Creates vouchers of 500 nano-roubles, unless `settings` has another amount. They do not expire, and have no note. */
+export function issueVouchers(
+  store: Store,
+  count: number,
+  settings: { amount?: bigint; note?: string; expiresAt?: number } = {},
+): IssuedVoucher[] {
+  const issued = Array.from({ length: count }, () => issueCode(systemRandom));
+  const codes = issued.map(({ hash, prefix }) => ({ publicId: newId("vch"), hash, prefix }));
+  const created = { amount: 500n, note: null, expiresAt: null, ...settings, codes };
+  const rows = store.admin.createVouchers(actor, created);
+  return rows.map((row, index) => Object.assign(row, { code: issued[index]?.code ?? "" }));
+}
+
+export function issueVoucher(
+  store: Store,
+  settings: Parameters<typeof issueVouchers>[2] = {},
+): IssuedVoucher {
+  const [voucher] = issueVouchers(store, 1, settings);
+  if (voucher === undefined) throw new Error("no voucher was created");
+  return voucher;
+}
+
+/** The voucher of a code as the store has it now. */
+export function voucherOf(store: Store, code: string): VoucherRow | undefined {
+  const hash = hashOfCode(code);
+  return hash && store.vouchers.findByHash(hash);
+}
