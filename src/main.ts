@@ -25,6 +25,7 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   accounts: async () => (await import("./commands/accounts.ts")).addAccounts,
   keys: async () => (await import("./commands/keys/keys.ts")).addKeys,
   balance: async () => (await import("./commands/balance.ts")).addBalance,
+  vouchers: async () => (await import("./commands/vouchers.ts")).addVouchers,
   usage: async () => (await import("./commands/reports/usage.ts")).addUsage,
   requests: async () => (await import("./commands/reports/requests.ts")).addRequests,
   console: async () => (await import("./commands/console.ts")).addConsole,

@@ -78,10 +78,17 @@ export function overdraft(text: string): bigint {
   return nano;
 }
 
-/** The ref of a ledger entry. Charges use the prefix `req:`. */
+/** What each reserved prefix of a ref is for. */
+const RESERVED_REFS = [
+  ["req:", "charges"],
+  ["voucher:", "vouchers"],
+] as const;
+
+/** The ref of a ledger entry. */
 export function reference(text: string): string {
-  if (text.startsWith("req:")) {
-    throw new InvalidValue("The prefix req: is reserved for charges. Use another ref.");
+  for (const [prefix, use] of RESERVED_REFS) {
+    if (!text.startsWith(prefix)) continue;
+    throw new InvalidValue(`The prefix ${prefix} is reserved for ${use}. Use another ref.`);
   }
   return printable(text, REF_CHARS_MAX);
 }
@@ -131,7 +138,7 @@ export function expiryTime(text: string, nowMs: number): number {
   if (atMs <= nowMs) throw new InvalidValue("The time must be in the future.");
   if (atMs - nowMs > EXPIRY_MS_MAX) {
     throw new InvalidValue(
-      "The time is more than 100 years away. Omit --expires for a key that never expires.",
+      "The time is more than 100 years away. Omit --expires for one that never expires.",
     );
   }
   return atMs;

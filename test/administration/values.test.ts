@@ -93,8 +93,19 @@ describe.each<
   [
     "a ref",
     reference,
-    ["invoice 7", "Счёт №5", "req", "r".repeat(128)].map((ref) => [ref, ref]),
-    ["", "req:1", "req:", "a\nb", "a\u001b[31m", "\u202e", "\ud800", "r".repeat(129)],
+    ["invoice 7", "Счёт №5", "req", "vouchers:1", "r".repeat(128)].map((ref) => [ref, ref]),
+    [
+      "",
+      "req:1",
+      "req:",
+      "voucher:vch_1",
+      "voucher:",
+      "a\nb",
+      "a\u001b[31m",
+      "\u202e",
+      "\ud800",
+      "r".repeat(129),
+    ],
   ],
   [
     "a label",

@@ -15,6 +15,11 @@ import {
 } from "../../src/contract/operator/ledger.ts";
 import { RequestDetailDocument, RequestDocument } from "../../src/contract/operator/request.ts";
 import { UsageDocument } from "../../src/contract/operator/usage.ts";
+import {
+  CreatedVoucherDocument,
+  RevokedVoucherDocument,
+  VoucherDocument,
+} from "../../src/contract/operator/voucher.ts";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import { ended, fund, openStoreFolder } from "../support/store/storeFolder.ts";
 
@@ -23,6 +28,7 @@ ajv.addFormat("date-time", /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
 let cli: CliFolder;
 let keyId: string;
+let voucherId: string;
 beforeAll(async () => {
   cli = await openCliFolder();
   await cli.json("accounts", "create", "alice", "--overdraft", "5");
@@ -30,13 +36,15 @@ beforeAll(async () => {
   const settings = ["--models", "small", "--budget", "50", "--expires", "30d", "--rpm", "60"];
   const key = await cli.json("keys", "create", "--account", "alice", ...settings);
   keyId = (key as { id: string }).id;
+  const [voucher] = (await cli.json("vouchers", "create", "--amount", "5")) as [{ id: string }];
+  voucherId = voucher.id;
   const storeFolder = await openStoreFolder(cli.database);
   await storeFolder.record(ended("req_1", fund(storeFolder.store, "alice", 0n)));
   await storeFolder.close();
 }, 30_000);
 afterAll(() => cli.remove());
 
-/** The commands run in this order. KEY is the id of a key. */
+/** The commands run in this order. KEY is the id of a key, VOUCHER that of a voucher. */
 const commands: readonly (readonly [command: string, schema: TObject])[] = [
   ["accounts create bob", AccountDocument],
   ["accounts list", AccountDocument],
@@ -54,6 +62,9 @@ const commands: readonly (readonly [command: string, schema: TObject])[] = [
   ["usage --by provider", UsageDocument],
   ["usage --by account", UsageDocument],
   ["usage --by key", UsageDocument],
+  ["vouchers create --amount 5 --count 2 --expires 90d --note gift", CreatedVoucherDocument],
+  ["vouchers list", VoucherDocument],
+  ["vouchers revoke VOUCHER", RevokedVoucherDocument],
   ["keys create --account carol", CreatedKeyDocument],
   ["keys list", KeyDocument],
   ["keys show KEY", KeyDocument],
@@ -64,7 +75,8 @@ const commands: readonly (readonly [command: string, schema: TObject])[] = [
 ];
 
 test.each(commands)("tollgate %s prints the document of its schema", async (command, schema) => {
-  const found = await cli.json(...command.replace("KEY", keyId).split(" "));
+  const words = command.replace("KEY", keyId).replace("VOUCHER", voucherId).split(" ");
+  const found = await cli.json(...words);
   const documents = Array.isArray(found) ? found : [found];
   expect(documents).not.toBeEmpty();
   const validate = ajv.compile({ ...schema, additionalProperties: false });

@@ -1,20 +1,10 @@
-import { FormatRegistry } from "@sinclair/typebox";
-import { Value } from "@sinclair/typebox/value";
 import { describe, expect, test } from "bun:test";
 import {
   checkVoucherRedemption,
   redemptionForm,
-  VoucherRedemption,
 } from "../../src/contract/account/voucherRedemption.ts";
-import {
-  CreatedVoucher,
-  RevokedVoucher,
-  Voucher,
-  voucherForm,
-} from "../../src/contract/operator/voucher.ts";
+import { voucherDocument } from "../../src/contract/operator/voucher.ts";
 import { refusalOf } from "./refusal.ts";
-
-FormatRegistry.Set("date-time", (text) => new Date(text).toISOString() === text);
 
 const nowMs = Date.UTC(2026, 10, 24);
 const open = {
@@ -37,11 +27,9 @@ describe("a voucher", () => {
     ["revoked", { revokedAt: nowMs - 1000, expiresAt: nowMs - 500 }],
     ["redeemed", { redeemedAt: nowMs - 1000, redeemedBy: "alice", expiresAt: nowMs - 500 }],
   ] as const)("is %s: %o", (state, change) => {
-    const voucher = voucherForm({ ...open, ...change }, nowMs);
-    expect(voucher).toMatchObject({ state, amount_rub: "500" });
-    expect(Value.Check(Voucher, voucher)).toBe(true);
-    expect(Value.Check(CreatedVoucher, { ...voucher, code: "7Q2MV" })).toBe(true);
-    expect(Value.Check(RevokedVoucher, { ...voucher, applied: true })).toBe(true);
+    const voucher = { ...open, ...change };
+    const document = voucherDocument(voucher, nowMs);
+    expect(document).toMatchObject({ state, amount_rub: "500" });
   });
 });
 
@@ -72,5 +60,4 @@ test("the answer to a redemption has the money of the account", () => {
     held_rub: "0.5",
     available_rub: "750",
   });
-  expect(Value.Check(VoucherRedemption, answer)).toBe(true);
 });

@@ -8,8 +8,8 @@ const states = ["open", "redeemed", "revoked", "expired"] as const;
 type VoucherState = (typeof states)[number];
 
 /** A voucher as the operator sees it. */
-export type Voucher = Static<typeof Voucher>;
-export const Voucher = Type.Object({
+export type VoucherDocument = Static<typeof VoucherDocument>;
+export const VoucherDocument = Type.Object({
   id: Type.String(),
   prefix: Type.String({ description: "The first characters of the code." }),
   amount_rub: Roubles,
@@ -23,12 +23,18 @@ export const Voucher = Type.Object({
 });
 
 /** A new voucher. No other document contains its code. */
-export type CreatedVoucher = Static<typeof CreatedVoucher>;
-export const CreatedVoucher = Type.Object({ ...Voucher.properties, code: Type.String() });
+export type CreatedVoucherDocument = Static<typeof CreatedVoucherDocument>;
+export const CreatedVoucherDocument = Type.Object({
+  ...VoucherDocument.properties,
+  code: Type.String(),
+});
 
 /** A revoked voucher. `applied` is false if it was revoked before. */
-export type RevokedVoucher = Static<typeof RevokedVoucher>;
-export const RevokedVoucher = Type.Object({ ...Voucher.properties, applied: Type.Boolean() });
+export type RevokedVoucherDocument = Static<typeof RevokedVoucherDocument>;
+export const RevokedVoucherDocument = Type.Object({
+  ...VoucherDocument.properties,
+  applied: Type.Boolean(),
+});
 
 /** `amount` is nano-roubles. Times are milliseconds since 1970. `redeemedBy` is an account's name. */
 interface ShownVoucher {
@@ -44,7 +50,7 @@ interface ShownVoucher {
 }
 
 /** A voucher with its state at `nowMs`. */
-export function voucherForm(voucher: ShownVoucher, nowMs: number): Voucher {
+export function voucherDocument(voucher: ShownVoucher, nowMs: number): VoucherDocument {
   return {
     id: voucher.publicId,
     prefix: voucher.prefix,
@@ -57,6 +63,23 @@ export function voucherForm(voucher: ShownVoucher, nowMs: number): Voucher {
     redeemed_at: isoTimeOrNull(voucher.redeemedAt),
     redeemed_by: voucher.redeemedBy,
   };
+}
+
+/** With the code, in groups. */
+export function createdVoucherDocument(
+  voucher: ShownVoucher,
+  code: string,
+  nowMs: number,
+): CreatedVoucherDocument {
+  return { ...voucherDocument(voucher, nowMs), code };
+}
+
+export function revokedVoucherDocument(
+  voucher: ShownVoucher,
+  applied: boolean,
+  nowMs: number,
+): RevokedVoucherDocument {
+  return { ...voucherDocument(voucher, nowMs), applied };
 }
 
 function stateAt(voucher: ShownVoucher, nowMs: number): VoucherState {

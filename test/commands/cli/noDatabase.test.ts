@@ -32,6 +32,9 @@ describe("without a database", () => {
     ["keys", "set", "key_1", "--rpm", "1"],
     ["keys", "rotate", "key_1"],
     ["keys", "revoke", "key_1"],
+    ["vouchers", "create", "--amount", "5"],
+    ["vouchers", "list"],
+    ["vouchers", "revoke", "vch_1"],
   ])(
     "a command that creates no account fails and creates no database: %s %s %s",
     async (...args) => {

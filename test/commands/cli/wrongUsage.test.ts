@@ -32,6 +32,12 @@ const wrongLines: readonly (readonly [args: readonly string[], message: string])
   [["keys", "create", "--account", "a", "--budget", "0"], "The amount must be more than 0"],
   [["keys", "create", "--account", "a", "--label", "a\tb"], "without control characters"],
   [["keys", "show"], "missing required argument 'id'"],
+  [["vouchers", "create"], "required option '--amount <roubles>' not specified"],
+  [["vouchers", "create", "--amount", "0"], "The amount must be more than 0"],
+  [["vouchers", "create", "--amount", "5", "--count", "0"], "a whole number from 1 to 1000"],
+  [["vouchers", "create", "--amount", "5", "--count", "1001"], "a whole number from 1 to 1000"],
+  [["vouchers", "create", "--amount", "5", "--expires", "0d"], "must be in the future"],
+  [["vouchers", "list", "--csv", "--json"], "--csv and --json cannot be combined"],
   [
     ["keys", "show", "sk-tg-secret"],
     "this is a key, not a key id: `tollgate keys list` shows the id",

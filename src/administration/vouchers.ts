@@ -1,0 +1,69 @@
+import { hashOfCode, issueCode } from "../auth/voucherCode.ts";
+import {
+  createdVoucherDocument,
+  revokedVoucherDocument,
+  voucherDocument,
+  type CreatedVoucherDocument,
+  type RevokedVoucherDocument,
+  type VoucherDocument,
+} from "../contract/operator/voucher.ts";
+import { systemClock } from "../lib/clock.ts";
+import { idMaker, systemRandom } from "../lib/random.ts";
+import type { Operator } from "./operator.ts";
+import { InvalidValue, wholeNumber } from "./values.ts";
+
+/** The most vouchers that one change creates. */
+const VOUCHERS_MAX = 1000;
+
+/** Reads how many vouchers to create. Throws InvalidValue. */
+export const voucherCount = wholeNumber(1, VOUCHERS_MAX);
+
+/** The id of a voucher. A code that is given instead of its id is secret, so no message repeats it. Throws InvalidValue. */
+export function voucherId(text: string): string {
+  if (hashOfCode(text) === undefined) return text;
+  throw new InvalidValue(
+    "this is a code, not a voucher id: `tollgate vouchers list` shows the id beside the first characters of each code",
+  );
+}
+
+/** Creates vouchers with codes, which no other function returns. `amount` is nano-roubles. */
+export function createVouchers(
+  { store, actor }: Operator,
+  settings: {
+    readonly amount: bigint;
+    readonly count?: number | undefined;
+    readonly expiresAt?: number | undefined;
+    readonly note?: string | undefined;
+  },
+): CreatedVoucherDocument[] {
+  const { amount, count = 1, expiresAt = null, note = null } = settings;
+  const newId = idMaker(systemClock, systemRandom);
+  const issued = Array.from({ length: count }, () => {
+    return { publicId: newId("vch"), ...issueCode(systemRandom) };
+  });
+  const codes = issued.map(({ publicId, hash, prefix }) => ({ publicId, hash, prefix }));
+  const rows = store.admin.createVouchers(actor, { amount, expiresAt, note, codes });
+  return rows.map((row, index) => createdVoucherDocument(row, issued[index]?.code ?? "", actor.at));
+}
+
+/**
+ * Vouchers, the newest first. `search`: a part of the id, of the first characters of the code, of the note or of the
+ * account's name, or a whole code.
+ */
+export function listVouchers(
+  { store, actor }: Pick<Operator, "store" | "actor">,
+  { search, limit }: { readonly search?: string | undefined; readonly limit?: number } = {},
+): VoucherDocument[] {
+  const hash = search === undefined ? undefined : hashOfCode(search);
+  const ofCode = hash && store.vouchers.findByHash(hash);
+  const rows = hash ? [ofCode].filter((row) => row !== undefined) : undefined;
+  return (rows ?? store.vouchers.list({ search, limit })).map((row) =>
+    voucherDocument(row, actor.at),
+  );
+}
+
+/** Throws StoreError for a voucher that is redeemed. */
+export function revokeVoucher({ store, actor }: Operator, id: string): RevokedVoucherDocument {
+  const { voucher, applied } = store.admin.revokeVoucher(actor, id);
+  return revokedVoucherDocument(voucher, applied, actor.at);
+}
