@@ -16,6 +16,7 @@ import {
   type RateLimiter,
 } from "./limits/rateLimits.ts";
 import { createFairQueue, type FairQueue } from "./limits/fairQueue.ts";
+import { createWrongCodeLimits, type WrongCodeLimits } from "./limits/wrongCodes.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
 import { RouteHealth } from "./routing/routeHealth.ts";
 import { createRetryBudget } from "./routing/dispatch.ts";
@@ -58,6 +59,7 @@ export interface App {
   readonly gateway: Gateway;
   readonly rateLimiter: RateLimiter;
   readonly failedKeyLimits: FailedKeyLimits;
+  readonly wrongCodeLimits: WrongCodeLimits;
   readonly fairQueue: FairQueue;
   readonly bodies: BodyBudget;
   readonly newId: NewId;
@@ -154,6 +156,7 @@ export function openApp(
     gateway,
     rateLimiter: createRateLimiter(clock),
     failedKeyLimits: createFailedKeyLimits(clock),
+    wrongCodeLimits: createWrongCodeLimits(clock),
     fairQueue: createFairQueue(clock),
     bodies,
     newId: idMaker(clock, random),

@@ -106,6 +106,11 @@ export function requestNotFound(): ApiError {
   return new ApiError(404, "invalid_request_error", "request not found");
 }
 
+/** 404: no voucher that this account can redeem has the code. Unknown, revoked, expired and redeemed ones get the same answer. */
+export function voucherNotFound(): ApiError {
+  return new ApiError(404, "invalid_request_error", "voucher not found");
+}
+
 /** The retry delay for a resource that may become free at any moment. */
 export const SOON_MS = 1000;
 

@@ -22,6 +22,7 @@ import { getModel, listModels, modelFor, modelsFor } from "./models.ts";
 import { createRequestLogs } from "./requestLog.ts";
 import { pageRoutes } from "./pages/pageRoutes.ts";
 import { keepPath, withSlashes } from "./requestPath.ts";
+import { createRedemption, redemptionOf } from "./vouchers.ts";
 
 /** Bun answers a larger body with an empty 413. `readBody` refuses a large body earlier, with a message. */
 const BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER;
@@ -114,6 +115,11 @@ export function createServer(app: App) {
           withSlashes("/requests/:id"),
           ({ inFlight, params }) => answer(inFlight, receiptOf(app, inFlight.caller, params.id)),
           getReceipt,
+        )
+        .post(
+          "/vouchers/redeem",
+          async ({ inFlight }) => answer(inFlight, await redemptionOf(app, inFlight)),
+          createRedemption,
         ),
     );
   const description: () => string = lazy(() => openapiText(server.routes));

@@ -9,6 +9,7 @@ export type MeasuredEndpoint =
   | "account"
   | "usage"
   | "requests"
+  | "vouchers"
   | "other";
 
 /** One attempt at a provider. `outcome` is the one of its attempt record. */

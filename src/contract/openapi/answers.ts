@@ -92,7 +92,7 @@ const errors: Readonly<Record<ErrorStatus, ErrorAnswer>> = {
   404: {
     name: "NotFound",
     description:
-      "`model not found`, `response not found`, `resource not found` or `request not found`: it does not exist, or this key may not use it.",
+      "`model not found`, `response not found`, `resource not found`, `request not found` or `voucher not found`: it does not exist, or this key may not use it.",
     headers: keyHeaders,
   },
   429: {

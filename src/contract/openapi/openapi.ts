@@ -3,6 +3,7 @@ import { version } from "../../lib/version.ts";
 import { Account } from "../account/account.ts";
 import { Receipt } from "../account/receipt.ts";
 import { UsageReport } from "../account/usageReport.ts";
+import { VoucherRedemption } from "../account/voucherRedemption.ts";
 import { Roubles } from "../answerFields.ts";
 import { ChatAnswer, ChatChunk, ChatUsage } from "../chat/chatAnswerSchemas.ts";
 import { ChatRequestBody, ContentPart, RequestMessage } from "../chat/chatRequestBody.ts";
@@ -73,6 +74,7 @@ const namedSchemas = {
   Account,
   UsageReport,
   Receipt,
+  VoucherRedemption,
   ErrorBody,
   InvalidRequestError,
   AuthError,
@@ -113,7 +115,10 @@ export function openapiText(routes: readonly DeclaredRoute[]): string {
     tags: [
       { name: "completions", description: "Answers of models" },
       { name: "models", description: "Models and their prices" },
-      { name: "account", description: "Balance, usage and requests of the key's account" },
+      {
+        name: "account",
+        description: "Balance, usage, requests and vouchers of the key's account",
+      },
       { name: "service", description: "The gateway itself. No key is needed" },
     ],
     paths: paths(routes, schemas),

@@ -5,6 +5,7 @@ import { usual } from "../../support/provider/chatAnswers.ts";
 import { chat } from "../../support/gateway/chatCalls.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
+import { issueVoucher } from "../../support/store/vouchers.ts";
 
 const at = openOneModelBefore();
 
@@ -51,6 +52,16 @@ describe("an Eden client", () => {
     const { data: receipt } = await client.requests({ id }).get();
     expect(receipt).toMatchObject({ id, endpoint: "chat", status: "done" });
     expect(typed<string | undefined>(receipt?.cost_rub)).toBe(usage?.data[0]?.cost_rub);
+  });
+
+  test("redeems a voucher with a typed body and answer", async () => {
+    const { code } = issueVoucher(at.gateway.store, { amount: 5n });
+    const client = clientOf(at.gateway.key({ balance: 0n }));
+    const { data } = await client.vouchers.redeem.post({ code });
+    expect(typed<boolean | undefined>(data?.applied)).toBe(true);
+    expect(typed<string | undefined>(data?.balance_rub)).toBe("0.000000005");
+    const { error } = await client.vouchers.redeem.post({ code: "7Q2MV" });
+    expect(error?.status).toBe(400);
   });
 
   test("posts a chat with a typed body", async () => {

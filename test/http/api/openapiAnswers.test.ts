@@ -17,6 +17,8 @@ import {
   type ProviderAnswer,
 } from "../../support/provider/scriptedProvider.ts";
 import type { KeyOptions, TestKey } from "../../support/gateway/testApp.ts";
+import { redeem, unknownCode } from "../../support/gateway/voucherCalls.ts";
+import { issueVoucher } from "../../support/store/vouchers.ts";
 
 const limits = { requests_per_minute: 1000, tokens_per_minute: 1_000_000 };
 const opened = openBefore(["local"], ({ local }) => ({
@@ -62,6 +64,7 @@ const completions = {
   },
 };
 
+const redemption = "POST /v1/vouchers/redeem";
 const expiresAt = Date.parse("2100-01-01");
 const described = lazy(() => describedBy(at.gateway));
 
@@ -138,6 +141,16 @@ const cases: readonly Case[] = [
   ["GET /v1/usage", 200, usageByModel],
   ["GET /v1/usage", 400, () => getOf("/v1/usage?by=provider", at.gateway.key())],
   ["GET /v1/requests/{id}", 404, () => getOf("/v1/requests/req_0", at.gateway.key())],
+  [
+    redemption,
+    200,
+    () => redeem(at.gateway, at.gateway.key(), issueVoucher(at.gateway.store).code),
+  ],
+  [redemption, 400, () => redeem(at.gateway, at.gateway.key(), "7Q2MV")],
+  [redemption, 401, () => redeem(at.gateway, undefined, unknownCode())],
+  [redemption, 404, () => redeem(at.gateway, at.gateway.key(), unknownCode())],
+  [redemption, 429, tooManyCodes],
+  [redemption, 502, () => draining(() => redeem(at.gateway, at.gateway.key(), unknownCode()))],
   ["GET /openapi.json", 200, () => getOf("/openapi.json")],
   ["GET /healthz", 200, health],
   ["GET /healthz", 503, () => draining(health)],
@@ -152,6 +165,13 @@ const cases: readonly Case[] = [
     "/healthz",
   ].map((path): Case => [`GET ${path}`, 400, () => foreignHost(path)]),
 ];
+
+/** The answer to a code after the most wrong ones. */
+async function tooManyCodes(): Promise<Reply> {
+  const key = at.gateway.key();
+  for (let count = 0; count < 10; count += 1) await redeem(at.gateway, key, unknownCode());
+  return redeem(at.gateway, key, unknownCode());
+}
 
 /** A charged request of the key. */
 async function requestOf(key: TestKey | undefined): Promise<string> {

@@ -23,6 +23,7 @@ import {
 } from "../../support/provider/scriptedProvider.ts";
 import { beginChat } from "../../support/gateway/steppedChat.ts";
 import { until } from "../../support/until.ts";
+import { redeem } from "../../support/gateway/voucherCalls.ts";
 
 const at = openBefore(["one", "two"], ({ one, two }) => ({
   providers: { one, two },
@@ -221,6 +222,7 @@ describe("requests that are refused before a hold are counted by status", () => 
     [401, "account", () => call(at.gateway, undefined, { path: "/v1/account" })],
     [400, "usage", () => call(at.gateway, at.gateway.key(), { path: "/v1/usage?by=key" })],
     [404, "requests", () => call(at.gateway, at.gateway.key(), { path: "/v1/requests/req_1" })],
+    [400, "vouchers", () => redeem(at.gateway, at.gateway.key(), "7Q2MV")],
     [404, "other", () => call(at.gateway, undefined, { path: "/invented" })],
     [429, "chat", () => tooOften()],
   ])("%d, %s", async (status, endpoint, work) => {
