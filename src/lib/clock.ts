@@ -32,7 +32,7 @@ const SWEEP_MS_MIN = 10;
 export class Deadlines {
   readonly clock: Clock;
   readonly #active: Deadline[] = [];
-  #timer: Timer | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
   #timerDueMs = Infinity;
   /** Deadlines up to this time get a grace period, or have had it. */
   #gracedAtMs = -Infinity;
