@@ -2,26 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { exists } from "node:fs/promises";
 import { dirname } from "node:path";
 import { binaryPath } from "../support/binary/binary.ts";
+import { startDemo, type Demo, type Welcome } from "../support/binary/demoProcess.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { until } from "../support/until.ts";
-
-/** The output of `tollgate demo --json`. */
-interface Welcome {
-  readonly base_url: string;
-  readonly key: string;
-  readonly config: string;
-  readonly page: string;
-  readonly balance_rub: string;
-  readonly commands: Readonly<
-    Record<"chat" | "models" | "balance" | "history" | "usage" | "console" | "audit", string>
-  >;
-}
-
-/** A running demo, with its output so far. */
-interface Demo {
-  readonly text: string;
-  end(signal: NodeJS.Signals): Promise<number>;
-}
 
 const models = [
   "demo-large",
@@ -37,33 +20,6 @@ let binary: string;
 beforeAll(async () => {
   binary = await binaryPath();
 }, startTimeoutMs);
-
-async function startDemo(...flags: readonly string[]): Promise<Demo> {
-  const child = Bun.spawn([binary, "demo", ...flags], {
-    // Any folder that is not the demo's own.
-    cwd: "/",
-    env: { PATH: process.env["PATH"] ?? "" },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  let text = "";
-  const read = async (): Promise<void> => {
-    const decoder = new TextDecoder();
-    for await (const bytes of child.stdout) text += decoder.decode(bytes, { stream: true });
-  };
-  void read();
-  const demo = {
-    get text() {
-      return text;
-    },
-    async end(signal: NodeJS.Signals) {
-      child.kill(signal);
-      return child.exited;
-    },
-  };
-  const last = flags.includes("--json") ? /^\}$/m : /The log follows\./;
-  await until("the demo prints its welcome", () => last.test(text));
-  return demo;
-}
 
 /** Runs a line unchanged, as a person pastes it. */
 async function paste(line: string): Promise<{ status: number; stdout: string; stderr: string }> {

@@ -20,7 +20,7 @@ export interface ConsoleProcess {
 
 /** Starts a console on a free port in the folder; `args` are further arguments. Resolves when it listens. */
 export async function startConsole(
-  cli: CliFolder,
+  cli: Pick<CliFolder, "folder" | "config">,
   args: readonly string[] = ["--listen", "127.0.0.1:0"],
 ): Promise<ConsoleProcess> {
   const child = Bun.spawn(

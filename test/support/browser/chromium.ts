@@ -9,7 +9,7 @@ export const chromiumPath =
 const launchTimeoutMs = 30_000;
 
 /** Starts a headless Chromium. Close it, also after a failure. */
-async function launchChromium(): Promise<Browser> {
+export async function launchChromium(): Promise<Browser> {
   if (chromiumPath === null) throw new Error("Chromium is not installed");
   return await chromium.launch({
     executablePath: chromiumPath,

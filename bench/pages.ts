@@ -1,0 +1,153 @@
+/**
+ * What both pages cost a browser: `bun bench/pages.ts`. Chromium opens them on the data of the demo, with empty caches,
+ * at the full speed of the machine and on a CPU that is four times slower. `--runs COUNT` sets the runs of each.
+ */
+import { dirname } from "node:path";
+import { parseArgs } from "node:util";
+import { gzipSync } from "node:zlib";
+import type { Browser } from "playwright-core";
+import { bundlePage, pageNames, type PageName } from "../src/http/pages/bundle.ts";
+import { startConsole } from "../test/support/binary/consoleProcess.ts";
+import { startDemo, type Welcome } from "../test/support/binary/demoProcess.ts";
+import { launchChromium } from "../test/support/browser/chromium.ts";
+import { quantile } from "./gateway/figures.ts";
+
+const SLOWDOWNS = [1, 4] as const;
+const GZIP_BYTES_MAX = 80 * 1024;
+const FIRST_PAINT_MS_MAX = 100;
+const KB = 1024;
+/** https://web.dev/articles/tbt: a task blocks for what it takes beyond this. */
+const SHORT_TASK_MS = 50;
+
+/** Milliseconds since the navigation, or in all; bytes as they came, compressed. */
+interface Measured {
+  readonly firstPaint: number;
+  readonly largestPaint: number;
+  readonly blocking: number;
+  readonly figures: number;
+  readonly bytes: number;
+}
+
+/** Notes in the page when the first amount of money is shown, and each long task. */
+const observer = `
+  window.noted = { figures: 0, blocking: 0, largestPaint: 0 };
+  new PerformanceObserver((list) => {
+    for (const { duration } of list.getEntries()) noted.blocking += Math.max(duration - ${SHORT_TASK_MS}, 0);
+  }).observe({ type: "longtask", buffered: true });
+  new PerformanceObserver((list) => {
+    for (const { startTime } of list.getEntries()) noted.largestPaint = startTime;
+  }).observe({ type: "largest-contentful-paint", buffered: true });
+  new MutationObserver((_, own) => {
+    if (document.querySelector("main .money") === null) return;
+    own.disconnect();
+    requestAnimationFrame(() => setTimeout(() => { noted.figures = performance.now(); }));
+  }).observe(document, { childList: true, subtree: true });
+`;
+
+const settleTimeoutMs = 30_000;
+/** Nothing of the first view comes later. */
+const QUIET_MS = 500;
+
+/** Opens the address in a new profile. */
+async function measure(browser: Browser, address: string, slowdown: number): Promise<Measured> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+  try {
+    const page = await context.newPage();
+    const debug = await context.newCDPSession(page);
+    await debug.send("Emulation.setCPUThrottlingRate", { rate: slowdown });
+    await debug.send("Network.enable");
+    let bytes = 0;
+    debug.on("Network.loadingFinished", ({ encodedDataLength }) => (bytes += encodedDataLength));
+    await page.addInitScript(observer);
+    await page.goto(address);
+    await page.waitForFunction("noted.figures > 0", undefined, { timeout: settleTimeoutMs });
+    await page.waitForTimeout(QUIET_MS * slowdown);
+    const shown = await page.evaluate<Omit<Measured, "bytes">>(`({
+      ...noted,
+      firstPaint: performance.getEntriesByName("first-contentful-paint")[0].startTime,
+    })`);
+    return { ...shown, bytes };
+  } finally {
+    await context.close();
+  }
+}
+
+/** Of the files that a browser may load for this page, each compressed by itself. */
+async function gzipBytes(page: PageName): Promise<number> {
+  const files = await bundlePage(dirname(import.meta.dir), page);
+  return files.reduce((sum, { identity }) => sum + gzipSync(identity, { level: 9 }).byteLength, 0);
+}
+
+/** Opens the page of the demo, or a console of its own each time: the token of a console is good once. */
+async function measurePage(
+  browser: Browser,
+  demo: Welcome,
+  page: PageName,
+  slowdown: number,
+): Promise<Measured> {
+  if (page === "page") return await measure(browser, demo.page, slowdown);
+  const folder = { folder: dirname(demo.config), config: demo.config };
+  const console = await startConsole(folder);
+  try {
+    return await measure(browser, console.address, slowdown);
+  } finally {
+    await console.stop();
+  }
+}
+
+async function main(runs: number): Promise<void> {
+  const demo = await startDemo("--json", "--listen", "127.0.0.1:0");
+  const browser = await launchChromium();
+  try {
+    const welcome = JSON.parse(demo.text) as Welcome;
+    const rows: (readonly string[])[] = [];
+    const firstPaints: string[] = [];
+    for (const page of pageNames) {
+      const gzip = await gzipBytes(page);
+      for (const slowdown of SLOWDOWNS) {
+        // The first one compiles the code of the server.
+        await measurePage(browser, welcome, page, slowdown);
+        const all: Measured[] = [];
+        for (let run = 0; run < runs; run += 1)
+          all.push(await measurePage(browser, welcome, page, slowdown));
+        const median = (read: (one: Measured) => number): number =>
+          quantile(all.map(read), 0.5) ?? 0;
+        const ms = (read: (one: Measured) => number): string => median(read).toFixed(0);
+        const firstPaint = median((one) => one.firstPaint);
+        if (slowdown === 1)
+          firstPaints.push(
+            `${page}: ${firstPaint.toFixed(0)} ms ${firstPaint < FIRST_PAINT_MS_MAX ? "met" : "MISSED"}`,
+          );
+        rows.push([
+          page,
+          `${slowdown} x`,
+          `${(gzip / KB).toFixed(1)} KB ${gzip <= GZIP_BYTES_MAX ? "met" : "MISSED"}`,
+          `${(median((one) => one.bytes) / KB).toFixed(1)} KB`,
+          ms((one) => one.firstPaint),
+          ms((one) => one.largestPaint),
+          ms((one) => one.figures),
+          ms((one) => one.blocking),
+        ]);
+      }
+    }
+    const head = [
+      "page",
+      "CPU slower by",
+      "files, gzip (<= 80 KB)",
+      "transferred",
+      "first paint, ms",
+      "largest paint, ms",
+      "figures shown, ms",
+      "blocked, ms",
+    ];
+    console.log(`Medians of ${runs} runs, ${browser.version()}.\n`);
+    for (const row of [head, head.map(() => "---"), ...rows]) console.log(`| ${row.join(" | ")} |`);
+    console.log(`\nFirst paint under ${FIRST_PAINT_MS_MAX} ms: ${firstPaints.join(", ")}`);
+  } finally {
+    await browser.close();
+    await demo.end("SIGINT");
+  }
+}
+
+const { values } = parseArgs({ options: { runs: { type: "string", default: "5" } } });
+await main(Number(values.runs));
