@@ -1,10 +1,6 @@
 import { render } from "preact";
-import { signal } from "@preact/signals";
+import { Console } from "./console.tsx";
+import { openSession } from "./session.ts";
 
-const count = signal(0);
-render(
-  <button type="button" onClick={() => (count.value += 1)}>
-    {count}
-  </button>,
-  document.body,
-);
+render(<Console />, document.body);
+void openSession();

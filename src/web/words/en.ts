@@ -90,4 +90,21 @@ export const page = {
 /** Words of the operator's console. */
 export const console = {
   title: "Console",
+  views: {
+    "": "Overview",
+    accounts: "Accounts",
+    keys: "Keys",
+    requests: "Requests",
+    providers: "Providers",
+    vouchers: "Vouchers",
+    audit: "Audit",
+  },
+  session: {
+    over: "This console is not open",
+    howToOpen:
+      "Its address works once, and an hour without use ends it. Run this command on the server again, and open the address that it prints:",
+    end: "End",
+  },
+  foot: (state: { version: string; actor: string; database: string }, timeZone: string) =>
+    `Tollgate ${state.version}. Changes are logged as ${state.actor}. Database: ${state.database}. Times: ${timeZone}.`,
 };

@@ -93,4 +93,21 @@ export const page: typeof en.page = {
 
 export const console: typeof en.console = {
   title: "Консоль",
+  views: {
+    "": "Обзор",
+    accounts: "Счета",
+    keys: "Ключи",
+    requests: "Запросы",
+    providers: "Провайдеры",
+    vouchers: "Ваучеры",
+    audit: "Проверка",
+  },
+  session: {
+    over: "Консоль не открыта",
+    howToOpen:
+      "Её адрес работает один раз, а час без действий её закрывает. Запустите на сервере эту команду ещё раз и откройте адрес, который она напечатает:",
+    end: "Завершить",
+  },
+  foot: (state, timeZone) =>
+    `Tollgate ${state.version}. Изменения записываются от имени ${state.actor}. База: ${state.database}. Время: ${timeZone}.`,
 };

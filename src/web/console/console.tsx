@@ -1,0 +1,87 @@
+import type { ComponentChildren } from "preact";
+import type { ConsoleState } from "../../contract/operator/consoleState.ts";
+import { Button } from "../components/buttons.tsx";
+import { PageFrame, ViewHead, type View } from "../components/frame.tsx";
+import { EmptyState, SkeletonBlock } from "../components/states.tsx";
+import { formats } from "../language.ts";
+import { useResource, createResource } from "../resource.ts";
+import { hrefOf, place } from "../router.ts";
+import { api, endSession, sessionState } from "./session.ts";
+import { text } from "./text.ts";
+
+/** The operator's console: its views while the session is open, else why they are not there. */
+export function Console() {
+  switch (sessionState.value) {
+    case "opening":
+      return (
+        <Outside>
+          <SkeletonBlock rem={12} />
+        </Outside>
+      );
+    case "open":
+      return <Opened />;
+    case "over":
+      return (
+        <Outside>
+          <EmptyState title={text.session.over}>
+            <p>{text.session.howToOpen}</p>
+            <p>
+              <code>tollgate console</code>
+            </p>
+          </EmptyState>
+        </Outside>
+      );
+  }
+}
+
+function Outside({ children }: { children: ComponentChildren }) {
+  return <PageFrame title={text.title}>{children}</PageFrame>;
+}
+
+const viewIds = ["", "accounts", "keys", "requests", "providers", "vouchers", "audit"] as const;
+type ViewId = (typeof viewIds)[number];
+
+const views: readonly (View & { readonly id: ViewId })[] = viewIds.map((id) => ({
+  id,
+  text: text.views[id],
+  href: hrefOf(id === "" ? [] : [id]),
+}));
+
+function Opened() {
+  const [view, detail] = place.value.path;
+  const current = viewIds.find((id) => id === view) ?? "";
+  const { data } = useResource(() =>
+    createResource((abort) => api.get<ConsoleState>("/api/state", {}, abort)),
+  );
+  const state = data.value;
+  const heading = detail === undefined ? {} : { heading: `${text.views[current]} ${detail}` };
+  return (
+    <PageFrame
+      title={text.title}
+      views={views}
+      current={current}
+      {...heading}
+      actions={
+        <Button size="small" onClick={() => void endSession()}>
+          {text.session.end}
+        </Button>
+      }
+      foot={state && <span>{text.foot(state, formats.timeZone)}</span>}
+    >
+      {viewOf(current, detail)}
+    </PageFrame>
+  );
+}
+
+function viewOf(view: ViewId, _detail: string | undefined) {
+  switch (view) {
+    case "":
+    case "accounts":
+    case "keys":
+    case "requests":
+    case "providers":
+    case "vouchers":
+    case "audit":
+      return <ViewHead title={text.views[view]} />;
+  }
+}
