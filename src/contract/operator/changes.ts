@@ -45,5 +45,14 @@ export const NewKey = body({ account: text, ...NewSettings.properties });
 export type NewRotation = Static<typeof NewRotation>;
 export const NewRotation = body({ grace: optional });
 
+/** POST /api/vouchers. */
+export type NewVouchers = Static<typeof NewVouchers>;
+export const NewVouchers = body({
+  amount: text,
+  count: optional,
+  expires: optional,
+  note: optional,
+});
+
 /** The body of a change without values: none, or an empty object. */
 export const NoValues = body({});

@@ -1,4 +1,4 @@
-import type { Static, TObject } from "@sinclair/typebox";
+import { Type, type Static, type TObject, type TSchema } from "@sinclair/typebox";
 import { Elysia } from "elysia";
 import { createAccount, setDisabled, setOverdraft } from "../../administration/accounts.ts";
 import { changeBalance, refund } from "../../administration/balances.ts";
@@ -14,6 +14,7 @@ import type { Operator } from "../../administration/operator.ts";
 import {
   accountName,
   amount,
+  expiryTime,
   graceDuration,
   keyId,
   note,
@@ -22,6 +23,12 @@ import {
   readOptionalField,
   reference,
 } from "../../administration/values.ts";
+import {
+  createVouchers,
+  revokeVoucher,
+  voucherCount,
+  voucherId,
+} from "../../administration/vouchers.ts";
 import { invalidRequest } from "../../contract/errors.ts";
 import { parseJsonObject } from "../../contract/jsonBody.ts";
 import { AccountDocument } from "../../contract/operator/account.ts";
@@ -33,6 +40,7 @@ import {
   NewRefund,
   NewRotation,
   NewSettings,
+  NewVouchers,
   NoValues,
 } from "../../contract/operator/changes.ts";
 import {
@@ -42,6 +50,7 @@ import {
   RotatedKeyDocument,
 } from "../../contract/operator/key.ts";
 import { ChangedBalanceDocument, RefundDocument } from "../../contract/operator/ledger.ts";
+import { CreatedVoucherDocument, RevokedVoucherDocument } from "../../contract/operator/voucher.ts";
 import { validationMessage } from "../../contract/validationMessage.ts";
 import { declaredRoute } from "../declaredRoute.ts";
 import { readBody } from "../requestBody.ts";
@@ -54,7 +63,10 @@ const BODY_BYTES_MAX = 16 * 1024;
  * with `--json`. Thrown errors are left to the server. Elysia decodes the parameters of the path.
  */
 export function changes(operator: () => Operator) {
-  return new Elysia({ name: "changes" }).use(accountChanges(operator)).use(keyChanges(operator));
+  return new Elysia({ name: "changes" })
+    .use(accountChanges(operator))
+    .use(keyChanges(operator))
+    .use(voucherChanges(operator));
 }
 
 function accountChanges(operator: () => Operator) {
@@ -170,8 +182,37 @@ function keyChanges(operator: () => Operator) {
     );
 }
 
+function voucherChanges(operator: () => Operator) {
+  return new Elysia()
+    .post(
+      "/api/vouchers",
+      async ({ request }) => {
+        const body = await readValues(request, NewVouchers);
+        const context = operator();
+        return createVouchers(context, {
+          amount: readField("amount", body.amount, amount),
+          count: readOptionalField("count", body.count, voucherCount),
+          expiresAt: readOptionalField("expires", body.expires, (text) =>
+            expiryTime(text, context.actor.at),
+          ),
+          note: readOptionalField("note", body.note, note),
+        });
+      },
+      change(NewVouchers, Type.Array(CreatedVoucherDocument)),
+    )
+    .post(
+      "/api/vouchers/:id/revoke",
+      async ({ request, params }) => {
+        const id = voucherId(params.id);
+        await readValues(request, NoValues);
+        return revokeVoucher(operator(), id);
+      },
+      change(NoValues, RevokedVoucherDocument),
+    );
+}
+
 /** The declaration of a change. Elysia does not read the body: {@link readValues} does. */
-function change<Body extends TObject, Answer extends TObject>(body: Body, answer: Answer) {
+function change<Body extends TObject, Answer extends TSchema>(body: Body, answer: Answer) {
   return declaredRoute({ parse: "none" as const, body, response: { 200: answer } });
 }
 

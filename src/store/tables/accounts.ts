@@ -17,7 +17,7 @@ export interface AccountRow {
 export interface AccountTable {
   insert(account: { name: string; overdraft: bigint; createdAt: number }): AccountRow;
   find(name: string): AccountRow | undefined;
-  /** Throws StoreError if there is no such account. */
+  /** Throws NotFoundError if there is no such account. */
   findOrThrow(name: string): AccountRow;
   /** Throws if there is no such row. */
   findById(id: number): AccountRow;

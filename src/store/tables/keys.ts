@@ -59,7 +59,7 @@ export interface KeyTable {
   /** Finds a key by the SHA-256 of its secret: one point read. */
   findByHash(hash: Uint8Array): KeySecretRow | undefined;
   find(publicId: string): KeyRow | undefined;
-  /** Throws StoreError if there is no such key. */
+  /** Throws NotFoundError if there is no such key. */
   findOrThrow(publicId: string): KeyRow;
   list(account: string | undefined): KeyRow[];
   /** Keys that meet a condition on keys and accounts, the newest first. */

@@ -49,6 +49,8 @@ function comparable(value: unknown, account: string): unknown {
   const text = JSON.stringify(value)
     .replaceAll(account, "ACCOUNT")
     .replaceAll(/key_[0-9a-z]{20}/g, "KEY")
+    .replaceAll(/vch_[0-9a-z]{20}/g, "VOUCHER")
+    .replaceAll(/"(prefix|code)":"[^"]+"/g, '"$1":"CODE"')
     .replaceAll(/sk-tg-[0-9A-Za-z]+/g, "SECRET")
     .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME")
     .replaceAll(/"id":\d+/g, '"id":0');
@@ -76,7 +78,7 @@ const flags = (values: Readonly<Record<string, string>>) =>
   Object.entries(values).map(([name, value]) => `--${name} ${value}`);
 
 /**
- * In this order, with the account A and the id K of its key that was created last. A change that finds its ref, or a key
+ * In this order, with the account A, and the ids K and V of the key and of the voucher that were created last. A change that finds its ref, or a key
  * that is revoked already, writes no row into the admin log.
  */
 const pairs: readonly {
@@ -134,14 +136,21 @@ const pairs: readonly {
   { command: "keys rotate K", path: "keys/K/rotate" },
   { command: "keys revoke K", path: "keys/K/revoke" },
   { command: "keys revoke K", path: "keys/K/revoke", isLogged: false },
+  {
+    command: "vouchers create --amount 500 --expires 2090-01-01 --note gift",
+    path: "vouchers",
+    body: { amount: "500", expires: "2090-01-01", note: "gift" },
+  },
+  { command: "vouchers revoke V", path: "vouchers/V/revoke" },
+  { command: "vouchers revoke V", path: "vouchers/V/revoke", isLogged: false },
 ];
 
 test("a change answers and logs what its command does", async () => {
-  const keys = { shell: "", web: "" };
+  const ids = { shell: "", web: "" };
   for (const pair of pairs) {
     const { command, path, body, isLogged = true } = pair;
-    const fill = (text: string, who: keyof typeof keys) =>
-      text.replaceAll(/\bA(?=2?\b)|(?<=[-_])A\b/g, who).replaceAll(/\bK\b/g, keys[who]);
+    const fill = (text: string, who: keyof typeof ids) =>
+      text.replaceAll(/\bA(?=2?\b)|(?<=[-_])A\b/g, who).replaceAll(/\b[KV]\b/g, ids[who]);
     if (command.startsWith("balance refund req_A --amount")) {
       await chargeOne("shell", "first");
       await chargeOne("web", "second");
@@ -168,7 +177,8 @@ test("a change answers and logs what its command does", async () => {
       ["shell", printed],
       ["web", answered],
     ] as const) {
-      if (path.startsWith("keys")) keys[who] = (document as { id: string }).id;
+      const [one] = [document].flat() as { readonly id?: string }[];
+      ids[who] = one?.id ?? "";
     }
   }
   expect(await cli.json("audit")).toMatchObject({ ok: true });
@@ -303,6 +313,16 @@ describe("with an account and a key", () => {
     [404, undefined, "keys/key_x/rotate", {}, "keys rotate key_x"],
     [409, undefined, "keys/R/rotate", {}, "keys rotate R"],
     [404, undefined, "keys/key_x/revoke", {}, "keys revoke key_x"],
+    [400, "amount", "vouchers", { amount: "-1" }, "vouchers create --amount=-1"],
+    [400, "count", "vouchers", { amount: "1", count: "0" }, "vouchers create --amount 1 --count 0"],
+    [
+      400,
+      "expires",
+      "vouchers",
+      { amount: "1", expires: "2020-01-01" },
+      "vouchers create --amount 1 --expires 2020-01-01",
+    ],
+    [404, undefined, "vouchers/vch_x/revoke", {}, "vouchers revoke vch_x"],
     [400, undefined, "keys/sk-tg-secret/revoke", {}, "keys revoke sk-tg-secret"],
   ])("an error has the words of the command: %i %p %s %j", async (...refused) => {
     const [status, field, path, body, command] = refused;
