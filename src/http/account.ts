@@ -1,10 +1,6 @@
 import type { App } from "../app.ts";
-import type { Caller } from "../auth/knownKeys.ts";
 import { Account, balanceForm, keyForm, remainingForm } from "../contract/account/account.ts";
-import { attemptForm } from "../contract/account/attempt.ts";
-import { Receipt, receiptForm } from "../contract/account/receipt.ts";
 import {
-  checkUsageParameters,
   usageDays,
   usageForm,
   UsageQuery,
@@ -12,22 +8,16 @@ import {
   USAGE_DAYS_MAX,
   type UsageSums,
 } from "../contract/account/usageReport.ts";
-import {
-  incompleteRequest,
-  rateLimitExceeded,
-  requestNotFound,
-  serviceUnavailable,
-} from "../contract/errors.ts";
 import { errorAnswers } from "../contract/errorSchemas.ts";
+import { checkParameters } from "../contract/queryParameters.ts";
 import { addUsage } from "../contract/usage.ts";
-import { ShuttingDown } from "../gateway/gateway.ts";
 import { assert } from "../lib/assert.ts";
 import type { DaySpan } from "../lib/clock.ts";
 import { available } from "../store/store.ts";
 import { declaredRoute } from "./declaredRoute.ts";
-import { idParameter } from "./requestPath.ts";
 import { limitsInForce } from "./authentication.ts";
 import type { InFlightRequest } from "./inFlightRequest.ts";
+import { queryOf, runInSteps } from "./reports.ts";
 
 /** GET /v1/account. */
 export const getAccount = declaredRoute({
@@ -53,20 +43,8 @@ export const getUsage = declaredRoute({
   },
   query: UsageQuery,
   // Runs after the authentication and before Elysia checks the query.
-  transform: ({ request }: { request: Request }) => checkUsageParameters(queryOf(request)),
+  transform: ({ request }: { request: Request }) => checkParameters(UsageQuery, queryOf(request)),
   response: { 200: UsageReport, ...errorAnswers(400, 401, 429, 502) },
-});
-
-/** GET /v1/requests/{id}. */
-export const getReceipt = declaredRoute({
-  detail: {
-    operationId: "getReceipt",
-    tags: ["account"],
-    summary: "Shows the status and the cost of one request of the account",
-    responses: { 200: { description: "The receipt." } },
-  },
-  ...idParameter("The `x-request-id` header of an answer."),
-  response: { 200: Receipt, ...errorAnswers(400, 401, 404, 429, 502) },
 });
 
 /** The caller's account and key, as the store has them now, and what is left of the key's limits after this request. */
@@ -86,14 +64,6 @@ export function accountOf(app: App, { caller, permit, snapshot }: InFlightReques
   };
 }
 
-/** One request of the caller's account. Throws ApiError 404, also for a request of another account. */
-export function receiptOf(app: App, caller: Caller, id: string): Receipt {
-  const receipt = app.gateway.store.requests.receipt(caller.accountId, id);
-  if (receipt === undefined) throw requestNotFound();
-  const attempts = app.gateway.store.requests.attempts(id);
-  return { ...receiptForm(receipt), attempts: attempts.map(attemptForm) };
-}
-
 /**
  * The usage of the caller's account. A report can read many rows, so it runs in steps, in turn with other reports.
  * Throws ApiError.
@@ -105,19 +75,14 @@ export async function usageOf(
 ): Promise<UsageReport> {
   const { by = "day" } = query;
   const days = usageDays(query, app.gateway.clock.epochMs());
-  const { request, caller } = inFlight;
-  inFlight.startWaiting();
-  const sums = usageSums(app, request, caller.accountId, { by, days });
-  const rows = app.fairQueue.run(caller.accountId, sums);
-  // Too many reports of this account are running.
-  if (rows === undefined) throw rateLimitExceeded();
-  return { object: "list", data: (await rows).map((row) => usageForm(by, row)) };
+  const sums = usageSums(app, inFlight.caller.accountId, { by, days });
+  const rows = await runInSteps(app, inFlight, sums);
+  return { object: "list", data: rows.map((row) => usageForm(by, row)) };
 }
 
 /** The sums of each group, sorted: days oldest first, models by name. Reads one day in each step. */
 function* usageSums(
   app: App,
-  request: Request,
   accountId: number,
   { by, days }: { readonly by: string; readonly days: DaySpan },
 ): Generator<undefined, readonly UsageSums[]> {
@@ -128,8 +93,6 @@ function* usageSums(
       groups.set(group, { ...sumOf(groups.get(group), sums), group });
     }
     yield;
-    if (request.signal.aborted) throw incompleteRequest();
-    if (app.gateway.inFlight.isAborting) throw serviceUnavailable(new ShuttingDown());
   }
   return [...groups.values()].toSorted((a, b) => (a.group < b.group ? -1 : 1));
 }
@@ -144,9 +107,4 @@ function sumOf(before: UsageSums | undefined, sums: UsageSums): UsageSums {
     failed: before.failed + sums.failed,
     refunded: before.refunded + sums.refunded,
   };
-}
-
-function queryOf({ url }: Request): URLSearchParams {
-  const start = url.indexOf("?");
-  return new URLSearchParams(start < 0 ? "" : url.slice(start + 1));
 }

@@ -151,8 +151,8 @@ function endpointOf(path: string): MeasuredEndpoint {
   if (path === "/v1/embeddings") return "embeddings";
   if (path === "/v1/account") return "account";
   if (path === "/v1/usage") return "usage";
-  if (path.startsWith("/v1/requests/")) return "requests";
   if (path === "/v1/vouchers/redeem") return "vouchers";
+  if (isPathOrBelow(path, "/v1/requests")) return "requests";
   return isPathOrBelow(path, "/v1/models") ? "models" : "other";
 }
 

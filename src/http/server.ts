@@ -3,7 +3,7 @@ import type { App } from "../app.ts";
 import { openapiText } from "../contract/openapi/openapi.ts";
 import { lazy } from "../lib/lazy.ts";
 import type { ReadableMetrics } from "../telemetry/metrics.ts";
-import { accountOf, getAccount, getReceipt, getUsage, receiptOf, usageOf } from "./account.ts";
+import { accountOf, getAccount, getUsage, usageOf } from "./account.ts";
 import { authentication } from "./authentication.ts";
 import {
   countMessageTokens,
@@ -23,6 +23,7 @@ import { createRequestLogs } from "./requestLog.ts";
 import { pageRoutes } from "./pages/pageRoutes.ts";
 import { keepPath, withSlashes } from "./requestPath.ts";
 import { createRedemption, redemptionOf } from "./vouchers.ts";
+import { getReceipt, listRequests, receiptOf, requestsOf } from "./requests.ts";
 
 /** Bun answers a larger body with an empty 413. `readBody` refuses a large body earlier, with a message. */
 const BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER;
@@ -110,6 +111,11 @@ export function createServer(app: App) {
           "/usage",
           async ({ inFlight, query }) => answer(inFlight, await usageOf(app, inFlight, query)),
           getUsage,
+        )
+        .get(
+          "/requests",
+          async ({ inFlight, query }) => answer(inFlight, await requestsOf(app, inFlight, query)),
+          listRequests,
         )
         .get(
           withSlashes("/requests/:id"),

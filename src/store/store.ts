@@ -20,6 +20,7 @@ import { migrate, refuseMigration, type MigrationProgress } from "./schema/migra
 import { schemaProblems } from "./schema/schemaCheck.ts";
 import { ownerTable, type OwnerTable } from "./tables/objectOwners.ts";
 import { reports, type Reports } from "./reports/reports.ts";
+import { requestPages, type ReadRequestPage } from "./tables/requestPages.ts";
 import {
   interruptRunning,
   requestTable,
@@ -46,6 +47,7 @@ export interface Store {
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
   readonly usageOfAccount: ReadAccountUsage;
   readonly reports: Reports;
+  readonly requestsOfAccount: ReadRequestPage;
   /**
    * Sets all running requests to `interrupted`, without a charge. The caller holds the instance lock. Throws SQLite's
    * errors; then nothing is changed.
@@ -107,6 +109,7 @@ function createStore(
     admin: lazy(() => admin(connection, () => isGatewayRunning(path))),
     usageOfAccount: lazy(() => accountUsage(connection)),
     reports: lazy(() => reports(connection)),
+    requestsOfAccount: lazy(() => requestPages(connection)),
     funds: lazy(() => fundsTable(connection)),
     changes: lazy(() => changeCounter(connection)),
     changeSignal: lazy(() => changeSignal(connection)),
@@ -146,6 +149,9 @@ function createStore(
     },
     get reports() {
       return parts.reports();
+    },
+    get requestsOfAccount() {
+      return parts.requestsOfAccount();
     },
     interruptRunning: () => interruptRunning(connection),
     audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),
@@ -201,6 +207,7 @@ export {
   type RequestRecord,
 } from "./writer/requestRecord.ts";
 export { restore, type Restored } from "./backup/restore.ts";
+export type { PageFilter, PagePosition } from "./tables/requestPages.ts";
 export type { ReceiptRow, RequestRow } from "./tables/requests.ts";
 export { redeemability } from "./writer/redeem.ts";
 export type { VoucherRow } from "./tables/vouchers.ts";

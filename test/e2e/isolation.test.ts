@@ -21,7 +21,7 @@ test(
     process.stdout.write(`${JSON.stringify({ ...seen, answers, provider })}\n`);
     expect(problems).toEqual([]);
     // Otherwise the run did not test it.
-    expect(Object.keys(answers)).toHaveLength(8);
+    expect(Object.keys(answers)).toHaveLength(9);
     expect(Math.min(...Object.values(answers))).toBeGreaterThan(requests / 100);
     expect(seen.left).toBeGreaterThan(requests / 50);
     expect(seen.exact).toBeGreaterThan(requests / 2);

@@ -71,19 +71,6 @@ export function usageForm(by: string, sums: UsageSums) {
 }
 
 /**
- * Refuses a parameter that `UsageQuery` does not list, and a parameter that appears twice: Elysia's query parser keeps
- * only the last one. Throws ApiError 400.
- */
-export function checkUsageParameters(query: URLSearchParams): void {
-  const accepted = Object.keys(UsageQuery.properties);
-  if (![...query.keys()].every((name) => accepted.includes(name))) {
-    throw invalidRequest("only the parameters by, since and until are accepted");
-  }
-  const repeated = accepted.find((name) => query.getAll(name).length > 1);
-  if (repeated !== undefined) throw invalidRequest(`${repeated} stands twice`);
-}
-
-/**
  * The days in UTC that a query asks for. A report covers whole days, because the store has sums of whole days.
  * Throws ApiError 400.
  */

@@ -2,6 +2,7 @@ import type { TObject, TSchema } from "@sinclair/typebox";
 import { version } from "../../lib/version.ts";
 import { Account } from "../account/account.ts";
 import { Receipt } from "../account/receipt.ts";
+import { RequestList } from "../account/requestList.ts";
 import { UsageReport } from "../account/usageReport.ts";
 import { VoucherRedemption } from "../account/voucherRedemption.ts";
 import { Roubles } from "../answerFields.ts";
@@ -75,6 +76,7 @@ const namedSchemas = {
   UsageReport,
   Receipt,
   VoucherRedemption,
+  RequestList,
   ErrorBody,
   InvalidRequestError,
   AuthError,

@@ -10,6 +10,7 @@ import {
   sql,
   type SQL,
 } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { requestStatuses, type RequestStatus } from "../../contract/account/requestStatus.ts";
 import { lazy } from "../../lib/lazy.ts";
 import {
@@ -115,7 +116,7 @@ export function requestTable(connection: Connection): RequestTable {
 }
 
 /** An attempt has no row of its own if it was the only one and succeeded: the request's row has its provider. */
-function onlyAttempt(request: ReceiptRow | undefined): AttemptRecord[] {
+export function onlyAttempt(request: ReceiptRow | undefined): AttemptRecord[] {
   if (request?.attemptCount !== 1) return [];
   const { provider, durationMs } = request;
   return [{ provider: provider ?? "", outcome: "ok", status: 200, durationMs: durationMs ?? 0 }];
@@ -170,26 +171,33 @@ export function requestColumns() {
 }
 
 function receiptReader({ db }: Connection): RequestTable["find"] {
-  const statement = lazy(() => {
-    const refunded = db
-      .select({ sum: sql`coalesce(sum(${ledger.amount}), 0)` })
-      .from(ledger)
-      .where(
-        and(eq(ledger.accountId, requests.accountId), eq(ledger.refundOf, requests.ledgerSeq)),
-      );
-    return db
-      .select({
-        ...requestColumns(),
-        accountId: requests.accountId,
-        refunded: sql<bigint>`(${refunded})`.mapWith(BigInt),
-      })
-      .from(requests)
-      .innerJoin(accounts, eq(requests.accountId, accounts.id))
-      .innerJoin(keys, eq(requests.keyId, keys.id))
+  const statement = lazy(() =>
+    receiptQuery(db, {})
       .where(eq(requests.publicId, plannedOnce("publicId")))
-      .prepare();
-  });
+      .prepare(),
+  );
   return (publicId) => statement().get({ publicId });
+}
+
+/** A query for rows as `ReceiptRow` has them, with more columns. It needs a condition. */
+export function receiptQuery<More extends Record<string, SQLiteColumn>>(
+  db: Connection["db"],
+  more: More,
+) {
+  const refunded = db
+    .select({ sum: sql`coalesce(sum(${ledger.amount}), 0)` })
+    .from(ledger)
+    .where(and(eq(ledger.accountId, requests.accountId), eq(ledger.refundOf, requests.ledgerSeq)));
+  return db
+    .select({
+      ...requestColumns(),
+      accountId: requests.accountId,
+      refunded: sql<bigint>`(${refunded})`.mapWith(BigInt),
+      ...more,
+    })
+    .from(requests)
+    .innerJoin(accounts, eq(requests.accountId, accounts.id))
+    .innerJoin(keys, eq(requests.keyId, keys.id));
 }
 
 /**

@@ -17,7 +17,14 @@ import type { TestKey } from "../../support/gateway/testApp.ts";
 const at = openOneModelBefore();
 
 /** One path for each route. `REQUEST` is replaced by the id of a request of the key's account. */
-const paths = ["/v1/account", "/v1/usage", "/v1/usage?by=model", "/v1/requests/REQUEST"];
+const paths = [
+  "/v1/account",
+  "/v1/usage",
+  "/v1/usage?by=model",
+  "/v1/requests",
+  "/v1/requests?limit=1",
+  "/v1/requests/REQUEST",
+];
 
 async function charged(key: TestKey): Promise<string> {
   at.provider.answer = usual;
@@ -81,7 +88,7 @@ describe.each(paths)("%s", (path) => {
     expect(at.gateway.balance(key)).toBe(before);
     expect(await at.gateway.records(key, 1)).toHaveLength(1);
     const poor = at.gateway.key({ balance: 0n });
-    expect((await get(of(id), poor)).status).toBe(path.includes("requests") ? 404 : 200);
+    expect((await get(of(id), poor)).status).toBe(path.includes("REQUEST") ? 404 : 200);
   });
 
   test("answers JSON with a request id that is not stored; HEAD is the same without a body", async () => {
@@ -109,13 +116,14 @@ describe.each(paths)("%s", (path) => {
   test("is a 404 for another method, a trailing slash, or another letter case", async () => {
     const key = at.gateway.key();
     const notFound: ExpectedError = [404, "invalid_request_error", "not found"];
+    const noRequest: ExpectedError = [404, "invalid_request_error", "request not found"];
     for (const method of ["POST", "PUT", "DELETE", "PATCH"]) {
       expectRefusal(await get(of("x"), key, method), notFound);
     }
     const [bare = ""] = path.split(/(?<=\w)[?]|\/REQUEST/);
     expectRefusal(await get(bare.toUpperCase(), key), notFound);
-    if (!path.includes("REQUEST")) expectRefusal(await get(`${bare}/`, key), notFound);
-    else expectRefusal(await get(bare, key), notFound);
+    const isOfId = path.startsWith("/v1/requests");
+    expectRefusal(await get(`${bare}/`, key), isOfId ? noRequest : notFound);
   });
 
   test("is a 502 while the gateway drains, and closes the connection", async () => {

@@ -49,6 +49,9 @@ describe("an Eden client", () => {
     expect(typed<string | null | undefined>(account?.key.label)).toBe("laptop");
     const { data: usage } = await client.usage.get({ query: { by: "model", since: "7d" } });
     expect(usage?.data.map(({ model, requests }) => [model, requests])).toEqual([["small", 1]]);
+    const { data: page } = await client.requests.get({ query: { limit: "5", status: "done" } });
+    expect(page?.data.map((one) => typed<string>(one.id))).toEqual([id]);
+    expect(typed<string | null | undefined>(page?.next)).toBeNull();
     const { data: receipt } = await client.requests({ id }).get();
     expect(receipt).toMatchObject({ id, endpoint: "chat", status: "done" });
     expect(typed<string | undefined>(receipt?.cost_rub)).toBe(usage?.data[0]?.cost_rub);

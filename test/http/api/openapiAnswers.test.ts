@@ -127,7 +127,7 @@ const cases: readonly Case[] = [
       }),
   ],
   ["GET /v1/models/{id}", 404, () => getOf("/v1/models/unknown", at.gateway.key())],
-  ...["/v1/account", "/v1/usage", "/v1/requests/{id}"].flatMap((path): Case[] => {
+  ...["/v1/account", "/v1/usage", "/v1/requests", "/v1/requests/{id}"].flatMap((path): Case[] => {
     const operation = `GET ${path}`;
     const get = async (key?: TestKey) => getOf(path.replace("{id}", await requestOf(key)), key);
     return [
@@ -140,6 +140,8 @@ const cases: readonly Case[] = [
   ["GET /v1/account", 200, () => getOf("/v1/account", at.gateway.key({ budget: 5n, expiresAt }))],
   ["GET /v1/usage", 200, usageByModel],
   ["GET /v1/usage", 400, () => getOf("/v1/usage?by=provider", at.gateway.key())],
+  ["GET /v1/requests", 200, lastPageOfRequests],
+  ["GET /v1/requests", 400, () => getOf("/v1/requests?before=x", at.gateway.key())],
   ["GET /v1/requests/{id}", 404, () => getOf("/v1/requests/req_0", at.gateway.key())],
   [
     redemption,
@@ -160,6 +162,7 @@ const cases: readonly Case[] = [
     "/v1/models/{id}",
     "/v1/account",
     "/v1/usage",
+    "/v1/requests",
     "/v1/requests/{id}",
     "/openapi.json",
     "/healthz",
@@ -178,6 +181,17 @@ async function requestOf(key: TestKey | undefined): Promise<string> {
   if (key === undefined) return "req_0";
   at.provider.answer = usual;
   return (await chat(at.gateway, key)).id;
+}
+
+async function lastPageOfRequests(): Promise<Reply> {
+  const key = at.gateway.key();
+  await requestOf(key);
+  await requestOf(key);
+  const { body } = await getOf("/v1/requests?limit=1", key);
+  const { next } = body as { next: string };
+  const reply = await getOf(`/v1/requests?limit=1&before=${next}`, key);
+  expect(reply.body).toMatchObject({ data: [{ model: "small" }], next: null });
+  return reply;
 }
 
 async function usageByModel(): Promise<Reply> {

@@ -250,7 +250,13 @@ test("no answer names a provider or the operator's cost", async () => {
   nextNoon();
   const key = at.gateway.key();
   const { id } = await chat(at.gateway, key);
-  const paths = ["/v1/account", "/v1/usage", "/v1/usage?by=model", `/v1/requests/${id}`];
+  const paths = [
+    "/v1/account",
+    "/v1/usage",
+    "/v1/usage?by=model",
+    "/v1/requests",
+    `/v1/requests/${id}`,
+  ];
   for (const path of paths) {
     const { text } = await call(at.gateway, key, { path });
     expect(text).toContain("0.0018025".slice(0, 5));

@@ -221,6 +221,7 @@ describe("requests that are refused before a hold are counted by status", () => 
     [404, "models", () => call(at.gateway, at.gateway.key(), { path: "/v1/models/invented" })],
     [401, "account", () => call(at.gateway, undefined, { path: "/v1/account" })],
     [400, "usage", () => call(at.gateway, at.gateway.key(), { path: "/v1/usage?by=key" })],
+    [400, "requests", () => call(at.gateway, at.gateway.key(), { path: "/v1/requests?limit=0" })],
     [404, "requests", () => call(at.gateway, at.gateway.key(), { path: "/v1/requests/req_1" })],
     [400, "vouchers", () => redeem(at.gateway, at.gateway.key(), "7Q2MV")],
     [404, "other", () => call(at.gateway, undefined, { path: "/invented" })],

@@ -20,6 +20,7 @@ const getRoutes = [
   "/v1/models/small",
   "/v1/account",
   "/v1/usage",
+  "/v1/requests",
   "/v1/requests/ID",
   "/openapi.json",
   "/healthz",

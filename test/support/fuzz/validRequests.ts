@@ -107,6 +107,7 @@ const calls: readonly (readonly [number, (targets: FuzzTargets, chance: Chance) 
   [6, (_, chance) => getting("/v1/account", "/v1/account", [200], chance)],
   [4, (_, chance) => usage(chance)],
   [6, (targets, chance) => receipt(targets, chance)],
+  [4, (targets, chance) => requestList(targets, chance)],
   [8, (_, chance) => ({ ...getting("/healthz", "/healthz", [200], chance), needsKey: false })],
   [
     1,
@@ -152,6 +153,15 @@ function receipt(targets: FuzzTargets, chance: Chance): Call {
   return chance.chance(0.5)
     ? getting("/v1/requests/{id}", `/v1/requests/${targets.receipt}`, [200, 404], chance)
     : getting("/v1/requests/{id}", `/v1/requests/${chance.pick(unknown)}`, [404], chance);
+}
+
+function requestList({ models }: FuzzTargets, chance: Chance): Call {
+  const model = `?model=${encodeURIComponent(chance.pick(models))}`;
+  const good = ["", "?", "?limit=100", "?status=done", "?status=failed&limit=1", model];
+  const bad = ["?limit=0", "?limit=x", "?before=x", "?before=", "?status=x", "?model=", "?x=1"];
+  return chance.chance(0.6)
+    ? getting("/v1/requests", `/v1/requests${chance.pick(good)}`, [200, 429], chance)
+    : getting("/v1/requests", `/v1/requests${chance.pick(bad)}`, [400], chance);
 }
 
 function usage(chance: Chance): Call {
@@ -211,7 +221,8 @@ function nothing({ models }: FuzzTargets, chance: Chance): Call {
 /** The same target in another spelling. */
 function disguised(target: string, chance: Chance): string {
   if (chance.chance(0.9)) return target;
-  const query = target.includes("?") || target.startsWith("/v1/usage") ? "" : "?a=b&key=c#d";
+  const query =
+    target.includes("?") || /^\/v1\/(?:usage|requests)\b/.test(target) ? "" : "?a=b&key=c#d";
   return chance.pick([
     `http://evil.example${target}`,
     `https://localhost:1${target}`,

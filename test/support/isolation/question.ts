@@ -18,7 +18,13 @@ import {
 
 /** A tenant's request, and the only answer that is right. */
 export interface Question {
-  readonly kind: TaggedForm | "account" | "own receipt" | "foreign receipt" | "foreign response";
+  readonly kind:
+    | TaggedForm
+    | "account"
+    | "own list"
+    | "own receipt"
+    | "foreign receipt"
+    | "foreign response";
   readonly bytes: Buffer;
   /** For a request that goes to a provider. */
   readonly lane: Lane | undefined;
@@ -36,6 +42,7 @@ export function questionOf(setup: IsolationSetup, tenant: Tenant, chance: Chance
     [6, "responses"],
     [6, "responses stream"],
     [1, "account"],
+    [1, "own list"],
     [1, "own receipt"],
     [1, "foreign receipt"],
     [1, "foreign response"],
@@ -46,6 +53,8 @@ export function questionOf(setup: IsolationSetup, tenant: Tenant, chance: Chance
         const { account } = parsed(answer) as { account?: unknown };
         return account === tenant.account ? undefined : "another account";
       });
+    case "own list":
+      return ownList(setup, tenant);
     case "own receipt":
       return ownReceipt(tenant, chance) ?? questionFor(setup, tenant, "chat", chance);
     case "foreign receipt":
@@ -143,6 +152,20 @@ interface Said {
 
 function isResponse(form: TaggedForm, tag: Tag, answer: RawAnswer): boolean {
   return answer.body.toString() === bodyOf(form, tag).join("");
+}
+
+/** A list of requests: all of the tenant's one key, and none that another tenant made. */
+function ownList({ tenants }: IsolationSetup, tenant: Tenant): Question {
+  return getting(tenant, "own list", "/v1/requests?limit=100", (answer) => {
+    const { data } = parsed(answer) as { data?: readonly { id: string; key_id: string }[] };
+    if (data === undefined) return "no list";
+    const listed = new Set(data.map(({ id }) => id));
+    const isForeign = tenants.some(
+      (one) => one !== tenant && one.answers.some(({ id }) => listed.has(id)),
+    );
+    const keys = new Set(data.map(({ key_id }) => key_id));
+    return isForeign || keys.size > 1 ? "another's request is listed" : undefined;
+  });
 }
 
 /** The cost of the tenant's own request, as the tenant sees it. */

@@ -1,0 +1,80 @@
+import type { App } from "../app.ts";
+import type { Caller } from "../auth/knownKeys.ts";
+import { attemptForm } from "../contract/account/attempt.ts";
+import { Receipt, receiptForm } from "../contract/account/receipt.ts";
+import {
+  cursorOf,
+  positionOf,
+  requestFilter,
+  RequestList,
+  RequestsQuery,
+  unknownCursor,
+} from "../contract/account/requestList.ts";
+import { requestNotFound } from "../contract/errors.ts";
+import { errorAnswers } from "../contract/errorSchemas.ts";
+import { checkParameters } from "../contract/queryParameters.ts";
+import type { AttemptRecord, ReceiptRow } from "../store/store.ts";
+import { declaredRoute } from "./declaredRoute.ts";
+import type { InFlightRequest } from "./inFlightRequest.ts";
+import { queryOf, runInSteps } from "./reports.ts";
+import { idParameter } from "./requestPath.ts";
+
+/** GET /v1/requests. */
+export const listRequests = declaredRoute({
+  detail: {
+    operationId: "listRequests",
+    tags: ["account"],
+    summary: "Lists the requests of the account, newest first",
+    description:
+      "A request is recorded when it ends, or when it is open for a second, and keeps its place in the list. So the pages from the first to the last have each request once, whatever arrives meanwhile. A page is shorter than `limit` if requests of it end or are folded while it is read.",
+    responses: { 200: { description: "One page of receipts." } },
+  },
+  query: RequestsQuery,
+  // Runs after the authentication and before Elysia checks the query.
+  transform: ({ request }: { request: Request }) =>
+    checkParameters(RequestsQuery, queryOf(request)),
+  response: { 200: RequestList, ...errorAnswers(400, 401, 429, 502) },
+});
+
+/** GET /v1/requests/{id}. */
+export const getReceipt = declaredRoute({
+  detail: {
+    operationId: "getReceipt",
+    tags: ["account"],
+    summary: "Shows the status and the cost of one request of the account",
+    responses: { 200: { description: "The receipt." } },
+  },
+  ...idParameter("The `x-request-id` header of an answer."),
+  response: { 200: Receipt, ...errorAnswers(400, 401, 404, 429, 502) },
+});
+
+/** One page of the requests of the caller's account. It is read in steps. Throws ApiError. */
+export async function requestsOf(
+  app: App,
+  inFlight: InFlightRequest,
+  query: RequestsQuery,
+): Promise<RequestList> {
+  const filter = requestFilter(query);
+  const after = query.before === undefined ? undefined : positionOf(query.before, filter);
+  const { accountId } = inFlight.caller;
+  const pages = app.gateway.store.requestsOfAccount;
+  const page = await runInSteps(app, inFlight, pages(accountId, filter, after));
+  if (page === undefined) throw unknownCursor();
+  return {
+    object: "list",
+    data: page.rows.map((row) => fullReceipt(row, row.attempts)),
+    next: page.next === undefined ? null : cursorOf(page.next, filter),
+  };
+}
+
+/** One request of the caller's account. Throws ApiError 404, also for a request of another account. */
+export function receiptOf(app: App, caller: Caller, id: string): Receipt {
+  const { requests } = app.gateway.store;
+  const receipt = requests.receipt(caller.accountId, id);
+  if (receipt === undefined) throw requestNotFound();
+  return fullReceipt(receipt, requests.attempts(id));
+}
+
+function fullReceipt(receipt: ReceiptRow, attempts: readonly AttemptRecord[]): Receipt {
+  return { ...receiptForm(receipt), attempts: attempts.map(attemptForm) };
+}
