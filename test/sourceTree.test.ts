@@ -108,6 +108,7 @@ const powers: readonly Power[] = [
       "src/lib/jsonObject.ts",
       "src/lib/exactJson.ts",
       "src/lib/json.ts",
+      "src/web/api.ts",
       "src/store/",
       "src/commands/demo/",
     ],

@@ -37,6 +37,8 @@ export interface Api {
 export interface ApiEvent {
   readonly event: string;
   readonly data: string;
+  /** The data parsed; undefined if they are no JSON, such as `[DONE]`. */
+  json(): unknown;
 }
 
 export interface ApiOptions {
@@ -97,7 +99,8 @@ export function createApi({ headers = () => ({}), onFailure }: ApiOptions = {}):
           const { done, value } = await reader.read();
           if (done) return;
           for (const { event = "message", lenientData } of splitter.push(value)) {
-            if (lenientData !== undefined) yield { event, data: lenientData };
+            if (lenientData !== undefined)
+              yield { event, data: lenientData, json: () => parsed(lenientData) };
           }
         }
       } catch (error) {
@@ -113,6 +116,14 @@ export function createApi({ headers = () => ({}), onFailure }: ApiOptions = {}):
 /** What to show for anything that was thrown. */
 export function failureFrom(error: unknown): ApiFailure {
   return error instanceof ApiFailure ? error : new ApiFailure(0, words.badAnswer);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function queryText(query: Query): string {

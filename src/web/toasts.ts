@@ -13,6 +13,9 @@ export const toasts = signal<readonly Toast[]>([]);
 /** What screen readers were last told, without a toast. */
 export const announcement = signal("");
 
+/** How many dialogs are open. What is outside of the last one is inert, so that one shows the toasts. */
+export const openDialogs = signal(0);
+
 const SHOWN_MS = 5000;
 const SHOWN_MAX = 3;
 let lastId = 0;

@@ -5,7 +5,7 @@ import type { ApiFailure } from "../api.ts";
 import { Choice } from "../components/fields.tsx";
 import { EmptyState, ErrorState, SkeletonBlock } from "../components/states.tsx";
 import { Table, type Column } from "../components/table.tsx";
-import { visibleText } from "../components/text.tsx";
+import { Name, visibleText } from "../components/text.tsx";
 import { formats, words } from "../language.ts";
 import { drawPlot, type Plot } from "./plot.ts";
 import {
@@ -74,18 +74,21 @@ function Chart(props: ChartProps & { isStacked: boolean }) {
   );
 }
 
-/** Rem of the readout and the plot, so that a skeleton and an empty chart have the same height. */
-const CONTENT_REM = 19;
-
 function ChartContent(props: ChartProps & { isStacked: boolean; form: "chart" | "table" }) {
   const { times, series, kind, form } = props;
-  if (times === undefined) return <SkeletonBlock rem={CONTENT_REM} />;
+  if (times === undefined) {
+    return (
+      <div class="chart-content">
+        <SkeletonBlock />
+      </div>
+    );
+  }
   const isEmpty = series.every(({ values }) =>
     values.every((value) => value === null || Number(value) === 0),
   );
   if (isEmpty) {
     return (
-      <div class="chart-empty" style={{ minBlockSize: `${CONTENT_REM}rem` }}>
+      <div class="chart-content chart-empty">
         <EmptyState title={words.chart.empty} />
       </div>
     );
@@ -128,9 +131,16 @@ function ChartPlot(props: Loaded) {
     event.preventDefault();
     choose(targets[event.key]);
   };
+  const reading = readingOf(props, step.value);
+  const isBrief = series.length <= BRIEF_SERIES_MAX;
   return (
-    <>
-      <Readout {...props} step={step.value} />
+    <div class={isBrief ? "chart-content chart-brief" : "chart-content"}>
+      <div class="readout">
+        <span class="readout-time">{reading.time}</span>
+        {reading.total !== undefined && (
+          <span class="readout-total">{shownChartValue(kind, reading.total)}</span>
+        )}
+      </div>
       <div
         ref={host}
         class="plot"
@@ -140,45 +150,18 @@ function ChartPlot(props: Loaded) {
         aria-valuemin={0}
         aria-valuemax={last}
         aria-valuenow={step.value ?? last}
-        aria-valuetext={spokenStep(props, step.value)}
+        aria-valuetext={spoken(props, reading)}
         onKeyDown={onKeyDown}
         onPointerMove={(event) => choose(plot.current?.stepAt(event.clientX))}
         onPointerLeave={() => choose(undefined)}
         onBlur={() => choose(undefined)}
       />
-    </>
-  );
-}
-
-/** The values of one step, or of the whole span, beside the names and colours of the series. */
-function Readout({
-  times,
-  by,
-  kind,
-  series,
-  isStacked,
-  step,
-}: Loaded & { step: number | undefined }) {
-  const values = series.map(({ values }) => valueAt(values, kind, step, isStacked));
-  const time = step === undefined ? undefined : times[step];
-  return (
-    <div class="readout">
-      <div class="readout-main">
-        <span class="readout-time">
-          {time === undefined ? words.chart.wholeSpan : formats.step(Date.parse(time), by, "long")}
-        </span>
-        {isStacked && (
-          <span class="readout-total">{shownChartValue(kind, sumOf(kind, values))}</span>
-        )}
-      </div>
-      <ul class="readout-series">
+      <ul class="chart-legend">
         {series.map(({ name }, at) => (
-          <li key={name}>
+          <li key={at}>
             <span class={`swatch swatch-${at + 1}${isStacked ? "" : " swatch-line"}`} />
-            <bdi class="clip" title={visibleText(name)}>
-              {visibleText(name)}
-            </bdi>
-            <span class="readout-value">{shownChartValue(kind, values[at] ?? null)}</span>
+            <Name text={name} />
+            <span class="legend-value">{shownChartValue(kind, reading.values[at] ?? null)}</span>
           </li>
         ))}
       </ul>
@@ -186,24 +169,44 @@ function Readout({
   );
 }
 
-/** Lines have no value for the whole span: a percentile is no sum. */
-function valueAt(
-  values: readonly ChartValue[],
-  kind: ChartData["kind"],
-  step: number | undefined,
-  isStacked: boolean,
-): ChartValue {
-  if (step !== undefined) return values[step] ?? null;
-  return isStacked ? sumOf(kind, values) : null;
+/** So many series stand in one line with the readout. More of them have a column beside the plot. */
+const BRIEF_SERIES_MAX = 2;
+
+/** What a chart says of one step, or of all. */
+interface Reading {
+  readonly time: string;
+  /** One for each series. */
+  readonly values: readonly ChartValue[];
+  /** The sum of a stack. Lines have none. */
+  readonly total: ChartValue | undefined;
 }
 
-function spokenStep(props: Loaded, step: number | undefined): string {
+/** Without a step: sums of the whole span. Percentiles are no sums, so lines are read at their last known step. */
+function readingOf(props: Loaded, chosen: number | undefined): Reading {
   const { times, by, kind, series, isStacked } = props;
+  const step = chosen ?? (isStacked ? undefined : lastKnownStep(props));
   const time = step === undefined ? undefined : times[step];
-  const values = series.map(({ values }) => valueAt(values, kind, step, isStacked));
+  const values = series.map(({ values }) =>
+    step === undefined ? sumOf(kind, values) : (values[step] ?? null),
+  );
+  return {
+    time: time === undefined ? words.chart.wholeSpan : formats.step(Date.parse(time), by, "long"),
+    values,
+    total: isStacked ? sumOf(kind, values) : undefined,
+  };
+}
+
+function lastKnownStep({ times, series }: Loaded): number | undefined {
+  const step = times.findLastIndex((_, at) =>
+    series.some(({ values }) => (values[at] ?? null) !== null),
+  );
+  return step < 0 ? undefined : step;
+}
+
+function spoken({ kind, series }: Loaded, { time, values, total }: Reading): string {
   return [
-    time === undefined ? words.chart.wholeSpan : formats.step(Date.parse(time), by, "long"),
-    ...(isStacked ? [`${words.total} ${shownChartValue(kind, sumOf(kind, values))}`] : []),
+    time,
+    ...(total === undefined ? [] : [`${words.total} ${shownChartValue(kind, total)}`]),
     ...series.map(({ name }, at) => `${name} ${shownChartValue(kind, values[at] ?? null)}`),
   ].join(", ");
 }
@@ -226,9 +229,9 @@ function ChartTable({ caption, times, by, kind, series, isStacked }: Loaded) {
       id: "time",
       head: by === "day" ? words.chart.day : words.chart.hour,
       value: ({ time }) => (by === "day" ? time.slice(0, "2026-11-01".length) : time),
-      cell: ({ time }) => formats.step(Date.parse(time), by, "long"),
+      cell: ({ time }) => formats.step(Date.parse(time), by, by === "day" ? "short" : "long"),
     },
-    ...(isStacked
+    ...(isStacked && series.length > 1
       ? [
           {
             id: "total",
@@ -251,7 +254,7 @@ function ChartTable({ caption, times, by, kind, series, isStacked }: Loaded) {
     ),
   ];
   return (
-    <div class="chart-table">
+    <div class="chart-content chart-table">
       <Table
         caption={caption}
         isCaptionHidden

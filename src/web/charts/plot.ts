@@ -16,12 +16,14 @@ export interface PlotOptions {
   readonly isStacked: boolean;
 }
 
-const HEIGHT_PX = 240;
-const X_LABEL_PX = 76;
+const HEIGHT_PX = 220;
+const X_LABEL_GAP_PX = 14;
 const AXIS_GAP_PX = 8;
 const BAR_SHARE = 0.78;
 const BAR_PX_MAX = 56;
 const LINE_PX = 2;
+/** A little more than the largest value. */
+const Y_ROOM = 1.06;
 
 /**
  * Draws a chart into `host`, and again when the size of `host`, the colour scheme or the density of the screen changes.
@@ -64,14 +66,18 @@ export function drawPlot(host: HTMLElement, { data, isStacked }: PlotOptions): P
       cursor: { show: false },
       scales: {
         x: { time: false, range: [-0.5, steps - 0.5] },
-        y: { range: (_plot, _min, max) => [0, roundedUp(max, data.kind)] },
+        y: { range: (_plot, min, max) => yRange(min, max, data.kind) },
       },
       axes: [
         {
           ...axis,
           grid: { show: false },
           gap: AXIS_GAP_PX,
-          splits: ({ width }) => labelledSteps(steps, width),
+          size: (): number => Number.parseFloat(font()) + 2 * AXIS_GAP_PX,
+          splits: (plot) => {
+            const labels = times.map((_, at) => stepLabel(data, at));
+            return labelledSteps(steps, plot.width, widest(plot, labels, font()));
+          },
           values: (_plot, splits) => splits.map((at) => stepLabel(data, at)),
         },
         {
@@ -132,7 +138,7 @@ export function drawPlot(host: HTMLElement, { data, isStacked }: PlotOptions): P
 function stacked({ series, times = [] }: ChartData): number[][] {
   let below = times.map(() => 0);
   const sums = series.map(({ values }) => {
-    below = below.map((sum, at) => sum + Math.max(Number(values[at] ?? 0), 0));
+    below = below.map((sum, at) => sum + Number(values[at] ?? 0));
     return below;
   });
   return sums.toReversed();
@@ -150,19 +156,20 @@ const powers = (from: number, to: number): number[] =>
 const moneySteps = powers(-9, 12);
 const wholeSteps = powers(0, 15);
 
-/** The end of the y axis. Counts have no part of one. */
-function roundedUp(max: number | null, kind: ValueKind): number {
-  if (max === null || !(max > 0)) return 1;
-  const end = max * 1.06;
-  return kind === "money" ? end : Math.max(end, 2);
+/** The ends of the y axis, which has the zero. Counts have no part of one. */
+function yRange(min: number | null, max: number | null, kind: ValueKind): [number, number] {
+  const [low, high] = [Math.min(min ?? 0, 0) * Y_ROOM, Math.max(max ?? 0, 0) * Y_ROOM];
+  if (low === high) return [0, 1];
+  return [low, kind === "money" ? high : Math.max(high, 2)];
 }
 
-/** Steps with a label, so far apart that the labels do not touch. The last one always has one. */
-function labelledSteps(steps: number, widthPx: number): number[] {
-  const labels = Math.max(Math.floor(widthPx / X_LABEL_PX), 2);
-  const every = Math.max(Math.ceil(steps / labels), 1);
+/** Steps with a label, so far apart that the labels do not touch, and so far from the end that they are not cut off. */
+function labelledSteps(steps: number, widthPx: number, labelPx: number): number[] {
+  const stepPx = widthPx / steps;
+  const every = Math.max(Math.ceil((labelPx + X_LABEL_GAP_PX) / stepPx), 1);
+  const fromEnd = Math.max(Math.ceil(labelPx / 2 / stepPx - 0.5), 0);
   const found: number[] = [];
-  for (let at = steps - 1; at >= 0; at -= every) found.unshift(at);
+  for (let at = steps - 1 - fromEnd; at >= 0; at -= every) found.unshift(at);
   return found;
 }
 

@@ -4,7 +4,9 @@ import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { failureFrom, type ApiFailure } from "../api.ts";
 import { words } from "../language.ts";
 import { Button } from "./buttons.tsx";
+import { openDialogs } from "../toasts.ts";
 import { FailureText, Notice } from "./states.tsx";
+import { Toasts } from "./toasts.tsx";
 
 export interface DialogProps {
   readonly title: ComponentChildren;
@@ -24,12 +26,15 @@ export interface DialogProps {
 export function Dialog({ title, onClose, canClose = true, actions, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();
+  const level = useSignal(-1);
   useLayoutEffect(() => {
+    level.value = ++openDialogs.value;
     const focused = document.activeElement;
     const shown = dialog.current;
     shown?.showModal();
     shown?.querySelector<HTMLElement>("[data-first]")?.focus();
     return () => {
+      openDialogs.value--;
       shown?.close();
       if (focused instanceof HTMLElement && focused.isConnected) focused.focus();
     };
@@ -63,6 +68,7 @@ export function Dialog({ title, onClose, canClose = true, actions, children }: D
         <div class="dialog-body">{children}</div>
         {actions !== undefined && <footer class="dialog-actions">{actions}</footer>}
       </div>
+      <Toasts level={level.value} />
     </dialog>
   );
 }

@@ -84,7 +84,7 @@ export function PageFrame(props: PageFrameProps) {
         {children}
       </main>
       {foot !== undefined && <footer class="page-foot">{foot}</footer>}
-      <Toasts />
+      <Toasts level={0} />
     </>
   );
 }

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-/** A place that scrolls sideways by itself. The keyboard reaches it only if there is something to scroll. */
+/** A place that scrolls by itself. The keyboard reaches it only if there is something to scroll. */
 export function ScrollArea({ label, children }: { label: string; children: ComponentChildren }) {
   const area = useRef<HTMLDivElement>(null);
   const isScrolling = useSignal(false);
@@ -10,7 +10,8 @@ export function ScrollArea({ label, children }: { label: string; children: Compo
     const element = area.current;
     if (!element) return;
     const measure = (): void => {
-      isScrolling.value = element.scrollWidth > element.clientWidth;
+      isScrolling.value =
+        element.scrollWidth > element.clientWidth || element.scrollHeight > element.clientHeight;
     };
     const observer = new ResizeObserver(measure);
     observer.observe(element);

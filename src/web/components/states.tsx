@@ -30,9 +30,10 @@ export function Skeleton({ characters = 8 }: { characters?: number }) {
   return <span class="skeleton" style={{ width: `${characters}ch` }} aria-hidden="true" />;
 }
 
-/** A grey block in place of a chart or a panel; `rem` is its height. */
-export function SkeletonBlock({ rem }: { rem: number }) {
-  return <div class="skeleton-block" style={{ blockSize: `${rem}rem` }} aria-hidden="true" />;
+/** A grey block in place of a panel; `rem` is its height. Without it, it fills the place that it is in. */
+export function SkeletonBlock({ rem }: { rem?: number }) {
+  const style = { blockSize: rem === undefined ? "100%" : `${rem}rem` };
+  return <div class="skeleton-block" style={style} aria-hidden="true" />;
 }
 
 export interface EmptyStateProps {

@@ -54,8 +54,8 @@ export interface TableProps<Row> {
   readonly canCopyCsv?: boolean;
   /** Below 40 rem of room a row becomes a list of names and values. `scroll`: it stays a table that scrolls. */
   readonly narrow?: "stack" | "scroll";
-  /** A last row with sums: a cell by the id of its column. */
-  readonly foot?: Readonly<Record<string, ComponentChildren>>;
+  /** A last row with sums: values by the id of their column. It is not copied. */
+  readonly foot?: Readonly<Record<string, string | number>>;
 }
 
 interface Order {
@@ -146,7 +146,9 @@ function Rows<Row>({
   foot,
 }: TableProps<Row> & { rows: readonly Row[] }) {
   const places = columns.map((column) =>
-    column.kind === "exactMoney" ? placesOf(rows.map((row) => text(column.value(row)))) : 0,
+    column.kind === "exactMoney"
+      ? placesOf([...rows.map((row) => text(column.value(row))), text(foot?.[column.id] ?? null)])
+      : 0,
   );
   const opens = hrefOf !== undefined || onOpen !== undefined;
   return (
@@ -155,7 +157,8 @@ function Rows<Row>({
         {rows.map((row) => (
           <tr role="row" key={keyOf(row)} class={opens ? "opens" : undefined}>
             {columns.map((column, at) => {
-              const content = column.cell?.(row) ?? shownValue(column, row, places[at] ?? 0);
+              const content =
+                column.cell?.(row) ?? shownValue(column, column.value(row), places[at] ?? 0);
               const shared = {
                 key: column.id,
                 class: cellClass(column),
@@ -179,11 +182,14 @@ function Rows<Row>({
       {foot && (
         <tfoot role="rowgroup">
           <tr role="row">
-            {columns.map((column) => (
-              <td role="cell" key={column.id} class={cellClass(column)} data-head={column.head}>
-                {foot[column.id]}
-              </td>
-            ))}
+            {columns.map((column, at) => {
+              const value = foot[column.id];
+              return (
+                <td role="cell" key={column.id} class={cellClass(column)} data-head={column.head}>
+                  {value !== undefined && shownValue(column, value, places[at] ?? 0)}
+                </td>
+              );
+            })}
           </tr>
         </tfoot>
       )}
@@ -264,9 +270,11 @@ export function tableCsv<Row>(columns: readonly Column<Row>[], rows: readonly Ro
   ]);
 }
 
-function shownValue<Row>(column: Column<Row>, row: Row, places: number): ComponentChildren {
-  const value = column.value(row);
-  const { kind = "text" } = column;
+function shownValue<Row>(
+  { kind = "text" }: Column<Row>,
+  value: string | number | null,
+  places: number,
+): ComponentChildren {
   switch (kind) {
     case "money":
       return <Money amount={text(value)} />;
@@ -292,9 +300,18 @@ function isNumeric<Row>({ kind }: Column<Row>): boolean {
   return kind === "money" || kind === "exactMoney" || kind === "count" || kind === "duration";
 }
 
-function cellClass<Row>(column: Column<Row>): string | undefined {
-  if (isNumeric(column)) return "number";
-  return column.kind === "time" ? "moment" : undefined;
+/** Where a row is a list, two of its values share a line, unless they are `wide`. */
+function cellClass<Row>({ kind = "text" }: Column<Row>): string | undefined {
+  const classes = {
+    text: "wide",
+    code: "wide",
+    time: "moment",
+    money: "number",
+    exactMoney: "number wide",
+    count: "number",
+    duration: "number",
+  } as const;
+  return classes[kind];
 }
 
 /** Rows without a value come last in both directions. */

@@ -1,9 +1,10 @@
 import { words } from "../language.ts";
-import { announcement, dismiss, toasts } from "../toasts.ts";
+import { announcement, dismiss, openDialogs, toasts } from "../toasts.ts";
 import { Button } from "./buttons.tsx";
 
-/** The place of the toasts. PageFrame has one. */
-export function Toasts() {
+/** The place of the toasts: one in PageFrame and one in each dialog. `level` counts the dialogs around it. */
+export function Toasts({ level }: { level: number }) {
+  if (level !== openDialogs.value) return null;
   return (
     <>
       <div class="toasts" role="status">

@@ -22,6 +22,7 @@ export function Money({ amount, isExact = false, places = 0 }: MoneyProps) {
     <span class="money" {...(text !== exact && { title: exact })}>
       {formats.moneyParts(amount, style).map(({ type, value }) => {
         if (type === "currency") return <span class="money-symbol">{value}</span>;
+        if (type === "decimal") return <span class="money-fraction">{value}</span>;
         if (type !== "fraction") return value;
         const missing = "0".repeat(Math.max(places - value.length, 0));
         return (
