@@ -2,11 +2,11 @@ import type { ComponentChildren } from "preact";
 import type { ConsoleState } from "../../contract/operator/consoleState.ts";
 import { Button } from "../components/buttons.tsx";
 import { PageFrame, ViewHead, type View } from "../components/frame.tsx";
-import { EmptyState, SkeletonBlock } from "../components/states.tsx";
+import { Notice, SkeletonBlock } from "../components/states.tsx";
 import { formats } from "../language.ts";
 import { useResource, createResource } from "../resource.ts";
 import { hrefOf, place } from "../router.ts";
-import { api, endSession, sessionState } from "./session.ts";
+import { api, endSession, isLost, sessionState } from "./session.ts";
 import { text } from "./text.ts";
 
 /** The operator's console: its views while the session is open, else why they are not there. */
@@ -23,12 +23,10 @@ export function Console() {
     case "over":
       return (
         <Outside>
-          <EmptyState title={text.session.over}>
-            <p>{text.session.howToOpen}</p>
-            <p>
-              <code>tollgate console</code>
-            </p>
-          </EmptyState>
+          <ViewHead title={text.session.over} text={text.session.howToOpen} />
+          <p>
+            <code>tollgate console</code>
+          </p>
         </Outside>
       );
   }
@@ -68,6 +66,7 @@ function Opened() {
       }
       foot={state && <span>{text.foot(state, formats.timeZone)}</span>}
     >
+      {isLost.value && <Notice tone="failure" title={text.session.lost} />}
       {viewOf(current, detail)}
     </PageFrame>
   );

@@ -7,12 +7,16 @@ export type SessionState = "opening" | "open" | "over";
 
 const state = signal<SessionState>("opening");
 const changes = signal(0);
+const lost = signal(false);
 
 /** What the page shows: the views, or that the session is over. */
 export const sessionState: ReadonlySignal<SessionState> = state;
 
 /** Grows after each second in which the store was changed. A resource that reads it loads again then. */
 export const storeChanges: ReadonlySignal<number> = changes;
+
+/** True while nothing answers: the command has ended, or the tunnel to it is cut. The page keeps trying. */
+export const isLost: ReadonlySignal<boolean> = lost;
 
 /** A reload without a recent act of the reader must not keep the session open. */
 const RECENT_MS = 5000;
@@ -56,9 +60,11 @@ let events: EventSource | undefined;
 function listen(): void {
   events = new EventSource("/api/changes");
   events.addEventListener("change", () => (changes.value += 1));
+  events.addEventListener("open", () => (lost.value = false));
   // It connects again by itself unless the answer is an error.
   events.addEventListener("error", () => {
     if (events?.readyState === EventSource.CLOSED) end();
+    else lost.value = true;
   });
 }
 

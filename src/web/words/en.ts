@@ -103,6 +103,7 @@ export const console = {
     over: "This console is not open",
     howToOpen:
       "Its address works once, and an hour without use ends it. Run this command on the server again, and open the address that it prints:",
+    lost: "No connection to the console. The page keeps trying. If the command has ended, run it again.",
     end: "End",
   },
   foot: (state: { version: string; actor: string; database: string }, timeZone: string) =>

@@ -10,6 +10,8 @@ export interface VisitOptions {
   readonly viewport?: { readonly width: number; readonly height: number };
   /** Statuses of 400 and above that the visit brings about on purpose. Chromium reports each on its console. */
   readonly refusals?: readonly number[];
+  /** The server ends during the visit. */
+  readonly mayLoseConnection?: boolean;
 }
 
 /** Enough for a busy machine; a page answers within a tenth of a second. */
@@ -42,7 +44,7 @@ export async function visit<Result>(
     timezoneId: "UTC",
   });
   context.setDefaultTimeout(waitTimeoutMs);
-  const problems = watch(context, new URL(address).origin, options.refusals ?? []);
+  const problems = watch(context, new URL(address).origin, options);
   try {
     const page = await context.newPage();
     try {
@@ -64,12 +66,17 @@ export async function visit<Result>(
 }
 
 /** Collects, in words, all that no page of ours may do. */
-function watch(context: BrowserContext, origin: string, refusals: readonly number[]): string[] {
+function watch(
+  context: BrowserContext,
+  origin: string,
+  { refusals = [], mayLoseConnection = false }: VisitOptions,
+): string[] {
   const problems: string[] = [];
   context.on("console", (message) => {
     const text = message.text();
     const status = Number(/ the server responded with a status of (\d+)/.exec(text)?.[1]);
     if (refusals.includes(status)) return;
+    if (mayLoseConnection && text.includes("net::ERR_CONNECTION_REFUSED")) return;
     if (["error", "warning", "assert"].includes(message.type()))
       problems.push(`${message.type()} on the console: ${text} (${message.location().url})`);
   });

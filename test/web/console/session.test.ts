@@ -1,0 +1,77 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { startConsole, type ConsoleProcess } from "../../support/binary/consoleProcess.ts";
+import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
+import { startTimeoutMs } from "../../support/binary/gatewayProcess.ts";
+import { chromiumPath, openChromiumBefore } from "../../support/browser/chromium.ts";
+import { viewProblems } from "../../support/browser/inspection.ts";
+import { visit } from "../../support/browser/visit.ts";
+
+const chromium = openChromiumBefore();
+let cli: CliFolder;
+
+beforeAll(async () => {
+  cli = await openCliFolder();
+  await cli.json("accounts", "create", "alice");
+}, startTimeoutMs);
+afterAll(() => cli.remove());
+
+async function withConsole(work: (console: ConsoleProcess) => Promise<void>): Promise<void> {
+  const console = await startConsole(cli);
+  try {
+    await work(console);
+  } finally {
+    await console.stop();
+  }
+}
+
+const over = "This console is not open";
+
+describe.skipIf(chromiumPath === null)("the address of a console", () => {
+  test("opens it once, and its token leaves the address and the history at once", async () => {
+    await withConsole(async (console) => {
+      await visit(chromium.browser, console.address, async (page) => {
+        await page.getByRole("link", { name: "Overview" }).waitFor();
+        expect(page.url()).toBe(`${console.url}/#/`);
+        expect(await page.evaluate("history.length")).toBe(2);
+        expect(await page.evaluate("document.cookie")).toBe("");
+        expect(await page.evaluate("localStorage.length + sessionStorage.length")).toBe(0);
+        // The cookie opens it again in this browser.
+        await page.reload();
+        await page.getByRole("link", { name: "Overview" }).waitFor();
+      });
+      const refused = { refusals: [401] };
+      await visit(
+        chromium.browser,
+        console.address,
+        async (page) => {
+          await page.getByText(over).waitFor();
+          expect(page.url()).toBe(`${console.url}/#/`);
+          expect(await viewProblems(page, "console-over")).toEqual([]);
+        },
+        refused,
+      );
+    });
+  });
+
+  test("shows that it is over when the operator ends it", async () => {
+    await withConsole(async (console) => {
+      await visit(chromium.browser, console.address, async (page) => {
+        await page.getByRole("button", { name: "End" }).click();
+        await page.getByText(over).waitFor();
+        expect(await console.ended).toBe(0);
+      });
+    });
+  });
+
+  test("tells when nothing answers any more", async () => {
+    await withConsole(async (console) => {
+      const work = async (page: Page): Promise<void> => {
+        await page.getByRole("link", { name: "Overview" }).waitFor();
+        await console.stop();
+        await page.getByText("No connection to the console.").waitFor();
+      };
+      await visit(chromium.browser, console.address, work, { mayLoseConnection: true });
+    });
+  });
+});
