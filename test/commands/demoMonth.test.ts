@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { demoConfigToml } from "../../src/commands/demo/demoConfig.ts";
 import { fillMonth } from "../../src/commands/demo/month.ts";
 import { loadConfig } from "../../src/config/load.ts";
+import { voucherDocument } from "../../src/contract/operator/voucher.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
 import { auditFile } from "../support/auditor/auditor.ts";
 
@@ -50,13 +51,20 @@ describe.each([
     expect(accounts["translate.bureau"]?.overdraft).toBeGreaterThan(0n);
     expect(accounts["translate.bureau"]?.balance).toBeLessThan(1_000_000_000_000n);
     expect(Number(accounts["student-club"]?.balance) / 1e9).toBeWithin(2, 13);
-    expect(Number(accounts["demo"]?.balance) / 1e9).toBeWithin(80, 340);
+    expect(Number(accounts["demo"]?.balance) / 1e9).toBeWithin(80, 480);
 
     const keys = store.keys.list(undefined);
     expect(keys.length).toBeWithin(12, 18);
     expect(keys.filter(({ revokedAt }) => revokedAt !== null)).toBeArrayOfSize(1);
     expect(keys.filter(({ id, firstKeyId }) => id !== firstKeyId)).toBeArrayOfSize(1);
     expect(keys.filter(({ expiresAt }) => expiresAt === until + 4 * DAY_MS)).toBeArrayOfSize(1);
+    const states = store.vouchers.list().map((voucher) => voucherDocument(voucher, until).state);
+    expect(Object.fromEntries(Map.groupBy(states, (state) => state))).toMatchObject({
+      redeemed: { length: 5 },
+      open: { length: 4 },
+      expired: { length: 2 },
+      revoked: { length: 1 },
+    });
     for (const { budget, spent } of keys)
       if (budget !== null) expect(spent).toBeLessThanOrEqual(budget);
     store.close();

@@ -137,6 +137,17 @@ describe("tollgate demo --json", () => {
     expect(data.length).toBeWithin(29, 31);
   });
 
+  test("prints the code of a voucher that its key can redeem", async () => {
+    const answer = await fetch(`${welcome.base_url}/vouchers/redeem`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${welcome.key}`, "content-type": "application/json" },
+      body: JSON.stringify({ code: welcome.voucher }),
+    });
+    expect(await answer.json()).toMatchObject({ applied: true, amount_rub: "100" });
+    const { stdout } = await paste(welcome.commands.history);
+    expect(stdout).toMatch(/credit +100 .*voucher:vch_/);
+  });
+
   test("prints the address of the page with the key behind #, which answers with HTML", async () => {
     expect(welcome.page).toBe(`${new URL(welcome.base_url).origin}/#key=${welcome.key}`);
     const { status, headers } = await fetch(welcome.page);

@@ -131,7 +131,7 @@ async function openGateway(
   }
 }
 
-function welcome(gateway: GatewayServer, { key, requests }: Month, config: string) {
+function welcome(gateway: GatewayServer, { key, requests, voucher }: Month, config: string) {
   const url = `${gateway.address}/v1`;
   // A browser does not send the part after # to a server.
   const page = `${gateway.address}/#key=${key}`;
@@ -161,6 +161,9 @@ function welcome(gateway: GatewayServer, { key, requests }: Month, config: strin
       `base URL  ${url}`,
       `key       ${key}`,
       `account   ${DEMO_ACCOUNT}, with ${formatRoubles(balance)} roubles`,
+      ...(voucher
+        ? [`voucher   ${voucher.code}, to redeem for ${voucher.amount_rub} roubles`]
+        : []),
       "",
       "Paste these commands into another terminal. A streamed answer:",
       `  ${commands.chat}`,
@@ -179,7 +182,8 @@ function welcome(gateway: GatewayServer, { key, requests }: Month, config: strin
       "Ctrl-C stops it and removes its folder. The log follows.",
     ].join("\n");
   const document = { base_url: url, key, account: DEMO_ACCOUNT, config, commands, page };
-  return { document: { ...document, balance_rub: formatRoubles(balance) }, text };
+  const balances = { balance_rub: formatRoubles(balance), voucher: voucher?.code };
+  return { document: { ...document, ...balances }, text };
 }
 
 /** The shell command that starts this program, from any folder and without PATH. */

@@ -1,4 +1,5 @@
 import type { Config } from "../../config/schema.ts";
+import type { CreatedVoucherDocument } from "../../contract/operator/voucher.ts";
 import { assert } from "../../lib/assert.ts";
 import { DAY_MS } from "../../lib/clock.ts";
 import { NANO_ROUBLES_MAX, NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
@@ -7,11 +8,14 @@ import { openStore, startWriter } from "../../store/store.ts";
 import { CUSTOMERS, type Customer, type CustomerKey } from "./customers.ts";
 import { OPERATOR, Recording, type Step } from "./recording.ts";
 import { drawRequests, type DrawnRequest } from "./traffic.ts";
+import { voucherSteps } from "./voucherSteps.ts";
 
 /** The month that was written. */
 export interface Month {
   /** The secret of the demo account's key. */
   readonly key: string;
+  /** A voucher to redeem. */
+  readonly voucher: CreatedVoucherDocument | undefined;
   readonly requests: number;
 }
 
@@ -26,8 +30,8 @@ const BILLING = "billing";
 const REFUND_NOTES = ["the answer was cut off", "half of it, as agreed with the customer"];
 
 /**
- * Writes 30 days of use into the database of a config whose gateway does not run yet: accounts, keys, credits, refunds
- * and requests, by the same code as commands and gateway write them. Throws StoreError.
+ * Writes 30 days of use into the database of a config whose gateway does not run yet: accounts, keys, credits, vouchers,
+ * refunds and requests, by the same code as commands and gateway write them. Throws StoreError.
  */
 export async function fillMonth(config: Config, until: number): Promise<Month> {
   const { path } = config.database;
@@ -40,9 +44,10 @@ export async function fillMonth(config: Config, until: number): Promise<Month> {
   try {
     // The writer's Worker starts meanwhile.
     const requests = drawRequests(config.models, until, seededRandom(SEED));
-    const recording = new Recording(store, writer);
+    const recording = new Recording(config, store, writer);
     await Promise.race([recording.run(stepsOf(requests, until)), broken.promise]);
-    return { key: recording.demoSecret, requests: requests.length };
+    const { demoSecret: key, openVoucher: voucher } = recording;
+    return { key, voucher, requests: requests.length };
   } finally {
     await writer.close();
     store.close();
@@ -51,9 +56,10 @@ export async function fillMonth(config: Config, until: number): Promise<Month> {
 
 function stepsOf(requests: readonly DrawnRequest[], until: number): Step[] {
   const byCustomer = Map.groupBy(requests, ({ customer }) => customer);
-  return CUSTOMERS.flatMap((customer) =>
+  const steps = CUSTOMERS.flatMap((customer) =>
     customerSteps(customer, byCustomer.get(customer) ?? [], until),
-  ).sort((one, other) => one.at - other.at);
+  );
+  return [...steps, ...voucherSteps(until)].sort((one, other) => one.at - other.at);
 }
 
 /** All steps of a customer in the order of their times, but for refunds and changes of keys. */

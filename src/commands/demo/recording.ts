@@ -1,4 +1,6 @@
 import { newKey } from "../../administration/keys.ts";
+import type { Config } from "../../config/schema.ts";
+import type { CreatedVoucherDocument } from "../../contract/operator/voucher.ts";
 import { assert } from "../../lib/assert.ts";
 import { DAY_MS } from "../../lib/clock.ts";
 import { NANO_ROUBLES_MAX } from "../../lib/money.ts";
@@ -18,11 +20,14 @@ export const OPERATOR = "olga";
 /** What happens at one time: a request ends, or a command changes something. */
 export type Step =
   | { readonly at: number; readonly request: DrawnRequest }
-  | { readonly at: number; readonly change: (recording: Recording) => void };
+  | { readonly at: number; readonly change: (recording: Recording) => Promise<void> | void };
 
 /** Performs steps in their order. */
 export class Recording {
   demoSecret = "";
+  /** A voucher that no account has redeemed. */
+  openVoucher: CreatedVoucherDocument | undefined;
+  readonly config: Config;
   readonly store: Store;
   readonly #writer: Writer;
   /** The current key by account and label. */
@@ -31,7 +36,8 @@ export class Recording {
   readonly #accountIds: number[] = [];
   #reserve = NANO_ROUBLES_MAX;
 
-  constructor(store: Store, writer: Writer) {
+  constructor(config: Config, store: Store, writer: Writer) {
+    this.config = config;
     this.store = store;
     this.#writer = writer;
     // A charge is refused unless its account has reserved it. Nothing else spends here, so all money is reserved.
@@ -55,7 +61,7 @@ export class Recording {
       // A change follows in the ledger what ended before it.
       await this.#write(ended);
       ended = [];
-      step.change(this);
+      await step.change(this);
     }
     await this.#write(ended);
     await this.#end();
@@ -91,6 +97,15 @@ export class Recording {
     const { publicId } = this.keyOf(customer, key);
     const rotated = this.store.admin.rotateKey({ name: OPERATOR, at }, publicId, rotation);
     this.#keys.set(keyName(customer, key), rotated.key);
+  }
+
+  /** By any key of the account. */
+  async redeem(voucher: string, account: string, at: number): Promise<void> {
+    const { id: accountId } = this.store.accounts.findOrThrow(account);
+    const [key] = this.store.keys.list(account);
+    const { id: voucherId } = this.store.vouchers.findOrThrow(voucher);
+    const redemption = { voucherId, accountId, actor: key?.publicId ?? OPERATOR, at };
+    await this.#writer.write({ kind: "redeemVoucher", redemption });
   }
 
   keyOf(customer: Customer, key: CustomerKey): KeyRow {

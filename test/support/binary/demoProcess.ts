@@ -8,6 +8,7 @@ export interface Welcome {
   readonly config: string;
   readonly page: string;
   readonly balance_rub: string;
+  readonly voucher: string;
   readonly commands: Readonly<
     Record<"chat" | "models" | "balance" | "history" | "usage" | "console" | "audit", string>
   >;
