@@ -400,6 +400,19 @@ describe("with an account and a key", () => {
     await storeFolder.close();
   }, 20_000);
 
+  test("a database that another process locks is a failure in the words of the command", async () => {
+    using database = new Database(cli.database);
+    database.run("BEGIN IMMEDIATE");
+    const [answer, { stderr }] = await Promise.all([
+      page.post("/api/accounts/alice/credit", { amount: "1" }),
+      cli.run("balance", "credit", "alice", "1"),
+    ]);
+    database.run("ROLLBACK");
+    const { error } = (await answer.json()) as { error: { message: string } };
+    expect([answer.status, `error: ${error.message}`]).toEqual([500, stderr]);
+    expect(stderr).toContain("database is locked by another process");
+  }, 30_000);
+
   test("the ledger is consistent at the end", async () => {
     expect(await cli.json("audit")).toMatchObject({ ok: true });
   });
