@@ -10,12 +10,19 @@ export class ApiFailure extends Error {
   readonly code: string | undefined;
   /** Seconds of the header `retry-after`. */
   readonly retryAfter: number | undefined;
+  /** All fields of the error object, such as `required_rub`. */
+  readonly fields: Readonly<Record<string, unknown>>;
 
-  constructor(status: number, message: string, more: { code?: string; retryAfter?: number } = {}) {
+  constructor(
+    status: number,
+    message: string,
+    more: { code?: string; retryAfter?: number; fields?: Readonly<Record<string, unknown>> } = {},
+  ) {
     super(message);
     this.status = status;
     this.code = more.code;
     this.retryAfter = more.retryAfter;
+    this.fields = more.fields ?? {};
   }
 }
 
@@ -29,8 +36,16 @@ export type Query = Readonly<Record<string, string | number | undefined | null>>
 export interface Api {
   get<Answer>(path: string, query?: Query, signal?: AbortSignal): Promise<Answer>;
   post<Answer>(path: string, body: unknown, signal?: AbortSignal): Promise<Answer>;
-  /** The events of an answer of type `text/event-stream`. A loop that ends early closes the connection. */
-  events(path: string, body: unknown, signal?: AbortSignal): AsyncGenerator<ApiEvent, void>;
+  /**
+   * The events of an answer of type `text/event-stream`. A loop that ends early closes the connection. `onHead` gets the
+   * headers of the answer.
+   */
+  events(
+    path: string,
+    body: unknown,
+    signal?: AbortSignal,
+    onHead?: (headers: Headers) => void,
+  ): AsyncGenerator<ApiEvent, void>;
 }
 
 /** `event` is `message` if the server names none. */
@@ -89,8 +104,9 @@ export function createApi({ headers = () => ({}), onFailure }: ApiOptions = {}):
     get: (path, query = {}, signal) =>
       read(path + queryText(query), { headers: headers(), ...(signal && { signal }) }),
     post: (path, body, signal) => read(path, posted(body, signal)),
-    async *events(path, body, signal) {
+    async *events(path, body, signal, onHead) {
       const response = await call(path, posted(body, signal));
+      onHead?.(response.headers);
       if (response.body === null) return;
       const splitter = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX });
       const reader = response.body.getReader();
@@ -137,12 +153,13 @@ async function failureOf(response: Response): Promise<ApiFailure> {
   const seconds = Number(response.headers.get("retry-after") ?? Number.NaN);
   const retryAfter = Number.isFinite(seconds) ? { retryAfter: seconds } : {};
   const body = (await response.json().catch(() => undefined)) as
-    | { error?: { message?: unknown; code?: unknown } }
+    | { error?: Readonly<Record<string, unknown>> }
     | undefined;
-  const { message, code } = body?.error ?? {};
+  const fields = body?.error ?? {};
+  const { message, code } = fields;
   return new ApiFailure(
     response.status,
     typeof message === "string" ? message : `${words.badAnswer} (HTTP ${response.status})`,
-    { ...retryAfter, ...(typeof code === "string" && { code }) },
+    { fields, ...retryAfter, ...(typeof code === "string" && { code }) },
   );
 }

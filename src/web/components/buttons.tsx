@@ -58,6 +58,8 @@ export interface CopyButtonProps {
   /** What is said afterwards. The default is "Copied". */
   readonly done?: string;
   readonly tone?: "plain" | "quiet" | "primary";
+  /** Shown in place of `action`, such as the text that is copied. */
+  readonly children?: ComponentChildren;
 }
 
 /** Copies a text. It says so, also to a screen reader, or says why it could not. */
@@ -82,7 +84,7 @@ export function CopyButton(props: CopyButtonProps) {
       data-copied={isCopied.value}
       onClick={() => void copy()}
     >
-      {action}
+      {props.children ?? action}
     </button>
   );
 }

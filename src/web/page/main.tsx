@@ -1,10 +1,4 @@
 import { render } from "preact";
-import { signal } from "@preact/signals";
+import { Page } from "./page.tsx";
 
-const count = signal(0);
-render(
-  <button type="button" onClick={() => (count.value += 1)}>
-    {count}
-  </button>,
-  document.body,
-);
+render(<Page />, document.body);

@@ -1,0 +1,44 @@
+import { useSignal } from "@preact/signals";
+import { CodeBlock } from "../components/codeBlock.tsx";
+import { SelectField } from "../components/fields.tsx";
+import { Columns, Panel, Toolbar, ViewHead } from "../components/frame.tsx";
+import { Notice } from "../components/states.tsx";
+import { visibleText } from "../components/text.tsx";
+import type { Holding } from "./holding.ts";
+import { snippetsOf } from "./snippetCode.ts";
+import { text } from "./text.ts";
+
+const words = text.snippets;
+/** Stands in the code until the models are loaded. */
+const SOME_MODEL = "MODEL";
+
+/** Code to copy, with the address of this gateway and without the key. */
+export function Snippets({ holding }: { holding: Holding }) {
+  const chosen = useSignal("");
+  const models = holding.models().data.value ?? [];
+  const chats = models.filter(({ endpoints }) => endpoints.includes("chat"));
+  const model = chosen.value || (chats[0]?.id ?? SOME_MODEL);
+  return (
+    <>
+      <ViewHead title={text.views.connect} text={words.intro} />
+      <Toolbar>
+        <SelectField
+          label={words.model}
+          value={chosen}
+          options={(chats.length === 0 ? [{ id: SOME_MODEL }] : chats).map(({ id }, at) => ({
+            value: at === 0 ? "" : id,
+            text: visibleText(id),
+          }))}
+        />
+      </Toolbar>
+      <Notice>{words.keyStays}</Notice>
+      <Columns>
+        {snippetsOf(location.origin, model).map(({ id, code }) => (
+          <Panel key={id} title={words.titles[id]} text={words.notes[id]}>
+            <CodeBlock label={words.titles[id]} code={code} />
+          </Panel>
+        ))}
+      </Columns>
+    </>
+  );
+}
