@@ -78,6 +78,13 @@ export function overdraft(text: string): bigint {
   return nano;
 }
 
+/** A bound for the cost of requests: 0 or more. */
+export function cost(text: string): bigint {
+  const nano = roubles(text);
+  if (nano < 0n) throw new InvalidValue("The cost must be 0 or more.");
+  return nano;
+}
+
 /** What each reserved prefix of a ref is for. */
 const RESERVED_REFS = [
   ["req:", "charges"],

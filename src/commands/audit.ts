@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { auditResult } from "../contract/operator/auditResult.ts";
 import type { AuditReport } from "../store/store.ts";
 import { CommandFailure, printResult, visible, type Result } from "./cli/print.ts";
 import { globalOptions, runSession } from "./cli/session.ts";
@@ -11,7 +12,7 @@ export function addAudit(program: Command): void {
     .action(async (_: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
       const report = await runSession(config, "existing", ({ store }) => store.auditInParallel());
-      printResult(auditResult(report), json);
+      printResult(resultOf(report), json);
       const count = report.problems.length;
       if (count > 0) {
         throw new CommandFailure(
@@ -21,10 +22,11 @@ export function addAudit(program: Command): void {
     });
 }
 
-function auditResult({ accounts, requests, problems, notes }: AuditReport): Result {
+function resultOf(report: AuditReport): Result {
+  const { accounts, requests, problems, notes } = report;
   const verdict = `the ledger is consistent (accounts: ${accounts}, requests: ${requests})`;
   return {
-    document: { ok: problems.length === 0, accounts, requests, problems, notes },
+    document: auditResult(report),
     text: () =>
       [...(problems.length === 0 ? [verdict] : problems), ...notes.map((note) => `note: ${note}`)]
         .map(visible)

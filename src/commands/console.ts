@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Operator } from "../administration/operator.ts";
 import { isLoopback, parseListen } from "../config/address.ts";
-import { ConfigError, loadConfig } from "../config/load.ts";
+import { ConfigError, forgetProxyEnvironment, loadConfig } from "../config/load.ts";
 import type { Config, Listen } from "../config/schema.ts";
 import { createConsoleServer } from "../http/console/server.ts";
 import { ConsoleSession, type SessionEnd } from "../http/console/session.ts";
@@ -47,6 +47,8 @@ export function addConsole(program: Command): void {
 
 async function run(session: Session, listen: Listen | undefined, asJson: boolean): Promise<void> {
   const signals = listenForStop("SIGHUP");
+  // The console asks the gateway of this machine for its metrics.
+  forgetProxyEnvironment();
   const login = new ConsoleSession(systemClock, systemRandom);
   const operator = operatorOf(session);
   const listener = await open(() => createConsoleServer(operator, login), listen);

@@ -76,7 +76,8 @@ function isHostName(host: string): boolean {
   return host.length <= 253 && /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/.test(host);
 }
 
-function bareHost(host: string): string {
+/** A host without brackets, in lower case. */
+export function bareHost(host: string): string {
   const bare = withoutBrackets(host).toLowerCase();
   return canonicalIp(bare) ?? bare;
 }

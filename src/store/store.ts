@@ -206,6 +206,11 @@ export {
   type RecordedPrices,
   type RequestRecord,
 } from "./writer/requestRecord.ts";
+export type { Figures } from "./reports/figures.ts";
+export type { OverviewReport, SampledLatencies } from "./reports/reports.ts";
+export type { ProviderFigures } from "./reports/providersReport.ts";
+export type { ListedAccount, ListedKey } from "./reports/directory.ts";
+export type { UsageReport as ReportedUsage } from "./reports/usageReport.ts";
 export { restore, type Restored } from "./backup/restore.ts";
 export type { PageFilter, PagePosition } from "./tables/requestPages.ts";
 export type { ReceiptRow, RequestRow } from "./tables/requests.ts";

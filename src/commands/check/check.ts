@@ -6,6 +6,7 @@ import {
   loadConfig,
 } from "../../config/load.ts";
 import type { Config } from "../../config/schema.ts";
+import { configReport } from "../../contract/operator/configReport.ts";
 import { CommandFailure, printResult, printWarning, visible } from "../cli/print.ts";
 import { globalOptions, type GlobalOptions } from "../cli/session.ts";
 
@@ -31,7 +32,7 @@ function load({ config: path, json }: GlobalOptions): ReturnType<typeof loadConf
     return loaded;
   } catch (error) {
     if (error instanceof ConfigError && json) {
-      const document = { ok: false, problems: error.problems, warnings: [] };
+      const document = configReport({ problems: error.problems });
       printResult({ document, text: () => "" }, true);
     }
     throw error;
@@ -39,7 +40,7 @@ function load({ config: path, json }: GlobalOptions): ReturnType<typeof loadConf
 }
 
 function printValid(config: Config, warnings: readonly string[], { json }: GlobalOptions): void {
-  const document = { ok: true, file: config.file, problems: [], warnings };
+  const document = configReport({ file: config.file, warnings });
   printResult({ document, text: () => validText(config) }, json);
 }
 

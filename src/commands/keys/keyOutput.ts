@@ -1,4 +1,4 @@
-import { keyDocument } from "../../contract/operator/key.ts";
+import { keyDocument, keyState } from "../../contract/operator/key.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { KeyRow } from "../../store/store.ts";
 import { visible, type Result } from "../cli/print.ts";
@@ -46,7 +46,7 @@ export function keysTable(rows: readonly KeyRow[], nowMs: number): string {
       row.account,
       row.label ?? "-",
       row.prefix,
-      state(row, nowMs),
+      keyState(row, nowMs),
       timeOrNever(row.expiresAt),
       timeOrNever(row.lastUsedAt),
       formatRoubles(row.spent),
@@ -62,7 +62,7 @@ function keyText(row: KeyRow, newest: KeyRow, nowMs: number): string {
     ["account", row.account],
     ["label", row.label ?? "-"],
     ["prefix", row.prefix],
-    ["state", state(row, nowMs)],
+    ["state", keyState(row, nowMs)],
     ...(isReplaced ? [["replaced by", newest.publicId] as const] : []),
     ["created", shortTime(row.createdAt)],
     ["expires", timeOrNever(row.expiresAt)],
@@ -89,11 +89,4 @@ function limitText(limit: number | null): string {
 
 function timeOrNever(atMs: number | null): string {
   return atMs === null ? "never" : shortTime(atMs);
-}
-
-function state(row: KeyRow, nowMs: number): string {
-  if (row.revokedAt !== null) return "revoked";
-  if (row.models?.length === 0) return "damaged";
-  if (row.expiresAt !== null && row.expiresAt <= nowMs) return "expired";
-  return row.accountDisabled ? "account disabled" : "active";
 }

@@ -8,3 +8,19 @@ export const ConfigReport = Type.Object({
   problems: Type.Array(Type.String()),
   warnings: Type.Array(Type.String()),
 });
+
+/** The problems and warnings of a config. `file` is undefined if the config is wrong. */
+export function configReport(found: {
+  readonly file?: string;
+  readonly problems?: readonly string[];
+  readonly warnings?: readonly string[];
+}): ConfigReport {
+  const { file, problems = [], warnings = [] } = found;
+  const ok = problems.length === 0;
+  return {
+    ok,
+    ...(file !== undefined && { file }),
+    problems: [...problems],
+    warnings: [...warnings],
+  };
+}

@@ -90,3 +90,18 @@ export function rotatedKeyDocument(
 export function revokedKeyDocument(key: ShownOperatorKey, applied: boolean): RevokedKeyDocument {
   return { ...keyDocument(key), applied };
 }
+
+export const keyStates = ["active", "expired", "revoked", "damaged", "account disabled"] as const;
+
+/** What a key is good for at `nowMs`. */
+export function keyState(
+  key: Pick<ShownOperatorKey, "revokedAt" | "models" | "expiresAt"> & {
+    readonly accountDisabled: boolean;
+  },
+  nowMs: number,
+): (typeof keyStates)[number] {
+  if (key.revokedAt !== null) return "revoked";
+  if (key.models?.length === 0) return "damaged";
+  if (key.expiresAt !== null && key.expiresAt <= nowMs) return "expired";
+  return key.accountDisabled ? "account disabled" : "active";
+}

@@ -2,7 +2,7 @@ import { Type, type Static } from "@sinclair/typebox";
 import { orNull, Roubles, time } from "../answerFields.ts";
 import { oneOf } from "../requestFields.ts";
 import { AccountDocument } from "./account.ts";
-import { KeyDocument } from "./key.ts";
+import { KeyDocument, keyStates } from "./key.ts";
 import { LedgerDocument } from "./ledger.ts";
 import { RequestDocument } from "./request.ts";
 
@@ -20,8 +20,6 @@ export const AccountList = Type.Object({
   data: Type.Array(Type.Object({ ...AccountDocument.properties, keys: count, ...recent })),
   total: count,
 });
-
-export const keyStates = ["active", "expired", "revoked", "damaged", "account disabled"] as const;
 
 /** A key in a list. `is_replaced`: a rotation made a newer key. */
 export const ListedKey = Type.Object({

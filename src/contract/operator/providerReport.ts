@@ -1,5 +1,5 @@
 import { Type, type Static } from "@sinclair/typebox";
-import { orNull, Roubles, time } from "../answerFields.ts";
+import { orNull, Roubles } from "../answerFields.ts";
 import { oneOf } from "../requestFields.ts";
 import { LatencySample, Percentiles, spanFields } from "./span.ts";
 
@@ -54,7 +54,10 @@ const Breaker = Type.Object({
 export type ProviderReport = Static<typeof ProviderReport>;
 export const ProviderReport = Type.Object({
   ...spanFields,
-  attempts_from: time(),
+  attempts_from: Type.String({
+    description: "Attempts are counted from this step on. Earlier ones are folded.",
+    format: "date-time",
+  }),
   sample: LatencySample,
   providers: Type.Array(Provider),
   breakers: orNull(

@@ -15,6 +15,7 @@ import { changeEvents } from "./changeEvents.ts";
 import { changes } from "./changes.ts";
 import { changeError, consoleError } from "./errors.ts";
 import { guard, SESSION_PATH, signedOut } from "./guard.ts";
+import { reads } from "./reads.ts";
 import type { ConsoleSession } from "./session.ts";
 
 /** Bun answers a larger body with an empty 413. A change refuses a smaller one, with a message. */
@@ -68,6 +69,7 @@ export function createConsoleServer(operator: () => Operator, session: ConsoleSe
     })
     .get("/api/state", () => state(operator()), declaredRoute({ response: { 200: ConsoleState } }))
     .get("/api/changes", ({ request }) => changeEvents(operator().store, session, request.signal))
+    .use(reads(operator))
     .use(changes(operator));
 }
 

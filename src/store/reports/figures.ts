@@ -75,7 +75,7 @@ const REQUEST_COLUMNS = `1, status IN ('failed', 'interrupted'), prompt_tokens, 
 const SUMMED = Array.from({ length: COLUMNS }, (_, at) => `sum(c${at})`).join(", ");
 const NAMES = Array.from({ length: COLUMNS }, (_, at) => `c${at}`).join(", ");
 
-/** The queries for all rows of a span: step, key, model, provider, and the columns. Steps have numbers from 0. */
+/** The queries for all rows of a span: step, account, key, model, provider, and the columns. Steps have numbers from 0. */
 function sources(
   { from, to }: TimeSpan,
   firstMs: number,
@@ -86,22 +86,30 @@ function sources(
   const ofAccount = options.account === undefined ? "" : `AND account_id = ${options.account}`;
   const step = (at: string): string => `(${at} - ${firstMs}) / ${stepMs}`;
   const requests = (source: string, part: TimeSpan): string =>
-    `SELECT ${step("at")}, key_id, model, coalesce(provider, ''), ${REQUEST_COLUMNS}
+    `SELECT ${step("at")}, account_id, key_id, model, coalesce(provider, ''), ${REQUEST_COLUMNS}
       FROM ${source} at >= ${part.from} AND at < ${part.to} ${ofAccount}`;
   return [
-    `SELECT ${step(`day * ${DAY_MS}`)}, key_id, model, provider, ${TOTALS_COLUMNS}
+    `SELECT ${step(`day * ${DAY_MS}`)}, account_id, key_id, model, provider, ${TOTALS_COLUMNS}
       FROM daily_totals WHERE day >= ${days.from} AND day < ${days.to} ${ofAccount}`,
     requests(RUNNING_REQUESTS, { from: days.from * DAY_MS, to: days.to * DAY_MS }),
     ...parts.map((part) => requests(ALL_REQUESTS, part)),
   ];
 }
 
-type Row = readonly [step: number, keyId: number, model: string, provider: string, ...number[]];
+type Row = readonly [
+  step: number,
+  accountId: number,
+  keyId: number,
+  model: string,
+  provider: string,
+  ...number[],
+];
 
-/** The sums of a span by step and model, by step and provider, and by key. An absent provider is "". */
+/** The sums of a span by step and model, by step and provider, and by account and key. An absent provider is "". */
 export interface UsageCells {
   readonly byModel: ReadonlyMap<string, readonly Sums[]>;
   readonly byProvider: ReadonlyMap<string, readonly Sums[]>;
+  readonly byAccount: ReadonlyMap<number, Sums>;
   readonly byKey: ReadonlyMap<number, Sums>;
 }
 
@@ -123,6 +131,7 @@ export function readCells(
   };
   const byModel = new Map<string, Sums[]>();
   const byProvider = new Map<string, Sums[]>();
+  const byAccount = new Map<number, Sums>();
   const byKey = new Map<number, Sums>();
   const cell = (groups: Map<string, Sums[]>, name: string, step: number): Sums => {
     let steps = groups.get(name);
@@ -132,15 +141,20 @@ export function readCells(
   const { account, retentionStart } = options;
   for (const query of sources(toEnd, first, stepMs, { account, retentionStart })) {
     for (const row of plainNumbers<Row>(sqlite, query)) {
-      const [step, keyId, model, provider] = row;
-      let ofKey = byKey.get(keyId);
-      if (ofKey === undefined) byKey.set(keyId, (ofKey = noSums()));
-      addRow(ofKey, row);
+      const [step, accountId, keyId, model, provider] = row;
+      addRow(sumsOf(byAccount, accountId), row);
+      addRow(sumsOf(byKey, keyId), row);
       addRow(cell(byModel, model, step), row);
       addRow(cell(byProvider, provider, step), row);
     }
   }
-  return { byModel, byProvider, byKey };
+  return { byModel, byProvider, byAccount, byKey };
+}
+
+function sumsOf(groups: Map<number, Sums>, id: number): Sums {
+  let sums = groups.get(id);
+  if (sums === undefined) groups.set(id, (sums = noSums()));
+  return sums;
 }
 
 /** The sums of a whole span. */
@@ -151,8 +165,8 @@ export function readTotal(
 ): Figures {
   const { account, retentionStart } = options;
   const rows = sources(span, 0, DAY_MS, { account, retentionStart });
-  const query = `WITH rows (step, key, model, provider, ${NAMES}) AS (${rows.join(" UNION ALL ")})
-    SELECT 0, 0, '', '', ${SUMMED} FROM rows`;
+  const query = `WITH rows (step, account, key, model, provider, ${NAMES}) AS (${rows.join(" UNION ALL ")})
+    SELECT 0, 0, 0, '', '', ${SUMMED} FROM rows`;
   const sums = noSums();
   for (const row of plainNumbers<Row>(sqlite, query)) addRow(sums, row);
   return figuresOf(sums);
@@ -165,7 +179,7 @@ export function totalOf(groups: Iterable<Sums>): Sums {
   return total;
 }
 
-const GROUPED = 4;
+const GROUPED = 5;
 
 function addRow(to: Sums, row: Row): void {
   for (let at = 0; at < COLUMNS; at += 1)

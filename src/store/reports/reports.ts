@@ -1,9 +1,8 @@
 import type { ReportSpan } from "../../contract/operator/span.ts";
+import { lazy } from "../../lib/lazy.ts";
 import type { Connection } from "../sqlite.ts";
 import { keyTable } from "../tables/keys.ts";
 import { retentionStart, type TimeSpan } from "../tables/usage.ts";
-import { lazy } from "../../lib/lazy.ts";
-import { readAttempts, type AttemptSteps } from "./attempts.ts";
 import { readAttention, type Attention } from "./attention.ts";
 import {
   searchAccounts,
@@ -12,47 +11,21 @@ import {
   type ListedAccount,
   type ListedKey,
 } from "./directory.ts";
-import {
-  figuresOf,
-  readCells,
-  readTotal,
-  totalOf,
-  type Figures,
-  type UsageCells,
-} from "./figures.ts";
-import { latenciesOf, readLatencies, type Latencies, type LatencySample } from "./latency.ts";
-import { searchRequests, type FoundRequests, type RequestConditions } from "./requestSearch.ts";
+import { latenciesOf, readLatencies, type Latencies } from "./latency.ts";
+import { readProviders, type ProvidersReport } from "./providersReport.ts";
+import { searchRequests, type FoundRequests, type RequestSearch } from "./requestSearch.ts";
 import { steppedSpan, type SteppedSpan } from "./span.ts";
+import { readUsage, type UsageReport } from "./usageReport.ts";
 
-/** A span with its figures. */
-export interface SpanFigures extends TimeSpan {
-  readonly figures: Figures;
-}
-
-/** The usage of one span in all groupings, and of the span before it. */
-export interface UsageReport {
-  readonly span: SteppedSpan;
-  readonly cells: UsageCells;
-  readonly now: SpanFigures;
-  readonly before: SpanFigures;
+/** `requests`: the number of requests that the percentiles come from. */
+export interface SampledLatencies extends Latencies {
+  readonly requests: number;
+  readonly isAll: boolean;
 }
 
 export interface OverviewReport extends UsageReport {
   readonly latencies: { readonly now: SampledLatencies; readonly before: SampledLatencies };
   readonly attention: Attention;
-}
-
-export interface SampledLatencies extends Latencies, Pick<LatencySample, "isAll"> {
-  readonly requests: number;
-}
-
-export interface ProvidersReport {
-  readonly span: SteppedSpan;
-  readonly cells: UsageCells;
-  /** Steps before this time have no attempts. */
-  readonly retentionStart: number;
-  readonly attempts: ReadonlyMap<string, AttemptSteps>;
-  readonly sample: LatencySample;
 }
 
 /**
@@ -64,11 +37,8 @@ export interface Reports {
   /** The usage of one account, by its row id. */
   account(accountId: number, span: ReportSpan, nowMs: number): UsageReport;
   providers(span: ReportSpan, nowMs: number): ProvidersReport;
-  /** `before` is the `next` of the answer before. `searchMs`: how long one answer may search. */
-  requests(
-    search: RequestConditions & { readonly limit: number; readonly before?: number | undefined },
-    searchMs?: number,
-  ): FoundRequests;
+  /** `searchMs`: how long one answer may search. */
+  requests(search: RequestSearch, searchMs?: number): FoundRequests;
   /** `search`: a part of the name. */
   accounts(
     options: { readonly search?: string | undefined; readonly limit: number },
@@ -89,57 +59,32 @@ export function reports(connection: Connection): Reports {
   const { sqlite } = connection;
   const keys = lazy(() => keyTable(connection));
   const inSnapshot = <T>(read: () => T): T => sqlite.transaction(read)();
-  const keptSince = (): number => Number(retentionStart(sqlite));
-  const usage = (span: SteppedSpan, since: number, account?: number): UsageReport => {
-    const options = { account, retentionStart: since };
-    const cells = readCells(sqlite, span, options);
-    const { from, to, before } = span;
-    return {
-      span,
-      cells,
-      now: { from, to, figures: figuresOf(totalOf(cells.byKey.values())) },
-      before: { ...before, figures: readTotal(sqlite, before, options) },
-    };
+  const withSpan = <T>(
+    span: ReportSpan,
+    nowMs: number,
+    read: (stepped: SteppedSpan, retentionStart: number) => T,
+  ): T =>
+    inSnapshot(() => {
+      const since = Number(retentionStart(sqlite));
+      return read(steppedSpan(span, nowMs, since), since);
+    });
+  const latencies = (span: TimeSpan): SampledLatencies => {
+    const { measured, isAll } = readLatencies(sqlite, span);
+    return { ...latenciesOf(measured), isAll, requests: measured.length };
   };
   return {
     overview: (span, nowMs) =>
-      inSnapshot(() => {
-        const since = keptSince();
-        const stepped = steppedSpan(span, nowMs, since);
-        const latencies = (part: TimeSpan): SampledLatencies => {
-          const { measured, isAll } = readLatencies(sqlite, part);
-          return { ...latenciesOf(measured), isAll, requests: measured.length };
-        };
-        return {
-          ...usage(stepped, since),
-          latencies: { now: latencies(stepped), before: latencies(stepped.before) },
-          attention: readAttention(sqlite, stepped, nowMs),
-        };
-      }),
-    account: (accountId, span, nowMs) =>
-      inSnapshot(() => {
-        const since = keptSince();
-        return usage(steppedSpan(span, nowMs, since), since, accountId);
-      }),
+      withSpan(span, nowMs, (stepped, since) => ({
+        ...readUsage(sqlite, stepped, { retentionStart: since }),
+        latencies: { now: latencies(stepped), before: latencies(stepped.before) },
+        attention: readAttention(sqlite, stepped, nowMs),
+      })),
+    account: (account, span, nowMs) =>
+      withSpan(span, nowMs, (stepped, since) =>
+        readUsage(sqlite, stepped, { account, retentionStart: since }),
+      ),
     providers: (span, nowMs) =>
-      inSnapshot(() => {
-        const since = keptSince();
-        const stepped = steppedSpan(span, nowMs, since);
-        const cells = readCells(sqlite, stepped, { retentionStart: since });
-        const answered = new Map(
-          [...cells.byProvider].map(([provider, steps]) => [
-            provider,
-            steps.map((sums) => figuresOf(sums).requests),
-          ]),
-        );
-        return {
-          span: stepped,
-          cells,
-          retentionStart: since,
-          attempts: readAttempts(sqlite, stepped, since, answered),
-          sample: readLatencies(sqlite, stepped),
-        };
-      }),
+      withSpan(span, nowMs, (stepped, since) => readProviders(sqlite, stepped, since)),
     requests: (search, searchMs) => inSnapshot(() => searchRequests(connection, search, searchMs)),
     accounts: (options, nowMs) => inSnapshot(() => searchAccounts(connection, options, nowMs)),
     keys: (options, nowMs) => inSnapshot(() => searchKeys(connection, keys(), options, nowMs)),
