@@ -15,7 +15,16 @@ async function crashLoop(cycles: number, seed: number): Promise<number> {
   const providers = startMixedProviders();
   const sections = { database: { path: "tollgate.db", durability: "power" } };
   const gateway = await startGatewayProcess(providers.config(sections));
-  const seen = { seed, cycles: 0, begun: 0, whole: 0, credits: 0, bad: 0, seconds: 0 };
+  const seen = {
+    seed,
+    cycles: 0,
+    begun: 0,
+    whole: 0,
+    credits: 0,
+    redemptions: 0,
+    bad: 0,
+    seconds: 0,
+  };
   const startedMs = performance.now();
   const report = (): void => {
     seen.seconds = Math.round((performance.now() - startedMs) / 1000);
@@ -32,6 +41,7 @@ async function crashLoop(cycles: number, seed: number): Promise<number> {
       seen.begun += cycle.begun;
       seen.whole += cycle.whole;
       seen.credits += cycle.credits;
+      seen.redemptions += cycle.redemptions;
       if (cycle.problems.length > 0) seen.bad += 1;
       for (const problem of cycle.problems) console.log(`${name}: ${problem}`);
       if (seen.cycles % progressEvery === 0) report();

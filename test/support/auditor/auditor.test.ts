@@ -4,6 +4,8 @@ import { tamper, copySampleLedgerBefore } from "../store/sampleLedger.ts";
 import { auditFile } from "./auditor.ts";
 
 const database = copySampleLedgerBefore();
+const voucherInto =
+  "INSERT INTO vouchers (public_id, hash, prefix, created_at, amount, expires_at, redeemed_at, redeemed_by) VALUES ('vch_x', x'01', '7Q2MV', 0,";
 
 test("the auditor shares no code with the gateway", async () => {
   const root = join(import.meta.dir, "../../..");
@@ -99,6 +101,41 @@ describe("the auditor reports damage of the database:", () => {
       ["bob has 500000 and 0 beyond it, and 500001 are reserved"],
     ],
     ["no counter of changes", "DELETE FROM changes", ["there are 0 counters of changes"]],
+    [
+      "a redeemed voucher without its credit",
+      `${voucherInto} 500000, NULL, 5, 2)`,
+      ["voucher vch_x of 500000 is redeemed without its credit"],
+    ],
+    [
+      "a credit of another amount than its voucher",
+      `${voucherInto} 5, NULL, 5, 2); UPDATE ledger SET ref = 'voucher:vch_x' WHERE account_id = 2`,
+      ["voucher vch_x of 5 is redeemed without its credit"],
+    ],
+    [
+      "a credit of a voucher that another account redeemed",
+      `${voucherInto} 500000, NULL, 5, 1); UPDATE ledger SET ref = 'voucher:vch_x' WHERE account_id = 2`,
+      ["voucher vch_x of 500000 is redeemed without its credit"],
+    ],
+    [
+      "a credit of an open voucher",
+      `${voucherInto} 500000, NULL, NULL, NULL); UPDATE ledger SET ref = 'voucher:vch_x' WHERE account_id = 2`,
+      ["voucher vch_x is not redeemed, and has 1 credits"],
+    ],
+    [
+      "a credit of a voucher that was redeemed too late, and revoked",
+      `${voucherInto} 500000, 5, 5, 2); UPDATE vouchers SET revoked_at = 5; UPDATE ledger SET ref = 'voucher:vch_x' WHERE account_id = 2`,
+      ["voucher vch_x is redeemed and revoked", "voucher vch_x was redeemed after its end"],
+    ],
+    [
+      "a credit of no voucher",
+      "UPDATE ledger SET ref = 'voucher:vch_x' WHERE account_id = 2",
+      ["ledger row 2 is of no voucher"],
+    ],
+    [
+      "no damage where the ref is older than vouchers",
+      "UPDATE ledger SET ref = 'voucher:vch_x' WHERE account_id = 2; UPDATE voucher_start SET ledger_id = 2",
+      [],
+    ],
     [
       "a failed request that was charged",
       "UPDATE requests SET status = 'failed' WHERE public_id = 'req_done'",
