@@ -3,7 +3,7 @@ import { Figure, Figures, Meter } from "../components/figures.tsx";
 import { Columns, Facts, Panel, ViewHead } from "../components/frame.tsx";
 import { Notice, StaleNotice } from "../components/states.tsx";
 import { Name, OutsideLink, visibleText } from "../components/text.tsx";
-import { Money, Time } from "../components/values.tsx";
+import { Money, None, Time } from "../components/values.tsx";
 import { formats } from "../language.ts";
 import { hrefOf } from "../router.ts";
 import { inWords } from "./failures.ts";
@@ -60,6 +60,7 @@ export function Overview({ holding }: { holding: Holding }) {
           failure={recent.failure.value}
           isLoading={recent.isLoading.value}
           onRetry={recent.reload}
+          isShort
         />
       </Panel>
     </>
@@ -120,6 +121,11 @@ function MoneyFigures({ holding }: { holding: Holding }) {
   const { available_rub, balance_rub, held_rub } = holding.account.value;
   const spending = holding.spending.data.value;
   const days = spending && daysLeft(available_rub, spending);
+  const spent = spending ? (
+    <Money amount={sumsOf("", spending.rows).costRub} />
+  ) : (
+    holding.spending.failure.value && <None />
+  );
   return (
     <Figures>
       <Figure
@@ -137,7 +143,7 @@ function MoneyFigures({ holding }: { holding: Holding }) {
       <Figure label={words.held} value={<Money amount={held_rub} />} note={words.heldNote} isMain />
       <Figure
         label={words.spent(spending?.span ?? holding.span.value)}
-        value={spending && <Money amount={sumsOf("", spending.rows).costRub} />}
+        value={spent}
         note={words.spentNote}
         isMain
       />

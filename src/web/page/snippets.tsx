@@ -1,12 +1,11 @@
 import { useSignal } from "@preact/signals";
 import { CodeBlock } from "../components/codeBlock.tsx";
 import { SelectField } from "../components/fields.tsx";
-import { Columns, Panel, Toolbar, ViewHead } from "../components/frame.tsx";
+import { Panel, Toolbar, ViewHead } from "../components/frame.tsx";
 import { Notice } from "../components/states.tsx";
-import { visibleText } from "../components/text.tsx";
 import type { Holding } from "./holding.ts";
 import { snippetsOf } from "./snippetCode.ts";
-import { text } from "./text.ts";
+import { optionText, text } from "./text.ts";
 
 const words = text.snippets;
 /** Stands in the code until the models are loaded. */
@@ -27,18 +26,18 @@ export function Snippets({ holding }: { holding: Holding }) {
           value={chosen}
           options={(chats.length === 0 ? [{ id: SOME_MODEL }] : chats).map(({ id }, at) => ({
             value: at === 0 ? "" : id,
-            text: visibleText(id),
+            text: optionText(id),
           }))}
         />
       </Toolbar>
       <Notice>{words.keyStays}</Notice>
-      <Columns>
+      <div class="snippets">
         {snippetsOf(location.origin, model).map(({ id, code }) => (
           <Panel key={id} title={words.titles[id]} text={words.notes[id]}>
             <CodeBlock label={words.titles[id]} code={code} />
           </Panel>
         ))}
-      </Columns>
+      </div>
     </>
   );
 }

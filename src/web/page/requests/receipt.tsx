@@ -113,64 +113,47 @@ function Sum({ receipt }: { receipt: Receipt }) {
   return (
     <Panel title={words.sum} text={words.sumNote} isFlush>
       <div class="sum">
-        <table>
+        {/* Where it becomes a list, browsers forget that it is a table, so the roles are written out. */}
+        <table role="table">
           <caption class="unseen">{words.sum}</caption>
-          <thead>
-            <tr>
-              <th scope="col">{words.kind}</th>
-              <th scope="col" class="number">
+          <thead role="rowgroup">
+            <tr role="row">
+              <th role="columnheader" scope="col">
+                {words.kind}
+              </th>
+              <th role="columnheader" scope="col" class="number">
                 {words.count}
               </th>
-              <th scope="col" class="number">
+              <th role="columnheader" scope="col" class="number">
                 {words.price}
               </th>
-              <th scope="col" class="number">
+              <th role="columnheader" scope="col" class="number">
                 {words.amount}
               </th>
             </tr>
           </thead>
-          <tbody>
+          <tbody role="rowgroup">
             {lines.map((line) => (
               <Line key={line.kind} line={line} places={places} />
             ))}
             {differenceRub !== "0" && (
-              <tr>
-                <th scope="row" colSpan={3}>
-                  {isLess ? words.notCharged : words.chargedBeyond}
-                </th>
-                <td class="number">
-                  <Money amount={differenceRub} isExact places={places} />
-                </td>
-              </tr>
+              <SumLine
+                name={isLess ? words.notCharged : words.chargedBeyond}
+                amount={differenceRub}
+                places={places}
+              />
             )}
           </tbody>
-          <tfoot>
-            <tr>
-              <th scope="row" colSpan={3}>
-                {words.charged}
-              </th>
-              <td class="number">
-                <Money amount={costRub} isExact places={places} />
-              </td>
-            </tr>
+          <tfoot role="rowgroup">
+            <SumLine name={words.charged} amount={costRub} places={places} />
             {isRefunded && (
               <>
-                <tr>
-                  <th scope="row" colSpan={3}>
-                    {words.refunded}
-                  </th>
-                  <td class="number">
-                    <Money amount={`-${receipt.refunded_rub}`} isExact places={places} />
-                  </td>
-                </tr>
-                <tr>
-                  <th scope="row" colSpan={3}>
-                    {words.net}
-                  </th>
-                  <td class="number">
-                    <Money amount={netRub} isExact places={places} />
-                  </td>
-                </tr>
+                <SumLine
+                  name={words.refunded}
+                  amount={`-${receipt.refunded_rub}`}
+                  places={places}
+                />
+                <SumLine name={words.net} amount={netRub} places={places} />
               </>
             )}
           </tfoot>
@@ -180,20 +163,35 @@ function Sum({ receipt }: { receipt: Receipt }) {
   );
 }
 
+function SumLine({ name, amount, places }: { name: string; amount: string; places: number }) {
+  return (
+    <tr role="row">
+      <th role="rowheader" scope="row" colSpan={3}>
+        {name}
+      </th>
+      <td role="cell" class="number">
+        <Money amount={amount} isExact places={places} />
+      </td>
+    </tr>
+  );
+}
+
 function Line({ line, places }: { line: MultiplicationLine; places: number }) {
   const { kind, count, priceRub, amountRub } = line;
   return (
-    <tr>
-      <th scope="row">{words.kinds[kind]}</th>
-      <td class="number">
+    <tr role="row" class="line">
+      <th role="rowheader" scope="row">
+        {words.kinds[kind]}
+      </th>
+      <td role="cell" class="number">
         <Count value={count} />
       </td>
-      <td class="number">
+      <td role="cell" class="number">
         <span class="sign">× </span>
         <Money amount={priceRub} isExact />
         <span class="unit"> {kind === "searches" ? words.perThousand : words.perMillion}</span>
       </td>
-      <td class="number">
+      <td role="cell" class="number">
         <span class="sign">= </span>
         <Money amount={amountRub} isExact places={places} />
       </td>

@@ -9,13 +9,12 @@ import { Panel, Toolbar, ViewHead } from "../../components/frame.tsx";
 import { EmptyState } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { Table, type Column } from "../../components/table.tsx";
-import { visibleText } from "../../components/text.tsx";
 import { words as shared } from "../../language.ts";
 import { createListResource, useResource } from "../../resource.ts";
 import { changeQuery, hrefOf, place } from "../../router.ts";
 import { inWords } from "../failures.ts";
 import { requestPage, type Holding } from "../holding.ts";
-import { text } from "../text.ts";
+import { optionText, text } from "../text.ts";
 
 const words = text.requests;
 const PAGE_ROWS = 50;
@@ -120,7 +119,7 @@ function modelOptions(holding: Holding, chosen: Signal<string>) {
   const names = new Set([chosen.value, ...used, ...offered].filter(Boolean));
   return [
     { value: "", text: words.anyModel },
-    ...[...names].toSorted().map((value) => ({ value, text: visibleText(value) })),
+    ...[...names].toSorted().map((value) => ({ value, text: optionText(value) })),
   ];
 }
 
@@ -134,15 +133,17 @@ export interface RequestTableProps {
   readonly rowsExpected?: number;
   readonly canCopyCsv?: boolean;
   readonly empty?: ComponentChildren;
+  /** Without what only the list of all requests needs. */
+  readonly isShort?: boolean;
 }
 
 /** Requests with what they used and cost. A row opens the receipt. */
-export function RequestTable({ failure, empty, ...props }: RequestTableProps) {
+export function RequestTable({ failure, empty, isShort = false, ...props }: RequestTableProps) {
   return (
     <Table
       {...props}
       isCaptionHidden
-      columns={columns}
+      columns={isShort ? columns.filter(({ id }) => !detailColumns.has(id)) : columns}
       keyOf={({ id }) => id}
       hrefOf={({ id }) => hrefOf(["requests", id])}
       failure={failure && inWords(failure)}
@@ -156,6 +157,8 @@ export function RequestTable({ failure, empty, ...props }: RequestTableProps) {
     />
   );
 }
+
+const detailColumns: ReadonlySet<string> = new Set(["cached", "firstByte", "duration"]);
 
 const columns: readonly Column<Receipt>[] = [
   { id: "at", head: words.time, kind: "time", value: ({ at }) => at },

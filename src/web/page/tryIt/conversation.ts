@@ -67,10 +67,11 @@ export function createConversation(
       exchange.requestId.value = headers.get("x-request-id") ?? undefined;
       exchange.state.value = "streaming";
     };
-    for await (const { data } of api.events("/v1/chat/completions", body, stopped, onHead)) {
-      if (data === "[DONE]") return;
-      takeChunk(exchange, chunkOf(data));
+    for await (const event of api.events("/v1/chat/completions", body, stopped, onHead)) {
+      if (event.data === "[DONE]") return;
+      takeChunk(exchange, (event.json() ?? {}) as Chunk);
     }
+    throw new ApiFailure(0, words.noConnection);
   };
 
   const settle = async (exchange: OpenExchange): Promise<void> => {
@@ -152,14 +153,6 @@ interface Chunk {
     readonly delta?: { readonly content?: unknown; readonly reasoning_content?: unknown };
   }[];
   readonly error?: Readonly<Record<string, unknown>>;
-}
-
-function chunkOf(data: string): Chunk {
-  try {
-    return (JSON.parse(data) as Chunk | null) ?? {};
-  } catch {
-    throw new ApiFailure(0, words.badAnswer);
-  }
 }
 
 /** Throws ApiFailure for an error that came in the stream. */

@@ -19,7 +19,7 @@ import { hrefOf, place } from "../../router.ts";
 import { inWords } from "../failures.ts";
 import type { Holding } from "../holding.ts";
 import { priceOf } from "../multiplication.ts";
-import { text } from "../text.ts";
+import { optionText, text } from "../text.ts";
 import type { Exchange } from "./conversation.ts";
 
 const words = text.tryIt;
@@ -85,6 +85,11 @@ function Chat({ holding, models, first }: ChatProps) {
   };
   return (
     <div class="chat">
+      <ChatHead
+        model={model}
+        models={models}
+        onClear={exchanges.length === 0 ? undefined : conversation.clear}
+      />
       {exchanges.length === 0 ? (
         <EmptyState title={words.empty}>{words.emptyHint}</EmptyState>
       ) : (
@@ -95,32 +100,53 @@ function Chat({ holding, models, first }: ChatProps) {
         </ol>
       )}
       <Composer
-        model={model}
         question={question}
-        models={models}
         isBusy={conversation.isBusy.value}
         onSend={send}
         onStop={conversation.stop}
-        onClear={exchanges.length === 0 ? undefined : conversation.clear}
       />
     </div>
   );
 }
 
-interface ComposerProps {
+interface ChatHeadProps {
   readonly model: Signal<string>;
-  readonly question: Signal<string>;
   readonly models: readonly Model[];
-  readonly isBusy: boolean;
-  readonly onSend: () => void;
-  readonly onStop: () => void;
   readonly onClear: (() => void) | undefined;
 }
 
-function Composer(props: ComposerProps) {
-  const { model, question, models, isBusy, onSend, onStop, onClear } = props;
-  const form = useRef<HTMLFormElement>(null);
+/** The choice of the model, with its prices. */
+function ChatHead({ model, models, onClear }: ChatHeadProps) {
   const chosen = models.find(({ id }) => id === model.value);
+  return (
+    <div class="chat-head">
+      <SelectField
+        label={words.model}
+        value={model}
+        options={models.map(({ id }) => ({ value: id, text: optionText(id) }))}
+        hint={
+          chosen &&
+          words.prices(
+            formats.money(priceOf(chosen.rub_input_per_1m), 0),
+            formats.money(priceOf(chosen.rub_output_per_1m), 0),
+          )
+        }
+      />
+      {onClear && <Button onClick={onClear}>{words.clear}</Button>}
+    </div>
+  );
+}
+
+interface ComposerProps {
+  readonly question: Signal<string>;
+  readonly isBusy: boolean;
+  readonly onSend: () => void;
+  readonly onStop: () => void;
+}
+
+/** The field of the question. It stays at the end of the window. */
+function Composer({ question, isBusy, onSend, onStop }: ComposerProps) {
+  const form = useRef<HTMLFormElement>(null);
   useLayoutEffect(() => {
     // On a phone the keyboard would cover the conversation.
     if (matchMedia("(pointer: fine)").matches)
@@ -142,41 +168,15 @@ function Composer(props: ComposerProps) {
         hint={words.keys}
         onEnter={onSend}
       />
-      <div class="composer-row">
-        <SelectField
-          label={words.model}
-          value={model}
-          options={models.map(({ id }) => ({ value: id, text: visibleText(id) }))}
-          hint={
-            chosen &&
-            words.prices(
-              formats.money(priceOf(chosen.rub_input_per_1m), 0),
-              formats.money(priceOf(chosen.rub_output_per_1m), 0),
-            )
-          }
-        />
-        <div class="composer-buttons">
-          {onClear && (
-            <Button tone="quiet" onClick={onClear}>
-              {words.clear}
-            </Button>
-          )}
-          {isBusy ? (
-            <Button key="stop" onClick={onStop}>
-              {words.stop}
-            </Button>
-          ) : (
-            <Button
-              key="send"
-              type="submit"
-              tone="primary"
-              isDisabled={question.value.trim() === ""}
-            >
-              {words.send}
-            </Button>
-          )}
-        </div>
-      </div>
+      {isBusy ? (
+        <Button key="stop" onClick={onStop}>
+          {words.stop}
+        </Button>
+      ) : (
+        <Button key="send" type="submit" tone="primary" isDisabled={question.value.trim() === ""}>
+          {words.send}
+        </Button>
+      )}
     </form>
   );
 }
