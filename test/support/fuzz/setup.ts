@@ -2,6 +2,7 @@ import { describedBy } from "../gateway/apiDescription.ts";
 import { chat } from "../gateway/chatCalls.ts";
 import { usual } from "../provider/chatAnswers.ts";
 import type { GatewayConfig } from "../gateway/gatewayConfig.ts";
+import { redeem } from "../gateway/voucherCalls.ts";
 import { startGatewayBefore } from "../binary/gatewayBefore.ts";
 import type { GatewayProcess } from "../binary/gatewayProcess.ts";
 import { upstreamKey } from "../gateway/gatewayUnderTest.ts";
@@ -81,7 +82,11 @@ const CONCURRENT_MAX = 500;
 
 function configOf(baseUrl: string): GatewayConfig {
   return {
-    sections: { limits: { requests_per_minute: 0, concurrent_requests: CONCURRENT_MAX } },
+    sections: {
+      // The API description does not list the page.
+      server: { page: false },
+      limits: { requests_per_minute: 0, concurrent_requests: CONCURRENT_MAX },
+    },
     providers: { local: { base_url: baseUrl, api_key: upstreamKey } },
     models: Object.entries(upstreamModels).map(([id, model]) => ({
       id,
@@ -100,6 +105,9 @@ async function targetsOf(gateway: GatewayProcess): Promise<FuzzTargets> {
   )) as { id: string; key: string };
   await gateway.cli.json("keys", "revoke", revokedId);
   const { id: receipt } = await chat(gateway, { key: rich });
+  const vouchers = await gateway.cli.json("vouchers", "create", "--amount", "5");
+  const [{ code }] = vouchers as [{ code: string }];
+  await redeem(gateway, { key: rich }, code);
   return {
     models: Object.keys(upstreamModels),
     rich,
@@ -107,6 +115,7 @@ async function targetsOf(gateway: GatewayProcess): Promise<FuzzTargets> {
     limited: await gateway.key("limited", "1000000", "--rpm", "60"),
     revoked,
     receipt,
+    code,
   };
 }
 

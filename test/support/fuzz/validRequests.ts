@@ -15,6 +15,8 @@ export interface FuzzTargets {
   readonly revoked: string;
   /** The id of a request that the rich one made. */
   readonly receipt: string;
+  /** The code of a voucher that the rich one redeemed. */
+  readonly code: string;
 }
 
 /** A valid HTTP request, and its possible answers. */
@@ -108,6 +110,7 @@ const calls: readonly (readonly [number, (targets: FuzzTargets, chance: Chance) 
   [4, (_, chance) => usage(chance)],
   [6, (targets, chance) => receipt(targets, chance)],
   [4, (targets, chance) => requestList(targets, chance)],
+  [4, (targets, chance) => redemption(targets, chance)],
   [8, (_, chance) => ({ ...getting("/healthz", "/healthz", [200], chance), needsKey: false })],
   [
     1,
@@ -162,6 +165,24 @@ function requestList({ models }: FuzzTargets, chance: Chance): Call {
   return chance.chance(0.6)
     ? getting("/v1/requests", `/v1/requests${chance.pick(good)}`, [200, 429], chance)
     : getting("/v1/requests", `/v1/requests${chance.pick(bad)}`, [400], chance);
+}
+
+function redemption({ code }: FuzzTargets, chance: Chance): Call {
+  const path = "/v1/vouchers/redeem";
+  // Its voucher belongs to one account. The others soon have too many wrong codes.
+  const typed = chance.pick([code, code.toLowerCase(), code.replaceAll("-", " ")]);
+  const bad = ["{}", "[]", "null", '{"code":5}', '{"code":"x"}', `{"code":"${code}","x":1}`, "{"];
+  const isGood = chance.chance(0.6);
+  const bytes = Buffer.from(isGood ? JSON.stringify({ code: typed }) : chance.pick(bad));
+  const statuses = isGood ? [200, 404, 429] : [400];
+  return {
+    method: "POST",
+    target: disguised(path, chance),
+    operation: `POST ${path}`,
+    statuses,
+    needsKey: true,
+    body: { bytes, statuses },
+  };
 }
 
 function usage(chance: Chance): Call {
