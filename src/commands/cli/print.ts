@@ -20,7 +20,7 @@ const FULL_PIPE_WAIT_MS = 1;
 
 /**
  * Writes the text and a line end to standard output before it returns. A closed pipe, such as that of `head`, is not an
- * error. Throws CommandFailure for other errors, because the lost output may contain a new key; console.log ignores them.
+ * error. Throws CommandFailure for other errors, because the lost output may contain a new key or code; console.log ignores them.
  */
 export function printText(text: string): void {
   let rest = Buffer.from(`${text.trimEnd()}\n`);
@@ -38,7 +38,7 @@ export function printText(text: string): void {
 
 function outputLost(code: string, cause: unknown): CommandFailure {
   return new CommandFailure(
-    `the command succeeded, but its output could not be written (${code}): free disk space; if the output had a new key, create another with \`tollgate keys rotate\``,
+    `the command succeeded, but its output could not be written (${code}): free disk space; if the output had a new key, create another with \`tollgate keys rotate\`; if it had codes of vouchers, revoke these and create others`,
     { cause },
   );
 }

@@ -32,6 +32,7 @@ describe("the output of a command", () => {
           "error: the command succeeded, but its output could not be written (ENOSPC): free disk space",
         );
         expect(stderr).toContain("tollgate keys rotate");
+        expect(stderr).toContain("if it had codes of vouchers, revoke these");
       }
     },
     20_000,
