@@ -16,7 +16,6 @@ export interface PlotOptions {
   readonly isStacked: boolean;
 }
 
-const HEIGHT_PX = 220;
 const X_LABEL_GAP_PX = 14;
 const AXIS_GAP_PX = 8;
 const BAR_SHARE = 0.78;
@@ -60,7 +59,7 @@ export function drawPlot(host: HTMLElement, { data, isStacked }: PlotOptions): P
   const plot = new uPlot(
     {
       width: host.clientWidth,
-      height: HEIGHT_PX,
+      height: host.clientHeight,
       padding: [AXIS_GAP_PX, 0, 0, 0],
       legend: { show: false },
       cursor: { show: false },
@@ -76,7 +75,8 @@ export function drawPlot(host: HTMLElement, { data, isStacked }: PlotOptions): P
           size: (): number => Number.parseFloat(font()) + 2 * AXIS_GAP_PX,
           splits: (plot) => {
             const labels = times.map((_, at) => stepLabel(data, at));
-            return labelledSteps(steps, plot.width, widest(plot, labels, font()));
+            const width = plot.bbox.width / devicePixelRatio || plot.width;
+            return labelledSteps(steps, width, widest(plot, labels, font()));
           },
           values: (_plot, splits) => splits.map((at) => stepLabel(data, at)),
         },
@@ -113,8 +113,9 @@ export function drawPlot(host: HTMLElement, { data, isStacked }: PlotOptions): P
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   scheme.addEventListener("change", redraw);
   const sizes = new ResizeObserver(() => {
-    if (host.clientWidth === plot.width || host.clientWidth === 0) return;
-    plot.setSize({ width: host.clientWidth, height: HEIGHT_PX });
+    const [width, height] = [host.clientWidth, host.clientHeight];
+    if (width === 0 || (width === plot.width && height === plot.height)) return;
+    plot.setSize({ width, height });
     mark(marked);
   });
   sizes.observe(host);
