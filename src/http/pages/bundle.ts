@@ -19,13 +19,15 @@ export interface PageFile extends Partial<Readonly<Record<Encoding, Bytes>>> {
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
-/**
- * Bundles a page from its sources: `index.html` and all that it loads, minified. `root` is the project's folder. The
- * same sources give the same bytes. Throws what Bun.build throws.
- */
+/** Bundles a page from its sources. `root` is the project's folder. See {@link bundleHtml}. */
 export async function bundlePage(root: string, page: PageName): Promise<readonly PageFile[]> {
+  return await bundleHtml(join(root, "src/web", page, "index.html"));
+}
+
+/** Bundles an HTML file and all that it loads, minified. The same sources give the same bytes. Throws what Bun.build throws. */
+export async function bundleHtml(path: string): Promise<readonly PageFile[]> {
   const { outputs } = await Bun.build({
-    entrypoints: [join(root, "src/web", page, "index.html")],
+    entrypoints: [path],
     target: "browser",
     minify: true,
     publicPath: ASSETS_PATH,
