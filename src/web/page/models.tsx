@@ -10,7 +10,7 @@ import { words as shared } from "../language.ts";
 import { hrefOf } from "../router.ts";
 import { inWords } from "./failures.ts";
 import type { Holding } from "./holding.ts";
-import { priceOf } from "./multiplication.ts";
+import { priceOf } from "../receipt/multiplication.ts";
 import { text } from "./text.ts";
 
 const words = text.models;

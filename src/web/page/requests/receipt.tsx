@@ -7,12 +7,12 @@ import { EmptyState, ErrorState, Notice, SkeletonBlock } from "../../components/
 import { Status } from "../../components/status.tsx";
 import { Table, type Column } from "../../components/table.tsx";
 import { Name, visibleText } from "../../components/text.tsx";
-import { Count, Duration, Money, placesOf, Time } from "../../components/values.tsx";
+import { Count, Duration, Money, Time } from "../../components/values.tsx";
 import { createResource, useResource } from "../../resource.ts";
+import { ReceiptSum } from "../../receipt/receiptSum.tsx";
 import { hrefOf } from "../../router.ts";
 import { inWords } from "../failures.ts";
 import type { Holding } from "../holding.ts";
-import { multiplicationOf, type MultiplicationLine } from "../multiplication.ts";
 import { text } from "../text.ts";
 
 const words = text.receipt;
@@ -78,7 +78,7 @@ function ReceiptContent({ receipt }: { receipt: Receipt }) {
         </Notice>
       )}
       <Columns isWideFirst>
-        <Sum receipt={receipt} />
+        <ReceiptSum receipt={receipt} />
         <div class="stack">
           <Panel title={words.details}>
             <Facts
@@ -96,106 +96,6 @@ function ReceiptContent({ receipt }: { receipt: Receipt }) {
         </div>
       </Columns>
     </>
-  );
-}
-
-/** The multiplication, one line for each kind of usage, and what it adds up to. */
-function Sum({ receipt }: { receipt: Receipt }) {
-  const { lines, differenceRub, costRub, netRub } = multiplicationOf(receipt);
-  const places = placesOf([
-    ...lines.map(({ amountRub }) => amountRub),
-    differenceRub,
-    costRub,
-    netRub,
-  ]);
-  const isRefunded = receipt.refunded_rub !== "0";
-  const isLess = differenceRub.startsWith("-");
-  return (
-    <Panel title={words.sum} text={words.sumNote} isFlush>
-      <div class="sum">
-        {/* Where it becomes a list, browsers forget that it is a table, so the roles are written out. */}
-        <table role="table">
-          <caption class="unseen">{words.sum}</caption>
-          <thead role="rowgroup">
-            <tr role="row">
-              <th role="columnheader" scope="col">
-                {words.kind}
-              </th>
-              <th role="columnheader" scope="col" class="number">
-                {words.count}
-              </th>
-              <th role="columnheader" scope="col" class="number">
-                {words.price}
-              </th>
-              <th role="columnheader" scope="col" class="number">
-                {words.amount}
-              </th>
-            </tr>
-          </thead>
-          <tbody role="rowgroup">
-            {lines.map((line) => (
-              <Line key={line.kind} line={line} places={places} />
-            ))}
-            {differenceRub !== "0" && (
-              <SumLine
-                name={isLess ? words.notCharged : words.chargedBeyond}
-                amount={differenceRub}
-                places={places}
-              />
-            )}
-          </tbody>
-          <tfoot role="rowgroup">
-            <SumLine name={words.charged} amount={costRub} places={places} />
-            {isRefunded && (
-              <>
-                <SumLine
-                  name={words.refunded}
-                  amount={`-${receipt.refunded_rub}`}
-                  places={places}
-                />
-                <SumLine name={words.net} amount={netRub} places={places} />
-              </>
-            )}
-          </tfoot>
-        </table>
-      </div>
-    </Panel>
-  );
-}
-
-function SumLine({ name, amount, places }: { name: string; amount: string; places: number }) {
-  return (
-    <tr role="row">
-      <th role="rowheader" scope="row" colSpan={3}>
-        {name}
-      </th>
-      <td role="cell" class="number">
-        <Money amount={amount} isExact places={places} />
-      </td>
-    </tr>
-  );
-}
-
-function Line({ line, places }: { line: MultiplicationLine; places: number }) {
-  const { kind, count, priceRub, amountRub } = line;
-  return (
-    <tr role="row" class="line">
-      <th role="rowheader" scope="row">
-        {words.kinds[kind]}
-      </th>
-      <td role="cell" class="number">
-        <Count value={count} />
-      </td>
-      <td role="cell" class="number">
-        <span class="sign">× </span>
-        <Money amount={priceRub} isExact />
-        <span class="unit"> {kind === "searches" ? words.perThousand : words.perMillion}</span>
-      </td>
-      <td role="cell" class="number">
-        <span class="sign">= </span>
-        <Money amount={amountRub} isExact places={places} />
-      </td>
-    </tr>
   );
 }
 

@@ -15,10 +15,10 @@ import { FreeText, visibleText } from "../../components/text.tsx";
 import { announce } from "../../toasts.ts";
 import { Count, Money } from "../../components/values.tsx";
 import { formats } from "../../language.ts";
+import { priceOf } from "../../receipt/multiplication.ts";
 import { hrefOf, place } from "../../router.ts";
 import { inWords } from "../failures.ts";
 import type { Holding } from "../holding.ts";
-import { priceOf } from "../multiplication.ts";
 import { optionText, text } from "../text.ts";
 import type { Exchange } from "./conversation.ts";
 

@@ -26,8 +26,11 @@ export interface Multiplication {
 /** A price in the API is in thousandths of a rouble. */
 const NANO_PER_THOUSANDTH = 1_000_000n;
 
+/** The fields of a receipt that make its cost. */
+export type PricedReceipt = Omit<Receipt, "attempts">;
+
 /** Writes out how the cost of a request came about. A kind without usage has no line, but one of input always stands. */
-export function multiplicationOf(receipt: Receipt): Multiplication {
+export function multiplicationOf(receipt: PricedReceipt): Multiplication {
   const { cached_tokens: cached, cache_write_tokens: written } = receipt;
   const written1h = receipt.cache_write_1h_tokens;
   const kinds: readonly (readonly [PricedKind, count: number, price: number, each: bigint])[] = [
