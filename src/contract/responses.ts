@@ -11,9 +11,8 @@ import {
   refuseDifferentBounds,
   refuseFields,
   refuseOtherNames,
-  measureText,
-  type TextSize,
 } from "./requestFields.ts";
+import { measureText, type TextSize } from "./textSize.ts";
 import {
   comparisonResponseIdOf,
   findStoredObjects,

@@ -7,7 +7,7 @@ import {
 } from "./chatRequestBody.ts";
 import { invalidRequest } from "../errors.ts";
 import { findChatObjects, type StoredObjects } from "../storedObjects.ts";
-import { measureText, type TextSize } from "../requestFields.ts";
+import { measureText, type TextSize } from "../textSize.ts";
 
 /** The listed fields, besides the messages, that a model reads. */
 const DEFINITION_FIELDS: ReadonlySet<string> = new Set(["tools", "functions", "response_format"]);

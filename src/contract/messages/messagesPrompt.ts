@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { measureText, type TextSize } from "../requestFields.ts";
+import { measureText, type TextSize } from "../textSize.ts";
 
 /** The sizes of a Messages request, for estimates. */
 export interface MessagesMeasure {

@@ -6,6 +6,9 @@ import { Notice, SkeletonBlock } from "../components/states.tsx";
 import { formats } from "../language.ts";
 import { useResource, createResource } from "../resource.ts";
 import { hrefOf, place } from "../router.ts";
+import { Audit } from "./audit.tsx";
+import { Overview } from "./overview.tsx";
+import { Providers } from "./providers.tsx";
 import { api, endSession, isLost, sessionState } from "./session.ts";
 import { text } from "./text.ts";
 
@@ -75,12 +78,15 @@ function Opened() {
 function viewOf(view: ViewId, _detail: string | undefined) {
   switch (view) {
     case "":
+      return <Overview />;
+    case "providers":
+      return <Providers />;
+    case "audit":
+      return <Audit />;
     case "accounts":
     case "keys":
     case "requests":
-    case "providers":
     case "vouchers":
-    case "audit":
       return <ViewHead title={text.views[view]} />;
   }
 }
