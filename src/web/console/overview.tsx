@@ -4,7 +4,7 @@ import { Lines, StackedBars } from "../charts/chart.tsx";
 import type { Series } from "../charts/series.ts";
 import { Choice, SpanChoice, type SpanName } from "../components/fields.tsx";
 import { Change, Figure, Figures } from "../components/figures.tsx";
-import { Columns, Panel, ViewHead } from "../components/frame.tsx";
+import { Panel, ViewHead } from "../components/frame.tsx";
 import { ErrorState, StaleNotice } from "../components/states.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { Count, Duration, Money } from "../components/values.tsx";
@@ -42,34 +42,30 @@ export function Overview() {
         <>
           <Totals report={data} />
           <Attention attention={data?.attention} />
-          <Panel isFlush>
-            <StackedBars
-              caption={text.overview.use}
-              {...chartOf(data, measure.value)}
-              isLoading={state.isLoading}
-              actions={
-                <Choice
-                  label={text.overview.measure}
-                  value={measure}
-                  options={[
-                    { value: "charged", text: text.overview.roubles },
-                    { value: "tokens", text: text.overview.tokens },
-                    { value: "requests", text: text.overview.requests },
-                  ]}
-                />
-              }
-            />
-          </Panel>
-          <Panel isFlush>
-            <Lines
-              caption={text.overview.money}
-              times={data?.times}
-              by={data?.step ?? "day"}
-              kind="money"
-              series={moneySeries(data)}
-              isLoading={state.isLoading}
-            />
-          </Panel>
+          <StackedBars
+            caption={text.overview.use}
+            {...chartOf(data, measure.value)}
+            isLoading={state.isLoading}
+            actions={
+              <Choice
+                label={text.overview.measure}
+                value={measure}
+                options={[
+                  { value: "charged", text: text.overview.roubles },
+                  { value: "tokens", text: text.overview.tokens },
+                  { value: "requests", text: text.overview.requests },
+                ]}
+              />
+            }
+          />
+          <Lines
+            caption={text.overview.money}
+            times={data?.times}
+            by={data?.step ?? "day"}
+            kind="money"
+            series={moneySeries(data)}
+            isLoading={state.isLoading}
+          />
           <Rankings report={data} />
         </>
       )}
@@ -82,7 +78,7 @@ function Totals({ report }: { report: Report | undefined }) {
   const money = (name: "charged_rub" | "operator_cost_rub" | "margin_rub") =>
     now && <Money amount={now[name]} />;
   return (
-    <Panel>
+    <>
       <Figures>
         <Figure
           isMain
@@ -112,6 +108,8 @@ function Totals({ report }: { report: Report | undefined }) {
           value={now && <Count value={now.requests} />}
           change={now && before && <Change now={now.requests} before={before.requests} good="up" />}
         />
+      </Figures>
+      <Figures>
         <Figure
           label={text.overview.tokens}
           value={now && <Count value={now.prompt_tokens + now.completion_tokens} />}
@@ -138,7 +136,7 @@ function Totals({ report }: { report: Report | undefined }) {
       {now && !now.sample.is_all && (
         <p class="hint">{text.overview.sampled(formats.count(now.sample.requests))}</p>
       )}
-    </Panel>
+    </>
   );
 }
 
@@ -192,7 +190,7 @@ function moneySeries(report: Report | undefined): readonly Series[] {
 function Rankings({ report }: { report: Report | undefined }) {
   const { accounts, keys, models, providers } = report?.top ?? {};
   return (
-    <Columns>
+    <div class="rankings">
       <Ranking
         caption={text.overview.topAccounts}
         rows={accounts?.map((figures) => ({
@@ -228,7 +226,7 @@ function Rankings({ report }: { report: Report | undefined }) {
           figures,
         }))}
       />
-    </Columns>
+    </div>
   );
 }
 

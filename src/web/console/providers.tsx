@@ -2,11 +2,11 @@ import { computed, signal } from "@preact/signals";
 import type { ConfigReport } from "../../contract/operator/configReport.ts";
 import type { ModelPrices } from "../../contract/operator/modelPrices.ts";
 import type { ProviderReport } from "../../contract/operator/providerReport.ts";
-import { Lines } from "../charts/chart.tsx";
+import { Lines, StackedBars } from "../charts/chart.tsx";
 import type { Series } from "../charts/series.ts";
 import { SearchField, SpanChoice, type SpanName } from "../components/fields.tsx";
 import { Figure, Figures } from "../components/figures.tsx";
-import { Panel, ViewHead } from "../components/frame.tsx";
+import { Columns, Panel, ViewHead } from "../components/frame.tsx";
 import { EmptyState, Loaded, Notice, SkeletonBlock } from "../components/states.tsx";
 import { Tag, type TagTone } from "../components/status.tsx";
 import { Table, type Column } from "../components/table.tsx";
@@ -162,15 +162,35 @@ function Provider({ provider: row, report }: { provider: ProviderRow; report: Pr
           ))}
         </p>
       )}
-      <Lines
-        caption={`${text.overview.firstByte}: ${row.provider}`}
-        times={report.times}
-        by={report.step}
-        kind="duration"
-        series={latencies}
-      />
+      <Columns>
+        <StackedBars
+          caption={text.providers.attempts}
+          times={report.times}
+          by={report.step}
+          kind="count"
+          series={attemptSeries(series)}
+        />
+        <Lines
+          caption={text.providers.firstByte}
+          times={report.times}
+          by={report.step}
+          kind="duration"
+          series={latencies}
+        />
+      </Columns>
     </Panel>
   );
+}
+
+/** Attempts that succeeded, and those that failed. */
+function attemptSeries({ attempts, failed }: ProviderRow["series"]): readonly Series[] {
+  const succeeded = attempts.map((count, at) =>
+    count === null ? null : count - (failed[at] ?? 0),
+  );
+  return [
+    { name: text.providers.succeeded, values: succeeded },
+    { name: text.providers.failed, values: failed },
+  ];
 }
 
 type ModelRow = ModelPrices["data"][number];
