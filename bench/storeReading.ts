@@ -57,6 +57,7 @@ function reports(store: Store): Figures {
   const month = { since: noon, until: noon + 30 * DAY_MS };
   const [last] = store.requests.list({ limit: 1 });
   const accountId = 3;
+  const page = { status: undefined, model: undefined, limit: 20 };
   const to = Math.ceil(FILLED_UNTIL_MS / DAY_MS);
   const report = (work: () => unknown) => fastestMs(REPORT_ROUNDS, work);
   return {
@@ -71,6 +72,15 @@ function reports(store: Store): Figures {
     ),
     "a tenant's usage of 366 days, in steps, ms": report(() => [
       ...store.usageOfAccount(accountId, { from: to - 366, to }),
+    ]),
+    "a tenant's usage by hour of 3 days, in steps, ms": report(() => [
+      ...store.hourlyUsageOfAccount(accountId, { from: to - 3, to }),
+    ]),
+    "a tenant's requests, ms": report(() => [
+      ...store.requestsOfAccount(accountId, page, undefined),
+    ]),
+    "a tenant's requests of a model that it never used, in steps, ms": report(() => [
+      ...store.requestsOfAccount(accountId, { ...page, model: "none" }, undefined),
     ]),
     "a tenant's receipt, ms": report(() => store.requests.receipt(accountId, last?.id ?? "")),
     "requests, ms": report(() => store.requests.list({ limit: 50 })),

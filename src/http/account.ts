@@ -1,11 +1,14 @@
 import type { App } from "../app.ts";
 import { Account, balanceForm, keyForm, remainingForm } from "../contract/account/account.ts";
 import {
+  isByHour,
   usageDays,
   usageForm,
+  usageGroup,
   UsageQuery,
   UsageReport,
   USAGE_DAYS_MAX,
+  type UsageGroup,
   type UsageSums,
 } from "../contract/account/usageReport.ts";
 import { errorAnswers } from "../contract/errorSchemas.ts";
@@ -38,7 +41,7 @@ export const getUsage = declaredRoute({
     operationId: "getUsage",
     tags: ["account"],
     summary: "Reports the usage of the account",
-    description: `A report covers whole days in UTC, at most ${USAGE_DAYS_MAX}.`,
+    description: `A report covers whole days in UTC, at most ${USAGE_DAYS_MAX}. By hour it covers at most 3, and has no requests that are older than the operator keeps them.`,
     responses: { 200: { description: "The report." } },
   },
   query: UsageQuery,
@@ -73,28 +76,48 @@ export async function usageOf(
   inFlight: InFlightRequest,
   query: UsageQuery,
 ): Promise<UsageReport> {
-  const { by = "day" } = query;
   const days = usageDays(query, app.gateway.clock.epochMs());
-  const sums = usageSums(app, inFlight.caller.accountId, { by, days });
-  const rows = await runInSteps(app, inFlight, sums);
-  return { object: "list", data: rows.map((row) => usageForm(by, row)) };
+  const { accountId } = inFlight.caller;
+  const parts = isByHour(query)
+    ? hourlyParts(app, accountId, days)
+    : dailyParts(app, accountId, days);
+  const rows = await runInSteps(app, inFlight, usageRows(query, parts));
+  return { object: "list", data: rows.map(([group, sums]) => usageForm(group, sums)) };
 }
 
-/** The sums of each group, sorted: days oldest first, models by name. Reads one day in each step. */
-function* usageSums(
-  app: App,
-  accountId: number,
-  { by, days }: { readonly by: string; readonly days: DaySpan },
-): Generator<undefined, readonly UsageSums[]> {
-  const groups = new Map<string, UsageSums>();
-  for (const { date, models } of app.gateway.store.usageOfAccount(accountId, days)) {
-    for (const sums of models) {
-      const group = by === "day" ? date : sums.group;
-      groups.set(group, { ...sumOf(groups.get(group), sums), group });
+/** Sums over requests of one model in one period: a date, or the start of an hour. */
+interface UsagePart {
+  readonly period: string;
+  readonly sums: UsageSums;
+}
+
+type UsageParts = Generator<readonly UsagePart[], void>;
+
+function* dailyParts(app: App, accountId: number, days: DaySpan): UsageParts {
+  for (const { date, models } of app.gateway.store.usageOfAccount(accountId, days))
+    yield models.map((sums) => ({ period: date, sums }));
+}
+
+function* hourlyParts(app: App, accountId: number, days: DaySpan): UsageParts {
+  for (const part of app.gateway.store.hourlyUsageOfAccount(accountId, days))
+    yield part.map(({ hour, sums }) => ({ period: hour, sums }));
+}
+
+/** The sums of each group, sorted: oldest first, then models by name. */
+function* usageRows(
+  query: UsageQuery,
+  parts: UsageParts,
+): Generator<undefined, readonly (readonly [UsageGroup, UsageSums])[]> {
+  const rows = new Map<string, readonly [UsageGroup, UsageSums]>();
+  for (const step of parts) {
+    for (const { period, sums } of step) {
+      const group = usageGroup(query, { period, model: sums.group });
+      const key = Object.values(group).join("\n");
+      rows.set(key, [group, sumOf(rows.get(key)?.[1], sums)]);
     }
     yield;
   }
-  return [...groups.values()].toSorted((a, b) => (a.group < b.group ? -1 : 1));
+  return [...rows].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
 }
 
 function sumOf(before: UsageSums | undefined, sums: UsageSums): UsageSums {

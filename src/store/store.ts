@@ -8,6 +8,7 @@ import {
   type UsageGrouping,
   type UsageRow,
 } from "./tables/usage.ts";
+import { hourlyUsage, type ReadHourlyUsage } from "./tables/hourlyUsage.ts";
 import { admin, type Admin } from "./admin/admin.ts";
 import { auditRecords, auditStore, auditStoreInParallel, type AuditReport } from "./audit/audit.ts";
 import { changeCounter, changeSignal, type ChangeCounter } from "./tables/changes.ts";
@@ -47,6 +48,7 @@ export interface Store {
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
   readonly usageOfAccount: ReadAccountUsage;
   readonly reports: Reports;
+  readonly hourlyUsageOfAccount: ReadHourlyUsage;
   readonly requestsOfAccount: ReadRequestPage;
   /**
    * Sets all running requests to `interrupted`, without a charge. The caller holds the instance lock. Throws SQLite's
@@ -109,6 +111,7 @@ function createStore(
     admin: lazy(() => admin(connection, () => isGatewayRunning(path))),
     usageOfAccount: lazy(() => accountUsage(connection)),
     reports: lazy(() => reports(connection)),
+    hourlyUsageOfAccount: lazy(() => hourlyUsage(connection)),
     requestsOfAccount: lazy(() => requestPages(connection)),
     funds: lazy(() => fundsTable(connection)),
     changes: lazy(() => changeCounter(connection)),
@@ -149,6 +152,9 @@ function createStore(
     },
     get reports() {
       return parts.reports();
+    },
+    get hourlyUsageOfAccount() {
+      return parts.hourlyUsageOfAccount();
     },
     get requestsOfAccount() {
       return parts.requestsOfAccount();

@@ -22,6 +22,10 @@ describe("the days of a usage report", () => {
     [{ until: "2026-03-01" }, "2026-01-30 to 2026-03-01"],
     [{ until: "2026-02-01", since: "2026-01-01" }, "2026-01-01 to 2026-02-01"],
     [{ since: "2024-02-29", until: "2024-03-01" }, "2024-02-29 to 2024-03-01"],
+    [{ by: "hour" }, "2026-11-19 to 2026-11-22"],
+    [{ by: "hour", since: "0d" }, "2026-11-21 to 2026-11-22"],
+    [{ by: "hour,model", until: "2026-03-01" }, "2026-02-26 to 2026-03-01"],
+    [{ by: "day,model" }, "2026-10-23 to 2026-11-22"],
     [{ since: "365d" }, "2025-11-21 to 2026-11-22"],
     [{ since: "2025-01-01", until: "2026-01-02" }, "2025-01-01 to 2026-01-02"],
     [{ until: "2100-01-01" }, "2099-12-02 to 2100-01-01"],
@@ -31,6 +35,7 @@ describe("the days of a usage report", () => {
   });
 
   const order = "since must be earlier than until";
+  const hourlySpan = "since and until must be at most 3 days apart in a report by hour";
   const span = "since and until must be at most 366 days apart";
   test.each<[UsageQuery, string]>([
     [{ since: "7d", until: "7d" }, order],
@@ -40,6 +45,9 @@ describe("the days of a usage report", () => {
     [{ since: "366d" }, span],
     [{ since: "2025-01-01", until: "2026-01-03" }, span],
     [{ since: "99999d" }, span],
+    [{ by: "day,model", since: "366d" }, span],
+    [{ by: "hour", since: "3d" }, hourlySpan],
+    [{ by: "hour,model", since: "366d" }, hourlySpan],
   ])("of %j are refused: %s", async (query, message) => {
     expect(await refusalOf(() => read(query))).toMatchObject({
       status: 400,

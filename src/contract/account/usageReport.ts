@@ -7,12 +7,14 @@ import { oneOf } from "../requestFields.ts";
 import { tokenCounts, type Usage } from "../usage.ts";
 import type { Annotations } from "../validationMessage.ts";
 
-const groupings = ["day", "model"] as const;
+const groupings = ["day", "model", "day,model", "hour", "hour,model"] as const;
 
 /** A report without `since` covers this many days. */
 const DAYS_DEFAULT = 30;
 /** A report covers at most this many days. */
 export const USAGE_DAYS_MAX = 366;
+/** A report by hour reads requests instead of sums, so it covers at most this many days. */
+const HOURLY_DAYS_MAX = 3;
 const DAYS_BACK = /^(\d{1,5})d$/;
 const DAY_EXPECTED = "be a date such as 2026-11-01, or a number of days back from today such as 7d";
 
@@ -20,14 +22,22 @@ const DAY_EXPECTED = "be a date such as 2026-11-01, or a number of days back fro
 export type UsageQuery = Static<typeof UsageQuery>;
 export const UsageQuery = Type.Object({
   by: Type.Optional(oneOf(groupings, { description: "The group of each row.", default: "day" })),
-  since: day(`The first day. The default is ${DAYS_DEFAULT} days before \`until\`.`),
+  since: day(
+    `The first day. The default is ${DAYS_DEFAULT} days before \`until\`, in a report by hour ${HOURLY_DAYS_MAX}.`,
+  ),
   until: day("The day after the last day. The default is tomorrow."),
 });
 
-/** One row of the report. It has `day` or `model`, as the query asks. */
+/** One row of the report. It has `day`, `hour` and `model`, as the query asks. */
 const UsageRow = Type.Object({
   day: Type.Optional(
     Type.String({ description: "A date in UTC. Only in a report by day.", format: "date" }),
+  ),
+  hour: Type.Optional(
+    Type.String({
+      description: "The start of an hour in UTC, in ISO 8601. Only in a report by hour.",
+      format: "date-time",
+    }),
   ),
   model: Type.Optional(
     Type.String({ description: "The id of a model. Only in a report by model." }),
@@ -58,10 +68,17 @@ export interface UsageSums extends Usage {
   refunded: bigint;
 }
 
-/** One row of a usage report. The field `by` names its group. */
-export function usageForm(by: string, sums: UsageSums) {
+/** The fields of a row that name its group. */
+export interface UsageGroup {
+  readonly day?: string;
+  readonly hour?: string;
+  readonly model?: string;
+}
+
+/** One row of a usage report. `group` has the fields that name its group. */
+export function usageForm<Group extends object>(group: Group, sums: Omit<UsageSums, "group">) {
   return {
-    [by]: sums.group,
+    ...group,
     requests: sums.requests,
     ...tokenCounts(sums),
     cost_rub: formatRoubles(sums.cost),
@@ -77,12 +94,32 @@ export function usageForm(by: string, sums: UsageSums) {
 export function usageDays(query: UsageQuery, nowMs: number): DaySpan {
   const today = Math.floor(nowMs / DAY_MS);
   const to = dayOf("until", query, today) ?? today + 1;
-  const from = dayOf("since", query, today) ?? to - DAYS_DEFAULT;
+  const isHourly = isByHour(query);
+  const from = dayOf("since", query, today) ?? to - (isHourly ? HOURLY_DAYS_MAX : DAYS_DEFAULT);
   if (from >= to) throw invalidRequest("since must be earlier than until");
+  if (isHourly && to - from > HOURLY_DAYS_MAX) {
+    throw invalidRequest(
+      `since and until must be at most ${HOURLY_DAYS_MAX} days apart in a report by hour`,
+    );
+  }
   if (to - from > USAGE_DAYS_MAX) {
     throw invalidRequest(`since and until must be at most ${USAGE_DAYS_MAX} days apart`);
   }
   return { from, to };
+}
+
+/** The group of a report's row that sums a period (a date, or the start of an hour) and a model. */
+export function usageGroup(
+  { by = "day" }: UsageQuery,
+  { period, model }: { readonly period: string; readonly model: string },
+): UsageGroup {
+  if (by === "model") return { model };
+  const time = by.startsWith("hour") ? { hour: period } : { day: period };
+  return by.endsWith("model") ? { ...time, model } : time;
+}
+
+export function isByHour({ by }: UsageQuery): boolean {
+  return by === "hour" || by === "hour,model";
 }
 
 /** The day of a parameter; undefined if it is absent. Throws ApiError 400 for a date that does not exist. */

@@ -29,7 +29,7 @@ interface OperatorSums extends UsageSums {
 /** CSV has its columns in this order. New ones are added at the end. */
 export function usageDocument(by: string, sums: OperatorSums): UsageDocument {
   const { failed, refunded_rub, cache_write_1h_tokens, web_searches, ...form } = usageForm(
-    by,
+    { [by]: sums.group },
     sums,
   );
   const operator_cost_rub = formatRoubles(sums.operatorCost);

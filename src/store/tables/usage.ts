@@ -116,7 +116,7 @@ function requestsQuery(by: UsageGrouping, source: string, { from, to }: TimeSpan
 }
 
 /** Sums of a query; money is split as in `splitSum`. */
-interface SummedUsage {
+export interface SummedUsage {
   name: string;
   requests: bigint;
   failed: bigint;
@@ -141,7 +141,7 @@ function usageRow(row: SummedRow): UsageRow {
   return { ...usageSums(row), operatorCost: joinSum(row.own, row.ownRest) };
 }
 
-function usageSums(row: SummedUsage): UsageSums {
+export function usageSums(row: SummedUsage): UsageSums {
   return {
     group: row.name,
     requests: Number(row.requests),

@@ -21,6 +21,7 @@ const paths = [
   "/v1/account",
   "/v1/usage",
   "/v1/usage?by=model",
+  "/v1/usage?by=hour",
   "/v1/requests",
   "/v1/requests?limit=1",
   "/v1/requests/REQUEST",

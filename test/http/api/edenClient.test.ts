@@ -49,6 +49,8 @@ describe("an Eden client", () => {
     expect(typed<string | null | undefined>(account?.key.label)).toBe("laptop");
     const { data: usage } = await client.usage.get({ query: { by: "model", since: "7d" } });
     expect(usage?.data.map(({ model, requests }) => [model, requests])).toEqual([["small", 1]]);
+    const { data: hours } = await client.usage.get({ query: { by: "hour,model" } });
+    expect(typed<string | undefined>(hours?.data[0]?.hour)).toEndWith(":00:00.000Z");
     const { data: page } = await client.requests.get({ query: { limit: "5", status: "done" } });
     expect(page?.data.map((one) => typed<string>(one.id))).toEqual([id]);
     expect(typed<string | null | undefined>(page?.next)).toBeNull();

@@ -138,7 +138,8 @@ const cases: readonly Case[] = [
     ];
   }),
   ["GET /v1/account", 200, () => getOf("/v1/account", at.gateway.key({ budget: 5n, expiresAt }))],
-  ["GET /v1/usage", 200, usageByModel],
+  ["GET /v1/usage", 200, () => usageBy("model")],
+  ["GET /v1/usage", 200, () => usageBy("hour,model")],
   ["GET /v1/usage", 400, () => getOf("/v1/usage?by=provider", at.gateway.key())],
   ["GET /v1/requests", 200, lastPageOfRequests],
   ["GET /v1/requests", 400, () => getOf("/v1/requests?before=x", at.gateway.key())],
@@ -194,10 +195,10 @@ async function lastPageOfRequests(): Promise<Reply> {
   return reply;
 }
 
-async function usageByModel(): Promise<Reply> {
+async function usageBy(by: string): Promise<Reply> {
   const key = at.gateway.key();
   await requestOf(key);
-  const reply = await getOf("/v1/usage?by=model&since=7d", key);
+  const reply = await getOf(`/v1/usage?by=${by}&since=2d`, key);
   expect(reply.body).toMatchObject({ data: [{ model: "small", requests: 1 }] });
   return reply;
 }

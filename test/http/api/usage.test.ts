@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../../src/lib/clock.ts";
+import { DAY_MS, HOUR_MS } from "../../../src/lib/clock.ts";
 import { helloEvent, usual } from "../../support/provider/chatAnswers.ts";
 import { call, chat, expectRefusal, openChat } from "../../support/gateway/chatCalls.ts";
 import { costlyModels } from "../../support/gateway/gatewayConfig.ts";
@@ -100,6 +100,63 @@ describe("GET /v1/usage", () => {
     expect(await usage(at.gateway.key())).toEqual([]);
   });
 
+  test("reports by day and model, by hour, and by hour and model", async () => {
+    provider.answer = usual;
+    nextNoon();
+    const { clock } = at.gateway;
+    const hoursBack = (count: number) => {
+      const atMs = clock.epochMs() - count * HOUR_MS;
+      return new Date(atMs - (atMs % HOUR_MS)).toISOString();
+    };
+    const key = at.gateway.key();
+    const other = at.gateway.key();
+    await chat(at.gateway, key);
+    clock.advance(DAY_MS);
+    await chat(at.gateway, key, { model: "large" });
+    await chat(at.gateway, other);
+    await chat(at.gateway, key);
+    clock.advance(HOUR_MS);
+    await chat(at.gateway, key, { stream: true });
+    provider.answer = refusal(500);
+    await chat(at.gateway, key);
+    const failed = { ...once, requests: 2, failed: 1 };
+    const thrice = {
+      ...twice,
+      requests: 4,
+      failed: 1,
+      prompt_tokens: 60,
+      cached_tokens: 15,
+      cache_write_tokens: 9,
+      completion_tokens: 21,
+      cost_rub: "0.0054075",
+    };
+    const yesterday = { day: daysBack(1), ...once };
+    expect(await usage(key, "?by=day")).toEqual([yesterday, { day: daysBack(0), ...thrice }]);
+    for (const by of ["day,model", "day%2Cmodel"])
+      expect(await usage(key, `?by=${by}`)).toEqual([
+        { day: daysBack(1), model: "small", ...once },
+        { day: daysBack(0), model: "large", ...once },
+        { day: daysBack(0), model: "small", ...twice, requests: 3, failed: 1 },
+      ]);
+    expect(await usage(key, "?by=hour")).toEqual([
+      { hour: hoursBack(25), ...once },
+      { hour: hoursBack(1), ...twice },
+      { hour: hoursBack(0), ...failed },
+    ]);
+    expect(await usage(key, "?by=hour,model&since=0d")).toEqual([
+      { hour: hoursBack(1), model: "large", ...once },
+      { hour: hoursBack(1), model: "small", ...once },
+      { hour: hoursBack(0), model: "small", ...failed },
+    ]);
+    expect(await usage(key, "?by=hour&since=1d&until=0d")).toEqual([
+      { hour: hoursBack(25), ...once },
+    ]);
+    expect(await usage(other, "?by=hour")).toEqual([{ hour: hoursBack(1), ...once }]);
+    nextNoon();
+    nextNoon();
+    expect(await usage(key, "?by=hour")).toHaveLength(2);
+  });
+
   test("counts a running request, and its tokens and cost once it is charged", async () => {
     nextNoon();
     const key = at.gateway.key();
@@ -112,6 +169,7 @@ describe("GET /v1/usage", () => {
     const day = daysBack(0);
     expect(await usage(key)).toEqual([{ day, ...once, requests: 2 }]);
     expect(await usage(key, "?by=model")).toEqual([{ model: "small", ...once, requests: 2 }]);
+    expect(await usage(key, "?by=hour")).toMatchObject([{ ...once, requests: 2 }]);
     open.disconnect();
     await at.gateway.records(key, 2);
     expect(await usage(key)).toMatchObject([{ day, requests: 2, failed: 0, prompt_tokens: 22 }]);
@@ -149,8 +207,8 @@ describe("GET /v1/usage", () => {
   });
 
   test.each([
-    ["?by=provider", "by must be one of: day, model"],
-    ["?by=key", "by must be one of: day, model"],
+    ["?by=provider", "by must be one of: day, model, day,model, hour, hour,model"],
+    ["?by=key", "by must be one of: day, model, day,model, hour, hour,model"],
     ["?by=day&by=model", "by stands twice"],
     ["?account=somebody", "only the parameters by, since and until are accepted"],
     [

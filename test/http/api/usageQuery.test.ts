@@ -10,13 +10,18 @@ async function expectRefused(query: string, message: string): Promise<void> {
 }
 
 describe("GET /v1/usage refuses a query with 400", () => {
-  const groupings = "by must be one of: day, model";
+  const groupings = "by must be one of: day, model, day,model, hour, hour,model";
+  const threeDays = "since and until must be at most 3 days apart in a report by hour";
   const others = "only the parameters by, since and until are accepted";
   test.each([
     ["by=", groupings],
     ["by", groupings],
     ["by=provider", groupings],
     ["by=Day", groupings],
+    ["by=model,day", groupings],
+    ["by=day,hour", groupings],
+    ["by=day,", groupings],
+    ["by=day&by=model", "by stands twice"],
     ["by=__proto__", groupings],
     ["by=%FF", groupings],
     ["by=day&by=day", "by stands twice"],
@@ -33,6 +38,10 @@ describe("GET /v1/usage refuses a query with 400", () => {
     ["account=alice&by=x", others],
     ["since=7d&until=7d", "since must be earlier than until"],
     ["since=367d&until=0d", "since and until must be at most 366 days apart"],
+    ["by=hour&since=3d", threeDays],
+    ["by=hour,model&since=2026-11-01&until=2026-11-05", threeDays],
+    ["by=hour&since=367d&until=0d", threeDays],
+    ["by=hour&since=7d&until=7d", "since must be earlier than until"],
   ])("%j: %s", expectRefused);
 
   const dayExpected =

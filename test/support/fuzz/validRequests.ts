@@ -186,7 +186,18 @@ function redemption({ code }: FuzzTargets, chance: Chance): Call {
 }
 
 function usage(chance: Chance): Call {
-  const good = ["", "?", "?by=day", "?by=model", "?since=7d", "?since=7d&until=0d", "?by=%6dodel"];
+  const good = [
+    "",
+    "?",
+    "?by=day",
+    "?by=model",
+    "?since=7d",
+    "?since=7d&until=0d",
+    "?by=%6dodel",
+    "?by=day,model",
+    "?by=hour",
+    "?by=hour%2Cmodel&since=2d",
+  ];
   const bad = [
     "?by=key",
     "?by=",
@@ -194,6 +205,7 @@ function usage(chance: Chance): Call {
     "?since=-1d",
     "?x=1",
     "?by=day&by=day",
+    "?by=hour&since=3d",
     "?%ff",
   ];
   // A client with several report requests at once is refused with 429.
