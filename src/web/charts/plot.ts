@@ -106,8 +106,8 @@ export function drawPlot(host: HTMLElement, { data, isStacked }: PlotOptions): P
     marker.hidden = step === undefined;
     if (step === undefined) return;
     const stepPx = plot.over.clientWidth / steps;
-    marker.style.insetInlineStart = `${step * stepPx}px`;
-    marker.style.inlineSize = `${stepPx}px`;
+    marker.style.left = `${step * stepPx}px`;
+    marker.style.width = `${stepPx}px`;
   };
   const redraw = (): void => plot.redraw(false);
   const scheme = matchMedia("(prefers-color-scheme: dark)");

@@ -106,7 +106,7 @@ export function Meter({ label, used, limit, usedText, limitText }: MeterProps) {
         aria-valuenow={Math.round(share * 100)}
         aria-valuetext={words.meter.of(usedText, limitText)}
       >
-        <span style={{ inlineSize: `${share * 100}%` }} />
+        <span style={{ width: `${share * 100}%` }} />
       </div>
     </div>
   );

@@ -32,7 +32,7 @@ export function Skeleton({ characters = 8 }: { characters?: number }) {
 
 /** A grey block in place of a panel; `rem` is its height. Without it, it fills the place that it is in. */
 export function SkeletonBlock({ rem }: { rem?: number }) {
-  const style = { blockSize: rem === undefined ? "100%" : `${rem}rem` };
+  const style = { height: rem === undefined ? "100%" : `${rem}rem` };
   return <div class="skeleton-block" style={style} aria-hidden="true" />;
 }
 
