@@ -11,6 +11,8 @@ import {
 import { hourlyUsage, type ReadHourlyUsage } from "./tables/hourlyUsage.ts";
 import { admin, type Admin } from "./admin/admin.ts";
 import { auditRecords, auditStore, auditStoreInParallel, type AuditReport } from "./audit/audit.ts";
+import type { OnAuditProgress } from "./audit/auditProgress.ts";
+import { startBackgroundAudit, type BackgroundAudit } from "./audit/backgroundAudit.ts";
 import { changeCounter, changeSignal, type ChangeCounter } from "./tables/changes.ts";
 import { fundsTable, type FundsTable } from "./tables/funds.ts";
 import { checkpointWal } from "./writeAheadLog.ts";
@@ -58,6 +60,8 @@ export interface Store {
   audit(): AuditReport;
   /** The same audit in two threads and half the time. */
   auditInParallel(): Promise<AuditReport>;
+  /** The same audit in other threads, with its progress. */
+  auditInBackground(onProgress: OnAuditProgress): BackgroundAudit;
   /** True if the database was created, or was empty when it was opened. */
   readonly isNew: boolean;
   /** Throws when the store cannot be read. */
@@ -163,6 +167,8 @@ function createStore(
     audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),
     auditInParallel: () =>
       auditStoreInParallel(connection, path, { atRest: !isGatewayRunning(path) }),
+    auditInBackground: (onProgress) =>
+      startBackgroundAudit(path, { atRest: !isGatewayRunning(path) }, onProgress),
     isNew,
     requireReadable() {
       connection.sqlite.query("SELECT 1 FROM accounts LIMIT 1").get();
@@ -182,6 +188,7 @@ export { MoneyReservedError, type Admin } from "./admin/admin.ts";
 export { available, type AccountRow } from "./tables/accounts.ts";
 export type { Actor } from "./schema/schema.ts";
 export type { AuditReport } from "./audit/audit.ts";
+export type { BackgroundAudit } from "./audit/backgroundAudit.ts";
 export { backUp, type Backup } from "./backup/backup.ts";
 export { startFolding, type Folding } from "./writer/folding.ts";
 export {

@@ -2,6 +2,7 @@
 export const storeWorkers = [
   "writer/writer",
   "audit/integrityWorker",
+  "audit/auditWorker",
   "backup/copyWorker",
 ] as const;
 

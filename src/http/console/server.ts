@@ -11,6 +11,7 @@ import { declaredRoute } from "../declaredRoute.ts";
 import { pageResponse, pages } from "../pages/pages.ts";
 import { keepPath } from "../requestPath.ts";
 import { schemaProblem } from "../response.ts";
+import { audit } from "./audit.ts";
 import { changeEvents } from "./changeEvents.ts";
 import { changes } from "./changes.ts";
 import { changeError, consoleError } from "./errors.ts";
@@ -70,6 +71,7 @@ export function createConsoleServer(operator: () => Operator, session: ConsoleSe
     .get("/api/state", () => state(operator()), declaredRoute({ response: { 200: ConsoleState } }))
     .get("/api/changes", ({ request }) => changeEvents(operator().store, session, request.signal))
     .use(reads(operator))
+    .use(audit(operator))
     .use(changes(operator));
 }
 

@@ -1,5 +1,6 @@
 import type { Database } from "bun:sqlite";
 import { auditLedger } from "./auditLedger.ts";
+import { auditSteps, noSteps, type OnAuditProgress } from "./auditProgress.ts";
 import { auditTotals } from "./auditTotals.ts";
 import { voucherChecks } from "./auditVouchers.ts";
 import {
@@ -20,10 +21,14 @@ export interface AuditReport {
   notes: string[];
 }
 
-/** `atRest`: no gateway is running. `moneyOnly`: skips the settings of keys and accounts. */
-interface AuditOptions {
+/**
+ * `atRest`: no gateway is running. `moneyOnly`: skips the settings of keys and accounts. `isFileChecked`: the caller checks
+ * the file.
+ */
+export interface AuditOptions {
   atRest: boolean;
   moneyOnly?: boolean;
+  isFileChecked?: boolean;
 }
 
 /**
@@ -33,14 +38,15 @@ interface AuditOptions {
 export function auditStore(
   { sqlite }: Pick<Connection, "sqlite">,
   options: AuditOptions,
+  onProgress?: OnAuditProgress,
 ): AuditReport {
   sqlite.run(`PRAGMA cache_size = -${AUDIT_CACHE_KILOBYTES}`);
-  return runAudit(sqlite, options, () => fileProblems(sqlite));
+  return runAudit(sqlite, options, onProgress);
 }
 
 /** The problems of schema and records only: of a migration before its commit. */
 export function auditRecords({ sqlite }: Pick<Connection, "sqlite">): string[] {
-  return runAudit(sqlite, { atRest: false, moneyOnly: true }, () => []).problems;
+  return runAudit(sqlite, { atRest: false, moneyOnly: true, isFileChecked: true }).problems;
 }
 
 /**
@@ -56,7 +62,7 @@ export async function auditStoreInParallel(
   const check = startIntegrityCheck(path);
   try {
     sqlite.run(`PRAGMA cache_size = -${AUDIT_CACHE_KILOBYTES}`);
-    const report = runAudit(sqlite, options, () => []);
+    const report = runAudit(sqlite, { ...options, isFileChecked: true });
     return (await check.isIntact) ? report : auditStore(connection, options);
   } finally {
     check.end();
@@ -66,7 +72,7 @@ export async function auditStoreInParallel(
 function runAudit(
   sqlite: Database,
   options: AuditOptions,
-  checkFile: () => readonly string[],
+  onProgress?: OnAuditProgress,
 ): AuditReport {
   const subjects = (query: string): string[] =>
     sqlite
@@ -77,17 +83,33 @@ function runAudit(
     Number(sqlite.query<{ rows: bigint }, []>(`SELECT count(*) AS rows FROM ${table}`).get()?.rows);
   return sqlite.transaction((): AuditReport => {
     const problems = collectProblems();
-    for (const line of checkFile()) problems.add("database file", line);
-    for (const line of schemaProblems(sqlite)) problems.add("schema", line);
     const checks = options.moneyOnly ? auditChecks : [...auditChecks, ...settingsChecks];
-    for (const { problem, query } of checks)
-      for (const subject of subjects(`${query} LIMIT ${PROBLEMS_PER_RULE_MAX}`))
-        problems.add(subject, problem);
-    auditLedger(sqlite, problems);
-    auditTotals(sqlite, problems);
-    return {
+    const sizes = {
       accounts: size("accounts"),
       requests: size("requests"),
+      ledger: size("ledger"),
+    };
+    const history = sizes.requests + sizes.ledger;
+    const rowsOf = ({ query }: AuditCheck): number =>
+      query.includes("FROM requests") ? sizes.requests : sizes.ledger;
+    const total = checks.reduce((sum, check) => sum + rowsOf(check), 2 * history + sizes.requests);
+    const steps = onProgress ? auditSteps(total, onProgress) : noSteps;
+    steps.begin("the database file", history);
+    if (!options.isFileChecked)
+      for (const line of fileProblems(sqlite)) problems.add("database file", line);
+    for (const line of schemaProblems(sqlite)) problems.add("schema", line);
+    for (const check of checks) {
+      steps.begin("the rules of each row", rowsOf(check));
+      for (const subject of subjects(`${check.query} LIMIT ${PROBLEMS_PER_RULE_MAX}`))
+        problems.add(subject, check.problem);
+    }
+    steps.begin("the history of each balance", history);
+    auditLedger(sqlite, problems, steps);
+    steps.begin("the daily totals", sizes.requests);
+    auditTotals(sqlite, problems, steps);
+    return {
+      accounts: sizes.accounts,
+      requests: sizes.requests,
       problems: problems.lines,
       notes: options.atRest
         ? crashNotes.flatMap(({ problem, query }) =>

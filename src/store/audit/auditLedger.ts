@@ -1,4 +1,5 @@
 import type { Database } from "bun:sqlite";
+import type { AuditSteps } from "./auditProgress.ts";
 import type { Problems } from "./integrity.ts";
 
 interface Account {
@@ -24,6 +25,8 @@ const HISTORY = `SELECT account_id AS account, seq, amount, balance_after AS bal
     FROM requests NOT INDEXED WHERE ledger_seq IS NOT NULL AND balance_after IS NOT NULL
   ORDER BY 1, 2`;
 
+const ROWS_PER_STEP = 10_000;
+
 /** Before the first row of an account. */
 const START = { seq: 0n, balanceAfter: 0n } as const;
 
@@ -32,14 +35,17 @@ const START = { seq: 0n, balanceAfter: 0n } as const;
  * begin at 1 without gaps, each balance follows from the one before it, and the last one is the account's. So the
  * balance is the sum of all rows.
  */
-export function auditLedger(sqlite: Database, problems: Problems): void {
+export function auditLedger(sqlite: Database, problems: Problems, steps: AuditSteps): void {
   const accounts = readAccounts(sqlite);
   let current: { id: bigint; account: Account | undefined } | undefined;
   let last: Pick<Row, "seq" | "balanceAfter"> = START;
   const endAccount = (): void => {
     if (current?.account) compareWithLast(current.account, last, problems);
   };
+  let rows = 0;
   for (const row of sqlite.query<Row, []>(HISTORY).iterate()) {
+    rows += 1;
+    if (rows % ROWS_PER_STEP === 0) steps.reached(rows);
     if (row.account !== current?.id) {
       endAccount();
       current = { id: row.account, account: accounts.get(row.account) };

@@ -1,6 +1,7 @@
 import type { Database } from "bun:sqlite";
 import { auditSpending } from "./auditSpending.ts";
 import { retentionStart } from "../tables/usage.ts";
+import type { AuditSteps } from "./auditProgress.ts";
 import type { Problems } from "./integrity.ts";
 
 const DAY_MS = 86_400_000n;
@@ -63,6 +64,10 @@ const NEXT_DAY = `SELECT min(
     coalesce((SELECT min(day) FROM daily_totals WHERE day > ?1), ?2),
     coalesce((SELECT min(at) / 86400000 FROM requests WHERE at >= (?1 + 1) * 86400000), ?2)) AS day`;
 
+/** About as many requests were admitted until a time: rows are in the order of their ends. */
+const REQUESTS_UNTIL = `SELECT (SELECT id FROM requests WHERE at < ?1 ORDER BY at DESC LIMIT 1)
+    - (SELECT min(id) FROM requests) AS rows`;
+
 /** Before and after all days that a row can have. */
 const FIRST_DAY = -100_000_000_000n;
 const LAST_DAY = INT64_MAX;
@@ -71,11 +76,13 @@ const LAST_DAY = INT64_MAX;
  * Compares the totals of each day with its requests, one day at a time. If requests of a day were folded, the totals may
  * count more. The totals of all days must agree with the ledger.
  */
-export function auditTotals(sqlite: Database, problems: Problems): void {
+export function auditTotals(sqlite: Database, problems: Problems, steps: AuditSteps): void {
   const refunds = refundsByDay(sqlite);
   const isCorrect = prepareDayCheck(sqlite);
   const readDay = prepareDayReader(sqlite, refunds);
+  const countUntil = sqlite.query<{ rows: bigint }, [bigint]>(REQUESTS_UNTIL);
   for (const { day, mayBeFolded } of days(sqlite)) {
+    steps.reached(Number(countUntil.get(day * DAY_MS)?.rows ?? 0));
     // One query proves most days. The others are compared group by group.
     if (!mayBeFolded && !refunds.has(day) && isCorrect(day)) continue;
     const { kept, totals } = readDay(day);

@@ -1,0 +1,38 @@
+import type { AuditProgress } from "../../contract/operator/auditResult.ts";
+
+export type OnAuditProgress = (progress: AuditProgress) => void;
+
+/** Takes the steps of an audit, and reports how far it is. */
+export interface AuditSteps {
+  /** A part begins, which reads this many rows. */
+  begin(what: string, rows: number): void;
+  /** So many rows of this part are read. */
+  reached(rows: number): void;
+}
+
+/** A report costs a message between threads. */
+const REPORT_EVERY_MS = 100;
+
+/** `total`: the rows of all parts. */
+export function auditSteps(total: number, onProgress: OnAuditProgress): AuditSteps {
+  let before = 0;
+  let part = { what: "", rows: 0 };
+  let reportedAtMs = -Infinity;
+  return {
+    begin(what, rows) {
+      before += part.rows;
+      part = { what, rows };
+      onProgress({ done: Math.min(before, total), total, what });
+      reportedAtMs = performance.now();
+    },
+    reached(rows) {
+      const nowMs = performance.now();
+      if (nowMs - reportedAtMs < REPORT_EVERY_MS) return;
+      reportedAtMs = nowMs;
+      const done = Math.min(before + Math.min(rows, part.rows), total);
+      onProgress({ done, total, what: part.what });
+    },
+  };
+}
+
+export const noSteps: AuditSteps = { begin() {}, reached() {} };
