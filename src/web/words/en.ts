@@ -286,7 +286,7 @@ export const page = {
     most: "Longest answer",
     endpoints: "Calls",
     tryIt: "Chat",
-    tryModel: (model: string) => `Try ${model}`,
+    tryModel: (model: string) => `Try it: ${model}`,
     copied: (model: string) => `Copied ${model}`,
   },
   tryIt: {

@@ -296,7 +296,7 @@ export const page: typeof en.page = {
     most: "Длина ответа",
     endpoints: "Вызовы",
     tryIt: "Чат",
-    tryModel: (model) => `Попробовать ${model}`,
+    tryModel: (model) => `Проба: ${model}`,
     copied: (model) => `Скопировано: ${model}`,
   },
   tryIt: {

@@ -11,32 +11,38 @@ const narrow = { width: 360, height: 740 };
 const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
 
 /**
- * What is wrong with the view that the page shows, in words: findings of axe in the light and in the dark scheme and on a
- * narrow screen, and scrolling sideways on it. Keeps a screenshot of each as `NAME-light.png`, `NAME-dark.png` and
- * `NAME-narrow.png`. Leaves the page wide and light.
+ * What is wrong with the view that the page shows, in words: findings of axe in the light and in the dark scheme, and what
+ * `narrowProblems` finds. Keeps screenshots as `NAME-light.png` and `NAME-dark.png`. Leaves the page wide and light.
  */
 export async function viewProblems(page: Page, name: string): Promise<string[]> {
-  const problems: string[] = [];
-  const note = async (where: string, found: Promise<readonly string[]>): Promise<void> => {
-    problems.push(...(await found).map((problem) => `${name}, ${where}: ${problem}`));
-    await saveScreenshot(page, `${name}-${where}`);
-  };
   await page.setViewportSize(wide);
   await page.emulateMedia({ colorScheme: "light" });
-  await note("light", axeFindings(page, { runOnly: tags }));
+  const light = await axeFindings(page, { runOnly: tags });
+  await saveScreenshot(page, `${name}-light`);
   await page.emulateMedia({ colorScheme: "dark" });
   // Nothing but colours depends on the scheme.
-  await note("dark", axeFindings(page, { runOnly: { type: "rule", values: ["color-contrast"] } }));
+  const contrast = { type: "rule", values: ["color-contrast"] };
+  const dark = await axeFindings(page, { runOnly: contrast });
+  await saveScreenshot(page, `${name}-dark`);
   await page.emulateMedia({ colorScheme: "light" });
+  const named = (where: string, found: readonly string[]): string[] =>
+    found.map((problem) => `${name}, ${where}: ${problem}`);
+  return [...named("light", light), ...named("dark", dark), ...(await narrowProblems(page, name))];
+}
+
+/**
+ * The same on a narrow screen, in the scheme that the page has: findings of axe, and scrolling sideways. Keeps a
+ * screenshot as `NAME-narrow.png`. Leaves the page wide.
+ */
+export async function narrowProblems(page: Page, name: string): Promise<string[]> {
   await page.setViewportSize(narrow);
-  await note(
-    "narrow",
-    Promise.all([axeFindings(page, { runOnly: tags }), sidewaysProblems(page)]).then((all) =>
-      all.flat(),
-    ),
-  );
+  const found = [
+    ...(await axeFindings(page, { runOnly: tags })),
+    ...(await sidewaysProblems(page)),
+  ];
+  await saveScreenshot(page, `${name}-narrow`);
   await page.setViewportSize(wide);
-  return problems;
+  return found.map((problem) => `${name}, narrow: ${problem}`);
 }
 
 /** The violations of axe-core's rules, of any impact. */
