@@ -203,3 +203,42 @@ test("what ends while a page is read is in it once, as it was asked for", async 
   expect(read(begin("running"))).toEqual(["req_3 running"]);
   expect(read(begin())).toEqual(["req_4 done", "req_3 running", "req_2 done", "req_1 failed"]);
 });
+
+test("a list by a model that is rare among thousands of charges has all of them, folded or not", async () => {
+  const alice = fund(storeFolder.store, "alice", 10n ** 12n);
+  let count = 0;
+  const more = () =>
+    recordMany(
+      storeFolder,
+      alice,
+      Array.from({ length: 1500 }, () => `req_${(count += 1)}`),
+    );
+  const rare: string[] = [];
+  const one = async (changes: Partial<RequestRecord> = {}) => {
+    const id = `req_rare${rare.length}`;
+    rare.unshift(id);
+    await storeFolder.record(ended(id, alice, { model: "rare", ...changes }));
+  };
+  await one({ at: actor.at - 1 });
+  await one({ at: actor.at - 1 });
+  await more();
+  await one({ status: "cancelled" });
+  await more();
+  await one(unbilled);
+  await more();
+  await one();
+  await more();
+  const filter = { ...everything, model: "rare" };
+  const limits = [1, 2, 3, 20];
+  for (const limit of limits)
+    expect(await allPages(alice, () => ({ ...filter, limit }))).toEqual(rare);
+  const steps = (model: string) => {
+    const page = { ...everything, model, limit: 20 };
+    return [...storeFolder.store.requestsOfAccount(alice.accountId, page, undefined)].length;
+  };
+  expect(steps("never")).toBeLessThan(15);
+  expect(steps("rare")).toBeGreaterThan(20);
+  await storeFolder.writer.write({ kind: "fold", before: actor.at });
+  for (const limit of limits)
+    expect(await allPages(alice, () => ({ ...filter, limit }))).toEqual(rare.slice(0, -2));
+}, 60_000);

@@ -4,6 +4,7 @@ import { lazy } from "../../lib/lazy.ts";
 import { attempts, requests } from "../schema/schema.ts";
 import type { Connection } from "../sqlite.ts";
 import type { AttemptRecord } from "../writer/requestRecord.ts";
+import { modelCharges } from "./modelCharges.ts";
 import { onlyAttempt, receiptQuery, type ReceiptRow } from "./requests.ts";
 
 /** Which requests of an account are listed. `limit`: the most of one page. */
@@ -76,6 +77,9 @@ const STEP_ROWS = 250;
  */
 const OLDER_CHARGES_MAX = 1000;
 
+/** A list by model that is not complete after so many steps learns how many charges there are. */
+const STEPS_BEFORE_COUNT = 10;
+
 /** `running` is read at the start. */
 const ENDED_NOT_DONE = ["failed", "cancelled", "interrupted"] as const;
 
@@ -113,6 +117,11 @@ class Search {
   readonly #found = new Map<number, Candidate>();
   /** All charges below this one are left to be looked at. */
   #reached: number;
+  /** Steps of charges, and what they found. */
+  #chargeSteps = 0;
+  #charged = 0;
+  /** At most as many charges can be found. */
+  #chargedMax = Infinity;
 
   constructor(reads: Reads, page: Page) {
     this.#reads = reads;
@@ -159,9 +168,12 @@ class Search {
       scannedTo: after?.scannedTo ?? start.newestCharge + 1,
     };
     let olderCharges = 0;
-    for (let to = last; to >= first; to -= STEP_ROWS) {
+    for (let to = last; to >= first && this.#charged < this.#chargedMax; to -= STEP_ROWS) {
+      if (++this.#chargeSteps === STEPS_BEFORE_COUNT) yield* this.#countCharges();
       const span = { accountId, from: Math.max(first, to - STEP_ROWS + 1), to };
-      this.#add(this.#reads.charged({ ...span, ...left }, filter));
+      const charged = this.#reads.charged({ ...span, ...left }, filter);
+      this.#add(charged);
+      this.#charged += charged.length;
       this.#reached = span.from;
       const { count, newestRow } = this.#reads.charges(span);
       olderCharges = newestRow < this.#lastWanted() ? olderCharges + count : 0;
@@ -169,6 +181,15 @@ class Search {
       yield;
     }
     return false;
+  }
+
+  /** Without it, a list by a model that the account hardly used would read all of its requests. */
+  *#countCharges(): Generator<undefined, void> {
+    const { accountId, filter, after } = this.#page;
+    if (filter.model === undefined) return;
+    const count = yield* this.#reads.modelCharges(accountId, filter.model);
+    // Pages before have listed some of them.
+    if (after === undefined || count === 0) this.#chargedMax = count;
   }
 
   /** The rows that were found, and where the next page begins. */
@@ -247,7 +268,8 @@ const CHARGES = `${CHARGES_OF_ACCOUNT} AND ledger_seq BETWEEN $from AND $to`;
 const LEFT = "(id < $before OR ledger_seq < $scannedTo AND status = 'done')";
 
 /** The reads of the search. Each is one step. */
-function prepareReads({ db, sqlite }: Connection) {
+function prepareReads(connection: Connection) {
+  const { db, sqlite } = connection;
   const rowIdOf = sqlite.query<{ id: bigint }, { accountId: number; id: string }>(
     "SELECT id FROM requests WHERE public_id = $id AND account_id = $accountId",
   );
@@ -290,6 +312,8 @@ function prepareReads({ db, sqlite }: Connection) {
   );
 
   return {
+    modelCharges: modelCharges(connection),
+
     /** All in one snapshot: what ends or arrives after it belongs to another page. */
     start: (
       accountId: number,
