@@ -25,7 +25,9 @@ export function Figure({ label, value, change, note, isMain = false }: FigurePro
   return (
     <div class={isMain ? "figure figure-main" : "figure"}>
       <dt>{label}</dt>
-      <dd class="figure-value">{value ?? <Skeleton characters={6} />}</dd>
+      <dd class="figure-value">
+        <span class="figure-number">{value ?? <Skeleton characters={6} />}</span>
+      </dd>
       {(change !== undefined || note !== undefined) && (
         <dd class="figure-note">
           {value === undefined ? <Skeleton characters={10} /> : change}
