@@ -49,19 +49,18 @@ export async function visit<Result>(
   try {
     const page = await context.newPage();
     if (options.hasOwnClock === true) await page.clock.install();
+    let result: Result;
     try {
       await page.goto(address);
-      const result = await work(page);
+      result = await work(page);
       // What the page has done until now has been reported when the page answers.
       if (!page.isClosed()) await page.evaluate("0");
-      if (problems.length > 0) throw new Error("what was done succeeded");
-      return result;
-    } catch (error) {
-      if (problems.length > 0)
-        throw new Error(`the page has problems:\n${problems.join("\n")}\n${String(error)}`);
+    } catch (cause) {
       await saveScreenshot(page, `failed-${Date.now()}`).catch(() => undefined);
-      throw error;
+      throw new Error(["the visit failed", String(cause), ...problems].join("\n"), { cause });
     }
+    if (problems.length > 0) throw new Error(["the page has problems", ...problems].join("\n"));
+    return result;
   } finally {
     await context.close();
   }
