@@ -47,19 +47,21 @@ export function createVouchers(
 }
 
 /**
- * Vouchers, the newest first. `search`: a part of the id, of the first characters of the code, of the note or of the
- * account's name, or a whole code.
+ * Vouchers, the newest first, and how many there are without the limit. `search`: a part of the id, of the first characters
+ * of the code, of the note or of the account's name, or a whole code.
  */
 export function listVouchers(
-  { store, actor }: Pick<Operator, "store" | "actor">,
+  { store, actor }: Operator,
   { search, limit }: { readonly search?: string | undefined; readonly limit?: number } = {},
-): VoucherDocument[] {
+): { readonly vouchers: readonly VoucherDocument[]; readonly total: number } {
   const hash = search === undefined ? undefined : hashOfCode(search);
-  const ofCode = hash && store.vouchers.findByHash(hash);
-  const rows = hash ? [ofCode].filter((row) => row !== undefined) : undefined;
-  return (rows ?? store.vouchers.list({ search, limit })).map((row) =>
-    voucherDocument(row, actor.at),
-  );
+  const found = hash && store.vouchers.findByHash(hash);
+  const ofCode = found ? [found] : [];
+  const rows = hash ? ofCode : store.vouchers.list({ search, limit });
+  return {
+    vouchers: rows.map((row) => voucherDocument(row, actor.at)),
+    total: hash ? rows.length : store.vouchers.count(search),
+  };
 }
 
 /** Throws StoreError for a voucher that is redeemed. */

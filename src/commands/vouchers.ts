@@ -99,7 +99,7 @@ function createdText(created: readonly CreatedVoucherDocument[]): string {
 }
 
 function listed(session: Session, search: string | undefined): Report {
-  const document = listVouchers(session, { search });
+  const { vouchers: document } = listVouchers(session, { search });
   return {
     document,
     csv: csvOf(LIST_COLUMNS, document),

@@ -45,7 +45,7 @@ export interface Store {
   readonly ledger: Pick<LedgerTable, "history">;
   readonly requests: RequestTable;
   readonly owners: OwnerTable;
-  readonly vouchers: Pick<VoucherTable, "findByHash" | "findOrThrow" | "list">;
+  readonly vouchers: Pick<VoucherTable, "findByHash" | "findOrThrow" | "list" | "count">;
   readonly admin: Admin;
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
   readonly usageOfAccount: ReadAccountUsage;

@@ -5,6 +5,7 @@ import { AccountDocument } from "./account.ts";
 import { KeyDocument, keyStates } from "./key.ts";
 import { LedgerDocument } from "./ledger.ts";
 import { RequestDocument } from "./request.ts";
+import { VoucherDocument } from "./voucher.ts";
 
 // The console's lists. `total` counts all rows that match. `next` is the cursor for `before`, null at the end.
 
@@ -55,4 +56,12 @@ export const RequestList = Type.Object({
   data: Type.Array(RequestDocument),
   next: orNull(Type.String()),
   searched_to: orNull(time()),
+});
+
+/** The answer of GET /api/vouchers, the newest first. */
+export type VoucherList = Static<typeof VoucherList>;
+export const VoucherList = Type.Object({
+  object: Type.Literal("list"),
+  data: Type.Array(VoucherDocument),
+  total: count,
 });

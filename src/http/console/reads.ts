@@ -5,7 +5,13 @@ import { readOptionalField, wholeNumber } from "../../administration/values.ts";
 import { ConfigError, loadConfig } from "../../config/load.ts";
 import { AccountDetail } from "../../contract/operator/accountDetail.ts";
 import { ConfigReport, configReport } from "../../contract/operator/configReport.ts";
-import { AccountList, KeyList, LedgerPage, RequestList } from "../../contract/operator/lists.ts";
+import {
+  AccountList,
+  KeyList,
+  LedgerPage,
+  RequestList,
+  VoucherList,
+} from "../../contract/operator/lists.ts";
 import { ModelPrices } from "../../contract/operator/modelPrices.ts";
 import { Overview } from "../../contract/operator/overview.ts";
 import { ProviderReport } from "../../contract/operator/providerReport.ts";
@@ -13,7 +19,7 @@ import { RequestDetailDocument } from "../../contract/operator/request.ts";
 import { reportSpans } from "../../contract/operator/span.ts";
 import { oneOf } from "../../contract/requestFields.ts";
 import { declaredRoute } from "../declaredRoute.ts";
-import { accountDetailOf, accountsOf, keysOf, ledgerOf } from "./reports/lists.ts";
+import { accountDetailOf, accountsOf, keysOf, ledgerOf, vouchersOf } from "./reports/lists.ts";
 import { modelPricesOf } from "./reports/modelPrices.ts";
 import { overviewOf } from "./reports/overview.ts";
 import { providersOf } from "./reports/providers.ts";
@@ -59,6 +65,11 @@ export function reads(operator: () => Operator) {
       "/api/keys",
       ({ query }) => keysOf(operator(), { account: query.account, ...searchOf(query) }),
       declaredRoute({ query: KeysQuery, response: { 200: KeyList } }),
+    )
+    .get(
+      "/api/vouchers",
+      ({ query }) => vouchersOf(operator(), searchOf(query)),
+      declaredRoute({ query: SearchQuery, response: { 200: VoucherList } }),
     )
     .get(
       "/api/requests",

@@ -43,6 +43,8 @@ export interface VoucherTable {
   findOrThrow(publicId: string): VoucherRow;
   /** Newest first. */
   list(filter?: VoucherFilter): VoucherRow[];
+  /** The number of all vouchers that a list without a limit has. */
+  count(search: string | undefined): number;
   /** Revokes an open voucher. Returns false if it was revoked before. Throws for a redeemed one. */
   revoke(id: number, at: number): boolean;
 }
@@ -93,6 +95,13 @@ export function voucherTable({ db }: Connection): VoucherTable {
         .limit(limit)
         .all();
     },
+    count: (search) =>
+      db
+        .select({ rows: sql`count(*)`.mapWith(Number) })
+        .from(vouchers)
+        .leftJoin(accounts, eq(accounts.id, vouchers.redeemedBy))
+        .where(search === undefined ? undefined : contains(search))
+        .get()?.rows ?? 0,
     revoke: (id, at) =>
       db
         .update(vouchers)

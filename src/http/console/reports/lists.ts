@@ -1,9 +1,15 @@
 import type { Operator } from "../../../administration/operator.ts";
+import { listVouchers } from "../../../administration/vouchers.ts";
 import { accountDocument } from "../../../contract/operator/account.ts";
 import type { AccountDetail } from "../../../contract/operator/accountDetail.ts";
 import { keyDocument, keyState } from "../../../contract/operator/key.ts";
 import { ledgerDocument } from "../../../contract/operator/ledger.ts";
-import type { AccountList, KeyList, LedgerPage } from "../../../contract/operator/lists.ts";
+import type {
+  AccountList,
+  KeyList,
+  LedgerPage,
+  VoucherList,
+} from "../../../contract/operator/lists.ts";
 import type { ReportSpan } from "../../../contract/operator/span.ts";
 import { formatRoubles } from "../../../lib/money.ts";
 import { available, type ListedAccount, type ListedKey } from "../../../store/store.ts";
@@ -37,6 +43,15 @@ export function keysOf(
   if (search.account !== undefined) store.accounts.findOrThrow(search.account);
   const { rows, total } = store.reports.keys(search, actor.at);
   return { object: "list", data: rows.map((row) => keyForm(row, actor.at)), total };
+}
+
+/** The answer of GET /api/vouchers. */
+export function vouchersOf(
+  operator: Operator,
+  search: { readonly search: string | undefined; readonly limit: number },
+): VoucherList {
+  const { vouchers, total } = listVouchers(operator, search);
+  return { object: "list", data: [...vouchers], total };
 }
 
 /** The answer of GET /api/accounts/NAME. Throws StoreError if there is no such account. */
