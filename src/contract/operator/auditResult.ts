@@ -10,12 +10,15 @@ export const AuditResult = Type.Object({
   notes: Type.Array(Type.String()),
 });
 
+/** The file itself, the rules of each row, the history of each balance, the daily totals. */
+export type AuditPart = "file" | "rules" | "histories" | "totals";
+
 /** The data of a `progress` event of POST /api/audit. `done` and `total` count rows, each once for each check. */
 export interface AuditProgress {
   readonly done: number;
   readonly total: number;
   /** What is checked now. */
-  readonly what: string;
+  readonly what: AuditPart;
 }
 
 export function auditResult(report: Omit<AuditResult, "ok">): AuditResult {

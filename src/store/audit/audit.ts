@@ -94,18 +94,18 @@ function runAudit(
       query.includes("FROM requests") ? sizes.requests : sizes.ledger;
     const total = checks.reduce((sum, check) => sum + rowsOf(check), 2 * history + sizes.requests);
     const steps = onProgress ? auditSteps(total, onProgress) : noSteps;
-    steps.begin("the database file", history);
+    steps.begin("file", history);
     if (!options.isFileChecked)
       for (const line of fileProblems(sqlite)) problems.add("database file", line);
     for (const line of schemaProblems(sqlite)) problems.add("schema", line);
     for (const check of checks) {
-      steps.begin("the rules of each row", rowsOf(check));
+      steps.begin("rules", rowsOf(check));
       for (const subject of subjects(`${check.query} LIMIT ${PROBLEMS_PER_RULE_MAX}`))
         problems.add(subject, check.problem);
     }
-    steps.begin("the history of each balance", history);
+    steps.begin("histories", history);
     auditLedger(sqlite, problems, steps);
-    steps.begin("the daily totals", sizes.requests);
+    steps.begin("totals", sizes.requests);
     auditTotals(sqlite, problems, steps);
     return {
       accounts: sizes.accounts,

@@ -1,11 +1,11 @@
-import type { AuditProgress } from "../../contract/operator/auditResult.ts";
+import type { AuditPart, AuditProgress } from "../../contract/operator/auditResult.ts";
 
 export type OnAuditProgress = (progress: AuditProgress) => void;
 
 /** Takes the steps of an audit, and reports how far it is. */
 export interface AuditSteps {
   /** A part begins, which reads this many rows. */
-  begin(what: string, rows: number): void;
+  begin(what: AuditPart, rows: number): void;
   /** So many rows of this part are read. */
   reached(rows: number): void;
 }
@@ -16,7 +16,7 @@ const REPORT_EVERY_MS = 100;
 /** `total`: the rows of all parts. */
 export function auditSteps(total: number, onProgress: OnAuditProgress): AuditSteps {
   let before = 0;
-  let part = { what: "", rows: 0 };
+  let part: { readonly what: AuditPart; readonly rows: number } = { what: "file", rows: 0 };
   let reportedAtMs = -Infinity;
   return {
     begin(what, rows) {

@@ -55,24 +55,28 @@ export function Audit() {
       {isRunning && <Progress />}
       {failure.value && <ErrorState failure={failure.value} onRetry={() => void runAudit()} />}
       {ended.value && <Result {...ended.value} />}
-      {!isRunning && !ended.value && !failure.value && (
-        <Panel title={text.audit.proves}>
-          <ul>
-            {text.audit.claims.map((claim) => (
-              <li key={claim}>{claim}</li>
-            ))}
-          </ul>
-        </Panel>
-      )}
+      {!ended.value && <Claims title={text.audit.proves} />}
     </>
   );
 }
 
+function Claims({ title }: { title: string }) {
+  return (
+    <Panel title={title}>
+      <ul>
+        {text.audit.claims.map((claim) => (
+          <li key={claim}>{claim}</li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
 function Progress() {
-  const { done = 0, total = 0, what = "" } = progress.value ?? {};
+  const { done = 0, total = 0, what = "file" } = progress.value ?? {};
   const share = total > 0 ? done / total : 0;
   return (
-    <Panel title={text.audit.running} text={what}>
+    <Panel title={text.audit.running} text={text.audit.parts[what]}>
       <progress class="progress" max={1} value={share} aria-label={text.audit.running} />
       <p class="hint">{text.audit.rows(formats.count(done), formats.count(total))}</p>
     </Panel>
@@ -82,19 +86,22 @@ function Progress() {
 function Result({ result, at }: { result: AuditResult; at: string }) {
   const { ok, accounts, requests, problems, notes } = result;
   return (
-    <Panel title={text.audit.result} text={<Time at={at} />}>
-      <Notice
-        tone={ok ? "good" : "failure"}
-        title={ok ? text.audit.consistent : text.audit.problems(problems.length)}
-      >
-        {text.audit.looked(formats.count(accounts), formats.count(requests))}
-      </Notice>
-      {[...problems, ...notes].map((line) => (
-        <p key={line}>
-          <FreeText text={line} />
-        </p>
-      ))}
-      {!ok && <p>{text.audit.advice}</p>}
-    </Panel>
+    <>
+      <Panel title={text.audit.result} text={<Time at={at} />}>
+        <Notice
+          tone={ok ? "good" : "failure"}
+          title={ok ? text.audit.consistent : text.audit.problems(problems.length)}
+        >
+          {text.audit.looked(formats.count(accounts), formats.count(requests))}
+        </Notice>
+        {[...problems, ...notes].map((line) => (
+          <p key={line}>
+            <FreeText text={line} />
+          </p>
+        ))}
+        {!ok && <p>{text.audit.advice}</p>}
+      </Panel>
+      {ok && <Claims title={text.audit.proved} />}
+    </>
   );
 }

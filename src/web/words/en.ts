@@ -448,6 +448,13 @@ export const console = {
   audit: {
     what: "Compares all accounting records with each other. It changes nothing, and the gateway goes on.",
     proves: "What it proves",
+    proved: "What it proved",
+    parts: {
+      file: "The database file",
+      rules: "The rules of each row",
+      histories: "The history of each balance",
+      totals: "The daily totals",
+    },
     claims: [
       "Each balance is the sum of its ledger.",
       "Each charge is tokens times price, and each request is charged at most once.",
