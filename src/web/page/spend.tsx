@@ -88,6 +88,7 @@ function StepTable({ holding: { spending } }: { holding: Holding }) {
     {
       id: "time",
       head: by === "day" ? shared.chart.day : shared.chart.hour,
+      kind: "time",
       value: ({ name }) => (by === "day" ? name.slice(0, "2026-11-01".length) : name),
       cell: ({ name }) => formats.step(Date.parse(name), by, by === "day" ? "short" : "long"),
     },
@@ -98,11 +99,11 @@ function StepTable({ holding: { spending } }: { holding: Holding }) {
       kind: "count",
       value: ({ prompt, completion }) => prompt + completion,
     },
-    { id: "cost", head: words.cost, kind: "exactMoney", value: ({ costRub }) => costRub },
+    { id: "cost", head: words.cost, kind: "money", value: ({ costRub }) => costRub },
   ];
   const caption = by === "day" ? words.byDay : words.byHour;
   return (
-    <Panel title={caption} text={by === "day" ? shared.chart.daysAreUtc : undefined} isFlush>
+    <Panel title={caption} isFlush>
       <div class="step-table">
         <Table
           caption={caption}

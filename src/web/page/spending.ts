@@ -1,9 +1,8 @@
 import type { UsageReport } from "../../contract/account/usageReport.ts";
 import { formatRoubles, parseRoubles } from "../../lib/money.ts";
 import { seriesOf, stepsUntil, type Series, type ValueKind } from "../charts/series.ts";
-import type { SpanName } from "../components/fields.tsx";
 
-export type UsageRow = UsageReport["data"][number] & { readonly hour?: string };
+export type UsageRow = UsageReport["data"][number];
 
 /** What a chart of the usage can count. */
 export const units = ["roubles", "tokens", "requests"] as const;
@@ -15,7 +14,8 @@ const spans = {
   "7d": { by: "day", steps: 7, days: 7 },
   "30d": { by: "day", steps: 30, days: 30 },
   "90d": { by: "day", steps: 90, days: 90 },
-} as const satisfies Readonly<Record<SpanName, unknown>>;
+} as const;
+type SpanName = keyof typeof spans;
 
 /** The usage of a span by step and model. */
 export interface Spending {

@@ -143,17 +143,17 @@ export const page = {
   },
   overview: {
     balance: "Balance",
-    balanceNote: "all keys of the account",
+    balanceNote: "for all keys",
     available: "Available",
     availableNote: "for new requests",
     held: "Held",
     heldNote: "for open requests",
     lasts: (days: number) =>
       days > 999
-        ? "lasts for years at this pace"
+        ? "lasts for years"
         : days < 1
-          ? "lasts less than a day at this pace"
-          : `lasts about ${counted(days, { one: "day", other: "days" })} at this pace`,
+          ? "lasts less than a day"
+          : `lasts about ${counted(days, { one: "day", other: "days" })}`,
     spent: (span: "24h" | "7d" | "30d" | "90d") => `Spent in ${shared.spans[span]}`,
     spentNote: "before refunds",
     thisKey: "This key",
@@ -193,7 +193,7 @@ export const page = {
     balance: (amount: string) => `Balance: ${amount}`,
   },
   spend: {
-    intro: "What all keys of the account used. Days are UTC.",
+    intro: "What all keys of the account used.",
     captions: {
       roubles: "Spend by model",
       tokens: "Tokens by model",
@@ -260,7 +260,7 @@ export const page = {
     completionTokens: "Answer tokens",
     attempts: "Attempts",
     attemptsNote: "A failed attempt costs nothing.",
-    attempt: "Attempt",
+    attempt: "No.",
     outcome: "Outcome",
     outcomes: {
       ok: "answered",
@@ -323,7 +323,7 @@ export const page = {
     intro: "Code that calls this gateway. Its address is filled in.",
     model: "Model in the code",
     keyStays:
-      "Your key is not in the code. Put it into the variable TOLLGATE_KEY, where other programs cannot read it.",
+      "Your key is not in the code. The code reads it from the variable TOLLGATE_KEY, which you set yourself.",
     titles: {
       environment: "Environment variables",
       curl: "curl",

@@ -120,7 +120,7 @@ export const page: typeof en.page = {
     spend: "Расходы",
     requests: "Запросы",
     models: "Модели",
-    try: "Проба",
+    try: "Попробовать",
     connect: "Подключение",
   },
   login: {
@@ -146,17 +146,17 @@ export const page: typeof en.page = {
   },
   overview: {
     balance: "Баланс",
-    balanceNote: "на все ключи счёта",
+    balanceNote: "на все ключи",
     available: "Доступно",
     availableNote: "для новых запросов",
     held: "Удержано",
     heldNote: "под открытые запросы",
     lasts: (days) =>
       days > 999
-        ? "такими темпами хватит на годы"
+        ? "хватит на годы"
         : days < 1
-          ? "такими темпами хватит меньше чем на день"
-          : `такими темпами хватит на ${counted(days, { one: "день", few: "дня", many: "дней", other: "дня" })}`,
+          ? "хватит меньше чем на день"
+          : `хватит примерно на ${counted(days, { one: "день", few: "дня", many: "дней", other: "дня" })}`,
     spent: (span) => `Потрачено за ${shared.spans[span]}`,
     spentNote: "без учёта возвратов",
     thisKey: "Этот ключ",
@@ -196,7 +196,7 @@ export const page: typeof en.page = {
     balance: (amount) => `Баланс: ${amount}`,
   },
   spend: {
-    intro: "Что использовали все ключи счёта. Дни по UTC.",
+    intro: "Что использовали все ключи счёта.",
     captions: {
       roubles: "Расходы по моделям",
       tokens: "Токены по моделям",
@@ -263,7 +263,7 @@ export const page: typeof en.page = {
     completionTokens: "Токены ответа",
     attempts: "Попытки",
     attemptsNote: "Неудачная попытка ничего не стоит.",
-    attempt: "Попытка",
+    attempt: "№",
     outcome: "Исход",
     outcomes: {
       ok: "ответ получен",
@@ -296,7 +296,7 @@ export const page: typeof en.page = {
     most: "Длина ответа",
     endpoints: "Вызовы",
     tryIt: "Чат",
-    tryModel: (model) => `Проба: ${model}`,
+    tryModel: (model) => `Попробовать: ${model}`,
     copied: (model) => `Скопировано: ${model}`,
   },
   tryIt: {
@@ -332,7 +332,7 @@ export const page: typeof en.page = {
     intro: "Код для вызова этого шлюза. Адрес уже подставлен.",
     model: "Модель в коде",
     keyStays:
-      "Вашего ключа в коде нет. Положите его в переменную TOLLGATE_KEY, где его не прочтут другие программы.",
+      "Вашего ключа в коде нет. Код берёт его из переменной TOLLGATE_KEY, которую задаёте вы сами.",
     titles: {
       environment: "Переменные окружения",
       curl: "curl",

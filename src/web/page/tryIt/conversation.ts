@@ -69,7 +69,7 @@ export function createConversation(
     };
     for await (const event of api.events("/v1/chat/completions", body, stopped, onHead)) {
       if (event.data === "[DONE]") return;
-      takeChunk(exchange, (event.json() ?? {}) as Chunk);
+      takeChunk(exchange, event.json() ?? {});
     }
     throw new ApiFailure(0, words.noConnection);
   };
