@@ -31,6 +31,8 @@ interface Measured {
 /** Notes in the page when the first amount of money is shown, and each long task. */
 const observer = `
   window.noted = { figures: 0, blocking: 0, largestPaint: 0 };
+  const shown = Promise.withResolvers();
+  window.figuresShown = shown.promise;
   new PerformanceObserver((list) => {
     for (const { duration } of list.getEntries()) noted.blocking += Math.max(duration - ${SHORT_TASK_MS}, 0);
   }).observe({ type: "longtask", buffered: true });
@@ -40,11 +42,13 @@ const observer = `
   new MutationObserver((_, own) => {
     if (document.querySelector("main .money") === null) return;
     own.disconnect();
-    requestAnimationFrame(() => setTimeout(() => { noted.figures = performance.now(); }));
+    requestAnimationFrame(() => setTimeout(() => {
+      noted.figures = performance.now();
+      shown.resolve();
+    }));
   }).observe(document, { childList: true, subtree: true });
 `;
 
-const settleTimeoutMs = 30_000;
 /** Nothing of the first view comes later. */
 const QUIET_MS = 500;
 
@@ -60,7 +64,7 @@ async function measure(browser: Browser, address: string, slowdown: number): Pro
     debug.on("Network.loadingFinished", ({ encodedDataLength }) => (bytes += encodedDataLength));
     await page.addInitScript(observer);
     await page.goto(address);
-    await page.waitForFunction("noted.figures > 0", undefined, { timeout: settleTimeoutMs });
+    await page.evaluate("figuresShown");
     await page.waitForTimeout(QUIET_MS * slowdown);
     const shown = await page.evaluate<Omit<Measured, "bytes">>(`({
       ...noted,

@@ -2,7 +2,7 @@ import type { Account } from "../../contract/account/account.ts";
 import { Figure, Figures, Meter } from "../components/figures.tsx";
 import { Columns, Facts, Panel, ViewHead } from "../components/frame.tsx";
 import { Notice, StaleNotice } from "../components/states.tsx";
-import { Name, OutsideLink, visibleText } from "../components/text.tsx";
+import { Name, OutsideLink } from "../components/text.tsx";
 import { Money, None, Time } from "../components/values.tsx";
 import { formats } from "../language.ts";
 import { hrefOf } from "../router.ts";
@@ -74,7 +74,7 @@ function KeyName({ account: { key } }: { account: Account }) {
       {key.label !== null && (
         <>
           {" · "}
-          <bdi>{visibleText(key.label)}</bdi>
+          <Name text={key.label} />
         </>
       )}
     </>

@@ -45,7 +45,7 @@ async function problemsOf(
       await settled(page);
       const first = `fetch("/api/requests?limit=1").then((answer) => answer.json())`;
       const { data } = await page.evaluate<{ data: { id: string; key: string }[] }>(first);
-      const [{ id = "", key = "" } = {}] = data;
+      const [{ id, key } = { id: "", key: "" }] = data;
       const problems: string[] = [];
       for (const [name, fragment] of views) {
         const place = fragment.replace("KEY", key).replace("REQUEST", id);

@@ -1,0 +1,130 @@
+import { Database } from "bun:sqlite";
+import OpenAI from "openai";
+import { beforeAll, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { startConsole } from "../support/binary/consoleProcess.ts";
+import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
+import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
+import { chromiumPath, openChromiumBefore } from "../support/browser/chromium.ts";
+import { narrowProblems } from "../support/browser/inspection.ts";
+import { settled } from "../support/browser/settled.ts";
+import { visit } from "../support/browser/visit.ts";
+import {
+  doneEvent,
+  roleEvent,
+  stopEvent,
+  usageEvent,
+  usual,
+} from "../support/provider/chatAnswers.ts";
+import { startProvider, stream } from "../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
+
+const markup = "<img/src=x/onerror=alert(1)>";
+/** Markup, a mark that turns the text after it around, and more characters than any view has room for. */
+const hostile = `${markup}\u202Eevil${"w".repeat(10_000)}`;
+/** As long as a config takes it. */
+const hostileModel = `${markup}${"w".repeat(200)}`;
+
+const chromium = openChromiumBefore();
+const provider = startProvider(usual);
+const setup = openBinaryBefore(
+  {
+    providers: { local: `http://127.0.0.1:${provider.port}/v1` },
+    models: [{ id: hostileModel, routes: [{ provider: "local" }] }],
+    sections: { page: { contact: "https://example.com/?a=<img>" } },
+  },
+  provider,
+);
+let request = "";
+let keyId = "";
+
+beforeAll(async () => {
+  const { gateway, key } = setup;
+  await gateway.cli.json("balance", "credit", "alice", "5", "--note", markup, "--ref", markup);
+  await gateway.cli.json("vouchers", "create", "--amount", "5", "--note", markup);
+  const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: key, maxRetries: 0 });
+  const messages = [{ role: "user" as const, content: "hello" }];
+  const answer = await client.chat.completions
+    .create({ model: hostileModel, messages })
+    .withResponse();
+  request = answer.request_id ?? "";
+  keyId = ((await gateway.cli.json("requests", "show", request)) as { key: string }).key;
+  gateway.signal("SIGTERM");
+  await gateway.ended;
+  putIntoStore(gateway.cli.database);
+  await gateway.start();
+}, startTimeoutMs);
+
+/** What no command and no request lets through, as somebody who can write to the file may put it there. */
+function putIntoStore(path: string): void {
+  const sqlite = new Database(path);
+  const triggers = sqlite
+    .query<{ name: string; sql: string }, []>(
+      "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'",
+    )
+    .all();
+  sqlite.transaction(() => {
+    for (const { name } of triggers) sqlite.run(`DROP TRIGGER "${name}"`);
+    sqlite.run("UPDATE accounts SET name = ?", [hostile]);
+    sqlite.run("UPDATE keys SET label = ?", [hostile]);
+    sqlite.run("UPDATE ledger SET note = ?, ref = coalesce(ref, ?)", [hostile, hostile]);
+    sqlite.run("UPDATE requests SET model = ?", [hostile]);
+    sqlite.run("UPDATE daily_totals SET model = ?", [hostile]);
+    for (const { sql } of triggers) sqlite.run(sql);
+  })();
+  sqlite.close();
+}
+
+/** Opens each view, and returns what is wrong with it on a small screen, and any element that a text has become. */
+async function problemsOf(page: Page, fragments: readonly string[]): Promise<string[]> {
+  const { origin } = new URL(page.url());
+  const problems: string[] = [];
+  for (const [at, fragment] of fragments.entries()) {
+    await page.goto(`${origin}/#/${fragment}`);
+    await settled(page);
+    problems.push(...(await narrowProblems(page, `hostile-${at}`)));
+    const made = await page.evaluate<number>(`document.querySelectorAll("img, [onerror]").length`);
+    if (made > 0) problems.push(`${fragment}: ${made} elements were made from text`);
+  }
+  return problems;
+}
+
+describe.skipIf(chromiumPath === null)("texts that attack who reads them are only text", () => {
+  test("on the page", async () => {
+    const work = async (page: Page): Promise<void> => {
+      await page.getByRole("heading", { name: markup }).waitFor();
+      const views = ["", "spend", "requests", `requests/${request}`, "models", "try", "connect"];
+      expect(await problemsOf(page, views)).toEqual([]);
+    };
+    await visit(chromium.browser, `${setup.gateway.url}/#key=${setup.key}`, work);
+  });
+
+  test("in an answer of the chat", async () => {
+    const said = chatEvent({ content: `**bold** ${hostile}` });
+    provider.answer = stream(roleEvent, said, stopEvent, usageEvent, doneEvent);
+    const work = async (page: Page): Promise<void> => {
+      await page.goto(`${setup.gateway.url}/#/try`);
+      await page.getByLabel("Message").fill(markup);
+      await page.keyboard.press("Enter");
+      await page.locator(".answer", { hasText: `**bold** ${markup}` }).waitFor();
+      expect(await page.locator("img").count()).toBe(0);
+      expect(await narrowProblems(page, "hostile-answer")).toEqual([]);
+    };
+    await visit(chromium.browser, `${setup.gateway.url}/#key=${setup.key}`, work);
+  });
+
+  test("on the console", async () => {
+    const console = await startConsole(setup.gateway.cli);
+    try {
+      const account = `accounts/${encodeURIComponent(hostile)}`;
+      const views = ["", "accounts", account, "keys", `keys/${keyId}`, "requests"];
+      views.push(`requests/${request}`, "providers", "vouchers", "audit");
+      await visit(chromium.browser, console.address, async (page) => {
+        await settled(page);
+        expect(await problemsOf(page, views)).toEqual([]);
+      });
+    } finally {
+      await console.stop();
+    }
+  });
+});
