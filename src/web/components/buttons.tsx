@@ -58,6 +58,9 @@ export interface CopyButtonProps {
   /** What is said afterwards. The default is "Copied". */
   readonly done?: string;
   readonly tone?: "plain" | "quiet" | "primary";
+  readonly onCopied?: () => void;
+  /** The focus goes here when a dialog opens. */
+  readonly isFirst?: boolean;
   /** Shown in place of `action`, such as the text that is copied. */
   readonly children?: ComponentChildren;
 }
@@ -72,6 +75,7 @@ export function CopyButton(props: CopyButtonProps) {
       return;
     }
     toast(done);
+    props.onCopied?.();
     isCopied.value = true;
     setTimeout(() => (isCopied.value = false), COPIED_SHOWN_MS);
   };
@@ -82,6 +86,7 @@ export function CopyButton(props: CopyButtonProps) {
       aria-label={`${action}: ${label}`}
       title={`${action}: ${label}`}
       data-copied={isCopied.value}
+      {...(props.isFirst === true && { "data-first": true })}
       onClick={() => void copy()}
     >
       {props.children ?? action}

@@ -6,11 +6,18 @@ import { Notice, SkeletonBlock } from "../components/states.tsx";
 import { formats } from "../language.ts";
 import { useResource, createResource } from "../resource.ts";
 import { hrefOf, place } from "../router.ts";
+import { Account } from "./accounts/account.tsx";
+import { Accounts } from "./accounts/accounts.tsx";
 import { Audit } from "./audit.tsx";
+import { Key } from "./keys/key.tsx";
+import { Keys } from "./keys/keys.tsx";
 import { Overview } from "./overview.tsx";
 import { Providers } from "./providers.tsx";
+import { Request } from "./requests/request.tsx";
+import { Requests } from "./requests/requests.tsx";
 import { api, endSession, isLost, sessionState } from "./session.ts";
 import { text } from "./text.ts";
+import { Vouchers } from "./vouchers/vouchers.tsx";
 
 /** The operator's console: its views while the session is open, else why they are not there. */
 export function Console() {
@@ -75,18 +82,21 @@ function Opened() {
   );
 }
 
-function viewOf(view: ViewId, _detail: string | undefined) {
+function viewOf(view: ViewId, detail: string | undefined) {
   switch (view) {
     case "":
       return <Overview />;
+    case "accounts":
+      return detail === undefined ? <Accounts /> : <Account key={detail} name={detail} />;
+    case "keys":
+      return detail === undefined ? <Keys /> : <Key key={detail} id={detail} />;
+    case "requests":
+      return detail === undefined ? <Requests /> : <Request key={detail} id={detail} />;
     case "providers":
       return <Providers />;
+    case "vouchers":
+      return <Vouchers />;
     case "audit":
       return <Audit />;
-    case "accounts":
-    case "keys":
-    case "requests":
-    case "vouchers":
-      return <ViewHead title={text.views[view]} />;
   }
 }

@@ -1,0 +1,92 @@
+import type { LedgerPage } from "../../../contract/operator/lists.ts";
+import { Panel } from "../../components/frame.tsx";
+import { EmptyState } from "../../components/states.tsx";
+import { Tag, type TagTone } from "../../components/status.tsx";
+import { Table, type Column } from "../../components/table.tsx";
+import { None } from "../../components/values.tsx";
+import { useResource } from "../../resource.ts";
+import { hrefOf } from "../../router.ts";
+import { createLiveList } from "../lists/liveList.ts";
+import { api } from "../session.ts";
+import { text } from "../text.ts";
+
+type Entry = LedgerPage["data"][number];
+
+const words = text.ledger;
+
+/** The entries of an account, the newest first. */
+export function Ledger({ account }: { account: string }) {
+  const list = useResource(
+    () =>
+      createLiveList(
+        (page, abort) =>
+          api.get<LedgerPage>(
+            `/api/accounts/${encodeURIComponent(account)}/ledger`,
+            { ...page },
+            abort,
+          ),
+        ({ id }) => id,
+      ),
+    account,
+  );
+  return (
+    <Panel isFlush title={words.title} text={words.intro}>
+      <Table
+        caption={words.title}
+        isCaptionHidden
+        columns={columns}
+        rows={list.data.value}
+        keyOf={({ id }) => String(id)}
+        failure={list.failure.value}
+        isLoading={list.isLoading.value}
+        onRetry={list.reload}
+        onMore={list.hasMore.value ? list.more : undefined}
+        rowsExpected={10}
+        canCopyCsv
+        empty={<EmptyState title={words.none}>{words.noneHint}</EmptyState>}
+      />
+    </Panel>
+  );
+}
+
+const tones: Readonly<Record<Entry["kind"], TagTone>> = {
+  credit: "good",
+  debit: "warning",
+  charge: "neutral",
+  refund: "info",
+};
+
+const columns: readonly Column<Entry>[] = [
+  { id: "at", head: words.time, kind: "time", value: ({ at }) => at },
+  { id: "id", head: words.number, value: ({ id }) => id, isCsvOnly: true },
+  {
+    id: "kind",
+    head: words.kind,
+    value: ({ kind }) => words.kinds[kind],
+    cell: ({ kind }) => <Tag tone={tones[kind]}>{words.kinds[kind]}</Tag>,
+  },
+  { id: "amount", head: words.amount, kind: "exactMoney", value: (entry) => entry.amount_rub },
+  { id: "balance", head: words.balance, kind: "exactMoney", value: (entry) => entry.balance_rub },
+  {
+    id: "request",
+    head: words.request,
+    kind: "code",
+    value: (entry) => entry.request_id,
+    cell: ({ request_id }) =>
+      request_id === null ? (
+        <None />
+      ) : (
+        <a class="clip code" href={hrefOf(["requests", request_id])}>
+          {request_id}
+        </a>
+      ),
+  },
+  {
+    id: "ref",
+    head: words.ref,
+    kind: "code",
+    // The ref of a charge repeats its request.
+    value: ({ kind, ref }) => (kind === "charge" ? null : ref),
+  },
+  { id: "note", head: words.note, value: ({ note }) => note },
+];

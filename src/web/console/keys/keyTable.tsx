@@ -1,0 +1,123 @@
+import type { ComponentChildren } from "preact";
+import type { KeyList } from "../../../contract/operator/lists.ts";
+import type { ApiFailure } from "../../api.ts";
+import { EmptyState } from "../../components/states.tsx";
+import { Tag, type TagTone } from "../../components/status.tsx";
+import { Table, type Column } from "../../components/table.tsx";
+import { Name } from "../../components/text.tsx";
+import { None, Time } from "../../components/values.tsx";
+import { hrefOf } from "../../router.ts";
+import { text } from "../text.ts";
+
+export type KeyRow = KeyList["data"][number];
+
+const words = text.keys;
+
+export interface KeyTableProps {
+  readonly rows: readonly KeyRow[] | undefined;
+  /** Without the column of the account. */
+  readonly isOfAccount?: boolean;
+  readonly failure?: ApiFailure | undefined;
+  readonly isLoading?: boolean;
+  readonly onRetry?: () => void;
+  readonly onMore?: (() => void) | undefined;
+  readonly rowsExpected?: number;
+  readonly empty?: ComponentChildren;
+}
+
+/** Keys with what they may spend and have spent. A row opens the key. */
+export function KeyTable({ isOfAccount = false, empty, ...props }: KeyTableProps) {
+  return (
+    <Table
+      {...props}
+      caption={text.views.keys}
+      isCaptionHidden
+      columns={isOfAccount ? columns.filter(({ id }) => id !== "account") : columns}
+      keyOf={({ id }) => id}
+      hrefOf={({ id }) => hrefOf(["keys", id])}
+      canCopyCsv
+      empty={empty ?? <EmptyState title={words.none} />}
+    />
+  );
+}
+
+const tones: Readonly<Record<KeyRow["state"], TagTone>> = {
+  active: "good",
+  expired: "warning",
+  revoked: "neutral",
+  damaged: "bad",
+  "account disabled": "warning",
+};
+
+/** What a key is good for now. */
+export function KeyState({ state, isReplaced }: { state: KeyRow["state"]; isReplaced: boolean }) {
+  return (
+    <Tag tone={tones[state]}>
+      {words.states[state]}
+      {isReplaced && `, ${words.replaced}`}
+    </Tag>
+  );
+}
+
+const columns: readonly Column<KeyRow>[] = [
+  {
+    id: "label",
+    head: words.key,
+    value: ({ label, prefix }) => label ?? prefix,
+    cell: ({ label, prefix }) => <Name text={label ?? `${prefix}…`} isCode={label === null} />,
+    isSortable: true,
+  },
+  { id: "id", head: words.id, kind: "code", value: ({ id }) => id },
+  { id: "account", head: words.account, value: ({ account }) => account, isSortable: true },
+  {
+    id: "state",
+    head: words.state,
+    value: ({ state }) => words.states[state],
+    cell: ({ state, is_replaced }) => <KeyState state={state} isReplaced={is_replaced} />,
+    isSortable: true,
+  },
+  {
+    id: "budget",
+    head: words.budget,
+    kind: "money",
+    value: (key) => key.budget_rub,
+    isSortable: true,
+  },
+  {
+    id: "spent",
+    head: words.spent,
+    kind: "money",
+    value: (key) => key.spent_rub,
+    isSortable: true,
+  },
+  {
+    id: "charged",
+    head: text.lists.charged30d,
+    kind: "money",
+    value: (key) => key.charged_30d_rub,
+    isSortable: true,
+  },
+  {
+    id: "requests",
+    head: text.lists.requests30d,
+    kind: "count",
+    value: (key) => key.requests_30d,
+    isSortable: true,
+  },
+  {
+    id: "used",
+    head: words.lastUsed,
+    kind: "time",
+    value: (key) => key.last_used_at,
+    cell: (key) => <Time at={key.last_used_at} form="relative" />,
+    isSortable: true,
+  },
+  {
+    id: "expires",
+    head: words.expires,
+    kind: "time",
+    value: (key) => key.expires_at,
+    cell: (key) => (key.expires_at === null ? <None /> : <Time at={key.expires_at} form="date" />),
+    isSortable: true,
+  },
+];
