@@ -129,32 +129,48 @@ export function readCells(
     from: span.from,
     to: stepMs === DAY_MS ? first + times.length * stepMs : span.to,
   };
-  const byModel = new Map<string, Sums[]>();
-  const byProvider = new Map<string, Sums[]>();
-  const byAccount = new Map<number, Sums>();
+  const cells = new Map<string, Map<string, Sums[]>>();
   const byKey = new Map<number, Sums>();
-  const cell = (groups: Map<string, Sums[]>, name: string, step: number): Sums => {
-    let steps = groups.get(name);
-    if (steps === undefined) groups.set(name, (steps = times.map(noSums)));
-    return steps[Math.max(step, 0)] ?? noSums();
-  };
+  const accountOfKey = new Map<number, number>();
   const { account, retentionStart } = options;
   for (const query of sources(toEnd, first, stepMs, { account, retentionStart })) {
     for (const row of plainNumbers<Row>(sqlite, query)) {
       const [step, accountId, keyId, model, provider] = row;
-      addRow(sumsOf(byAccount, accountId), row);
-      addRow(sumsOf(byKey, keyId), row);
-      addRow(cell(byModel, model, step), row);
-      addRow(cell(byProvider, provider, step), row);
+      const ofModel = groupOf(cells, model, () => new Map<string, Sums[]>());
+      const steps = groupOf(ofModel, provider, () => times.map(noSums));
+      addRow(steps[Math.max(step, 0)] ?? noSums(), row);
+      addRow(groupOf(byKey, keyId, noSums), row);
+      accountOfKey.set(keyId, accountId);
     }
   }
+  const byModel = new Map<string, Sums[]>();
+  const byProvider = new Map<string, Sums[]>();
+  for (const [model, providers] of cells) {
+    for (const [provider, steps] of providers) {
+      addSteps(
+        groupOf(byModel, model, () => times.map(noSums)),
+        steps,
+      );
+      addSteps(
+        groupOf(byProvider, provider, () => times.map(noSums)),
+        steps,
+      );
+    }
+  }
+  const byAccount = new Map<number, Sums>();
+  for (const [keyId, sums] of byKey)
+    addSums(groupOf(byAccount, accountOfKey.get(keyId) ?? 0, noSums), sums);
   return { byModel, byProvider, byAccount, byKey };
 }
 
-function sumsOf(groups: Map<number, Sums>, id: number): Sums {
-  let sums = groups.get(id);
-  if (sums === undefined) groups.set(id, (sums = noSums()));
-  return sums;
+function groupOf<Name, Group>(groups: Map<Name, Group>, name: Name, empty: () => Group): Group {
+  let group = groups.get(name);
+  if (group === undefined) groups.set(name, (group = empty()));
+  return group;
+}
+
+function addSteps(to: readonly Sums[], more: readonly Sums[]): void {
+  to.forEach((sums, step) => addSums(sums, more[step] ?? noSums()));
 }
 
 /** The sums of a whole span. */
