@@ -169,9 +169,10 @@ function readEstimatesAndWriteOffs(
   { from }: TimeSpan,
 ): Pick<Attention, "estimated" | "writeOffs"> {
   const newest = "(SELECT max(id) FROM requests)";
-  const [limit] = plainNumbers<[number | null]>(
+  // The newest request that is not looked at.
+  const [limit] = plainNumbers<[number]>(
     sqlite,
-    `SELECT at FROM requests WHERE id > ${newest} - ${LOOKED_AT_MAX} ORDER BY id LIMIT 1`,
+    `SELECT at FROM requests WHERE id <= ${newest} - ${LOOKED_AT_MAX} ORDER BY id DESC LIMIT 1`,
   );
   const since = Math.max(from, limit?.[0] ?? from);
   const row = sqlite

@@ -5,6 +5,8 @@ import { join } from "node:path";
 import type { AuditProgress, AuditResult } from "../../../src/contract/operator/auditResult.ts";
 import { configOf, minimal } from "../../config/loadText.ts";
 import { openConsole, type ConsoleUnderTest } from "../../support/gateway/consoleUnderTest.ts";
+import { openCliFolder } from "../../support/binary/cli.ts";
+import { signIn, startConsole } from "../../support/binary/consoleProcess.ts";
 import { fillMonths } from "../../support/store/months.ts";
 import { tamper } from "../../support/store/sampleLedger.ts";
 import { openStoreFolder, type StoreFolder } from "../../support/store/storeFolder.ts";
@@ -82,6 +84,16 @@ test("an audit ends when the page leaves", async () => {
   while (next.status === 409);
   expect(await next.text()).toContain("event: result\n");
 });
+
+test("the executable starts its Workers", async () => {
+  const cli = await openCliFolder();
+  cli.makeDatabase();
+  const running = await startConsole(cli);
+  const response = await (await signIn(running)).post("/api/audit");
+  expect(await response.text()).toContain('event: result\ndata: {"ok":true,');
+  await running.stop();
+  await cli.remove();
+}, 30_000);
 
 test("an audit shows each problem", async () => {
   tamper(storeFolder, "UPDATE requests SET charge = charge + 1 WHERE id = 5 AND status = 'done'");
