@@ -75,21 +75,44 @@ const REQUEST_COLUMNS = `1, status IN ('failed', 'interrupted'), prompt_tokens, 
 const SUMMED = Array.from({ length: COLUMNS }, (_, at) => `sum(c${at})`).join(", ");
 const NAMES = Array.from({ length: COLUMNS }, (_, at) => `c${at}`).join(", ");
 
-/** The queries for all rows of a span: step, account, key, model, provider, and the columns. Steps have numbers from 0. */
+/** `account`: the row id, for one account only. */
+interface SourceOptions {
+  readonly account?: number | undefined;
+  readonly retentionStart: number;
+}
+
+/** What a query reads of a row of the totals, and of a request. */
+interface Selected {
+  readonly ofTotals: string;
+  readonly ofRequest: string;
+}
+
+/** A `Row` without its step. */
+const ALL: Selected = {
+  ofTotals: `account_id, key_id, model, provider, ${TOTALS_COLUMNS}`,
+  ofRequest: `account_id, key_id, model, coalesce(provider, ''), ${REQUEST_COLUMNS}`,
+};
+
+/** A `ProviderRow` without its step. */
+const OF_PROVIDER: Selected = {
+  ofTotals: `provider, requests, ${["charge", "operator_cost"].map(splitAmount).join(", ")}`,
+  ofRequest: `coalesce(provider, ''), 1, ${["charge", "coalesce(operator_cost, 0)"].map(splitAmount).join(", ")}`,
+};
+
+/** The queries for all rows of a span: the step, which has a number from 0, and what is selected. */
 function sources(
   { from, to }: TimeSpan,
   firstMs: number,
   stepMs: number,
-  options: { readonly account: number | undefined; readonly retentionStart: number },
+  { ofTotals, ofRequest, ...options }: SourceOptions & Selected,
 ): string[] {
   const { days, parts } = splitTime({ since: from, until: to }, options.retentionStart);
   const ofAccount = options.account === undefined ? "" : `AND account_id = ${options.account}`;
   const step = (at: string): string => `(${at} - ${firstMs}) / ${stepMs}`;
   const requests = (source: string, part: TimeSpan): string =>
-    `SELECT ${step("at")}, account_id, key_id, model, coalesce(provider, ''), ${REQUEST_COLUMNS}
-      FROM ${source} at >= ${part.from} AND at < ${part.to} ${ofAccount}`;
+    `SELECT ${step("at")}, ${ofRequest} FROM ${source} at >= ${part.from} AND at < ${part.to} ${ofAccount}`;
   return [
-    `SELECT ${step(`day * ${DAY_MS}`)}, account_id, key_id, model, provider, ${TOTALS_COLUMNS}
+    `SELECT ${step(`day * ${DAY_MS}`)}, ${ofTotals}
       FROM daily_totals WHERE day >= ${days.from} AND day < ${days.to} ${ofAccount}`,
     requests(RUNNING_REQUESTS, { from: days.from * DAY_MS, to: days.to * DAY_MS }),
     ...parts.map((part) => requests(ALL_REQUESTS, part)),
@@ -115,25 +138,14 @@ export interface UsageCells {
 
 /**
  * Reads each row of a span once, and sums in all groupings at the same time. In SQL each grouping would sort all rows:
- * three times as slow. `account`: the row id, for one account only.
+ * three times as slow.
  */
-export function readCells(
-  sqlite: Database,
-  span: SteppedSpan,
-  options: { readonly account?: number | undefined; readonly retentionStart: number },
-): UsageCells {
-  const { times, stepMs } = span;
-  const [first = 0] = times;
-  // The last day counts as a whole: its requests are those until now.
-  const toEnd = {
-    from: span.from,
-    to: stepMs === DAY_MS ? first + times.length * stepMs : span.to,
-  };
+export function readCells(sqlite: Database, span: SteppedSpan, options: SourceOptions): UsageCells {
+  const { times } = span;
   const cells = new Map<string, Map<string, Sums[]>>();
   const byKey = new Map<number, Sums>();
   const accountOfKey = new Map<number, number>();
-  const { account, retentionStart } = options;
-  for (const query of sources(toEnd, first, stepMs, { account, retentionStart })) {
+  for (const query of steppedSources(span, { ...options, ...ALL })) {
     for (const row of plainNumbers<Row>(sqlite, query)) {
       const [step, accountId, keyId, model, provider] = row;
       const ofModel = groupOf(cells, model, () => new Map<string, Sums[]>());
@@ -163,6 +175,39 @@ export function readCells(
   return { byModel, byProvider, byAccount, byKey };
 }
 
+type ProviderRow = readonly [step: number, provider: string, requests: number, ...number[]];
+
+/** Requests, charges and the operator's costs by provider and step. The other sums are 0. A third of the time of all. */
+export function readProviderSteps(
+  sqlite: Database,
+  span: SteppedSpan,
+  options: SourceOptions,
+): ReadonlyMap<string, readonly Sums[]> {
+  const byProvider = new Map<string, Sums[]>();
+  for (const query of steppedSources(span, { ...options, ...OF_PROVIDER })) {
+    for (const row of plainNumbers<ProviderRow>(sqlite, query)) {
+      const [step, provider, requests] = row;
+      const steps = groupOf(byProvider, provider, () => span.times.map(noSums));
+      const sums = steps[Math.max(step, 0)] ?? noSums();
+      sums[0] = (sums[0] ?? 0) + requests;
+      // Both amounts, in the first four columns of amounts.
+      for (let at = 0; at < 4; at += 1)
+        sums[COUNTS + at] = (sums[COUNTS + at] ?? 0) + ((row[3 + at] as number | null) ?? 0);
+    }
+  }
+  return byProvider;
+}
+
+/** The last day counts as a whole: its requests are those until now. */
+function steppedSources(
+  { times, stepMs, from, to }: SteppedSpan,
+  options: SourceOptions & Selected,
+): string[] {
+  const [first = 0] = times;
+  const end = stepMs === DAY_MS ? first + times.length * stepMs : to;
+  return sources({ from, to: end }, first, stepMs, options);
+}
+
 function groupOf<Name, Group>(groups: Map<Name, Group>, name: Name, empty: () => Group): Group {
   let group = groups.get(name);
   if (group === undefined) groups.set(name, (group = empty()));
@@ -174,13 +219,8 @@ function addSteps(to: readonly Sums[], more: readonly Sums[]): void {
 }
 
 /** The sums of a whole span. */
-export function readTotal(
-  sqlite: Database,
-  span: TimeSpan,
-  options: { readonly account?: number | undefined; readonly retentionStart: number },
-): Figures {
-  const { account, retentionStart } = options;
-  const rows = sources(span, 0, DAY_MS, { account, retentionStart });
+export function readTotal(sqlite: Database, span: TimeSpan, options: SourceOptions): Figures {
+  const rows = sources(span, 0, DAY_MS, { ...options, ...ALL });
   const query = `WITH rows (step, account, key, model, provider, ${NAMES}) AS (${rows.join(" UNION ALL ")})
     SELECT 0, 0, 0, '', '', ${SUMMED} FROM rows`;
   const sums = noSums();

@@ -1,6 +1,6 @@
 import type { Database } from "bun:sqlite";
 import { readAttempts } from "./attempts.ts";
-import { figuresOf, readCells, totalOf, type Figures } from "./figures.ts";
+import { figuresOf, readProviderSteps, totalOf, type Figures } from "./figures.ts";
 import { latenciesOf, readLatencies, type Latencies, type Measured } from "./latency.ts";
 import type { SteppedSpan } from "./span.ts";
 
@@ -36,7 +36,7 @@ export function readProviders(
   span: SteppedSpan,
   retentionStart: number,
 ): ProvidersReport {
-  const { byProvider } = readCells(sqlite, span, { retentionStart });
+  const byProvider = readProviderSteps(sqlite, span, { retentionStart });
   const answered = new Map(
     [...byProvider]
       .filter(([provider]) => provider !== "")

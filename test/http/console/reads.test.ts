@@ -123,7 +123,11 @@ describe.each(Object.entries(stores))("the console over %s", (name, prepare) => 
       .map(({ provider, attempts, failed }) => ({ provider, attempts, failed }))
       .toSorted((a, b) => (a.provider < b.provider ? -1 : 1));
     expect(counted).toEqual(expected);
-    for (const { series, outcomes, failed, attempts } of report.providers) {
+    const { now } = await page.read<Overview>("/api/overview?span=90d");
+    const ofProviders = report.providers;
+    expect(roublesOf(ofProviders.map((one) => one.charged_rub))).toBe(now.charged_rub);
+    expect(roublesOf(ofProviders.map((one) => one.operator_cost_rub))).toBe(now.operator_cost_rub);
+    for (const { series, outcomes, failed, attempts } of ofProviders) {
       expect(sum(series.attempts)).toBe(attempts);
       expect(sum(series.failed)).toBe(failed);
       expect(sum(outcomes.map((one) => one.attempts))).toBe(failed);
