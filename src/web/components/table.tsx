@@ -26,6 +26,8 @@ export interface Column<Row> {
   readonly isSortable?: boolean;
   /** Not in the table but in its CSV, such as an id that nobody reads. */
   readonly isCsvOnly?: boolean;
+  /** Left out where a row becomes a list. */
+  readonly isDetail?: boolean;
 }
 
 export interface TableProps<Row> {
@@ -120,7 +122,7 @@ function HeadCell<Row>({
     <th
       role="columnheader"
       scope="col"
-      class={isNumeric(column) ? "number" : undefined}
+      class={[isNumeric(column) && "number", column.isDetail && "detail"].filter(Boolean).join(" ")}
       {...(sorted && { "aria-sort": sorted.isDescending ? "descending" : "ascending" })}
     >
       {column.isSortable === true ? (
@@ -301,7 +303,7 @@ function isNumeric<Row>({ kind }: Column<Row>): boolean {
 }
 
 /** Where a row is a list, two of its values share a line, unless they are `wide`. */
-function cellClass<Row>({ kind = "text" }: Column<Row>): string | undefined {
+function cellClass<Row>({ kind = "text", isDetail }: Column<Row>): string {
   const classes = {
     text: "wide",
     code: "wide",
@@ -311,7 +313,7 @@ function cellClass<Row>({ kind = "text" }: Column<Row>): string | undefined {
     count: "number",
     duration: "number",
   } as const;
-  return classes[kind];
+  return isDetail === true ? `${classes[kind]} detail` : classes[kind];
 }
 
 /** Rows without a value come last in both directions. */

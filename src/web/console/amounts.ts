@@ -9,12 +9,12 @@ export function amountText(typed: string): string {
   return language === "ru" ? text.replace(",", ".") : text;
 }
 
-/** `amount` plus `change`; undefined if one of them is no amount. */
+/** `amount` plus `change`; undefined if one of them is no amount, or the change is negative. */
 export function plus(amount: string, change: string): string | undefined {
   return added(amount, change, 1n);
 }
 
-/** `amount` minus `change`; undefined if one of them is no amount. */
+/** `amount` minus `change`; undefined in the same cases. */
 export function minus(amount: string, change: string): string | undefined {
   return added(amount, change, -1n);
 }
@@ -32,5 +32,6 @@ export function sumOf(amounts: readonly string[]): string {
 
 function added(amount: string, change: string, sign: bigint): string | undefined {
   const [nano, by] = [parseRoubles(amount), parseRoubles(change)];
-  return nano === undefined || by === undefined ? undefined : formatRoubles(nano + sign * by);
+  if (nano === undefined || by === undefined || by < 0n) return undefined;
+  return formatRoubles(nano + sign * by);
 }

@@ -103,8 +103,8 @@ function ChangeOverdraft({ account, onClose, onDone }: ChangeAccountProps) {
   const form = useForm({ overdraft: account.overdraft_rub });
   const words = text.account.changeOverdraft;
   const overdraft = amountText(form.typed("overdraft"));
-  const more = minus(overdraft, account.overdraft_rub);
-  const available = more === undefined ? undefined : plus(account.available_rub, more);
+  const without = minus(account.available_rub, account.overdraft_rub);
+  const available = without && plus(without, overdraft);
   const confirm = async (): Promise<void> => {
     const changed = await form.send<AccountDocument>(pathOf(account, "overdraft"), { overdraft });
     if (changed === undefined) return;
@@ -116,14 +116,14 @@ function ChangeOverdraft({ account, onClose, onDone }: ChangeAccountProps) {
     <ConfirmChange
       title={words.title(visibleText(account.name))}
       confirm={words.confirm}
-      canConfirm={overdraft !== "" && more !== "0"}
+      canConfirm={overdraft !== "" && available !== account.available_rub}
       onConfirm={confirm}
       onClose={onClose}
       figures={[
         {
           label: text.accounts.overdraft,
           before: <Money amount={account.overdraft_rub} isExact />,
-          after: more === undefined ? undefined : <Money amount={overdraft} isExact />,
+          after: available && <Money amount={overdraft} isExact />,
         },
         {
           label: text.accounts.available,

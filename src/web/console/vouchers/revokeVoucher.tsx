@@ -7,7 +7,7 @@ import { Money } from "../../components/values.tsx";
 import { toast } from "../../toasts.ts";
 import { useForm } from "../forms.tsx";
 import { text } from "../text.ts";
-import { VoucherState } from "./vouchers.tsx";
+import { VoucherState } from "./voucherState.tsx";
 
 const words = text.vouchers;
 

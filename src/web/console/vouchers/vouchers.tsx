@@ -4,7 +4,6 @@ import { Button } from "../../components/buttons.tsx";
 import { SearchField } from "../../components/fields.tsx";
 import { Panel, Toolbar, ViewHead } from "../../components/frame.tsx";
 import { EmptyState } from "../../components/states.tsx";
-import { Tag, type TagTone } from "../../components/status.tsx";
 import { Table, type Column } from "../../components/table.tsx";
 import { Name } from "../../components/text.tsx";
 import { None, Time } from "../../components/values.tsx";
@@ -17,6 +16,7 @@ import { api } from "../session.ts";
 import { text } from "../text.ts";
 import { CreateVouchers } from "./createVouchers.tsx";
 import { RevokeVoucher } from "./revokeVoucher.tsx";
+import { VoucherState } from "./voucherState.tsx";
 
 type Row = VoucherList["data"][number];
 
@@ -115,18 +115,6 @@ export function Vouchers() {
   );
 }
 
-const tones: Readonly<Record<Row["state"], TagTone>> = {
-  open: "info",
-  redeemed: "good",
-  revoked: "neutral",
-  expired: "warning",
-};
-
-/** What a voucher is good for now. */
-export function VoucherState({ state }: { state: Row["state"] }) {
-  return <Tag tone={tones[state]}>{words.states[state]}</Tag>;
-}
-
 const columns: readonly Column<Row>[] = [
   {
     id: "prefix",
@@ -135,7 +123,7 @@ const columns: readonly Column<Row>[] = [
     value: ({ prefix }) => prefix,
     cell: ({ prefix }) => <Name text={`${prefix}…`} isCode />,
   },
-  { id: "id", head: words.id, kind: "code", value: ({ id }) => id },
+  { id: "id", head: words.id, kind: "code", value: ({ id }) => id, isDetail: true },
   {
     id: "amount",
     head: words.amount,
@@ -165,7 +153,13 @@ const columns: readonly Column<Row>[] = [
     isSortable: true,
   },
   { id: "redeemed", head: words.redeemedAt, kind: "time", value: (row) => row.redeemed_at },
-  { id: "created", head: words.createdAt, kind: "time", value: (row) => row.created_at },
+  {
+    id: "created",
+    head: words.createdAt,
+    kind: "time",
+    value: (row) => row.created_at,
+    isDetail: true,
+  },
   {
     id: "expires",
     head: words.expires,
