@@ -35,8 +35,15 @@ export function checkedUrl(text: string): string | undefined {
   return url?.protocol === "https:" || url?.protocol === "http:" ? url.href : undefined;
 }
 
-/** A link to another site, in a new tab. An address that is not http or https is shown as text. */
+/** A link to another site, in a new tab, or to a mail program. Any other address is shown as text. */
 export function OutsideLink({ href, children }: { href: string; children: ComponentChildren }) {
+  if (URL.parse(href)?.protocol === "mailto:") {
+    return (
+      <a class="outside-link" href={href} rel="noopener noreferrer">
+        {children}
+      </a>
+    );
+  }
   const url = checkedUrl(href);
   if (url === undefined) return <>{children}</>;
   return (

@@ -29,10 +29,13 @@ export interface Holding {
   readonly conversation: Conversation;
   /** Grows when the balance or what the key spent has changed. */
   readonly moves: ReadonlySignal<number>;
+  /** Loads `spending` and `recent` again if money has moved since. A view that shows them calls it in an effect. */
+  readonly showMoves: () => void;
   readonly stop: () => void;
 }
 
-const RECENT_REQUESTS = 6;
+/** Rows of `recent`. */
+export const RECENT_REQUESTS = 6;
 /** The account is asked for again so often while the page is visible. Each call counts for the key's rate. */
 const FRESH_MS = 20_000;
 
@@ -45,16 +48,17 @@ export function createHolding(api: Api, first: Account): Holding {
     return seed ?? (await api.get<Account>("/v1/account", {}, abort));
   });
   const moves = movesOf(first, loaded.data);
+  const shownMoves = signal(0);
   const span = signal<SpanName>("30d");
   const unit = signal<Unit>("roubles");
   const spending = createResource(async (abort) => {
-    void moves.changes.value;
+    void shownMoves.value;
     const chosen = span.value;
     const report = await api.get<UsageReport>("/v1/usage", spendingQuery(chosen), abort);
     return spendingOf(report, chosen, Date.now());
   });
   const recent = createResource(async (abort) => {
-    void moves.changes.value;
+    void shownMoves.value;
     return (await requestPage(api, { limit: RECENT_REQUESTS }, abort)).data;
   });
   const conversation = createConversation(api, loaded.reload);
@@ -77,6 +81,7 @@ export function createHolding(api: Api, first: Account): Holding {
     },
     conversation,
     moves: moves.changes,
+    showMoves: () => (shownMoves.value = moves.changes.value),
     stop() {
       conversation.stop();
       stopFresh();

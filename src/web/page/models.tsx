@@ -114,7 +114,11 @@ const columns: readonly Column<Model>[] = [
     value: () => null,
     cell: ({ id, endpoints }) =>
       endpoints.includes("chat") ? (
-        <a href={hrefOf(["try"], { model: id })} aria-label={words.tryModel(visibleText(id))}>
+        <a
+          class="try-link"
+          href={hrefOf(["try"], { model: id })}
+          aria-label={words.tryModel(visibleText(id))}
+        >
           {text.views.try}
         </a>
       ) : (

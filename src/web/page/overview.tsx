@@ -1,4 +1,6 @@
+import { useSignalEffect } from "@preact/signals";
 import type { Account } from "../../contract/account/account.ts";
+import { SpanChoice } from "../components/fields.tsx";
 import { Figure, Figures, Meter } from "../components/figures.tsx";
 import { Columns, Facts, Panel, ViewHead } from "../components/frame.tsx";
 import { Notice, StaleNotice } from "../components/states.tsx";
@@ -7,7 +9,7 @@ import { Money, None, Time } from "../components/values.tsx";
 import { formats } from "../language.ts";
 import { hrefOf } from "../router.ts";
 import { inWords } from "./failures.ts";
-import type { Holding } from "./holding.ts";
+import { RECENT_REQUESTS, type Holding } from "./holding.ts";
 import { RequestTable } from "./requests/requests.tsx";
 import { SpendChart } from "./spend.tsx";
 import { daysLeft, sumsOf } from "./spending.ts";
@@ -23,12 +25,17 @@ const LOW_DAYS = 3;
 
 /** What is left, what was spent, and what the key may do. */
 export function Overview({ holding }: { holding: Holding }) {
+  useSignalEffect(holding.showMoves);
   const account = holding.account.value;
   const failure = holding.accountFailure.value;
   const { recent } = holding;
   return (
     <>
-      <ViewHead title={<Name text={account.account} />} text={<KeyName account={account} />} />
+      <ViewHead
+        title={<Name text={account.account} />}
+        text={<KeyName account={account} />}
+        actions={<SpanChoice value={holding.span} />}
+      />
       {/* After a 429 the page asks again by itself. */}
       {failure && failure.status !== 429 && (
         <StaleNotice failure={inWords(failure)} onRetry={holding.refresh} />
@@ -36,7 +43,7 @@ export function Overview({ holding }: { holding: Holding }) {
       <Warnings holding={holding} />
       <MoneyFigures holding={holding} />
       <Columns isWideFirst>
-        <SpendChart holding={holding} hasSpans />
+        <SpendChart holding={holding} />
         <div class="stack">
           <KeyPanel account={account} />
           <Panel title={words.topUp}>
@@ -60,6 +67,7 @@ export function Overview({ holding }: { holding: Holding }) {
           failure={recent.failure.value}
           isLoading={recent.isLoading.value}
           onRetry={recent.reload}
+          rowsExpected={RECENT_REQUESTS}
           isShort
         />
       </Panel>

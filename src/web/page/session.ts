@@ -1,6 +1,6 @@
 import { computed, signal, type ReadonlySignal } from "@preact/signals";
 import type { Account } from "../../contract/account/account.ts";
-import { createApi, type ApiFailure } from "../api.ts";
+import { createApi, failureFrom, type ApiFailure } from "../api.ts";
 import { takeSecret } from "../router.ts";
 
 /** Where the browser keeps the key for this tab, if the holder asks for it. It ends with the tab. */
@@ -37,7 +37,11 @@ export const api = createApi({
  */
 export async function enter(candidate: string, isKept: boolean): Promise<void> {
   const calls = createApi({ headers: () => authorization(candidate) });
-  const account = await calls.get<Account>("/v1/account");
+  const account = await calls.get<Account>("/v1/account").catch((error: unknown) => {
+    // A kept key that has expired would be tried again at each reload.
+    if (failureFrom(error).status === 401) sessionStorage.removeItem(STORED);
+    throw error;
+  });
   if (isKept) sessionStorage.setItem(STORED, candidate);
   else sessionStorage.removeItem(STORED);
   refused.value = false;

@@ -1,3 +1,4 @@
+import { useSignalEffect } from "@preact/signals";
 import { StackedBars } from "../charts/chart.tsx";
 import { Choice, SpanChoice } from "../components/fields.tsx";
 import { Columns, Panel, ViewHead } from "../components/frame.tsx";
@@ -22,6 +23,7 @@ const words = text.spend;
 
 /** What the account spent: the chart, the table of the same figures, and the sums of each model. */
 export function Spend({ holding }: { holding: Holding }) {
+  useSignalEffect(holding.showMoves);
   const { data } = holding.spending;
   return (
     <>
@@ -45,14 +47,8 @@ export function Spend({ holding }: { holding: Holding }) {
 }
 
 /** The chart of the account's use, stacked by model. */
-export function SpendChart({
-  holding,
-  hasSpans = false,
-}: {
-  holding: Holding;
-  hasSpans?: boolean;
-}) {
-  const { spending, unit, span } = holding;
+export function SpendChart({ holding }: { holding: Holding }) {
+  const { spending, unit } = holding;
   const data = spending.data.value;
   const failure = spending.failure.value;
   return (
@@ -67,7 +63,6 @@ export function SpendChart({
       onRetry={spending.reload}
       actions={
         <>
-          {hasSpans && <SpanChoice value={span} />}
           <Choice
             label={words.unit}
             value={unit}

@@ -109,12 +109,23 @@ export function sumsOf(name: string, rows: readonly UsageRow[]): UsageSums {
   };
 }
 
-/** Days that an amount lasts at the pace of the span; undefined if nothing was spent in it. */
-export function daysLeft(availableRub: string, { rows, span }: Spending): number | undefined {
+/**
+ * Days that an amount lasts at the pace of the span, or of its part since the first use; undefined if nothing was spent
+ * in it.
+ */
+export function daysLeft(
+  availableRub: string,
+  { rows, span, times }: Spending,
+): number | undefined {
   const spent = nanoOf(sumsOf("", rows).costRub);
   if (spent <= 0n) return undefined;
   const available = nanoOf(availableRub);
-  return available <= 0n ? 0 : Number((available * BigInt(spans[span].days)) / spent);
+  if (available <= 0n) return 0;
+  const firstMs = Math.min(...rows.map((row) => Date.parse(timeOf(row))));
+  const unused = times.filter((time) => Date.parse(time) < firstMs).length;
+  const { by, days } = spans[span];
+  const used = by === "hour" ? days : days - unused;
+  return Number((available * BigInt(used)) / spent);
 }
 
 function timeOf({ day, hour }: UsageRow): string {

@@ -100,6 +100,8 @@ describe("the spending of a span", () => {
 
   test("tells how many days the money lasts at the pace of the span", () => {
     expect(daysLeft("13", week)).toBe(13);
+    const today = week.rows.filter(({ day }) => day === "2026-11-24");
+    expect(daysLeft("13", { ...week, rows: today })).toBe(2);
     expect(daysLeft("0.5", week)).toBe(0);
     expect(daysLeft("-1", week)).toBe(0);
     expect(daysLeft("13", { ...week, rows: [] })).toBeUndefined();

@@ -17,7 +17,8 @@ import { requestPage, type Holding } from "../holding.ts";
 import { optionText, text } from "../text.ts";
 
 const words = text.requests;
-const PAGE_ROWS = 50;
+/** A row is a list of its own on a small screen. */
+const PAGE_ROWS = matchMedia("(max-width: 40rem)").matches ? 20 : 50;
 
 /** The requests of the account, newest first, with filters. */
 export function Requests({ holding }: { holding: Holding }) {

@@ -71,6 +71,13 @@ function Chat({ holding, models, first }: ChatProps) {
   const question = useSignal("");
   const exchanges = conversation.exchanges.value;
   const scroll = usePinnedScroll();
+  const chat = useRef<HTMLDivElement>(null);
+  // A button that goes away must not take the focus with it. On a phone the keyboard would cover the conversation.
+  const focusField = (): void => {
+    if (matchMedia("(pointer: fine)").matches)
+      chat.current?.querySelector("textarea")?.focus({ preventScroll: true });
+  };
+  useLayoutEffect(focusField, []);
   useSignalEffect(() => {
     const { state, charge } = conversation.exchanges.value.at(-1) ?? {};
     if (state?.value === "done" && typeof charge?.value === "object")
@@ -82,13 +89,22 @@ function Chat({ holding, models, first }: ChatProps) {
     scroll.pin();
     conversation.ask(model.value, given);
     question.value = "";
+    focusField();
+  };
+  const clear = (): void => {
+    conversation.clear();
+    focusField();
+  };
+  const stop = (): void => {
+    conversation.stop();
+    focusField();
   };
   return (
-    <div class="chat">
+    <div ref={chat} class="chat">
       <ChatHead
         model={model}
         models={models}
-        onClear={exchanges.length === 0 ? undefined : conversation.clear}
+        onClear={exchanges.length === 0 ? undefined : clear}
       />
       {exchanges.length === 0 ? (
         <EmptyState title={words.empty}>{words.emptyHint}</EmptyState>
@@ -103,7 +119,7 @@ function Chat({ holding, models, first }: ChatProps) {
         question={question}
         isBusy={conversation.isBusy.value}
         onSend={send}
-        onStop={conversation.stop}
+        onStop={stop}
       />
     </div>
   );
@@ -146,15 +162,8 @@ interface ComposerProps {
 
 /** The field of the question. It stays at the end of the window. */
 function Composer({ question, isBusy, onSend, onStop }: ComposerProps) {
-  const form = useRef<HTMLFormElement>(null);
-  useLayoutEffect(() => {
-    // On a phone the keyboard would cover the conversation.
-    if (matchMedia("(pointer: fine)").matches)
-      form.current?.querySelector("textarea")?.focus({ preventScroll: true });
-  }, []);
   return (
     <form
-      ref={form}
       class="composer"
       onSubmit={(event) => {
         event.preventDefault();
