@@ -19,7 +19,7 @@ export interface VisitOptions {
 const waitTimeoutMs = 10_000;
 
 /** What a URL or a referrer must never contain. */
-const secret = /sk-tg-|[?&](?:key|token)=/;
+const secret = /sk-tg-|[?&]token=/;
 
 /**
  * Opens an address in a browser profile of its own and runs `work` with it. Fails if the page reports an error or a

@@ -1,13 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { dirname } from "node:path";
 import type { Page } from "playwright-core";
-import { startConsole } from "../../support/binary/consoleProcess.ts";
 import { startDemo, type Demo, type Welcome } from "../../support/binary/demoProcess.ts";
 import { startTimeoutMs } from "../../support/binary/gatewayProcess.ts";
 import { chromiumPath, openChromiumBefore } from "../../support/browser/chromium.ts";
+import { showView, visitConsole } from "../../support/browser/consoleVisit.ts";
 import { narrowProblems, viewProblems } from "../../support/browser/inspection.ts";
-import { settled } from "../../support/browser/settled.ts";
-import { visit } from "../../support/browser/visit.ts";
 
 const chromium = openChromiumBefore();
 let demo: Demo;
@@ -34,36 +32,69 @@ const views = [
   ["audit", "audit"],
 ] as const;
 
-/** What the views have wrong, in this language. */
-async function problemsOf(
+/** The dialogs by the view and the button that opens them. */
+const dialogs = [
+  ["accounts", "New account"],
+  ["accounts/demo", "Credit"],
+  ["accounts/demo", "Overdraft"],
+  ["accounts/demo", "Disable"],
+  ["keys", "New key"],
+  ["keys/KEY", "Settings"],
+  ["keys/KEY", "Rotate"],
+  ["keys/KEY", "Revoke"],
+  ["requests/REQUEST", "Refund"],
+  ["vouchers", "New vouchers"],
+] as const;
+
+type Look = (page: Page, name: string) => Promise<string[]>;
+
+/** Opens a console on the demo. `place` makes the fragment of an address for a key and a request that exist. */
+async function withDemo<Result>(
+  work: (page: Page, place: (fragment: string) => string) => Promise<Result>,
   language: string,
-  look: (page: Page, name: string) => Promise<string[]>,
-): Promise<string[]> {
-  const console = await startConsole({ folder: dirname(welcome.config), config: welcome.config });
-  try {
-    const work = async (page: Page): Promise<string[]> => {
-      await settled(page);
-      const first = `fetch("/api/requests?limit=1").then((answer) => answer.json())`;
-      const { data } = await page.evaluate<{ data: { id: string; key: string }[] }>(first);
-      const [{ id, key } = { id: "", key: "" }] = data;
-      const problems: string[] = [];
-      for (const [name, fragment] of views) {
-        const place = fragment.replace("KEY", key).replace("REQUEST", id);
-        await page.goto(`${console.url}/#/${place}`);
-        await settled(page);
-        problems.push(...(await look(page, `console-${name}-${language.slice(0, 2)}`)));
-      }
-      return problems;
-    };
-    return await visit(chromium.browser, console.address, work, { language });
-  } finally {
-    await console.stop();
-  }
+): Promise<Result> {
+  const { config } = welcome;
+  const opened = async (page: Page): Promise<Result> => {
+    const first = `fetch("/api/requests?limit=1").then((answer) => answer.json())`;
+    const { data } = await page.evaluate<{ data: { id: string; key_id: string }[] }>(first);
+    const [{ id, key_id: key } = { id: "", key_id: "" }] = data;
+    return await work(page, (fragment) => fragment.replace("KEY", key).replace("REQUEST", id));
+  };
+  return await visitConsole(chromium.browser, { folder: dirname(config), config }, opened, {
+    language,
+  });
+}
+
+/** What the views have wrong, in this language. */
+async function problemsOf(language: string, look: Look): Promise<string[]> {
+  return await withDemo(async (page, place) => {
+    const problems: string[] = [];
+    for (const [name, fragment] of views) {
+      await showView(page, place(fragment));
+      problems.push(...(await look(page, `console-${name}-${language.slice(0, 2)}`)));
+    }
+    return problems;
+  }, language);
 }
 
 describe.skipIf(chromiumPath === null)("the views of the console", () => {
   test("have nothing that axe finds in either scheme, and fit a small screen", async () => {
     expect(await problemsOf("en-US", viewProblems)).toEqual([]);
+  });
+
+  test("have nothing of that in their dialogs", async () => {
+    const problems = await withDemo(async (page, place) => {
+      const found: string[] = [];
+      for (const [fragment, button] of dialogs) {
+        await showView(page, place(fragment));
+        await page.getByRole("button", { name: button, exact: true }).first().click();
+        await page.getByRole("dialog").waitFor();
+        found.push(...(await narrowProblems(page, `console-dialog-${button.replace(" ", "-")}`)));
+        await page.keyboard.press("Escape");
+      }
+      return found;
+    }, "en-US");
+    expect(problems).toEqual([]);
   });
 
   // What is longer in Russian shows on the small screen. Colours are the same.
