@@ -674,7 +674,7 @@ export const console = {
     period: "Period",
     periods: { "1h": "Last hour", "24h": "24 hours", "7d": "7 days", "30d": "30 days" },
     anyTime: "Any time",
-    times: "From and until…",
+    times: "Between…",
     since: "From",
     until: "Until",
     searchedTo: "Searched back to",

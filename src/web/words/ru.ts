@@ -684,7 +684,7 @@ export const console: typeof en.console = {
     period: "Период",
     periods: { "1h": "Последний час", "24h": "24 часа", "7d": "7 дней", "30d": "30 дней" },
     anyTime: "Любое время",
-    times: "От и до…",
+    times: "От и до",
     since: "От",
     until: "До",
     searchedTo: "Просмотрено до",

@@ -64,7 +64,7 @@ export function Key({ id }: { id: string }) {
           {(key) => <Details row={key} />}
         </Loaded>
       </Panel>
-      <RequestsOf title={text.views.requests} of={{ key: id }} hidden={["account"]} />
+      {row && <RequestsOf title={text.views.requests} of={{ key: id }} hidden={["account"]} />}
       {row && dialog.value !== undefined && (
         <ChangeKey
           key={dialog.value}

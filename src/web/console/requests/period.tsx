@@ -55,10 +55,10 @@ export function PeriodFields({ since, until, sinceError, untilError }: PeriodFie
         )}
       </Field>
       {hasTimes.value && (
-        <>
+        <div class="field-pair">
           <TimeField label={words.since} value={since} error={sinceError} />
           <TimeField label={words.until} value={until} error={untilError} />
-        </>
+        </div>
       )}
     </>
   );
