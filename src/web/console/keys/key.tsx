@@ -93,13 +93,15 @@ function Details({ row }: { row: KeyRow }) {
   return (
     <>
       {row.budget_rub !== null && (
-        <Meter
-          label={words.budget}
-          used={row.spent_rub}
-          limit={row.budget_rub}
-          usedText={formats.money(row.spent_rub)}
-          limitText={formats.money(row.budget_rub)}
-        />
+        <div class="meters">
+          <Meter
+            label={words.budget}
+            used={row.spent_rub}
+            limit={row.budget_rub}
+            usedText={formats.money(row.spent_rub)}
+            limitText={formats.money(row.budget_rub)}
+          />
+        </div>
       )}
       <Facts
         facts={[
@@ -110,10 +112,7 @@ function Details({ row }: { row: KeyRow }) {
             </span>,
           ],
           [words.prefix, <Name key="prefix" text={`${row.prefix}…`} isCode />],
-          [
-            words.budget,
-            row.budget_rub === null ? words.noBudget : <Money amount={row.budget_rub} />,
-          ],
+          ...(row.budget_rub === null ? [[words.budget, words.noBudget] as const] : []),
           [words.spent, <Money key="spent" amount={row.spent_rub} isExact />],
           [text.lists.charged30d, <Money key="charged" amount={row.charged_30d_rub} />],
           [text.lists.requests30d, <Count key="requests" value={row.requests_30d} />],
