@@ -83,7 +83,7 @@ export function createHolding(api: Api, first: Account): Holding {
     moves: moves.changes,
     showMoves: () => (shownMoves.value = moves.changes.value),
     stop() {
-      conversation.stop();
+      conversation.dispose();
       stopFresh();
       moves.stop();
       for (const resource of [loaded, spending, recent, models]) resource?.stop();

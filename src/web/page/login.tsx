@@ -43,7 +43,7 @@ export function Login({ start }: LoginProps) {
   };
   useLayoutEffect(() => form.current?.querySelector("input")?.focus(), []);
   useEffect(() => {
-    if (start !== undefined && !isRefused.peek()) void open();
+    if (start !== undefined) void open();
   }, []);
 
   const failure = problem.value;

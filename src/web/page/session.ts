@@ -25,7 +25,8 @@ export const isRefused: ReadonlySignal<boolean> = refused;
 export const api = createApi({
   headers: () => authorization(session.peek()?.key ?? ""),
   onFailure: ({ status }: ApiFailure) => {
-    if (status !== 401) return;
+    // Without a session the call was late: the holder has signed out.
+    if (status !== 401 || session.peek() === undefined) return;
     leave();
     refused.value = true;
   },

@@ -23,8 +23,10 @@ function play({ chunks = [], refusal, isEndless = false, receipts = [] }: Script
   const left = [...receipts];
   const waits: number[] = [];
   let charged = 0;
+  let gets = 0;
   const api = {
     get: () => {
+      gets += 1;
       const next = left.shift() ?? new ApiFailure(404, "request not found");
       return next instanceof Error ? Promise.reject(next) : Promise.resolve(next);
     },
@@ -53,7 +55,7 @@ function play({ chunks = [], refusal, isEndless = false, receipts = [] }: Script
       return Promise.resolve();
     },
   );
-  return { conversation, bodies, waits, charged: () => charged };
+  return { conversation, bodies, waits, charged: () => charged, calls: () => gets };
 }
 
 function event(chunk: unknown): calls.ApiEvent {
@@ -139,6 +141,17 @@ describe("a conversation", () => {
     await until("a charge", () => exchange?.charge.value !== "pending");
     expect(exchange?.charge.value).toBe("unknown");
     expect(charged()).toBe(0);
+  });
+
+  test("asks for nothing after its end", async () => {
+    const { conversation, waits, calls } = play({ chunks: [says("A long")], isEndless: true });
+    conversation.ask("some-model", "Hi");
+    const [exchange] = conversation.exchanges.value;
+    await until("the first content", () => exchange?.answer.value === "A long");
+    conversation.dispose();
+    await until("its end", () => exchange?.charge.value === "unknown");
+    expect(calls()).toBe(0);
+    expect(waits).toEqual([0]);
   });
 
   const failures: readonly (readonly [string, Script, { message: string; charge: chat.Charge }])[] =

@@ -33,6 +33,8 @@ export interface Conversation {
   /** Ends the answer that streams. The gateway charges for what the provider had sent. */
   readonly stop: () => void;
   readonly clear: () => void;
+  /** Ends all calls, also for receipts. */
+  readonly dispose: () => void;
 }
 
 interface OpenExchange extends Exchange {
@@ -54,6 +56,7 @@ export function createConversation(
   wait: (ms: number) => Promise<void> = (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
 ): Conversation {
   const exchanges = signal<readonly OpenExchange[]>([]);
+  const disposed = new AbortController();
   let abort: AbortController | undefined;
   let lastId = 0;
 
@@ -80,7 +83,7 @@ export function createConversation(
       exchange.charge.value = exchange.state.peek() === "stopped" ? "unknown" : "none";
       return;
     }
-    const receipt = await settledReceipt(api, id, wait);
+    const receipt = await settledReceipt(api, id, wait, disposed.signal);
     exchange.charge.value = receipt ?? "unknown";
     if (receipt) onCharged();
   };
@@ -114,6 +117,10 @@ export function createConversation(
     clear() {
       abort?.abort();
       exchanges.value = [];
+    },
+    dispose() {
+      abort?.abort();
+      disposed.abort();
     },
   };
 }
@@ -171,11 +178,14 @@ async function settledReceipt(
   api: Api,
   id: string,
   wait: (ms: number) => Promise<void>,
+  disposed: AbortSignal,
 ): Promise<Receipt | undefined> {
+  const path = `/v1/requests/${encodeURIComponent(id)}`;
   for (const ms of RECEIPT_WAITS_MS) {
     await wait(ms);
+    if (disposed.aborted) return undefined;
     try {
-      const receipt = await api.get<Receipt>(`/v1/requests/${encodeURIComponent(id)}`);
+      const receipt = await api.get<Receipt>(path, {}, disposed);
       if (receipt.status !== "running") return receipt;
     } catch (error) {
       // A 404 is a request without a record yet.

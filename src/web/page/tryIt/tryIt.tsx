@@ -72,12 +72,16 @@ function Chat({ holding, models, first }: ChatProps) {
   const exchanges = conversation.exchanges.value;
   const scroll = usePinnedScroll();
   const chat = useRef<HTMLDivElement>(null);
-  // A button that goes away must not take the focus with it. On a phone the keyboard would cover the conversation.
+  // A button that disappears must not take the focus with it. On a phone the keyboard would cover the conversation.
   const focusField = (): void => {
     if (matchMedia("(pointer: fine)").matches)
       chat.current?.querySelector("textarea")?.focus({ preventScroll: true });
   };
-  useLayoutEffect(focusField, []);
+  // The frame gives the focus to the content of a new view first.
+  useEffect(() => {
+    const timer = setTimeout(focusField);
+    return () => clearTimeout(timer);
+  }, []);
   useSignalEffect(() => {
     const { state, charge } = conversation.exchanges.value.at(-1) ?? {};
     if (state?.value === "done" && typeof charge?.value === "object")
