@@ -2,12 +2,11 @@ import { Database } from "bun:sqlite";
 import OpenAI from "openai";
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { startConsole } from "../support/binary/consoleProcess.ts";
 import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { chromiumPath, openChromiumBefore } from "../support/browser/chromium.ts";
+import { showView, visitConsole } from "../support/browser/consoleVisit.ts";
 import { narrowProblems } from "../support/browser/inspection.ts";
-import { settled } from "../support/browser/settled.ts";
 import { visit } from "../support/browser/visit.ts";
 import {
   doneEvent,
@@ -48,7 +47,7 @@ beforeAll(async () => {
     .create({ model: hostileModel, messages })
     .withResponse();
   request = answer.request_id ?? "";
-  keyId = ((await gateway.cli.json("requests", "show", request)) as { key: string }).key;
+  keyId = ((await gateway.cli.json("requests", "show", request)) as { key_id: string }).key_id;
   gateway.signal("SIGTERM");
   await gateway.ended;
   putIntoStore(gateway.cli.database);
@@ -77,11 +76,9 @@ function putIntoStore(path: string): void {
 
 /** Opens each view, and returns what is wrong with it on a small screen, and any element that a text has become. */
 async function problemsOf(page: Page, fragments: readonly string[]): Promise<string[]> {
-  const { origin } = new URL(page.url());
   const problems: string[] = [];
   for (const [at, fragment] of fragments.entries()) {
-    await page.goto(`${origin}/#/${fragment}`);
-    await settled(page);
+    await showView(page, fragment);
     problems.push(...(await narrowProblems(page, `hostile-${at}`)));
     const made = await page.evaluate<number>(`document.querySelectorAll("img, [onerror]").length`);
     if (made > 0) problems.push(`${fragment}: ${made} elements were made from text`);
@@ -114,17 +111,20 @@ describe.skipIf(chromiumPath === null)("texts that attack who reads them are onl
   });
 
   test("on the console", async () => {
-    const console = await startConsole(setup.gateway.cli);
-    try {
-      const account = `accounts/${encodeURIComponent(hostile)}`;
-      const views = ["", "accounts", account, "keys", `keys/${keyId}`, "requests"];
-      views.push(`requests/${request}`, "providers", "vouchers", "audit");
-      await visit(chromium.browser, console.address, async (page) => {
-        await settled(page);
-        expect(await problemsOf(page, views)).toEqual([]);
-      });
-    } finally {
-      await console.stop();
-    }
+    const account = `accounts/${encodeURIComponent(hostile)}`;
+    const views = ["", "accounts", account, "keys", `keys/${keyId}`, "requests"];
+    views.push(`requests/${request}`, "providers", "vouchers", "audit");
+    await visitConsole(chromium.browser, setup.gateway.cli, async (page) => {
+      expect(await problemsOf(page, views)).toEqual([]);
+    });
+  });
+
+  test("in a dialog of the console", async () => {
+    await visitConsole(chromium.browser, setup.gateway.cli, async (page) => {
+      await showView(page, `accounts/${encodeURIComponent(hostile)}`);
+      await page.getByRole("button", { name: "Credit" }).click();
+      await page.getByRole("dialog").getByText(markup).first().waitFor();
+      expect(await narrowProblems(page, "hostile-dialog")).toEqual([]);
+    });
   });
 });

@@ -1,4 +1,4 @@
-import OpenAI from "openai";
+import OpenAI, { APIError } from "openai";
 import { afterEach, describe, expect, test } from "bun:test";
 import type { Locator, Page } from "playwright-core";
 import { openBinaryBefore } from "../../support/binary/gatewayBefore.ts";
@@ -35,7 +35,7 @@ async function chat(key: string): Promise<{ status: number; id: string }> {
       .withResponse();
     return { status: response.status, id: id ?? "" };
   } catch (error) {
-    if (error instanceof OpenAI.APIError) return { status: Number(error.status), id: "" };
+    if (error instanceof APIError) return { status: Number(error.status), id: "" };
     throw error;
   }
 }
