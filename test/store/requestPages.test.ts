@@ -242,3 +242,19 @@ test("a list by a model that is rare among thousands of charges has all of them,
   for (const limit of limits)
     expect(await allPages(alice, () => ({ ...filter, limit }))).toEqual(rare.slice(0, -2));
 }, 60_000);
+
+test("a position with invented numbers reads no more than the account's charges", async () => {
+  const alice = fund(storeFolder.store, "alice", 10n ** 9n);
+  await recordMany(storeFolder, alice, ["req_1", "req_2", "req_3"]);
+  const far = 999_999_999_999_999;
+  const filter = { ...everything, limit: 1 };
+  for (const leftFrom of [0, 1, far])
+    for (const scannedTo of [0, far])
+      for (const newest of [0, far]) {
+        const after = { id: "req_3", newest, leftFrom, scannedTo };
+        const list = storeFolder.store.requestsOfAccount(alice.accountId, filter, after);
+        let steps = 0;
+        while (list.next().done !== true && steps < 100) steps += 1;
+        expect({ after, isLong: steps === 100 }).toEqual({ after, isLong: false });
+      }
+});

@@ -155,7 +155,8 @@ class Search {
     if (filter.status !== undefined && filter.status !== "done") return;
     if (after !== undefined) {
       if (yield* this.#scan(start.newestCharge, after.newest + 1)) return;
-      this.#reached = after.leftFrom + 1;
+      // A client can invent the numbers of a position.
+      this.#reached = Math.min(after.leftFrom, start.newestCharge) + 1;
     }
     yield* this.#scan(this.#reached - 1, start.oldestCharge);
   }
