@@ -37,8 +37,8 @@ export interface Api {
   get<Answer>(path: string, query?: Query, signal?: AbortSignal): Promise<Answer>;
   post<Answer>(path: string, body: unknown, signal?: AbortSignal): Promise<Answer>;
   /**
-   * The events of an answer of type `text/event-stream`. A loop that ends early closes the connection. `onHead` gets the
-   * headers of the answer.
+   * The events of an answer of type `text/event-stream`, of a POST; without a body, of a GET. A loop that ends early closes
+   * the connection. `onHead` gets the headers of the answer.
    */
   events(
     path: string,
@@ -105,7 +105,8 @@ export function createApi({ headers = () => ({}), onFailure }: ApiOptions = {}):
       read(path + queryText(query), { headers: headers(), ...(signal && { signal }) }),
     post: (path, body, signal) => read(path, posted(body, signal)),
     async *events(path, body, signal, onHead) {
-      const response = await call(path, posted(body, signal));
+      const read = { headers: headers(), ...(signal && { signal }) };
+      const response = await call(path, body === undefined ? read : posted(body, signal));
       onHead?.(response.headers);
       if (response.body === null) return;
       const splitter = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX });

@@ -14,22 +14,30 @@ const provider = startProvider();
 const setup = openBinaryBefore(oneModel(`http://127.0.0.1:${provider.port}/v1`), provider);
 let console: ConsoleProcess;
 let cookie: { readonly name: string; readonly value: string };
+let pageSecret: string;
 
 beforeAll(async () => {
   console = await startConsole(setup.gateway.cli);
-  const [name = "", value = ""] = (await signIn(console)).cookie.split("=");
+  const page = await signIn(console);
+  const [name = "", value = ""] = page.cookie.split("=");
   cookie = { name, value };
+  ({ pageSecret } = page);
 });
 afterAll(() => console?.stop());
+
+/** The last header with cookies that the other site got. */
+let seenCookie = "";
 
 /** Its pages allow everything. */
 const otherSite = Bun.serve({
   port: 0,
   hostname: "127.0.0.1",
-  fetch: () =>
-    new Response("<!doctype html><title>Another site</title><body>", {
+  fetch({ headers }) {
+    seenCookie = headers.get("cookie") ?? "";
+    return new Response("<!doctype html><title>Another site</title><body>", {
       headers: { "content-type": "text/html" },
-    }),
+    });
+  },
 });
 afterAll(() => void otherSite.stop(true));
 
@@ -113,8 +121,22 @@ async function run(page: Page, script: string): Promise<unknown> {
 test.skipIf(chromiumPath === null)("the cookie is good in the console's own page", async () => {
   await withOtherPage("127.0.0.1", async (page) => {
     await page.goto(console.url);
-    expect(await page.evaluate("fetch('/api/state').then(({ status }) => status)")).toBe(200);
+    const init = JSON.stringify({ headers: { "x-tollgate-console": pageSecret } });
+    const status = `fetch('/api/state', ${init}).then(({ status }) => status)`;
+    expect(await page.evaluate(status)).toBe(200);
   });
+});
+
+/** Browsers send a cookie to every port of its host: https://www.rfc-editor.org/rfc/rfc6265#section-8.5 */
+test.skipIf(chromiumPath === null)("another port gets the cookie, and can do nothing", async () => {
+  await withOtherPage("127.0.0.1", async () => {
+    expect(seenCookie).toBe(`${cookie.name}=${cookie.value}`);
+  });
+  const headers = { cookie: seenCookie, origin: console.url, "x-tollgate-console": "1" };
+  const init = { method: "POST", headers, body: '{"amount":"1000000"}' };
+  const stolen = await fetch(`${console.url}/api/accounts/alice/credit`, init);
+  expect(stolen.status).toBe(401);
+  expect((await fetch(`${console.url}/api/state`, { headers })).status).toBe(401);
 });
 
 // A port has no part in what a site is: to the cookie, 127.0.0.1 is the same site and localhost is another.

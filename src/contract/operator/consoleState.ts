@@ -17,8 +17,11 @@ export const ConsoleState = Type.Object({
   database: Type.String({ description: "The path of the database." }),
 });
 
-/** The answer to a change of the session. */
-export const SessionAnswer = Type.Object({ ok: Type.Literal(true) });
+/** The answer of POST /api/session. It comes with the cookie. */
+export type SessionAnswer = Static<typeof SessionAnswer>;
+export const SessionAnswer = Type.Object({
+  page_secret: Type.String({ description: "The value of `x-tollgate-console` from now on." }),
+});
 
 /** Every error of the console's API. The message is that of the command. */
 export type ConsoleErrorBody = Static<typeof ConsoleErrorBody>;

@@ -2,8 +2,11 @@ import { isLoopback } from "../../config/address.ts";
 import { pathStartOf } from "../requestPath.ts";
 import type { ConsoleSession } from "./session.ts";
 
-/** A write needs this header. A form of another site cannot send it. */
-const WRITE_HEADER = "x-tollgate-console";
+/**
+ * The page's secret. Each request has it but the exchange of the token, where any value will do: a form of another site
+ * cannot send the header.
+ */
+const PAGE_HEADER = "x-tollgate-console";
 /** The page sends it where no person acts: a reload after a change of the store. */
 const REFRESH_HEADER = "x-tollgate-refresh";
 
@@ -17,7 +20,7 @@ export interface Refusal {
 
 /**
  * The one check of every request, before its route. All but the page itself and the exchange of the token need the
- * cookie of the session. A request of another site's page is refused, also one that reaches this address by a name of its
+ * cookie of the session and the page's secret. A request of another site's page is refused, also one that reaches this address by a name of its
  * own (DNS rebinding). Undefined: allowed.
  */
 export function guard(session: ConsoleSession, request: Request): Refusal | undefined {
@@ -37,11 +40,12 @@ export function guard(session: ConsoleSession, request: Request): Refusal | unde
   if (site !== "same-origin" && site !== "none")
     return forbidden("another site's page may not use the console");
   const isRead = method === "GET" || method === "HEAD";
-  if (!isRead && !(isOwnOrigin && headers.has(WRITE_HEADER)))
-    return forbidden(`a change needs the headers origin and ${WRITE_HEADER}`);
+  if (!isRead && !(isOwnOrigin && headers.has(PAGE_HEADER)))
+    return forbidden(`a change needs the headers origin and ${PAGE_HEADER}`);
   if (path === SESSION_PATH) return undefined;
   const isUse = !headers.has(REFRESH_HEADER);
-  return session.accepts(headers.get("cookie") ?? "", isUse) ? undefined : signedOut;
+  const [cookie, pageSecret] = [headers.get("cookie") ?? "", headers.get(PAGE_HEADER) ?? ""];
+  return session.accepts(cookie, pageSecret, isUse) ? undefined : signedOut;
 }
 
 export const signedOut: Refusal = {

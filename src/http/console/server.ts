@@ -55,11 +55,11 @@ export function createConsoleServer(operator: () => Operator, session: ConsoleSe
     .post(
       SESSION_PATH,
       ({ body, set }) => {
-        const cookie = session.exchange(body.token);
-        if (cookie === undefined) return consoleError(signedOut.status, signedOut.message);
+        const secrets = session.exchange(body.token);
+        if (secrets === undefined) return consoleError(signedOut.status, signedOut.message);
         set.headers["set-cookie"] =
-          `${session.cookieName}=${cookie}; HttpOnly; SameSite=Strict; Path=/`;
-        return { ok: true } as const;
+          `${session.cookieName}=${secrets.cookie}; HttpOnly; SameSite=Strict; Path=/`;
+        return { page_secret: secrets.pageSecret };
       },
       declaredRoute({ body: SessionRequest, response: { 200: SessionAnswer } }),
     )

@@ -11,9 +11,17 @@ const IDLE_MS_MAX = 60 * 60 * 1000;
 /** Why the session has ended. */
 export type SessionEnd = "wrongTokens" | "idle" | "asked";
 
+/** What the token is exchanged for. Each request needs both. */
+export interface SessionSecrets {
+  /** Out of the reach of scripts. Browsers send it to every port of the host, so it proves too little alone. */
+  readonly cookie: string;
+  /** For a header. The page keeps it where only its own origin can read it, and an origin has a port. */
+  readonly pageSecret: string;
+}
+
 /**
- * The one session of a console. Its token is exchanged once for a cookie. Ten wrong tokens, an hour without use, or the
- * user end it for ever.
+ * The one session of a console. Its token is exchanged once for a cookie and the page's secret. Ten wrong tokens, an hour
+ * without use, or the user end it for ever.
  */
 export class ConsoleSession {
   /** For the address that the command prints. */
@@ -22,7 +30,7 @@ export class ConsoleSession {
   readonly cookieName: string;
   /** Resolves when the session has ended. */
   readonly ended: Promise<SessionEnd>;
-  readonly #cookie: string;
+  readonly #secrets: SessionSecrets;
   readonly #clock: Clock;
   readonly #end: (reason: SessionEnd) => void;
   #isTokenUsed = false;
@@ -34,7 +42,7 @@ export class ConsoleSession {
     const secret = (): string =>
       random.bytes(SECRET_BYTES).toBase64({ alphabet: "base64url", omitPadding: true });
     this.token = secret();
-    this.#cookie = secret();
+    this.#secrets = { cookie: secret(), pageSecret: secret() };
     this.cookieName = `tollgate_console_${random.bytes(COOKIE_NAME_BYTES).toHex()}`;
     this.#clock = clock;
     this.#usedAtMs = clock.monotonicMs();
@@ -43,8 +51,8 @@ export class ConsoleSession {
     this.#end = resolve;
   }
 
-  /** The value of the cookie for the right token, once. Undefined for a wrong token and for the second use. */
-  exchange(token: string): string | undefined {
+  /** The secrets for the right token, once. Undefined for a wrong token and for the second use. */
+  exchange(token: string): SessionSecrets | undefined {
     if (this.#isOver()) return undefined;
     if (this.#isTokenUsed || !isEqual(token, this.token)) {
       this.#wrongTokens += 1;
@@ -53,18 +61,20 @@ export class ConsoleSession {
     }
     this.#isTokenUsed = true;
     this.#use();
-    return this.#cookie;
+    return this.#secrets;
   }
 
-  /** True if the header has the cookie of the session. `isUse`: a person does something, so the hour begins anew. */
-  accepts(cookieHeader: string, isUse: boolean): boolean {
+  /**
+   * True if the header has the cookie of the session and `pageSecret` is the page's. `isUse`: a person does something, so
+   * the hour begins anew. Another port of the host can add cookies of the same name, so the header may have several.
+   */
+  accepts(cookieHeader: string, pageSecret: string, isUse: boolean): boolean {
     if (this.#isOver()) return false;
-    const prefix = `${this.cookieName}=`;
-    const cookie = cookieHeader.split(/;\s*/).find((one) => one.startsWith(prefix));
+    const own = `${this.cookieName}=${this.#secrets.cookie}`;
     const isAccepted =
       this.#isTokenUsed &&
-      cookie !== undefined &&
-      isEqual(cookie.slice(prefix.length), this.#cookie);
+      isEqual(pageSecret, this.#secrets.pageSecret) &&
+      cookieHeader.split(/;\s*/).some((cookie) => isEqual(cookie, own));
     if (isAccepted && isUse) this.#use();
     return isAccepted;
   }

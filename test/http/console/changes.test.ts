@@ -359,7 +359,7 @@ describe("with an account and a key", () => {
       headers: {
         cookie: page.cookie,
         origin: running.url,
-        "x-tollgate-console": "1",
+        "x-tollgate-console": page.pageSecret,
         ...(body === undefined ? {} : { "content-type": "application/json" }),
       },
       ...(body === undefined ? {} : { body }),

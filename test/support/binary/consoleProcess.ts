@@ -1,3 +1,4 @@
+import type { SessionAnswer } from "../../../src/contract/operator/consoleState.ts";
 import { binaryPath } from "./binary.ts";
 import type { CliFolder } from "./cli.ts";
 
@@ -50,14 +51,17 @@ export async function startConsole(
 
 /** Requests of a signed-in page. */
 export interface ConsolePage {
+  /** As the header of a request has it. */
   readonly cookie: string;
+  /** The value of the header `x-tollgate-console`. */
+  readonly pageSecret: string;
   get(path: string, headers?: Readonly<Record<string, string>>): Promise<Response>;
   post(path: string, body?: unknown): Promise<Response>;
 }
 
 /** Exchanges the token, as the page does. */
 export async function signIn({ url, token }: ConsoleProcess): Promise<ConsolePage> {
-  const own = { origin: url, "x-tollgate-console": "1" };
+  const own = { origin: url, "x-tollgate-console": "any" };
   const post = (path: string, body: unknown, headers: Readonly<Record<string, string>>) =>
     fetch(url + path, {
       method: "POST",
@@ -67,9 +71,12 @@ export async function signIn({ url, token }: ConsoleProcess): Promise<ConsolePag
   const answer = await post("/api/session", { token }, {});
   const [cookie = ""] = (answer.headers.get("set-cookie") ?? "").split(";");
   if (!answer.ok) throw new Error(`the token was refused: ${await answer.text()}`);
+  const { page_secret: pageSecret } = (await answer.json()) as SessionAnswer;
+  const secrets = { cookie, "x-tollgate-console": pageSecret };
   return {
     cookie,
-    get: (path, headers = {}) => fetch(url + path, { headers: { cookie, ...headers } }),
-    post: (path, body) => post(path, body, { cookie }),
+    pageSecret,
+    get: (path, headers = {}) => fetch(url + path, { headers: { ...secrets, ...headers } }),
+    post: (path, body) => post(path, body, secrets),
   };
 }

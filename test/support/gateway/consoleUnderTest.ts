@@ -23,14 +23,15 @@ export function openConsole(store: Store, config: Config, nowMs: number): Consol
   const operator = () => ({ config, store, actor: { name: actor.name, at: served.nowMs } });
   const app = createConsoleServer(operator, session).listen({ hostname: "127.0.0.1", port: 0 });
   const origin = `http://127.0.0.1:${app.server?.port}`;
-  const cookie = `${session.cookieName}=${session.exchange(session.token)}`;
+  const secrets = session.exchange(session.token);
+  const headers = {
+    origin,
+    cookie: `${session.cookieName}=${secrets?.cookie}`,
+    "x-tollgate-console": secrets?.pageSecret ?? "",
+  };
   const served: ConsoleUnderTest = {
     nowMs,
-    send: (path, init = {}) =>
-      fetch(origin + path, {
-        ...init,
-        headers: { cookie, origin, "x-tollgate-console": "1" },
-      }),
+    send: (path, init = {}) => fetch(origin + path, { ...init, headers }),
     async read<Answer>(path: string) {
       const response = await served.send(path);
       if (response.status !== 200) throw new Error(`${response.status} ${await response.text()}`);

@@ -55,7 +55,9 @@ async function withDemo<Result>(
 ): Promise<Result> {
   const { config } = welcome;
   const opened = async (page: Page): Promise<Result> => {
-    const first = `fetch("/api/requests?limit=1").then((answer) => answer.json())`;
+    const first = `fetch("/api/requests?limit=1", {
+        headers: { "x-tollgate-console": localStorage.getItem("tollgate-console") },
+      }).then((answer) => answer.json())`;
     const { data } = await page.evaluate<{ data: { id: string; key_id: string }[] }>(first);
     const [{ id, key_id: key } = { id: "", key_id: "" }] = data;
     return await work(page, (fragment) => fragment.replace("KEY", key).replace("REQUEST", id));
