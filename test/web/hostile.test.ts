@@ -6,7 +6,7 @@ import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { chromiumPath, openChromiumBefore } from "../support/browser/chromium.ts";
 import { showView, visitConsole } from "../support/browser/consoleVisit.ts";
-import { narrowProblems } from "../support/browser/inspection.ts";
+import { narrow, sidewaysProblems } from "../support/browser/inspection.ts";
 import { visit } from "../support/browser/visit.ts";
 import {
   doneEvent,
@@ -24,6 +24,7 @@ const hostile = `${markup}\u202Eevil${"w".repeat(10_000)}`;
 /** As long as a config takes it. */
 const hostileModel = `${markup}${"w".repeat(200)}`;
 
+const small = { viewport: narrow };
 const chromium = openChromiumBefore();
 const provider = startProvider(usual);
 const setup = openBinaryBefore(
@@ -74,12 +75,12 @@ function putIntoStore(path: string): void {
   sqlite.close();
 }
 
-/** Opens each view, and returns what is wrong with it on a small screen, and any element that a text has become. */
+/** Opens each view, and returns whether it scrolls sideways, and any element that a text has become. */
 async function problemsOf(page: Page, fragments: readonly string[]): Promise<string[]> {
   const problems: string[] = [];
-  for (const [at, fragment] of fragments.entries()) {
+  for (const fragment of fragments) {
     await showView(page, fragment);
-    problems.push(...(await narrowProblems(page, `hostile-${at}`)));
+    problems.push(...(await sidewaysProblems(page)).map((problem) => `${fragment}: ${problem}`));
     const made = await page.evaluate<number>(`document.querySelectorAll("img, [onerror]").length`);
     if (made > 0) problems.push(`${fragment}: ${made} elements were made from text`);
   }
@@ -93,7 +94,7 @@ describe.skipIf(chromiumPath === null)("texts that attack who reads them are onl
       const views = ["", "spend", "requests", `requests/${request}`, "models", "try", "connect"];
       expect(await problemsOf(page, views)).toEqual([]);
     };
-    await visit(chromium.browser, `${setup.gateway.url}/#key=${setup.key}`, work);
+    await visit(chromium.browser, `${setup.gateway.url}/#key=${setup.key}`, work, small);
   });
 
   test("in an answer of the chat", async () => {
@@ -105,26 +106,28 @@ describe.skipIf(chromiumPath === null)("texts that attack who reads them are onl
       await page.keyboard.press("Enter");
       await page.locator(".answer", { hasText: `**bold** ${markup}` }).waitFor();
       expect(await page.locator("img").count()).toBe(0);
-      expect(await narrowProblems(page, "hostile-answer")).toEqual([]);
+      expect(await sidewaysProblems(page)).toEqual([]);
     };
-    await visit(chromium.browser, `${setup.gateway.url}/#key=${setup.key}`, work);
+    await visit(chromium.browser, `${setup.gateway.url}/#key=${setup.key}`, work, small);
   });
 
   test("on the console", async () => {
     const account = `accounts/${encodeURIComponent(hostile)}`;
     const views = ["", "accounts", account, "keys", `keys/${keyId}`, "requests"];
     views.push(`requests/${request}`, "providers", "vouchers", "audit");
-    await visitConsole(chromium.browser, setup.gateway.cli, async (page) => {
+    const work = async (page: Page): Promise<void> => {
       expect(await problemsOf(page, views)).toEqual([]);
-    });
+    };
+    await visitConsole(chromium.browser, setup.gateway.cli, work, small);
   });
 
   test("in a dialog of the console", async () => {
-    await visitConsole(chromium.browser, setup.gateway.cli, async (page) => {
+    const work = async (page: Page): Promise<void> => {
       await showView(page, `accounts/${encodeURIComponent(hostile)}`);
       await page.getByRole("button", { name: "Credit" }).click();
       await page.getByRole("dialog").getByText(markup).first().waitFor();
-      expect(await narrowProblems(page, "hostile-dialog")).toEqual([]);
-    });
+      expect(await sidewaysProblems(page)).toEqual([]);
+    };
+    await visitConsole(chromium.browser, setup.gateway.cli, work, small);
   });
 });

@@ -5,7 +5,10 @@ import { saveScreenshot } from "./screenshots.ts";
 
 const wide = { width: 1280, height: 800 };
 /** The narrowest screen that the pages are made for, in CSS pixels. */
-const narrow = { width: 360, height: 740 };
+export const narrow = { width: 360, height: 740 };
+
+/** For a test that inspects many views. A busy machine takes a minute for them. */
+export const inspectionTimeoutMs = 180_000;
 
 /** https://github.com/dequelabs/axe-core/blob/develop/doc/API.md#axe-core-tags */
 const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
@@ -58,8 +61,8 @@ async function axeFindings(page: Page, options: object): Promise<string[]> {
   );
 }
 
-/** Elements that stick out of the window, unless an ancestor scrolls or cuts them. */
-async function sidewaysProblems(page: Page): Promise<string[]> {
+/** That the page scrolls sideways, with elements that stick out of it, unless an ancestor scrolls or cuts them. */
+export async function sidewaysProblems(page: Page): Promise<string[]> {
   return await page.evaluate<string[]>(`(() => {
     const { scrollWidth, clientWidth } = document.scrollingElement;
     if (scrollWidth <= innerWidth) return [];

@@ -15,8 +15,8 @@ export interface VisitOptions {
   readonly mayLoseConnection?: boolean;
 }
 
-/** Enough for a busy machine; a page answers within a tenth of a second. */
-const waitTimeoutMs = 10_000;
+/** Enough for a very busy machine; a page answers within a tenth of a second. */
+const waitTimeoutMs = 20_000;
 
 /** What a URL or a referrer must never contain. */
 const secret = /sk-tg-|[?&]token=/;

@@ -5,7 +5,11 @@ import { startDemo, type Demo, type Welcome } from "../../support/binary/demoPro
 import { startTimeoutMs } from "../../support/binary/gatewayProcess.ts";
 import { chromiumPath, openChromiumBefore } from "../../support/browser/chromium.ts";
 import { showView, visitConsole } from "../../support/browser/consoleVisit.ts";
-import { narrowProblems, viewProblems } from "../../support/browser/inspection.ts";
+import {
+  inspectionTimeoutMs,
+  narrowProblems,
+  viewProblems,
+} from "../../support/browser/inspection.ts";
 
 const chromium = openChromiumBefore();
 let demo: Demo;
@@ -80,27 +84,39 @@ async function problemsOf(language: string, look: Look): Promise<string[]> {
 }
 
 describe.skipIf(chromiumPath === null)("the views of the console", () => {
-  test("have nothing that axe finds in either scheme, and fit a small screen", async () => {
-    expect(await problemsOf("en-US", viewProblems)).toEqual([]);
-  });
+  test(
+    "have nothing that axe finds in either scheme, and fit a small screen",
+    async () => {
+      expect(await problemsOf("en-US", viewProblems)).toEqual([]);
+    },
+    inspectionTimeoutMs,
+  );
 
-  test("have nothing of that in their dialogs", async () => {
-    const problems = await withDemo(async (page, place) => {
-      const found: string[] = [];
-      for (const [fragment, button] of dialogs) {
-        await showView(page, place(fragment));
-        await page.getByRole("button", { name: button, exact: true }).first().click();
-        await page.getByRole("dialog").waitFor();
-        found.push(...(await narrowProblems(page, `console-dialog-${button.replace(" ", "-")}`)));
-        await page.keyboard.press("Escape");
-      }
-      return found;
-    }, "en-US");
-    expect(problems).toEqual([]);
-  });
+  test(
+    "have nothing of that in their dialogs",
+    async () => {
+      const problems = await withDemo(async (page, place) => {
+        const found: string[] = [];
+        for (const [fragment, button] of dialogs) {
+          await showView(page, place(fragment));
+          await page.getByRole("button", { name: button, exact: true }).first().click();
+          await page.getByRole("dialog").waitFor();
+          found.push(...(await narrowProblems(page, `console-dialog-${button.replace(" ", "-")}`)));
+          await page.keyboard.press("Escape");
+        }
+        return found;
+      }, "en-US");
+      expect(problems).toEqual([]);
+    },
+    inspectionTimeoutMs,
+  );
 
   // What is longer in Russian shows on the small screen. Colours are the same.
-  test("have nothing of that in Russian", async () => {
-    expect(await problemsOf("ru-RU", narrowProblems)).toEqual([]);
-  });
+  test(
+    "have nothing of that in Russian",
+    async () => {
+      expect(await problemsOf("ru-RU", narrowProblems)).toEqual([]);
+    },
+    inspectionTimeoutMs,
+  );
 });

@@ -2,7 +2,11 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { startDemo, type Demo, type Welcome } from "../../support/binary/demoProcess.ts";
 import { startTimeoutMs } from "../../support/binary/gatewayProcess.ts";
 import { chromiumPath, openChromiumBefore } from "../../support/browser/chromium.ts";
-import { narrowProblems, viewProblems } from "../../support/browser/inspection.ts";
+import {
+  inspectionTimeoutMs,
+  narrowProblems,
+  viewProblems,
+} from "../../support/browser/inspection.ts";
 import { settled } from "../../support/browser/settled.ts";
 import { visit } from "../../support/browser/visit.ts";
 
@@ -55,21 +59,33 @@ async function problemsOf(
 }
 
 describe.skipIf(chromiumPath === null)("the views of the page", () => {
-  test("have nothing that axe finds in either scheme, and fit a small screen", async () => {
-    expect(await problemsOf("en-US", viewProblems)).toEqual([]);
-  });
+  test(
+    "have nothing that axe finds in either scheme, and fit a small screen",
+    async () => {
+      expect(await problemsOf("en-US", viewProblems)).toEqual([]);
+    },
+    inspectionTimeoutMs,
+  );
 
   // What is longer in Russian shows on the small screen. Colours are the same.
-  test("have nothing of that in Russian", async () => {
-    expect(await problemsOf("ru-RU", narrowProblems)).toEqual([]);
-  });
+  test(
+    "have nothing of that in Russian",
+    async () => {
+      expect(await problemsOf("ru-RU", narrowProblems)).toEqual([]);
+    },
+    inspectionTimeoutMs,
+  );
 
-  test("are a login before there is a key", async () => {
-    const { origin } = new URL(welcome.base_url);
-    const problems = await visit(chromium.browser, origin, async (page) => {
-      await settled(page);
-      return await viewProblems(page, "page-login");
-    });
-    expect(problems).toEqual([]);
-  });
+  test(
+    "are a login before there is a key",
+    async () => {
+      const { origin } = new URL(welcome.base_url);
+      const problems = await visit(chromium.browser, origin, async (page) => {
+        await settled(page);
+        return await viewProblems(page, "page-login");
+      });
+      expect(problems).toEqual([]);
+    },
+    inspectionTimeoutMs,
+  );
 });
