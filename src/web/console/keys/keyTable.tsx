@@ -67,7 +67,7 @@ const columns: readonly Column<KeyRow>[] = [
     cell: ({ label, prefix }) => <Name text={label ?? `${prefix}…`} isCode={label === null} />,
     isSortable: true,
   },
-  { id: "id", head: words.id, kind: "code", value: ({ id }) => id, isDetail: true },
+  { id: "id", head: words.id, kind: "code", value: ({ id }) => id, isCsvOnly: true },
   { id: "account", head: words.account, value: ({ account }) => account, isSortable: true },
   {
     id: "state",

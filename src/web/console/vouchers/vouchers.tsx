@@ -123,7 +123,7 @@ const columns: readonly Column<Row>[] = [
     value: ({ prefix }) => prefix,
     cell: ({ prefix }) => <Name text={`${prefix}…`} isCode />,
   },
-  { id: "id", head: words.id, kind: "code", value: ({ id }) => id, isDetail: true },
+  { id: "id", head: words.id, kind: "code", value: ({ id }) => id, isCsvOnly: true },
   {
     id: "amount",
     head: words.amount,
@@ -158,6 +158,7 @@ const columns: readonly Column<Row>[] = [
     head: words.createdAt,
     kind: "time",
     value: (row) => row.created_at,
+    cell: (row) => <Time at={row.created_at} form="date" />,
     isDetail: true,
   },
   {
