@@ -1,4 +1,4 @@
-import { effect } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import type { Resource } from "../resource.ts";
 import { storeChanges } from "./session.ts";
 
@@ -7,16 +7,21 @@ const PAUSE_FACTOR = 9;
 
 /**
  * Makes a resource load again when the store was changed, by the gateway, a command or this page. Loads take at most a
- * tenth of the time.
+ * tenth of the time. `isLoading` is true only for loads that the reader brought about, so that nothing blinks.
  */
 export function followStore<Made extends Resource<unknown>>(resource: Made): Made {
   let startedMs = performance.now();
   let pausedUntilMs = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
+  const isFollowing = signal(false);
   const stopTiming = effect(() => {
     const nowMs = performance.now();
-    if (resource.isLoading.value) startedMs = nowMs;
-    else pausedUntilMs = nowMs + PAUSE_FACTOR * (nowMs - startedMs);
+    if (resource.isLoading.value) {
+      startedMs = nowMs;
+      return;
+    }
+    pausedUntilMs = nowMs + PAUSE_FACTOR * (nowMs - startedMs);
+    isFollowing.value = false;
   });
   const seen = storeChanges.peek();
   const stopFollowing = effect(() => {
@@ -24,6 +29,7 @@ export function followStore<Made extends Resource<unknown>>(resource: Made): Mad
     timer = setTimeout(
       () => {
         timer = undefined;
+        isFollowing.value = true;
         resource.reload();
       },
       Math.max(pausedUntilMs - performance.now(), 0),
@@ -31,6 +37,7 @@ export function followStore<Made extends Resource<unknown>>(resource: Made): Mad
   });
   return {
     ...resource,
+    isLoading: computed(() => resource.isLoading.value && !isFollowing.value),
     stop() {
       stopTiming();
       stopFollowing();

@@ -28,7 +28,10 @@ async function credit(account: string, amount: string, ref: string): Promise<voi
 async function creditOften(page: Page, account: string, count: number): Promise<void> {
   const post = `fetch("/api/accounts/${account}/credit", {
     method: "POST",
-    headers: { "content-type": "application/json", "x-tollgate-console": "1" },
+    headers: {
+      "content-type": "application/json",
+      "x-tollgate-console": localStorage.getItem("tollgate-console"),
+    },
     body: '{"amount":"1"}',
   })`;
   await page.evaluate(`(async () => { for (let n = 0; n < ${count}; n++) await ${post}; })()`);
