@@ -1,5 +1,6 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
+import { useEffect } from "preact/hooks";
 import { Button, CopyButton } from "../components/buttons.tsx";
 import { Dialog } from "../components/dialog.tsx";
 import { Notice } from "../components/states.tsx";
@@ -12,10 +13,17 @@ export interface OnceDialogProps {
   readonly children: (onCopied: () => void) => ComponentChildren;
 }
 
-/** A dialog with a secret that cannot be shown again. It asks before it closes as long as nothing was copied. */
+/** A dialog with a secret that cannot be shown again. It asks before it closes, or the tab, as long as nothing was copied. */
 export function OnceDialog({ title, onClose, children }: OnceDialogProps) {
   const isCopied = useSignal(false);
   const isAsking = useSignal(false);
+  useEffect(() => {
+    const onLeave = (event: Event): void => {
+      if (!isCopied.value) event.preventDefault();
+    };
+    addEventListener("beforeunload", onLeave);
+    return () => removeEventListener("beforeunload", onLeave);
+  }, []);
   const onCopied = (): void => {
     isCopied.value = true;
     isAsking.value = false;

@@ -1,11 +1,11 @@
-import { useComputed, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import type { AccountDetail } from "../../../contract/operator/accountDetail.ts";
 import { StackedBars } from "../../charts/chart.tsx";
 import { Button } from "../../components/buttons.tsx";
 import { SpanChoice } from "../../components/fields.tsx";
 import { Change, Figure, Figures } from "../../components/figures.tsx";
 import { Panel, ViewHead } from "../../components/frame.tsx";
-import { ErrorState, StaleNotice } from "../../components/states.tsx";
+import { ErrorState, Skeleton, StaleNotice } from "../../components/states.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { Name } from "../../components/text.tsx";
 import { Count, Money, Time } from "../../components/values.tsx";
@@ -42,7 +42,6 @@ export function Account({ name }: { name: string }) {
       ),
     name,
   );
-  const isLoading = useComputed(() => report.isLoading.value && report.data.value === undefined);
   const data = report.data.value;
   const failure = report.failure.value;
   const account = data?.account;
@@ -60,11 +59,13 @@ export function Account({ name }: { name: string }) {
         back={{ href: hrefOf(["accounts"]), text: text.views.accounts }}
         title={<Name text={name} />}
         text={
-          account && (
+          account ? (
             <>
               <AccountState isDisabled={account.disabled} /> · {words.since}{" "}
               <Time at={account.created_at} form="date" />
             </>
+          ) : (
+            !failure && <Skeleton characters={20} />
           )
         }
         actions={
@@ -97,7 +98,7 @@ export function Account({ name }: { name: string }) {
               name: model ?? text.overview.otherModels,
               values: charged_rub,
             }))}
-            isLoading={isLoading.value}
+            isLoading={report.isLoading.value}
             actions={<SpanChoice value={span} />}
           />
           <Tabs
@@ -163,7 +164,8 @@ function Totals({ report }: { report: AccountDetail | undefined }) {
         isMain
         label={text.accounts.available}
         value={account && <Money amount={account.available_rub} />}
-        note={words.availableNote}
+        change={null}
+        note={account && words.availableNote}
       />
       <Figure
         label={text.accounts.balance}
@@ -177,9 +179,7 @@ function Totals({ report }: { report: AccountDetail | undefined }) {
       <Figure
         label={span === undefined ? words.charged : words.chargedIn(span)}
         value={now && <Money amount={now.charged_rub} />}
-        change={
-          now && before ? <Change now={now.charged_rub} before={before.charged_rub} /> : undefined
-        }
+        change={now && before ? <Change now={now.charged_rub} before={before.charged_rub} /> : null}
       />
       <Figure
         label={text.overview.margin}
@@ -187,13 +187,13 @@ function Totals({ report }: { report: AccountDetail | undefined }) {
         change={
           now && before ? (
             <Change now={now.margin_rub} before={before.margin_rub} good="up" />
-          ) : undefined
+          ) : null
         }
       />
       <Figure
         label={text.overview.requests}
         value={now && <Count value={now.requests} />}
-        change={now && before ? <Change now={now.requests} before={before.requests} /> : undefined}
+        change={now && before ? <Change now={now.requests} before={before.requests} /> : null}
         note={now && now.failed > 0 ? words.failed(now.failed) : undefined}
       />
     </Figures>

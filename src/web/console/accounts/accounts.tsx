@@ -3,7 +3,7 @@ import type { AccountList } from "../../../contract/operator/lists.ts";
 import { Button } from "../../components/buttons.tsx";
 import { SearchField } from "../../components/fields.tsx";
 import { Panel, Toolbar, ViewHead } from "../../components/frame.tsx";
-import { EmptyState } from "../../components/states.tsx";
+import { EmptyState, Skeleton } from "../../components/states.tsx";
 import { Tag } from "../../components/status.tsx";
 import { Table, type Column } from "../../components/table.tsx";
 import { words } from "../../language.ts";
@@ -49,7 +49,7 @@ export function Accounts() {
     <>
       <ViewHead
         title={text.views.accounts}
-        text={data && words.accounts(data.total)}
+        text={data ? words.accounts(data.total) : !list.failure.value && <Skeleton />}
         actions={
           <Button tone="primary" onClick={() => (isCreating.value = true)}>
             {text.accounts.create}

@@ -4,7 +4,7 @@ import { ApiFailure } from "../../api.ts";
 import { Button, CopyButton } from "../../components/buttons.tsx";
 import { Meter } from "../../components/figures.tsx";
 import { Facts, Panel, ViewHead } from "../../components/frame.tsx";
-import { Loaded, SkeletonBlock } from "../../components/states.tsx";
+import { Loaded, Skeleton, SkeletonBlock } from "../../components/states.tsx";
 import { Name } from "../../components/text.tsx";
 import { Count, Money, None, Time } from "../../components/values.tsx";
 import { formats } from "../../language.ts";
@@ -42,13 +42,15 @@ export function Key({ id }: { id: string }) {
         back={{ href: hrefOf(["keys"]), text: text.views.keys }}
         title={<Name text={row?.label ?? id} isCode={(row?.label ?? null) === null} />}
         text={
-          row && (
+          row ? (
             <>
               <KeyState state={row.state} isReplaced={row.is_replaced} /> ·{" "}
               <a href={hrefOf(["accounts", row.account])}>
                 <Name text={row.account} />
               </a>
             </>
+          ) : (
+            resource.isLoading.value && <Skeleton characters={16} />
           )
         }
         actions={

@@ -3,7 +3,7 @@ import type { KeyList } from "../../../contract/operator/lists.ts";
 import { Button } from "../../components/buttons.tsx";
 import { SearchField } from "../../components/fields.tsx";
 import { Panel, Toolbar, ViewHead } from "../../components/frame.tsx";
-import { EmptyState } from "../../components/states.tsx";
+import { EmptyState, Skeleton } from "../../components/states.tsx";
 import { words as shared } from "../../language.ts";
 import { createResource, useResource } from "../../resource.ts";
 import { useFilter } from "../lists/filters.tsx";
@@ -39,7 +39,7 @@ export function Keys() {
     <>
       <ViewHead
         title={text.views.keys}
-        text={data && shared.keys(data.total)}
+        text={data ? shared.keys(data.total) : !list.failure.value && <Skeleton />}
         actions={
           <Button tone="primary" onClick={() => (isCreating.value = true)}>
             {text.keys.create}

@@ -3,7 +3,13 @@ import type { RequestDetailDocument } from "../../../contract/operator/request.t
 import { Button, CopyButton } from "../../components/buttons.tsx";
 import { Figure, Figures } from "../../components/figures.tsx";
 import { Columns, Facts, Panel, ViewHead } from "../../components/frame.tsx";
-import { ErrorState, Notice, SkeletonBlock, StaleNotice } from "../../components/states.tsx";
+import {
+  ErrorState,
+  Notice,
+  Skeleton,
+  SkeletonBlock,
+  StaleNotice,
+} from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { Name, visibleText } from "../../components/text.tsx";
 import { Count, Duration, Money, None, Time } from "../../components/values.tsx";
@@ -43,7 +49,7 @@ export function Request({ id }: { id: string }) {
             {words.title} <Name text={id} isCode />
           </>
         }
-        text={request && <Time at={request.at} />}
+        text={request ? <Time at={request.at} /> : !failure && <Skeleton characters={18} />}
         actions={
           <>
             <CopyButton text={id} action={words.copyId} label={visibleText(id)} tone="plain" />
