@@ -5,6 +5,7 @@ import { openBinaryBefore } from "../../support/binary/gatewayBefore.ts";
 import { chromiumPath, openChromiumBefore } from "../../support/browser/chromium.ts";
 import { showView, visitConsole } from "../../support/browser/consoleVisit.ts";
 import { tabTo } from "../../support/browser/keyboard.ts";
+import { settled } from "../../support/browser/settled.ts";
 import type { VisitOptions } from "../../support/browser/visit.ts";
 import { oneModel } from "../../support/gateway/gatewayConfig.ts";
 import { usual } from "../../support/provider/chatAnswers.ts";
@@ -162,7 +163,7 @@ describe.skipIf(chromiumPath === null)("a request", () => {
       await page.getByLabel("Account").fill("frank");
       await page.keyboard.press("Enter");
       const list = page.getByRole("table", { name: "Requests" });
-      await list.getByText("frank").first().waitFor();
+      await settled(page);
       expect(await list.getByRole("rowheader").count()).toBe(1);
       await list.getByRole("rowheader").getByRole("link").click();
       await page.getByRole("heading", { name: id }).waitFor();
