@@ -9,6 +9,7 @@ import { createConsoleServer } from "../http/console/server.ts";
 import { ConsoleSession, type SessionEnd } from "../http/console/session.ts";
 import { systemClock } from "../lib/clock.ts";
 import { systemRandom } from "../lib/random.ts";
+import { StoreError } from "../store/store.ts";
 import { CommandFailure, printNotice, printResult, type Result } from "./cli/print.ts";
 import { shellWord } from "./cli/format.ts";
 import {
@@ -75,13 +76,20 @@ function explain(end: SessionEnd): void {
   );
 }
 
-/** The context of each request. The config is read again when its file has changed; an invalid one changes nothing. */
+/**
+ * The context of each request. The config is read again when its file has changed; an invalid one changes nothing. Throws
+ * StoreError if the database is another file by now: what is written to the opened one would be lost.
+ */
 function operatorOf(session: Session): () => Operator {
   const { store } = session;
   const { file } = session.config;
   let config: Config = session.config;
   let changedAtMs = changeTimeOf(file);
   return () => {
+    if (store.isFileReplaced())
+      throw new StoreError(
+        `the database ${config.database.path} was replaced or removed: nothing was changed; run \`tollgate console\` again`,
+      );
     const nowMs = changeTimeOf(file);
     if (nowMs !== changedAtMs) {
       changedAtMs = nowMs;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { statSync } from "node:fs";
+import { copyFileSync, renameSync, statSync } from "node:fs";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import {
   signIn,
@@ -150,6 +150,23 @@ describe("tollgate console", () => {
       await cli.json("balance", "credit", "alice", "5");
       expect((await reader?.read())?.value).toBe("event: change\ndata: {}\n\n");
     });
+  });
+
+  test("changes nothing after its database was replaced", async () => {
+    const other = await openCliFolder();
+    await other.json("accounts", "create", "alice");
+    const console = await startConsole(other);
+    const page = await signIn(console);
+    const database = join(other.folder, "tollgate.db");
+    await other.json("backup", join(other.folder, "backup.db"));
+    for (const end of ["", "-wal", "-shm"]) renameSync(database + end, `${database}.old${end}`);
+    copyFileSync(join(other.folder, "backup.db"), database);
+    const answer = await page.post("/api/accounts/alice/credit", { amount: "5" });
+    expect(answer.status).toBe(409);
+    expect(await messageOf(answer)).toMatch(/was replaced or removed: nothing was changed; run/);
+    expect((await page.get("/api/accounts/alice")).status).toBe(409);
+    await console.stop();
+    await other.remove();
   });
 
   test("ends when the page asks for it", async () => {

@@ -48,7 +48,7 @@ export function createConsoleServer(operator: () => Operator, session: ConsoleSe
       if (code === "NOT_FOUND") return consoleError(404, "not found");
       if (error instanceof ValidationError) return consoleError(400, schemaProblem(error));
       if (code === "PARSE") return consoleError(400, "the body is not JSON");
-      return changeError(error, operator().config.database.path);
+      return changeError(error, () => operator().config.database.path);
     })
     .get("/", ({ request }) => page("/", request))
     .get("/assets/*", ({ request, params }) => page(`/assets/${params["*"]}`, request))
