@@ -98,8 +98,11 @@ async function listen(
       ? { hostname: address.host, port: address.port }
       : { unix: address.path };
   if (address.kind === "unix") await removeStaleSocket(address.path);
+  const bind = (): void =>
+    void surface.listen({ ...target, ...(certificate && { tls: certificate }) });
   try {
-    surface.listen({ ...target, ...(certificate && { tls: certificate }) });
+    if (address.kind === "unix") withFileMode(socketMode, bind);
+    else bind();
   } catch (cause) {
     const action = purpose === undefined ? "listen" : `listen for ${purpose}`;
     const name = address.kind === "unix" ? address.path : `${address.host}:${address.port}`;
@@ -111,6 +114,16 @@ async function listen(
   if (!surface.server) throw new Error("the server did not start");
   if (address.kind === "unix") chmodSync(address.path, socketMode);
   return surface.server;
+}
+
+/** Files that `make` creates are open to nobody else, not even until chmod. */
+function withFileMode(mode: number, make: () => void): void {
+  const umask = process.umask(0o777 & ~mode);
+  try {
+    make();
+  } finally {
+    process.umask(umask);
+  }
 }
 
 function addressText({ listen, tls }: ListenerOptions, port: number): string {
