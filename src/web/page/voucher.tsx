@@ -3,6 +3,7 @@ import type { VoucherRedemption } from "../../contract/account/voucherRedemption
 import { failureFrom, type ApiFailure } from "../api.ts";
 import { Button } from "../components/buttons.tsx";
 import { TextField } from "../components/fields.tsx";
+import { Name } from "../components/text.tsx";
 import { FailureText, Notice } from "../components/states.tsx";
 import { formats } from "../language.ts";
 import { inWords } from "./failures.ts";
@@ -44,7 +45,18 @@ export function VoucherForm({ holding }: { holding: Holding }) {
         void redeem();
       }}
     >
-      <TextField label={words.code} value={code} placeholder={words.placeholder} isCode />
+      <TextField
+        label={words.code}
+        value={code}
+        placeholder={words.placeholder}
+        isCode
+        // A link of somebody else may have opened the page with another key.
+        hint={
+          <>
+            {words.addedTo} <Name text={holding.account.value.account} />
+          </>
+        }
+      />
       <Button type="submit" isBusy={isBusy.value}>
         {words.redeem}
       </Button>

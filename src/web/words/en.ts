@@ -186,6 +186,7 @@ export const page = {
   },
   voucher: {
     code: "Voucher code",
+    addedTo: "Adds to the account",
     placeholder: "XXXXX-XXXXX-XXXXX-…",
     redeem: "Redeem",
     applied: (amount: string) => `${amount} added`,

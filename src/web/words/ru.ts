@@ -189,6 +189,7 @@ export const page: typeof en.page = {
   },
   voucher: {
     code: "Код ваучера",
+    addedTo: "Пополнит счёт",
     placeholder: "XXXXX-XXXXX-XXXXX-…",
     redeem: "Погасить",
     applied: (amount) => `Зачислено ${amount}`,

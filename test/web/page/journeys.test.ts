@@ -267,6 +267,18 @@ describe.skipIf(chromiumPath === null)("a voucher", () => {
   });
 });
 
+describe.skipIf(chromiumPath === null)("a link with another key", () => {
+  test("cannot get a voucher unseen: its field names the account", async () => {
+    const other = await setup.gateway.key("mallory", "1");
+    await withKey(await setup.gateway.key("victim", "1"), async (page) => {
+      await page.getByText("Adds to the account victim").waitFor();
+      await page.evaluate(`location.hash = "#key=${other}"`);
+      await page.getByText("Adds to the account mallory").waitFor();
+      expect(page.url()).toBe(`${setup.gateway.url}/#/`);
+    });
+  });
+});
+
 describe.skipIf(chromiumPath === null)("without a mouse", () => {
   test("one comes from the login to a receipt", async () => {
     const key = await setup.gateway.key("grace", "100");
