@@ -2,6 +2,7 @@ import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { notFound } from "../contract/errors.ts";
 import { lazy } from "../lib/lazy.ts";
+import { isPagePath } from "./pages/pages.ts";
 import type { RequestLogOf } from "./requestLog.ts";
 import { emptyResponse, errorResponse } from "./response.ts";
 
@@ -29,7 +30,8 @@ export function options(app: App, logOf: RequestLogOf, routes: () => readonly Ro
   return new Elysia({ name: "options" }).onRequest(({ request }) => {
     if (request.method !== "OPTIONS") return;
     const log = logOf(request);
-    const methods = methodsOf()(log.path);
+    const isServed = isPagePath(log.path) ? app.gateway.current.config.server.page : true;
+    const methods = isServed ? methodsOf()(log.path) : undefined;
     if (methods === undefined) return errorResponse(app, log, notFound());
     const allow = { allow: methods };
     const isAllowed = log.cors?.allowedOrigin !== undefined;

@@ -1,4 +1,5 @@
 import { isLoopback } from "../../config/address.ts";
+import { isPagePath } from "../pages/pages.ts";
 import { pathStartOf } from "../requestPath.ts";
 import type { ConsoleSession } from "./session.ts";
 
@@ -35,7 +36,7 @@ export function guard(session: ConsoleSession, request: Request): Refusal | unde
   const isOwnOrigin = origin === `http://${host}`;
   if (origin !== null && !isOwnOrigin)
     return forbidden("another site's page may not use the console");
-  if (path === "/" || path.startsWith("/assets/")) return undefined;
+  if (isPagePath(path)) return undefined;
   const site = headers.get("sec-fetch-site") ?? "none";
   if (site !== "same-origin" && site !== "none")
     return forbidden("another site's page may not use the console");

@@ -15,6 +15,11 @@ export type Page = ReadonlyMap<string, PageFile>;
 
 const HTML = "index.html";
 
+/** Whether a path belongs to a page, also if the page has no such file. */
+export function isPagePath(path: string): boolean {
+  return path === "/" || path.startsWith(ASSETS_PATH);
+}
+
 /** The page, read at the first call. The executable carries it bundled; from the sources it is bundled then. */
 export const pages: Readonly<Record<PageName, () => Promise<Page>>> = {
   page: lazy(() => loadPage("page")),

@@ -68,8 +68,12 @@ describe("the page", () => {
 describe("[server] page = false", () => {
   const closed = openOneModelBefore({ server: { listen: "127.0.0.1:0", page: false } });
 
-  test("makes its paths unknown", async () => {
-    const answer = await fetch(`${closed.gateway.url}/`);
+  test.each([
+    ["GET", "/"],
+    ["OPTIONS", "/"],
+    ["OPTIONS", "/assets/x.js"],
+  ])("makes its paths unknown: %s %s", async (method, path) => {
+    const answer = await fetch(closed.gateway.url + path, { method });
     expect([answer.status, await answer.json()]).toEqual([
       404,
       { error: { message: "not found", type: "invalid_request_error" } },
