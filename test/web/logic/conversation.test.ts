@@ -196,4 +196,16 @@ describe("a conversation", () => {
       expect(exchange?.charge.value).toEqual(charge);
     });
   }
+
+  test("goes on after an answer that ended within a character", async () => {
+    const { conversation, bodies } = play({ chunks: [says("Hi \ud83d")], receipts: [settled] });
+    conversation.ask("some-model", "One");
+    await until("an end", () => !conversation.isBusy.value);
+    conversation.ask("some-model", "Two");
+    expect(bodies[1]?.messages).toEqual([
+      { role: "user", content: "One" },
+      { role: "assistant", content: "Hi \ufffd" },
+      { role: "user", content: "Two" },
+    ]);
+  });
 });

@@ -144,13 +144,16 @@ interface Message {
   readonly content: string;
 }
 
-/** What is sent: each question with its answer, and the last question. A question without an answer is left out. */
+/**
+ * What is sent: each question with its answer, and the last question. A question without an answer is left out. An answer
+ * that ended within a character, as one that was stopped may, gets a sign in its place: the gateway refuses half of one.
+ */
 function messagesOf(exchanges: readonly Exchange[]): readonly Message[] {
   return exchanges.flatMap(({ question, answer }, at): readonly Message[] => {
     const asked: Message = { role: "user", content: question };
     if (at === exchanges.length - 1) return [asked];
     const said = answer.peek();
-    return said === "" ? [] : [asked, { role: "assistant", content: said }];
+    return said === "" ? [] : [asked, { role: "assistant", content: said.toWellFormed() }];
   });
 }
 
