@@ -154,7 +154,8 @@ function welcome(listening: string, token: string): Result {
   const target = isSocket ? listening : listening.replace("http://", "");
   const port = new URL(origin).port;
   const address = `${origin}/#token=${token}`;
-  const ssh = `ssh -N -L ${shellWord(`${port}:${target}`)} ${shellWord(hostname())}`;
+  // Without the option ssh stays when another program has the port, and that program would get the token.
+  const ssh = `ssh -N -o ExitOnForwardFailure=yes -L ${shellWord(`${port}:${target}`)} ${shellWord(hostname())}`;
   const document = { address, listen: listening, ssh };
   const forward = "On another machine, run this first, and then open the same address there:";
   const text = (): string =>
