@@ -71,7 +71,7 @@ test.each<[what: string, path: string, body: string | undefined, ProviderAnswer,
       [OWN_TIMEOUTS, IDLE_SECONDS],
     ],
     ["a report of usage", usage, undefined, usual, 200, [OWN_TIMEOUTS, IDLE_SECONDS]],
-    ["a query that Elysia refuses", `${usage}?by=hour`, undefined, usual, 400, []],
+    ["a query that Elysia refuses", `${usage}?by=week`, undefined, usual, 400, []],
     ["a query with an unknown parameter", `${usage}?x=1`, undefined, usual, 400, []],
   ],
 )(
