@@ -93,7 +93,8 @@ function operatorOf(session: Session): () => Operator {
     const nowMs = changeTimeOf(file);
     if (nowMs !== changedAtMs) {
       changedAtMs = nowMs;
-      config = reloaded(file) ?? config;
+      // The store that is open stays the one that is shown and changed.
+      config = { ...(reloaded(file) ?? config), database: session.config.database };
     }
     return { config, store, actor: currentActor() };
   };

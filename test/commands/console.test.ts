@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { copyFileSync, renameSync, statSync } from "node:fs";
+import { appendFileSync, copyFileSync, renameSync, statSync } from "node:fs";
+import type { ConsoleState } from "../../src/contract/operator/consoleState.ts";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import {
   signIn,
@@ -165,6 +166,19 @@ describe("tollgate console", () => {
     expect(answer.status).toBe(409);
     expect(await messageOf(answer)).toMatch(/was replaced or removed: nothing was changed; run/);
     expect((await page.get("/api/accounts/alice")).status).toBe(409);
+    await console.stop();
+    await other.remove();
+  });
+
+  test("names the database that it changes, also after the config names another", async () => {
+    const other = await openCliFolder();
+    other.makeDatabase();
+    const console = await startConsole(other);
+    const page = await signIn(console);
+    const stateOf = async () => (await (await page.get("/api/state")).json()) as ConsoleState;
+    const { database } = await stateOf();
+    appendFileSync(other.config, '\n[database]\npath = "another.db"\n');
+    expect((await stateOf()).database).toBe(database);
     await console.stop();
     await other.remove();
   });
