@@ -50,7 +50,7 @@ export function stepSums(kind: ValueKind, series: readonly Series[], steps: numb
 }
 
 /** Colours of the palette in style.css. */
-export const COLOURS_MAX = 8;
+const COLOURS_MAX = 8;
 
 /** The largest series first, and those without a colour of their own as one. */
 export function largestSeries(kind: ValueKind, series: readonly Series[]): readonly Series[] {

@@ -30,7 +30,7 @@ export function FreeText({ text }: { text: string }) {
 }
 
 /** The address, if it is one of http or https; undefined otherwise. */
-export function checkedUrl(text: string): string | undefined {
+function checkedUrl(text: string): string | undefined {
   const url = URL.parse(text);
   return url?.protocol === "https:" || url?.protocol === "http:" ? url.href : undefined;
 }
@@ -53,9 +53,4 @@ export function OutsideLink({ href, children }: { href: string; children: Compon
       <span class="unseen"> ({words.opensElsewhere})</span>
     </a>
   );
-}
-
-/** Text for screen readers alone. */
-export function Unseen({ children }: { children: ComponentChildren }) {
-  return <span class="unseen">{children}</span>;
 }
