@@ -4,6 +4,7 @@ import type { Browser } from "playwright-core";
 import { startConsole } from "../test/support/binary/consoleProcess.ts";
 import { startDemo, type Welcome } from "../test/support/binary/demoProcess.ts";
 import { launchChromium } from "../test/support/browser/chromium.ts";
+import { settled } from "../test/support/browser/settled.ts";
 
 const docs = resolve(import.meta.dir, "../docs");
 const viewport = { width: 1280, height: 900 };
@@ -20,11 +21,13 @@ async function shoot(browser: Browser, address: string, name: string): Promise<v
   try {
     const page = await context.newPage();
     await page.goto(address);
+    // Headless Chromium leaves the room of a scrollbar empty.
+    await page.evaluate('document.documentElement.style.scrollbarGutter = "auto"');
     for (const [colorScheme, suffix] of Object.entries(schemes)) {
       await page.emulateMedia({ colorScheme: colorScheme as keyof typeof schemes });
       await page.locator("main .money").first().waitFor();
       await page.locator("main canvas").first().waitFor();
-      await page.waitForLoadState("networkidle").catch(() => undefined);
+      await settled(page);
       const path = join(docs, `${name}${suffix}.png`);
       await page.screenshot({ path, animations: "disabled", caret: "hide" });
       console.log(`${path}: ${(Bun.file(path).size / 1000).toFixed(0)} KB`);
