@@ -10,7 +10,7 @@ beforeAll(async () => {
 }, startTimeoutMs);
 afterAll(() => setup.close());
 
-const requests = 20_000;
+const requests = 14_000;
 const seed = 1;
 const timeoutMs = 600_000;
 

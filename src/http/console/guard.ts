@@ -21,8 +21,8 @@ export interface Refusal {
 
 /**
  * The one check of every request, before its route. All but the page itself and the exchange of the token need the
- * cookie of the session and the page's secret. A request of another site's page is refused, also one that reaches this address by a name of its
- * own (DNS rebinding). Undefined: allowed.
+ * cookie of the session and the page's secret. A request of another site's page is refused, also one that reaches this
+ * address by a name of its own (DNS rebinding). Undefined: allowed.
  */
 export function guard(session: ConsoleSession, request: Request): Refusal | undefined {
   const { headers, method } = request;

@@ -5,7 +5,7 @@ import { httpHistory } from "../../support/histories/httpHistory.ts";
 import { answerOnDemand } from "../../support/histories/moneyProvider.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 
-const histories = 300;
+const histories = 200;
 const timeoutMs = 120_000;
 
 const at = openBefore(["local"], ({ local }) => historyConfig(local));
