@@ -45,6 +45,14 @@ export function hashOfCode(typed: string): Uint8Array | undefined {
   return polymod(values) === CHECKSUM_OF_CODE ? sha256(text) : undefined;
 }
 
+/** A code as it is shown, or without its hyphens. */
+const CODES_IN_TEXT = /(?:[0-9A-Z]{5}-?){6}/gi;
+
+/** Replaces each code in a client's text by `***`. */
+export function redactCodes(text: string): string {
+  return text.replace(CODES_IN_TEXT, (found) => (hashOfCode(found) ? "***" : found));
+}
+
 function textOf(values: readonly number[]): string {
   return values.map((value) => ALPHABET.charAt(value)).join("");
 }

@@ -1,5 +1,6 @@
 import type { App } from "../app.ts";
 import { redactKeys } from "../auth/apiKey.ts";
+import { redactCodes } from "../auth/voucherCode.ts";
 import type { Caller } from "../auth/knownKeys.ts";
 import type { KeyBuckets } from "../limits/rateLimits.ts";
 import type { LogFields } from "../telemetry/log.ts";
@@ -7,7 +8,7 @@ import type { MeasuredEndpoint } from "../telemetry/metrics.ts";
 import type { RequestSpan } from "../telemetry/tracing.ts";
 import { pathStartOf } from "./requestPath.ts";
 
-/** The client chooses these texts. They may contain a key. */
+/** The client chooses these texts. They may contain a key or the code of a voucher. */
 const CLIENT_TEXTS = ["path", "model"] as const;
 
 /** Whose form the errors and the list of models have. */
@@ -94,7 +95,7 @@ export class RequestLog {
     const fields = this.#fields;
     for (const name of CLIENT_TEXTS) {
       const text = fields[name];
-      if (text !== undefined) fields[name] = redactKeys(text);
+      if (text !== undefined) fields[name] = redactCodes(redactKeys(text));
     }
     fields.status = status;
     fields.duration_ms = Math.round(this.nowMs() - this.#startedMs);

@@ -278,6 +278,21 @@ test("a code is in no log line, metric or file of the store, and neither is a mi
   expect(text).toContain('tollgate_requests_refused_total{endpoint="vouchers",status="404"}');
 });
 
+test("a code that a client puts into a path or a model is not in the log", async () => {
+  const key = at.gateway.key();
+  const { code } = voucherOf();
+  const bare = code.replaceAll("-", "");
+  for (const wrong of [`${path}/${code}`, `${path}/${bare.toLowerCase()}`, `/v1/models/${bare}/x`])
+    expect((await call(at.gateway, key, { path: wrong, method: "GET" })).status).toBe(404);
+  await call(at.gateway, key, {
+    path: "/v1/chat/completions",
+    body: { model: code, messages: [{ role: "user", content: "hi" }] },
+  });
+  const log = at.gateway.logText();
+  expect(log).toContain(`"path":"${path}/***"`);
+  for (const one of [code, bare, bare.toLowerCase()]) expect(log).not.toContain(one);
+});
+
 test("an hour without a wrong code forgets the account", async () => {
   const key = at.gateway.key();
   for (let count = 0; count < 9; count += 1) await redeem(at.gateway, key, unknownCode());
