@@ -1,4 +1,4 @@
-import type { Browser, BrowserContext, Page } from "playwright-core";
+import type { Browser, BrowserContext, Page, Response } from "playwright-core";
 import { saveScreenshot } from "./screenshots.ts";
 
 /** A browser's settings, and what a visit may do beyond the usual. */
@@ -9,7 +9,7 @@ export interface VisitOptions {
   readonly viewport?: { readonly width: number; readonly height: number };
   /** The page's clock can be moved on: `page.clock`. */
   readonly hasOwnClock?: boolean;
-  /** Statuses of 400 and above that the visit brings about on purpose. Chromium reports each on its console. */
+  /** Statuses of 400 and above that the visit brings about on purpose. */
   readonly refusals?: readonly number[];
   /** The server ends during the visit. */
   readonly mayLoseConnection?: boolean;
@@ -17,6 +17,9 @@ export interface VisitOptions {
 
 /** Enough for a very busy machine; a page answers within a tenth of a second. */
 const waitTimeoutMs = 20_000;
+
+/** A request that is open for longer at the end of a visit is left alone. */
+const answerTimeoutMs = 2000;
 
 /** What a URL or a referrer must never contain. */
 const secret = /sk-tg-|[?&]token=/;
@@ -45,7 +48,7 @@ export async function visit<Result>(
     timezoneId: "UTC",
   });
   context.setDefaultTimeout(waitTimeoutMs);
-  const problems = watch(context, new URL(address).origin, options);
+  const { problems, answered } = watch(context, new URL(address).origin, options);
   try {
     const page = await context.newPage();
     if (options.hasOwnClock === true) await page.clock.install();
@@ -53,6 +56,7 @@ export async function visit<Result>(
     try {
       await page.goto(address);
       result = await work(page);
+      await Promise.race([answered(), Bun.sleep(answerTimeoutMs)]);
       // What the page has done until now has been reported when the page answers.
       if (!page.isClosed()) await page.evaluate("0");
     } catch (cause) {
@@ -71,12 +75,13 @@ function watch(
   context: BrowserContext,
   origin: string,
   { refusals = [], mayLoseConnection = false }: VisitOptions,
-): string[] {
+): { readonly problems: readonly string[]; readonly answered: () => Promise<unknown> } {
   const problems: string[] = [];
+  const answers: Promise<void>[] = [];
   context.on("console", (message) => {
     const text = message.text();
-    const status = Number(/ the server responded with a status of (\d+)/.exec(text)?.[1]);
-    if (refusals.includes(status)) return;
+    // It comes late, and is known from the answer itself.
+    if (text.includes("the server responded with a status of")) return;
     if (mayLoseConnection && text.includes("net::ERR_CONNECTION_REFUSED")) return;
     if (["error", "warning", "assert"].includes(message.type()))
       problems.push(`${message.type()} on the console: ${text} (${message.location().url})`);
@@ -91,9 +96,15 @@ function watch(
   context.on("request", (request) => {
     const [url = ""] = request.url().split("#");
     if (new URL(url).origin !== origin) problems.push(`a request to another origin: ${url}`);
+    const refused = (response: Response | null): void => {
+      const status = response?.status() ?? 0;
+      if (status >= 400 && !refusals.includes(status))
+        problems.push(`an answer with a status of ${status}: ${url}`);
+    };
+    answers.push(request.response().then(refused, () => undefined));
     const referrer = request.headers()["referer"];
     for (const text of [url, referrer ?? ""])
       if (secret.test(text)) problems.push(`a secret in the address of a request: ${text}`);
   });
-  return problems;
+  return { problems, answered: () => Promise.all(answers) };
 }

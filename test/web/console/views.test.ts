@@ -36,16 +36,12 @@ const views = [
   ["audit", "audit"],
 ] as const;
 
-/** The dialogs by the view and the button that opens them. */
+/** A dialog of each form, by its view and the button that opens it. */
 const dialogs = [
-  ["accounts", "New account"],
   ["accounts/demo", "Credit"],
-  ["accounts/demo", "Overdraft"],
   ["accounts/demo", "Disable"],
   ["keys", "New key"],
-  ["keys/KEY", "Settings"],
   ["keys/KEY", "Rotate"],
-  ["keys/KEY", "Revoke"],
   ["requests/REQUEST", "Refund"],
   ["vouchers", "New vouchers"],
 ] as const;
