@@ -64,8 +64,8 @@ export function createFormats(locale: string, timeZone?: string): Formats {
     const isSmall = nano !== 0n && nano < KOPECK_NANO && nano > -KOPECK_NANO;
     return isSmall ? moneyFormats.small : moneyFormats.short;
   };
-  const compact = { notation: "compact", maximumFractionDigits: 2 } as const;
-  const axisMoney = money({ ...compact, minimumFractionDigits: 0 });
+  const compact = { notation: "compact", maximumSignificantDigits: 3 } as const;
+  const axisMoney = money(compact);
   const axisCount = new Intl.NumberFormat(locale, compact);
   const counts = new Intl.NumberFormat(locale);
   const percents = new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 1 });

@@ -48,7 +48,7 @@ export const api = createApi({
 export async function openSession(): Promise<void> {
   const token = takeSecret("token");
   try {
-    if (token !== undefined) await exchange(token);
+    if (token !== undefined && !(await isSignedIn())) await exchange(token);
     await api.get("/api/state");
     state.value = "open";
     void listen();
@@ -62,6 +62,20 @@ export async function openSession(): Promise<void> {
 addEventListener("hashchange", () => {
   if (location.hash.startsWith("#token=")) void openSession();
 });
+
+/**
+ * A browser that is signed in exchanges no token: any site can open this address with wrong ones, and ten of them end the
+ * console.
+ */
+async function isSignedIn(): Promise<boolean> {
+  const stored = localStorage.getItem(STORED);
+  if (stored === null) return false;
+  const calls = createApi({ headers: () => ({ "x-tollgate-console": stored }) });
+  return calls.get("/api/state").then(
+    () => true,
+    () => false,
+  );
+}
 
 /** A token that is refused changes nothing: this browser may have used it before. */
 async function exchange(token: string): Promise<void> {

@@ -59,6 +59,20 @@ describe.skipIf(chromiumPath === null)("the address of a console", () => {
     });
   });
 
+  test("is not ended by a site that opens it with wrong tokens in the operator's browser", async () => {
+    await withConsole(async (console) => {
+      await visit(chromium.browser, console.address, async (page) => {
+        await page.getByRole("link", { name: "Overview" }).waitFor();
+        const other = await page.context().newPage();
+        for (let opened = 0; opened < 12; opened += 1) {
+          await other.goto("about:blank");
+          await other.goto(`${console.url}/#token=wrong`);
+          await other.getByRole("link", { name: "Overview" }).waitFor();
+        }
+      });
+    });
+  });
+
   test("shows that it is over when the operator ends it", async () => {
     await withConsole(async (console) => {
       await visit(chromium.browser, console.address, async (page) => {
