@@ -5,7 +5,7 @@ import { openAnswersSetup, type AnswersSetup } from "../support/fuzzAnswers/setu
 import { fuzzAnswers } from "../support/fuzzAnswers/answersFuzz.ts";
 
 const seed = 1;
-const requests = 8000;
+const requests = 6000;
 const timeoutMs = 600_000;
 
 let setup: AnswersSetup;

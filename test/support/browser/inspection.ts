@@ -33,15 +33,19 @@ export async function viewProblems(page: Page, name: string): Promise<string[]> 
   return [...named("light", light), ...named("dark", dark), ...(await narrowProblems(page, name))];
 }
 
-/**
- * The same on a narrow screen: findings of axe but for colours, and scrolling sideways. Keeps a screenshot as
- * `NAME-narrow.png`. Leaves the page wide.
- */
+/** The same on a narrow screen: findings of axe but for colours, and what `widthProblems` finds. Leaves the page wide. */
 export async function narrowProblems(page: Page, name: string): Promise<string[]> {
   await page.setViewportSize(narrow);
   const rules = { "color-contrast": { enabled: false } };
   const findings = await axeFindings(page, { runOnly: tags, rules });
-  const found = [...findings, ...(await sidewaysProblems(page))];
+  const named = findings.map((problem) => `${name}, narrow: ${problem}`);
+  return [...named, ...(await widthProblems(page, name))];
+}
+
+/** Scrolling sideways on a narrow screen. Keeps a screenshot as `NAME-narrow.png`. Leaves the page wide. */
+export async function widthProblems(page: Page, name: string): Promise<string[]> {
+  await page.setViewportSize(narrow);
+  const found = await sidewaysProblems(page);
   await saveScreenshot(page, `${name}-narrow`);
   await page.setViewportSize(wide);
   return found.map((problem) => `${name}, narrow: ${problem}`);
