@@ -29,6 +29,8 @@ const IDLE_TIMEOUT_SECONDS = 60;
  * each request. The server knows no keys and serves nothing to clients of the gateway.
  */
 export function createConsoleServer(operator: () => Operator, session: ConsoleSession) {
+  // Read before the one visit that it is for. A failure is that of the visit.
+  pages.console().catch(() => undefined);
   return new Elysia({
     strictPath: true,
     normalize: false,
