@@ -29,7 +29,7 @@ const IDLE_TIMEOUT_SECONDS = 60;
  * each request. The server knows no keys and serves nothing to clients of the gateway.
  */
 export function createConsoleServer(operator: () => Operator, session: ConsoleSession) {
-  // Read before the one visit that it is for. A failure is that of the visit.
+  // Read before its first request, which reports a failure.
   pages.console().catch(() => undefined);
   return new Elysia({
     strictPath: true,
