@@ -46,16 +46,18 @@ const endless: FaultyAnswer = byForm((form) => async (peer) => {
 /** The end of a stream that was cut, whatever came before it. */
 function expectCut(form: Form, reply: FaultReply): void {
   expect(reply.status).toBe(200);
+  // On a busy machine the provider can be quiet for long enough.
+  const text = reply.text.replaceAll(": keep-alive\n\n", "");
   if (isMessagesForm(form)) {
     const start = form === "messages stream" ? textEvent(words) : "\n\n";
-    expect(reply.text).toEndWith(start + messagesErrorEvent(reply));
-    expect(reply.text).not.toContain("message_stop");
+    expect(text).toEndWith(start + messagesErrorEvent(reply));
+    expect(text).not.toContain("message_stop");
   } else if (form === "chat stream") {
-    expect(reply.text).toContain('"finish_reason":"error"');
-    expect(reply.text).toEndWith("data: [DONE]\n\n");
+    expect(text).toContain('"finish_reason":"error"');
+    expect(text).toEndWith("data: [DONE]\n\n");
   } else {
-    const eventCount = reply.text.split(wordsEvent).length - 1;
-    expect(reply.text).toEndWith(wordsEvent + errorEvent(eventCount));
+    const eventCount = text.split(wordsEvent).length - 1;
+    expect(text).toEndWith(wordsEvent + errorEvent(eventCount));
   }
 }
 

@@ -32,7 +32,7 @@ describe.skipIf(chromiumPath === null)("the address of a console", () => {
     await withConsole(async (console) => {
       await visit(chromium.browser, console.address, async (page) => {
         await page.getByRole("link", { name: "Overview" }).waitFor();
-        expect(page.url()).toBe(`${console.url}/#/`);
+        await page.waitForURL(`${console.url}/#/`);
         expect(await page.evaluate("history.length")).toBe(2);
         expect(await page.evaluate("document.cookie")).toBe("");
         // What it keeps is no cookie, which other ports would get, and opens nothing without the cookie.
@@ -51,7 +51,7 @@ describe.skipIf(chromiumPath === null)("the address of a console", () => {
         console.address,
         async (page) => {
           await page.getByText(over).waitFor();
-          expect(page.url()).toBe(`${console.url}/#/`);
+          await page.waitForURL(`${console.url}/#/`);
           expect(await viewProblems(page, "console-over")).toEqual([]);
         },
         refused,

@@ -100,7 +100,7 @@ describe.skipIf(chromiumPath === null)("the login", () => {
 
   test("takes the key of the address, which leaves the address and the history at once", async () => {
     await withKey(setup.key, async (page) => {
-      expect(page.url()).toBe(`${setup.gateway.url}/#/`);
+      await page.waitForURL(`${setup.gateway.url}/#/`);
       // The blank page of the new tab, and this one.
       expect(await page.evaluate("history.length")).toBe(2);
       await page.reload();
@@ -274,7 +274,7 @@ describe.skipIf(chromiumPath === null)("a link with another key", () => {
       await page.getByText("Adds to the account victim").waitFor();
       await page.evaluate(`location.hash = "#key=${other}"`);
       await page.getByText("Adds to the account mallory").waitFor();
-      expect(page.url()).toBe(`${setup.gateway.url}/#/`);
+      await page.waitForURL(`${setup.gateway.url}/#/`);
     });
   });
 });
