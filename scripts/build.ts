@@ -3,7 +3,7 @@ import { mkdir, rename, rm, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { bundlePage, encodings, pageNames } from "../src/http/pages/bundle.ts";
-import { storeWorkers } from "../src/store/workers.ts";
+import { storeWorkers } from "../src/store/sqlite/workers.ts";
 
 const projectRoot = resolve(import.meta.dir, "..");
 const executable = join(projectRoot, "dist", "tollgate");
@@ -55,7 +55,7 @@ async function compile(outfile: string, pages: string): Promise<void> {
   process.chdir(projectRoot); // Assets keep the path that they have from here.
   await Bun.build({
     // No `root`: it would move the Workers' paths.
-    entrypoints: ["src/main.ts", ...storeWorkers.map((name) => `src/store/${name}.ts`)],
+    entrypoints: ["src/main.ts", ...storeWorkers.map((name) => `src/store/sqlite/${name}.ts`)],
     compile: {
       outfile,
       assets: ["./drizzle", pages],

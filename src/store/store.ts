@@ -12,15 +12,15 @@ import { hourlyUsage, type ReadHourlyUsage } from "./tables/hourlyUsage.ts";
 import { admin, type Admin } from "./admin/admin.ts";
 import { auditRecords, auditStore, auditStoreInParallel, type AuditReport } from "./audit/audit.ts";
 import type { OnAuditProgress } from "./audit/auditProgress.ts";
-import { startBackgroundAudit, type BackgroundAudit } from "./audit/backgroundAudit.ts";
-import { changeCounter, changeSignal, type ChangeCounter } from "./tables/changes.ts";
-import { fundsTable, type FundsTable } from "./tables/funds.ts";
-import { checkpointWal } from "./writeAheadLog.ts";
+import { startBackgroundAudit, type BackgroundAudit } from "./sqlite/audit/backgroundAudit.ts";
+import { changeCounter, changeSignal, type ChangeCounter } from "./sqlite/changes.ts";
+import { fundsTable, type FundsTable } from "./sqlite/funds.ts";
+import { checkpointWal } from "./sqlite/writeAheadLog.ts";
 import { keyTable, type KeyTable } from "./tables/keys.ts";
 import { ledgerTable, type LedgerTable } from "./tables/ledger.ts";
-import { isGatewayRunning } from "./lock.ts";
-import { migrate, refuseMigration, type MigrationProgress } from "./schema/migrations.ts";
-import { schemaProblems } from "./schema/schemaCheck.ts";
+import { isGatewayRunning } from "./sqlite/lock.ts";
+import { migrate, refuseMigration, type MigrationProgress } from "./sqlite/schema/migrations.ts";
+import { schemaProblems } from "./sqlite/schema/schemaCheck.ts";
 import { ownerTable, type OwnerTable } from "./tables/objectOwners.ts";
 import { reports, type Reports } from "./reports/reports.ts";
 import { requestPages, type ReadRequestPage } from "./tables/requestPages.ts";
@@ -30,8 +30,8 @@ import {
   type Interrupted,
   type RequestTable,
 } from "./tables/requests.ts";
-import { connect, toStoreError, type Connection, type Durability } from "./sqlite.ts";
-import { checkAtStart } from "./audit/startCheck.ts";
+import { connect, toStoreError, type Connection, type Durability } from "./sqlite/sqlite.ts";
+import { checkAtStart } from "./sqlite/audit/startCheck.ts";
 import { voucherTable, type VoucherTable } from "./tables/vouchers.ts";
 
 /** What other folders use of the store: reads and the changes of commands. A serving gateway writes with its Writer. */
@@ -188,48 +188,48 @@ export { MoneyReservedError, type Admin } from "./admin/admin.ts";
 export { available, type AccountRow } from "./tables/accounts.ts";
 export type { Actor } from "./schema/schema.ts";
 export type { AuditReport } from "./audit/audit.ts";
-export type { BackgroundAudit } from "./audit/backgroundAudit.ts";
-export { backUp, type Backup } from "./backup/backup.ts";
-export { startFolding, type Folding } from "./writer/folding.ts";
+export type { BackgroundAudit } from "./sqlite/audit/backgroundAudit.ts";
+export { backUp, type Backup } from "./sqlite/backup/backup.ts";
+export { startFolding, type Folding } from "./sqlite/writer/folding.ts";
 export {
   emptyFileProblem,
   storeFiles,
   missingFolderProblem,
   hardLinkProblem,
   STORE_SUFFIXES,
-} from "./databaseFile.ts";
-export type { ChangeCounter } from "./tables/changes.ts";
-export type { AccountFunds, ChainFunds, FundsTable } from "./tables/funds.ts";
+} from "./sqlite/databaseFile.ts";
+export type { ChangeCounter } from "./sqlite/changes.ts";
+export type { AccountFunds, ChainFunds, FundsTable } from "./sqlite/funds.ts";
 export type { KeyChanges, KeyRow, KeySecretRow } from "./tables/keys.ts";
 export type { HistoryRow } from "./tables/ledger.ts";
-export type { MigrationProgress } from "./schema/migrations.ts";
-export { takeInstanceLock, type InstanceLock } from "./lock.ts";
-export { createWalSizeWarning, WAL_BYTES_MAX, walSizeBytes } from "./writeAheadLog.ts";
-export { inspectStore, type StoreInspection } from "./audit/inspection.ts";
+export type { MigrationProgress } from "./sqlite/schema/migrations.ts";
+export { takeInstanceLock, type InstanceLock } from "./sqlite/lock.ts";
+export { createWalSizeWarning, WAL_BYTES_MAX, walSizeBytes } from "./sqlite/writeAheadLog.ts";
+export { inspectStore, type StoreInspection } from "./sqlite/audit/inspection.ts";
 export type {
   AccountEffect,
   ChainEffect,
   GroupEffect,
   ReserveTarget,
-} from "./writer/requestGroup.ts";
+} from "./sqlite/writer/requestGroup.ts";
 export {
   amountToWire,
   type AdmittedRecord,
   type AttemptRecord,
   type RecordedPrices,
   type RequestRecord,
-} from "./writer/requestRecord.ts";
+} from "./sqlite/writer/requestRecord.ts";
 export type { Figures } from "./reports/figures.ts";
 export type { OverviewReport, SampledLatencies } from "./reports/reports.ts";
 export type { ProviderFigures } from "./reports/providersReport.ts";
 export type { ListedAccount, ListedKey } from "./reports/directory.ts";
 export type { UsageReport as ReportedUsage } from "./reports/usageReport.ts";
-export { restore, type Restored } from "./backup/restore.ts";
+export { restore, type Restored } from "./sqlite/backup/restore.ts";
 export type { PageFilter, PagePosition } from "./tables/requestPages.ts";
 export type { ReceiptRow, RequestRow } from "./tables/requests.ts";
-export { redeemability } from "./writer/redeem.ts";
+export { redeemability } from "./sqlite/writer/redeem.ts";
 export type { VoucherRow } from "./tables/vouchers.ts";
-export { NotFoundError, toStoreError, refuseOrphanedWal, StoreError } from "./sqlite.ts";
+export { NotFoundError, toStoreError, refuseOrphanedWal, StoreError } from "./sqlite/sqlite.ts";
 export {
   usageGroupings,
   type UsageFilter,
@@ -245,4 +245,4 @@ export {
   type BatchPlanner,
   type EndingRequest,
   type Writer,
-} from "./writer/writerClient.ts";
+} from "./sqlite/writer/writerClient.ts";

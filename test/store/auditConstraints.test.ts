@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { auditStore } from "../../src/store/audit/audit.ts";
-import { connect } from "../../src/store/sqlite.ts";
+import { connect } from "../../src/store/sqlite/sqlite.ts";
 import { tamper } from "../support/store/sampleLedger.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 

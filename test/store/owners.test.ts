@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "bun:test";
-import { connect } from "../../src/store/sqlite.ts";
+import { connect } from "../../src/store/sqlite/sqlite.ts";
 import { fund } from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
 

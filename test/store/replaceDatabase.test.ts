@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { holdDatabase, replaceDatabase } from "../../src/store/backup/replaceDatabase.ts";
+import { holdDatabase, replaceDatabase } from "../../src/store/sqlite/backup/replaceDatabase.ts";
 import { openStore } from "../../src/store/store.ts";
 import { actor, fund } from "../support/store/storeFolder.ts";
 import { until } from "../support/until.ts";

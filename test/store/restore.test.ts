@@ -21,7 +21,7 @@ import { backUp, openStore, restore, takeInstanceLock, type Actor } from "../../
 import { makeFirstVersion } from "../support/store/firstVersion.ts";
 import { actor, ended, fund, type Owner } from "../support/store/storeFolder.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
-import { lastRows, rowsNewerThan } from "../../src/store/backup/verifiedCopy.ts";
+import { lastRows, rowsNewerThan } from "../../src/store/sqlite/backup/verifiedCopy.ts";
 
 const never = new Promise<void>(() => undefined);
 const keptAs = "tollgate.db.before-restore-20260101T000000.000Z";

@@ -1,6 +1,10 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { SCHEMA_SHA256, schemaProblems, schemaSha256 } from "../../src/store/schema/schemaCheck.ts";
+import {
+  SCHEMA_SHA256,
+  schemaProblems,
+  schemaSha256,
+} from "../../src/store/sqlite/schema/schemaCheck.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
 
 const storeFolder = openStoreBefore({ audited: false });

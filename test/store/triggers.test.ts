@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { connect } from "../../src/store/sqlite.ts";
+import { connect } from "../../src/store/sqlite/sqlite.ts";
 import {
   actor,
   ended,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { connect } from "../../src/store/sqlite.ts";
+import { connect } from "../../src/store/sqlite/sqlite.ts";
 import { startWriter } from "../../src/store/store.ts";
 import { costOfEnded, ended, fund, recordMany, running } from "../support/store/storeFolder.ts";
 import { fillStore } from "../support/store/fullStore.ts";

@@ -12,7 +12,7 @@ import {
 import { keyTable, type KeyChanges, type KeyRow, type NewKey } from "../tables/keys.ts";
 import { ledgerTable, refTakenError, SPENDABLE_MAX } from "../tables/ledger.ts";
 import { refund, type Refunded, type RefundRequest } from "./refund.ts";
-import { StoreError, type Connection } from "../sqlite.ts";
+import { StoreError, type Connection } from "../sqlite/sqlite.ts";
 import { voucherTable, type VoucherRow } from "../tables/vouchers.ts";
 import { revokeVoucher, voucherDetail, type NewVouchers, type Revoked } from "./vouchers.ts";
 

@@ -3,7 +3,7 @@ import { accountTable, type AccountRow } from "../tables/accounts.ts";
 import type { Actor } from "../schema/schema.ts";
 import { ledgerTable, refTakenError, type Charge, type LedgerRow } from "../tables/ledger.ts";
 import { requestTable } from "../tables/requests.ts";
-import { NotFoundError, StoreError, type Connection } from "../sqlite.ts";
+import { NotFoundError, StoreError, type Connection } from "../sqlite/sqlite.ts";
 
 /** `request` is a public id. `amount` is positive nano-roubles; null: the rest of the charge. */
 export interface RefundRequest {

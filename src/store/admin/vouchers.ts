@@ -1,7 +1,7 @@
 import { isoTime } from "../../lib/clock.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { Actor } from "../schema/schema.ts";
-import { StoreError } from "../sqlite.ts";
+import { StoreError } from "../sqlite/sqlite.ts";
 import type { NewVoucher, VoucherRow, VoucherTable } from "../tables/vouchers.ts";
 
 /** The vouchers of one command. All have the same amount, note and expiry. */

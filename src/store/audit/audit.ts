@@ -9,9 +9,9 @@ import {
   fileProblems,
   collectProblems,
   PROBLEMS_PER_RULE_MAX,
-} from "./integrity.ts";
-import { schemaProblems } from "../schema/schemaCheck.ts";
-import type { Connection } from "../sqlite.ts";
+} from "../sqlite/audit/integrity.ts";
+import { schemaProblems } from "../sqlite/schema/schemaCheck.ts";
+import type { Connection } from "../sqlite/sqlite.ts";
 
 /** One line for each problem, with the row. `notes` are not problems. */
 export interface AuditReport {

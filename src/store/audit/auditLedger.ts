@@ -1,6 +1,6 @@
 import type { Database } from "bun:sqlite";
 import type { AuditSteps } from "./auditProgress.ts";
-import type { Problems } from "./integrity.ts";
+import type { Problems } from "../sqlite/audit/integrity.ts";
 
 interface Account {
   readonly name: string;

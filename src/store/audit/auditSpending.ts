@@ -1,5 +1,5 @@
 import type { Database } from "bun:sqlite";
-import type { Problems } from "./integrity.ts";
+import type { Problems } from "../sqlite/audit/integrity.ts";
 import { joinSum, splitSum } from "../tables/usage.ts";
 
 /** Charges and refunds, both positive. */

@@ -2,7 +2,7 @@ import type { Database } from "bun:sqlite";
 import { auditSpending } from "./auditSpending.ts";
 import { retentionStart } from "../tables/usage.ts";
 import type { AuditSteps } from "./auditProgress.ts";
-import type { Problems } from "./integrity.ts";
+import type { Problems } from "../sqlite/audit/integrity.ts";
 
 const DAY_MS = 86_400_000n;
 const INT64_MAX = 9_223_372_036_854_775_807n;

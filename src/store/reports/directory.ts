@@ -3,7 +3,7 @@ import { and, asc, count, eq, or, sql, type SQL } from "drizzle-orm";
 import type { AnySQLiteColumn } from "drizzle-orm/sqlite-core";
 import { DAY_MS } from "../../lib/clock.ts";
 import { accounts, keys } from "../schema/schema.ts";
-import type { Connection } from "../sqlite.ts";
+import type { Connection } from "../sqlite/sqlite.ts";
 import { accountColumns, type AccountRow } from "../tables/accounts.ts";
 import type { KeyRow, KeyTable } from "../tables/keys.ts";
 import { joinSum, splitSum } from "../tables/usage.ts";

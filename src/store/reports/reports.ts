@@ -1,6 +1,6 @@
 import type { ReportSpan } from "../../contract/operator/span.ts";
 import { lazy } from "../../lib/lazy.ts";
-import type { Connection } from "../sqlite.ts";
+import type { Connection } from "../sqlite/sqlite.ts";
 import { keyTable } from "../tables/keys.ts";
 import { retentionStart, type TimeSpan } from "../tables/usage.ts";
 import { readAttention, type Attention } from "./attention.ts";

@@ -1,7 +1,7 @@
 import { and, eq, gte, inArray, lt, lte, sql, desc, type SQL } from "drizzle-orm";
 import type { RequestStatus } from "../../contract/account/requestStatus.ts";
 import { accounts, keys, requests } from "../schema/schema.ts";
-import type { Connection } from "../sqlite.ts";
+import type { Connection } from "../sqlite/sqlite.ts";
 import { requestColumns, type RequestRow } from "../tables/requests.ts";
 import { idsOf } from "./latency.ts";
 

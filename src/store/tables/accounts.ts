@@ -1,7 +1,7 @@
 import { asc, eq, sql } from "drizzle-orm";
 import { assert } from "../../lib/assert.ts";
 import { accounts, newRowId } from "../schema/schema.ts";
-import { NotFoundError, type Connection } from "../sqlite.ts";
+import { NotFoundError, type Connection } from "../sqlite/sqlite.ts";
 
 /** `reserved` is what the serving gateway may hold for open requests. Amounts are nano-roubles. */
 export interface AccountRow {

@@ -1,6 +1,6 @@
 import type { UsageSums } from "../../contract/account/usageReport.ts";
 import { DAY_MS, HOUR_MS, isoTime, type DaySpan } from "../../lib/clock.ts";
-import type { Connection } from "../sqlite.ts";
+import type { Connection } from "../sqlite/sqlite.ts";
 import { REFUNDED, RUNNING_REQUESTS, splitSum, usageSums, type SummedUsage } from "./usage.ts";
 
 /** A part of the usage of one hour. The group is the model. */

@@ -3,7 +3,7 @@ import { alias } from "drizzle-orm/sqlite-core";
 import { assert } from "../../lib/assert.ts";
 import { lazy } from "../../lib/lazy.ts";
 import { accounts, keys, newRowId, plannedOnce } from "../schema/schema.ts";
-import { NotFoundError, type Connection } from "../sqlite.ts";
+import { NotFoundError, type Connection } from "../sqlite/sqlite.ts";
 
 /** The settings of a key. A limit that is null comes from the config. `models`: null means all; an empty list is damaged and allows none. */
 export interface KeySettings {

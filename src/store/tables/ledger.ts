@@ -2,7 +2,7 @@ import { and, desc, eq, getViewSelectedFields, isNotNull, lt, sql, type SQL } fr
 import { assert } from "../../lib/assert.ts";
 import { formatRoubles, NANO_ROUBLES_MAX } from "../../lib/money.ts";
 import { accounts, history, ledger, newRowId, placeholders, requests } from "../schema/schema.ts";
-import { StoreError, type Connection } from "../sqlite.ts";
+import { StoreError, type Connection } from "../sqlite/sqlite.ts";
 
 /** `amount` is nano-roubles, negative for a debit and a charge. */
 export type LedgerRow = typeof ledger.$inferSelect;

@@ -1,4 +1,4 @@
-import type { Connection } from "../sqlite.ts";
+import type { Connection } from "../sqlite/sqlite.ts";
 
 /**
  * Counts the charges of an account for one model by the daily totals, folded ones too. Yields after each step of some days,

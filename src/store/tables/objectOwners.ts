@@ -1,6 +1,6 @@
 import { and, eq, gt, sql } from "drizzle-orm";
 import { placeholders, responseOwner } from "../schema/schema.ts";
-import type { Connection } from "../sqlite.ts";
+import type { Connection } from "../sqlite/sqlite.ts";
 
 /** A stored object of a provider, which belongs to an account. `hash` is the SHA-256 of its id. */
 export interface OwnedObject {

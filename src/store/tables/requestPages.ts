@@ -2,8 +2,8 @@ import { asc, desc, sql } from "drizzle-orm";
 import type { RequestStatus } from "../../contract/account/requestStatus.ts";
 import { lazy } from "../../lib/lazy.ts";
 import { attempts, requests } from "../schema/schema.ts";
-import type { Connection } from "../sqlite.ts";
-import type { AttemptRecord } from "../writer/requestRecord.ts";
+import type { Connection } from "../sqlite/sqlite.ts";
+import type { AttemptRecord } from "../sqlite/writer/requestRecord.ts";
 import { modelCharges } from "./modelCharges.ts";
 import { onlyAttempt, receiptQuery, type ReceiptRow } from "./requests.ts";
 

@@ -22,9 +22,9 @@ import {
   plannedOnce,
   requests,
 } from "../schema/schema.ts";
-import type { Connection } from "../sqlite.ts";
-import type { AttemptRecord } from "../writer/requestRecord.ts";
-import { dayOf, prepareAddToTotals } from "../writer/totals.ts";
+import type { Connection } from "../sqlite/sqlite.ts";
+import type { AttemptRecord } from "../sqlite/writer/requestRecord.ts";
+import { dayOf, prepareAddToTotals } from "../sqlite/writer/totals.ts";
 
 /** `id` and `key` are public ids. Amounts are nano-roubles. */
 export interface RequestRow extends Omit<

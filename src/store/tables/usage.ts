@@ -2,7 +2,7 @@ import type { Database } from "bun:sqlite";
 import type { UsageSums } from "../../contract/account/usageReport.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import { DAY_MS, type DaySpan } from "../../lib/clock.ts";
-import type { Connection } from "../sqlite.ts";
+import type { Connection } from "../sqlite/sqlite.ts";
 
 export const usageGroupings = ["day", "model", "provider", "account", "key"] as const;
 export type UsageGrouping = (typeof usageGroupings)[number];

@@ -1,6 +1,6 @@
 import { and, desc, eq, isNull, or, sql, type SQL } from "drizzle-orm";
 import { accounts, newRowId, vouchers } from "../schema/schema.ts";
-import { NotFoundError, type Connection } from "../sqlite.ts";
+import { NotFoundError, type Connection } from "../sqlite/sqlite.ts";
 
 /** Without the hash of its code. `amount` is nano-roubles. `redeemedBy` is the name of an account. */
 export interface VoucherRow {

@@ -9,7 +9,7 @@ import type { Config } from "../../../src/config/schema.ts";
 import { createMetricsServer, createServer } from "../../../src/http/server.ts";
 import { systemRandom } from "../../../src/lib/random.ts";
 import { auditStore } from "../../../src/store/audit/audit.ts";
-import { connect } from "../../../src/store/sqlite.ts";
+import { connect } from "../../../src/store/sqlite/sqlite.ts";
 import type { RequestRow, Store } from "../../../src/store/store.ts";
 import { createPrometheusMetrics } from "../../../src/telemetry/prometheus.ts";
 import { openAuditor, type Auditor } from "../auditor/auditor.ts";

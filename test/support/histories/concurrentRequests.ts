@@ -1,5 +1,5 @@
 import { auditStore } from "../../../src/store/audit/audit.ts";
-import { connect } from "../../../src/store/sqlite.ts";
+import { connect } from "../../../src/store/sqlite/sqlite.ts";
 import { seededRandom } from "../seededRandom.ts";
 import { ANSWER_TOKENS, answerOnlyPrices, PRICE } from "../gateway/answerOnlyPrices.ts";
 import { readAnswer } from "../auditor/answerText.ts";

@@ -1,5 +1,5 @@
 import { auditStore } from "../../../src/store/audit/audit.ts";
-import { connect } from "../../../src/store/sqlite.ts";
+import { connect } from "../../../src/store/sqlite/sqlite.ts";
 import type { GatewayProcess } from "../binary/gatewayProcess.ts";
 
 type Audited = Pick<GatewayProcess, "cli" | "auditor">;

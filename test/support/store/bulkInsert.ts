@@ -1,5 +1,5 @@
 import type { Database } from "bun:sqlite";
-import { connect } from "../../../src/store/sqlite.ts";
+import { connect } from "../../../src/store/sqlite/sqlite.ts";
 import { openStore } from "../../../src/store/store.ts";
 
 /**

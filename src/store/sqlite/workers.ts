@@ -10,7 +10,7 @@ export const storeWorkers = [
 export function startWorker(name: (typeof storeWorkers)[number]): Worker {
   return new Worker(
     Bun.isStandaloneExecutable
-      ? `./store/${name}.ts`
+      ? `./store/sqlite/${name}.ts`
       : new URL(`./${name}.ts`, import.meta.url).href,
   );
 }

@@ -1,5 +1,5 @@
-import type { Clock } from "../../lib/clock.ts";
-import type { RequestTable } from "../tables/requests.ts";
+import type { Clock } from "../../../lib/clock.ts";
+import type { RequestTable } from "../../tables/requests.ts";
 import { FOLD_BATCH } from "./fold.ts";
 import type { Writer } from "./writerClient.ts";
 

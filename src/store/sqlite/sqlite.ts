@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { drizzle, type BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
 import { accessSync, closeSync, constants, existsSync, openSync, statSync } from "node:fs";
-import { errorCode, fileErrorReason } from "../lib/systemError.ts";
+import { errorCode, fileErrorReason } from "../../lib/systemError.ts";
 import {
   findOrphanedWal,
   isNotRegularFile,

@@ -1,5 +1,5 @@
 import { Database } from "bun:sqlite";
-import { sha256 } from "../../lib/sha256.ts";
+import { sha256 } from "../../../lib/sha256.ts";
 import { applyMigrations } from "./migrations.ts";
 
 /** A table, index, trigger or view. */

@@ -1,6 +1,6 @@
 import { changes } from "../schema/schema.ts";
-import type { Connection } from "../sqlite.ts";
-import { prepareStatement } from "../statement.ts";
+import type { Connection } from "./sqlite.ts";
+import { prepareStatement } from "./statement.ts";
 
 /** Tells whether keys, accounts or ledger were changed by another process. */
 export interface ChangeCounter {

@@ -1,6 +1,6 @@
 import { readlinkSync, realpathSync } from "node:fs";
 import { basename, dirname, isAbsolute, join } from "node:path";
-import { pathStatus } from "../lib/systemError.ts";
+import { pathStatus } from "../../lib/systemError.ts";
 
 /** Advice for a path at which no database can be. */
 export const NAME_ANOTHER = "name another file as the path of [database]";

@@ -1,7 +1,7 @@
 import type { Database } from "bun:sqlite";
 import { schemaProblems } from "../schema/schemaCheck.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
-import { auditChecks, type AuditCheck } from "./audit.ts";
+import { auditChecks, type AuditCheck } from "../../audit/audit.ts";
 
 /** Rows of the ledger and requests that a start checks, in 3 ms for any size of the database. */
 const LAST_ROWS = 500;

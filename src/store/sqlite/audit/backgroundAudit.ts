@@ -1,6 +1,6 @@
 import { startWorker } from "../workers.ts";
-import type { AuditOptions, AuditReport } from "./audit.ts";
-import type { OnAuditProgress } from "./auditProgress.ts";
+import type { AuditOptions, AuditReport } from "../../audit/audit.ts";
+import type { OnAuditProgress } from "../../audit/auditProgress.ts";
 import type { AuditMessage, AuditStart } from "./auditWorker.ts";
 import { startIntegrityCheck } from "./integrity.ts";
 

@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { statSync } from "node:fs";
 import { NAME_ANOTHER } from "../databaseFile.ts";
-import { settingsChecks } from "./audit.ts";
+import { settingsChecks } from "../../audit/audit.ts";
 import { fileProblems, PROBLEMS_PER_RULE_MAX } from "./integrity.ts";
 import { isGatewayRunning } from "../lock.ts";
 import { requireSupportedSchema, type SchemaVersion } from "../schema/migrations.ts";

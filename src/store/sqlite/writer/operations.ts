@@ -1,6 +1,6 @@
 import { eq, sql } from "drizzle-orm";
-import { keys } from "../schema/schema.ts";
-import { prepareRecordOwner } from "../tables/objectOwners.ts";
+import { keys } from "../../schema/schema.ts";
+import { prepareRecordOwner } from "../../tables/objectOwners.ts";
 import type { Connection } from "../sqlite.ts";
 import { FOLD_BATCH, prepareFold } from "./fold.ts";
 import { prepareRedeem } from "./redeem.ts";

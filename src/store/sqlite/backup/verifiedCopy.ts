@@ -1,7 +1,7 @@
 import type { Database } from "bun:sqlite";
 import { closeSync, openSync, readSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { type Actor, adminLog, newRowId } from "../schema/schema.ts";
+import { type Actor, adminLog, newRowId } from "../../schema/schema.ts";
 import {
   withStoreErrors,
   connect,
@@ -13,11 +13,11 @@ import {
   type Connection,
   type SqliteFault,
 } from "../sqlite.ts";
-import { auditStore } from "../audit/audit.ts";
+import { auditStore } from "../../audit/audit.ts";
 import { fileProblems } from "../audit/integrity.ts";
 import { readSchemaVersion, migrate } from "../schema/migrations.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";
-import { errorCode } from "../../lib/systemError.ts";
+import { errorCode } from "../../../lib/systemError.ts";
 
 /** A copy whose file, schema and money records have no problem. */
 export interface VerifiedCopy {

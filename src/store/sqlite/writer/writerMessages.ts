@@ -1,4 +1,4 @@
-import type { OwnedObject } from "../tables/objectOwners.ts";
+import type { OwnedObject } from "../../tables/objectOwners.ts";
 import { recordToWire, type RequestRecord, type WireRecord } from "./requestRecord.ts";
 import type { ReserveTarget } from "./requestGroup.ts";
 import type { Redemption, RedemptionOutcome } from "./redeem.ts";

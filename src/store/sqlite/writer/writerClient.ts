@@ -1,5 +1,5 @@
-import { assert } from "../../lib/assert.ts";
-import { sharedNowMs, systemClock, type Clock } from "../../lib/clock.ts";
+import { assert } from "../../../lib/assert.ts";
+import { sharedNowMs, systemClock, type Clock } from "../../../lib/clock.ts";
 import type { WriteOperation, WriteResult } from "./writerMessages.ts";
 import type { Durability } from "../sqlite.ts";
 import type { GroupEffect, ReserveTarget } from "./requestGroup.ts";

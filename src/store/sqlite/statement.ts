@@ -1,6 +1,6 @@
 import type { SQLQueryBindings, Statement } from "bun:sqlite";
 import { Param, Placeholder, is } from "drizzle-orm";
-import { assert } from "../lib/assert.ts";
+import { assert } from "../../lib/assert.ts";
 import type { Connection } from "./sqlite.ts";
 
 /** A query of Drizzle, whose values are all placeholders. */

@@ -1,9 +1,9 @@
 import { eq } from "drizzle-orm";
-import { lazy } from "../../lib/lazy.ts";
-import { vouchers } from "../schema/schema.ts";
+import { lazy } from "../../../lib/lazy.ts";
+import { vouchers } from "../../schema/schema.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
-import { ledgerTable } from "../tables/ledger.ts";
-import { VOUCHER_REF } from "../tables/vouchers.ts";
+import { ledgerTable } from "../../tables/ledger.ts";
+import { VOUCHER_REF } from "../../tables/vouchers.ts";
 
 /** `voucherId` is the row of a voucher. `actor`: who redeems it, for the ledger. */
 export interface Redemption {

@@ -1,7 +1,7 @@
 import { prepareGroups, rowsOf } from "./operations.ts";
 import { InsufficientFunds, type GroupEffect } from "./requestGroup.ts";
-import { sharedNowMs } from "../../lib/clock.ts";
-import { errorCode } from "../../lib/systemError.ts";
+import { sharedNowMs } from "../../../lib/clock.ts";
+import { errorCode } from "../../../lib/systemError.ts";
 import {
   BUSY_TIMEOUT_MS,
   connect,

@@ -1,12 +1,12 @@
 import { closeSync, fsyncSync, lstatSync, openSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { systemRandom } from "../../lib/random.ts";
-import type { Actor } from "../schema/schema.ts";
+import { systemRandom } from "../../../lib/random.ts";
+import type { Actor } from "../../schema/schema.ts";
 import { OWNER_ONLY, SIDE_SUFFIXES } from "../databaseFile.ts";
 import { withStoreErrors, StoreError } from "../sqlite.ts";
 import { migrationTrialPath, type VerifiedCopy } from "./verifiedCopy.ts";
 import { startWorker } from "../workers.ts";
-import { systemClock } from "../../lib/clock.ts";
+import { systemClock } from "../../../lib/clock.ts";
 
 /** The message to the Worker: to copy a database that is in use, or a backup. */
 export type CopyOrder =

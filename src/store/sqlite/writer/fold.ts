@@ -1,6 +1,6 @@
 import { and, inArray, isNotNull, lt, ne, sql } from "drizzle-orm";
-import { lazy } from "../../lib/lazy.ts";
-import { attempts, ledger, newRowId, requests, retention } from "../schema/schema.ts";
+import { lazy } from "../../../lib/lazy.ts";
+import { attempts, ledger, newRowId, requests, retention } from "../../schema/schema.ts";
 import type { Connection } from "../sqlite.ts";
 
 /** Requests of one fold. A small transaction does not delay charges. */

@@ -1,7 +1,7 @@
 import { eq, sql } from "drizzle-orm";
 import { assert } from "../../lib/assert.ts";
 import { accounts, keys, requests } from "../schema/schema.ts";
-import type { Connection } from "../sqlite.ts";
+import type { Connection } from "./sqlite.ts";
 
 /** The money of an account, in nano-roubles, and the number of the last row of its history. */
 export interface AccountFunds {

@@ -11,7 +11,7 @@ import {
   withStoreErrors,
 } from "../sqlite.ts";
 import { findOrphanedWal, WAL_SUFFIXES, OWNER_ONLY, SIDE_SUFFIXES } from "../databaseFile.ts";
-import { fileErrorReason } from "../../lib/systemError.ts";
+import { fileErrorReason } from "../../../lib/systemError.ts";
 
 /** A database that no other process can open until the release. */
 export interface HeldDatabase {

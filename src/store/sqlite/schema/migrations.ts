@@ -15,11 +15,11 @@ const MIGRATION_CACHE_KILOBYTES = 65_536;
 
 /**
  * The executable embeds the SQL files beside its entry point. `import.meta.dir` is the root there, or in a Worker a
- * folder two levels below.
+ * folder three levels below.
  */
 function migrationsFolder(): string {
-  if (!Bun.isStandaloneExecutable) return join(import.meta.dir, "../../../drizzle");
-  return join(import.meta.dir, Bun.isMainThread ? "drizzle" : "../../drizzle");
+  if (!Bun.isStandaloneExecutable) return join(import.meta.dir, "../../../../drizzle");
+  return join(import.meta.dir, Bun.isMainThread ? "drizzle" : "../../../drizzle");
 }
 
 /** How far a migration is, in requests. */

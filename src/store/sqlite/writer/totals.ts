@@ -1,8 +1,8 @@
 import { sql } from "drizzle-orm";
-import { dailyTotals, placeholders } from "../schema/schema.ts";
+import { dailyTotals, placeholders } from "../../schema/schema.ts";
 import type { Connection } from "../sqlite.ts";
 import { prepareStatement } from "../statement.ts";
-import { DAY_MS } from "../../lib/clock.ts";
+import { DAY_MS } from "../../../lib/clock.ts";
 
 /** What ended requests of one group add to the totals of a day. */
 export interface DailyTotal {

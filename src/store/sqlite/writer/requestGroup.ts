@@ -1,5 +1,5 @@
 import { eq, sql } from "drizzle-orm";
-import { assert } from "../../lib/assert.ts";
+import { assert } from "../../../lib/assert.ts";
 import {
   accounts,
   assigned,
@@ -8,7 +8,7 @@ import {
   newRowId,
   placeholders,
   requests,
-} from "../schema/schema.ts";
+} from "../../schema/schema.ts";
 import type { Connection } from "../sqlite.ts";
 import { prepareStatement } from "../statement.ts";
 import { RECORD_COLUMNS, type WireAmount, type WireRecord } from "./requestRecord.ts";

@@ -1,7 +1,7 @@
 import { chownSync, existsSync, lstatSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Database } from "bun:sqlite";
-import type { Actor } from "../schema/schema.ts";
+import type { Actor } from "../../schema/schema.ts";
 import { rowsNewerThan, type NewerRows } from "./verifiedCopy.ts";
 import { discardCopy, makeCopy, partialName } from "./copying.ts";
 import {

@@ -1,6 +1,6 @@
-import type { AuditProgress } from "../../contract/operator/auditResult.ts";
+import type { AuditProgress } from "../../../contract/operator/auditResult.ts";
 import { connect } from "../sqlite.ts";
-import { auditStore, type AuditOptions, type AuditReport } from "./audit.ts";
+import { auditStore, type AuditOptions, type AuditReport } from "../../audit/audit.ts";
 
 declare const self: Worker;
 
