@@ -9,12 +9,8 @@ import { systemClock, Deadlines, type Clock } from "./lib/clock.ts";
 import { idMaker, type NewId, systemRandom, type Random } from "./lib/random.ts";
 import { formatRoubles } from "./lib/money.ts";
 import { bodyBytesMax, createBodyBudget, type BodyBudget } from "./limits/bodyBudget.ts";
-import {
-  createFailedKeyLimits,
-  type FailedKeyLimits,
-  createRateLimiter,
-  type RateLimiter,
-} from "./limits/rateLimits.ts";
+import { createFailedKeyLimits, type FailedKeyLimits } from "./limits/failedKeys.ts";
+import { createRateLimiter, type RateLimiter } from "./limits/rateLimits.ts";
 import { createFairQueue, type FairQueue } from "./limits/fairQueue.ts";
 import { createWrongCodeLimits, type WrongCodeLimits } from "./limits/wrongCodes.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";

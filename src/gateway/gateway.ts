@@ -6,7 +6,7 @@ import type { Config } from "../config/schema.ts";
 import type { Clock, Deadlines } from "../lib/clock.ts";
 import type { JsonObjectText } from "../lib/json.ts";
 import type { Random } from "../lib/random.ts";
-import type { RateLimitPermit } from "../limits/rateLimits.ts";
+import type { RateLimitPermit } from "../limits/keyRates.ts";
 import type { UpstreamExchange } from "../providers/upstream.ts";
 import type { RouteHealth } from "../routing/routeHealth.ts";
 import type { RetryBudget } from "../routing/dispatch.ts";

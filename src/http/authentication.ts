@@ -5,7 +5,8 @@ import { authenticate, type Caller } from "../auth/knownKeys.ts";
 import { canonicalIp } from "../config/address.ts";
 import { invalidApiKey, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import { ShuttingDown } from "../gateway/gateway.ts";
-import type { KeyLimits } from "../limits/rateLimits.ts";
+import type { KeyLimits } from "../limits/keyRates.ts";
+import type { RateLimitAdmission } from "../limits/rateLimits.ts";
 import { errorClass } from "../telemetry/log.ts";
 import { InFlightRequest, type ConnectionServer } from "./inFlightRequest.ts";
 import type { RequestLog, RequestLogOf } from "./requestLog.ts";
@@ -35,14 +36,14 @@ export function presentedKey({ headers }: Request): string | undefined {
 }
 
 /**
- * Checks the key (401), then the key's request rate and concurrency (429). Throws ApiError. It runs before query and body
- * are read.
+ * Checks the key (401), then the key's request rate and concurrency (429). Throws ApiError, or rejects with it. It runs
+ * before query and body are read. A Promise comes back only if something has to be waited for.
  */
 export function admit(
   app: App,
   arrived: ArrivedRequest,
   token: string | undefined,
-): InFlightRequest {
+): InFlightRequest | Promise<InFlightRequest> {
   const { request, server, log } = arrived;
   if (app.isDraining) throw serviceUnavailable(new ShuttingDown());
   const caller = identify(app, token, () =>
@@ -50,12 +51,28 @@ export function admit(
   );
   log.caller = caller;
   const admission = app.rateLimiter.admit(caller.id, limitsInForce(app, caller));
+  if (!(admission instanceof Promise)) return begin(app, arrived, caller, admission);
+  return admission.then((decided) => begin(app, arrived, caller, decided));
+}
+
+function begin(
+  app: App,
+  arrived: ArrivedRequest,
+  caller: Caller,
+  admission: RateLimitAdmission,
+): InFlightRequest {
+  const { log } = arrived;
   if (!admission.ok) {
     log.limits = admission.buckets;
     throw rateLimitExceeded(admission.retryAfterMs);
   }
   const { permit } = admission;
   log.limits = permit.buckets;
+  // A stop that began while the request waited did not count it.
+  if (app.isDraining) {
+    permit.release();
+    throw serviceUnavailable(new ShuttingDown());
+  }
   const inFlight = new InFlightRequest(app, arrived, { caller, permit });
   log.inFlight = inFlight;
   return inFlight;
@@ -74,8 +91,8 @@ export function authentication(app: App, logOf: RequestLogOf) {
       headers["authorization"] = `Bearer ${presentedKey(request) ?? ""}`;
     })
     .use(bearer())
-    .derive({ as: "scoped" }, ({ request, server, bearer: token }) => ({
-      inFlight: admit(app, { request, server, log: logOf(request) }, token),
+    .derive({ as: "scoped" }, async ({ request, server, bearer: token }) => ({
+      inFlight: await admit(app, { request, server, log: logOf(request) }, token),
     }));
 }
 

@@ -104,7 +104,8 @@ async function serve<Checked extends CheckedRequest>(
   const log = new RequestLog(app, request, completion.path);
   try {
     checkHost(request);
-    const inFlight = admit(app, { request, server, log }, presentedKey(request));
+    const admitted = admit(app, { request, server, log }, presentedKey(request));
+    const inFlight = admitted instanceof Promise ? await admitted : admitted;
     log.startSpan(request, completion.endpoint);
     const reservation = app.bodies.claim(inFlight.caller.accountId);
     let beginning: Promise<unknown> | undefined;

@@ -1,7 +1,7 @@
 import type { App } from "../app.ts";
 import type { Caller } from "../auth/knownKeys.ts";
 import type { ConfigSnapshot, RequestContext } from "../gateway/gateway.ts";
-import type { RateLimitPermit } from "../limits/rateLimits.ts";
+import type { RateLimitPermit } from "../limits/keyRates.ts";
 import { errorClass, type LogFields } from "../telemetry/log.ts";
 import type { RequestSpan } from "../telemetry/tracing.ts";
 import type { RequestLog } from "./requestLog.ts";

@@ -2,7 +2,7 @@ import type { App } from "../app.ts";
 import { redactKeys } from "../auth/apiKey.ts";
 import { redactCodes } from "../auth/voucherCode.ts";
 import type { Caller } from "../auth/knownKeys.ts";
-import type { KeyBuckets } from "../limits/rateLimits.ts";
+import type { KeyBuckets } from "../limits/keyRates.ts";
 import type { LogFields } from "../telemetry/log.ts";
 import type { MeasuredEndpoint } from "../telemetry/metrics.ts";
 import type { RequestSpan } from "../telemetry/tracing.ts";

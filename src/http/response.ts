@@ -1,5 +1,5 @@
 import { Elysia, ValidationError } from "elysia";
-import type { TokenBucket } from "../limits/rateLimits.ts";
+import type { TokenBucket } from "../limits/tokenBucket.ts";
 import type { Cors, RequestLog, RequestLogOf } from "./requestLog.ts";
 import type { App } from "../app.ts";
 import { ApiError, invalidRequest, notFound, serviceUnavailable } from "../contract/errors.ts";
@@ -87,7 +87,7 @@ function addLimit(
   bucket: TokenBucket,
   nowMs: number,
 ): void {
-  headers[`x-ratelimit-limit-${unit}`] = String(bucket.perMinute);
+  headers[`x-ratelimit-limit-${unit}`] = String(Math.floor(bucket.perMinute));
   headers[`x-ratelimit-remaining-${unit}`] = String(bucket.remaining(nowMs));
   headers[`x-ratelimit-reset-${unit}`] = `${Math.ceil(bucket.resetMs(nowMs) / 1000)}s`;
 }

@@ -13,6 +13,7 @@ import { UpstreamError, type UpstreamExchange } from "../../src/providers/upstre
 import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/provider/chatAnswers.ts";
 import { rouble, type TestKey } from "../support/gateway/testApp.ts";
 import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { freePermit } from "../support/gateway/permits.ts";
 import { until } from "../support/until.ts";
 
 const minuteMs = 60_000;
@@ -24,14 +25,11 @@ async function admission(key: TestKey) {
   const { gateway } = app;
   const caller = authenticate(key.key, gateway.knownKeys, Date.now());
   if (caller === undefined) throw new Error("the key is not known");
-  const limits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 0 };
-  const admission = app.rateLimiter.admit(caller.id, limits);
-  if (!admission.ok) throw new Error("the key is limited");
   const context: RequestContext = {
     requestId: app.newId("req"),
     snapshot: app.gateway.current,
     caller,
-    permit: admission.permit,
+    permit: freePermit(app, caller.id),
     signal: new AbortController().signal,
     header: () => null,
     span: undefined,

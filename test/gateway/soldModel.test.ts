@@ -6,6 +6,7 @@ import { noUsage } from "../../src/contract/usage.ts";
 import { admit, type Admission } from "../../src/gateway/admission/admit.ts";
 import { findModel } from "../../src/gateway/catalog.ts";
 import { openTestApp, type TestApp, type TestKey } from "../support/gateway/testApp.ts";
+import { freePermit } from "../support/gateway/permits.ts";
 import { scrape } from "../support/gateway/scrape.ts";
 
 const dear = {
@@ -44,15 +45,12 @@ async function ask(key: TestKey, prompt: Partial<PromptExtent> = {}): Promise<Ad
   const { app, store } = gateway;
   const caller = store.keys.find(key.id);
   if (!caller) throw new Error("there is no such key");
-  const noLimits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 0 };
-  const admission = app.rateLimiter.admit(caller.id, noLimits);
-  if (!admission.ok) throw new Error("a key without limits met one");
   const snapshot = app.gateway.current;
   const context = {
     requestId: app.newId("req"),
     snapshot,
     caller,
-    permit: admission.permit,
+    permit: freePermit(app, caller.id),
     signal: new AbortController().signal,
     header: () => null,
     span: undefined,

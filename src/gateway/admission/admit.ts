@@ -75,7 +75,8 @@ export async function admit(
   ask: AdmissionRequest,
 ): Promise<Admission> {
   const { caller, permit, snapshot, span } = context;
-  const rated = permit.takeTokens(ask.promptEstimate);
+  const takenTokens = permit.takeTokens(ask.promptEstimate);
+  const rated = takenTokens instanceof Promise ? await takenTokens : takenTokens;
   if (!rated.ok) throw rateLimitExceeded(rated.retryAfterMs);
 
   const [{ config }] = models;

@@ -12,6 +12,7 @@ import {
   type ExpectedError,
   type Reply,
 } from "../../support/gateway/chatCalls.ts";
+import { admitNow } from "../../support/gateway/permits.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openOneModelBefore, expectNoRequestOpen } from "../../support/gateway/gatewayUnderTest.ts";
 import { created, delta, responds, terminal } from "../../support/provider/responsesAnswers.ts";
@@ -131,7 +132,7 @@ test("an internal error after the charge of a stream: charged once, and nothing 
   const admit = rateLimiter.admit.bind(rateLimiter);
   rateLimiter.admit = (keyId, limits) => {
     rateLimiter.admit = admit;
-    const admission = rateLimiter.admit(keyId, limits);
+    const admission = admitNow(rateLimiter, keyId, limits);
     if (admission.ok) failOnce(admission.permit, "correctTokens");
     return admission;
   };

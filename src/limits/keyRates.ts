@@ -1,0 +1,174 @@
+import { assert } from "../lib/assert.ts";
+import type { Clock } from "../lib/clock.ts";
+import { TokenBucket, type RateLimitResult } from "./tokenBucket.ts";
+
+/** The limits in force for one key; 0 means none. */
+export interface KeyLimits {
+  requestsPerMinute: number;
+  tokensPerMinute: number;
+  concurrentRequests: number;
+}
+
+/** The token buckets of one key; undefined without a limit. */
+export interface KeyBuckets {
+  readonly requests: TokenBucket | undefined;
+  readonly tokens: TokenBucket | undefined;
+}
+
+/** What is left of the limits of one key; undefined without a limit. */
+interface RemainingLimits {
+  readonly requests: number | undefined;
+  readonly tokens: number | undefined;
+  readonly concurrentRequests: number | undefined;
+}
+
+/** What this replica knows of one key's rates: its own count, or its copy of what the limits server has. */
+export class KeyRates implements KeyBuckets {
+  readonly keyId: number;
+  limits: KeyLimits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 0 };
+  requests: TokenBucket | undefined;
+  tokens: TokenBucket | undefined;
+  /** The most requests at once that are admitted here; 0: no limit. */
+  concurrentMax = 0;
+  /** Requests of this replica that have a slot. */
+  open = 0;
+  /** The slots that other replicas use. 0 while this replica counts its share. */
+  openElsewhere = 0;
+  /** Calls for a slot that the limits server has not answered. */
+  asking = 0;
+  usedAtMs = 0;
+  #share = 0;
+
+  constructor(keyId: number) {
+    this.keyId = keyId;
+  }
+
+  /**
+   * Puts limits in force, or the share of them that this replica admits: a part above 0, at most 1. A changed limit leaves
+   * the same part of a bucket.
+   */
+  adjust(limits: KeyLimits, share: number, nowMs: number): void {
+    if (share === this.#share && sameLimits(limits, this.limits)) return;
+    this.limits = limits;
+    this.#share = share;
+    this.requests = resized(this.requests, shareOf(limits.requestsPerMinute, share), nowMs);
+    this.tokens = resized(this.tokens, shareOf(limits.tokensPerMinute, share), nowMs);
+    this.concurrentMax = Math.floor(shareOf(limits.concurrentRequests, share));
+  }
+
+  hasSlot(): boolean {
+    return this.concurrentMax === 0 || this.open < this.concurrentMax;
+  }
+}
+
+/** A share of a limit is at least 1, or a key with a small limit could never be used. */
+function shareOf(limit: number, share: number): number {
+  return limit === 0 ? 0 : Math.max(1, limit * share);
+}
+
+function resized(
+  bucket: TokenBucket | undefined,
+  perMinute: number,
+  nowMs: number,
+): TokenBucket | undefined {
+  if (perMinute === 0) return undefined;
+  if (bucket === undefined) return new TokenBucket(perMinute, nowMs);
+  bucket.resize(perMinute, nowMs);
+  return bucket;
+}
+
+function sameLimits(a: KeyLimits, b: KeyLimits): boolean {
+  return (
+    a.requestsPerMinute === b.requestsPerMinute &&
+    a.tokensPerMinute === b.tokensPerMinute &&
+    a.concurrentRequests === b.concurrentRequests
+  );
+}
+
+/** A bucket is full again after a minute, so the rates of a key that is idle for longer are dropped. */
+const IDLE_MS_MAX = 120_000;
+const SWEEP_EVERY = 4096;
+
+/** The rates of all keys that were used lately. */
+export class RatesByKey {
+  readonly #keys = new Map<number, KeyRates>();
+  #uses = 0;
+
+  /** The rates of a key that is used now. */
+  use(keyId: number, nowMs: number): KeyRates {
+    this.#uses += 1;
+    if (this.#uses % SWEEP_EVERY === 0) this.#sweep(nowMs);
+    let rates = this.#keys.get(keyId);
+    if (rates === undefined) {
+      rates = new KeyRates(keyId);
+      this.#keys.set(keyId, rates);
+    }
+    rates.usedAtMs = nowMs;
+    return rates;
+  }
+
+  #sweep(nowMs: number): void {
+    for (const [keyId, { open, asking, usedAtMs }] of this.#keys) {
+      if (open + asking === 0 && nowMs - usedAtMs > IDLE_MS_MAX) this.#keys.delete(keyId);
+    }
+  }
+}
+
+/** Counts what the requests of a permit use. */
+export interface RateCounter {
+  readonly clock: Clock;
+  takeTokens(rates: KeyRates, estimate: number): RateLimitResult | Promise<RateLimitResult>;
+  correctTokens(rates: KeyRates, difference: number): void;
+  /** The request had a slot. */
+  released(rates: KeyRates): void;
+}
+
+/** The permission to run one request. */
+export class RateLimitPermit {
+  readonly #rates: KeyRates;
+  readonly #counter: RateCounter;
+  #isOpen = true;
+  #estimated = 0;
+
+  /** Takes the slot. */
+  constructor(rates: KeyRates, counter: RateCounter) {
+    this.#rates = rates;
+    this.#counter = counter;
+    rates.open += 1;
+  }
+
+  get buckets(): KeyBuckets {
+    return this.#rates;
+  }
+
+  /** What the key can use once this request has ended. */
+  remaining(): RemainingLimits {
+    const { concurrentMax, requests, tokens, open, openElsewhere } = this.#rates;
+    const now = this.#counter.clock.monotonicMs();
+    const others = openElsewhere + open - (this.#isOpen ? 1 : 0);
+    return {
+      requests: requests?.remaining(now),
+      tokens: tokens?.remaining(now),
+      concurrentRequests: concurrentMax > 0 ? Math.max(0, concurrentMax - others) : undefined,
+    };
+  }
+
+  /** Takes the prompt's estimate from the token rate. If that fails, nothing was taken. */
+  takeTokens(estimate: number): RateLimitResult | Promise<RateLimitResult> {
+    this.#estimated = estimate;
+    return this.#counter.takeTokens(this.#rates, estimate);
+  }
+
+  /** Replaces the estimate by the tokens that the provider counted. Call it at most once. */
+  correctTokens(counted: number): void {
+    this.#counter.correctTokens(this.#rates, counted - this.#estimated);
+  }
+
+  /** Frees the slot of the key's concurrency. A second call is a bug and throws. */
+  release(): void {
+    assert(this.#isOpen, "a permit is released twice");
+    this.#isOpen = false;
+    this.#rates.open -= 1;
+    this.#counter.released(this.#rates);
+  }
+}
