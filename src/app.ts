@@ -1,7 +1,8 @@
 import { Holds } from "./billing/holds.ts";
 import { KnownKeys } from "./auth/knownKeys.ts";
 import { OpenMeters } from "./billing/meter.ts";
-import type { Config } from "./config/schema.ts";
+import { requireSqlite } from "./config/database.ts";
+import type { Config, SqliteDatabase } from "./config/schema.ts";
 import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
 import { refuseWhileUnwritable } from "./gateway/admission/admit.ts";
 import type { Gateway, ConfigSnapshot } from "./gateway/gateway.ts";
@@ -94,8 +95,9 @@ export function openApp(
 ): App {
   const { clock, random } = edges;
   const log = createLog(config.log, (lines) => edges.writeLog(lines));
-  const { path, durability } = config.database;
-  const { lock, store, interrupted } = openLocked(config.database, ({ copied, total }) => {
+  const database = requireSqlite(config.database, "`tollgate serve`");
+  const { path, durability } = database;
+  const { lock, store, interrupted } = openLocked(database, ({ copied, total }) => {
     log.info("migrating the database", { count: copied, total });
     log.flush();
   });
@@ -191,7 +193,7 @@ export function openApp(
 
 /** Takes the instance lock, opens the store, and ends requests that an earlier run left open. Releases all on failure. */
 function openLocked(
-  { path, durability }: Config["database"],
+  { path, durability }: SqliteDatabase,
   onMigration: (progress: MigrationProgress) => void,
 ) {
   const lock = takeInstanceLock(path);

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { resolve } from "node:path";
+import { requireSqlite } from "../config/database.ts";
 import { loadConfig } from "../config/load.ts";
 import { backUp, type Backup, restore, type Restored } from "../store/store.ts";
 import { printResult, visible, type Result } from "./cli/print.ts";
@@ -14,7 +15,8 @@ export function addBackup(program: Command): void {
     .argument("<file>", "a new file; an existing one is never overwritten")
     .action(async (given: string, _: unknown, command: Command) => {
       const { config: configPath, json } = globalOptions(command);
-      const { path } = loadConfig({ path: configPath, secrets: "unread" }).config.database;
+      const { config } = loadConfig({ path: configPath, secrets: "unread" });
+      const { path } = requireSqlite(config.database, "`tollgate backup`");
       requireDatabase(path);
       const file = resolve(given);
       const stopped = listenForStop().first;
@@ -45,7 +47,8 @@ export function addRestore(program: Command): void {
     .argument("<file>", "a file from `tollgate backup`")
     .action(async (given: string, _: unknown, command: Command) => {
       const { config: configPath, json } = globalOptions(command);
-      const { path } = loadConfig({ path: configPath, secrets: "unread" }).config.database;
+      const { config } = loadConfig({ path: configPath, secrets: "unread" });
+      const { path } = requireSqlite(config.database, "`tollgate restore`");
       const file = resolve(given);
       const stopped = listenForStop().first;
       const done = await restore({ database: path, file, actor: currentActor(), stopped });

@@ -3,6 +3,7 @@ import { statSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Operator } from "../administration/operator.ts";
 import { isLoopback, parseListen } from "../config/address.ts";
+import { databaseName } from "../config/database.ts";
 import { ConfigError, forgetProxyEnvironment, loadConfig } from "../config/load.ts";
 import type { Config, Listen } from "../config/schema.ts";
 import { createConsoleServer } from "../http/console/server.ts";
@@ -88,7 +89,7 @@ function operatorOf(session: Session): () => Operator {
   return () => {
     if (store.isFileReplaced())
       throw new StoreError(
-        `the database ${config.database.path} was replaced or removed: nothing was changed; run \`tollgate console\` again`,
+        `the database ${databaseName(config.database)} was replaced or removed: nothing was changed; run \`tollgate console\` again`,
       );
     const nowMs = changeTimeOf(file);
     if (nowMs !== changedAtMs) {

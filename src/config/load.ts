@@ -160,7 +160,7 @@ function warnAboutReaders(file: string, inspection: Inspection): void {
   if ((statSync(file).mode & GROUP_AND_OTHERS) === 0) return;
   inspection.warning(
     file,
-    `is readable by other users and contains ${inspection.plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or api_key_file`,
+    `is readable by other users and contains ${inspection.plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or a file (api_key_file, url_file, redis_file)`,
   );
 }
 
@@ -172,19 +172,28 @@ export function exampleConfig(): string {
 
 /** Keys that only `serve` needs. Their variables and files are often available to the service only. */
 const SERVER_KEYS = new Set(["tls_cert", "tls_key"]);
+const LIMITS_KEYS = new Set(["redis", "redis_file"]);
 const TELEMETRY_KEYS = new Set(["headers"]);
 const PROVIDER_KEYS = new Set(["api_key", "api_key_file", "headers", "proxy", "ca_file"]);
 
 /** The keys among these whose value is a file name. */
-const FILE_KEYS = new Set(["tls_cert", "tls_key", "api_key_file", "ca_file"]);
+const FILE_KEYS = new Set([
+  "tls_cert",
+  "tls_key",
+  "api_key_file",
+  "ca_file",
+  "url_file",
+  "redis_file",
+]);
 
-/** A copy of a parsed TOML tree without secrets and names of secret files. */
+/** A copy of a parsed TOML tree without secrets that only `serve` needs. Every command needs the database. */
 function withoutSecrets(tree: unknown): unknown {
   if (!isTable(tree)) return tree;
-  const { server, telemetry, providers } = tree;
+  const { server, limits, telemetry, providers } = tree;
   return {
     ...tree,
     ...(isTable(server) ? { server: omit(server, SERVER_KEYS) } : {}),
+    ...(isTable(limits) ? { limits: omit(limits, LIMITS_KEYS) } : {}),
     ...(isTable(telemetry) ? { telemetry: omit(telemetry, TELEMETRY_KEYS) } : {}),
     ...(Array.isArray(providers)
       ? {
@@ -199,9 +208,9 @@ function withoutSecrets(tree: unknown): unknown {
 /** The names of the secret files in the tree. */
 function secretFilesIn(tree: unknown): readonly string[] {
   if (!isTable(tree)) return [];
-  const { server, providers } = tree;
+  const { server, database, limits, providers } = tree;
   const listed: readonly unknown[] = Array.isArray(providers) ? providers : [];
-  return [server, ...listed]
+  return [server, database, limits, ...listed]
     .filter(isTable)
     .flatMap((table) => [...FILE_KEYS].map((key) => table[key]))
     .filter((value) => typeof value === "string");

@@ -1,5 +1,6 @@
 import { isPrivate } from "./address.ts";
 import { readCredential } from "./credential.ts";
+import { isDecodable } from "./database.ts";
 import { readNamedFile, readNames, readDurationMs } from "./values.ts";
 import type { Inspection, ProviderFile, DeepPartial } from "./inspection.ts";
 import type { ConfigFile, ProviderConfig, ProviderKind } from "./schema.ts";
@@ -142,15 +143,6 @@ function readProxy(text: string, key: string, inspection: Inspection): string | 
     );
   }
   return url.href.replace(/\/$/, "");
-}
-
-function isDecodable(text: string): boolean {
-  try {
-    decodeURIComponent(text);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function readAuthority(path: string, key: string, inspection: Inspection): string | undefined {

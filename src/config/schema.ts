@@ -150,6 +150,8 @@ export const ConfigFile = table({
   database: Type.Optional(
     table({
       path: Type.Optional(text()),
+      url: Type.Optional(text()),
+      url_file: Type.Optional(text()),
       keep_requests: Type.Optional(duration()),
       durability: Type.Optional(choice("power", "process")),
     }),
@@ -179,6 +181,8 @@ export const ConfigFile = table({
       concurrent_requests: Type.Optional(wholeNumber(0, LIMITS_MAX.concurrentRequests)),
       failed_keys_per_minute: Type.Optional(wholeNumber(0, BILLION)),
       trusted_proxies: Type.Optional(texts()),
+      redis: Type.Optional(text()),
+      redis_file: Type.Optional(text()),
     }),
   ),
   log: Type.Optional(
@@ -221,6 +225,25 @@ export interface TlsConfig {
   readonly key: string;
 }
 
+/** One SQLite file, for one gateway. */
+export interface SqliteDatabase {
+  readonly engine: "sqlite";
+  /** Absolute. */
+  readonly path: string;
+  readonly durability: "power" | "process";
+  readonly keepRequestsMs: number;
+}
+
+/** A database of a PostgreSQL server, for any number of replicas. */
+export interface PostgresDatabase {
+  readonly engine: "postgres";
+  /** May contain a password. It names host, user and database. */
+  readonly url: string;
+  /** The same without password and parameters, for messages. */
+  readonly shownUrl: string;
+  readonly keepRequestsMs: number;
+}
+
 /** The checked config with all defaults. Paths are absolute. Numbers have the unit in their name. */
 export interface Config {
   /** The absolute path of the config file. */
@@ -241,11 +264,7 @@ export interface Config {
     /** Where a key holder asks for more: an https, http or mailto URL in ASCII. Undefined: nowhere. */
     readonly contact: string | undefined;
   };
-  readonly database: {
-    readonly path: string;
-    readonly keepRequestsMs: number;
-    readonly durability: "power" | "process";
-  };
+  readonly database: SqliteDatabase | PostgresDatabase;
   readonly api: {
     readonly unknownFields: "forward" | "reject";
     readonly usageChunk: "finish" | "own";
@@ -270,6 +289,8 @@ export interface Config {
     readonly failedKeysPerMinute: number;
     /** IP addresses in their shortest form. */
     readonly trustedProxies: readonly string[];
+    /** The Redis or Valkey server that counts for all replicas. The URL may contain a password, `shownUrl` does not. */
+    readonly redis: { readonly url: string; readonly shownUrl: string } | undefined;
   };
   readonly log: {
     readonly level: "debug" | "info" | "warn" | "error" | "silent";

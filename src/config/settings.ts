@@ -4,6 +4,7 @@ import { readNames, readDurationMs, readSizeBytes } from "./values.ts";
 import type { Config, ConfigFile, Listen } from "./schema.ts";
 import { baseOf, isUnencrypted, parseUrl, readServerUrl } from "./serverUrl.ts";
 import { readHeaders } from "./credential.ts";
+import { readDatabase, readRedis } from "./database.ts";
 import { readTls } from "./tls.ts";
 
 /** The config without providers and models. */
@@ -26,6 +27,11 @@ export function readSettings(file: DeepPartial<ConfigFile>, inspection: Inspecti
     telemetry: readTelemetry(file.telemetry ?? {}, inspection),
   };
   warnAboutListening(settings, inspection);
+  if (settings.limits.redis !== undefined && settings.database.engine === "sqlite")
+    inspection.problem(
+      "limits.redis",
+      "needs [database] url: one gateway with a SQLite file counts its limits in memory; remove it",
+    );
   return settings;
 }
 
@@ -93,22 +99,6 @@ function readContact(text: string, inspection: Inspection): string | undefined {
   return url.href;
 }
 
-function readDatabase(database: Section<"database">, inspection: Inspection): Settings["database"] {
-  const path = database.path ?? "tollgate.db";
-  if (path === "" || path.includes("\0") || path.startsWith(":memory:")) {
-    inspection.problem("database.path", "must be a file: balances must survive a restart");
-  }
-  return {
-    path: inspection.absolutePath(path),
-    keepRequestsMs: readDurationMs(inspection, "database.keep_requests", database.keep_requests, {
-      fallback: "365d",
-      least: "1h",
-      most: "36500d",
-    }),
-    durability: database.durability ?? "power",
-  };
-}
-
 function readApi(api: Section<"api">, inspection: Inspection): Settings["api"] {
   const refused = [
     "models",
@@ -172,6 +162,7 @@ function readLimits(limits: Section<"limits">, inspection: Inspection): Settings
     concurrentRequests: Number(limits.concurrent_requests ?? 64n),
     failedKeysPerMinute: Number(limits.failed_keys_per_minute ?? 60n),
     trustedProxies: proxies.map((address) => canonicalIp(address) ?? address),
+    redis: readRedis(limits, inspection),
   };
 }
 

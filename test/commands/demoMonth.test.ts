@@ -1,3 +1,4 @@
+import { requireSqlite } from "../../src/config/database.ts";
 import { afterAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,7 +26,7 @@ async function monthUntil(until: number): Promise<{ path: string; store: Store; 
   writeFileSync(config, toml.replace("demo.db", `${months}.db`), { mode: 0o600 });
   const loaded = loadConfig({ path: config }).config;
   const { key } = await fillMonth(loaded, until);
-  const { path } = loaded.database;
+  const { path } = requireSqlite(loaded.database, "the test");
   return { path, key, store: openStore({ path, durability: "process", serving: false }) };
 }
 

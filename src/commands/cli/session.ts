@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { existsSync, readFileSync } from "node:fs";
+import { requireSqlite } from "../../config/database.ts";
 import { loadConfig } from "../../config/load.ts";
 import { systemClock } from "../../lib/clock.ts";
 import {
@@ -56,7 +57,7 @@ export async function runSession<T>(
   work: (session: Session) => T | Promise<T>,
 ): Promise<T> {
   const { config } = loadConfig({ path: configPath, secrets: "unread" });
-  const { path, durability } = config.database;
+  const { path, durability } = requireSqlite(config.database, "this command");
   if (access === "existing") requireDatabase(path);
   let store: Store | undefined;
   const session = {

@@ -1,3 +1,4 @@
+import { requireSqlite } from "../../config/database.ts";
 import type { Config } from "../../config/schema.ts";
 import type { CreatedVoucherDocument } from "../../contract/operator/voucher.ts";
 import { assert } from "../../lib/assert.ts";
@@ -34,7 +35,7 @@ const REFUND_NOTES = ["the answer was cut off", "half of it, as agreed with the 
  * refunds and requests, by the same code as commands and gateway write them. Throws StoreError.
  */
 export async function fillMonth(config: Config, until: number): Promise<Month> {
-  const { path } = config.database;
+  const { path } = requireSqlite(config.database, "the demo");
   // The folder is removed at the end, so nothing has to survive a power cut.
   const store = openStore({ path, durability: "process", serving: false });
   const broken = Promise.withResolvers<never>();

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { requireSqlite } from "../../config/database.ts";
 import { forgetProxyEnvironment } from "../../config/load.ts";
 import { systemClock } from "../../lib/clock.ts";
 import { examineEnvironment, readConfig, examineProviders } from "./configuration.ts";
@@ -37,7 +38,7 @@ async function examine(configPath: string | undefined): Promise<readonly Check[]
   const { loaded, verdict } = readConfig(configPath);
   const environment = { name: "environment", ...examineEnvironment() };
   forgetProxyEnvironment();
-  const path = loaded?.config.database.path;
+  const path = loaded && requireSqlite(loaded.config.database, "`tollgate doctor`").path;
   const database =
     path === undefined
       ? { verdict: notChecked, lastEntry: "unknown" as const }

@@ -1,5 +1,6 @@
 import { accessSync, constants, type Stats } from "node:fs";
 import { dirname } from "node:path";
+import { requireSqlite } from "../../config/database.ts";
 import { pathStatus } from "../../lib/systemError.ts";
 import { storeFiles } from "../../store/store.ts";
 import type { LoadedConfig } from "./configuration.ts";
@@ -15,7 +16,7 @@ const STICKY = 0o1000;
 
 /** Checks that other users cannot read or change the gateway's files, and that the gateway can. */
 export function examinePermissions({ config, plainSecrets }: LoadedConfig): Verdict {
-  const files = storeFiles(config.database.path);
+  const files = storeFiles(requireSqlite(config.database, "`tollgate doctor`").path);
   const { tls } = config.server;
   const owner = expectedOwner(files.database);
   const problems = [
@@ -94,7 +95,7 @@ function configProblems(
     }
     if (plainSecrets.length > 0) {
       return [
-        `${path} is open to other users (mode ${mode}), and contains ${plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or api_key_file`,
+        `${path} is open to other users (mode ${mode}), and contains ${plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or a file (api_key_file, url_file, redis_file)`,
       ];
     }
   }

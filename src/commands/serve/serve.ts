@@ -96,8 +96,11 @@ const fixedSettings: Readonly<Record<string, (config: Config) => unknown>> = {
   "server.listen": ({ server }) => server.listen,
   "server.tls_cert": ({ server }) => server.tls === undefined,
   "server.shutdown_grace": ({ server }) => server.shutdownGraceMs,
-  "database.path": ({ database }) => database.path,
-  "database.durability": ({ database }) => database.durability,
+  "database.path": ({ database }) => (database.engine === "sqlite" ? database.path : undefined),
+  "database.url": ({ database }) => (database.engine === "postgres" ? database.url : undefined),
+  "database.durability": ({ database }) =>
+    database.engine === "sqlite" ? database.durability : undefined,
+  "limits.redis": ({ limits }) => limits.redis?.url,
   "log.level": ({ log }) => log.level,
   "log.format": ({ log }) => log.format,
   "metrics.listen": ({ metrics }) => metrics?.listen,

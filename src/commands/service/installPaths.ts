@@ -38,7 +38,7 @@ export function writtenFolders(config: Config): {
   const lasting = folders.filter((folder) => !isRuntime(folder));
   const runtime = folders.filter(isRuntime);
   return {
-    writable: [...new Set([dirname(config.database.path), ...lasting])],
+    writable: [...new Set([...databasePaths(config).map(dirname), ...lasting])],
     runtime: [...new Set(runtime.map((folder) => relative(runtimeFolder, realPath(folder))))],
   };
 }
@@ -49,11 +49,11 @@ export function pathProblems(
   config: Config,
   files: readonly string[],
 ): readonly string[] {
-  const database = {
-    path: config.database.path,
+  const databases = databasePaths(config).map((path) => ({
+    path,
     name: "the database",
     advice: 'set database.path to "/var/lib/tollgate/tollgate.db"',
-  };
+  }));
   const sockets = socketPaths(config).map((path) => ({
     path,
     name: "the socket",
@@ -66,11 +66,16 @@ export function pathProblems(
     ...files.map((path) => ({ path, name, advice: "move it to /etc/tollgate" })),
   ];
   return [
-    ...[...readPaths, database, ...sockets].flatMap(hiddenProblem),
-    ...[database, ...sockets].flatMap(sharedProblem),
-    ...bootProblem(database),
-    ...linkProblem(database),
+    ...[...readPaths, ...databases, ...sockets].flatMap(hiddenProblem),
+    ...[...databases, ...sockets].flatMap(sharedProblem),
+    ...databases.flatMap(bootProblem),
+    ...databases.flatMap(linkProblem),
   ];
+}
+
+/** The file of the database. Empty if a server has it. */
+export function databasePaths({ database }: Config): readonly string[] {
+  return database.engine === "sqlite" ? [database.path] : [];
 }
 
 function socketPaths({ server, metrics }: Config): readonly string[] {

@@ -5,7 +5,7 @@ import { ConfigError, loadConfig, readReferences, ENVIRONMENT_FILE } from "../..
 import { CommandFailure, printResult, printWarning, visible } from "../cli/print.ts";
 import { writeNewFile } from "../init.ts";
 import { globalOptions } from "../cli/session.ts";
-import { pathProblems, writtenFolders } from "./installPaths.ts";
+import { databasePaths, pathProblems, writtenFolders } from "./installPaths.ts";
 import { unitText } from "./unit.ts";
 import type { Config } from "../../config/schema.ts";
 import { STORE_SUFFIXES } from "../../store/store.ts";
@@ -160,7 +160,9 @@ export function nextSteps(installation: Installation): readonly string[] {
 function ownershipSteps(installation: Installation): readonly string[] {
   const { user, config, executable, writable, files } = installation;
   const missing = writable.filter((folder) => !existsSync(folder));
-  const databaseFiles = STORE_SUFFIXES.map((suffix) => config.database.path + suffix);
+  const databaseFiles = databasePaths(config).flatMap((path) =>
+    STORE_SUFFIXES.map((suffix) => path + suffix),
+  );
   const owned = [
     ...[...writable, ...databaseFiles].filter((path) => existsSync(path)),
     config.file,

@@ -1,3 +1,4 @@
+import { databaseName } from "../../config/database.ts";
 import { Elysia, ValidationError } from "elysia";
 import type { Operator } from "../../administration/operator.ts";
 import {
@@ -50,7 +51,7 @@ export function createConsoleServer(operator: () => Operator, session: ConsoleSe
       if (code === "NOT_FOUND") return consoleError(404, "not found");
       if (error instanceof ValidationError) return consoleError(400, schemaProblem(error));
       if (code === "PARSE") return consoleError(400, "the body is not JSON");
-      return changeError(error, () => operator().config.database.path);
+      return changeError(error, () => databaseName(operator().config.database));
     })
     .get("/", ({ request }) => page("/", request))
     .get("/assets/*", ({ request, params }) => page(`/assets/${params["*"]}`, request))
@@ -90,6 +91,6 @@ function state({ config, actor }: Operator): ConsoleState {
     now: isoTime(actor.at),
     actor: actor.name,
     config_file: config.file,
-    database: config.database.path,
+    database: databaseName(config.database),
   };
 }

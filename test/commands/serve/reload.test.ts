@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Config } from "../../../src/config/schema.ts";
 import type { GatewayServer } from "../../../src/commands/serve/gatewayServer.ts";
-import { reload } from "../../../src/commands/serve/serve.ts";
+import { neededRestarts, reload } from "../../../src/commands/serve/serve.ts";
 import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";
 import { growth } from "../../support/gateway/scrape.ts";
 import { openTestApp, type TestApp } from "../../support/gateway/testApp.ts";
@@ -123,6 +123,27 @@ test("a reload warns that removed metrics need a restart", async () => {
   expect(await reloaded(configText({ ...config, sections: {} }))).toMatchObject([
     { msg: "config reloaded" },
     { problem: expect.stringMatching(/^metrics\.listen: /) },
+  ]);
+});
+
+test("a change of the URLs of servers needs a restart, and is told without them", () => {
+  const on = (password: string): Config => ({
+    ...startedWith,
+    database: {
+      engine: "postgres",
+      url: `postgres://gate:${password}@db/toll`,
+      shownUrl: "postgres://gate@db/toll",
+      keepRequestsMs: startedWith.database.keepRequestsMs,
+    },
+    limits: {
+      ...startedWith.limits,
+      redis: { url: `redis://:${password}@cache`, shownUrl: "redis://cache" },
+    },
+  });
+  expect(neededRestarts(on("canary1"), on("canary1"))).toEqual([]);
+  expect(neededRestarts(on("canary1"), on("canary2"))).toEqual([
+    "database.url: changed, and takes effect only after a restart",
+    "limits.redis: changed, and takes effect only after a restart",
   ]);
 });
 

@@ -1,3 +1,4 @@
+import { requireSqlite } from "../../../src/config/database.ts";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -93,7 +94,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
   const tracing = loaded.telemetry && (await loadTracing(loaded.telemetry));
   const app = openApp(loaded, edges, metrics, tracing);
   const { store } = app.gateway;
-  const path = app.gateway.current.config.database.path;
+  const { path } = requireSqlite(app.gateway.current.config.database, "the test");
   // `store.audit()` first checks at length whether a gateway runs. This one does.
   const connection = connect(path, "process");
   const auditor = openAuditor(path);

@@ -1,0 +1,168 @@
+import { isAbsolute } from "node:path";
+import { isPrivate } from "./address.ts";
+import { ConfigError, type DeepPartial, type Inspection } from "./inspection.ts";
+import type { Config, ConfigFile, SqliteDatabase } from "./schema.ts";
+import { readDurationMs, readNamedFile } from "./values.ts";
+
+type DatabaseFile = NonNullable<DeepPartial<ConfigFile>["database"]>;
+type Redis = NonNullable<Config["limits"]["redis"]>;
+
+/** How PostgreSQL's client uses TLS (https://www.postgresql.org/docs/current/libpq-ssl.html). */
+const SSL_MODES = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
+/** What a URL may say besides server, user and name. The client would take others from there too, such as `host`. */
+const URL_PARAMETERS: ReadonlySet<string> = new Set(["sslmode", "sslrootcert", "channel_binding"]);
+
+/** One name or address. */
+const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9a-f:.]+\])$/i;
+
+/** Reads [database]: a SQLite file, or the URL of a PostgreSQL server. Problems go to the inspection. */
+export function readDatabase(file: DatabaseFile, inspection: Inspection): Config["database"] {
+  const keepRequestsMs = readDurationMs(inspection, "database.keep_requests", file.keep_requests, {
+    fallback: "365d",
+    least: "1h",
+    most: "36500d",
+  });
+  const secret = readSecretUrl("database.url", file.url, file.url_file, inspection);
+  if (secret === undefined) return { ...readSqlite(file, inspection), keepRequestsMs };
+  if (file.path !== undefined)
+    inspection.problem(
+      "database.path",
+      "must not be set together with url: keep url for PostgreSQL, or path for a SQLite file",
+    );
+  if (file.durability !== undefined)
+    inspection.problem(
+      "database.durability",
+      "must not be set together with url: remove it; with PostgreSQL a charge always survives a power cut of the server",
+    );
+  const { key, text } = secret;
+  const url = readUrl(text, key, "postgres://user:password@host:5432/name", inspection);
+  if (url === undefined) return { engine: "postgres", url: "", shownUrl: "", keepRequestsMs };
+  checkPostgres(url, key, inspection);
+  const shownUrl = `${url.protocol}//${url.username}@${url.host}${url.pathname}`;
+  return { engine: "postgres", url: text, shownUrl, keepRequestsMs };
+}
+
+/** Reads the server that counts limits for all replicas. Undefined: each replica counts. */
+export function readRedis(
+  file: { readonly redis?: string | undefined; readonly redis_file?: string | undefined },
+  inspection: Inspection,
+): Redis | undefined {
+  const secret = readSecretUrl("limits.redis", file.redis, file.redis_file, inspection);
+  if (secret === undefined) return undefined;
+  const { key, text } = secret;
+  const url = readUrl(text, key, "redis://user:password@host:6379", inspection);
+  if (url === undefined) return { url: "", shownUrl: "" };
+  const isEncrypted = ["rediss:", "valkeys:"].includes(url.protocol);
+  if (!isEncrypted && !["redis:", "valkey:"].includes(url.protocol))
+    inspection.problem(key, "must begin with redis://, rediss://, valkey:// or valkeys://");
+  if (!/^(?:\/\d{0,4})?$/.test(url.pathname) || url.search !== "")
+    inspection.problem(key, "must end after the port, or after the number of a database (/0)");
+  if (!isEncrypted && !isPrivate(url.hostname))
+    inspection.warning(
+      key,
+      "is not encrypted to a public address: the password can be read on its way; use rediss://",
+    );
+  // Some operators write the password in the place of the user.
+  return { url: text, shownUrl: `${url.protocol}//${url.host}${url.pathname}` };
+}
+
+/** The database in messages: a path, or a URL without password. */
+export function databaseName(database: Config["database"]): string {
+  return database.engine === "sqlite" ? database.path : database.shownUrl;
+}
+
+/** The SQLite database of the config. Throws ConfigError if the config has another: `user` is what needs the file. */
+export function requireSqlite(database: Config["database"], user: string): SqliteDatabase {
+  if (database.engine === "sqlite") return database;
+  throw new ConfigError([
+    `database.url: ${user} needs a SQLite database: use a config with [database] path`,
+  ]);
+}
+
+function readSqlite(file: DatabaseFile, inspection: Inspection) {
+  const path = file.path ?? "tollgate.db";
+  if (path === "" || path.includes("\0") || path.startsWith(":memory:")) {
+    inspection.problem("database.path", "must be a file: balances must survive a restart");
+  }
+  return {
+    engine: "sqlite",
+    path: inspection.absolutePath(path),
+    durability: file.durability ?? "power",
+  } as const;
+}
+
+/** A URL that stands in the config or in a file that the config names, with the key for problems. */
+function readSecretUrl(
+  key: string,
+  literal = "",
+  path = "",
+  inspection: Inspection,
+): { readonly key: string; readonly text: string } | undefined {
+  const name = key.split(".")[1] ?? "";
+  if (literal !== "" && path !== "")
+    inspection.problem(`${key}_file`, `must not be set together with ${name}: keep one of them`);
+  if (literal !== "") return { key, text: literal };
+  if (path === "") return undefined;
+  const content = readNamedFile(inspection, `${key}_file`, path)?.trim();
+  if (content === "") inspection.problem(`${key}_file`, "the file is empty: write the URL into it");
+  return { key: `${key}_file`, text: content ?? "" };
+}
+
+/** Checks the parts that every URL of a server with a password has. `example` is the form in messages. */
+function readUrl(
+  text: string,
+  key: string,
+  example: string,
+  inspection: Inspection,
+): URL | undefined {
+  const escapes = "; write @ : / ? # % in a password as %40 %3A %2F %3F %23 %25";
+  const url =
+    /^[a-z]+:\/\/[^\s\\\p{Cc}]+$/iu.test(text) && URL.canParse(text) ? new URL(text) : null;
+  if (!url || !HOST.test(url.hostname) || url.hash !== "") {
+    inspection.problem(key, `must be a URL such as ${example}${escapes}`);
+    return undefined;
+  }
+  if (!isDecodable(url.username) || !isDecodable(url.password))
+    inspection.problem(key, "has a % in its user or password: write it as %25");
+  if (url.password !== "" && !key.endsWith("_file")) inspection.markSecret(key, url.password);
+  return url;
+}
+
+function checkPostgres(url: URL, key: string, inspection: Inspection): void {
+  if (url.protocol !== "postgres:" && url.protocol !== "postgresql:")
+    inspection.problem(
+      key,
+      "must begin with postgres:// or postgresql://: other servers are not supported; a SQLite file is set with path",
+    );
+  if (url.username === "") inspection.problem(key, "must name a user: postgres://USER@host/name");
+  if (!/^\/[^/]+$/.test(url.pathname))
+    inspection.problem(key, "must name a database: postgres://user@host/NAME");
+  for (const [name] of url.searchParams) {
+    if (URL_PARAMETERS.has(name)) continue;
+    inspection.problem(
+      key,
+      `must not have other parameters after the ? than ${[...URL_PARAMETERS].join(", ")}`,
+    );
+  }
+  const authority = url.searchParams.get("sslrootcert");
+  if (authority !== null && !isAbsolute(authority))
+    inspection.problem(key, "must name an absolute path in sslrootcert");
+  const mode = url.searchParams.get("sslmode") ?? "disable";
+  if (!SSL_MODES.includes(mode))
+    inspection.problem(key, `has a wrong sslmode: use one of ${SSL_MODES.join(", ")}`);
+  if (!mode.startsWith("verify-") && !isPrivate(url.hostname))
+    inspection.warning(
+      key,
+      "goes to a public address without a check of its certificate: add ?sslmode=verify-full",
+    );
+}
+
+/** Whether the percent signs of a user or password are those of encoded characters. */
+export function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

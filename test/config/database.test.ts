@@ -1,0 +1,161 @@
+import { describe, expect, test } from "bun:test";
+import { databaseName, requireSqlite } from "../../src/config/database.ts";
+import { configOf, loadText, minimal } from "./loadText.ts";
+
+const postgres = 'database.url = "postgres://gate@db.internal/tollgate"\n';
+
+function load(lines: string, files: Readonly<Record<string, string>> = {}) {
+  return loadText(`${lines}\n${minimal}`, { files, environment: { SECRET: "canary" } });
+}
+
+describe("a PostgreSQL database", () => {
+  const year = 365 * 86_400_000;
+  test.each([
+    ["postgres://gate:canary@db:5433/toll", "postgres://gate@db:5433/toll"],
+    ["postgresql://gate:${SECRET}@10.0.0.7/toll", "postgresql://gate@10.0.0.7/toll"],
+    ["postgres://gate@[fd00::1]/toll?sslmode=require", "postgres://gate@[fd00::1]/toll"],
+    [
+      "postgres://gate:c%40nary@db.example.com/toll?sslmode=verify-full",
+      "postgres://gate@db.example.com/toll",
+    ],
+  ])("%s is shown as %s", (text, shownUrl) => {
+    const { config, problems, warnings } = load(`database.url = "${text}"`);
+    expect(problems).toEqual([]);
+    expect(warnings).toEqual([]);
+    const url = text.replace("${SECRET}", "canary");
+    expect(config?.database).toEqual({ engine: "postgres", url, shownUrl, keepRequestsMs: year });
+    expect(config && databaseName(config.database)).toBe(shownUrl);
+  });
+
+  test("may be the content of a file", () => {
+    const { config } = load('database.url_file = "url"', {
+      url: "postgres://gate:canary@db/toll\n",
+    });
+    expect(config?.database).toMatchObject({
+      url: "postgres://gate:canary@db/toll",
+      shownUrl: "postgres://gate@db/toll",
+    });
+  });
+
+  const form =
+    "must be a URL such as postgres://user:password@host:5432/name; write @ : / ? # % in a password as %40 %3A %2F %3F %23 %25";
+  test.each([
+    [
+      "mysql://gate:canary@db/toll",
+      "must begin with postgres:// or postgresql://: other servers are not supported; a SQLite file is set with path",
+    ],
+    ["canary.db", form],
+    ["postgres:///toll", form],
+    ["postgres://gate:canary#1@db/toll", form],
+    ["postgres://gate:canary/1@db/toll", form],
+    ["postgres://gate:canary@db/toll#canary", form],
+    ["postgres://gate:canary@db1,db2/toll", form],
+    ["postgres://gate:canary%@db/toll", "has a % in its user or password: write it as %25"],
+    ["postgres://db/toll", "must name a user: postgres://USER@host/name"],
+    ["postgres://gate:canary@db", "must name a database: postgres://user@host/NAME"],
+    ["postgres://gate:canary@db/toll/two", "must name a database: postgres://user@host/NAME"],
+    [
+      "postgres://gate@db/toll?password=canary",
+      "must not have other parameters after the ? than sslmode, sslrootcert, channel_binding",
+    ],
+    [
+      "postgres://gate@db/toll?sslmode=canary",
+      "has a wrong sslmode: use one of disable, allow, prefer, require, verify-ca, verify-full",
+    ],
+    ["postgres://gate@db/toll?sslrootcert=canary.pem", "must name an absolute path in sslrootcert"],
+  ])("%s is refused", (text, problem) => {
+    expect(load(`database.url = "${text}"`).problems).toEqual([`database.url: ${problem}`]);
+    const fromFile = load('database.url_file = "url"', { url: text });
+    expect(fromFile.problems).toEqual([`database.url_file: ${problem}`]);
+  });
+
+  test.each([
+    [
+      'path = "a.db"',
+      "path: must not be set together with url: keep url for PostgreSQL, or path for a SQLite file",
+    ],
+    [
+      'durability = "power"',
+      "durability: must not be set together with url: remove it; with PostgreSQL a charge always survives a power cut of the server",
+    ],
+    ['url_file = "url"', "url_file: must not be set together with url: keep one of them"],
+  ])("%s beside url is refused", (line, problem) => {
+    expect(load(`${postgres}database.${line}`).problems).toEqual([`database.${problem}`]);
+  });
+
+  test.each([
+    [
+      "missing",
+      "the file cannot be read: no such file (a relative path starts at the folder of the config)",
+    ],
+    ["empty", "the file is empty: write the URL into it"],
+  ])("a file that is %s is refused", (name, problem) => {
+    const { problems } = load(`database.url_file = "${name}"`, { empty: " \n" });
+    expect(problems).toEqual([`database.url_file: ${problem}`]);
+  });
+
+  test("on a public address without a checked certificate gets a warning", () => {
+    expect(load('database.url = "postgres://gate@db.example.com/toll"').warnings).toEqual([
+      "database.url: goes to a public address without a check of its certificate: add ?sslmode=verify-full",
+    ]);
+  });
+
+  test("with a password makes the config a secret", () => {
+    const text = `database.url = "postgres://gate:canary@db/toll"\n${minimal}`;
+    expect(loadText(text, { mode: 0o644 }).warnings).toEqual([
+      "FOLDER/config.toml: is readable by other users and contains database.url: chmod 600 it, or use ${NAME} or a file (api_key_file, url_file, redis_file)",
+    ]);
+  });
+
+  test("is refused in words by what needs a file", () => {
+    const { database } = configOf(`${postgres}${minimal}`);
+    expect(() => requireSqlite(database, "`tollgate backup`")).toThrow(
+      "database.url: `tollgate backup` needs a SQLite database: use a config with [database] path",
+    );
+  });
+});
+
+describe("limits.redis", () => {
+  test.each([
+    ["redis://cache.internal:6379", "redis://cache.internal:6379"],
+    ["rediss://gate:${SECRET}@cache.example.com/2", "rediss://cache.example.com/2"],
+    ["valkey://:canary@[::1]:7000/0", "valkey://[::1]:7000/0"],
+    ["valkeys://canary@cache", "valkeys://cache"],
+  ])("%s is shown as %s", (text, shownUrl) => {
+    const { config, problems, warnings } = load(`${postgres}limits.redis = "${text}"`);
+    expect(problems).toEqual([]);
+    expect(warnings).toEqual([]);
+    expect(config?.limits.redis).toEqual({ url: text.replace("${SECRET}", "canary"), shownUrl });
+  });
+
+  test("may be the content of a file", () => {
+    const { config } = load(`${postgres}limits.redis_file = "url"`, { url: "redis://:canary@a\n" });
+    expect(config?.limits.redis).toEqual({ url: "redis://:canary@a", shownUrl: "redis://a" });
+  });
+
+  test.each([
+    ["http://canary", "must begin with redis://, rediss://, valkey:// or valkeys://"],
+    [
+      "canary:6379",
+      "must be a URL such as redis://user:password@host:6379; write @ : / ? # % in a password as %40 %3A %2F %3F %23 %25",
+    ],
+    ["redis://cache/canary", "must end after the port, or after the number of a database (/0)"],
+    ["redis://cache/0?canary=1", "must end after the port, or after the number of a database (/0)"],
+  ])("%s is refused", (text, problem) => {
+    const { problems } = load(`${postgres}limits.redis = "${text}"`);
+    expect(problems).toEqual([`limits.redis: ${problem}`]);
+  });
+
+  test("is refused with a SQLite file", () => {
+    expect(load('limits.redis = "redis://cache"').problems).toEqual([
+      "limits.redis: needs [database] url: one gateway with a SQLite file counts its limits in memory; remove it",
+    ]);
+  });
+
+  test("gets a warning where its password can be read on its way", () => {
+    const { warnings } = load(`${postgres}limits.redis = "redis://cache.example.com"`);
+    expect(warnings).toEqual([
+      "limits.redis: is not encrypted to a public address: the password can be read on its way; use rediss://",
+    ]);
+  });
+});
