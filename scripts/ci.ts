@@ -3,6 +3,12 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { screenshotsFolder } from "../test/support/browser/screenshots.ts";
+import {
+  postgresMissing,
+  SHARED_POSTGRES,
+  startPostgres,
+} from "../test/support/servers/postgres.ts";
+import { redisMissing } from "../test/support/servers/redis.ts";
 import { runChecks } from "./check.ts";
 
 const projectRoot = resolve(import.meta.dir, "..");
@@ -28,6 +34,7 @@ async function ci(testArguments: readonly string[]): Promise<Tally> {
   const tests = await runTests(testArguments);
   for (const name of broken) console.log(`FAILED ${name}`);
   await tellScreenshots();
+  tellNotRun();
   return { passed: tests.passed, failed: tests.failed + broken.length };
 }
 
@@ -44,8 +51,17 @@ async function tellScreenshots(): Promise<void> {
     console.log(`${names.length} screenshots of the pages: ${screenshotsFolder}`);
 }
 
+/** Skipped tests are easily overlooked. */
+function tellNotRun(): void {
+  if (postgresMissing !== undefined)
+    console.log(`NOT RUN: the tests with PostgreSQL: ${postgresMissing}`);
+  if (redisMissing !== undefined) console.log(`NOT RUN: the tests with Redis: ${redisMissing}`);
+}
+
 async function runTests(testArguments: readonly string[]): Promise<Tally> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-tests-"));
+  // One for all test files: each would need seconds to start its own. It ends with this process.
+  const postgres = postgresMissing === undefined ? await startPostgres() : undefined;
   try {
     const report = join(folder, "junit.xml");
     const reporter = ["--reporter=junit", `--reporter-outfile=${report}`];
@@ -54,9 +70,11 @@ async function runTests(testArguments: readonly string[]): Promise<Tally> {
     const status = await run(
       ["test", `--timeout=${oneTestTimeoutMs}`, ...workers, ...reporter, ...testArguments],
       testTimeoutMs,
+      postgres && { [SHARED_POSTGRES]: postgres.url() },
     );
     return tally(status, await readIfThere(report));
   } finally {
+    await postgres?.close();
     await rm(folder, { recursive: true, force: true });
   }
 }
@@ -80,10 +98,15 @@ async function readIfThere(path: string): Promise<string | undefined> {
 }
 
 /** Both outputs are inherited: Bun's own summary goes to stderr, and the verdict must come after it. */
-async function run(args: readonly string[], timeoutMs: number): Promise<number> {
+async function run(
+  args: readonly string[],
+  timeoutMs: number,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<number> {
   const command = [process.execPath, ...args];
   const child = Bun.spawn(command, {
     cwd: projectRoot,
+    env: { ...process.env, ...environment },
     stdio: ["ignore", "inherit", "inherit"],
     timeout: timeoutMs,
   });
