@@ -1,4 +1,4 @@
-import { Holds } from "./billing/holds.ts";
+import { LocalHolds } from "./billing/localHolds.ts";
 import { KnownKeys } from "./auth/knownKeys.ts";
 import { OpenMeters } from "./billing/meter.ts";
 import { requireSqlite } from "./config/database.ts";
@@ -232,7 +232,7 @@ function createGateway(parts: GatewayParts): Gateway & { current: ConfigSnapshot
   return {
     ...parts,
     knownKeys: new KnownKeys(store),
-    holds: new Holds({
+    holds: new LocalHolds({
       store,
       writer,
       clock,

@@ -1,3 +1,5 @@
+import type { AmountRange } from "./cost.ts";
+
 /**
  * Why money could not be held. `insufficient`: it does not fit even when all other open requests of the account
  * turn out to be free. `busy`: it fits once enough of them have ended.
@@ -44,4 +46,26 @@ export interface HoldWait {
   readonly waitMs: number;
   /** Aborted when the client disconnects. Nothing is held then. */
   readonly signal: Pick<AbortSignal, "aborted">;
+}
+
+/**
+ * Owns every decision about money while the gateway serves. It adds each hold in the same turn of the event loop as it
+ * decides, so no two requests share money.
+ */
+export interface Holds {
+  /**
+   * Holds as much of the range as the account and the key's budget can pay. Waits up to `hold_wait` for money that other
+   * requests hold. Requests are served in the order of arrival. A request that needs less may pass one that needs more, and
+   * a new request may pass those that wait if money has become free since they were last checked. Rejects with what the
+   * gateway refuses requests with, and if the database cannot be read.
+   */
+  takeOrWait(
+    holdWait: HoldWait,
+    owner: HoldOwner,
+    range: AmountRange,
+  ): HoldResult | Promise<HoldResult>;
+  /** The sum of all open holds, in nano-roubles; 0 at rest. */
+  total(): bigint;
+  /** Lowers every reserve to what is held, with the last batch. The gateway stops. */
+  close(): void;
 }

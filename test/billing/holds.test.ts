@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { assert } from "fast-check";
 import type { Hold, HoldResult } from "../../src/billing/hold.ts";
-import { Holds } from "../../src/billing/holds.ts";
+import { LocalHolds } from "../../src/billing/localHolds.ts";
 import type { WriteError } from "../../src/store/store.ts";
 import { HoldsDatabase, type BatchFate } from "../support/histories/holdsDatabase.ts";
 import { holdsHistory } from "../support/histories/holdsHistory.ts";
@@ -30,7 +30,7 @@ function open({ balance = 0n, overdraft = 0n, budget }: Money) {
   const database = new HoldsDatabase(false, () => {});
   database.accounts.set(ACCOUNT, { balance, overdraft, reserved: 0n, seq: 0 });
   database.chains.set(KEY, { budget: budget ?? null, spent: 0n });
-  const holds = new Holds({
+  const holds = new LocalHolds({
     store: { funds: database, changes: database },
     writer: database.writer,
     clock: { epochMs: () => 0, monotonicMs: () => 0 },

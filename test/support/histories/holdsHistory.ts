@@ -1,7 +1,7 @@
 import { freePrice } from "./historyPrices.ts";
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import type { Hold, HoldResult } from "../../../src/billing/hold.ts";
-import { Holds } from "../../../src/billing/holds.ts";
+import { LocalHolds } from "../../../src/billing/localHolds.ts";
 import { amountRangeOf, boundWithin, type AmountRange } from "../../../src/billing/cost.ts";
 import { WriteError } from "../../../src/store/store.ts";
 import { HoldsDatabase, type BatchFate } from "./holdsDatabase.ts";
@@ -107,7 +107,7 @@ class HoldsHistory {
   /** What the gateway knows. */
   readonly #model = new MoneyModel();
   readonly #database: HoldsDatabase;
-  readonly #holds: Holds;
+  readonly #holds: LocalHolds;
   /** In the order of their admission. */
   #open: OpenRequest[] = [];
   /** Requests whose end is committed, while the gateway has not been told. */
@@ -136,7 +136,7 @@ class HoldsHistory {
       this.#model.addKey(name, account, own);
       this.#database.chains.set(keyId, { budget: own, spent: 0n });
     }
-    this.#holds = new Holds({
+    this.#holds = new LocalHolds({
       store: { funds: this.#database, changes: this.#database },
       writer: this.#database.writer,
       clock: { epochMs: () => 0, monotonicMs: () => 0 },

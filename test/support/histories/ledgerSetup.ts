@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Holds } from "../../../src/billing/holds.ts";
+import { LocalHolds } from "../../../src/billing/localHolds.ts";
 import { systemClock } from "../../../src/lib/clock.ts";
 import { openStore, startWriter, type Store, type Writer } from "../../../src/store/store.ts";
 import { auditFile } from "../auditor/auditor.ts";
@@ -20,7 +20,7 @@ export interface SetupKey {
 export interface LedgerSetup {
   readonly store: Store;
   readonly writer: Writer;
-  readonly holds: Holds;
+  readonly holds: LocalHolds;
   /** Makes an account and its key, whose name is `key_` and the key's. */
   key(name: string, account: string, budget: bigint | null): SetupKey;
   /** Another life on the same store: what was open is interrupted. */
@@ -38,7 +38,7 @@ export async function openLedgerSetup(): Promise<LedgerSetup> {
     const writer = startWriter({ path, durability: "process" }, (message) => {
       throw new Error(`the writer is broken: ${message}`);
     });
-    const holds = new Holds({
+    const holds = new LocalHolds({
       store,
       writer,
       clock: systemClock,

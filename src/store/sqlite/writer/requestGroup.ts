@@ -18,6 +18,14 @@ import { dayOf, prepareAddToTotals, type DailyTotal } from "./totals.ts";
 export interface ReserveTarget {
   readonly accountId: number;
   readonly reserved: WireAmount;
+  /** PostgreSQL only: the chains with a budget, and what this replica wants reserved of each budget. */
+  readonly chains?: readonly ChainTarget[];
+}
+
+/** What a replica wants reserved of the budget of a rotation chain. It gets less if others leave less. */
+export interface ChainTarget {
+  readonly firstKeyId: number;
+  readonly reserved: WireAmount;
 }
 
 /** The money of an account after a group. */
@@ -27,7 +35,10 @@ export interface AccountEffect {
   readonly seq: number;
   readonly balance: WireAmount;
   readonly overdraft: WireAmount;
+  /** On PostgreSQL the block of this replica alone. */
   readonly reserved: WireAmount;
+  /** PostgreSQL only: what all other replicas have reserved. */
+  readonly others?: WireAmount;
 }
 
 /** What a rotation chain has spent after a group. */
@@ -35,6 +46,10 @@ export interface ChainEffect {
   readonly accountId: number;
   readonly firstKeyId: number;
   readonly spent: WireAmount;
+  /** PostgreSQL only: the budget, null if there is none; and the blocks of it, of this replica and of all others. */
+  readonly budget?: WireAmount | null;
+  readonly reserved?: WireAmount;
+  readonly others?: WireAmount;
 }
 
 /** What a group changed. */

@@ -11,7 +11,7 @@ import {
 } from "../store/store.ts";
 import { AccountMoney, type HeldMoney } from "./accountMoney.ts";
 import type { AmountRange } from "./cost.ts";
-import type { HoldOwner, HoldResult, HoldWait } from "./hold.ts";
+import type { HoldOwner, HoldResult, Holds, HoldWait } from "./hold.ts";
 
 interface HoldsOptions {
   readonly store: Pick<Store, "funds" | "changes">;
@@ -26,7 +26,7 @@ const SWEEP_EVERY_MS = 500;
 const RESERVE_IDLE_MS = 1000;
 
 /**
- * Owns every decision about money while the gateway serves. It keeps the money of the accounts in memory and adds each
+ * The holds of a gateway that serves its SQLite database alone. It owns every decision about money and keeps the money of the accounts in memory and adds each
  * hold in the same turn of the event loop as it decides, so no two requests share money.
  *
  * What another process changes counts at the next decision: the change counter tells when to read an account again.
@@ -36,7 +36,7 @@ const RESERVE_IDLE_MS = 1000;
  * the secured holds is never more than the reserve, and the reserve is never more than the account can pay. It is raised
  * in large steps, so most holds are secured at once.
  */
-export class Holds implements BatchPlanner {
+export class LocalHolds implements Holds, BatchPlanner {
   readonly #options: HoldsOptions;
   readonly #accounts = new Map<number, AccountMoney>();
   /** Accounts whose reserve must change with the next batch. */
@@ -59,11 +59,6 @@ export class Holds implements BatchPlanner {
     return this.#account(owner.accountId).take(owner, range);
   }
 
-  /**
-   * Like `take`, but waits for money that other requests hold. Requests are served in the order of arrival. A request that
-   * needs less may pass one that needs more, and a new request may pass those that wait if money has become free since they
-   * were last checked. Rejects with what `refuse` throws, and if the database cannot be read.
-   */
   takeOrWait(
     holdWait: HoldWait,
     owner: HoldOwner,
@@ -72,7 +67,6 @@ export class Holds implements BatchPlanner {
     return this.#account(owner.accountId).takeOrWait(holdWait, owner, range);
   }
 
-  /** The sum of all open holds, in nano-roubles; 0 at rest. */
   total(): bigint {
     return this.#accounts.values().reduce((sum, { held }) => sum + held, 0n);
   }
@@ -131,7 +125,6 @@ export class Holds implements BatchPlanner {
     }
   }
 
-  /** Lowers every reserve to what is held, with the last batch. The gateway stops. A start sets all reserves to 0. */
   close(): void {
     clearTimeout(this.#sweep);
     for (const account of this.#reserved) {
