@@ -27,7 +27,8 @@ test.each(["failures.md", "money.md", "architecture.md"])(
 
 test("the pages name files and folders that exist", async () => {
   const root = resolve(docs, "..");
-  const pages = [...(await readdir(docs)).map((name) => join(docs, name)), join(root, "README.md")];
+  const names = (await readdir(docs, { recursive: true })).filter((name) => name.endsWith(".md"));
+  const pages = [...names.map((name) => join(docs, name)), join(root, "README.md")];
   const missing: string[] = [];
   for (const page of pages) {
     const text = await Bun.file(page).text();

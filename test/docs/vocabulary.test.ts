@@ -21,7 +21,8 @@ async function textsForPeople(): Promise<Map<string, string>> {
     const messages = text.literals.filter((literal) => literal.includes(" "));
     texts.set(path, [...text.comments, ...messages].join("\n"));
   }
-  for (const name of await readdir(docs)) {
+  for (const name of await readdir(docs, { recursive: true })) {
+    if (!name.endsWith(".md")) continue;
     const page = await Bun.file(join(docs, name)).text();
     texts.set(`docs/${name}`, page.split(heading)[0] ?? "");
   }
