@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import { resolve } from "node:path";
-import { requireSqlite } from "../config/database.ts";
 import { loadConfig } from "../config/load.ts";
 import { backUp, type Backup, restore, type Restored } from "../store/store.ts";
-import { printResult, visible, type Result } from "./cli/print.ts";
+import type { Config } from "../config/schema.ts";
+import { CommandFailure, printResult, visible, type Result } from "./cli/print.ts";
 import { commandToPaste } from "./cli/format.ts";
 import { globalOptions, requireDatabase, listenForStop, currentActor } from "./cli/session.ts";
 
@@ -16,13 +16,22 @@ export function addBackup(program: Command): void {
     .action(async (given: string, _: unknown, command: Command) => {
       const { config: configPath, json } = globalOptions(command);
       const { config } = loadConfig({ path: configPath, secrets: "unread" });
-      const { path } = requireSqlite(config.database, "`tollgate backup`");
+      const path = requireFile(config, "backup");
       requireDatabase(path);
       const file = resolve(given);
       const stopped = listenForStop().first;
       const backup = await backUp({ database: path, file, stopped });
       printResult(backupResult(file, backup, configPath), json);
     });
+}
+
+/** The file of the database. Throws CommandFailure if a server has it. */
+function requireFile({ database }: Config, command: "backup" | "restore"): string {
+  if (database.engine === "sqlite") return database.path;
+  const program = command === "backup" ? "pg_dump" : "pg_restore";
+  throw new CommandFailure(
+    `\`tollgate ${command}\` is for SQLite files: use PostgreSQL's own ${program} for ${database.shownUrl}; docs/fleet.md has the steps`,
+  );
 }
 
 function backupResult(file: string, backup: Backup, configPath: string | undefined): Result {
@@ -48,7 +57,7 @@ export function addRestore(program: Command): void {
     .action(async (given: string, _: unknown, command: Command) => {
       const { config: configPath, json } = globalOptions(command);
       const { config } = loadConfig({ path: configPath, secrets: "unread" });
-      const { path } = requireSqlite(config.database, "`tollgate restore`");
+      const path = requireFile(config, "restore");
       const file = resolve(given);
       const stopped = listenForStop().first;
       const done = await restore({ database: path, file, actor: currentActor(), stopped });

@@ -133,6 +133,19 @@ async function startBackup() {
 
 const partials = () => readdirSync(cli.folder).filter((name) => name.includes("night"));
 
+test.each([
+  ["backup", "pg_dump"],
+  ["restore", "pg_restore"],
+])("%s of a PostgreSQL database names %s, and no password", async (command, program) => {
+  const url = '[database]\nurl = "postgres://gate:canary@db/toll"\n';
+  writeFileSync(cli.config, url, { mode: 0o600 });
+  expect(await cli.run(command, "night.dump")).toEqual({
+    status: 1,
+    stdout: "",
+    stderr: `error: \`tollgate ${command}\` is for SQLite files: use PostgreSQL's own ${program} for postgres://gate@db/toll; docs/fleet.md has the steps`,
+  });
+});
+
 test.each(["SIGINT", "SIGTERM"] as const)(
   "a backup that %s stops leaves no file",
   async (signal) => {

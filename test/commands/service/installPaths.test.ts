@@ -206,6 +206,15 @@ describe("the next steps", () => {
     expect(nextSteps(installation).join()).not.toContain("is in the folder of the database");
   });
 
+  test("change no database files where a server has the database", () => {
+    const config = configWith('[database]\nurl = "postgres://gate@db/toll"');
+    const { writable } = writtenFolders(config);
+    expect(writable).toEqual([]);
+    expect(nextSteps({ ...installation, config, writable })).toContain(
+      "chown -h gate: /etc/tollgate/config.toml",
+    );
+  });
+
   test("change the owner of the existing database files and of nothing else in the folder", () => {
     const folder = mkdtempSync(join(tmpdir(), "tollgate-steps-"));
     try {
