@@ -1,6 +1,16 @@
 import { expect, test } from "bun:test";
+import { forgetPostgresEnvironment } from "../../src/config/database.ts";
 import { describePostgres } from "../support/servers/describeServers.ts";
 import { freshDatabase } from "../support/servers/postgres.ts";
+import { withEnvironment } from "./loadText.ts";
+
+test("a password in the environment stays, other variables of PostgreSQL go", () => {
+  withEnvironment({ PGPASSWORD: "canary", PGHOST: "elsewhere" }, () => {
+    forgetPostgresEnvironment();
+    const { PGPASSWORD, PGHOST } = process.env;
+    expect({ PGPASSWORD, PGHOST }).toEqual({ PGPASSWORD: "canary", PGHOST: undefined });
+  });
+});
 
 describePostgres("variables of PostgreSQL's own programs", () => {
   // A process of its own: the variables are of the whole process.
