@@ -1,6 +1,7 @@
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import { WriteError, type AccountEffect, type ChainEffect, type Store } from "../store/store.ts";
+import { greaterOf, lesserOf, mostOf, roundedReserve } from "./amounts.ts";
 import type { AmountRange } from "./cost.ts";
 import type { Hold, HoldOwner, HoldRefusal, HoldResult, HoldWait } from "./hold.ts";
 
@@ -127,7 +128,7 @@ export class AccountMoney {
     const payable = lesserOf(this.#wantedReserve(after, stays), this.#spendable() - this.charging);
     const secured = this.#secured - this.ending;
     // A command may have added money that is not read yet. The reserve never becomes less than the secured holds.
-    const target = payable > secured ? payable : secured;
+    const target = greaterOf(payable, secured);
     this.#target = target;
     this.#usable = lesserOf(this.reserved, target + this.ending);
     return target === after ? undefined : target;
@@ -135,10 +136,7 @@ export class AccountMoney {
 
   #wantedReserve(after: bigint, stays: bigint): bigint {
     if (this.isIdle) return stays;
-    const wanted = stays > this.peak ? stays : this.peak;
-    return wanted <= after && after <= RESERVE_FACTOR_MAX * wanted
-      ? after
-      : RESERVE_FACTOR * wanted;
+    return roundedReserve(greaterOf(stays, this.peak), after);
   }
 
   /** Takes the money of the account over from the writer. A lower number is older than what was read. */
@@ -205,6 +203,10 @@ export class AccountMoney {
   /** Some holds wait for a larger reserve. */
   get hasUnsecured(): boolean {
     return this.#unsecured.size > 0;
+  }
+
+  forgetPeak(): void {
+    this.peak = this.held;
   }
 
   #spendable(): bigint {
@@ -342,10 +344,6 @@ export class AccountMoney {
   }
 }
 
-/** A reserve is raised to this multiple of what is held, and lowered from that multiple. */
-const RESERVE_FACTOR = 2n;
-const RESERVE_FACTOR_MAX = 4n;
-
 /** One hold. */
 export class HeldMoney implements Hold {
   readonly account: AccountMoney;
@@ -419,18 +417,9 @@ function mustWait({ least }: AmountRange, { available, requiredMax }: Busy): boo
   return available < least && least <= requiredMax;
 }
 
-function lesserOf(one: bigint, other: bigint): bigint {
-  return one < other ? one : other;
-}
-
 /** A charge above its hold may have exceeded the budget. Then 0 is left, which still allows free requests. */
 function leftOfBudget({ budget, spent, held }: Chain): bigint | undefined {
   if (budget === null) return undefined;
   const left = budget - spent - held;
   return left > 0n ? left : 0n;
-}
-
-/** The largest amount of the range that `money` pays. The caller has checked that the least fits. */
-function mostOf({ most, least, step }: AmountRange, money: bigint): bigint {
-  return most <= money ? most : least + ((money - least) / step) * step;
 }

@@ -26,7 +26,7 @@ export interface Hold {
   readonly secured: Promise<void> | undefined;
   /**
    * Holds up to `extra` more for the same request, as far as no other request holds the money. Undefined if there is
-   * none. It does not change `amount`.
+   * none. It does not change `amount`. The `amount` of the new hold is final once it is secured.
    */
   extend(extra: bigint): Hold | undefined;
   /** Releases a hold whose request will not be recorded. A second call is a bug and throws. */

@@ -12,6 +12,7 @@ import {
 import { AccountMoney, type HeldMoney } from "./accountMoney.ts";
 import type { AmountRange } from "./cost.ts";
 import type { HoldOwner, HoldResult, Holds, HoldWait } from "./hold.ts";
+import { ReserveSweep } from "./reserveSweep.ts";
 
 interface HoldsOptions {
   readonly store: Pick<Store, "funds" | "changes">;
@@ -20,10 +21,6 @@ interface HoldsOptions {
   /** Throws if no request may be admitted now. Called before each decision. */
   refuse(): void;
 }
-
-/** How often the reserves are looked at, and after which idle time a reserve is lowered to what is held. */
-const SWEEP_EVERY_MS = 500;
-const RESERVE_IDLE_MS = 1000;
 
 /**
  * The holds of a gateway that serves its SQLite database alone. It owns every decision about money and keeps the money of the accounts in memory and adds each
@@ -41,16 +38,15 @@ export class LocalHolds implements Holds, BatchPlanner {
   readonly #accounts = new Map<number, AccountMoney>();
   /** Accounts whose reserve must change with the next batch. */
   readonly #due = new Set<AccountMoney>();
-  /** Accounts with a reserve, for the sweep. */
-  readonly #reserved = new Set<AccountMoney>();
+  readonly #sweep: ReserveSweep<AccountMoney>;
   /** The accounts and holds of the batch that the writer has. */
   #planned: readonly AccountMoney[] = [];
   #ending: readonly HeldMoney[] = [];
   #isReserveQueued = false;
-  #sweep: Timer | undefined;
 
   constructor(options: HoldsOptions) {
     this.#options = options;
+    this.#sweep = new ReserveSweep(options.clock, (account) => this.#requestReserve(account));
     options.writer.planner = this;
   }
 
@@ -117,7 +113,7 @@ export class LocalHolds implements Holds, BatchPlanner {
     this.#ending = [];
     for (const account of planned) {
       account.batchEnded(failure);
-      if (account.reserved > 0n) this.#sweepLater(account);
+      if (account.reserved > 0n) this.#sweep.add(account);
     }
     for (const account of planned) {
       if (account.hasUnsecured) this.#requestReserve(account);
@@ -126,11 +122,7 @@ export class LocalHolds implements Holds, BatchPlanner {
   }
 
   close(): void {
-    clearTimeout(this.#sweep);
-    for (const account of this.#reserved) {
-      account.isIdle = true;
-      this.#due.add(account);
-    }
+    for (const account of this.#sweep.stop()) this.#due.add(account);
     if (this.#due.size > 0) this.#writeReserves();
   }
 
@@ -157,26 +149,5 @@ export class LocalHolds implements Holds, BatchPlanner {
   #writeReserves(): void {
     // `batchEnded` tells the holds.
     this.#options.writer.write({ kind: "reserve" }).catch(() => undefined);
-  }
-
-  #sweepLater(account: AccountMoney): void {
-    this.#reserved.add(account);
-    this.#sweep ??= setTimeout(() => this.#sweepReserves(), SWEEP_EVERY_MS).unref();
-  }
-
-  /** Lowers the reserves of accounts without new holds, so that commands can use the money. */
-  #sweepReserves(): void {
-    this.#sweep = undefined;
-    const idleSinceMs = this.#options.clock.monotonicMs() - RESERVE_IDLE_MS;
-    for (const account of this.#reserved) {
-      account.peak = account.held;
-      if (account.takenAtMs > idleSinceMs) continue;
-      if (account.reserved > account.held) {
-        account.isIdle = true;
-        this.#requestReserve(account);
-      } else if (account.reserved === 0n) this.#reserved.delete(account);
-    }
-    if (this.#reserved.size > 0)
-      this.#sweep = setTimeout(() => this.#sweepReserves(), SWEEP_EVERY_MS).unref();
   }
 }

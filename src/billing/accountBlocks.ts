@@ -1,0 +1,385 @@
+import { assert } from "../lib/assert.ts";
+import type { Clock } from "../lib/clock.ts";
+import {
+  amountToWire,
+  WriteError,
+  type AccountEffect,
+  type ChainEffect,
+  type ReserveTarget,
+} from "../store/store.ts";
+import { greaterOf, lesserOf, mostOf } from "./amounts.ts";
+import { Block } from "./block.ts";
+import { BlockHold, type ChainBlock } from "./blockHold.ts";
+import type { AmountRange } from "./cost.ts";
+import type { Hold, HoldOwner, HoldRefusal, HoldResult, HoldWait } from "./hold.ts";
+
+/** How often waiting requests ask again, in milliseconds. Other replicas may have given money back meanwhile. */
+const ASK_EVERY_MS = 100;
+/**
+ * How long nothing more than is needed is reserved after another replica needed money, and nothing more than is needed is
+ * asked for after others left less.
+ */
+const SCARCE_MS = 1000;
+/**
+ * How long a request waits, at most, for what other replicas have reserved of its key's budget. They lower their blocks to
+ * what is held as soon as they are told. What they have then is held by requests, and that counts like spent money.
+ */
+const BUDGET_WAIT_MS = 1000;
+
+/** A request that waits for an answer, or for money. */
+interface Waiter {
+  readonly owner: HoldOwner;
+  readonly range: AmountRange;
+  readonly chain: ChainBlock;
+  readonly signal: HoldWait["signal"];
+  /** More for a request that holds money already. It is never refused for a budget, or because the gateway stops. */
+  readonly isExtension: boolean;
+  readonly startedMs: number;
+  readonly waitMs: number;
+  readonly timer: Timer | undefined;
+  /** The batch that the writer has asks for its money. */
+  isPlanned: boolean;
+  busy: HoldRefusal | undefined;
+  hold(amount: bigint): void;
+  refuse(refusal: HoldRefusal): void;
+  reject(error: unknown): void;
+}
+
+interface AccountBlocksOptions {
+  readonly clock: Clock;
+  /** Throws if no request may be admitted now. */
+  refuse(): void;
+  /** The account must be planned with the next batch. */
+  onDue(): void;
+}
+
+/** What this replica has reserved of one account and of the budgets of its keys, what requests hold, and who waits. */
+export class AccountBlocks {
+  readonly id: number;
+  readonly money = new Block();
+  /** The blocks may be lowered to what is held. */
+  isIdle = false;
+  /** When a hold was taken last, in monotonic time. */
+  takenAtMs = 0;
+  /** Set when the lease is lost: all holds are void. */
+  lost: WriteError | undefined;
+  readonly #options: AccountBlocksOptions;
+  /** By the newest answer, with what other replicas have reserved. */
+  #balance = 0n;
+  #overdraft = 0n;
+  #others = 0n;
+  /** Counts what commands have changed, as far as this replica was told; and the same when the batch was planned. */
+  #changes = 0;
+  #plannedChanges = 0;
+  readonly #chains = new Map<number, ChainBlock>();
+  /** The chains with a block, a hold or a request that waits. */
+  readonly #active = new Set<ChainBlock>();
+  /** In the order of arrival. */
+  readonly #waiting = new Set<Waiter>();
+  #poll: Timer | undefined;
+  /** The next batch lowers the blocks to what is held, and asks for nothing. */
+  #givesBack = false;
+  #exactUntilMs = -Infinity;
+  #shortUntilMs = -Infinity;
+
+  constructor(id: number, options: AccountBlocksOptions) {
+    this.id = id;
+    this.#options = options;
+  }
+
+  get held(): bigint {
+    return this.money.held;
+  }
+
+  get reserved(): bigint {
+    return this.money.reserved;
+  }
+
+  takeOrWait(
+    holdWait: HoldWait,
+    owner: HoldOwner,
+    range: AmountRange,
+  ): HoldResult | Promise<HoldResult> {
+    assert(0n <= range.least && range.least <= range.most, "a negative hold");
+    this.#options.refuse();
+    const chain = this.#chain(owner.keyId);
+    if (this.#isCovered(chain, range))
+      return { ok: true, hold: this.#open(owner, chain, range.most) };
+    return new Promise((resolve, reject) => {
+      this.#wait({
+        owner,
+        range,
+        chain,
+        ...holdWait,
+        isExtension: false,
+        hold: (amount) => resolve({ ok: true, hold: this.#open(owner, chain, amount) }),
+        refuse: resolve,
+        reject,
+      });
+    });
+  }
+
+  /**
+   * Holds up to `extra` for a request that holds money already: what the block has, else what a larger one has. Undefined
+   * if the lease is lost.
+   */
+  takeMore(owner: HoldOwner, extra: bigint): Hold | undefined {
+    if (this.lost) return undefined;
+    const chain = this.#chain(owner.keyId);
+    if (this.money.free >= extra) return this.#open(owner, chain, extra);
+    const hold = new BlockHold(this, chain, owner, 0n);
+    hold.wait();
+    this.#wait({
+      owner,
+      range: { least: 1n, most: extra, step: 1n },
+      chain,
+      signal: { aborted: false },
+      waitMs: 0,
+      isExtension: true,
+      hold: (amount) => hold.grow(amount),
+      refuse: () => hold.fail(new WriteError("insufficient", "no money is free")),
+      reject: (error) =>
+        hold.fail(error instanceof WriteError ? error : new WriteError("refused", String(error))),
+    });
+    return hold;
+  }
+
+  /** Adds a hold that the block covers. */
+  add(chain: ChainBlock, amount: bigint): void {
+    this.money.add(amount);
+    chain.money.add(amount);
+    this.isIdle = false;
+    this.takenAtMs = this.#options.clock.monotonicMs();
+  }
+
+  /** A hold was released without a charge. Waiting requests are decided again. */
+  released(): void {
+    for (const waiter of this.#waiting) this.#serve(waiter);
+    if (this.#waiting.size > 0) this.#options.onDue();
+  }
+
+  /** A command has changed the account or one of its keys. Later decisions about its budgets wait for a new answer. */
+  changed(): void {
+    this.#changes += 1;
+    if (this.#waiting.size > 0) this.#options.onDue();
+  }
+
+  /** Another replica needs money that this one has reserved. */
+  wanted(): void {
+    this.#exactUntilMs = this.#options.clock.monotonicMs() + SCARCE_MS;
+    this.#giveBack();
+  }
+
+  forgetPeak(): void {
+    this.money.forgetPeak();
+    for (const { money } of this.#active) money.forgetPeak();
+  }
+
+  /** Decides the blocks after the next batch. Returns undefined if nothing but the charges changes them. */
+  plan(): ReserveTarget | undefined {
+    const asking = this.#givesBack ? [] : [...this.#waiting];
+    this.#givesBack = false;
+    this.#plannedChanges = this.#changes;
+    const nowMs = this.#options.clock.monotonicMs();
+    const how = {
+      isExact: this.isIdle || nowMs < this.#exactUntilMs,
+      isShort: nowMs < this.#shortUntilMs,
+    };
+    let waiting = 0n;
+    const waitingOf = new Map<ChainBlock, bigint>();
+    for (const waiter of asking) {
+      const { chain, range } = waiter;
+      waiter.isPlanned = true;
+      waiting += range.most;
+      waitingOf.set(chain, (waitingOf.get(chain) ?? 0n) + range.most);
+    }
+    const reserved = this.money.plan({ waiting, ...how });
+    const chains = [];
+    for (const chain of this.#active) {
+      const asked = waitingOf.get(chain);
+      if (asked === undefined && chain.budget === null) continue;
+      const target = chain.money.plan({ waiting: asked ?? 0n, ...how });
+      if (asked === undefined && target === undefined) continue;
+      const after = target ?? greaterOf(chain.money.reserved - chain.money.charging, 0n);
+      chains.push({ firstKeyId: chain.firstKeyId, reserved: amountToWire(after) });
+    }
+    if (reserved === undefined && chains.length === 0 && asking.length === 0) return undefined;
+    const after = reserved ?? this.money.reserved - this.money.charging;
+    return { accountId: this.id, reserved: amountToWire(after), chains };
+  }
+
+  /** Takes the money of the account over from the writer. Answers come in the order of the batches. */
+  apply({ balance, overdraft, reserved, others }: AccountEffect): void {
+    this.#balance = BigInt(balance);
+    this.#overdraft = BigInt(overdraft);
+    this.#others = BigInt(others ?? 0);
+    this.money.reserved = BigInt(reserved);
+  }
+
+  applyChain({ firstKeyId, spent, budget, reserved, others }: ChainEffect): void {
+    const chain = this.#chain(firstKeyId);
+    chain.spent = BigInt(spent);
+    chain.budget = budget === undefined || budget === null ? null : BigInt(budget);
+    chain.others = BigInt(others ?? 0);
+    chain.money.reserved = BigInt(reserved ?? 0);
+    chain.knownChanges = this.#plannedChanges;
+  }
+
+  /** The batch has ended, and its holds are released. Decides for the requests that asked with it. */
+  batchEnded(failure: WriteError | undefined): void {
+    let isShort = this.money.batchEnded() && this.#others > 0n;
+    const waitingOf = new Set([...this.#waiting].map(({ chain }) => chain));
+    for (const chain of this.#active) {
+      const { money } = chain;
+      const isChainShort = money.batchEnded() && chain.others > 0n;
+      isShort ||= isChainShort;
+      if (money.reserved === 0n && money.held === 0n && !waitingOf.has(chain))
+        this.#active.delete(chain);
+    }
+    assert(this.money.held <= this.money.reserved, "more is held than reserved");
+    const nowMs = this.#options.clock.monotonicMs();
+    if (isShort && failure === undefined) this.#shortUntilMs = nowMs + SCARCE_MS;
+    for (const waiter of this.#waiting) {
+      const { isPlanned } = waiter;
+      waiter.isPlanned = false;
+      if (!isPlanned) this.#serve(waiter);
+      else if (failure === undefined) this.#decide(waiter);
+      else this.#remove(waiter).reject(failure);
+    }
+    // Two replicas that both keep what is too little for their requests would serve none of them.
+    if (nowMs < this.#exactUntilMs && this.#isAnyBusy()) this.#giveBack();
+  }
+
+  /** The next batch cannot be sent. */
+  failed(error: unknown): void {
+    for (const waiter of this.#waiting) this.#remove(waiter).reject(error);
+  }
+
+  /** The lease is lost. Waiting requests are rejected, and holds are void. */
+  lose(error: unknown): void {
+    this.lost =
+      error instanceof WriteError ? error : new WriteError("refused", "the lease is lost");
+    this.failed(error ?? this.lost);
+  }
+
+  #isAnyBusy(): boolean {
+    for (const { busy } of this.#waiting) if (busy) return true;
+    return false;
+  }
+
+  #giveBack(): void {
+    const hasFree = [...this.#active].some(({ money }) => money.reserved > money.held);
+    if (this.money.reserved <= this.money.held && !hasFree) return;
+    this.#givesBack = true;
+    this.#options.onDue();
+  }
+
+  /** The newest answer lets the blocks decide: they cover the most of the range, and no command changed the budget. */
+  #isCovered(chain: ChainBlock, { most }: AmountRange): boolean {
+    if (chain.knownChanges !== this.#changes) return false;
+    return most <= this.#freeInBlocks(chain);
+  }
+
+  #freeInBlocks(chain: ChainBlock): bigint {
+    const { free } = this.money;
+    return chain.budget === null ? free : lesserOf(free, chain.money.free);
+  }
+
+  #open(owner: HoldOwner, chain: ChainBlock, amount: bigint): BlockHold {
+    this.add(chain, amount);
+    return new BlockHold(this, chain, owner, amount);
+  }
+
+  #wait(request: Omit<Waiter, "startedMs" | "timer" | "isPlanned" | "busy">): void {
+    // When the wait ends, one more answer decides.
+    const timer =
+      request.waitMs > 0 ? setTimeout(() => this.#options.onDue(), request.waitMs) : undefined;
+    const startedMs = this.#options.clock.monotonicMs();
+    this.#waiting.add({ ...request, startedMs, timer, isPlanned: false, busy: undefined });
+    this.#poll ??= setInterval(() => this.#options.onDue(), ASK_EVERY_MS);
+    this.#options.onDue();
+  }
+
+  /** Serves one that waits if the blocks cover it. Else it waits for its first answer, or for the next time to ask. */
+  #serve(waiter: Waiter): void {
+    const { chain, range, isExtension } = waiter;
+    const isCovered = isExtension ? range.most <= this.money.free : this.#isCovered(chain, range);
+    if (isCovered) this.#settle(waiter, range.most);
+    else if (!waiter.isPlanned && !waiter.busy) this.#options.onDue();
+  }
+
+  /** Decides by the numbers of an answer that was asked for after the request arrived. */
+  #decide(waiter: Waiter): void {
+    if (this.#isRefused(waiter)) return;
+    const { chain, range, isExtension } = waiter;
+    const { least: required, most } = range;
+    const spendable = this.#balance + this.#overdraft;
+    const free = greaterOf(spendable - this.#others - this.money.held, 0n);
+    const left = isExtension ? undefined : leftOfBudget(chain);
+    const leftNow = left === undefined ? undefined : greaterOf(left - chain.others, 0n);
+    const available = leftNow === undefined ? free : lesserOf(free, leftNow);
+    const inBlocks = isExtension ? this.money.free : this.#freeInBlocks(chain);
+    const refusal = { ok: false, required, available } as const;
+    if (required > spendable || (left !== undefined && required > left))
+      this.#remove(waiter).refuse({ ...refusal, reason: "insufficient" });
+    else if (leftNow !== undefined && required > leftNow)
+      this.#refuseLater(waiter, { ...refusal, reason: "insufficient" }, BUDGET_WAIT_MS);
+    else if (required > available) this.#refuseLater(waiter, { ...refusal, reason: "busy" });
+    else if (inBlocks < lesserOf(most, available)) this.#options.onDue();
+    else this.#settle(waiter, mostOf(range, inBlocks));
+  }
+
+  /** Refuses a request once its wait has ended. Until then it waits for what others hold. */
+  #refuseLater(waiter: Waiter, refusal: HoldRefusal, withinMs = Infinity): void {
+    waiter.busy = refusal;
+    const waitedMs = this.#options.clock.monotonicMs() - waiter.startedMs;
+    if (waitedMs >= Math.min(waiter.waitMs, withinMs)) this.#remove(waiter).refuse(refusal);
+  }
+
+  #settle(waiter: Waiter, amount: bigint): void {
+    if (!this.#isRefused(waiter)) this.#remove(waiter).hold(amount);
+  }
+
+  /** Removes a request that may not hold money: its client has disconnected, or no request may be admitted now. */
+  #isRefused(waiter: Waiter): boolean {
+    if (waiter.isExtension) return false;
+    const { least: required } = waiter.range;
+    if (waiter.signal.aborted) {
+      this.#remove(waiter).refuse({ ok: false, reason: "busy", required, available: 0n });
+      return true;
+    }
+    try {
+      this.#options.refuse();
+      return false;
+    } catch (error) {
+      this.#remove(waiter).reject(error);
+      return true;
+    }
+  }
+
+  #remove(waiter: Waiter): Waiter {
+    clearTimeout(waiter.timer);
+    this.#waiting.delete(waiter);
+    if (this.#waiting.size === 0) {
+      clearInterval(this.#poll);
+      this.#poll = undefined;
+    }
+    return waiter;
+  }
+
+  #chain(firstKeyId: number): ChainBlock {
+    let chain = this.#chains.get(firstKeyId);
+    if (chain === undefined) {
+      const numbers = { budget: null, spent: 0n, others: 0n, knownChanges: -1 };
+      chain = { ...numbers, firstKeyId, money: new Block() };
+      this.#chains.set(firstKeyId, chain);
+    }
+    this.#active.add(chain);
+    return chain;
+  }
+}
+
+/** What is left of a budget if other replicas hold nothing. A charge above its hold may have exceeded the budget. */
+function leftOfBudget({ budget, spent, money }: ChainBlock): bigint | undefined {
+  return budget === null ? undefined : greaterOf(budget - spent - money.held, 0n);
+}

@@ -1,0 +1,174 @@
+import type { Clock } from "../lib/clock.ts";
+import type {
+  BatchPlanner,
+  EndingRequest,
+  GroupEffect,
+  ReserveTarget,
+  WriteError,
+  Writer,
+} from "../store/store.ts";
+import { AccountBlocks } from "./accountBlocks.ts";
+import type { BlockHold } from "./blockHold.ts";
+import type { AmountRange } from "./cost.ts";
+import type { HoldOwner, HoldResult, Holds, HoldWait } from "./hold.ts";
+import { ReserveSweep } from "./reserveSweep.ts";
+
+interface ReplicaHoldsOptions {
+  readonly writer: Writer;
+  readonly clock: Clock;
+  /** Throws if no request may be admitted now. Called before each decision. */
+  refuse(): void;
+}
+
+/**
+ * The holds of one of several replicas on PostgreSQL. Each replica has a block of an account's money, reserved for it
+ * alone in the database. A hold is taken from the block in memory, and is secured at once. If the block does not cover it,
+ * the request waits until the next batch has answered with a larger block, and is decided by the numbers of this answer.
+ * The budget of a rotation chain has blocks in the same way.
+ *
+ * A command cannot take reserved money, so a change of an account does not concern its block. It may concern a budget: then
+ * the next decision about the account's keys waits for a new answer, too.
+ */
+export class ReplicaHolds implements Holds, BatchPlanner {
+  readonly #options: ReplicaHoldsOptions;
+  #accounts = new Map<number, AccountBlocks>();
+  /** Accounts that the next batch must plan. */
+  readonly #due = new Set<AccountBlocks>();
+  readonly #sweep: ReserveSweep<AccountBlocks>;
+  /** The accounts of the batch that the writer has. */
+  #planned: readonly AccountBlocks[] = [];
+  /** The write that has the next batch sent. Undefined: none is queued. */
+  #queued: object | undefined;
+
+  constructor(options: ReplicaHoldsOptions) {
+    this.#options = options;
+    this.#sweep = new ReserveSweep(options.clock, (account) => this.#planNext(account));
+    options.writer.planner = this;
+  }
+
+  takeOrWait(
+    holdWait: HoldWait,
+    owner: HoldOwner,
+    range: AmountRange,
+  ): HoldResult | Promise<HoldResult> {
+    return this.#account(owner.accountId).takeOrWait(holdWait, owner, range);
+  }
+
+  total(): bigint {
+    return this.#accounts.values().reduce((sum, { held }) => sum + held, 0n);
+  }
+
+  /** The sum of the blocks of this replica, in nano-roubles. */
+  reserved(): bigint {
+    return this.#accounts.values().reduce((sum, { reserved }) => sum + reserved, 0n);
+  }
+
+  /** Another replica needs money of this account. The next batch lowers the blocks of this replica to what is held. */
+  wanted(accountId: number): void {
+    this.#accounts.get(accountId)?.wanted();
+  }
+
+  /** Another process has changed this account or one of its keys. Undefined: any account may have changed. */
+  changed(accountId: number | undefined): void {
+    if (accountId !== undefined) this.#accounts.get(accountId)?.changed();
+    else for (const account of this.#accounts.values()) account.changed();
+  }
+
+  /**
+   * The lease is lost, and the blocks with it. All holds are void: `secured` of each rejects, and its end or release changes
+   * nothing. Waiting requests are rejected with what `refuse` throws. The writer must not commit a charge for such a hold.
+   */
+  reset(): void {
+    const lost = this.#accounts;
+    this.#accounts = new Map();
+    this.#due.clear();
+    this.#queued = undefined;
+    this.#sweep.clear();
+    const error = this.#refusal();
+    for (const account of lost.values()) account.lose(error);
+  }
+
+  planBatch(ending: readonly EndingRequest[]): readonly ReserveTarget[] {
+    const planned = new Set(this.#due);
+    for (const { holds, charge } of ending) {
+      const [first] = holds as readonly [BlockHold];
+      for (const { account, chain, amount } of holds as readonly BlockHold[]) {
+        account.money.ending += amount;
+        chain.money.ending += amount;
+      }
+      first.account.money.charging += charge;
+      first.chain.money.charging += charge;
+      const { lost, id } = first.account;
+      if (lost === undefined) planned.add(this.#account(id));
+    }
+    this.#due.clear();
+    this.#queued = undefined;
+    this.#planned = [...planned];
+    return this.#planned.flatMap((account) => account.plan() ?? []);
+  }
+
+  batchEnded(
+    effects: readonly GroupEffect[],
+    ended: readonly EndingRequest[],
+    failure: WriteError | undefined,
+  ): void {
+    const planned = this.#planned.filter(({ lost }) => lost === undefined);
+    this.#planned = [];
+    // What a batch of an earlier lease tells is of blocks that are gone.
+    const byId = new Map(planned.map((account) => [account.id, account]));
+    for (const { accounts, chains } of effects) {
+      for (const account of accounts) byId.get(account.accountId)?.apply(account);
+      for (const chain of chains) byId.get(chain.accountId)?.applyChain(chain);
+    }
+    for (const { holds } of ended) for (const hold of holds as readonly BlockHold[]) hold.end();
+    for (const account of planned) {
+      account.batchEnded(failure);
+      if (account.reserved > 0n) this.#sweep.add(account);
+    }
+  }
+
+  close(): void {
+    for (const account of this.#sweep.stop()) this.#due.add(account);
+    if (this.#due.size > 0) this.#writeReserves();
+  }
+
+  #account(accountId: number): AccountBlocks {
+    const known = this.#accounts.get(accountId);
+    if (known) return known;
+    const account = new AccountBlocks(accountId, {
+      clock: this.#options.clock,
+      refuse: () => this.#options.refuse(),
+      onDue: () => this.#planNext(account),
+    });
+    this.#accounts.set(accountId, account);
+    return account;
+  }
+
+  #planNext(account: AccountBlocks): void {
+    if (account.lost) return;
+    this.#due.add(account);
+    if (this.#queued === undefined) this.#writeReserves();
+  }
+
+  #writeReserves(): void {
+    const queued = {};
+    this.#queued = queued;
+    this.#options.writer.write({ kind: "reserve" }).catch((error: unknown) => {
+      // `batchEnded` tells the holds, unless the batch was never planned.
+      if (this.#queued !== queued) return;
+      this.#queued = undefined;
+      const due = [...this.#due];
+      this.#due.clear();
+      for (const account of due) account.failed(error);
+    });
+  }
+
+  #refusal(): unknown {
+    try {
+      this.#options.refuse();
+    } catch (error) {
+      return error;
+    }
+    return undefined;
+  }
+}
