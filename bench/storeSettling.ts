@@ -1,7 +1,7 @@
 import { idMaker, systemRandom } from "../src/lib/random.ts";
 import { systemClock, DAY_MS } from "../src/lib/clock.ts";
 import { prepareGroups } from "../src/store/sqlite/writer/operations.ts";
-import { decodeBatch, encodeBatch } from "../src/store/sqlite/writer/writerMessages.ts";
+import { decodeBatch, encodeBatch } from "../src/store/writer/writerMessages.ts";
 import { connect } from "../src/store/sqlite/sqlite.ts";
 import { startFolding, startWriter, type RequestRecord } from "../src/store/store.ts";
 import { requestRecord, runningRecord, reserve } from "../test/support/store/recordedRequest.ts";

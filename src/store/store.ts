@@ -190,7 +190,7 @@ export type { Actor } from "./schema/schema.ts";
 export type { AuditReport } from "./audit/audit.ts";
 export type { BackgroundAudit } from "./sqlite/audit/backgroundAudit.ts";
 export { backUp, type Backup } from "./sqlite/backup/backup.ts";
-export { startFolding, type Folding } from "./sqlite/writer/folding.ts";
+export { startFolding, type Folding } from "./writer/folding.ts";
 export {
   emptyFileProblem,
   storeFiles,
@@ -206,19 +206,14 @@ export type { MigrationProgress } from "./sqlite/schema/migrations.ts";
 export { takeInstanceLock, type InstanceLock } from "./sqlite/lock.ts";
 export { createWalSizeWarning, WAL_BYTES_MAX, walSizeBytes } from "./sqlite/writeAheadLog.ts";
 export { inspectStore, type StoreInspection } from "./sqlite/audit/inspection.ts";
-export type {
-  AccountEffect,
-  ChainEffect,
-  GroupEffect,
-  ReserveTarget,
-} from "./sqlite/writer/requestGroup.ts";
+export type { AccountEffect, ChainEffect, GroupEffect, ReserveTarget } from "./writer/effects.ts";
 export {
   amountToWire,
   type AdmittedRecord,
   type AttemptRecord,
   type RecordedPrices,
   type RequestRecord,
-} from "./sqlite/writer/requestRecord.ts";
+} from "./writer/requestRecord.ts";
 export type { Figures } from "./reports/figures.ts";
 export type { OverviewReport, SampledLatencies } from "./reports/reports.ts";
 export type { ProviderFigures } from "./reports/providersReport.ts";
@@ -227,7 +222,7 @@ export type { UsageReport as ReportedUsage } from "./reports/usageReport.ts";
 export { restore, type Restored } from "./sqlite/backup/restore.ts";
 export type { PageFilter, PagePosition } from "./tables/requestPages.ts";
 export type { ReceiptRow, RequestRow } from "./tables/requests.ts";
-export { redeemability } from "./sqlite/writer/redeem.ts";
+export { redeemability } from "./writer/redemption.ts";
 export type { VoucherRow } from "./tables/vouchers.ts";
 export { NotFoundError, toStoreError, refuseOrphanedWal, StoreError } from "./sqlite/sqlite.ts";
 export {
@@ -240,9 +235,9 @@ export {
   COMMIT_STEP_MS,
   COMMIT_WITHIN_MS,
   isBlocked,
-  startWriter,
   WriteError,
   type BatchPlanner,
   type EndingRequest,
   type Writer,
-} from "./sqlite/writer/writerClient.ts";
+} from "./writer/writeQueue.ts";
+export { startWriter } from "./sqlite/writer/startWriter.ts";

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { Database } from "bun:sqlite";
 import { DAY_MS } from "../../src/lib/clock.ts";
-import { FOLD_BATCH } from "../../src/store/sqlite/writer/fold.ts";
-import { FOLD_PAUSE_MS } from "../../src/store/sqlite/writer/folding.ts";
+import { FOLD_BATCH, FOLD_PAUSE_MS } from "../../src/store/writer/folding.ts";
 import {
   startFolding,
   usageGroupings,

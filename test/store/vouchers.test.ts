@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
-import type { RedemptionOutcome } from "../../src/store/sqlite/writer/redeem.ts";
+import type { RedemptionOutcome } from "../../src/store/writer/redemption.ts";
 import { auditFile } from "../support/auditor/auditor.ts";
 import { tamper } from "../support/store/sampleLedger.ts";
 import { actor, costOfEnded, ended, fund, type Owner } from "../support/store/storeFolder.ts";

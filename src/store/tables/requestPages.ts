@@ -3,7 +3,7 @@ import type { RequestStatus } from "../../contract/account/requestStatus.ts";
 import { lazy } from "../../lib/lazy.ts";
 import { attempts, requests } from "../schema/schema.ts";
 import type { Connection } from "../sqlite/sqlite.ts";
-import type { AttemptRecord } from "../sqlite/writer/requestRecord.ts";
+import type { AttemptRecord } from "../writer/requestRecord.ts";
 import { modelCharges } from "./modelCharges.ts";
 import { onlyAttempt, receiptQuery, type ReceiptRow } from "./requests.ts";
 

@@ -23,8 +23,9 @@ import {
   requests,
 } from "../schema/schema.ts";
 import type { Connection } from "../sqlite/sqlite.ts";
-import type { AttemptRecord } from "../sqlite/writer/requestRecord.ts";
-import { dayOf, prepareAddToTotals } from "../sqlite/writer/totals.ts";
+import { prepareAddToTotals } from "../sqlite/writer/totals.ts";
+import { dayOf } from "../writer/dailyTotal.ts";
+import type { AttemptRecord } from "../writer/requestRecord.ts";
 
 /** `id` and `key` are public ids. Amounts are nano-roubles. */
 export interface RequestRow extends Omit<

@@ -1,10 +1,8 @@
 import { and, inArray, isNotNull, lt, ne, sql } from "drizzle-orm";
 import { lazy } from "../../../lib/lazy.ts";
 import { attempts, ledger, newRowId, requests, retention } from "../../schema/schema.ts";
+import { FOLD_BATCH } from "../../writer/folding.ts";
 import type { Connection } from "../sqlite.ts";
-
-/** Requests of one fold. A small transaction does not delay charges. */
-export const FOLD_BATCH = 50;
 
 /**
  * Removes a batch of ended requests that were admitted before a time, with their attempts. Their charges move into the

@@ -2,10 +2,12 @@ import { eq, sql } from "drizzle-orm";
 import { keys } from "../../schema/schema.ts";
 import { prepareRecordOwner } from "../../tables/objectOwners.ts";
 import type { Connection } from "../sqlite.ts";
-import { FOLD_BATCH, prepareFold } from "./fold.ts";
+import { prepareFold } from "./fold.ts";
 import { prepareRedeem } from "./redeem.ts";
-import { prepareRequestGroups, type GroupEffect } from "./requestGroup.ts";
-import type { WireBatch, WireOperation, WriteResult } from "./writerMessages.ts";
+import type { GroupEffect } from "../../writer/effects.ts";
+import { FOLD_BATCH } from "../../writer/folding.ts";
+import type { WireBatch, WireOperation, WriteResult } from "../../writer/writerMessages.ts";
+import { prepareRequestGroups } from "./requestGroup.ts";
 
 const DONE: WriteResult = {};
 

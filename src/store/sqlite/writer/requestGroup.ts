@@ -9,59 +9,17 @@ import {
   placeholders,
   requests,
 } from "../../schema/schema.ts";
+import type {
+  AccountEffect,
+  ChainEffect,
+  GroupEffect,
+  ReserveTarget,
+} from "../../writer/effects.ts";
+import { accountEffect, GroupCharges, type GroupAccount } from "../../writer/groupCharges.ts";
+import { RECORD_COLUMNS, type WireRecord } from "../../writer/requestRecord.ts";
 import type { Connection } from "../sqlite.ts";
 import { prepareStatement } from "../statement.ts";
-import { RECORD_COLUMNS, type WireAmount, type WireRecord } from "./requestRecord.ts";
-import { dayOf, prepareAddToTotals, type DailyTotal } from "./totals.ts";
-
-/** What an account should have reserved after a group, in nano-roubles. It gets less if it cannot pay that. */
-export interface ReserveTarget {
-  readonly accountId: number;
-  readonly reserved: WireAmount;
-  /** PostgreSQL only: the chains with a budget, and what this replica wants reserved of each budget. */
-  readonly chains?: readonly ChainTarget[];
-}
-
-/** What a replica wants reserved of the budget of a rotation chain. It gets less if others leave less. */
-export interface ChainTarget {
-  readonly firstKeyId: number;
-  readonly reserved: WireAmount;
-}
-
-/** The money of an account after a group. */
-export interface AccountEffect {
-  readonly accountId: number;
-  /** The number of the last row of the account's history. */
-  readonly seq: number;
-  readonly balance: WireAmount;
-  readonly overdraft: WireAmount;
-  /** On PostgreSQL the block of this replica alone. */
-  readonly reserved: WireAmount;
-  /** PostgreSQL only: what all other replicas have reserved. */
-  readonly others?: WireAmount;
-}
-
-/** What a rotation chain has spent after a group. */
-export interface ChainEffect {
-  readonly accountId: number;
-  readonly firstKeyId: number;
-  readonly spent: WireAmount;
-  /** PostgreSQL only: the budget, null if there is none; and the blocks of it, of this replica and of all others. */
-  readonly budget?: WireAmount | null;
-  readonly reserved?: WireAmount;
-  readonly others?: WireAmount;
-}
-
-/** What a group changed. */
-export interface GroupEffect {
-  readonly accounts: readonly AccountEffect[];
-  readonly chains: readonly ChainEffect[];
-}
-
-/** A charge is larger than what its account has reserved. */
-export class InsufficientFunds extends Error {
-  override readonly name = "InsufficientFunds";
-}
+import { prepareAddToTotals } from "./totals.ts";
 
 /**
  * The requests of one transaction. Each gets its row. Balances, spending and daily totals move once, at the end: by
@@ -72,20 +30,6 @@ export interface RequestGroup {
   record(record: WireRecord): void;
   /** Moves balances, reserves, spending and totals. With `onlyRaise` no reserve becomes lower. */
   finish(reserves: readonly ReserveTarget[], onlyRaise: boolean): GroupEffect;
-}
-
-/** An account while a group runs. */
-interface Account {
-  readonly overdraft: bigint;
-  readonly firstSeq: bigint;
-  seq: bigint;
-  balance: bigint;
-  reserved: bigint;
-}
-
-interface Chain {
-  readonly accountId: number;
-  spent: bigint;
 }
 
 /** Prepares groups. Only one group runs at a time. */
@@ -206,66 +150,37 @@ interface AccountRow {
 
 class Group implements RequestGroup {
   readonly #statements: Statements;
-  readonly #accounts = new Map<number, Account>();
-  readonly #chains = new Map<number, Chain>();
-  readonly #totals = new Map<string, DailyTotal>();
+  readonly #charges: GroupCharges;
 
   constructor(statements: Statements) {
     this.#statements = statements;
+    this.#charges = new GroupCharges((accountId) => this.#account(accountId));
   }
 
   record(record: WireRecord): void {
-    const { columns } = record;
-    const accountId = columns[2];
-    const status = columns[8];
-    const charge = BigInt(columns[16]);
-    let seq: bigint | null = null;
-    let balance: bigint | null = null;
-    if (status === "done" || charge > 0n) {
-      const account = this.#account(accountId);
-      assert(charge >= 0n, "a negative charge");
-      if (charge > account.reserved)
-        throw new InsufficientFunds("the account has not reserved the charge");
-      account.seq += 1n;
-      account.balance -= charge;
-      account.reserved -= charge;
-      ({ seq, balance } = account);
-      this.#spend(accountId, record.firstKeyId, charge);
-    }
+    const { seq, balance } = this.#charges.record(record);
     const id = this.#writeRow(record, seq, balance);
     let n = 0;
-    for (const { provider, outcome, status: code, durationMs } of record.attempts)
-      this.#statements.insertAttempt.run(id, ++n, provider, outcome, code, durationMs);
-    if (status !== "running") this.#count(record, charge, seq !== null);
+    for (const { provider, outcome, status, durationMs } of record.attempts)
+      this.#statements.insertAttempt.run(id, ++n, provider, outcome, status, durationMs);
   }
 
   finish(reserves: readonly ReserveTarget[], onlyRaise: boolean): GroupEffect {
     const effect = { accounts: [] as AccountEffect[], chains: [] as ChainEffect[] };
-    for (const { accountId, reserved } of reserves) {
-      const account = this.#account(accountId);
-      const free = account.balance + account.overdraft;
-      const target = BigInt(reserved);
-      const payable = target < free ? target : free;
-      if (!onlyRaise || payable > account.reserved) account.reserved = payable;
-    }
-    for (const [accountId, account] of this.#accounts) {
-      const { balance, overdraft, reserved, seq } = account;
+    const charges = this.#charges;
+    charges.reserve(reserves, onlyRaise);
+    for (const [accountId, account] of charges.accounts) {
+      const { balance, reserved, seq } = account;
       if (seq > account.firstSeq)
         this.#statements.moveAccount.run(balance, seq, reserved, accountId);
       else this.#statements.reserve.run(reserved, accountId);
-      effect.accounts.push({
-        accountId,
-        seq: Number(seq),
-        balance: String(balance),
-        overdraft: String(overdraft),
-        reserved: String(reserved),
-      });
+      effect.accounts.push(accountEffect(accountId, account));
     }
-    for (const [firstKeyId, { accountId, spent }] of this.#chains) {
-      const row = this.#statements.spend.get(spent, firstKeyId);
+    for (const [firstKeyId, { accountId, charged }] of charges.chains) {
+      const row = this.#statements.spend.get(charged, firstKeyId);
       effect.chains.push({ accountId, firstKeyId, spent: String(row?.spent) });
     }
-    for (const total of this.#totals.values()) this.#statements.addToTotals(total);
+    for (const total of charges.totals) this.#statements.addToTotals(total);
     return effect;
   }
 
@@ -280,66 +195,10 @@ class Group implements RequestGroup {
     return found.id;
   }
 
-  #account(accountId: number): Account {
-    const known = this.#accounts.get(accountId);
-    if (known) return known;
+  #account(accountId: number): GroupAccount {
     const row = this.#statements.account.get(accountId);
     assert(row !== null, "a request without an account");
     const { balance, overdraft, ledger_seq: seq, reserved } = row;
-    const account = { balance, overdraft, firstSeq: seq, seq, reserved };
-    this.#accounts.set(accountId, account);
-    return account;
+    return { balance, overdraft, firstSeq: seq, seq, reserved, others: 0n };
   }
-
-  #spend(accountId: number, firstKeyId: number, charge: bigint): void {
-    const chain = this.#chains.get(firstKeyId);
-    if (chain) chain.spent += charge;
-    else this.#chains.set(firstKeyId, { accountId, spent: charge });
-  }
-
-  #count({ columns }: WireRecord, charge: bigint, isCharged: boolean): void {
-    const [, at, accountId, keyId, endpoint, model, provider, , status] = columns;
-    const day = dayOf(at);
-    const group = `${day} ${keyId} ${endpoint} ${provider ?? ""}\n${model}`;
-    let total = this.#totals.get(group);
-    if (total === undefined) {
-      total = emptyTotal({ day, accountId, keyId, model, provider: provider ?? "", endpoint });
-      this.#totals.set(group, total);
-    }
-    total.requests += 1;
-    if (status === "failed" || status === "interrupted") total.failed += 1;
-    if (isCharged) total.charged += 1;
-    total.charge += charge;
-    total.writeOff += BigInt(columns[17]);
-    total.promptTokens += columns[18];
-    total.cachedTokens += columns[19];
-    total.cacheWriteTokens += columns[20];
-    total.cacheWrite1hTokens += columns[21];
-    total.completionTokens += columns[22];
-    total.webSearches += columns[23];
-    total.operatorCost += BigInt(columns[25] ?? 0);
-  }
-}
-
-type TotalGroup = Pick<
-  DailyTotal,
-  "day" | "accountId" | "keyId" | "model" | "provider" | "endpoint"
->;
-
-function emptyTotal(group: TotalGroup): DailyTotal {
-  return {
-    ...group,
-    requests: 0,
-    failed: 0,
-    charged: 0,
-    promptTokens: 0,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    cacheWrite1hTokens: 0,
-    completionTokens: 0,
-    webSearches: 0,
-    charge: 0n,
-    writeOff: 0n,
-    operatorCost: 0n,
-  };
 }

@@ -2,36 +2,7 @@ import { sql } from "drizzle-orm";
 import { dailyTotals, placeholders } from "../../schema/schema.ts";
 import type { Connection } from "../sqlite.ts";
 import { prepareStatement } from "../statement.ts";
-import { DAY_MS } from "../../../lib/clock.ts";
-
-/** What ended requests of one group add to the totals of a day. */
-export interface DailyTotal {
-  /** Days since 1970, in UTC. */
-  readonly day: number;
-  readonly accountId: number;
-  readonly keyId: number;
-  readonly model: string;
-  /** Empty where no provider answered. */
-  readonly provider: string;
-  readonly endpoint: string;
-  requests: number;
-  failed: number;
-  /** Requests with a charge, also of 0. */
-  charged: number;
-  promptTokens: number;
-  cachedTokens: number;
-  cacheWriteTokens: number;
-  cacheWrite1hTokens: number;
-  completionTokens: number;
-  webSearches: number;
-  charge: bigint;
-  writeOff: bigint;
-  operatorCost: bigint;
-}
-
-export function dayOf(atMs: number): number {
-  return Math.floor(atMs / DAY_MS);
-}
+import type { DailyTotal } from "../../writer/dailyTotal.ts";
 
 const GROUP = ["day", "accountId", "keyId", "model", "provider", "endpoint"] as const;
 /** In the order of the table. */

@@ -1,5 +1,4 @@
 import { prepareGroups, rowsOf } from "./operations.ts";
-import { InsufficientFunds, type GroupEffect } from "./requestGroup.ts";
 import { sharedNowMs } from "../../../lib/clock.ts";
 import { errorCode } from "../../../lib/systemError.ts";
 import {
@@ -10,12 +9,16 @@ import {
   type Connection,
   type Durability,
 } from "../sqlite.ts";
+import { InsufficientFunds } from "../../writer/effects.ts";
 import {
-  decodeBatch,
-  type WireBatch,
-  type WireOperation,
-  type WriteResult,
-} from "./writerMessages.ts";
+  isRefusal,
+  outcomeOfFailure,
+  outcomeOfSingles,
+  type BatchOutcome,
+  type Refused,
+  type WriteFailure,
+} from "../../writer/outcome.ts";
+import { decodeBatch, type WireBatch, type WireOperation } from "../../writer/writerMessages.ts";
 
 declare const self: Worker;
 
@@ -36,27 +39,6 @@ export interface WriterBatch {
 /** The last message: the Worker closes its connection. */
 export interface WriterClose {
   kind: "close";
-}
-
-/**
- * `full`: the disk is full; `busy`: another process has the lock; `insufficient`: the account has not reserved the charge,
- * or a command took the money before it was reserved; `refused`: a constraint, a trigger or an assertion, such as a
- * request that ends twice.
- */
-export type WriteFailure = "full" | "busy" | "insufficient" | "refused";
-
-export type WriteReply =
-  | { ok: true; result: WriteResult }
-  | { ok: false; failure: WriteFailure; message: string };
-
-/** The outcome of a batch. */
-export interface BatchOutcome {
-  /** One for each operation, in their order. */
-  readonly replies: readonly WriteReply[];
-  /** What was committed, in this order. Empty if nothing was. */
-  readonly effects: readonly GroupEffect[];
-  /** Why the reserves were not committed. */
-  readonly reserveFailure?: Refused | undefined;
 }
 
 export type WriterMessage =
@@ -190,34 +172,20 @@ function createBatchRunner(connection: Connection): RunBatch {
     const outcome = tryCommit(batch, requestedAtMs);
     if ("effects" in outcome) return outcome;
     const { operations, reserves } = batch;
-    if (!isRefusal(outcome))
-      return { replies: operations.map(() => outcome), effects: [], reserveFailure: outcome };
+    if (!isRefusal(outcome)) return outcomeOfFailure(outcome, operations.length);
     // Each one alone, so that only the refused operation fails. A refused request keeps its hold, so the reserves of its
     // batch may be too small: they are only raised.
     const singles = operations.map((operation) =>
       tryCommit({ operations: [operation], reserves: [] }, requestedAtMs),
     );
     const last = tryCommit({ operations: [], reserves, onlyRaise: true }, requestedAtMs);
-    return {
-      replies: singles.map((single) =>
-        "effects" in single ? (single.replies[0] ?? outcome) : single,
-      ),
-      effects: [...singles, last].flatMap((single) => ("effects" in single ? single.effects : [])),
-      reserveFailure: "effects" in last ? undefined : last,
-    };
+    return outcomeOfSingles(outcome, singles, last);
   };
 }
-
-/** The reply to an operation that failed. */
-type Refused = Extract<WriteReply, { ok: false }>;
 
 function remainingWaitMs(requestedAtMs: number): number {
   const restMs = Math.round(requestedAtMs + BUSY_TIMEOUT_MS - sharedNowMs());
   return Math.min(Math.max(restMs, LOCKED_TIMEOUT_MS), BUSY_TIMEOUT_MS);
-}
-
-function isRefusal({ failure }: Refused): boolean {
-  return failure === "refused" || failure === "insufficient";
 }
 
 /** Undefined if the process must stop without a reply: nothing may be retried after a failed fsync. */

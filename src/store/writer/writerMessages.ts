@@ -1,7 +1,7 @@
-import type { OwnedObject } from "../../tables/objectOwners.ts";
+import type { OwnedObject } from "../tables/objectOwners.ts";
 import { recordToWire, type RequestRecord, type WireRecord } from "./requestRecord.ts";
-import type { ReserveTarget } from "./requestGroup.ts";
-import type { Redemption, RedemptionOutcome } from "./redeem.ts";
+import type { ReserveTarget } from "./effects.ts";
+import type { Redemption, RedemptionOutcome } from "./redemption.ts";
 
 /** One write. The writer performs them in the order of the calls. */
 export type WriteOperation =

@@ -1,21 +1,15 @@
-import { assert } from "../../../lib/assert.ts";
-import { sharedNowMs, systemClock, type Clock } from "../../../lib/clock.ts";
+import { assert } from "../../lib/assert.ts";
+import { sharedNowMs, type Clock } from "../../lib/clock.ts";
+import type { GroupEffect, ReserveTarget } from "./effects.ts";
+import type { BatchOutcome, WriteFailure, WriteReply } from "./outcome.ts";
 import type { WriteOperation, WriteResult } from "./writerMessages.ts";
-import type { Durability } from "../sqlite.ts";
-import type { GroupEffect, ReserveTarget } from "./requestGroup.ts";
-import type {
-  BatchOutcome,
-  WriteFailure,
-  WriteReply,
-  WriterBatch,
-  WriterClose,
-  WriterMessage,
-  WriterStart,
-} from "./writer.ts";
-import { encodeBatch } from "./writerMessages.ts";
-import { startWorker } from "../workers.ts";
 
-const BLOCKED_NAMES = { full: "StoreFull", busy: "StoreLocked" } as const;
+const NAMES: Partial<Record<WriteFailure, string>> = {
+  full: "StoreFull",
+  busy: "StoreLocked",
+  unreachable: "StoreUnreachable",
+  fenced: "ReplicaFenced",
+};
 
 /** The writer could not perform an operation. Nothing of it is in the database. Logs show the name. */
 export class WriteError extends Error {
@@ -24,15 +18,15 @@ export class WriteError extends Error {
     message?: string,
   ) {
     super(message);
-    this.name = isBlocked(failure) ? BLOCKED_NAMES[failure] : "WriteError";
+    this.name = NAMES[failure] ?? "WriteError";
   }
 }
 
 /** A temporary failure that concerns all operations. */
-export type Blocked = Extract<WriteFailure, "full" | "busy">;
+export type Blocked = Extract<WriteFailure, "full" | "busy" | "unreachable">;
 
 export function isBlocked(failure: WriteFailure): failure is Blocked {
-  return failure === "full" || failure === "busy";
+  return failure === "full" || failure === "busy" || failure === "unreachable";
 }
 
 /** A request whose end is written, for the owner of the holds. */
@@ -63,8 +57,8 @@ export interface Writer {
   /** Resolves once the operation is committed; rejects with WriteError. Operations keep their order. */
   write(operation: WriteOperation): Promise<WriteResult>;
   /**
-   * The same for an operation that an answer waits for: while the disk is full or another process holds a lock, it is
-   * tried again for up to 10 s. `holds`: what the end of a request releases.
+   * The same for an operation that an answer waits for: while the disk is full, another process holds a lock or the
+   * server cannot be reached, it is tried again for up to 10 s. `holds`: what the end of a request releases.
    */
   writeWithin(operation: WriteOperation, holds?: EndingRequest["holds"]): Promise<WriteResult>;
   /** Set once, before the first write of a request. */
@@ -77,7 +71,7 @@ export interface Writer {
   readonly isBroken: boolean;
   /** Tries a write that changes nothing and updates `blockedBy`. While that is set, the writer probes each second. */
   probe(): void;
-  /** Refuses new operations, waits for the earlier ones unless the writer is broken, and ends the Worker. */
+  /** Refuses new operations, waits for the earlier ones unless the writer is broken, and closes the connection. */
   close(): Promise<void>;
 }
 
@@ -87,12 +81,26 @@ const PROBE_EVERY_MS = 1000;
 export const COMMIT_WITHIN_MS = 10_000;
 export const COMMIT_STEP_MS = 200;
 
-/**
- * While more operations than this wait at the end of a commit, the next one starts this much later, so that more of them
- * share it. A commit costs as much as ten rows.
- */
-const FEW_OPERATIONS = 4;
-const PACE_MS = 2;
+/** The operations of one transaction on their way to the engine. */
+export interface OutgoingBatch {
+  readonly operations: readonly WriteOperation[];
+  readonly reserves: readonly ReserveTarget[];
+  /** When the last operation was requested before the writer knew of a lock, by `sharedNowMs`. */
+  readonly requestedAtMs: number;
+}
+
+/** The way of the batches to one engine. Only one batch runs at a time. */
+export interface BatchTransport {
+  /**
+   * Opens the connection. `onReady`: batches can run. `onFatal`: the process must stop, and a running batch never gets its
+   * outcome.
+   */
+  start(onReady: () => void, onFatal: (message: string) => void): void;
+  /** How long the next batch waits for more operations. `waiting` is their number now, at least one. */
+  delayMs(waiting: number, isAfterBatch: boolean): number;
+  run(batch: OutgoingBatch): Promise<BatchOutcome>;
+  close(): Promise<void>;
+}
 
 interface PendingWrite {
   readonly operation: WriteOperation;
@@ -108,49 +116,37 @@ interface Batch {
   readonly sentAtMs: number;
 }
 
-/**
- * Starts the Worker. `onFatal` is called after an I/O error or a crash: the process must stop. The promises of open
- * writes never settle then. `onCommit` gets the time of each batch and must not throw.
- */
-export function startWriter(
-  options: { path: string; durability: Durability },
-  onFatal: (message: string) => void,
-  onCommit: (tookMs: number) => void = () => {},
-  clock: Clock = systemClock,
-): Writer {
-  const writer = new WorkerWriter(onFatal, onCommit, clock);
-  // Later, so that the listener opens first. Operations are queued meanwhile.
-  setTimeout(() => writer.start(options), 0);
-  return writer;
-}
-
-class WorkerWriter implements Writer {
+/** The queue of a writer: it makes batches, tries temporary failures again, and tells the planner what was committed. */
+export class WriteQueue implements Writer {
   blockedBy: Blocked | undefined;
   isBroken = false;
   planner: BatchPlanner | undefined;
+  readonly #transport: BatchTransport;
   readonly #onFatal: (message: string) => void;
   readonly #onCommit: (tookMs: number) => void;
   readonly #clock: Clock;
-  #worker: Worker | undefined;
   #waiting: PendingWrite[] = [];
-  /** The batch that the Worker has. The next one waits for its reply, so that many operations share a commit. */
+  /** The batch that the engine has. The next one waits for its outcome, so that many operations share a commit. */
   #sent: Batch | undefined;
   #isReady = false;
   #isClosing = false;
-  #hasClosed = false;
   /** When the last operation was requested while `blockedBy` was not set. */
   #requestedAtMs = 0;
   #pace: Timer | undefined;
   #isProbing = false;
   #nextProbe: Timer | undefined;
   #idle: (() => void) | undefined;
-  #closed: (() => void) | undefined;
 
+  /** `onFatal`: the process must stop. `onCommit` gets the time of each batch and must not throw. */
   constructor(
-    onFatal: (message: string) => void,
-    onCommit: (tookMs: number) => void,
-    clock: Clock,
+    transport: BatchTransport,
+    {
+      onFatal,
+      onCommit,
+      clock,
+    }: { onFatal: (message: string) => void; onCommit: (tookMs: number) => void; clock: Clock },
   ) {
+    this.#transport = transport;
     this.#onFatal = onFatal;
     this.#onCommit = onCommit;
     this.#clock = clock;
@@ -160,15 +156,15 @@ class WorkerWriter implements Writer {
     return this.#waiting.length + (this.#sent?.operations.length ?? 0);
   }
 
-  start(options: WriterStart): void {
-    const worker = startWorker("writer/writer");
-    worker.onmessage = ({ data }: MessageEvent<WriterMessage>) => this.#receive(data);
-    worker.onerror = (event) => this.#fail(event.message);
-    worker.addEventListener("close", () => {
-      if (!this.#hasClosed && !this.isBroken) this.#fail("the writer ended by itself");
-    });
-    worker.postMessage(options);
-    this.#worker = worker;
+  /** Operations that were requested before are queued. */
+  start(): void {
+    this.#transport.start(
+      () => {
+        this.#isReady = true;
+        this.#sendNext();
+      },
+      (message) => this.#fail(message),
+    );
   }
 
   write(operation: WriteOperation): Promise<WriteResult> {
@@ -205,62 +201,39 @@ class WorkerWriter implements Writer {
       this.#idle = resolve;
       this.#sendNext();
     });
-    await this.#closeConnection();
-    this.#hasClosed = true;
-    this.#worker?.terminate();
+    await this.#transport.close();
   }
 
-  /** A terminated Worker may keep its connection open. Then the main one is not the last, and the WAL stays. */
-  async #closeConnection(): Promise<void> {
-    if (this.isBroken || this.#hasClosed) return;
-    await new Promise<void>((resolve) => {
-      this.#closed = resolve;
-      const close: WriterClose = { kind: "close" };
-      this.#worker?.postMessage(close);
-    });
-  }
-
-  #sendNext(): void {
+  #sendNext(isAfterBatch = false): void {
     const isIdle = this.#isReady && !this.#sent && this.#waiting.length === 0;
     if (this.isBroken || isIdle) this.#idle?.();
     if (this.isBroken || isIdle || this.#sent || this.#pace || !this.#isReady) return;
+    const delayMs = this.#transport.delayMs(this.#waiting.length, isAfterBatch);
+    if (delayMs === 0 || this.#isClosing) return this.#send();
+    this.#pace = setTimeout(() => {
+      this.#pace = undefined;
+      this.#send();
+    }, delayMs);
+  }
+
+  #send(): void {
+    if (this.isBroken) return;
     const operations = this.#waiting;
     this.#waiting = [];
     this.#sent = { operations, sentAtMs: performance.now() };
-    try {
-      this.#worker?.postMessage(this.#messageOf(operations));
-    } catch (error) {
-      // A bug. Without this batch nothing more would be written, and no answer would end.
+    // A bug throws here. Without this batch nothing more would be written, and no answer would end.
+    const fail = (error: unknown): void =>
       this.#fail(error instanceof Error ? error.message : String(error));
+    try {
+      const batch = {
+        operations: operations.map(({ operation }) => operation),
+        reserves: this.planner?.planBatch(operations.flatMap(endingOf)) ?? [],
+        requestedAtMs: this.#requestedAtMs,
+      };
+      this.#transport.run(batch).then((outcome) => this.#batchEnded(outcome), fail);
+    } catch (error) {
+      fail(error);
     }
-  }
-
-  #messageOf(operations: readonly PendingWrite[]): WriterBatch {
-    const reserves = this.planner?.planBatch(operations.flatMap(endingOf)) ?? [];
-    const batch = encodeBatch(
-      operations.map(({ operation }) => operation),
-      reserves,
-    );
-    return { batch, requestedAtMs: this.#requestedAtMs };
-  }
-
-  #sendPaced(): void {
-    if (this.#waiting.length <= FEW_OPERATIONS || this.#isClosing) return this.#sendNext();
-    this.#pace = setTimeout(() => {
-      this.#pace = undefined;
-      this.#sendNext();
-    }, PACE_MS);
-  }
-
-  #receive(message: WriterMessage): void {
-    // A failed batch gets no replies. Later replies would be matched with it.
-    if (this.isBroken) return;
-    if (message.kind === "fatal") return this.#fail(message.message);
-    if (message.kind === "outcome")
-      return this.#batchEnded(JSON.parse(message.outcome) as BatchOutcome);
-    if (message.kind === "closed") return this.#closed?.();
-    this.#isReady = true;
-    this.#sendNext();
   }
 
   #batchEnded({ replies, effects, reserveFailure }: BatchOutcome): void {
@@ -279,7 +252,7 @@ class WorkerWriter implements Writer {
       if (needsRoom(operation)) this.blockedBy = undefined;
     });
     this.planner?.batchEnded(effects, ended, reserveFailure && errorOf(reserveFailure));
-    this.#sendPaced();
+    this.#sendNext(true);
     this.#probeLater();
     batch.operations.forEach((pending, index) => {
       const reply = replies[index];
@@ -315,7 +288,6 @@ class WorkerWriter implements Writer {
     this.isBroken = true;
     clearTimeout(this.#nextProbe);
     this.#idle?.();
-    this.#closed?.();
     this.#onFatal(message);
   }
 

@@ -1,4 +1,4 @@
-import type { Endpoint, RequestStatus } from "../../../contract/account/requestStatus.ts";
+import type { Endpoint, RequestStatus } from "../../contract/account/requestStatus.ts";
 
 /** One attempt at a provider. `outcome` is `ok`, an error status such as `status 503`, or a cause such as `timeout`. */
 export interface AttemptRecord {

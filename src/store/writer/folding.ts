@@ -1,13 +1,14 @@
-import type { Clock } from "../../../lib/clock.ts";
-import type { RequestTable } from "../../tables/requests.ts";
-import { FOLD_BATCH } from "./fold.ts";
-import type { Writer } from "./writerClient.ts";
+import type { Clock } from "../../lib/clock.ts";
+import type { RequestTable } from "../tables/requests.ts";
+import type { Writer } from "./writeQueue.ts";
 
 /** The folding of old requests while a gateway serves. */
 export interface Folding {
   stop(): void;
 }
 
+/** Requests of one fold. A small transaction does not delay charges. */
+export const FOLD_BATCH = 50;
 const FOLD_EVERY_MS = 3_600_000;
 /** Between two batches the writer is free for charges. */
 export const FOLD_PAUSE_MS = 20;
