@@ -1,6 +1,6 @@
 /**
  * Plays histories of money against its model, as many as one likes: `bun scripts/moneyModel.ts WHICH [RUNS] [SEED]`.
- * WHICH is `holds` (memory alone), `ledger` (a real store and its writer) or `http` (the whole gateway).
+ * WHICH is `holds` (memory alone), `replicas` (the memory of several replicas), `ledger` (a real store and its writer) or `http` (the whole gateway).
  */
 import { assert, type IRawProperty } from "fast-check";
 import { historyConfig } from "../test/support/histories/historyPrices.ts";
@@ -9,6 +9,7 @@ import { httpHistory } from "../test/support/histories/httpHistory.ts";
 import { openLedgerSetup } from "../test/support/histories/ledgerSetup.ts";
 import { ledgerHistory } from "../test/support/histories/ledgerHistory.ts";
 import { answerOnDemand } from "../test/support/histories/moneyProvider.ts";
+import { replicaHistory } from "../test/support/histories/replicaHistory.ts";
 import { startProvider } from "../test/support/provider/scriptedProvider.ts";
 import { drawnSeed } from "../test/support/seededRandom.ts";
 import { openTestApp } from "../test/support/gateway/testApp.ts";
@@ -23,6 +24,10 @@ const playgrounds: Readonly<Record<string, { runs: number; open(): Promise<Playg
   holds: {
     runs: 1_000_000,
     open: () => Promise.resolve({ history: holdsHistory(), close: () => Promise.resolve() }),
+  },
+  replicas: {
+    runs: 200_000,
+    open: () => Promise.resolve({ history: replicaHistory(), close: () => Promise.resolve() }),
   },
   ledger: {
     runs: 5000,

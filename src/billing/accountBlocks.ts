@@ -13,7 +13,10 @@ import { BlockHold, type ChainBlock } from "./blockHold.ts";
 import type { AmountRange } from "./cost.ts";
 import type { Hold, HoldOwner, HoldRefusal, HoldResult, HoldWait } from "./hold.ts";
 
-/** How often waiting requests ask again, in milliseconds. Other replicas may have given money back meanwhile. */
+/**
+ * How often waiting requests ask again, in milliseconds. Other replicas may have given money back meanwhile. It varies by
+ * half, so that two replicas do not always ask at the same moment and each find what the other has not given back yet.
+ */
 const ASK_EVERY_MS = 100;
 /**
  * How long nothing more than is needed is reserved after another replica needed money, and nothing more than is needed is
@@ -296,8 +299,16 @@ export class AccountBlocks {
       request.waitMs > 0 ? setTimeout(() => this.#options.onDue(), request.waitMs) : undefined;
     const startedMs = this.#options.clock.monotonicMs();
     this.#waiting.add({ ...request, startedMs, timer, isPlanned: false, busy: undefined });
-    this.#poll ??= setInterval(() => this.#options.onDue(), ASK_EVERY_MS);
+    if (this.#poll === undefined) this.#askLater();
     this.#options.onDue();
+  }
+
+  #askLater(): void {
+    const afterMs = ASK_EVERY_MS * (0.5 + Math.random());
+    this.#poll = setTimeout(() => {
+      this.#askLater();
+      this.#options.onDue();
+    }, afterMs);
   }
 
   /** Serves one that waits if the blocks cover it. Else it waits for its first answer, or for the next time to ask. */
@@ -361,7 +372,7 @@ export class AccountBlocks {
     clearTimeout(waiter.timer);
     this.#waiting.delete(waiter);
     if (this.#waiting.size === 0) {
-      clearInterval(this.#poll);
+      clearTimeout(this.#poll);
       this.#poll = undefined;
     }
     return waiter;

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
+import { assert } from "fast-check";
 import type { Hold, HoldResult } from "../../src/billing/hold.ts";
 import { WriteError } from "../../src/store/store.ts";
 import {
@@ -8,6 +9,17 @@ import {
   ReplicaDatabase,
   type Replica,
 } from "../support/histories/replicaDatabase.ts";
+import { replicaHistory } from "../support/histories/replicaHistory.ts";
+
+const histories = 1500;
+const timeoutMs = 60_000;
+
+// `bun scripts/moneyModel.ts replicas` tries others.
+test(
+  `in ${histories} histories no replica promises money of another, and none is lost`,
+  () => assert(replicaHistory(), { numRuns: histories, seed: 1, includeErrorInReport: true }),
+  timeoutMs,
+);
 
 const exactly = (amount: bigint) => ({ least: amount, most: amount, step: 1n });
 

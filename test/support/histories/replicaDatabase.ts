@@ -203,12 +203,13 @@ export class Replica {
     sent.targets = this.planner?.planBatch(sent.writes.flatMap(({ end }) => end ?? [])) ?? [];
   }
 
-  /** The batch ends in the database. With a failure nothing is committed. */
-  commit(failure?: WriteError): void {
+  /** The batch ends in the database. With a failure nothing is committed. Returns the holds of committed ends. */
+  commit(failure?: WriteError): readonly object[] {
     const sent = this.#sent;
-    if (!sent || sent.effects) return;
+    if (!sent || sent.effects) return [];
     if (failure) sent.failure = failure;
     sent.effects = failure ? [] : this.#database.commit(this, sent);
+    return failure ? [] : sent.writes.flatMap(({ end }) => end?.holds ?? []);
   }
 
   /** The replica is told how the batch ended. */
