@@ -47,7 +47,7 @@ class ReplicaHistory {
   #requests: Request[] = [];
   /** What the account should have in the end. */
   #balance: bigint;
-  #problem: unknown;
+  #problem: Error | undefined;
 
   constructor(word: number) {
     this.#balance = BigInt(word % 128);
@@ -132,19 +132,20 @@ class ReplicaHistory {
     const waitMs = (word >>> 13) % 3 === 0 ? 0 : FOR_EVER_MS;
     const owner = { accountId: ACCOUNT, keyId, requestId: "id" };
     const range = { least, most, step: 1n };
-    const asked = (async () => await replica.holds.takeOrWait({ waitMs, signal }, owner, range))();
-    asked
-      .then(
-        (result) => {
-          request.state = result.ok ? "open" : "over";
-          if (!result.ok) return;
-          same(signal.aborted, false, "money is held after a disconnect");
-          same(result.hold.secured, undefined, "a hold is secured from its beginning");
-          request.holds.push(result.hold);
-        },
-        () => (request.state = "over"),
-      )
-      .catch((problem: unknown) => (this.#problem ??= problem));
+    const asked = async () => {
+      try {
+        const result = await replica.holds.takeOrWait({ waitMs, signal }, owner, range);
+        request.state = result.ok ? "open" : "over";
+        if (!result.ok) return;
+        same(signal.aborted, false, "money is held after a disconnect");
+        same(result.hold.secured, undefined, "a hold is secured from its beginning");
+        request.holds.push(result.hold);
+      } catch (error) {
+        request.state = "over";
+        if (!(error instanceof WriteError)) this.#problem ??= error as Error;
+      }
+    };
+    void asked();
   }
 
   #end(word: number): void {
@@ -155,15 +156,16 @@ class ReplicaHistory {
   #charge(request: Request, charge: bigint): void {
     request.state = "ending";
     const { replica, keyId, holds } = request;
-    replica.end(keyId, charge, holds).then(
-      () => {
+    const ended = async () => {
+      try {
+        await replica.end(keyId, charge, holds);
         this.#balance -= charge;
         request.state = "over";
-      },
-      () => {
+      } catch {
         if (request.state === "ending") request.state = "open";
-      },
-    );
+      }
+    };
+    void ended();
   }
 
   #release(word: number): void {
