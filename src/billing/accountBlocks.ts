@@ -1,5 +1,6 @@
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
+import type { Random } from "../lib/random.ts";
 import {
   amountToWire,
   WriteError,
@@ -50,6 +51,7 @@ interface Waiter {
 
 interface AccountBlocksOptions {
   readonly clock: Clock;
+  readonly random: Pick<Random, "fraction">;
   /** Throws if no request may be admitted now. */
   refuse(): void;
   /** The account must be planned with the next batch. */
@@ -304,7 +306,7 @@ export class AccountBlocks {
   }
 
   #askLater(): void {
-    const afterMs = ASK_EVERY_MS * (0.5 + Math.random());
+    const afterMs = ASK_EVERY_MS * (0.5 + this.#options.random.fraction());
     this.#poll = setTimeout(() => {
       this.#askLater();
       this.#options.onDue();

@@ -1,4 +1,5 @@
 import type { Clock } from "../lib/clock.ts";
+import type { Random } from "../lib/random.ts";
 import type {
   BatchPlanner,
   EndingRequest,
@@ -16,6 +17,7 @@ import { ReserveSweep } from "./reserveSweep.ts";
 interface ReplicaHoldsOptions {
   readonly writer: Writer;
   readonly clock: Clock;
+  readonly random: Pick<Random, "fraction">;
   /** Throws if no request may be admitted now. Called before each decision. */
   refuse(): void;
 }
@@ -136,8 +138,7 @@ export class ReplicaHolds implements Holds, BatchPlanner {
     const known = this.#accounts.get(accountId);
     if (known) return known;
     const account = new AccountBlocks(accountId, {
-      clock: this.#options.clock,
-      refuse: () => this.#options.refuse(),
+      ...this.#options,
       onDue: () => this.#planNext(account),
     });
     this.#accounts.set(accountId, account);

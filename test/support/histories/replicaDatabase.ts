@@ -1,5 +1,6 @@
 import { ReplicaHolds } from "../../../src/billing/replicaHolds.ts";
 import { systemClock } from "../../../src/lib/clock.ts";
+import { systemRandom } from "../../../src/lib/random.ts";
 import {
   WriteError,
   type BatchPlanner,
@@ -166,6 +167,7 @@ export class Replica {
     this.holds = new ReplicaHolds({
       writer: this as unknown as Writer,
       clock: systemClock,
+      random: systemRandom,
       refuse: () => {
         if (this.refusal) throw this.refusal;
       },
