@@ -4,7 +4,7 @@ import { loadConfig } from "../config/load.ts";
 import { backUp, type Backup, restore, type Restored } from "../store/store.ts";
 import type { Config } from "../config/schema.ts";
 import { CommandFailure, printResult, visible, type Result } from "./cli/print.ts";
-import { commandToPaste } from "./cli/format.ts";
+import { commandToPaste, shellWord } from "./cli/format.ts";
 import { globalOptions, requireDatabase, listenForStop, currentActor } from "./cli/session.ts";
 
 /** Registers `tollgate backup`. */
@@ -16,21 +16,29 @@ export function addBackup(program: Command): void {
     .action(async (given: string, _: unknown, command: Command) => {
       const { config: configPath, json } = globalOptions(command);
       const { config } = loadConfig({ path: configPath, secrets: "unread" });
-      const path = requireFile(config, "backup");
-      requireDatabase(path);
       const file = resolve(given);
+      const path = requireFile(config, "backup", file);
+      requireDatabase(path);
       const stopped = listenForStop().first;
       const backup = await backUp({ database: path, file, stopped });
       printResult(backupResult(file, backup, configPath), json);
     });
 }
 
-/** The file of the database. Throws CommandFailure if a server has it. */
-function requireFile({ database }: Config, command: "backup" | "restore"): string {
+/** The file of the database. Throws CommandFailure with PostgreSQL's own command if a server has the database. */
+function requireFile({ database }: Config, command: "backup" | "restore", file: string): string {
   if (database.engine === "sqlite") return database.path;
-  const program = command === "backup" ? "pg_dump" : "pg_restore";
+  const url = new URL(database.url);
+  // The program asks for it, or finds it in ~/.pgpass.
+  url.password = "";
+  const place = shellWord(url.href);
+  const own =
+    command === "backup"
+      ? `pg_dump --format=custom --file=${shellWord(file)} ${place}`
+      : `pg_restore --exit-on-error --dbname=${place} ${shellWord(file)}`;
+  const advice = command === "backup" ? "" : " into an empty database, while no gateway runs";
   throw new CommandFailure(
-    `\`tollgate ${command}\` is for SQLite files: use PostgreSQL's own ${program} for ${database.shownUrl}; docs/fleet.md has the steps`,
+    `\`tollgate ${command}\` is for SQLite files: use PostgreSQL's own program${advice}: ${own}; docs/fleet.md has the steps`,
   );
 }
 
@@ -57,8 +65,8 @@ export function addRestore(program: Command): void {
     .action(async (given: string, _: unknown, command: Command) => {
       const { config: configPath, json } = globalOptions(command);
       const { config } = loadConfig({ path: configPath, secrets: "unread" });
-      const path = requireFile(config, "restore");
       const file = resolve(given);
+      const path = requireFile(config, "restore", file);
       const stopped = listenForStop().first;
       const done = await restore({ database: path, file, actor: currentActor(), stopped });
       printResult(restoreResult({ file, database: path }, done, configPath), json);

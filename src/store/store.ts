@@ -31,6 +31,7 @@ import {
   type RequestTable,
 } from "./tables/requests.ts";
 import { connect, toStoreError, type Connection, type Durability } from "./sqlite/sqlite.ts";
+import type { ServerInspection } from "./postgres/inspection.ts";
 import { checkAtStart } from "./sqlite/audit/startCheck.ts";
 import { voucherTable, type VoucherTable } from "./tables/vouchers.ts";
 
@@ -216,6 +217,7 @@ export {
 } from "./writer/requestRecord.ts";
 export type { Figures } from "./reports/figures.ts";
 export type { OverviewReport, SampledLatencies } from "./reports/reports.ts";
+export type { ServerInspection } from "./postgres/inspection.ts";
 export type { ProviderFigures } from "./reports/providersReport.ts";
 export type { ListedAccount, ListedKey } from "./reports/directory.ts";
 export type { UsageReport as ReportedUsage } from "./reports/usageReport.ts";
@@ -241,3 +243,9 @@ export {
   type Writer,
 } from "./writer/writeQueue.ts";
 export { startWriter } from "./sqlite/writer/startWriter.ts";
+
+/** Inspects a PostgreSQL server for `doctor`. Rejects with StoreError if it cannot be read. */
+export async function inspectServer(url: string, shownUrl: string): Promise<ServerInspection> {
+  const { inspectServer } = await import("./postgres/inspection.ts");
+  return await inspectServer(url, shownUrl);
+}

@@ -134,17 +134,26 @@ async function startBackup() {
 const partials = () => readdirSync(cli.folder).filter((name) => name.includes("night"));
 
 test.each([
-  ["backup", "pg_dump"],
-  ["restore", "pg_restore"],
-])("%s of a PostgreSQL database names %s, and no password", async (command, program) => {
-  const url = '[database]\nurl = "postgres://gate:canary@db/toll"\n';
-  writeFileSync(cli.config, url, { mode: 0o600 });
-  expect(await cli.run(command, "night.dump")).toEqual({
-    status: 1,
-    stdout: "",
-    stderr: `error: \`tollgate ${command}\` is for SQLite files: use PostgreSQL's own ${program} for postgres://gate@db/toll; docs/fleet.md has the steps`,
-  });
-});
+  [
+    "backup",
+    "program: pg_dump --format=custom --file=FILE 'postgres://gate@db/toll?sslmode=require'",
+  ],
+  [
+    "restore",
+    "program into an empty database, while no gateway runs: pg_restore --exit-on-error --dbname='postgres://gate@db/toll?sslmode=require' FILE",
+  ],
+])(
+  "%s of a PostgreSQL database shows the command to use, without password",
+  async (command, own) => {
+    const url = '[database]\nurl = "postgres://gate:canary@db/toll?sslmode=require"\n';
+    writeFileSync(cli.config, url, { mode: 0o600 });
+    expect(await cli.run(command, "night.dump")).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: `error: \`tollgate ${command}\` is for SQLite files: use PostgreSQL's own ${own.replace("FILE", join(cli.folder, "night.dump"))}; docs/fleet.md has the steps`,
+    });
+  },
+);
 
 test.each(["SIGINT", "SIGTERM"] as const)(
   "a backup that %s stops leaves no file",

@@ -1,12 +1,14 @@
 import type { Command } from "commander";
-import { requireSqlite } from "../../config/database.ts";
+import { forgetPostgresEnvironment } from "../../config/database.ts";
 import { forgetProxyEnvironment } from "../../config/load.ts";
+import type { Config } from "../../config/schema.ts";
 import { systemClock } from "../../lib/clock.ts";
 import { examineEnvironment, readConfig, examineProviders } from "./configuration.ts";
 import { readDatabase } from "./database.ts";
 import { examineDisk, examineLimits, judgeClock } from "./host.ts";
 import { examinePermissions } from "./permissions.ts";
-import { failed, type Verdict } from "./verdict.ts";
+import { readServer, type ServerReading } from "./server.ts";
+import { failed, passed, type Verdict } from "./verdict.ts";
 import { CommandFailure, printResult, type Result } from "../cli/print.ts";
 import { globalOptions } from "../cli/session.ts";
 import { table } from "../cli/format.ts";
@@ -38,21 +40,36 @@ async function examine(configPath: string | undefined): Promise<readonly Check[]
   const { loaded, verdict } = readConfig(configPath);
   const environment = { name: "environment", ...examineEnvironment() };
   forgetProxyEnvironment();
-  const path = loaded && requireSqlite(loaded.config.database, "`tollgate doctor`").path;
-  const database =
-    path === undefined
-      ? { verdict: notChecked, lastEntry: "unknown" as const }
-      : readDatabase(path);
+  const database = await examineDatabase(loaded?.config);
   return [
     { name: "config", ...verdict },
     environment,
-    { name: "clock", ...judgeClock(systemClock.epochMs(), database.lastEntry) },
-    { name: "disk", ...(path === undefined ? notChecked : examineDisk(path)) },
+    {
+      name: "clock",
+      ...judgeClock(systemClock.epochMs(), database.lastEntry, database.clockProblem),
+    },
+    { name: "disk", ...(loaded ? examineDiskOf(loaded.config) : notChecked) },
     { name: "limits", ...examineLimits() },
     { name: "permissions", ...(loaded ? examinePermissions(loaded) : notChecked) },
     { name: "database", ...database.verdict },
     { name: "providers", ...(loaded ? await examineProviders(loaded) : notChecked) },
   ];
+}
+
+async function examineDatabase(config: Config | undefined): Promise<ServerReading> {
+  if (config === undefined)
+    return { verdict: notChecked, lastEntry: "unknown", clockProblem: undefined };
+  const { database } = config;
+  if (database.engine === "sqlite")
+    return { ...readDatabase(database.path), clockProblem: undefined };
+  forgetPostgresEnvironment();
+  return await readServer(database);
+}
+
+function examineDiskOf({ database }: Config): Verdict {
+  return database.engine === "sqlite"
+    ? examineDisk(database.path)
+    : passed("the PostgreSQL server keeps the data: watch the free space of its disk");
 }
 
 function checksResult(checks: readonly Check[]): Result {

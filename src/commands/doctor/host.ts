@@ -22,11 +22,15 @@ const limitAdvice = `set LimitNOFILE=${OPEN_FILES_RECOMMENDED} in the systemd un
 /** The time of the last ledger entry. `none`: the ledger is empty. `unknown`: it cannot be read. */
 export type LastEntry = number | "none" | "unknown";
 
-/** Checks that the clock can be right. `nowMs` must be read after the ledger. */
-export function judgeClock(nowMs: number, lastEntry: LastEntry): Verdict {
+/**
+ * Checks that the clock can be right. `nowMs` must be read after the ledger. `problem`: how it differs from the clock of the
+ * database's server.
+ */
+export function judgeClock(nowMs: number, lastEntry: LastEntry, problem?: string): Verdict {
   const now = `the clock says ${isoTime(nowMs)}`;
   const advice = "correct it, and use a time service (timedatectl set-ntp true)";
   if (nowMs < EARLIEST_MS) return failed(`${now}, which is impossible: ${advice}`);
+  if (problem !== undefined) return failed(`${now}, and ${problem}: ${advice} on both`);
   if (lastEntry === "unknown") {
     return failed(`${now}, not compared with the ledger: it cannot be read, see database`);
   }

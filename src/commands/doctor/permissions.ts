@@ -1,6 +1,5 @@
 import { accessSync, constants, type Stats } from "node:fs";
 import { dirname } from "node:path";
-import { requireSqlite } from "../../config/database.ts";
 import { pathStatus } from "../../lib/systemError.ts";
 import { storeFiles } from "../../store/store.ts";
 import type { LoadedConfig } from "./configuration.ts";
@@ -16,16 +15,18 @@ const STICKY = 0o1000;
 
 /** Checks that other users cannot read or change the gateway's files, and that the gateway can. */
 export function examinePermissions({ config, plainSecrets }: LoadedConfig): Verdict {
-  const files = storeFiles(requireSqlite(config.database, "`tollgate doctor`").path);
-  const { tls } = config.server;
-  const owner = expectedOwner(files.database);
+  const { database, server } = config;
+  const { tls } = server;
+  const files = database.engine === "sqlite" ? storeFiles(database.path) : undefined;
+  const owner = files && expectedOwner(files.database);
   const problems = [
-    ...Object.values(files).flatMap((file: string) => storeFileProblems(file, owner)),
-    ...folderProblems(dirname(files.database)),
+    ...Object.values(files ?? {}).flatMap((file: string) => storeFileProblems(file, owner)),
+    ...(files === undefined ? [] : folderProblems(dirname(files.database))),
     ...configProblems(config.file, plainSecrets),
     ...(tls === undefined ? [] : tlsKeyProblems(tls.keyFile)),
   ];
   if (problems.length > 0) return failed(...problems);
+  if (files === undefined) return passed("other users cannot change the config");
   const isOwn = owner === undefined || owner === process.geteuid?.();
   return passed(
     "only the owner can read the database; other users cannot replace it or change the config",

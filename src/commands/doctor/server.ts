@@ -1,0 +1,127 @@
+import { inspectServer, StoreError, type ServerInspection } from "../../store/store.ts";
+import type { DatabaseReading } from "./database.ts";
+import { bytesText, failed, passed, type Verdict } from "./verdict.ts";
+
+/** A gateway has a small pool, and commands need some connections too. */
+const CONNECTIONS_LEFT_MIN = 10;
+/** A key expires, and a request counts for a day, by the clock of the replica. */
+const CLOCK_SKEW_MS_MAX = 2000;
+const STANDBY_LAG_MS_MAX = 60_000;
+/** A replica sends a heartbeat each 2 s, and is ended after 15 s. */
+const SILENT_MS_MAX = 15_000;
+const MAJOR_VERSION_MIN = 14;
+
+/** A database on a server, and how its clock differs from that of this machine. */
+export interface ServerReading extends DatabaseReading {
+  readonly clockProblem: string | undefined;
+}
+
+/** Checks the server and the database without a change. Gateways may run on it. */
+export async function readServer(database: {
+  readonly url: string;
+  readonly shownUrl: string;
+}): Promise<ServerReading> {
+  const { url, shownUrl } = database;
+  try {
+    const inspection = await inspectServer(url, shownUrl);
+    return {
+      verdict: judgeServer(shownUrl, inspection),
+      lastEntry: inspection.lastEntryMs ?? "none",
+      clockProblem: clockProblem(inspection.clockSkew),
+    };
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    return { verdict: failed(error.message), lastEntry: "unknown", clockProblem: undefined };
+  }
+}
+
+/** Says what is wrong with the server. Otherwise it says what there is. */
+export function judgeServer(shownUrl: string, server: ServerInspection): Verdict {
+  const problems = [
+    ...settingProblems(server),
+    ...connectionProblems(server),
+    ...server.standbys.flatMap(standbyProblem),
+  ];
+  const { open, max } = server.connections;
+  const facts = [
+    `PostgreSQL ${server.version}`,
+    bytesText(server.bytes),
+    `synchronous_commit ${server.settings.synchronous_commit}`,
+    `${max - open} of ${max} connections left`,
+  ];
+  const lines = [
+    `${shownUrl} (${facts.join(", ")})`,
+    ...server.standbys.map(standbyLine),
+    ...replicaLines(server),
+  ];
+  if (problems.length > 0) return failed(...problems, ...lines);
+  return passed(...lines, "`tollgate audit` verifies its ledger");
+}
+
+function settingProblems({ settings, isStandby, ...server }: ServerInspection): readonly string[] {
+  const problems: string[] = [];
+  if (server.majorVersion < MAJOR_VERSION_MIN)
+    problems.push(
+      `PostgreSQL ${server.version} is too old: use version ${MAJOR_VERSION_MIN} or later`,
+    );
+  if (isStandby)
+    problems.push("the server is a standby and cannot be written: use the URL of the primary");
+  else if (settings.default_transaction_read_only === "on")
+    problems.push("default_transaction_read_only is on: nothing can be written; set it to off");
+  if (settings.synchronous_commit === "off")
+    problems.push(
+      "synchronous_commit is off: a crash of the server would lose charges; set it to on",
+    );
+  for (const name of ["fsync", "full_page_writes"] as const)
+    if (settings[name] === "off")
+      problems.push(`${name} is off: a power cut of the server would lose or damage records; set it to on`);
+  if (settings.synchronous_commit === "local" && settings.synchronous_standby_names !== "")
+    problems.push(
+      "synchronous_commit is local: commits do not wait for the standbys of synchronous_standby_names; set it to on",
+    );
+  return problems;
+}
+
+function connectionProblems({ connections: { open, max } }: ServerInspection): readonly string[] {
+  const left = max - open;
+  if (left >= CONNECTIONS_LEFT_MIN) return [];
+  return [
+    `the server has ${Math.max(0, left)} of ${max} connections left, at least ${CONNECTIONS_LEFT_MIN} are needed: raise max_connections, or end other clients`,
+  ];
+}
+
+type Standby = ServerInspection["standbys"][number];
+
+function standbyProblem({ name, state, lagMs }: Standby): readonly string[] {
+  if (state === null) return [];
+  if (state !== "streaming")
+    return [`the standby ${name} does not follow (state ${state}): see the log of its server`];
+  if ((lagMs ?? 0) <= STANDBY_LAG_MS_MAX) return [];
+  return [`the standby ${name} is ${secondsText(lagMs ?? 0)} behind: see the load of its server`];
+}
+
+function standbyLine({ name, state, syncState, lagMs, lagBytes }: Standby): string {
+  if (state === null)
+    return "a standby follows; this user may not see how far: GRANT pg_monitor to it";
+  const behind = `${secondsText(lagMs ?? 0)}, ${bytesText(Math.max(0, lagBytes ?? 0))} behind`;
+  return `standby ${name}: ${state}, ${syncState ?? "async"}, ${behind}`;
+}
+
+function replicaLines({ replicas }: ServerInspection): readonly string[] {
+  if (replicas.length === 0) return ["no gateway is running on it"];
+  return replicas.map(({ id, name, version, silentMs }) => {
+    const silent = `last heartbeat ${secondsText(silentMs)} ago`;
+    const state = silentMs > SILENT_MS_MAX ? `${silent}: the next gateway ends it` : silent;
+    return `replica ${id} on ${name}: version ${version}, ${state}`;
+  });
+}
+
+function clockProblem({ ms, within }: ServerInspection["clockSkew"]): string | undefined {
+  if (Math.abs(ms) - within <= CLOCK_SKEW_MS_MAX) return undefined;
+  const direction = ms > 0 ? "behind" : "ahead of";
+  return `this machine's clock is ${secondsText(Math.abs(ms))} ${direction} that of the PostgreSQL server`;
+}
+
+function secondsText(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}

@@ -1,0 +1,175 @@
+import { SQL } from "bun";
+import { StoreError } from "../sqlite/sqlite.ts";
+
+/** What `doctor` reads from a PostgreSQL server. */
+export interface ServerInspection {
+  /** Such as 15.8. */
+  readonly version: string;
+  readonly majorVersion: number;
+  /** By the name of the setting. */
+  readonly settings: Readonly<Record<ServerSetting, string>>;
+  readonly isStandby: boolean;
+  readonly bytes: number;
+  readonly connections: { readonly open: number; readonly max: number };
+  readonly standbys: readonly Standby[];
+  /** The gateways that run on this database. */
+  readonly replicas: readonly LiveReplica[];
+  /** The server's clock less the clock of this machine, in milliseconds. The true value differs by at most `within`. */
+  readonly clockSkew: { readonly ms: number; readonly within: number };
+  /** The later time of the last credit, debit or refund and the end of the last request. */
+  readonly lastEntryMs: number | undefined;
+}
+
+const serverSettings = [
+  "synchronous_commit",
+  "synchronous_standby_names",
+  "default_transaction_read_only",
+  "fsync",
+  "full_page_writes",
+] as const;
+type ServerSetting = (typeof serverSettings)[number];
+
+/** A server that repeats the writes of the inspected one. Null: the user may not see it. */
+export interface Standby {
+  readonly name: string | null;
+  readonly state: string | null;
+  /** `sync` or `quorum`: a commit waits for it. */
+  readonly syncState: string | null;
+  /** How long ago it had repeated everything. Null also if there is nothing to repeat. */
+  readonly lagMs: number | null;
+  readonly lagBytes: number | null;
+}
+
+export interface LiveReplica {
+  readonly id: number;
+  readonly name: string;
+  readonly version: string;
+  /** The time since its last heartbeat, by the server's clock. */
+  readonly silentMs: number;
+}
+
+const CONNECT_WITHIN_S = 5;
+const CLOCK_READS = 3;
+
+/** Inspects a server and the database without a change. Rejects with StoreError if it cannot be read. */
+export async function inspectServer(url: string, shownUrl: string): Promise<ServerInspection> {
+  const sql = new SQL(url, { max: 1, bigint: true, connectionTimeout: CONNECT_WITHIN_S });
+  try {
+    return await inspect(sql);
+  } catch (cause) {
+    throw new StoreError(
+      `the PostgreSQL database ${shownUrl} cannot be read: ${reasonOf(cause)}; check the URL, the server and its pg_hba.conf`,
+      { cause },
+    );
+  } finally {
+    await sql.close();
+  }
+}
+
+function reasonOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}
+
+interface ServerRow {
+  readonly version: string;
+  readonly number: bigint;
+  readonly standby: boolean;
+  readonly bytes: bigint;
+  readonly open: bigint;
+  readonly max: bigint;
+  readonly has_tables: boolean;
+}
+
+async function inspect(sql: SQL): Promise<ServerInspection> {
+  const [server] = await sql.unsafe<ServerRow[]>(
+    `SELECT split_part(current_setting('server_version'), ' ', 1) AS version,
+      CAST(current_setting('server_version_num') AS bigint) AS number,
+      pg_is_in_recovery() AS standby, pg_database_size(current_database()) AS bytes,
+      (SELECT CAST(sum(numbackends) AS bigint) FROM pg_stat_database) AS open,
+      CAST(current_setting('max_connections') AS bigint)
+        - CAST(current_setting('superuser_reserved_connections') AS bigint) AS max,
+      to_regclass('replicas') IS NOT NULL AND to_regclass('requests') IS NOT NULL AS has_tables`,
+  );
+  if (server === undefined) throw new Error("no answer");
+  return {
+    version: server.version,
+    majorVersion: Math.floor(Number(server.number) / 10_000),
+    settings: await readSettings(sql),
+    isStandby: server.standby,
+    bytes: Number(server.bytes),
+    connections: { open: Number(server.open), max: Number(server.max) },
+    standbys: server.standby ? [] : await readStandbys(sql),
+    replicas: server.has_tables ? await readReplicas(sql) : [],
+    clockSkew: await readClockSkew(sql),
+    lastEntryMs: server.has_tables ? await readLastEntry(sql) : undefined,
+  };
+}
+
+async function readSettings(sql: SQL): Promise<Record<ServerSetting, string>> {
+  const columns = serverSettings.map((name) => `current_setting('${name}') AS ${name}`);
+  const [row] = await sql.unsafe<Record<ServerSetting, string>[]>(`SELECT ${columns.join(", ")}`);
+  if (row === undefined) throw new Error("no answer");
+  return row;
+}
+
+async function readStandbys(sql: SQL): Promise<readonly Standby[]> {
+  const rows = await sql.unsafe<
+    {
+      readonly name: string | null;
+      readonly state: string | null;
+      readonly sync_state: string | null;
+      readonly lag_ms: bigint | null;
+      readonly lag_bytes: bigint | null;
+    }[]
+  >(
+    `SELECT coalesce(nullif(application_name, ''), CAST(client_addr AS text)) AS name, state, sync_state,
+      CAST(extract(epoch FROM replay_lag) * 1000 AS bigint) AS lag_ms,
+      CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) AS bigint) AS lag_bytes
+    FROM pg_stat_replication ORDER BY 1`,
+  );
+  return rows.map((row) => ({
+    name: row.name,
+    state: row.state,
+    syncState: row.sync_state,
+    lagMs: row.lag_ms === null ? null : Number(row.lag_ms),
+    lagBytes: row.lag_bytes === null ? null : Number(row.lag_bytes),
+  }));
+}
+
+async function readReplicas(sql: SQL): Promise<readonly LiveReplica[]> {
+  const rows = await sql.unsafe<
+    { readonly id: bigint; readonly name: string; readonly version: string; readonly ms: bigint }[]
+  >(
+    `SELECT id, name, version, CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint) - seen_at AS ms
+    FROM replicas WHERE ended_at IS NULL ORDER BY id`,
+  );
+  return rows.map(({ id, name, version, ms }) => {
+    return { id: Number(id), name, version, silentMs: Math.max(0, Number(ms)) };
+  });
+}
+
+/** The read with the shortest round trip is the most exact. */
+async function readClockSkew(sql: SQL): Promise<ServerInspection["clockSkew"]> {
+  let best = { ms: 0, within: Infinity };
+  for (let read = 0; read < CLOCK_READS; read += 1) {
+    const before = Date.now();
+    const startedMs = performance.now();
+    const [row] = await sql.unsafe<{ readonly now: bigint }[]>(
+      "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint) AS now",
+    );
+    const within = (performance.now() - startedMs) / 2;
+    const ms = Number(row?.now) - (before + within);
+    if (within < best.within) best = { ms: Math.round(ms), within };
+  }
+  return { ms: best.ms, within: Math.ceil(best.within) };
+}
+
+async function readLastEntry(sql: SQL): Promise<number | undefined> {
+  const [row] = await sql.unsafe<{ readonly at: bigint | null }[]>(
+    `SELECT max(at) AS at FROM (
+      SELECT at FROM ledger
+        WHERE id = (SELECT id FROM ledger WHERE kind <> 'charge' ORDER BY id DESC LIMIT 1)
+      UNION ALL SELECT at + coalesce(duration_ms, 0) FROM requests WHERE id = (SELECT max(id) FROM requests)) AS last`,
+  );
+  return row === undefined || row.at === null ? undefined : Number(row.at);
+}
