@@ -74,7 +74,9 @@ function settingProblems({ settings, isStandby, ...server }: ServerInspection): 
     );
   for (const name of ["fsync", "full_page_writes"] as const)
     if (settings[name] === "off")
-      problems.push(`${name} is off: a power cut of the server would lose or damage records; set it to on`);
+      problems.push(
+        `${name} is off: a power cut of the server would lose or damage records; set it to on`,
+      );
   if (settings.synchronous_commit === "local" && settings.synchronous_standby_names !== "")
     problems.push(
       "synchronous_commit is local: commits do not wait for the standbys of synchronous_standby_names; set it to on",
