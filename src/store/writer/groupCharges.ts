@@ -11,8 +11,8 @@ export interface GroupAccount {
   balance: bigint;
   /** What this gateway has reserved. */
   reserved: bigint;
-  /** What all others have reserved; 0 on SQLite. */
-  readonly others: bigint;
+  /** PostgreSQL only: what all other replicas have reserved. */
+  readonly others?: bigint;
 }
 
 /** What the group charges to a rotation chain. */
@@ -67,7 +67,7 @@ export class GroupCharges {
   reserve(targets: readonly ReserveTarget[], onlyRaise: boolean): void {
     for (const { accountId, reserved } of targets) {
       const account = this.account(accountId);
-      const free = account.balance + account.overdraft - account.others;
+      const free = account.balance + account.overdraft - (account.others ?? 0n);
       const target = BigInt(reserved);
       const payable = target < free ? target : free;
       if (!onlyRaise || payable > account.reserved) account.reserved = payable;
@@ -125,5 +125,6 @@ export function accountEffect(accountId: number, account: GroupAccount): Account
     balance: String(account.balance),
     overdraft: String(account.overdraft),
     reserved: String(account.reserved),
+    ...(account.others !== undefined && { others: String(account.others) }),
   };
 }

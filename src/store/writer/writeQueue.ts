@@ -99,6 +99,8 @@ export interface BatchTransport {
   /** How long the next batch waits for more operations. `waiting` is their number now, at least one. */
   delayMs(waiting: number, isAfterBatch: boolean): number;
   run(batch: OutgoingBatch): Promise<BatchOutcome>;
+  /** The writer closes. A running batch need not wait for long any more. */
+  closing?(): void;
   close(): Promise<void>;
 }
 
@@ -196,6 +198,7 @@ export class WriteQueue implements Writer {
 
   async close(): Promise<void> {
     this.#isClosing = true;
+    this.#transport.closing?.();
     clearTimeout(this.#nextProbe);
     await new Promise<void>((resolve) => {
       this.#idle = resolve;

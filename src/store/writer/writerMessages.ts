@@ -54,7 +54,7 @@ export function decodeBatch(text: string): WireBatch {
   return JSON.parse(text) as WireBatch;
 }
 
-function toWire(operation: WriteOperation): WireOperation {
+export function toWire(operation: WriteOperation): WireOperation {
   switch (operation.kind) {
     case "recordRequest":
       return { kind: "recordRequest", record: recordToWire(operation.record) };

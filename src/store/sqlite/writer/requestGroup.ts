@@ -199,6 +199,6 @@ class Group implements RequestGroup {
     const row = this.#statements.account.get(accountId);
     assert(row !== null, "a request without an account");
     const { balance, overdraft, ledger_seq: seq, reserved } = row;
-    return { balance, overdraft, firstSeq: seq, seq, reserved, others: 0n };
+    return { balance, overdraft, firstSeq: seq, seq, reserved };
   }
 }

@@ -1,0 +1,314 @@
+import { assert } from "../../../lib/assert.ts";
+import type { GroupEffect } from "../../writer/effects.ts";
+import { accountEffect, GroupCharges, type GroupAccount } from "../../writer/groupCharges.ts";
+import type { WireRecord } from "../../writer/requestRecord.ts";
+import type { WireBatch, WireOperation, WriteResult } from "../../writer/writerMessages.ts";
+import { GroupChains } from "./chains.ts";
+import { Fenced } from "./failures.ts";
+import { recordOwners } from "./owners.ts";
+import { Redemptions } from "./redemptions.ts";
+import {
+  arrayOf,
+  BEGIN,
+  COMMIT,
+  statement,
+  type Row,
+  type Session,
+  type Statement,
+} from "./session.ts";
+import * as sql from "./statements.ts";
+
+/** The lease of a batch, and the number that tells whether it was committed. */
+export interface BatchNumber {
+  readonly lease: number;
+  readonly number: number;
+}
+
+/** What a transaction has committed. */
+export interface Settled {
+  readonly results: readonly WriteResult[];
+  readonly effect: GroupEffect;
+}
+
+type Of<Kind extends WireOperation["kind"]> = Extract<WireOperation, { kind: Kind }>;
+
+/**
+ * Runs a batch without folds as one transaction of two round trips: the first one locks and reads, the second one writes and
+ * commits. `onComputed` gets what the second one commits, before it is sent. Throws Fenced, InsufficientFunds, ConnectionLost and the server's errors.
+ */
+export async function settle(
+  session: Session,
+  batch: WireBatch,
+  number: BatchNumber,
+  onComputed: (settled: Settled) => void,
+): Promise<Settled> {
+  const batchOf = new Batch(batch, number);
+  return await session.transaction(async () => {
+    batchOf.read(await session.run(...batchOf.reads()));
+    const { statements, settled } = batchOf.settle();
+    onComputed(settled);
+    const answers = await session.run(...statements, COMMIT);
+    assert(answers.length === statements.length + 1, "a statement without an answer");
+    return settled;
+  });
+}
+
+/** An account as the batch finds it: what this replica had reserved, and what the others have. */
+interface OwnAccount extends GroupAccount {
+  readonly ownBefore: bigint;
+  readonly others: bigint;
+}
+
+class Batch {
+  readonly #batch: WireBatch;
+  readonly #number: BatchNumber;
+  readonly #records: readonly WireRecord[];
+  readonly #accountIds: ReadonlySet<number>;
+  readonly #redemptions: Redemptions;
+  readonly #accounts = new Map<number, OwnAccount>();
+  readonly #chains: GroupChains;
+  /** The row ids of running requests, by public id. */
+  readonly #lateRows = new Map<string, bigint>();
+
+  constructor(batch: WireBatch, number: BatchNumber) {
+    this.#batch = batch;
+    this.#number = number;
+    this.#records = recordsOf(operationsOf(batch, "recordRequest"));
+    this.#redemptions = new Redemptions(
+      operationsOf(batch, "redeemVoucher").map(({ redemption }) => redemption),
+    );
+    this.#chains = new GroupChains(batch.reserves, this.#records);
+    this.#accountIds = new Set([
+      ...this.#records.map(({ columns }) => columns[2]),
+      ...batch.reserves.map(({ accountId }) => accountId),
+    ]);
+  }
+
+  /** The locks come in this order in every transaction: the replica, accounts, keys, vouchers. */
+  reads(): readonly Statement[] {
+    const { lease, number } = this.#number;
+    const accounts = arrayOf(new Set([...this.#accountIds, ...this.#redemptions.accountIds]));
+    const touched = operationsOf(this.#batch, "touchKey").map(({ keyId }) => keyId);
+    const late = this.#records.filter(({ mayHaveRow }) => mayHaveRow);
+    return [
+      BEGIN,
+      statement(sql.FENCE, String(number), String(lease)),
+      statement(sql.LOCK_ACCOUNTS, accounts),
+      statement(sql.LOCK_KEYS, arrayOf(new Set([...this.#chains.keyIds, ...touched]))),
+      statement(sql.READ_BLOCKS, accounts, String(lease)),
+      statement(sql.FIND_LATE_ROWS, JSON.stringify(late.map(({ columns }) => columns[0]))),
+      ...(this.#redemptions.accountIds.length > 0 ? [this.#redemptions.lock()] : []),
+    ];
+  }
+
+  read(answers: readonly (readonly Row[])[]): void {
+    const [, fence, accounts, keys, blocks, late, vouchers] = answers as readonly Row[][];
+    if (fence?.length !== 1) throw new Fenced("another replica has ended this one");
+    const own = new Map<number, bigint>();
+    for (const row of blocks ?? [])
+      if (row["key_id"] === 0n) own.set(Number(row["account_id"]), row["own"] as bigint);
+    for (const row of accounts ?? []) {
+      const id = Number(row["id"]);
+      const reserved = own.get(id) ?? 0n;
+      this.#accounts.set(id, accountOf(row, reserved));
+    }
+    this.#chains.read(keys ?? [], blocks ?? []);
+    for (const row of late ?? [])
+      this.#lateRows.set(row["public_id"] as string, row["id"] as bigint);
+    this.#redemptions.read(vouchers ?? []);
+  }
+
+  settle(): { readonly statements: readonly Statement[]; readonly settled: Settled } {
+    const { reserves, onlyRaise = false } = this.#batch;
+    // Credits come first: charges follow from their balances.
+    const redeemed = this.#redemptions.redeem((id) => this.#account(id));
+    const group = new GroupCharges((id) => {
+      const account = this.#account(id);
+      return Object.assign(account, { firstSeq: account.seq });
+    });
+    const rows = this.#place(group);
+    group.reserve(reserves, onlyRaise);
+    this.#chains.settle(group.chains, reserves, onlyRaise);
+    for (const id of this.#accountIds) group.account(id);
+    return {
+      statements: [
+        ...redeemed.statements,
+        ...rows,
+        ...this.#moveAccounts(group),
+        ...this.#setBlocks(group),
+        ...this.#changeKeys(),
+        ...this.#addTotals(group),
+        ...operationsOf(this.#batch, "recordOwners").flatMap(recordOwners),
+        ...this.#tellWanted(group),
+      ],
+      settled: { results: this.#results(redeemed.results), effect: this.#effect(group) },
+    };
+  }
+
+  #account(id: number): OwnAccount {
+    const account = this.#accounts.get(id);
+    assert(account !== undefined, "a request without an account");
+    return account;
+  }
+
+  /** First the ends of late rows, one after the other, and then all new rows: so each charge follows from the one before. */
+  #place(group: GroupCharges): readonly Statement[] {
+    const place = (record: WireRecord): Record<string, unknown> => {
+      const { seq, balance } = group.record(record);
+      return rowOf(record, seq, balance);
+    };
+    const isLate = ({ mayHaveRow, columns }: WireRecord): boolean =>
+      mayHaveRow && this.#lateRows.has(columns[0]);
+    const ends = this.#records.filter(isLate).map((record) => {
+      const id = String(this.#lateRows.get(record.columns[0]));
+      return statement(sql.END_REQUEST, JSON.stringify([{ id, ...place(record) }]));
+    });
+    const inserted = this.#records.filter((record) => !isLate(record)).map(place);
+    const attempts = this.#records.flatMap((record) => attemptRows(record));
+    return [
+      ...ends,
+      ...ifAny(inserted, sql.INSERT_REQUESTS, String(this.#number.lease)),
+      ...ifAny(attempts, sql.INSERT_ATTEMPTS),
+    ];
+  }
+
+  #moveAccounts(group: GroupCharges): readonly Statement[] {
+    const all = [...group.accounts].map(([id, { seq, firstSeq, balance, reserved }]) => {
+      const isMoved = seq > firstSeq;
+      const isChanged = isMoved || reserved !== this.#accounts.get(id)?.ownBefore;
+      const { others } = this.#account(id);
+      const row = {
+        id,
+        balance: String(balance),
+        seq: String(seq),
+        reserved: String(reserved + others),
+      };
+      return { row, isMoved, isChanged };
+    });
+    const moved = all.filter(({ isMoved }) => isMoved).map(({ row }) => row);
+    const reserved = all.filter(({ isMoved, isChanged }) => isChanged && !isMoved);
+    return [
+      ...ifAny(moved, sql.MOVE_ACCOUNTS),
+      ...ifAny(
+        reserved.map(({ row }) => ({ id: row.id, reserved: row.reserved })),
+        sql.RESERVE_ACCOUNTS,
+      ),
+    ];
+  }
+
+  #setBlocks(group: GroupCharges): readonly Statement[] {
+    const ofAccounts = [...group.accounts]
+      .filter(([id, { reserved }]) => reserved !== this.#accounts.get(id)?.ownBefore)
+      .map(([id, { reserved }]) => ({ account_id: id, key_id: 0, amount: String(reserved) }));
+    const blocks = [...ofAccounts, ...this.#chains.changedBlocks()];
+    const lease = String(this.#number.lease);
+    return [
+      ...ifAny(
+        blocks.filter(({ amount }) => amount !== "0"),
+        sql.SET_BLOCKS,
+        lease,
+      ),
+      ...ifAny(
+        blocks.filter(({ amount }) => amount === "0"),
+        sql.REMOVE_BLOCKS,
+        lease,
+      ),
+    ];
+  }
+
+  #changeKeys(): readonly Statement[] {
+    const changes = new Map<number, { id: number; charged?: string; at?: number }>();
+    for (const [id, charged] of this.#chains.charges)
+      changes.set(id, { id, charged: String(charged) });
+    for (const { keyId, at } of operationsOf(this.#batch, "touchKey"))
+      changes.set(keyId, { ...changes.get(keyId), id: keyId, at });
+    return ifAny([...changes.values()], sql.CHANGE_KEYS);
+  }
+
+  #addTotals(group: GroupCharges): readonly Statement[] {
+    return ifAny([...group.totals].map(sql.totalRow), sql.ADD_TO_TOTALS);
+  }
+
+  /** An account whose target was not met because other replicas have its money. */
+  #tellWanted(group: GroupCharges): readonly Statement[] {
+    const wanted = this.#batch.reserves.filter(({ accountId, reserved }) => {
+      const { others } = this.#account(accountId);
+      return others > 0n && BigInt(reserved) > group.account(accountId).reserved;
+    });
+    const ids = new Set([...wanted.map(({ accountId }) => accountId), ...this.#chains.wanted]);
+    return ifAny([...ids], sql.TELL_WANTED);
+  }
+
+  #results(redeemed: readonly WriteResult[]): readonly WriteResult[] {
+    const left = [...redeemed];
+    return this.#batch.operations.map(({ kind }) =>
+      kind === "redeemVoucher" ? (left.shift() ?? {}) : {},
+    );
+  }
+
+  #effect(group: GroupCharges): GroupEffect {
+    const accounts = [...group.accounts].map(([id, account]) => accountEffect(id, account));
+    return { accounts, chains: this.#chains.effects() };
+  }
+}
+
+function operationsOf<Kind extends WireOperation["kind"]>(
+  { operations }: WireBatch,
+  kind: Kind,
+): readonly Of<Kind>[] {
+  return operations.filter((operation): operation is Of<Kind> => operation.kind === kind);
+}
+
+/** Without the late row of a request that ends in the same batch: only its end is written. */
+function recordsOf(operations: readonly Of<"recordRequest">[]): readonly WireRecord[] {
+  const records = operations.map(({ record }) => record);
+  const ending = new Set(
+    records
+      .filter(({ columns, mayHaveRow }) => mayHaveRow && columns[8] !== "running")
+      .map(({ columns }) => columns[0]),
+  );
+  return records.filter(({ columns }) => columns[8] !== "running" || !ending.has(columns[0]));
+}
+
+function accountOf(row: Row, reserved: bigint): OwnAccount {
+  const seq = row["ledger_seq"] as bigint;
+  return {
+    balance: row["balance"] as bigint,
+    overdraft: row["overdraft"] as bigint,
+    firstSeq: seq,
+    seq,
+    reserved,
+    ownBefore: reserved,
+    others: (row["reserved"] as bigint) - reserved,
+  };
+}
+
+function rowOf(
+  { columns }: WireRecord,
+  seq: bigint | null,
+  balance: bigint | null,
+): Record<string, unknown> {
+  const row: Record<string, unknown> = {
+    ledger_seq: seq === null ? null : String(seq),
+    balance_after: balance === null ? null : String(balance),
+  };
+  columns.forEach((value, index) => {
+    row[sql.recordNames[index] ?? ""] = value;
+  });
+  return row;
+}
+
+function attemptRows({ columns, attempts }: WireRecord): readonly Record<string, unknown>[] {
+  return attempts.map(({ provider, outcome, status, durationMs }, index) => ({
+    public_id: columns[0],
+    n: index + 1,
+    provider,
+    outcome,
+    status,
+    duration_ms: durationMs,
+  }));
+}
+
+function ifAny(rows: readonly unknown[], text: string, ...more: string[]): readonly Statement[] {
+  return rows.length === 0 ? [] : [statement(text, JSON.stringify(rows), ...more)];
+}

@@ -1,0 +1,135 @@
+import { attempts, dailyTotals, requests } from "../../schema/schema.ts";
+import type { DailyTotal } from "../../writer/dailyTotal.ts";
+import { RECORD_COLUMNS } from "../../writer/requestRecord.ts";
+
+/** A table as a row source: `json_to_recordset` needs the type of each column. */
+interface ColumnLike {
+  readonly name: string;
+  getSQLType(): string;
+}
+
+/** The rows of a JSON array as a relation `v`. An integer may be a number or decimal digits. */
+function rowsOf(columns: Readonly<Record<string, "bigint" | "text">>): string {
+  const list = Object.entries(columns).map(([name, type]) => `${name} ${type}`);
+  return `jsonb_to_recordset($1::text::jsonb) AS v(${list.join(", ")})`;
+}
+
+function typesOf(columns: readonly ColumnLike[]): Record<string, "bigint" | "text"> {
+  const types = columns.map(
+    (column) => [column.name, column.getSQLType() === "text" ? "text" : "bigint"] as const,
+  );
+  return Object.fromEntries(types);
+}
+
+const namesOf = (columns: readonly ColumnLike[]): string[] => columns.map(({ name }) => name);
+
+/** The names in the database, in the order of RECORD_COLUMNS. */
+export const recordNames = namesOf(RECORD_COLUMNS.map((name) => requests[name]));
+
+const written = [...RECORD_COLUMNS, "ledgerSeq", "balanceAfter"] as const;
+const writtenColumns = written.map((name) => requests[name]);
+/** What was admitted stays, except model and prices: another model than the one asked for may have answered. */
+const keptAtEnd: readonly string[] = ["publicId", "at", "accountId", "keyId"] as const;
+const changedColumns = written
+  .filter((name) => ![...keptAtEnd, "endpoint", "stream", "hold"].includes(name))
+  .map((name) => requests[name]);
+
+/** The clock of the database, in milliseconds since 1970. */
+export const CLOCK_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
+/** `$1`: the number of the batch, `$2`: the lease. No row: the replica is fenced. */
+export const FENCE =
+  "UPDATE replicas SET last_batch = $1::text::bigint WHERE id = $2::text::bigint AND ended_at IS NULL RETURNING id";
+
+/** In the order of the ids, as every transaction locks accounts. */
+export const LOCK_ACCOUNTS =
+  "SELECT id, balance, overdraft, ledger_seq, reserved FROM accounts WHERE id = ANY($1::text::bigint[]) ORDER BY id FOR NO KEY UPDATE";
+
+export const LOCK_KEYS =
+  "SELECT id, account_id, budget, spent FROM keys WHERE id = ANY($1::text::bigint[]) ORDER BY id FOR NO KEY UPDATE";
+
+/** The blocks of these accounts: those of the replica `$2`, and the sums of all others. */
+export const READ_BLOCKS =
+  "SELECT account_id, key_id, (coalesce(sum(amount) FILTER (WHERE replica_id = $2::text::bigint), 0))::bigint AS own, (coalesce(sum(amount) FILTER (WHERE replica_id <> $2::text::bigint), 0))::bigint AS others FROM reserves WHERE account_id = ANY($1::text::bigint[]) GROUP BY account_id, key_id";
+
+export const FIND_LATE_ROWS =
+  "SELECT id, public_id FROM requests WHERE public_id IN (SELECT jsonb_array_elements_text($1::text::jsonb))";
+
+/** In the order of the array, in which each charge follows from the one before it. `$2`: the lease. */
+export const INSERT_REQUESTS = `INSERT INTO requests (${namesOf(writtenColumns).join(", ")}, replica_id) SELECT v.*, CASE WHEN v.status = 'running' THEN $2::text::bigint END FROM ${rowsOf(typesOf(writtenColumns))}`;
+
+/** The rows of one request, so that the charges of several have an order. */
+export const END_REQUEST = `UPDATE requests SET ${namesOf(changedColumns)
+  .map((name) => `${name} = v.${name}`)
+  .join(
+    ", ",
+  )}, replica_id = NULL FROM ${rowsOf({ id: "bigint", ...typesOf(changedColumns) })} WHERE requests.id = v.id`;
+
+const attemptColumns = [
+  attempts.n,
+  attempts.provider,
+  attempts.outcome,
+  attempts.status,
+  attempts.durationMs,
+];
+export const INSERT_ATTEMPTS = `INSERT INTO attempts (request_id, ${namesOf(attemptColumns).join(", ")}) SELECT requests.id, ${namesOf(
+  attemptColumns,
+)
+  .map((name) => `v.${name}`)
+  .join(
+    ", ",
+  )} FROM ${rowsOf({ public_id: "text", ...typesOf(attemptColumns) })} JOIN requests ON requests.public_id = v.public_id`;
+
+/** Only accounts with new rows in their history: a trigger checks that the balance follows from them. */
+export const MOVE_ACCOUNTS = `UPDATE accounts SET balance = v.balance, ledger_seq = v.seq, reserved = v.reserved FROM ${rowsOf({ id: "bigint", balance: "bigint", seq: "bigint", reserved: "bigint" })} WHERE accounts.id = v.id`;
+
+export const RESERVE_ACCOUNTS = `UPDATE accounts SET reserved = v.reserved FROM ${rowsOf({ id: "bigint", reserved: "bigint" })} WHERE accounts.id = v.id`;
+
+const block = { account_id: "bigint", key_id: "bigint", amount: "bigint" } as const;
+/** `$2`: the lease. */
+export const SET_BLOCKS = `INSERT INTO reserves (replica_id, account_id, key_id, amount) SELECT $2::text::bigint, v.account_id, v.key_id, v.amount FROM ${rowsOf(block)} WHERE v.amount > 0 ON CONFLICT (replica_id, account_id, key_id) DO UPDATE SET amount = excluded.amount`;
+export const REMOVE_BLOCKS = `DELETE FROM reserves USING ${rowsOf(block)} WHERE v.amount = 0 AND reserves.replica_id = $2::text::bigint AND reserves.account_id = v.account_id AND reserves.key_id = v.key_id`;
+
+export const CHANGE_KEYS = `UPDATE keys SET spent = keys.spent + coalesce(v.charged, 0), last_used_at = coalesce(v.at, keys.last_used_at) FROM ${rowsOf({ id: "bigint", charged: "bigint", at: "bigint" })} WHERE keys.id = v.id`;
+
+const groupNames = ["day", "accountId", "keyId", "model", "provider", "endpoint"] as const;
+const sumNames = [
+  "requests",
+  "failed",
+  "charged",
+  "promptTokens",
+  "cachedTokens",
+  "cacheWriteTokens",
+  "cacheWrite1hTokens",
+  "completionTokens",
+  "webSearches",
+  "charge",
+  "writeOff",
+  "operatorCost",
+] as const;
+const INT64_MAX = 9_223_372_036_854_775_807n;
+const totalNames = [...groupNames, ...sumNames];
+const totalColumns = totalNames.map((name) => dailyTotals[name]);
+const totalGroup = namesOf(groupNames.map((name) => dailyTotals[name])).join(", ");
+const totalSums = namesOf(sumNames.map((name) => dailyTotals[name])).map((name) =>
+  // These two stay at the largest 64-bit integer.
+  name === "write_off" || name === "operator_cost"
+    ? `${name} = least(daily_totals.${name}::numeric + excluded.${name}, ${INT64_MAX})::bigint`
+    : `${name} = daily_totals.${name} + excluded.${name}`,
+);
+/** In the order of their key, so that two transactions do not wait for each other. */
+export const ADD_TO_TOTALS = `INSERT INTO daily_totals (${namesOf(totalColumns).join(", ")}, refunded) SELECT v.*, 0 FROM ${rowsOf(typesOf(totalColumns))} ORDER BY ${totalGroup} ON CONFLICT (${totalGroup}) DO UPDATE SET ${totalSums.join(", ")}`;
+
+/** The values of a total for ADD_TO_TOTALS. */
+export function totalRow(total: DailyTotal): Record<string, unknown> {
+  const values = totalNames.map((name) => {
+    const value = total[name];
+    if (typeof value !== "bigint") return [dailyTotals[name].name, value];
+    return [dailyTotals[name].name, String(value < INT64_MAX ? value : INT64_MAX)];
+  });
+  return Object.fromEntries(values) as Record<string, unknown>;
+}
+
+/** Tells all replicas that money of these accounts is wanted that others have reserved. */
+export const TELL_WANTED =
+  "SELECT pg_notify('tollgate_wanted', account) FROM jsonb_array_elements_text($1::text::jsonb) AS account";
