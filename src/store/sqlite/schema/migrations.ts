@@ -1,7 +1,6 @@
 import type { Database } from "bun:sqlite";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
-import { type Connection, sqliteFault, StoreError } from "../sqlite.ts";
+import { migrationStatements, migrationTags } from "../../schema/migrationFiles.ts";
+import { type SqliteConnection, sqliteFault, StoreError } from "../sqlite.ts";
 import { problemsBefore, referenceProblems } from "./migrationChecks.ts";
 
 /** A start takes milliseconds from its lock to its migration. The rest is for a busy machine. */
@@ -12,15 +11,6 @@ const COPY_RANGE = 20_000;
 const ROW_ID_MIN = -(2n ** 63n);
 /** The rows are found by several indexes. */
 const MIGRATION_CACHE_KILOBYTES = 65_536;
-
-/**
- * The executable embeds the SQL files beside its entry point. `import.meta.dir` is the root there, or in a Worker a
- * folder three levels below.
- */
-function migrationsFolder(): string {
-  if (!Bun.isStandaloneExecutable) return join(import.meta.dir, "../../../../drizzle");
-  return join(import.meta.dir, Bun.isMainThread ? "drizzle" : "../../../drizzle");
-}
 
 /** How far a migration is, in requests. */
 export interface MigrationProgress {
@@ -49,10 +39,10 @@ export interface MigrationOptions {
  * records do not agree. An error and a crash leave the database as it was.
  */
 export function migrate(
-  { sqlite }: Pick<Connection, "sqlite">,
+  { sqlite }: Pick<SqliteConnection, "sqlite">,
   options: MigrationOptions,
 ): boolean {
-  const known = migrationTags().length;
+  const known = migrationTags("sqlite").length;
   const applied = userVersion(sqlite);
   refuseNewer(applied, known);
   if (applied === known) return false;
@@ -121,9 +111,9 @@ export function applyMigrations(
   last: number | undefined,
   options?: MigrationOptions,
 ): void {
-  for (const tag of migrationTags().slice(done, last)) {
+  for (const tag of migrationTags("sqlite").slice(done, last)) {
     options?.refuse(problemsBefore(sqlite, tag));
-    for (const statement of migrationStatements(tag)) {
+    for (const statement of migrationStatements("sqlite", tag)) {
       if (statement.includes("?1")) copyRequests(sqlite, statement, options?.onProgress);
       else sqlite.run(statement);
     }
@@ -178,7 +168,7 @@ export interface SchemaVersion {
 
 /** For any database, also a foreign one or one of a newer version. */
 export function readSchemaVersion(sqlite: Database): SchemaVersion {
-  return { applied: userVersion(sqlite), known: migrationTags().length };
+  return { applied: userVersion(sqlite), known: migrationTags("sqlite").length };
 }
 
 /** Throws StoreError for a database of a newer version or of another program. */
@@ -193,22 +183,6 @@ function refuseNewer(applied: number, known: number): void {
   if (applied <= known) return;
   throw new StoreError(
     "database was written by a newer version of tollgate: use that version, or a backup",
-  );
-}
-
-/** In the order of drizzle-kit's journal. Drizzle's own reader also hashes the files, which takes 10 ms of each start. */
-function migrationTags(): readonly string[] {
-  const journal = JSON.parse(
-    readFileSync(join(migrationsFolder(), "meta/_journal.json"), "utf8"),
-  ) as {
-    entries: readonly { tag: string }[];
-  };
-  return journal.entries.map(({ tag }) => tag);
-}
-
-function migrationStatements(tag: string): readonly string[] {
-  return readFileSync(join(migrationsFolder(), `${tag}.sql`), "utf8").split(
-    "--> statement-breakpoint",
   );
 }
 
