@@ -1,6 +1,9 @@
 import { formatRoubles } from "../../lib/money.ts";
-import { accountTable, available, type AccountRow } from "../tables/accounts.ts";
-import { type Actor, adminLog, newRowId } from "../schema/schema.ts";
+import type { Connection } from "../connection.ts";
+import { type Actor, adminLog } from "../schema/schema.ts";
+import { StoreError } from "../sqlite/sqlite.ts";
+import type { Steps } from "../steps.ts";
+import { accountTable, available, type AccountRow, type AccountTable } from "../tables/accounts.ts";
 import {
   changeKey,
   changesDetail,
@@ -9,11 +12,16 @@ import {
   type Rotated,
   type Successor,
 } from "./keyChanges.ts";
-import { keyTable, type KeyChanges, type KeyRow, type NewKey } from "../tables/keys.ts";
-import { ledgerTable, refTakenError, SPENDABLE_MAX } from "../tables/ledger.ts";
+import {
+  keyTable,
+  type KeyChanges,
+  type KeyRow,
+  type KeyTable,
+  type NewKey,
+} from "../tables/keys.ts";
+import { ledgerTable, refTakenError, SPENDABLE_MAX, type LedgerTable } from "../tables/ledger.ts";
 import { refund, type Refunded, type RefundRequest } from "./refund.ts";
-import { StoreError, type Connection } from "../sqlite/sqlite.ts";
-import { voucherTable, type VoucherRow } from "../tables/vouchers.ts";
+import { voucherTable, type VoucherRow, type VoucherTable } from "../tables/vouchers.ts";
 import { revokeVoucher, voucherDetail, type NewVouchers, type Revoked } from "./vouchers.ts";
 
 /** `amount` is positive nano-roubles for both kinds. */
@@ -42,138 +50,137 @@ export interface LedgerChangeResult {
  * StoreError, and MoneyReservedError for a debit or an overdraft that is possible once the gateway releases its reserve.
  */
 export interface Admin {
-  createAccount(actor: Actor, name: string, overdraft: bigint): AccountRow;
-  setOverdraft(actor: Actor, name: string, overdraft: bigint): AccountRow;
-  setDisabled(actor: Actor, name: string, disabled: boolean): AccountRow;
+  createAccount(actor: Actor, name: string, overdraft: bigint): Steps<AccountRow>;
+  setOverdraft(actor: Actor, name: string, overdraft: bigint): Steps<AccountRow>;
+  setDisabled(actor: Actor, name: string, disabled: boolean): Steps<AccountRow>;
   /** Creates the account if it does not exist. */
   createKey(
     actor: Actor,
     account: string,
     key: Omit<NewKey, "accountId">,
-  ): { key: KeyRow; createdAccount: boolean };
+  ): Steps<{ key: KeyRow; createdAccount: boolean }>;
   /** A budget applies to the whole rotation chain. */
-  changeKey(actor: Actor, publicId: string, changes: KeyChanges): KeyRow;
+  changeKey(actor: Actor, publicId: string, changes: KeyChanges): Steps<KeyRow>;
   /** Replaces a key by a new one. The old key works for another `graceMs`. */
   rotateKey(
     actor: Actor,
     publicId: string,
     rotation: { successor: Successor; graceMs: number },
-  ): Rotated;
+  ): Steps<Rotated>;
   /** `applied` is false if it was revoked before. */
-  revokeKey(actor: Actor, publicId: string): { key: KeyRow; applied: boolean };
-  changeBalance(actor: Actor, ledgerChange: LedgerChange): LedgerChangeResult;
+  revokeKey(actor: Actor, publicId: string): Steps<{ key: KeyRow; applied: boolean }>;
+  changeBalance(actor: Actor, ledgerChange: LedgerChange): Steps<LedgerChangeResult>;
   /** Refunds a charge in full or in part. */
-  refund(actor: Actor, refundRequest: RefundRequest): Refunded;
+  refund(actor: Actor, refundRequest: RefundRequest): Steps<Refunded>;
   /** Creates all of them, or none. Returns them in the order of their codes. */
-  createVouchers(actor: Actor, created: NewVouchers): VoucherRow[];
+  createVouchers(actor: Actor, created: NewVouchers): Steps<VoucherRow[]>;
   /** Throws for a redeemed voucher. */
-  revokeVoucher(actor: Actor, publicId: string): Revoked;
-  /** Releases a reserve that a gateway left when it crashed. Returns false if a gateway is running. */
-  releaseReserve(account: string): boolean;
+  revokeVoucher(actor: Actor, publicId: string): Steps<Revoked>;
+  /**
+   * Called when money that a change needs is reserved. Returns true if all of it was released at once; else the gateways
+   * release what they do not hold, if one is running.
+   */
+  releaseReserve(account: string): Steps<boolean>;
 }
 
-export function admin(connection: Connection, isGatewayRunning: () => boolean): Admin {
-  const accounts = accountTable(connection);
-  const keys = keyTable(connection);
-  const vouchers = voucherTable(connection);
-  const change = prepareChange(connection);
+/** How the reserve of an account is released, by its row id. */
+export type ReleaseReserve = (accountId: number) => Steps<boolean>;
+
+export function admin(connection: Connection, releaseReserve: ReleaseReserve): Admin {
   return {
     createAccount: (actor, name, overdraft) =>
-      change(actor, { command: "accounts create", subject: name }, () => {
-        if (accounts.find(name))
+      change(connection, actor, ["accounts create", name], function* ({ accounts }) {
+        if (yield* accounts.find(name))
           throw new StoreError(
             `account ${JSON.stringify(name)} exists already: tollgate accounts show ${name} shows it`,
           );
-        const result = accounts.insert({ name, overdraft, createdAt: actor.at });
+        const result = yield* accounts.insert({ name, overdraft, createdAt: actor.at });
         return { result, detail: overdraftDetail(overdraft) };
       }),
     setOverdraft: (actor, name, overdraft) =>
-      change(actor, { command: "accounts set", subject: name }, () => {
-        const account = accounts.findOrThrow(name);
+      change(connection, actor, ["accounts set", name], function* ({ accounts }) {
+        const account = yield* accounts.lockOrThrow(name);
         refuseOverdraft(account, overdraft);
-        accounts.setOverdraft(account.id, overdraft);
-        return { result: accounts.findOrThrow(name), detail: overdraftDetail(overdraft) };
+        yield* accounts.setOverdraft(account.id, overdraft);
+        return { result: yield* accounts.findOrThrow(name), detail: overdraftDetail(overdraft) };
       }),
-    setDisabled: (actor, name, disabled) =>
-      change(
-        actor,
-        { command: disabled ? "accounts disable" : "accounts enable", subject: name },
-        () => {
-          accounts.setDisabled(accounts.findOrThrow(name).id, disabled);
-          return { result: accounts.findOrThrow(name), detail: null };
-        },
-      ),
+    setDisabled: (actor, name, disabled) => {
+      const command = disabled ? "accounts disable" : "accounts enable";
+      return change(connection, actor, [command, name], function* ({ accounts }) {
+        const { id } = yield* accounts.findOrThrow(name);
+        yield* accounts.setDisabled(id, disabled);
+        return { result: yield* accounts.findOrThrow(name), detail: null };
+      });
+    },
     createKey: (actor, account, key) =>
-      change(actor, { command: "keys create", subject: key.publicId }, () => {
-        const existing = accounts.find(account);
+      change(connection, actor, ["keys create", key.publicId], function* ({ accounts, keys }) {
+        const existing = yield* accounts.find(account);
         const owner =
-          existing ?? accounts.insert({ name: account, overdraft: 0n, createdAt: actor.at });
-        keys.insert({ ...key, accountId: owner.id });
+          existing ??
+          (yield* accounts.insert({ name: account, overdraft: 0n, createdAt: actor.at }));
+        yield* keys.insert({ ...key, accountId: owner.id });
         const result = {
-          key: keys.findOrThrow(key.publicId),
+          key: yield* keys.findOrThrow(key.publicId),
           createdAccount: existing === undefined,
         };
         return { result, detail: `account ${account}` };
       }),
     changeKey: (actor, publicId, changes) =>
-      change(actor, { command: "keys set", subject: publicId }, () => ({
-        result: changeKey(keys, publicId, changes),
-        detail: changesDetail(changes),
-      })),
+      change(connection, actor, ["keys set", publicId], function* ({ keys }) {
+        const result = yield* changeKey(keys, publicId, changes);
+        return { result, detail: changesDetail(changes) };
+      }),
     rotateKey: (actor, publicId, rotation) =>
-      change(actor, { command: "keys rotate", subject: publicId }, () => {
-        const result = rotateKey(keys, actor, publicId, rotation);
+      change(connection, actor, ["keys rotate", publicId], function* ({ keys }) {
+        const result = yield* rotateKey(keys, actor, publicId, rotation);
         return { result, detail: rotationDetail(result) };
       }),
     revokeKey: (actor, publicId) =>
-      change(actor, { command: "keys revoke", subject: publicId }, () => {
-        const applied = keys.revoke(keys.findOrThrow(publicId).id, actor.at);
-        return { result: { key: keys.findOrThrow(publicId), applied }, detail: null, applied };
+      change(connection, actor, ["keys revoke", publicId], function* ({ keys }) {
+        const applied = yield* keys.revoke((yield* keys.findOrThrow(publicId)).id, actor.at);
+        const result = { key: yield* keys.findOrThrow(publicId), applied };
+        return { result, detail: null, applied };
       }),
-    changeBalance: (actor, ledgerChange) =>
+    changeBalance: (actor, ledgerChange) => {
+      const { account, kind } = ledgerChange;
+      return change(connection, actor, [`balance ${kind}`, account], function* (tables) {
+        const result = yield* changeBalance(tables, actor, ledgerChange);
+        return { result, detail: ledgerDetail(ledgerChange), applied: result.applied };
+      });
+    },
+    refund: (actor, refundRequest) =>
       change(
+        connection,
         actor,
-        { command: `balance ${ledgerChange.kind}`, subject: ledgerChange.account },
-        () => {
-          const result = changeBalance(
-            connection,
-            actor,
-            accounts.findOrThrow(ledgerChange.account),
-            ledgerChange,
-          );
-          return { result, detail: ledgerDetail(ledgerChange), applied: result.applied };
+        ["balance refund", refundRequest.request],
+        function* ({ transaction }) {
+          const result = yield* refund(transaction, actor, refundRequest);
+          const detail = ledgerDetail({ amount: result.amount, ref: refundRequest.ref });
+          return { result, detail, applied: result.applied };
         },
       ),
-    refund: (actor, refundRequest) =>
-      change(actor, { command: "balance refund", subject: refundRequest.request }, () => {
-        const result = refund(connection, actor, refundRequest);
-        const detail = ledgerDetail({ amount: result.amount, ref: refundRequest.ref });
-        return { result, detail, applied: result.applied };
+    createVouchers: (actor, { codes, ...settings }) =>
+      connection.inTransaction(function* (transaction) {
+        const detail = voucherDetail({ codes, ...settings });
+        const created: VoucherRow[] = [];
+        for (const code of codes) {
+          const logged = ["vouchers create", code.publicId] as const;
+          created.push(
+            yield* change(transaction, actor, logged, function* ({ vouchers }) {
+              yield* vouchers.insert({ ...code, ...settings, createdAt: actor.at });
+              return { result: yield* vouchers.findOrThrow(code.publicId), detail };
+            }),
+          );
+        }
+        return created;
       }),
-    createVouchers: (actor, { codes, ...settings }) => {
-      const detail = voucherDetail({ codes, ...settings });
-      const create = (code: NewVouchers["codes"][number]): VoucherRow =>
-        change(actor, { command: "vouchers create", subject: code.publicId }, () => {
-          vouchers.insert({ ...code, ...settings, createdAt: actor.at });
-          return { result: vouchers.findOrThrow(code.publicId), detail };
-        });
-      return connection.sqlite.transaction(() => codes.map(create)).immediate();
-    },
     revokeVoucher: (actor, publicId) =>
-      change(actor, { command: "vouchers revoke", subject: publicId }, () => {
-        const result = revokeVoucher(vouchers, actor, publicId);
+      change(connection, actor, ["vouchers revoke", publicId], function* ({ vouchers }) {
+        const result = yield* revokeVoucher(vouchers, actor, publicId);
         return { result, detail: null, applied: result.applied };
       }),
-    releaseReserve(account) {
-      // Also before the transaction, because the answer can take 200 ms, and the gateway must not wait for it.
-      if (isGatewayRunning()) return false;
-      return connection.sqlite
-        .transaction(() => {
-          if (isGatewayRunning()) return false;
-          accounts.releaseReserve(accounts.findOrThrow(account).id);
-          return true;
-        })
-        .immediate();
+    *releaseReserve(account) {
+      return yield* releaseReserve((yield* accountTable(connection).findOrThrow(account)).id);
     },
   };
 }
@@ -206,16 +213,15 @@ function ledgerDetail({ amount, ref }: Pick<LedgerChange, "amount" | "ref">): st
   return ref === null ? formatRoubles(amount) : `${formatRoubles(amount)} ref ${ref}`;
 }
 
-function changeBalance(
-  connection: Connection,
+function* changeBalance(
+  { accounts, ledger }: Tables,
   actor: Actor,
-  account: AccountRow,
   ledgerChange: LedgerChange,
-): LedgerChangeResult {
-  const ledger = ledgerTable(connection);
+): Steps<LedgerChangeResult> {
+  const account = yield* accounts.lockOrThrow(ledgerChange.account);
   const amount = ledgerChange.kind === "debit" ? -ledgerChange.amount : ledgerChange.amount;
   if (ledgerChange.ref !== null) {
-    const before = ledger.findByRef(ledgerChange.ref);
+    const before = yield* ledger.findByRef(ledgerChange.ref);
     if (before) {
       const isSame =
         before.accountId === account.id &&
@@ -231,7 +237,7 @@ function changeBalance(
     throw new MoneyReservedError(`${refusal}; ${reservedText(account)}`);
   }
   const { kind, ref, note } = ledgerChange;
-  const balance = ledger.append({
+  const balance = yield* ledger.append({
     accountId: account.id,
     kind,
     amount,
@@ -244,6 +250,15 @@ function changeBalance(
   return { account: { ...account, balance }, applied: true };
 }
 
+/** The tables of the transaction of a change. */
+interface Tables {
+  readonly transaction: Connection;
+  readonly accounts: AccountTable;
+  readonly keys: KeyTable;
+  readonly ledger: LedgerTable;
+  readonly vouchers: VoucherTable;
+}
+
 /** The result of a change, and its detail for the admin log. */
 interface Changed<T> {
   result: T;
@@ -251,22 +266,28 @@ interface Changed<T> {
   applied?: boolean;
 }
 
-type Change = <T>(
-  actor: Actor,
-  logged: { command: string; subject: string },
-  work: () => Changed<T>,
-) => T;
-
-function prepareChange({ db, sqlite }: Connection): Change {
-  return ({ at, name }, { command, subject }, work) =>
-    sqlite
-      .transaction(() => {
-        const { result, detail, applied = true } = work();
-        if (applied)
-          db.insert(adminLog)
-            .values({ id: newRowId, at, actor: name, command, subject, detail })
-            .run();
-        return result;
-      })
-      .immediate();
+/** Runs a change as one transaction, with its row in the admin log: the command and its subject. */
+function* change<T>(
+  connection: Connection,
+  { at, name }: Actor,
+  [command, subject]: readonly [command: string, subject: string],
+  work: (tables: Tables) => Steps<Changed<T>>,
+): Steps<T> {
+  return yield* connection.inTransaction(function* (transaction) {
+    const {
+      result,
+      detail,
+      applied = true,
+    } = yield* work({
+      transaction,
+      accounts: accountTable(transaction),
+      keys: keyTable(transaction),
+      ledger: ledgerTable(transaction),
+      vouchers: voucherTable(transaction),
+    });
+    const { db, dialect } = transaction;
+    const row = { id: dialect.newRowId, at, actor: name, command, subject, detail };
+    if (applied) yield* transaction.run(db.insert(adminLog).values(row));
+    return result;
+  });
 }

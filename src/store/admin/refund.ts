@@ -3,7 +3,9 @@ import { accountTable, type AccountRow } from "../tables/accounts.ts";
 import type { Actor } from "../schema/schema.ts";
 import { ledgerTable, refTakenError, type Charge, type LedgerRow } from "../tables/ledger.ts";
 import { requestTable } from "../tables/requests.ts";
-import { NotFoundError, StoreError, type Connection } from "../sqlite/sqlite.ts";
+import type { Connection } from "../connection.ts";
+import { NotFoundError, StoreError } from "../sqlite/sqlite.ts";
+import type { Steps } from "../steps.ts";
 
 /** `request` is a public id. `amount` is positive nano-roubles; null: the rest of the charge. */
 export interface RefundRequest {
@@ -24,32 +26,39 @@ export interface Refunded {
  * Refunds a charge in full or in part, and never more than the charge in total. A trigger lowers the spending of the
  * key's rotation chain. Runs in the caller's transaction. Throws StoreError.
  */
-export function refund(
+export function* refund(
   connection: Connection,
   actor: Actor,
   refundRequest: RefundRequest,
-): Refunded {
+): Steps<Refunded> {
   const ledger = ledgerTable(connection);
   const { request, ref, note } = refundRequest;
-  const earlier = ref === null ? undefined : ledger.findByRef(ref);
-  const charge = ledger.findCharge(request);
-  if (!charge) throw earlier ? refTakenError(earlier) : notChargedError(connection, request);
-  const { accountId, seq } = charge;
-  const refunds = ledger.refundsOf(charge);
-  const accountNow = (): AccountRow => accountTable(connection).findById(accountId);
+  const earlier = ref === null ? undefined : yield* ledger.findByRef(ref);
+  const found = yield* ledger.findCharge(request);
+  if (!found) throw earlier ? refTakenError(earlier) : yield* notChargedError(connection, request);
+  const { accountId, seq } = found;
+  const accounts = accountTable(connection);
+  const { name } = yield* accounts.lockById(accountId);
+  // It may have been folded before the account was locked.
+  const charge = (yield* ledger.findCharge(request)) ?? found;
+  const refunds = yield* ledger.refundsOf(charge);
   if (earlier) {
     const index = refunds.findIndex(({ id }) => id === earlier.id);
     // "The rest" means the rest at that time.
     const restThen = restOf(charge, refunds.slice(0, index));
     const isSame = index >= 0 && earlier.amount === (refundRequest.amount ?? restThen);
     if (!isSame) throw refTakenError(earlier);
-    return { account: accountNow(), amount: earlier.amount, applied: false };
+    return {
+      account: yield* accounts.findOrThrow(name),
+      amount: earlier.amount,
+      applied: false,
+    };
   }
   const rest = restOf(charge, refunds);
   const amount = refundRequest.amount ?? rest;
   refuseTooMuch(request, { charge, rest, amount });
-  if (!charge.isKept) throw foldedError(request, accountNow().name);
-  ledger.append({
+  if (!charge.isKept) throw foldedError(request, name);
+  yield* ledger.append({
     accountId,
     kind: "refund",
     amount,
@@ -59,15 +68,15 @@ export function refund(
     at: actor.at,
     refundOf: seq,
   });
-  return { account: accountNow(), amount, applied: true };
+  return { account: yield* accounts.findOrThrow(name), amount, applied: true };
 }
 
 function restOf(charge: Charge, refunds: readonly LedgerRow[]): bigint {
   return refunds.reduce((rest, { amount }) => rest - amount, charge.amount);
 }
 
-function notChargedError(connection: Connection, request: string): StoreError {
-  const row = requestTable(connection).find(request);
+function* notChargedError(connection: Connection, request: string): Steps<StoreError> {
+  const row = yield* requestTable(connection).find(request);
   const id = JSON.stringify(request);
   if (!row) {
     return new NotFoundError(

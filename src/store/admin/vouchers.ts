@@ -2,6 +2,7 @@ import { isoTime } from "../../lib/clock.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { Actor } from "../schema/schema.ts";
 import { StoreError } from "../sqlite/sqlite.ts";
+import type { Steps } from "../steps.ts";
 import type { NewVoucher, VoucherRow, VoucherTable } from "../tables/vouchers.ts";
 
 /** The vouchers of one command. All have the same amount, note and expiry. */
@@ -19,16 +20,20 @@ export interface Revoked {
  * Revokes a voucher, so that no account can redeem it. Runs in the caller's transaction. Throws StoreError for a redeemed
  * one.
  */
-export function revokeVoucher(vouchers: VoucherTable, actor: Actor, publicId: string): Revoked {
-  const { id, redeemedBy, redeemedAt, amount } = vouchers.findOrThrow(publicId);
+export function* revokeVoucher(
+  vouchers: VoucherTable,
+  actor: Actor,
+  publicId: string,
+): Steps<Revoked> {
+  const { id, redeemedBy, redeemedAt, amount } = yield* vouchers.lockOrThrow(publicId);
   if (redeemedBy !== null) {
     const roubles = formatRoubles(amount);
     throw new StoreError(
       `voucher ${publicId} was redeemed by account ${JSON.stringify(redeemedBy)} at ${isoTime(redeemedAt ?? 0)}: tollgate balance debit ${redeemedBy} ${roubles} takes the money back`,
     );
   }
-  const applied = vouchers.revoke(id, actor.at);
-  return { voucher: vouchers.findOrThrow(publicId), applied };
+  const applied = yield* vouchers.revoke(id, actor.at);
+  return { voucher: yield* vouchers.findOrThrow(publicId), applied };
 }
 
 /** For the admin log. The note is in the row of the voucher. */

@@ -1,17 +1,11 @@
-import type { Database } from "bun:sqlite";
+import type { Connection } from "../connection.ts";
+import type { Steps } from "../steps.ts";
+import { modelsFromJson } from "../tables/keys.ts";
 import { auditLedger } from "./auditLedger.ts";
 import { auditSteps, noSteps, type OnAuditProgress } from "./auditProgress.ts";
 import { auditTotals } from "./auditTotals.ts";
 import { voucherChecks } from "./auditVouchers.ts";
-import {
-  AUDIT_CACHE_KILOBYTES,
-  startIntegrityCheck,
-  fileProblems,
-  collectProblems,
-  PROBLEMS_PER_RULE_MAX,
-} from "../sqlite/audit/integrity.ts";
-import { schemaProblems } from "../sqlite/schema/schemaCheck.ts";
-import type { Connection } from "../sqlite/sqlite.ts";
+import { collectProblems, PROBLEMS_PER_RULE_MAX } from "./problems.ts";
 
 /** One line for each problem, with the row. `notes` are not problems. */
 export interface AuditReport {
@@ -21,105 +15,116 @@ export interface AuditReport {
   notes: string[];
 }
 
-/**
- * `atRest`: no gateway is running. `moneyOnly`: skips the settings of keys and accounts. `isFileChecked`: the caller checks
- * the file.
- */
+/** `atRest`: no gateway is running. `moneyOnly`: skips the settings of keys and accounts. */
 export interface AuditOptions {
   atRest: boolean;
   moneyOnly?: boolean;
-  isFileChecked?: boolean;
+}
+
+/** What only one engine has to check. */
+export interface EngineChecks {
+  /** Problems of the file and of the schema. Runs in the snapshot of the audit. */
+  structure(snapshot: Connection): Steps<readonly StructureProblem[]>;
+  /** The check of the structure reads all records. */
+  readonly hasFile: boolean;
+  readonly rules: readonly AuditCheck[];
+  /** What the end of a gateway leaves. The next one mends it, so it is no problem. */
+  readonly notes: readonly AuditNote[];
+}
+
+/** `subject`: `database file` or `schema`. */
+export interface StructureProblem {
+  readonly subject: string;
+  readonly problem: string;
 }
 
 /**
- * Checks the file, the schema and all rules in one snapshot. The rules share no code with the writer, and repeat what
+ * Checks structure, schema and all rules in one snapshot. The rules share no code with the writers, and repeat what
  * triggers and constraints enforce. The memory does not grow with the number of requests.
  */
-export function auditStore(
-  { sqlite }: Pick<Connection, "sqlite">,
+export function audit(
+  connection: Connection,
+  engine: EngineChecks,
   options: AuditOptions,
   onProgress?: OnAuditProgress,
-): AuditReport {
-  sqlite.run(`PRAGMA cache_size = -${AUDIT_CACHE_KILOBYTES}`);
-  return runAudit(sqlite, options, onProgress);
+): Steps<AuditReport> {
+  return connection.inSnapshot((snapshot) => auditSnapshot(snapshot, engine, options, onProgress));
 }
 
-/** The problems of schema and records only: of a migration before its commit. */
-export function auditRecords({ sqlite }: Pick<Connection, "sqlite">): string[] {
-  return runAudit(sqlite, { atRest: false, moneyOnly: true, isFileChecked: true }).problems;
-}
-
-/**
- * The same audit in half the time: a Worker checks the file at the same time. If the file is damaged, the whole audit
- * runs again in order, because the rules rely on indexes.
- */
-export async function auditStoreInParallel(
-  connection: Pick<Connection, "sqlite">,
-  path: string,
-  options: AuditOptions,
-): Promise<AuditReport> {
-  const { sqlite } = connection;
-  const check = startIntegrityCheck(path);
-  try {
-    sqlite.run(`PRAGMA cache_size = -${AUDIT_CACHE_KILOBYTES}`);
-    const report = runAudit(sqlite, { ...options, isFileChecked: true });
-    return (await check.isIntact) ? report : auditStore(connection, options);
-  } finally {
-    check.end();
+function* auditSnapshot(
+  snapshot: Connection,
+  engine: EngineChecks,
+  { atRest, moneyOnly = false }: AuditOptions,
+  onProgress: OnAuditProgress | undefined,
+): Steps<AuditReport> {
+  const problems = collectProblems();
+  const rules = [...auditChecks, ...engine.rules, ...(moneyOnly ? [] : settingsChecks)];
+  const sizes = {
+    accounts: yield* sizeOf(snapshot, "accounts"),
+    requests: yield* sizeOf(snapshot, "requests"),
+    ledger: yield* sizeOf(snapshot, "ledger"),
+  };
+  const history = sizes.requests + sizes.ledger;
+  const rowsOf = ({ query }: AuditCheck): number =>
+    query.includes("FROM requests") ? sizes.requests : sizes.ledger;
+  const ofFile = engine.hasFile ? history : 0;
+  const total = rules.reduce((sum, rule) => sum + rowsOf(rule), ofFile + history + sizes.requests);
+  const steps = onProgress ? auditSteps(total, onProgress) : noSteps;
+  steps.begin(engine.hasFile ? "file" : "rules", ofFile);
+  for (const { subject, problem } of yield* engine.structure(snapshot))
+    problems.add(subject, problem);
+  for (const rule of rules) {
+    steps.begin("rules", rowsOf(rule));
+    for (const subject of yield* subjectsOf(snapshot, rule)) problems.add(subject, rule.problem);
   }
+  if (!moneyOnly)
+    for (const subject of yield* damagedModelLists(snapshot)) problems.add(subject, DAMAGED_MODELS);
+  steps.begin("histories", history);
+  yield* auditLedger(snapshot, problems, steps);
+  steps.begin("totals", sizes.requests);
+  yield* auditTotals(snapshot, problems, steps);
+  const notes: string[] = [];
+  for (const note of engine.notes.filter(({ isAlways }) => atRest || isAlways))
+    for (const subject of yield* subjectsOf(snapshot, note))
+      notes.push(`${subject}: ${note.problem}`);
+  const { accounts, requests } = sizes;
+  return { accounts, requests, problems: problems.lines, notes };
 }
 
-function runAudit(
-  sqlite: Database,
-  options: AuditOptions,
-  onProgress?: OnAuditProgress,
-): AuditReport {
-  const subjects = (query: string): string[] =>
-    sqlite
-      .query<{ subject: string }, []>(query)
-      .all()
-      .map(({ subject }) => subject);
-  const size = (table: string): number =>
-    Number(sqlite.query<{ rows: bigint }, []>(`SELECT count(*) AS rows FROM ${table}`).get()?.rows);
-  return sqlite.transaction((): AuditReport => {
-    const problems = collectProblems();
-    const checks = options.moneyOnly ? auditChecks : [...auditChecks, ...settingsChecks];
-    const sizes = {
-      accounts: size("accounts"),
-      requests: size("requests"),
-      ledger: size("ledger"),
-    };
-    const history = sizes.requests + sizes.ledger;
-    const rowsOf = ({ query }: AuditCheck): number =>
-      query.includes("FROM requests") ? sizes.requests : sizes.ledger;
-    const total = checks.reduce((sum, check) => sum + rowsOf(check), 2 * history + sizes.requests);
-    const steps = onProgress ? auditSteps(total, onProgress) : noSteps;
-    steps.begin("file", history);
-    if (!options.isFileChecked)
-      for (const line of fileProblems(sqlite)) problems.add("database file", line);
-    for (const line of schemaProblems(sqlite)) problems.add("schema", line);
-    for (const check of checks) {
-      steps.begin("rules", rowsOf(check));
-      for (const subject of subjects(`${check.query} LIMIT ${PROBLEMS_PER_RULE_MAX}`))
-        problems.add(subject, check.problem);
-    }
-    steps.begin("histories", history);
-    auditLedger(sqlite, problems, steps);
-    steps.begin("totals", sizes.requests);
-    auditTotals(sqlite, problems, steps);
-    return {
-      accounts: sizes.accounts,
-      requests: sizes.requests,
-      problems: problems.lines,
-      notes: options.atRest
-        ? crashNotes.flatMap(({ problem, query }) =>
-            subjects(`${query} LIMIT ${PROBLEMS_PER_RULE_MAX}`).map(
-              (subject) => `${subject}: ${problem}`,
-            ),
-          )
-        : [],
-    };
-  })();
+function* sizeOf(snapshot: Connection, table: string): Steps<number> {
+  const row = yield* snapshot.row<{ rows: bigint }>(`SELECT count(*) AS rows FROM ${table}`);
+  return Number(row?.rows ?? 0);
+}
+
+/** The first rows that break a rule. */
+function* subjectsOf(snapshot: Connection, { query }: AuditCheck): Steps<readonly string[]> {
+  const rows = yield* snapshot.rows<{ subject: string }>(`${query} LIMIT ${PROBLEMS_PER_RULE_MAX}`);
+  return rows.map(({ subject }) => subject);
+}
+
+const DAMAGED_MODELS = "its list of models is damaged";
+
+/** Keys whose list of models is no list of names. */
+function* damagedModelLists(snapshot: Connection): Steps<readonly string[]> {
+  const subjects: string[] = [];
+  yield* snapshot.forEach<{ id: string; models: string }>(
+    "SELECT public_id AS id, models FROM keys WHERE models IS NOT NULL ORDER BY id",
+    {},
+    ({ id, models }) => {
+      if (modelsFromJson(models).length === 0) subjects.push(`key ${id}`);
+    },
+  );
+  return subjects;
+}
+
+/** The problems of the settings of keys and accounts, one line each. */
+export function* settingsProblems(snapshot: Connection): Steps<readonly string[]> {
+  const lines: string[] = [];
+  for (const rule of settingsChecks)
+    for (const subject of yield* subjectsOf(snapshot, rule))
+      lines.push(`${subject}: ${rule.problem}`);
+  const damaged = (yield* damagedModelLists(snapshot)).slice(0, PROBLEMS_PER_RULE_MAX);
+  return [...damaged.map((subject) => `${subject}: ${DAMAGED_MODELS}`), ...lines];
 }
 
 /** One rule, as a query for the rows that break it. */
@@ -131,46 +136,38 @@ export interface AuditCheck {
   readonly isOfRequest?: true;
 }
 
-/** What a crash leaves. The next start ends it, so it is no problem. */
-const crashNotes: readonly AuditCheck[] = [
-  {
-    problem: "is set to interrupted when the gateway starts",
-    query: `SELECT 'request ' || public_id AS subject FROM requests
-      WHERE status = 'running' AND status <> 'done'`,
-  },
-  {
-    problem: "its reserve is released when the gateway starts",
-    query: `SELECT 'account ' || name AS subject FROM accounts WHERE reserved > 0`,
-  },
-];
+/** For a sum or a product that may leave 64 bits after a manual change: PostgreSQL fails there. SQLite ignores the cast. */
+function unbounded(value: string): string {
+  return `CAST(${value} AS numeric)`;
+}
 
-/** A sum that becomes a REAL above 64 bits, which a manual change can cause. SQLite's `sum` fails there. */
+/** `isAlways`: also while a gateway runs. */
+interface AuditNote extends AuditCheck {
+  readonly isAlways?: true;
+}
+
+/** A sum that may be above 64 bits after a manual change. SQLite's `sum` fails there. */
 function sumWithoutFailure(column: string): string {
   return `(sum(${column} / 1000000000) * 1000000000 + sum(${column} % 1000000000))`;
 }
 
 /** The charge that the row `f` of the ledger refunds, of a request that is there or was folded; NULL: none. */
 const CHARGE_OF_REFUND = `coalesce(
-        (SELECT charge FROM requests WHERE account_id = f.account_id AND ledger_seq = f.refund_of),
-        (SELECT -amount FROM ledger WHERE account_id = f.account_id AND seq = f.refund_of AND kind = 'charge'))`;
-
-/** Finds a column without a unique index. The check of the file proves the content of indexes. */
-function isNotUnique(table: string, column: string): string {
-  return `SELECT 'every ${table}.${column}' AS subject WHERE NOT EXISTS (
-      SELECT 1 FROM pragma_index_list('${table}') AS i WHERE i."unique" AND NOT i.partial
-        AND (SELECT group_concat(name) FROM pragma_index_info(i.name)) = '${column}')`;
-}
+        (SELECT charge FROM requests WHERE account_id = f.account_id AND ledger_seq = f.refund_of LIMIT 1),
+        (SELECT -${unbounded("amount")} FROM ledger
+          WHERE account_id = f.account_id AND seq = f.refund_of AND kind = 'charge' LIMIT 1))`;
 
 /** Rules about one row, and its related rows in other tables. */
 export const auditChecks: readonly AuditCheck[] = [
   {
     problem: "balance is below its overdraft",
-    query: `SELECT 'account ' || name AS subject FROM accounts WHERE balance + overdraft < 0 OR overdraft < 0`,
+    query: `SELECT 'account ' || name AS subject FROM accounts
+      WHERE ${unbounded("balance")} + overdraft < 0 OR overdraft < 0`,
   },
   {
     problem: "has a reserve below zero, or above what it can pay",
     query: `SELECT 'account ' || name AS subject FROM accounts
-      WHERE reserved < 0 OR reserved > balance + overdraft`,
+      WHERE reserved < 0 OR reserved > ${unbounded("balance")} + overdraft`,
   },
   {
     problem: "has a charge without a place in the ledger, or a place without a charge",
@@ -190,26 +187,27 @@ export const auditChecks: readonly AuditCheck[] = [
     query: `SELECT 'request ' || public_id AS subject FROM requests
       WHERE hold < 0 OR charge < 0 OR write_off < 0
         OR cached_tokens < 0 OR cache_write_tokens < 0 OR completion_tokens < 0 OR web_searches < 0
-        OR cached_tokens + cache_write_tokens > prompt_tokens
+        OR ${unbounded("cached_tokens")} + cache_write_tokens > prompt_tokens
         OR cache_write_1h_tokens < 0 OR cache_write_1h_tokens > cache_write_tokens
-        OR charge + write_off <> prompt_tokens * price_input
-          - cached_tokens * (price_input - price_cached_input)
-          - cache_write_tokens * (price_input - price_cache_write)
-          + cache_write_1h_tokens * (price_cache_write_1h - price_cache_write)
-          + completion_tokens * price_output + web_searches * price_web_search`,
+        OR ${unbounded("charge")} + write_off <> ${unbounded("prompt_tokens")} * price_input
+          - cached_tokens * (${unbounded("price_input")} - price_cached_input)
+          - cache_write_tokens * (${unbounded("price_input")} - price_cache_write)
+          + cache_write_1h_tokens * (${unbounded("price_cache_write_1h")} - price_cache_write)
+          + ${unbounded("completion_tokens")} * price_output
+          + ${unbounded("web_searches")} * price_web_search`,
   },
   {
     problem: "has an unknown status, or a charge that its status excludes",
     isOfRequest: true,
     query: `SELECT 'request ' || public_id AS subject FROM requests
       WHERE status <> 'done' AND (status NOT IN ('running', 'failed', 'cancelled', 'interrupted')
-        OR (status <> 'cancelled' AND charge + write_off <> 0))`,
+        OR (status <> 'cancelled' AND (charge <> 0 OR write_off <> 0)))`,
   },
   {
     problem: "belongs to another account than its key",
     isOfRequest: true,
     query: `SELECT 'request ' || r.public_id AS subject FROM requests r
-      LEFT JOIN keys k ON k.id = r.key_id WHERE k.account_id IS NOT r.account_id`,
+      LEFT JOIN keys k ON k.id = r.key_id WHERE k.account_id IS DISTINCT FROM r.account_id`,
   },
   {
     problem: "does not have as many attempts as it counts",
@@ -242,21 +240,17 @@ export const auditChecks: readonly AuditCheck[] = [
     query: `SELECT 'ledger row ' || id AS subject FROM ledger
       WHERE kind NOT IN ('credit', 'debit', 'charge', 'refund')
         OR (kind IN ('debit', 'charge')) <> (amount <= 0)
-        OR (kind = 'charge') <> (coalesce(ref, '') GLOB 'req:*')`,
+        OR (kind = 'charge') <> (substr(coalesce(ref, ''), 1, 4) = 'req:')`,
   },
   {
     problem: "its rotation chain does not begin with a first key of the same account",
     query: `SELECT 'key ' || k.public_id AS subject FROM keys k LEFT JOIN keys f ON f.id = k.first_key_id
-      WHERE k.first_key_id IS NOT NULL AND (f.account_id IS NOT k.account_id OR f.first_key_id IS NOT NULL)`,
+      WHERE k.first_key_id IS NOT NULL AND (f.account_id IS DISTINCT FROM k.account_id OR f.first_key_id IS NOT NULL)`,
   },
   {
     problem: "has spent less than nothing",
     query: `SELECT 'key ' || public_id AS subject FROM keys WHERE spent < 0`,
   },
-  { problem: "is not unique", query: isNotUnique("ledger", "ref") },
-  { problem: "is not unique", query: isNotUnique("requests", "public_id") },
-  { problem: "is not unique", query: isNotUnique("vouchers", "public_id") },
-  { problem: "is not unique", query: isNotUnique("vouchers", "hash") },
   ...voucherChecks,
   {
     problem: "does not have exactly one row",
@@ -274,17 +268,8 @@ function isOutside(column: string, max: number): string {
   return `${column} NOT BETWEEN 0 AND ${max}`;
 }
 
-/** A JSON function fails the whole query if the text is not JSON, so `json_valid` comes first. */
-const isNoModelList = `CASE WHEN models IS NULL THEN 0 WHEN NOT json_valid(models) THEN 1
-  ELSE json_type(models) <> 'array' OR json_array_length(models) = 0
-    OR EXISTS (SELECT 1 FROM json_each(models) WHERE type <> 'text') END`;
-
 /** Settings of keys and accounts. No sum depends on them, so no other rule finds a damaged one. */
-export const settingsChecks: readonly AuditCheck[] = [
-  {
-    problem: "its list of models is damaged",
-    query: `SELECT 'key ' || public_id AS subject FROM keys WHERE ${isNoModelList}`,
-  },
+const settingsChecks: readonly AuditCheck[] = [
   {
     problem: "has a limit or a budget out of range",
     query: `SELECT 'key ' || public_id AS subject FROM keys WHERE budget < 0

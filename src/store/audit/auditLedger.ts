@@ -1,6 +1,7 @@
-import type { Database } from "bun:sqlite";
+import type { Connection, Dialect } from "../connection.ts";
+import type { Steps } from "../steps.ts";
 import type { AuditSteps } from "./auditProgress.ts";
-import type { Problems } from "../sqlite/audit/integrity.ts";
+import type { Problems } from "./problems.ts";
 
 interface Account {
   readonly name: string;
@@ -12,17 +13,19 @@ interface Row {
   readonly account: bigint;
   readonly seq: bigint;
   readonly amount: bigint;
+  readonly charge: bigint;
   readonly balanceAfter: bigint;
 }
 
 /**
  * All changes of all balances. It sorts rows that it reads in the order of the file: the index has the right order, but
- * each row is elsewhere in the file then. The cast keeps a damaged charge an integer.
+ * each row is elsewhere in the file then. A damaged charge may have no negative number of 64 bits, so none is made.
  */
-const HISTORY = `SELECT account_id AS account, seq, amount, balance_after AS balanceAfter
-    FROM ledger NOT INDEXED
-  UNION ALL SELECT account_id, ledger_seq, CAST(-charge AS INTEGER), balance_after
-    FROM requests NOT INDEXED WHERE ledger_seq IS NOT NULL AND balance_after IS NOT NULL
+const history = ({ withoutIndex }: Dialect): string =>
+  `SELECT account_id AS account, seq, amount, CAST(0 AS bigint) AS charge, balance_after AS "balanceAfter"
+    FROM ledger ${withoutIndex}
+  UNION ALL SELECT account_id, ledger_seq, CAST(0 AS bigint), charge, balance_after
+    FROM requests ${withoutIndex} WHERE ledger_seq IS NOT NULL AND balance_after IS NOT NULL
   ORDER BY 1, 2`;
 
 const ROWS_PER_STEP = 10_000;
@@ -35,15 +38,19 @@ const START = { seq: 0n, balanceAfter: 0n } as const;
  * begin at 1 without gaps, each balance follows from the one before it, and the last one is the account's. So the
  * balance is the sum of all rows.
  */
-export function auditLedger(sqlite: Database, problems: Problems, steps: AuditSteps): void {
-  const accounts = readAccounts(sqlite);
+export function* auditLedger(
+  connection: Connection,
+  problems: Problems,
+  steps: AuditSteps,
+): Steps<void> {
+  const accounts = yield* readAccounts(connection);
   let current: { id: bigint; account: Account | undefined } | undefined;
   let last: Pick<Row, "seq" | "balanceAfter"> = START;
   const endAccount = (): void => {
     if (current?.account) compareWithLast(current.account, last, problems);
   };
   let rows = 0;
-  for (const row of sqlite.query<Row, []>(HISTORY).iterate()) {
+  yield* connection.forEach<Row>(history(connection.dialect), {}, (row) => {
     rows += 1;
     if (rows % ROWS_PER_STEP === 0) steps.reached(rows);
     if (row.account !== current?.id) {
@@ -54,22 +61,25 @@ export function auditLedger(sqlite: Database, problems: Problems, steps: AuditSt
       if (!current.account)
         problems.add(`account row ${row.account}`, "has a ledger, but is not there");
     }
-    if (row.seq !== last.seq + 1n || row.balanceAfter !== last.balanceAfter + row.amount)
+    if (
+      row.seq !== last.seq + 1n ||
+      row.balanceAfter !== last.balanceAfter + row.amount - row.charge
+    )
       problems.add(
         `account ${current.account?.name ?? `row ${row.account}`}, row ${row.seq}`,
         "does not follow from the row before it",
       );
     last = row;
-  }
+  });
   endAccount();
   for (const account of accounts.values()) compareWithLast(account, START, problems);
 }
 
-function readAccounts(sqlite: Database): Map<bigint, Account> {
-  const rows = sqlite.query<Account & { id: bigint }, []>(
+function* readAccounts(connection: Connection): Steps<Map<bigint, Account>> {
+  const rows = yield* connection.rows<Account & { id: bigint }>(
     "SELECT id, name, balance, ledger_seq AS seq FROM accounts",
   );
-  return new Map(rows.all().map(({ id, ...account }) => [id, account]));
+  return new Map(rows.map(({ id, ...account }) => [id, account]));
 }
 
 function compareWithLast(

@@ -1,8 +1,9 @@
-import type { Database } from "bun:sqlite";
-import type { Problems } from "../sqlite/audit/integrity.ts";
+import type { Connection, Dialect } from "../connection.ts";
+import type { Steps } from "../steps.ts";
+import type { Problems } from "./problems.ts";
 import { joinSum, splitSum } from "../tables/usage.ts";
 
-/** Charges and refunds, both positive. */
+/** The number of charges, and the amounts of charges and refunds, both positive. */
 interface ChargeSums {
   charged: bigint;
   charge: bigint;
@@ -14,17 +15,26 @@ interface KeyTotals extends ChargeSums {
   key: bigint;
 }
 
-const TOTALS_BY_KEY = `SELECT key_id AS key, account_id AS account, sum(charged) AS charged,
+/** The second columns of sums, as in `splitSum`. */
+interface Rests {
+  chargedRest: bigint;
+  chargeRest: bigint;
+  refundedRest: bigint;
+}
+
+const TOTALS_BY_KEY = `SELECT key_id AS key, account_id AS account, ${splitSum("charged", "charged")},
     ${splitSum("charge", "charge")}, ${splitSum("refunded", "refunded")}
   FROM daily_totals GROUP BY 1, 2`;
 
 /** The balance of each account, and the rows of its ledger that are no charges. Amounts are in two columns, as in `splitSum`. */
-const OTHER_ROWS = `SELECT a.id, a.name, a.balance, a.ledger_seq AS seq, coalesce(l.rows, 0) AS rows,
-    coalesce(l.sum, 0) AS sum, coalesce(l.sumRest, 0) AS sumRest,
-    coalesce(l.refunded, 0) AS refunded, coalesce(l.refundedRest, 0) AS refundedRest
+const otherRows = ({
+  withoutIndex,
+}: Dialect): string => `SELECT a.id, a.name, a.balance, a.ledger_seq AS seq, coalesce(l.rows, 0) AS rows,
+    coalesce(l.sum, 0) AS sum, coalesce(l."sumRest", 0) AS "sumRest",
+    coalesce(l.refunded, 0) AS refunded, coalesce(l."refundedRest", 0) AS "refundedRest"
   FROM accounts a LEFT JOIN (SELECT account_id, count(*) AS rows, ${splitSum("amount", "sum")},
-      ${splitSum("(amount * (kind = 'refund'))", "refunded")}
-    FROM ledger NOT INDEXED WHERE kind <> 'charge' GROUP BY account_id) l ON l.account_id = a.id`;
+      ${splitSum("CASE WHEN kind = 'refund' THEN amount ELSE 0 END", "refunded")}
+    FROM ledger ${withoutIndex} WHERE kind <> 'charge' GROUP BY account_id) l ON l.account_id = a.id`;
 
 interface AccountSums {
   id: bigint;
@@ -39,30 +49,28 @@ interface AccountSums {
 }
 
 /** Compares the daily totals with the ledger and with the spending of each key. */
-export function auditSpending(sqlite: Database, problems: Problems): void {
-  const totals = sqlite
-    .query<KeyTotals & { chargeRest: bigint; refundedRest: bigint }, []>(TOTALS_BY_KEY)
-    .all()
-    .map(({ account, key, charged, charge, chargeRest, refunded, refundedRest }) => ({
-      account,
-      key,
-      charged,
-      charge: joinSum(charge, chargeRest),
-      refunded: joinSum(refunded, refundedRest),
-    }));
-  compareWithLedger(sqlite, totals, problems);
-  compareWithKeys(sqlite, totals, problems);
+export function* auditSpending(connection: Connection, problems: Problems): Steps<void> {
+  const rows = yield* connection.rows<KeyTotals & Rests>(TOTALS_BY_KEY);
+  const totals = rows.map(({ account, key, ...sums }) => ({
+    account,
+    key,
+    charged: joinSum(sums.charged, sums.chargedRest),
+    charge: joinSum(sums.charge, sums.chargeRest),
+    refunded: joinSum(sums.refunded, sums.refundedRest),
+  }));
+  yield* compareWithLedger(connection, totals, problems);
+  yield* compareWithKeys(connection, totals, problems);
 }
 
 /**
  * The totals count all charges of an account, of requests that are there or were folded. `auditLedger` proves that the
  * balance is the sum of all rows, so the rows that are no charges tell what the charges are.
  */
-function compareWithLedger(
-  sqlite: Database,
+function* compareWithLedger(
+  connection: Connection,
   totals: readonly KeyTotals[],
   problems: Problems,
-): void {
+): Steps<void> {
   const counted = new Map<bigint, ChargeSums>();
   for (const { account, charged, charge, refunded } of totals) {
     const sums = counted.get(account) ?? { charged: 0n, charge: 0n, refunded: 0n };
@@ -71,7 +79,7 @@ function compareWithLedger(
     sums.charge += charge;
     sums.refunded += refunded;
   }
-  for (const account of sqlite.query<AccountSums, []>(OTHER_ROWS).iterate()) {
+  yield* connection.forEach<AccountSums>(otherRows(connection.dialect), {}, (account) => {
     const sums = counted.get(account.id);
     const charge = joinSum(account.sum, account.sumRest) - account.balance;
     if (
@@ -80,19 +88,21 @@ function compareWithLedger(
       joinSum(account.refunded, account.refundedRest) !== (sums?.refunded ?? 0n)
     )
       problems.add(`account ${account.name}`, "charges and refunds are not what the totals count");
-  }
+  });
 }
 
 /** The spending of a rotation chain is stored at its first key. */
-function compareWithKeys(sqlite: Database, totals: readonly KeyTotals[], problems: Problems): void {
+function* compareWithKeys(
+  connection: Connection,
+  totals: readonly KeyTotals[],
+  problems: Problems,
+): Steps<void> {
   const spent = new Map<bigint, bigint>();
   for (const { key, charge, refunded } of totals)
     spent.set(key, (spent.get(key) ?? 0n) + charge - refunded);
-  const keys = sqlite
-    .query<{ id: bigint; first: bigint; name: string; spent: bigint }, []>(
-      "SELECT id, coalesce(first_key_id, id) AS first, public_id AS name, spent FROM keys",
-    )
-    .all();
+  const keys = yield* connection.rows<{ id: bigint; first: bigint; name: string; spent: bigint }>(
+    "SELECT id, coalesce(first_key_id, id) AS first, public_id AS name, spent FROM keys",
+  );
   const byChain = new Map<bigint, bigint>();
   for (const { id, first } of keys)
     byChain.set(first, (byChain.get(first) ?? 0n) + (spent.get(id) ?? 0n));

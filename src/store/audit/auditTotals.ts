@@ -1,8 +1,8 @@
-import type { Database } from "bun:sqlite";
+import type { Connection, Dialect } from "../connection.ts";
+import type { Steps } from "../steps.ts";
 import { auditSpending } from "./auditSpending.ts";
-import { retentionStart } from "../tables/usage.ts";
 import type { AuditSteps } from "./auditProgress.ts";
-import type { Problems } from "../sqlite/audit/integrity.ts";
+import type { Problems } from "./problems.ts";
 
 const DAY_MS = 86_400_000n;
 const INT64_MAX = 9_223_372_036_854_775_807n;
@@ -35,14 +35,17 @@ interface Group {
 }
 
 /** The settled requests of a day, in the columns of the totals. */
-const REQUESTS = `SELECT account_id AS account, key_id AS key, model, coalesce(provider, '') AS provider, endpoint,
-    1 AS requests, status IN ('failed', 'interrupted') AS failed, status = 'done' OR charge > 0 AS charged,
+const requestsOf = ({
+  using,
+}: Dialect): string => `SELECT account_id AS account, key_id AS key, model, coalesce(provider, '') AS provider, endpoint,
+    1 AS requests, CASE WHEN status IN ('failed', 'interrupted') THEN 1 ELSE 0 END AS failed,
+    CASE WHEN status = 'done' OR charge > 0 THEN 1 ELSE 0 END AS charged,
     prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, completion_tokens, web_searches,
     charge, 0 AS refunded, write_off,
     coalesce(operator_cost, 0) AS operator_cost
-  FROM requests INDEXED BY requests_at WHERE at >= ?1 AND at < ?1 + 86400000 AND status <> 'running'`;
+  FROM requests ${using("requests_at")} WHERE at BETWEEN $first AND $last AND status <> 'running'`;
 const TOTALS = `SELECT account_id AS account, key_id AS key, model, provider, endpoint, ${FIGURES.join(", ")}
-  FROM daily_totals WHERE day = ?1`;
+  FROM daily_totals WHERE day = $day`;
 /** Refunds are in the ledger, not in the requests. */
 const SUMS = FIGURES.filter((at) => at !== "refunded");
 
@@ -50,22 +53,27 @@ const SUMS = FIGURES.filter((at) => at !== "refunded");
  * Whether the totals of a day without folds and refunds are the sums of its requests. Fails if a sum exceeds 64 bits.
  * Grouped by the key first: it is a number, and distinguishes most groups.
  */
-const IS_DAY_CORRECT = `SELECT count(*) = (SELECT count(*) FROM daily_totals WHERE day = ?2)
-    AND coalesce(min(t.refunded IS 0 AND ${SUMS.map((at) => `t.${at} IS r.${at}`).join(" AND ")}), 1) AS isCorrect
+const isDayCorrect = (dialect: Dialect): string => `SELECT
+    CASE WHEN count(*) = (SELECT count(*) FROM daily_totals WHERE day = $day) AND
+      count(*) FILTER (WHERE t.refunded IS NOT DISTINCT FROM 0
+        AND ${SUMS.map((at) => `t.${at} IS NOT DISTINCT FROM r.${at}`).join(" AND ")}) = count(*)
+    THEN 1 ELSE 0 END AS "isCorrect"
   FROM (SELECT account, key, model, provider, endpoint, ${SUMS.map((at) => `sum(${at}) AS ${at}`).join(", ")}
-      FROM (${REQUESTS}) GROUP BY key, account, model, provider, endpoint) r
-  LEFT JOIN daily_totals t ON t.day = ?2 AND t.account_id = r.account AND t.key_id = r.key
+      FROM (${requestsOf(dialect)}) AS requests GROUP BY key, account, model, provider, endpoint) r
+  LEFT JOIN daily_totals t ON t.day = $day AND t.account_id = r.account AND t.key_id = r.key
     AND t.model = r.model AND t.provider = r.provider AND t.endpoint = r.endpoint`;
 const REFUNDS = `SELECT r.at / 86400000 AS day, r.account_id AS account, r.key_id AS key, r.model,
     coalesce(r.provider, '') AS provider, r.endpoint, f.amount
   FROM ledger f JOIN requests r ON r.account_id = f.account_id AND r.ledger_seq = f.refund_of
   WHERE f.refund_of IS NOT NULL AND f.kind = 'refund'`;
-const NEXT_DAY = `SELECT min(
-    coalesce((SELECT min(day) FROM daily_totals WHERE day > ?1), ?2),
-    coalesce((SELECT min(at) / 86400000 FROM requests WHERE at >= (?1 + 1) * 86400000), ?2)) AS day`;
+const nextDay = ({ lesser }: Dialect): string =>
+  `SELECT ${lesser(
+    "coalesce((SELECT min(day) FROM daily_totals WHERE day > $day), $end)",
+    "coalesce((SELECT min(at) / 86400000 FROM requests WHERE at > $last), $end)",
+  )} AS day`;
 
 /** About as many requests were admitted until a time: rows are in the order of their ends. */
-const REQUESTS_UNTIL = `SELECT (SELECT id FROM requests WHERE at < ?1 ORDER BY at DESC LIMIT 1)
+const REQUESTS_UNTIL = `SELECT (SELECT id FROM requests WHERE at < $first ORDER BY at DESC LIMIT 1)
     - (SELECT min(id) FROM requests) AS rows`;
 
 /** Before and after all days that a row can have. */
@@ -76,82 +84,110 @@ const LAST_DAY = INT64_MAX;
  * Compares the totals of each day with its requests, one day at a time. If requests of a day were folded, the totals may
  * count more. The totals of all days must agree with the ledger.
  */
-export function auditTotals(sqlite: Database, problems: Problems, steps: AuditSteps): void {
-  const refunds = refundsByDay(sqlite);
-  const isCorrect = prepareDayCheck(sqlite);
-  const readDay = prepareDayReader(sqlite, refunds);
-  const countUntil = sqlite.query<{ rows: bigint }, [bigint]>(REQUESTS_UNTIL);
-  for (const { day, mayBeFolded } of days(sqlite)) {
-    steps.reached(Number(countUntil.get(day * DAY_MS)?.rows ?? 0));
-    // One query proves most days. The others are compared group by group.
-    if (!mayBeFolded && !refunds.has(day) && isCorrect(day)) continue;
-    const { kept, totals } = readDay(day);
-    for (const total of totals) {
-      const rest = kept.get(groupId(total));
-      kept.delete(groupId(total));
-      const foldedPart = foldedFigures(total, rest);
-      const fits = FIGURES.every((at) =>
-        mayBeFolded ? foldedPart[at] >= 0n : foldedPart[at] === 0n,
-      );
-      if (!fits) problems.add(subjectOf(day, total), "are not the sum of their requests");
-    }
-    for (const group of kept.values())
-      problems.add(subjectOf(day, group), "leave out requests that are there");
-  }
-  auditSpending(sqlite, problems);
-}
-
-function prepareDayCheck(sqlite: Database): (day: bigint) => boolean {
-  const query = sqlite.query<{ isCorrect: bigint }, [bigint, bigint]>(IS_DAY_CORRECT);
-  return (day) => {
-    try {
-      return query.get(day * DAY_MS, day)?.isCorrect === 1n;
-    } catch {
-      // A sum exceeds 64 bits. Any other error occurs again in the comparison by group.
-      return false;
-    }
-  };
-}
-
-/** The days with totals or requests. */
-function* days(sqlite: Database): Generator<{ day: bigint; mayBeFolded: boolean }> {
-  const since = retentionStart(sqlite);
-  const next = sqlite.query<{ day: bigint }, [bigint, bigint]>(NEXT_DAY);
+export function* auditTotals(
+  connection: Connection,
+  problems: Problems,
+  steps: AuditSteps,
+): Steps<void> {
+  const refunds = yield* refundsByDay(connection);
+  const retention = yield* connection.row<{ since: bigint }>(
+    "SELECT kept_since AS since FROM retention",
+  );
   for (let day = FIRST_DAY; ;) {
-    day = next.get(day, LAST_DAY)?.day ?? LAST_DAY;
-    if (day === LAST_DAY) return;
-    yield { day, mayBeFolded: day * DAY_MS < since };
+    day = yield* dayAfter(connection, day);
+    if (day === LAST_DAY) break;
+    const { first } = timesOf(day);
+    const before = yield* connection.row<{ rows: bigint | null }>(REQUESTS_UNTIL, { first });
+    steps.reached(Number(before?.rows ?? 0));
+    const mayBeFolded = day * DAY_MS < (retention?.since ?? 0n);
+    // One query proves most days. The others are compared group by group.
+    if (mayBeFolded || refunds.has(day) || !(yield* isCorrect(connection, day)))
+      yield* compareDay(connection, problems, { day, mayBeFolded, refunds });
+  }
+  yield* auditSpending(connection, problems);
+}
+
+/** The first and the last millisecond of a day. A damaged row can have a day whose times leave 64 bits. */
+function timesOf(day: bigint): { readonly first: bigint; readonly last: bigint } {
+  const within = (ms: bigint): bigint =>
+    ms > INT64_MAX ? INT64_MAX : ms < -INT64_MAX ? -INT64_MAX : ms;
+  return { first: within(day * DAY_MS), last: within((day + 1n) * DAY_MS - 1n) };
+}
+
+/** The next day with totals or requests. */
+function* dayAfter(connection: Connection, day: bigint): Steps<bigint> {
+  const row = yield* connection.row<{ day: bigint }>(nextDay(connection.dialect), {
+    day,
+    end: LAST_DAY,
+    last: timesOf(day).last,
+  });
+  return row?.day ?? LAST_DAY;
+}
+
+function* isCorrect(connection: Connection, day: bigint): Steps<boolean> {
+  try {
+    const row = yield* connection.row<{ isCorrect: bigint | number }>(
+      isDayCorrect(connection.dialect),
+      { ...timesOf(day), day },
+    );
+    return Number(row?.isCorrect) === 1;
+  } catch (error) {
+    if (connection.dialect.engine !== "sqlite") throw error;
+    // A sum exceeds 64 bits. Any other error occurs again in the comparison by group.
+    return false;
   }
 }
 
-/** Reads the totals of one day, and the sums of its requests by group. */
-function prepareDayReader(sqlite: Database, refunds: Refunds) {
-  const requests = sqlite.query<Group & Figures, [bigint]>(REQUESTS);
-  const totals = sqlite.query<Group & Figures, [bigint]>(TOTALS);
-  return (day: bigint) => {
-    const kept = new Map<string, Group & Figures>();
-    for (const request of requests.iterate(day * DAY_MS)) {
+/** Compares the totals of one day with the sums of its requests, group by group. */
+function* compareDay(
+  connection: Connection,
+  problems: Problems,
+  { day, mayBeFolded, refunds }: { day: bigint; mayBeFolded: boolean; refunds: Refunds },
+): Steps<void> {
+  const kept = new Map<string, Group & Figures>();
+  yield* connection.forEach<Group & Record<keyof Figures, bigint | number>>(
+    requestsOf(connection.dialect),
+    timesOf(day),
+    (request) => {
       const id = groupId(request);
       const sums = kept.get(id);
-      if (sums) for (const at of FIGURES) sums[at] += request[at];
-      else kept.set(id, { ...request, refunded: refunds.get(day)?.get(id) ?? 0n });
-    }
-    return { kept, totals: totals.iterate(day) };
-  };
+      if (sums) for (const at of FIGURES) sums[at] += BigInt(request[at]);
+      else kept.set(id, exact(request, refunds.get(day)?.get(id) ?? 0n));
+    },
+  );
+  yield* connection.forEach<Group & Figures>(TOTALS, { day }, (total) => {
+    const id = groupId(total);
+    const foldedPart = foldedFigures(total, kept.get(id));
+    kept.delete(id);
+    const fits = FIGURES.every((at) =>
+      mayBeFolded ? foldedPart[at] >= 0n : foldedPart[at] === 0n,
+    );
+    if (!fits) problems.add(subjectOf(day, total), "are not the sum of their requests");
+  });
+  for (const group of kept.values())
+    problems.add(subjectOf(day, group), "leave out requests that are there");
+}
+
+/** A constant of a query may be a number. */
+function exact(
+  request: Group & Record<keyof Figures, bigint | number>,
+  refunded: bigint,
+): Group & Figures {
+  const sums = FIGURES.map((at) => [at, BigInt(request[at])] as const);
+  return { ...request, ...(Object.fromEntries(sums) as unknown as Figures), refunded };
 }
 
 /** Refunds of existing requests by day and group. Commands make them, so they are few. */
 type Refunds = ReadonlyMap<bigint, ReadonlyMap<string, bigint>>;
 
-function refundsByDay(sqlite: Database): Refunds {
+function* refundsByDay(connection: Connection): Steps<Refunds> {
   const days = new Map<bigint, Map<string, bigint>>();
-  const refunds = sqlite.query<Group & { day: bigint; amount: bigint }, []>(REFUNDS);
-  for (const refund of refunds.iterate()) {
+  yield* connection.forEach<Group & { day: bigint; amount: bigint }>(REFUNDS, {}, (refund) => {
     const sums = days.get(refund.day) ?? new Map<string, bigint>();
     days.set(refund.day, sums);
     const id = groupId(refund);
     sums.set(id, (sums.get(id) ?? 0n) + refund.amount);
-  }
+  });
   return days;
 }
 

@@ -11,8 +11,8 @@ export const voucherChecks = [
     problem: "has the ref of a voucher that its account has not redeemed",
     query: `SELECT 'ledger row ' || l.id AS subject FROM ledger l
       LEFT JOIN vouchers v ON v.public_id = substr(l.ref, length('voucher:') + 1)
-      WHERE l.ref GLOB 'voucher:*' AND l.id > (SELECT ledger_id FROM voucher_start)
-        AND (l.kind <> 'credit' OR v.redeemed_by IS NOT l.account_id OR v.amount IS NOT l.amount)`,
+      WHERE substr(l.ref, 1, 8) = 'voucher:' AND l.id > (SELECT ledger_id FROM voucher_start)
+        AND (l.kind <> 'credit' OR v.redeemed_by IS DISTINCT FROM l.account_id OR v.amount IS DISTINCT FROM l.amount)`,
   },
   {
     problem: "has an amount or an end that a voucher cannot have",

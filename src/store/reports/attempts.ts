@@ -1,6 +1,6 @@
-import type { Database } from "bun:sqlite";
+import type { Connection } from "../connection.ts";
+import type { Steps } from "../steps.ts";
 import { idsOf } from "./latency.ts";
-import { plainNumbers } from "./figures.ts";
 import type { SteppedSpan } from "./span.ts";
 
 /** The attempts at one provider in each step of a span. Undefined where attempts are folded. */
@@ -32,12 +32,12 @@ function isFailure(outcome: string): boolean {
  * counted among the requests, which `answered` tells for each provider and step. Folding removes attempts but not the
  * totals, so steps that begin before `retentionStart` are undefined.
  */
-export function readAttempts(
-  sqlite: Database,
+export function* readAttempts(
+  connection: Connection,
   span: SteppedSpan,
   retentionStart: number,
   answered: ReadonlyMap<string, readonly number[]>,
-): ReadonlyMap<string, AttemptSteps> {
+): Steps<ReadonlyMap<string, AttemptSteps>> {
   const { times } = span;
   const isKept = times.map((at) => at >= retentionStart);
   const found = new Map<string, { counts: Counts; outcomes: Map<string, number> }>();
@@ -50,7 +50,8 @@ export function readAttempts(
     if (provider === "") continue;
     requests.forEach((count, step) => add(of(provider).counts.attempts, step, count));
   }
-  for (const [step, answeredBy, provider, outcome, count, requests] of attemptRows(sqlite, span)) {
+  const rows = yield* attemptRows(connection, span);
+  for (const [step, answeredBy, provider, outcome, count, requests] of rows) {
     // These requests have rows for all of their attempts.
     if (answeredBy !== "" && requests > 0) add(of(answeredBy).counts.attempts, step, -requests);
     const { counts, outcomes } = of(provider);
@@ -69,16 +70,19 @@ export function readAttempts(
   );
 }
 
-function attemptRows(sqlite: Database, { times, stepMs, to }: SteppedSpan): AttemptRow[] {
+function* attemptRows(
+  connection: Connection,
+  { times, stepMs, to }: SteppedSpan,
+): Steps<AttemptRow[]> {
   const [first = 0] = times;
-  const ids = idsOf(sqlite, { from: first, to });
+  const ids = yield* idsOf(connection, { from: first, to });
   if (ids === undefined) return [];
-  return plainNumbers<AttemptRow>(
-    sqlite,
-    `SELECT (r.at - ${first}) / ${stepMs}, coalesce(r.provider, ''), a.provider, a.outcome, count(*), sum(a.n = 1)
-      FROM attempts a CROSS JOIN requests r ON r.id = a.request_id
+  return yield* connection.plainRows<AttemptRow>(
+    `SELECT (r.at - ${first}) / ${stepMs}, coalesce(r.provider, ''), a.provider, a.outcome, count(*),
+        count(*) FILTER (WHERE a.n = 1)
+      FROM attempts a ${connection.dialect.joinInOrder} requests r ON r.id = a.request_id
       WHERE a.request_id BETWEEN ${ids.first} AND ${ids.last} AND r.at >= ${first} AND r.at < ${to}
-      GROUP BY 1, 2, 3, 4`,
+      GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
   );
 }
 
@@ -106,19 +110,21 @@ function add(counts: number[], step: number, more: number): void {
 }
 
 /** The attempts at each provider since a time, and how many of them failed. */
-export function readRecentAttempts(
-  sqlite: Database,
+export function* readRecentAttempts(
+  connection: Connection,
   sinceMs: number,
-): readonly { readonly provider: string; readonly attempts: number; readonly failed: number }[] {
-  const rows = plainNumbers<[string, string, number]>(
-    sqlite,
-    `WITH recent AS (SELECT id, provider, status, attempt_count FROM requests INDEXED BY requests_at
+): Steps<
+  readonly { readonly provider: string; readonly attempts: number; readonly failed: number }[]
+> {
+  const { dialect } = connection;
+  const rows = yield* connection.plainRows<[string, string, number]>(
+    `WITH recent AS (SELECT id, provider, status, attempt_count FROM requests ${dialect.using("requests_at")}
         WHERE at >= ${sinceMs})
       SELECT provider, outcome, count(*) FROM (
-        SELECT a.provider, a.outcome FROM recent r CROSS JOIN attempts a ON a.request_id = r.id
+        SELECT a.provider, a.outcome FROM recent r ${dialect.joinInOrder} attempts a ON a.request_id = r.id
         UNION ALL SELECT provider, '${OK}' FROM recent r WHERE provider IS NOT NULL AND attempt_count = 1
-          AND NOT EXISTS (SELECT 1 FROM attempts WHERE request_id = r.id))
-      GROUP BY 1, 2`,
+          AND NOT EXISTS (SELECT 1 FROM attempts WHERE request_id = r.id)) AS outcomes
+      GROUP BY 1, 2 ORDER BY 1, 2`,
   );
   const providers = Map.groupBy(rows, ([provider]) => provider);
   return [...providers].map(([provider, outcomes]) => ({

@@ -1,8 +1,9 @@
-import type { Database } from "bun:sqlite";
+import type { Connection } from "../connection.ts";
+import type { Steps } from "../steps.ts";
 import { DAY_MS } from "../../lib/clock.ts";
 import { joinSum, splitSum, type TimeSpan } from "../tables/usage.ts";
 import { readRecentAttempts } from "./attempts.ts";
-import { plainNumbers } from "./figures.ts";
+import { inOrder } from "./figures.ts";
 
 const HOUR_MS = 3_600_000;
 const WEEK_MS = 7 * DAY_MS;
@@ -63,15 +64,21 @@ export interface Attention {
   readonly writeOffs: CountedRequests;
 }
 
-export function readAttention(sqlite: Database, span: TimeSpan, nowMs: number): Attention {
+export function* readAttention(
+  connection: Connection,
+  span: TimeSpan,
+  nowMs: number,
+): Steps<Attention> {
   return {
-    lowAccounts: readLowAccounts(sqlite, nowMs),
-    expiringKeys: readExpiringKeys(sqlite, nowMs),
-    failingProviders: readRecentAttempts(sqlite, nowMs - HOUR_MS)
+    lowAccounts: yield* readLowAccounts(connection, nowMs),
+    expiringKeys: yield* readExpiringKeys(connection, nowMs),
+    failingProviders: (yield* readRecentAttempts(connection, nowMs - HOUR_MS))
       .filter(({ failed }) => failed > 0)
-      .toSorted((a, b) => b.failed / b.attempts - a.failed / a.attempts),
-    oldHolds: readOldHolds(sqlite, nowMs - HOUR_MS),
-    ...readEstimatesAndWriteOffs(sqlite, span),
+      .toSorted(
+        (a, b) => b.failed / b.attempts - a.failed / a.attempts || inOrder(a.provider, b.provider),
+      ),
+    oldHolds: yield* readOldHolds(connection, nowMs - HOUR_MS),
+    ...(yield* readEstimatesAndWriteOffs(connection, span)),
   };
 }
 
@@ -84,17 +91,18 @@ interface LowRow {
 }
 
 /** Today counts as a part of a day: the pace is that of the last 6 whole days and today until now. */
-function readLowAccounts(sqlite: Database, nowMs: number): LowAccount[] {
+function* readLowAccounts(connection: Connection, nowMs: number): Steps<LowAccount[]> {
   const today = Math.floor(nowMs / DAY_MS);
   const firstDay = today - DAYS_LEFT_MAX + 1;
   const days = (nowMs - firstDay * DAY_MS) / DAY_MS;
-  return sqlite
-    .query<LowRow, [number]>(
-      `SELECT name, balance, balance + overdraft - reserved AS available, charge, chargeRest
-        FROM (SELECT account_id, ${splitSum("charge", "charge")} FROM daily_totals WHERE day >= ? GROUP BY account_id)
-        JOIN accounts ON accounts.id = account_id WHERE NOT disabled`,
-    )
-    .all(firstDay)
+  const rows = yield* connection.rows<LowRow>(
+    `SELECT name, balance, balance + overdraft - reserved AS available, charge, "chargeRest"
+      FROM (SELECT account_id, ${splitSum("charge", "charge")}
+        FROM daily_totals WHERE day >= $firstDay GROUP BY account_id) AS used
+      JOIN accounts ON accounts.id = account_id WHERE disabled = 0`,
+    { firstDay },
+  );
+  return rows
     .flatMap((row): LowAccount | [] => {
       const charged = joinSum(row.charge, row.chargeRest);
       if (charged <= 0n) return [];
@@ -103,55 +111,53 @@ function readLowAccounts(sqlite: Database, nowMs: number): LowAccount[] {
       const { name: account, balance, available } = row;
       return daysLeft < DAYS_LEFT_MAX ? { account, balance, available, charged, daysLeft } : [];
     })
-    .toSorted((a, b) => a.daysLeft - b.daysLeft)
+    .toSorted((a, b) => a.daysLeft - b.daysLeft || inOrder(a.account, b.account))
     .slice(0, ROWS_MAX);
 }
 
-function readExpiringKeys(sqlite: Database, nowMs: number): ExpiringKey[] {
-  const rows = sqlite
-    .query<
-      Record<"expires" | "isReplaced", bigint> &
-        Record<"id" | "account", string> & { label: string | null; used: bigint | null },
-      [number, number]
-    >(
-      `SELECT k.public_id AS id, a.name AS account, k.label, k.expires_at AS expires, k.last_used_at AS used,
-          EXISTS (SELECT 1 FROM keys n WHERE n.id > k.id AND n.account_id = k.account_id
-            AND coalesce(n.first_key_id, n.id) = coalesce(k.first_key_id, k.id)) AS isReplaced
+function* readExpiringKeys(connection: Connection, nowMs: number): Steps<ExpiringKey[]> {
+  const rows = yield* connection.rows<
+    Record<"expires" | "isReplaced", bigint> &
+      Record<"id" | "account", string> & { label: string | null; used: bigint | null }
+  >(
+    `SELECT k.public_id AS id, a.name AS account, k.label, k.expires_at AS expires, k.last_used_at AS used,
+          CASE WHEN EXISTS (SELECT 1 FROM keys n WHERE n.id > k.id AND n.account_id = k.account_id
+            AND coalesce(n.first_key_id, n.id) = coalesce(k.first_key_id, k.id)) THEN 1 ELSE 0 END AS "isReplaced"
         FROM keys k JOIN accounts a ON a.id = k.account_id
-        WHERE k.revoked_at IS NULL AND NOT a.disabled AND k.expires_at > ? AND k.expires_at <= ?
-        ORDER BY k.expires_at LIMIT ${ROWS_MAX}`,
-    )
-    .all(nowMs, nowMs + WEEK_MS);
+        WHERE k.revoked_at IS NULL AND a.disabled = 0 AND k.expires_at > $after AND k.expires_at <= $until
+        ORDER BY k.expires_at, k.id LIMIT ${ROWS_MAX}`,
+    { after: nowMs, until: nowMs + WEEK_MS },
+  );
   return rows.map(({ id, account, label, expires, used, isReplaced }) => ({
     key: id,
     account,
     label,
     expiresAt: Number(expires),
     lastUsedAt: used === null ? null : Number(used),
-    isReplaced: isReplaced === 1n,
+    isReplaced: Number(isReplaced) === 1,
   }));
 }
 
-function readOldHolds(sqlite: Database, before: number): OldHold[] {
-  return sqlite
-    .query<
-      Record<"id" | "account" | "key" | "model", string> & Record<"at" | "hold", bigint>,
-      [number]
-    >(
-      `SELECT r.public_id AS id, r.at, a.name AS account, k.public_id AS key, r.model, r.hold
-        FROM requests r INDEXED BY requests_not_done
+function* readOldHolds(connection: Connection, before: number): Steps<OldHold[]> {
+  const rows = yield* connection.rows<
+    Record<"id" | "account" | "key" | "model", string> & Record<"at" | "hold", bigint>
+  >(
+    // The signs hide the column from PostgreSQL's planner, which might look for running requests from the oldest on.
+    `SELECT r.public_id AS id, r.at, a.name AS account, k.public_id AS key, r.model, r.hold
+        FROM requests r ${connection.dialect.using("requests_not_done")}
         JOIN accounts a ON a.id = r.account_id JOIN keys k ON k.id = r.key_id
-        WHERE r.status = 'running' AND r.status <> 'done' AND r.at < ? ORDER BY r.at LIMIT ${ROWS_MAX}`,
-    )
-    .all(before)
-    .map(({ id, at, account, key, model, hold }) => ({
-      id,
-      at: Number(at),
-      account,
-      key,
-      model,
-      hold,
-    }));
+        WHERE r.status = 'running' AND r.status <> 'done' AND +r.at < $before
+        ORDER BY +r.at, r.id LIMIT ${ROWS_MAX}`,
+    { before },
+  );
+  return rows.map(({ id, at, account, key, model, hold }) => ({
+    id,
+    at: Number(at),
+    account,
+    key,
+    model,
+    hold,
+  }));
 }
 
 interface CountedRow {
@@ -164,25 +170,24 @@ interface CountedRow {
 }
 
 /** Neither has an index: a look at the newest requests finds them. Long spans have more than that. */
-function readEstimatesAndWriteOffs(
-  sqlite: Database,
+function* readEstimatesAndWriteOffs(
+  connection: Connection,
   { from }: TimeSpan,
-): Pick<Attention, "estimated" | "writeOffs"> {
+): Steps<Pick<Attention, "estimated" | "writeOffs">> {
   const newest = "(SELECT max(id) FROM requests)";
   // The newest request that is not looked at.
-  const [limit] = plainNumbers<[number]>(
-    sqlite,
+  const [limit] = yield* connection.plainRows<[number]>(
     `SELECT at FROM requests WHERE id <= ${newest} - ${LOOKED_AT_MAX} ORDER BY id DESC LIMIT 1`,
   );
   const since = Math.max(from, limit?.[0] ?? from);
-  const row = sqlite
-    .query<CountedRow, [number]>(
-      `SELECT total(estimated <> 0) AS estimated, ${splitSum("(charge * (estimated <> 0))", "charge")},
-          total(write_off > 0) AS writtenOff, ${splitSum("write_off", "writeOff")}
-        FROM requests NOT INDEXED WHERE id > ${newest} - ${LOOKED_AT_MAX} AND at >= ?
-          AND (estimated <> 0 OR write_off > 0)`,
-    )
-    .get(since);
+  const row = yield* connection.row<CountedRow>(
+    `SELECT count(*) FILTER (WHERE estimated <> 0) AS estimated,
+        ${splitSum("CASE WHEN estimated <> 0 THEN charge ELSE 0 END", "charge")},
+        count(*) FILTER (WHERE write_off > 0) AS "writtenOff", ${splitSum("write_off", "writeOff")}
+      FROM requests ${connection.dialect.withoutIndex}
+      WHERE id > ${newest} - ${LOOKED_AT_MAX} AND at >= $since AND (estimated <> 0 OR write_off > 0)`,
+    { since },
+  );
   const amount = (roubles: bigint | null | undefined, rest: bigint | null | undefined): bigint =>
     joinSum(roubles ?? 0n, rest ?? 0n);
   return {

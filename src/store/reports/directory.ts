@@ -1,12 +1,11 @@
-import type { Database } from "bun:sqlite";
-import { and, asc, count, eq, or, sql, type SQL } from "drizzle-orm";
-import type { AnySQLiteColumn } from "drizzle-orm/sqlite-core";
+import { and, asc, count, eq, or, sql } from "drizzle-orm";
 import { DAY_MS } from "../../lib/clock.ts";
 import { accounts, keys } from "../schema/schema.ts";
-import type { Connection } from "../sqlite/sqlite.ts";
+import type { Connection } from "../connection.ts";
+import type { Steps } from "../steps.ts";
 import { accountColumns, type AccountRow } from "../tables/accounts.ts";
-import type { KeyRow, KeyTable } from "../tables/keys.ts";
-import { joinSum, splitSum } from "../tables/usage.ts";
+import { keyTable, type KeyRow } from "../tables/keys.ts";
+import { joinSum, splitSum, sumOf } from "../tables/usage.ts";
 
 /** `search` is a part of a name, in any case of Latin letters. */
 interface DirectorySearch {
@@ -40,22 +39,27 @@ export interface Listed<Row> {
 const RECENT_DAYS = 30;
 
 /** Finds accounts by a part of their name, sorted by name, with what they used in the last 30 days. */
-export function searchAccounts(
-  { db, sqlite }: Connection,
+export function* searchAccounts(
+  connection: Connection,
   { search, limit }: DirectorySearch,
   nowMs: number,
-): Listed<ListedAccount> {
-  const isFound = search === undefined ? undefined : contains(accounts.name, search);
-  const keyCount = db.$count(keys, eq(keys.accountId, accounts.id));
-  const rows = db
-    .select({ ...accountColumns, keys: sql`${keyCount}`.mapWith(Number) })
-    .from(accounts)
-    .where(isFound)
-    .orderBy(asc(accounts.name))
-    .limit(limit)
-    .all();
-  const total = db.select({ total: count() }).from(accounts).where(isFound).get();
-  const recent = recentBy(sqlite, "account_id", nowMs);
+): Steps<Listed<ListedAccount>> {
+  const { db, dialect } = connection;
+  const isFound =
+    search === undefined ? undefined : dialect.contains(sql`${accounts.name}`, sql`${search}`);
+  const keyCount = db.select({ count: count() }).from(keys).where(eq(keys.accountId, accounts.id));
+  const rows = yield* connection.all(
+    db
+      .select({ ...accountColumns, keys: sql`(${keyCount})`.mapWith(Number) })
+      .from(accounts)
+      .where(isFound)
+      .orderBy(asc(accounts.name))
+      .limit(limit),
+  );
+  const total = yield* connection.first(
+    db.select({ total: count() }).from(accounts).where(isFound),
+  );
+  const recent = yield* recentBy(connection, "account_id", nowMs);
   return {
     rows: rows.map((row) => withMore(row, { recent: recent.get(row.id) ?? NOTHING })),
     total: total?.total ?? 0,
@@ -63,26 +67,29 @@ export function searchAccounts(
 }
 
 /** Finds keys by a part of their id, label, prefix or account, the newest first. `account` is a name. */
-export function searchKeys(
-  { db, sqlite }: Connection,
-  table: Pick<KeyTable, "newest">,
+export function* searchKeys(
+  connection: Connection,
   { search, limit, account }: DirectorySearch & { readonly account?: string | undefined },
   nowMs: number,
-): Listed<ListedKey> {
+): Steps<Listed<ListedKey>> {
+  const { db, dialect } = connection;
   const texts = [keys.publicId, keys.label, keys.prefix, accounts.name];
   const isFound =
-    search === undefined ? undefined : or(...texts.map((text) => contains(text, search)));
+    search === undefined
+      ? undefined
+      : or(...texts.map((text) => dialect.contains(sql`${text}`, sql`${search}`)));
   const ofAccount = account === undefined ? undefined : eq(accounts.name, account);
   const condition = and(isFound, ofAccount);
-  const rows = table.newest(condition, limit);
-  const total = db
-    .select({ total: count() })
-    .from(keys)
-    .innerJoin(accounts, eq(keys.accountId, accounts.id))
-    .where(condition)
-    .get();
-  const recent = recentBy(sqlite, "key_id", nowMs);
-  const newest = newestOfChains(sqlite);
+  const rows = yield* keyTable(connection).newest(condition, limit);
+  const total = yield* connection.first(
+    db
+      .select({ total: count() })
+      .from(keys)
+      .innerJoin(accounts, eq(keys.accountId, accounts.id))
+      .where(condition),
+  );
+  const recent = yield* recentBy(connection, "key_id", nowMs);
+  const newest = yield* newestOfChains(connection);
   return {
     rows: rows.map((row) =>
       withMore(row, {
@@ -101,17 +108,16 @@ function withMore<Row, More>(row: Row, more: More): Row & More {
 const NOTHING: Recent = { requests: 0, charged: 0n };
 
 /** What each account or key used in the last 30 days with today. */
-function recentBy(
-  sqlite: Database,
+function* recentBy(
+  connection: Connection,
   group: "account_id" | "key_id",
   nowMs: number,
-): ReadonlyMap<number, Recent> {
-  const rows = sqlite
-    .query<Record<"id" | "requests" | "charge" | "chargeRest", bigint>, [number]>(
-      `SELECT ${group} AS id, sum(requests) AS requests, ${splitSum("charge", "charge")}
-        FROM daily_totals WHERE day > ? GROUP BY ${group}`,
-    )
-    .all(Math.floor(nowMs / DAY_MS) - RECENT_DAYS);
+): Steps<ReadonlyMap<number, Recent>> {
+  const rows = yield* connection.rows<Record<"id" | "requests" | "charge" | "chargeRest", bigint>>(
+    `SELECT ${group} AS id, ${sumOf("requests", "requests")}, ${splitSum("charge", "charge")}
+      FROM daily_totals WHERE day > $before GROUP BY ${group}`,
+    { before: Math.floor(nowMs / DAY_MS) - RECENT_DAYS },
+  );
   return new Map(
     rows.map(({ id, requests, charge, chargeRest }) => [
       Number(id),
@@ -121,17 +127,9 @@ function recentBy(
 }
 
 /** The newest key of each rotation chain, by the first one. */
-function newestOfChains(sqlite: Database): ReadonlyMap<number, number> {
-  const rows = sqlite
-    .query<Record<"first" | "newest", bigint>, []>(
-      "SELECT coalesce(first_key_id, id) AS first, max(id) AS newest FROM keys GROUP BY 1",
-    )
-    .all();
+function* newestOfChains(connection: Connection): Steps<ReadonlyMap<number, number>> {
+  const rows = yield* connection.rows<Record<"first" | "newest", bigint>>(
+    "SELECT coalesce(first_key_id, id) AS first, max(id) AS newest FROM keys GROUP BY 1",
+  );
   return new Map(rows.map(({ first, newest }) => [Number(first), Number(newest)]));
-}
-
-/** LIKE compares Latin letters without case. The text may contain its wildcards. */
-function contains(column: AnySQLiteColumn, text: string): SQL {
-  const pattern = `%${text.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;
-  return sql`${column} LIKE ${pattern} ESCAPE '\\'`;
 }

@@ -1,10 +1,11 @@
-import type { Database } from "bun:sqlite";
 import { DAY_MS } from "../../lib/clock.ts";
+import type { Connection, Dialect } from "../connection.ts";
+import type { Steps } from "../steps.ts";
 import {
-  ALL_REQUESTS,
+  allRequests,
   joinSum,
   REFUNDED,
-  RUNNING_REQUESTS,
+  runningRequests,
   splitAmount,
   splitTime,
   type TimeSpan,
@@ -69,10 +70,10 @@ export function figuresOf(sums: Sums): Figures {
 
 const TOTALS_COLUMNS = `requests, failed, prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens,
   completion_tokens, web_searches, ${["charge", "operator_cost", "refunded", "write_off"].map(splitAmount).join(", ")}`;
-const REQUEST_COLUMNS = `1, status IN ('failed', 'interrupted'), prompt_tokens, cached_tokens, cache_write_tokens,
+const REQUEST_COLUMNS = `1, CASE WHEN status IN ('failed', 'interrupted') THEN 1 ELSE 0 END, prompt_tokens, cached_tokens, cache_write_tokens,
   cache_write_1h_tokens, completion_tokens, web_searches,
   ${["charge", "coalesce(operator_cost, 0)", REFUNDED, "write_off"].map(splitAmount).join(", ")}`;
-const SUMMED = Array.from({ length: COLUMNS }, (_, at) => `sum(c${at})`).join(", ");
+const SUMMED = Array.from({ length: COLUMNS }, (_, at) => `CAST(sum(c${at}) AS bigint)`).join(", ");
 const NAMES = Array.from({ length: COLUMNS }, (_, at) => `c${at}`).join(", ");
 
 /** `account`: the row id, for one account only. */
@@ -101,6 +102,7 @@ const OF_PROVIDER: Selected = {
 
 /** The queries for all rows of a span: the step, which has a number from 0, and what is selected. */
 function sources(
+  dialect: Dialect,
   { from, to }: TimeSpan,
   firstMs: number,
   stepMs: number,
@@ -114,8 +116,8 @@ function sources(
   return [
     `SELECT ${step(`day * ${DAY_MS}`)}, ${ofTotals}
       FROM daily_totals WHERE day >= ${days.from} AND day < ${days.to} ${ofAccount}`,
-    requests(RUNNING_REQUESTS, { from: days.from * DAY_MS, to: days.to * DAY_MS }),
-    ...parts.map((part) => requests(ALL_REQUESTS, part)),
+    requests(runningRequests(dialect), { from: days.from * DAY_MS, to: days.to * DAY_MS }),
+    ...parts.map((part) => requests(allRequests(dialect), part)),
   ];
 }
 
@@ -140,13 +142,17 @@ export interface UsageCells {
  * Reads each row of a span once, and sums in all groupings at the same time. In SQL each grouping would sort all rows:
  * three times as slow.
  */
-export function readCells(sqlite: Database, span: SteppedSpan, options: SourceOptions): UsageCells {
+export function* readCells(
+  connection: Connection,
+  span: SteppedSpan,
+  options: SourceOptions,
+): Steps<UsageCells> {
   const { times } = span;
   const cells = new Map<string, Map<string, Sums[]>>();
   const byKey = new Map<number, Sums>();
   const accountOfKey = new Map<number, number>();
-  for (const query of steppedSources(span, { ...options, ...ALL })) {
-    for (const row of plainNumbers<Row>(sqlite, query)) {
+  for (const query of steppedSources(connection.dialect, span, { ...options, ...ALL })) {
+    for (const row of yield* connection.plainRows<Row>(query)) {
       const [step, accountId, keyId, model, provider] = row;
       const ofModel = groupOf(cells, model, () => new Map<string, Sums[]>());
       const steps = groupOf(ofModel, provider, () => times.map(noSums));
@@ -178,14 +184,14 @@ export function readCells(sqlite: Database, span: SteppedSpan, options: SourceOp
 type ProviderRow = readonly [step: number, provider: string, requests: number, ...number[]];
 
 /** Requests, charges and the operator's costs by provider and step. The other sums are 0. A third of the time of all. */
-export function readProviderSteps(
-  sqlite: Database,
+export function* readProviderSteps(
+  connection: Connection,
   span: SteppedSpan,
   options: SourceOptions,
-): ReadonlyMap<string, readonly Sums[]> {
+): Steps<ReadonlyMap<string, readonly Sums[]>> {
   const byProvider = new Map<string, Sums[]>();
-  for (const query of steppedSources(span, { ...options, ...OF_PROVIDER })) {
-    for (const row of plainNumbers<ProviderRow>(sqlite, query)) {
+  for (const query of steppedSources(connection.dialect, span, { ...options, ...OF_PROVIDER })) {
+    for (const row of yield* connection.plainRows<ProviderRow>(query)) {
       const [step, provider, requests] = row;
       const steps = groupOf(byProvider, provider, () => span.times.map(noSums));
       const sums = steps[Math.max(step, 0)] ?? noSums();
@@ -200,12 +206,13 @@ export function readProviderSteps(
 
 /** The last day counts as a whole: its requests are those until now. */
 function steppedSources(
+  dialect: Dialect,
   { times, stepMs, from, to }: SteppedSpan,
   options: SourceOptions & Selected,
 ): string[] {
   const [first = 0] = times;
   const end = stepMs === DAY_MS ? first + times.length * stepMs : to;
-  return sources({ from, to: end }, first, stepMs, options);
+  return sources(dialect, { from, to: end }, first, stepMs, options);
 }
 
 function groupOf<Name, Group>(groups: Map<Name, Group>, name: Name, empty: () => Group): Group {
@@ -219,12 +226,16 @@ function addSteps(to: readonly Sums[], more: readonly Sums[]): void {
 }
 
 /** The sums of a whole span. */
-export function readTotal(sqlite: Database, span: TimeSpan, options: SourceOptions): Figures {
-  const rows = sources(span, 0, DAY_MS, { ...options, ...ALL });
+export function* readTotal(
+  connection: Connection,
+  span: TimeSpan,
+  options: SourceOptions,
+): Steps<Figures> {
+  const rows = sources(connection.dialect, span, 0, DAY_MS, { ...options, ...ALL });
   const query = `WITH rows (step, account, key, model, provider, ${NAMES}) AS (${rows.join(" UNION ALL ")})
     SELECT 0, 0, 0, '', '', ${SUMMED} FROM rows`;
   const sums = noSums();
-  for (const row of plainNumbers<Row>(sqlite, query)) addRow(sums, row);
+  for (const row of yield* connection.plainRows<Row>(query)) addRow(sums, row);
   return figuresOf(sums);
 }
 
@@ -235,19 +246,14 @@ export function totalOf(groups: Iterable<Sums>): Sums {
   return total;
 }
 
+/** Orders names, or row ids, of groups that are equal otherwise. The rows of the engines come in different orders. */
+export function inOrder<Name extends string | number>(one: Name, other: Name): number {
+  return one < other ? -1 : Number(one > other);
+}
+
 const GROUPED = 5;
 
 function addRow(to: Sums, row: Row): void {
   for (let at = 0; at < COLUMNS; at += 1)
     to[at] = (to[at] ?? 0) + ((row[GROUPED + at] as number | null) ?? 0);
-}
-
-/** Rows with integers as numbers: half the time of bigints. For values below 2^53 only. */
-export function plainNumbers<Values>(sqlite: Database, query: string): Values[] {
-  const statement = sqlite.prepare<unknown, []>(query);
-  try {
-    return statement.safeIntegers(false).values() as Values[];
-  } finally {
-    statement.finalize();
-  }
 }

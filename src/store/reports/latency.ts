@@ -1,6 +1,6 @@
-import type { Database } from "bun:sqlite";
+import type { Connection } from "../connection.ts";
+import type { Steps } from "../steps.ts";
 import type { TimeSpan } from "../tables/usage.ts";
-import { plainNumbers } from "./figures.ts";
 
 /** Milliseconds at which 50 and 95 of 100 requests are done. */
 export interface Percentiles {
@@ -42,40 +42,42 @@ const COLUMNS = "at, coalesce(provider, ''), first_byte_ms, duration_ms, attempt
 const IS_MEASURED = "status = 'done' AND duration_ms IS NOT NULL";
 
 /** Reads all done requests of a short span, and an evenly spaced part of the rows of a long one. */
-export function readLatencies(sqlite: Database, span: TimeSpan): LatencySample {
-  const ids = idsOf(sqlite, span);
+export function* readLatencies(connection: Connection, span: TimeSpan): Steps<LatencySample> {
+  const { dialect } = connection;
+  const ids = yield* idsOf(connection, span);
   if (ids === undefined) return { measured: [], isAll: true };
   const inSpan = `at >= ${span.from} AND at < ${span.to} AND ${IS_MEASURED}`;
   const rows = ids.last - ids.first + 1;
   const isAll = rows <= READ_MAX;
   const stride = Math.ceil(rows / SAMPLED);
   const query = isAll
-    ? `SELECT ${COLUMNS} FROM requests INDEXED BY requests_at WHERE ${inSpan}`
-    : `WITH RECURSIVE sampled (row) AS (
-        SELECT ${ids.first} UNION ALL SELECT row + ${stride} FROM sampled WHERE row + ${stride} <= ${ids.last})
-      SELECT ${COLUMNS} FROM sampled CROSS JOIN requests NOT INDEXED ON requests.id = sampled.row WHERE ${inSpan}`;
-  const measured = plainNumbers<[number, string, number | null, number, number]>(sqlite, query).map(
-    ([at, provider, firstByteMs, durationMs, attempts]): Measured => ({
-      at,
-      provider,
-      firstByteMs,
-      durationMs,
-      attempts,
-    }),
-  );
+    ? `SELECT ${COLUMNS} FROM requests ${dialect.using("requests_at")} WHERE ${inSpan}`
+    : `WITH RECURSIVE sampled (place) AS (
+        SELECT CAST(${ids.first} AS bigint) UNION ALL
+        SELECT place + ${stride} FROM sampled WHERE place + ${stride} <= ${ids.last})
+      SELECT ${COLUMNS} FROM sampled ${dialect.joinInOrder} requests ${dialect.withoutIndex}
+        ON requests.id = sampled.place WHERE ${inSpan}`;
+  const rowsRead =
+    yield* connection.plainRows<[number, string, number | null, number, number]>(query);
+  const measured = rowsRead.map(([at, provider, firstByteMs, durationMs, attempts]): Measured => ({
+    at,
+    provider,
+    firstByteMs,
+    durationMs,
+    attempts,
+  }));
   return { measured, isAll };
 }
 
 /** The range of row ids of a span. Some rows at its ends may lie outside the span. Undefined: no request. */
-export function idsOf(
-  sqlite: Database,
+export function* idsOf(
+  connection: Connection,
   { from, to }: TimeSpan,
-): { readonly first: number; readonly last: number } | undefined {
+): Steps<{ readonly first: number; readonly last: number } | undefined> {
   const end = (order: "ASC" | "DESC", of: "min" | "max"): string =>
-    `(SELECT ${of}(id) FROM (SELECT id FROM requests INDEXED BY requests_at
-      WHERE at >= ${from} AND at < ${to} ORDER BY at ${order} LIMIT ${OUT_OF_ORDER_MAX}))`;
-  const [row] = plainNumbers<[number | null, number | null]>(
-    sqlite,
+    `(SELECT ${of}(id) FROM (SELECT id FROM requests ${connection.dialect.using("requests_at")}
+      WHERE at >= ${from} AND at < ${to} ORDER BY at ${order} LIMIT ${OUT_OF_ORDER_MAX}) AS ends)`;
+  const [row] = yield* connection.plainRows<[number | null, number | null]>(
     `SELECT ${end("ASC", "min")}, ${end("DESC", "max")}`,
   );
   const [first, last] = row ?? [null, null];

@@ -1,6 +1,7 @@
-import type { Database } from "bun:sqlite";
+import type { Connection } from "../connection.ts";
+import type { Steps } from "../steps.ts";
 import { readAttempts } from "./attempts.ts";
-import { figuresOf, readProviderSteps, totalOf, type Figures } from "./figures.ts";
+import { figuresOf, inOrder, readProviderSteps, totalOf, type Figures } from "./figures.ts";
 import { latenciesOf, readLatencies, type Latencies, type Measured } from "./latency.ts";
 import type { SteppedSpan } from "./span.ts";
 
@@ -31,19 +32,19 @@ export interface ProvidersReport {
   readonly providers: readonly ProviderFigures[];
 }
 
-export function readProviders(
-  sqlite: Database,
+export function* readProviders(
+  connection: Connection,
   span: SteppedSpan,
   retentionStart: number,
-): ProvidersReport {
-  const byProvider = readProviderSteps(sqlite, span, { retentionStart });
+): Steps<ProvidersReport> {
+  const byProvider = yield* readProviderSteps(connection, span, { retentionStart });
   const answered = new Map(
     [...byProvider]
       .filter(([provider]) => provider !== "")
       .map(([provider, steps]) => [provider, steps.map((sums) => figuresOf(sums).requests)]),
   );
-  const attempts = readAttempts(sqlite, span, retentionStart, answered);
-  const { measured, isAll } = readLatencies(sqlite, span);
+  const attempts = yield* readAttempts(connection, span, retentionStart, answered);
+  const { measured, isAll } = yield* readLatencies(connection, span);
   const direct = Map.groupBy(
     measured.filter((one) => one.attempts === 1),
     ({ provider }) => provider,
@@ -60,7 +61,7 @@ export function readProviders(
       failed: sumOf(counts.failed),
       outcomes: [...counts.outcomes]
         .map(([outcome, count]) => ({ outcome, attempts: count }))
-        .toSorted((a, b) => b.attempts - a.attempts),
+        .toSorted((a, b) => b.attempts - a.attempts || inOrder(a.outcome, b.outcome)),
       latencies: latenciesOf(ofProvider),
       steps: span.times.map((_, step) => ({
         requests: answered.get(provider)?.[step] ?? 0,
@@ -74,7 +75,9 @@ export function readProviders(
     span,
     attemptsFrom: span.times.find((at) => at >= retentionStart) ?? span.to - 1,
     sample: { requests: measured.length, isAll },
-    providers: providers.toSorted((a, b) => b.figures.requests - a.figures.requests),
+    providers: providers.toSorted(
+      (a, b) => b.figures.requests - a.figures.requests || inOrder(a.provider, b.provider),
+    ),
   };
 }
 

@@ -1,7 +1,6 @@
 import type { ReportSpan } from "../../contract/operator/span.ts";
-import { lazy } from "../../lib/lazy.ts";
-import type { Connection } from "../sqlite/sqlite.ts";
-import { keyTable } from "../tables/keys.ts";
+import type { Connection } from "../connection.ts";
+import type { Steps } from "../steps.ts";
 import { retentionStart, type TimeSpan } from "../tables/usage.ts";
 import { readAttention, type Attention } from "./attention.ts";
 import {
@@ -33,17 +32,17 @@ export interface OverviewReport extends UsageReport {
  * `bun bench/console.ts`. They are for a process of their own, not for a serving gateway.
  */
 export interface Reports {
-  overview(span: ReportSpan, nowMs: number): OverviewReport;
+  overview(span: ReportSpan, nowMs: number): Steps<OverviewReport>;
   /** The usage of one account, by its row id. */
-  account(accountId: number, span: ReportSpan, nowMs: number): UsageReport;
-  providers(span: ReportSpan, nowMs: number): ProvidersReport;
+  account(accountId: number, span: ReportSpan, nowMs: number): Steps<UsageReport>;
+  providers(span: ReportSpan, nowMs: number): Steps<ProvidersReport>;
   /** `searchMs`: how long one answer may search. */
-  requests(search: RequestSearch, searchMs?: number): FoundRequests;
+  requests(search: RequestSearch, searchMs?: number): Steps<FoundRequests>;
   /** `search`: a part of the name. */
   accounts(
     options: { readonly search?: string | undefined; readonly limit: number },
     nowMs: number,
-  ): Listed<ListedAccount>;
+  ): Steps<Listed<ListedAccount>>;
   /** `search`: a part of the id, label, prefix or account. `account`: the name. */
   keys(
     options: {
@@ -52,41 +51,46 @@ export interface Reports {
       readonly limit: number;
     },
     nowMs: number,
-  ): Listed<ListedKey>;
+  ): Steps<Listed<ListedKey>>;
 }
 
 export function reports(connection: Connection): Reports {
-  const { sqlite } = connection;
-  const keys = lazy(() => keyTable(connection));
-  const inSnapshot = <T>(read: () => T): T => sqlite.transaction(read)();
   const withSpan = <T>(
     span: ReportSpan,
     nowMs: number,
-    read: (stepped: SteppedSpan, retentionStart: number) => T,
-  ): T =>
-    inSnapshot(() => {
-      const since = Number(retentionStart(sqlite));
-      return read(steppedSpan(span, nowMs, since), since);
+    read: (snapshot: Connection, stepped: SteppedSpan, retentionStart: number) => Steps<T>,
+  ): Steps<T> =>
+    connection.inSnapshot(function* (snapshot) {
+      const since = Number(yield* retentionStart(snapshot));
+      return yield* read(snapshot, steppedSpan(span, nowMs, since), since);
     });
-  const latencies = (span: TimeSpan): SampledLatencies => {
-    const { measured, isAll } = readLatencies(sqlite, span);
-    return { ...latenciesOf(measured), isAll, requests: measured.length };
-  };
   return {
     overview: (span, nowMs) =>
-      withSpan(span, nowMs, (stepped, since) => ({
-        ...readUsage(sqlite, stepped, { retentionStart: since }),
-        latencies: { now: latencies(stepped), before: latencies(stepped.before) },
-        attention: readAttention(sqlite, stepped, nowMs),
-      })),
+      withSpan(span, nowMs, function* (snapshot, stepped, since) {
+        return {
+          ...(yield* readUsage(snapshot, stepped, { retentionStart: since })),
+          latencies: {
+            now: yield* sampledLatencies(snapshot, stepped),
+            before: yield* sampledLatencies(snapshot, stepped.before),
+          },
+          attention: yield* readAttention(snapshot, stepped, nowMs),
+        };
+      }),
     account: (account, span, nowMs) =>
-      withSpan(span, nowMs, (stepped, since) =>
-        readUsage(sqlite, stepped, { account, retentionStart: since }),
+      withSpan(span, nowMs, (snapshot, stepped, since) =>
+        readUsage(snapshot, stepped, { account, retentionStart: since }),
       ),
-    providers: (span, nowMs) =>
-      withSpan(span, nowMs, (stepped, since) => readProviders(sqlite, stepped, since)),
-    requests: (search, searchMs) => inSnapshot(() => searchRequests(connection, search, searchMs)),
-    accounts: (options, nowMs) => inSnapshot(() => searchAccounts(connection, options, nowMs)),
-    keys: (options, nowMs) => inSnapshot(() => searchKeys(connection, keys(), options, nowMs)),
+    providers: (span, nowMs) => withSpan(span, nowMs, readProviders),
+    requests: (search, searchMs) =>
+      connection.inSnapshot((snapshot) => searchRequests(snapshot, search, searchMs)),
+    accounts: (options, nowMs) =>
+      connection.inSnapshot((snapshot) => searchAccounts(snapshot, options, nowMs)),
+    keys: (options, nowMs) =>
+      connection.inSnapshot((snapshot) => searchKeys(snapshot, options, nowMs)),
   };
+}
+
+function* sampledLatencies(snapshot: Connection, span: TimeSpan): Steps<SampledLatencies> {
+  const { measured, isAll } = yield* readLatencies(snapshot, span);
+  return { ...latenciesOf(measured), isAll, requests: measured.length };
 }

@@ -1,7 +1,8 @@
 import { and, eq, gte, inArray, lt, lte, sql, desc, type SQL } from "drizzle-orm";
 import type { RequestStatus } from "../../contract/account/requestStatus.ts";
 import { accounts, keys, requests } from "../schema/schema.ts";
-import type { Connection } from "../sqlite/sqlite.ts";
+import type { Connection, Dialect } from "../connection.ts";
+import type { Steps } from "../steps.ts";
 import { requestColumns, type RequestRow } from "../tables/requests.ts";
 import { idsOf } from "./latency.ts";
 
@@ -49,39 +50,40 @@ const SEARCH_MS = 150;
  * Searches from the newest row on. Of one account, or with a rare status, only the rows of that account or status are
  * looked at. No index fits other filters, so the search reads row by row, and stops after `searchMs`.
  */
-export function searchRequests(
+export function* searchRequests(
   connection: Connection,
   search: RequestSearch,
   searchMs = SEARCH_MS,
-): FoundRequests {
-  const { db } = connection;
-  const window = idWindow(connection, search);
-  const candidates = candidateIds(connection, search, window.newest);
+): Steps<FoundRequests> {
+  const { db, dialect } = connection;
+  const window = yield* idWindow(connection, search);
+  const candidates = yield* candidateIds(connection, search, window.newest);
   const ids: number[] = [];
   const stopAtMs = performance.now() + searchMs;
   let below = window.below;
   while (below > window.first) {
-    const step = nextStep(connection, candidates, below, window.first);
+    const step: Step | undefined = yield* nextStep(connection, candidates, below, window.first);
     if (step === undefined) break;
-    const found = db
-      .select({ id: requests.id })
-      .from(requests)
-      .where(and(step.rows, conditionsOf(search)))
-      .orderBy(desc(requests.id))
-      .limit(search.limit + 1 - ids.length)
-      .all();
+    const found: readonly { readonly id: number }[] = yield* connection.all(
+      db
+        .select({ id: requests.id })
+        .from(requests)
+        .where(and(step.rows, conditionsOf(dialect, search)))
+        .orderBy(desc(requests.id))
+        .limit(search.limit + 1 - ids.length),
+    );
     ids.push(...found.map(({ id }) => id));
     if (ids.length > search.limit) {
       const page = ids.slice(0, search.limit);
-      return { rows: rowsOf(connection, page), next: page.at(-1), searchedTo: undefined };
+      return { rows: yield* rowsOf(connection, page), next: page.at(-1), searchedTo: undefined };
     }
     below = step.from;
     if (performance.now() > stopAtMs && below > window.first) {
-      const searchedTo = timeOf(connection, below);
-      return { rows: rowsOf(connection, ids), next: below, searchedTo };
+      const searchedTo = yield* timeOf(connection, below);
+      return { rows: yield* rowsOf(connection, ids), next: below, searchedTo };
     }
   }
-  return { rows: rowsOf(connection, ids), next: undefined, searchedTo: undefined };
+  return { rows: yield* rowsOf(connection, ids), next: undefined, searchedTo: undefined };
 }
 
 /** The rows of one step, and where the next step begins: at row ids below `from`. */
@@ -90,31 +92,32 @@ interface Step {
   readonly from: number;
 }
 
-/** A query for row ids with the parameter `$text`. */
+/** A query for row ids, with its values. */
 interface Candidates {
   readonly query: string;
-  readonly value: string;
+  readonly values: { readonly text?: string };
 }
 
-function nextStep(
-  { sqlite }: Connection,
+function* nextStep(
+  connection: Connection,
   candidates: Candidates | undefined,
   below: number,
   first: number,
-): Step | undefined {
+): Steps<Step | undefined> {
   if (candidates === undefined) {
     const from = Math.max(below - STEP_ROWS, first);
     return { rows: and(gte(requests.id, from), lt(requests.id, below)), from };
   }
-  const ids = sqlite
-    .prepare<{ id: bigint }, { text: string; below: number; first: number }>(
-      `SELECT id FROM (${candidates.query}) WHERE id < $below AND id >= $first ORDER BY id DESC LIMIT ${STEP_ROWS}`,
-    )
-    .all({ text: candidates.value, below, first })
-    .map(({ id }) => Number(id));
+  const rowId = connection.dialect.idBesideIndex;
+  const found = yield* connection.rows<{ id: bigint }>(
+    `SELECT id FROM (${candidates.query}) AS candidates
+      WHERE ${rowId} < $below AND ${rowId} >= $first ORDER BY ${rowId} DESC LIMIT ${STEP_ROWS}`,
+    { ...candidates.values, below, first },
+  );
+  const ids = found.map(({ id }) => Number(id));
   const oldest = ids.at(-1);
   if (oldest === undefined) return undefined;
-  const rows = sql`${requests.id} IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`;
+  const rows = connection.dialect.isIn(sql`${requests.id}`, sql`${JSON.stringify(ids)}`);
   return { rows, from: ids.length < STEP_ROWS ? first : oldest };
 }
 
@@ -122,46 +125,46 @@ function nextStep(
  * A query for the row ids of one account, or of a rare status, by an index alone. Undefined: all rows. An account with
  * many requests needs no index: the newest rows of all accounts have enough of its rows.
  */
-function candidateIds(
-  { sqlite }: Connection,
+function* candidateIds(
+  connection: Connection,
   { account, key, status }: RequestSearch,
   newest: number,
-): Candidates | undefined {
-  const notDone = "SELECT id FROM requests INDEXED BY requests_not_done WHERE status <> 'done' AND";
+): Steps<Candidates | undefined> {
+  const { using } = connection.dialect;
+  const notDone = `SELECT id FROM requests ${using("requests_not_done")} WHERE status <> 'done' AND`;
   const ofStatus = status === undefined || status === "done" ? "" : `AND status = '${status}'`;
   const value = key ?? account;
   if (value === undefined)
-    return ofStatus === "" ? undefined : { query: `${notDone} true ${ofStatus}`, value: "" };
+    return ofStatus === "" ? undefined : { query: `${notDone} true ${ofStatus}`, values: {} };
   const owner =
     key === undefined
       ? "SELECT id FROM accounts WHERE name = $text"
       : "SELECT account_id FROM keys WHERE public_id = $text";
-  const charged = `SELECT id FROM requests INDEXED BY requests_account_seq
+  const charged = `SELECT id FROM requests ${using("requests_account_seq")}
     WHERE account_id = (${owner}) AND ledger_seq IS NOT NULL`;
   const others = `${notDone} account_id = (${owner})
     ${ofStatus || "AND status IN ('running', 'failed', 'cancelled', 'interrupted')"}`;
-  if (ofStatus !== "") return { query: others, value };
-  const rows = sqlite
-    .query<{ rows: bigint }, { text: string }>(
-      `SELECT ledger_seq AS rows FROM accounts WHERE id = (${owner})`,
-    )
-    .get({ text: value });
+  const values = { text: value };
+  if (ofStatus !== "") return { query: others, values };
+  const rows = yield* connection.row<{ rows: bigint }>(
+    `SELECT ledger_seq AS rows FROM accounts WHERE id = (${owner})`,
+    values,
+  );
   if (Number(rows?.rows ?? 0) > newest * BUSY_SHARE) return undefined;
-  return { query: status === "done" ? charged : `${charged} UNION ${others}`, value };
+  return { query: status === "done" ? charged : `${charged} UNION ${others}`, values };
 }
 
 /** Row ids from `first` on and below `below`. A span of time narrows them. */
-function idWindow(
-  { sqlite }: Connection,
+function* idWindow(
+  connection: Connection,
   { since, until, before }: RequestSearch,
-): { readonly first: number; readonly below: number; readonly newest: number } {
+): Steps<{ readonly first: number; readonly below: number; readonly newest: number }> {
   const bounded = since !== undefined || until !== undefined;
-  const ids = idsOf(sqlite, { from: since ?? 0, to: until ?? Number.MAX_SAFE_INTEGER });
+  const ids = yield* idsOf(connection, { from: since ?? 0, to: until ?? Number.MAX_SAFE_INTEGER });
   if (ids === undefined) return { first: 1, below: 1, newest: 0 };
   const end = bounded ? ids.last + 1 : Number.MAX_SAFE_INTEGER;
-  const newest = Number(
-    sqlite.query<{ id: bigint }, []>("SELECT max(id) AS id FROM requests").get()?.id ?? 0,
-  );
+  const last = yield* connection.row<{ id: bigint | null }>("SELECT max(id) AS id FROM requests");
+  const newest = Number(last?.id ?? 0);
   return {
     first: since === undefined ? 1 : ids.first,
     below: Math.min(before ?? Number.MAX_SAFE_INTEGER, end, newest + 1),
@@ -169,27 +172,28 @@ function idWindow(
   };
 }
 
-function conditionsOf(search: RequestSearch): SQL | undefined {
+function conditionsOf(dialect: Dialect, search: RequestSearch): SQL | undefined {
   const { account, key, model, provider, status, since, until, chargeMin, chargeMax } = search;
   const given = <T>(value: T | undefined, condition: (value: T) => SQL | undefined) =>
     value === undefined ? undefined : condition(value);
-  // The signs hide the columns from the planner: the rows are chosen by their ids.
+  // The rows are chosen by their ids.
+  const plain = (column: SQL): SQL => dialect.withoutIndexOf(column);
   return and(
     given(
       account,
       (name) =>
-        sql`+${requests.accountId} = (SELECT ${accounts.id} FROM ${accounts} WHERE ${accounts.name} = ${name})`,
+        sql`${plain(sql`${requests.accountId}`)} = (SELECT ${accounts.id} FROM ${accounts} WHERE ${accounts.name} = ${name})`,
     ),
     given(
       key,
       (id) =>
-        sql`+${requests.keyId} = (SELECT ${keys.id} FROM ${keys} WHERE ${keys.publicId} = ${id})`,
+        sql`${plain(sql`${requests.keyId}`)} = (SELECT ${keys.id} FROM ${keys} WHERE ${keys.publicId} = ${id})`,
     ),
     given(model, (id) => eq(requests.model, id)),
     given(provider, (id) => eq(requests.provider, id)),
-    given(status, (one) => sql`+${requests.status} = ${one}`),
-    given(since, (at) => sql`+${requests.at} >= ${at}`),
-    given(until, (at) => sql`+${requests.at} < ${at}`),
+    given(status, (one) => sql`${plain(sql`${requests.status}`)} = ${one}`),
+    given(since, (at) => sql`${plain(sql`${requests.at}`)} >= ${at}`),
+    given(until, (at) => sql`${plain(sql`${requests.at}`)} < ${at}`),
     given(chargeMin, (amount) => gte(requests.charge, amount)),
     given(chargeMax, (amount) => lte(requests.charge, amount)),
     given(search.isEstimated, () => sql`${requests.estimated} <> 0`),
@@ -197,25 +201,28 @@ function conditionsOf(search: RequestSearch): SQL | undefined {
   );
 }
 
-function rowsOf({ db }: Connection, ids: number[]): RequestRow[] {
+function* rowsOf(connection: Connection, ids: number[]): Steps<RequestRow[]> {
   if (ids.length === 0) return [];
-  return db
-    .select(requestColumns())
-    .from(requests)
-    .innerJoin(accounts, eq(requests.accountId, accounts.id))
-    .innerJoin(keys, eq(requests.keyId, keys.id))
-    .where(inArray(requests.id, ids))
-    .orderBy(desc(requests.id))
-    .all();
+  return yield* connection.all(
+    connection.db
+      .select(requestColumns())
+      .from(requests)
+      .innerJoin(accounts, eq(requests.accountId, accounts.id))
+      .innerJoin(keys, eq(requests.keyId, keys.id))
+      .where(inArray(requests.id, ids))
+      .orderBy(desc(requests.id)),
+  );
 }
 
 /** The admission time of the first row with this id or a higher one. */
-function timeOf({ db }: Connection, id: number): number | undefined {
-  return db
-    .select({ at: requests.at })
-    .from(requests)
-    .where(gte(requests.id, id))
-    .orderBy(requests.id)
-    .limit(1)
-    .get()?.at;
+function* timeOf(connection: Connection, id: number): Steps<number | undefined> {
+  const row = yield* connection.first(
+    connection.db
+      .select({ at: requests.at })
+      .from(requests)
+      .where(gte(requests.id, id))
+      .orderBy(requests.id)
+      .limit(1),
+  );
+  return row?.at;
 }

@@ -1,6 +1,15 @@
-import type { Database } from "bun:sqlite";
+import type { Connection } from "../connection.ts";
+import type { Steps } from "../steps.ts";
 import type { TimeSpan } from "../tables/usage.ts";
-import { figuresOf, readCells, readTotal, totalOf, type Figures, type Sums } from "./figures.ts";
+import {
+  figuresOf,
+  inOrder,
+  readCells,
+  readTotal,
+  totalOf,
+  type Figures,
+  type Sums,
+} from "./figures.ts";
 import type { SteppedSpan } from "./span.ts";
 
 const TOP = 10;
@@ -45,25 +54,35 @@ interface Named {
 }
 
 /** `account`: the row id, for one account only. */
-export function readUsage(
-  sqlite: Database,
+export function* readUsage(
+  connection: Connection,
   span: SteppedSpan,
   options: { readonly account?: number | undefined; readonly retentionStart: number },
-): UsageReport {
-  const { byModel, byProvider, byAccount, byKey } = readCells(sqlite, span, options);
+): Steps<UsageReport> {
+  const { byModel, byProvider, byAccount, byKey } = yield* readCells(connection, span, options);
   const { from, to, before, times } = span;
   const models = ranked(byModel, totalOf);
-  const accountName = sqlite.query<{ name: string }, [number]>(
-    "SELECT name FROM accounts WHERE id = ?",
-  );
-  const keyOf = sqlite.query<Omit<RankedKey, "figures">, [number]>(
-    `SELECT k.public_id AS key, a.name AS account, k.label FROM keys k JOIN accounts a ON a.id = k.account_id
-      WHERE k.id = ?`,
-  );
+  const topAccounts: Named[] = [];
+  for (const { name: id, figures } of first(ranked(byAccount, (sums) => sums))) {
+    const row = yield* connection.row<{ name: string }>(
+      "SELECT name FROM accounts WHERE id = $id",
+      { id },
+    );
+    topAccounts.push({ name: row?.name ?? "", figures });
+  }
+  const topKeys: RankedKey[] = [];
+  for (const { name: id, figures } of first(ranked(byKey, (sums) => sums))) {
+    const key = yield* connection.row<Omit<RankedKey, "figures">>(
+      `SELECT k.public_id AS key, a.name AS account, k.label FROM keys k
+        JOIN accounts a ON a.id = k.account_id WHERE k.id = $id`,
+      { id },
+    );
+    if (key !== undefined) topKeys.push({ ...key, figures });
+  }
   return {
     span,
     now: { from, to, figures: figuresOf(totalOf(byKey.values())) },
-    before: { ...before, figures: readTotal(sqlite, before, options) },
+    before: { ...before, figures: yield* readTotal(connection, before, options) },
     series: {
       total: times.map((_, step) => figuresOf(totalOf(stepOf(byModel.values(), step)))),
       models: modelSeries(
@@ -73,16 +92,8 @@ export function readUsage(
       ),
     },
     top: {
-      accounts: first(ranked(byAccount, (sums) => sums)).map(({ name, figures }) => ({
-        name: accountName.get(name)?.name ?? "",
-        figures,
-      })),
-      keys: first(ranked(byKey, (sums) => sums)).flatMap(({ name, figures }) => {
-        const key = keyOf.get(name);
-        return key === null
-          ? []
-          : { key: key.key, account: key.account, label: key.label, figures };
-      }),
+      accounts: topAccounts,
+      keys: topKeys,
       models: first(models),
       providers: first(ranked(byProvider, totalOf)),
     },
@@ -97,7 +108,8 @@ function ranked<Name extends string | number, Cells>(
   return [...groups]
     .map(([name, cells]) => ({ name, figures: figuresOf(total(cells)) }))
     .toSorted(
-      ({ figures: a }, { figures: b }) => Number(b.charged - a.charged) || b.requests - a.requests,
+      ({ figures: a, name: one }, { figures: b, name: other }) =>
+        Number(b.charged - a.charged) || b.requests - a.requests || inOrder(one, other),
     );
 }
 

@@ -1,5 +1,5 @@
 import { changes } from "../schema/schema.ts";
-import type { Connection } from "./sqlite.ts";
+import type { SqliteConnection } from "./sqlite.ts";
 import { prepareStatement } from "./statement.ts";
 
 /** Tells whether keys, accounts or ledger were changed by another process. */
@@ -10,7 +10,7 @@ export interface ChangeCounter {
   current(): number;
 }
 
-export function changeCounter(connection: Connection): ChangeCounter {
+export function changeCounter(connection: SqliteConnection): ChangeCounter {
   const statement = prepareStatement<{ seq: bigint }>(
     connection,
     connection.db.select({ seq: changes.seq }).from(changes),
@@ -35,7 +35,7 @@ export function changeCounter(connection: Connection): ChangeCounter {
  * Returns a function whose text differs after each commit to the database, by this process or by another one. One call
  * takes some microseconds, and reads no table.
  */
-export function changeSignal({ sqlite }: Connection): () => string {
+export function changeSignal({ sqlite }: SqliteConnection): () => string {
   // `data_version` counts the commits of other connections only: https://www.sqlite.org/pragma.html#pragma_data_version
   const statement = sqlite.prepare<{ others: bigint; own: bigint }, []>(
     "SELECT data_version AS others, total_changes() AS own FROM pragma_data_version",

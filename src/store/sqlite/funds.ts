@@ -1,7 +1,7 @@
 import { eq, sql } from "drizzle-orm";
 import { assert } from "../../lib/assert.ts";
 import { accounts, keys, requests } from "../schema/schema.ts";
-import type { Connection } from "./sqlite.ts";
+import type { SqliteConnection } from "./sqlite.ts";
 
 /** The money of an account, in nano-roubles, and the number of the last row of its history. */
 export interface AccountFunds {
@@ -27,7 +27,7 @@ export interface FundsTable {
   inSnapshot<T>(read: () => T): T;
 }
 
-export function fundsTable({ db, sqlite }: Connection): FundsTable {
+export function fundsTable({ db, sqlite }: SqliteConnection): FundsTable {
   const account = db
     .select({ balance: accounts.balance, overdraft: accounts.overdraft, seq: accounts.ledgerSeq })
     .from(accounts)

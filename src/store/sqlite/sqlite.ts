@@ -1,6 +1,7 @@
 import { Database } from "bun:sqlite";
-import { drizzle, type BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
+import type { BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
 import { accessSync, closeSync, constants, existsSync, openSync, statSync } from "node:fs";
+import type { Connection } from "../connection.ts";
 import { errorCode, fileErrorReason } from "../../lib/systemError.ts";
 import {
   findOrphanedWal,
@@ -9,12 +10,16 @@ import {
   NAME_ANOTHER,
   OWNER_ONLY,
 } from "./databaseFile.ts";
+import { SqliteQueries } from "./queries.ts";
 
 /** `power`: a commit survives a power cut. `process`: it survives `kill -9` only. */
 export type Durability = "power" | "process";
 
-/** One connection: `db` for queries, `sqlite` for what Drizzle cannot express. */
-export interface Connection {
+/**
+ * One connection: `queries` for what both engines can do, `sqlite` for the rest, and `db` to build statements for it.
+ */
+export interface SqliteConnection {
+  readonly queries: Connection;
   readonly db: BunSQLiteDatabase;
   readonly sqlite: Database;
   readonly file: FileIdentity;
@@ -38,7 +43,7 @@ export class NotFoundError extends StoreError {}
  * Opens the database and creates it if it is absent, readable by its owner alone. Integers are read as bigint.
  * Throws StoreError.
  */
-export function connect(path: string, durability: Durability): Connection {
+export function connect(path: string, durability: Durability): SqliteConnection {
   refuseOrphanedWal(path);
   let sqlite: Database;
   let file: FileIdentity;
@@ -63,7 +68,8 @@ export function connect(path: string, durability: Durability): Connection {
     sqlite.close();
     throw toStoreError(path, cause);
   }
-  return { db: drizzle({ client: sqlite }), sqlite, file };
+  const queries = new SqliteQueries(sqlite);
+  return { queries, db: queries.db, sqlite, file };
 }
 
 /** Throws StoreError for an orphaned WAL: opening the database would delete it, with the last commits. */

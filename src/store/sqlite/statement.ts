@@ -1,7 +1,7 @@
 import type { SQLQueryBindings, Statement } from "bun:sqlite";
 import { Param, Placeholder, is } from "drizzle-orm";
 import { assert } from "../../lib/assert.ts";
-import type { Connection } from "./sqlite.ts";
+import type { SqliteConnection } from "./sqlite.ts";
 
 /** A query of Drizzle, whose values are all placeholders. */
 interface BuiltQuery {
@@ -14,7 +14,7 @@ interface BuiltQuery {
  * an amount may be a bigint, a number or decimal digits. The columns of a row have their names in the database.
  */
 export function prepareStatement<Row>(
-  { sqlite }: Connection,
+  { sqlite }: SqliteConnection,
   query: BuiltQuery,
   names: readonly string[],
 ): Statement<Row, SQLQueryBindings[]> {

@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import { storeFiles } from "./databaseFile.ts";
-import { setBusyTimeout, sqliteFault, type Connection } from "./sqlite.ts";
+import { setBusyTimeout, sqliteFault, type SqliteConnection } from "./sqlite.ts";
 
 /** How long a checkpoint waits for other programs that read the database. */
 const READERS_WAIT_MS = 200;
@@ -13,7 +13,7 @@ const READERS_WAIT_MS = 200;
 export type CheckpointResult = "empty" | "kept" | "failed";
 
 /** Moves all commits from the WAL into the database and truncates the WAL. Never throws. */
-export function checkpointWal({ sqlite }: Connection): CheckpointResult {
+export function checkpointWal({ sqlite }: SqliteConnection): CheckpointResult {
   try {
     setBusyTimeout(sqlite, READERS_WAIT_MS);
     const row = sqlite.query<{ busy: bigint }, []>("PRAGMA wal_checkpoint(TRUNCATE)").get();

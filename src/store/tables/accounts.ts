@@ -1,7 +1,10 @@
 import { asc, eq, sql } from "drizzle-orm";
 import { assert } from "../../lib/assert.ts";
-import { accounts, newRowId } from "../schema/schema.ts";
-import { NotFoundError, type Connection } from "../sqlite/sqlite.ts";
+import { lazy } from "../../lib/lazy.ts";
+import type { Connection } from "../connection.ts";
+import { accounts } from "../schema/schema.ts";
+import { NotFoundError } from "../sqlite/sqlite.ts";
+import type { Steps } from "../steps.ts";
 
 /** `reserved` is what the serving gateway may hold for open requests. Amounts are nano-roubles. */
 export interface AccountRow {
@@ -15,17 +18,20 @@ export interface AccountRow {
 }
 
 export interface AccountTable {
-  insert(account: { name: string; overdraft: bigint; createdAt: number }): AccountRow;
-  find(name: string): AccountRow | undefined;
+  insert(account: { name: string; overdraft: bigint; createdAt: number }): Steps<AccountRow>;
+  find(name: string): Steps<AccountRow | undefined>;
   /** Throws NotFoundError if there is no such account. */
-  findOrThrow(name: string): AccountRow;
-  /** Throws if there is no such row. */
-  findById(id: number): AccountRow;
-  list(): AccountRow[];
-  setOverdraft(id: number, overdraft: bigint): void;
-  setDisabled(id: number, disabled: boolean): void;
-  /** No gateway may be running. */
-  releaseReserve(id: number): void;
+  findOrThrow(name: string): Steps<AccountRow>;
+  /**
+   * The same for a change that decides by the money of the account. Until the end of its transaction nobody else changes
+   * the row.
+   */
+  lockOrThrow(name: string): Steps<AccountRow>;
+  /** Locks the account in the same way. Throws if there is no such row. */
+  lockById(id: number): Steps<AccountRow>;
+  list(): Steps<AccountRow[]>;
+  setOverdraft(id: number, overdraft: bigint): Steps<void>;
+  setDisabled(id: number, disabled: boolean): Steps<void>;
 }
 
 /** What the account can still spend. */
@@ -44,43 +50,48 @@ export const accountColumns = {
   createdAt: accounts.createdAt,
 };
 
-export function accountTable({ db }: Connection): AccountTable {
-  const columns = accountColumns;
-  const select = db.select(columns).from(accounts);
-  const all = db.select(columns).from(accounts).orderBy(asc(accounts.name)).prepare();
-  const byName = select.where(eq(accounts.name, sql.placeholder("name"))).prepare();
-  const find = (name: string): AccountRow | undefined => byName.get({ name });
+export function accountTable(connection: Connection): AccountTable {
+  const { db, dialect } = connection;
+  const select = () => db.select(accountColumns).from(accounts);
+  const byName = lazy(() =>
+    connection.prepare(select().where(eq(accounts.name, sql.placeholder("name")))),
+  );
+  const find = (name: string) => byName().first({ name });
+  const findById = function* (id: number): Steps<AccountRow> {
+    const row = yield* connection.first(select().where(eq(accounts.id, id)));
+    assert(row !== undefined, "no account with this row id");
+    return row;
+  };
+  const findOrThrow = function* (name: string): Steps<AccountRow> {
+    const account = yield* find(name);
+    if (account !== undefined) return account;
+    throw new NotFoundError(
+      `there is no account ${JSON.stringify(name)}: tollgate accounts list shows them`,
+    );
+  };
+  const lockById = function* (id: number): Steps<AccountRow> {
+    yield* connection.rows(`SELECT id FROM accounts WHERE id = $id ${dialect.lockingRows}`, { id });
+    return yield* findById(id);
+  };
   return {
-    insert(account) {
-      const row = db
-        .insert(accounts)
-        .values({ ...account, id: newRowId })
-        .returning({ id: accounts.id })
-        .get();
+    *insert(account) {
+      const values = { ...account, id: dialect.newRowId };
+      const row = yield* connection.first(
+        db.insert(accounts).values(values).returning({ id: accounts.id }),
+      );
+      assert(row !== undefined, "an insert returns its row");
       return { ...account, id: row.id, balance: 0n, reserved: 0n, disabled: false };
     },
     find,
-    findOrThrow(name) {
-      const account = find(name);
-      if (account !== undefined) return account;
-      throw new NotFoundError(
-        `there is no account ${JSON.stringify(name)}: tollgate accounts list shows them`,
-      );
+    findOrThrow,
+    *lockOrThrow(name) {
+      return yield* lockById((yield* findOrThrow(name)).id);
     },
-    findById(id) {
-      const row = db.select(columns).from(accounts).where(eq(accounts.id, id)).get();
-      assert(row !== undefined, "no account with this row id");
-      return row;
-    },
-    list: () => all.all(),
-    setOverdraft(id, overdraft) {
-      db.update(accounts).set({ overdraft }).where(eq(accounts.id, id)).run();
-    },
-    setDisabled(id, disabled) {
-      db.update(accounts).set({ disabled }).where(eq(accounts.id, id)).run();
-    },
-    releaseReserve(id) {
-      db.update(accounts).set({ reserved: 0n }).where(eq(accounts.id, id)).run();
-    },
+    lockById,
+    list: () => connection.all(select().orderBy(asc(accounts.name))),
+    setOverdraft: (id, overdraft) =>
+      connection.run(db.update(accounts).set({ overdraft }).where(eq(accounts.id, id))),
+    setDisabled: (id, disabled) =>
+      connection.run(db.update(accounts).set({ disabled }).where(eq(accounts.id, id))),
   };
 }

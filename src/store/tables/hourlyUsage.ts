@@ -1,10 +1,18 @@
 import type { UsageSums } from "../../contract/account/usageReport.ts";
 import { DAY_MS, HOUR_MS, isoTime, type DaySpan } from "../../lib/clock.ts";
-import type { Connection } from "../sqlite/sqlite.ts";
-import { REFUNDED, RUNNING_REQUESTS, splitSum, usageSums, type SummedUsage } from "./usage.ts";
+import type { Connection } from "../connection.ts";
+import type { Steps } from "../steps.ts";
+import {
+  REFUNDED,
+  runningRequests,
+  splitSum,
+  sumOf,
+  usageSums,
+  type SummedUsage,
+} from "./usage.ts";
 
 /** A part of the usage of one hour. The group is the model. */
-interface HourlyUsage {
+export interface HourlyUsage {
   /** The start of the hour: a time in ISO 8601, UTC. */
   readonly hour: string;
   readonly sums: UsageSums;
@@ -12,22 +20,18 @@ interface HourlyUsage {
 
 /**
  * Reads the usage of an account by hour of admission, with its running requests. A request that is folded has no hour, so
- * it is not there. Yields the sums of a few hundred requests, newest first, so an hour comes in many parts. The caller can
- * pause after each, and the report is that of its first step all the same.
+ * it is not there. Hands over the sums of a few hundred requests, newest first, so an hour comes in many parts. The caller
+ * can pause after each, and the report is that of its first step all the same.
  */
-export type ReadHourlyUsage = (
-  accountId: number,
-  days: DaySpan,
-) => Generator<readonly HourlyUsage[], void>;
+export type ReadHourlyUsage = (accountId: number, days: DaySpan, visit: Visit) => Steps<void>;
+
+type Visit = (part: readonly HourlyUsage[]) => void;
 
 /** The rows that one step reads. */
 const STEP_ROWS = 250;
 
-const CHARGES = `requests INDEXED BY requests_account_seq
-  WHERE account_id = $accountId AND ledger_seq IS NOT NULL`;
-const ENDED = `requests INDEXED BY requests_not_done
-  WHERE status = $status AND status <> 'done' AND account_id = $accountId AND id < $before`;
-const IN_SPAN = "at >= $since AND at < $until";
+// The signs hide the column from the planner: the rows are found by the index of their account.
+const IN_SPAN = "+at >= $since AND +at < $until";
 
 /** What the account has in a span by the daily totals: the search for requests ends when all of them are found. */
 interface Expected {
@@ -38,24 +42,29 @@ interface Expected {
 }
 
 export function hourlyUsage(connection: Connection): ReadHourlyUsage {
-  const reads = prepareReads(connection);
-  return function* (accountId, days) {
+  const reads = readsOf(connection);
+  return function* (accountId, days, visit) {
     const span = { accountId, since: days.from * DAY_MS, until: days.to * DAY_MS };
-    const { newestCharge, oldestCharge, before, running, expected } = reads.start(span, days);
-    yield running.map(({ hour, model }) => ({ hour, sums: { ...noUsage, group: model } }));
+    const { newestCharge, oldestCharge, before, running, expected } = yield* reads.start(
+      span,
+      days,
+    );
+    visit(running.map(({ hour, model }) => ({ hour, sums: { ...noUsage, group: model } })));
+    yield;
 
     let left = expected.charged;
     for (let to = newestCharge; to >= oldestCharge && left > 0; to -= STEP_ROWS) {
-      const sums = reads.charged({ ...span, from: to - STEP_ROWS + 1, to });
+      const sums = yield* reads.charged({ ...span, from: to - STEP_ROWS + 1, to });
       left -= countOf(sums);
-      yield sums;
+      visit(sums);
+      yield;
     }
     // What runs at the start is counted already, however it ends.
     const others = { ...span, before, running: JSON.stringify(running.map(({ id }) => id)) };
     left = expected.failed;
     for (const status of ["interrupted", "failed"] as const)
-      left = yield* readUncharged(reads, { ...others, status }, left);
-    yield* readUncharged(reads, { ...others, status: "cancelled" }, expected.cancelled);
+      left = yield* readUncharged(reads, { ...others, status }, left, visit);
+    yield* readUncharged(reads, { ...others, status: "cancelled" }, expected.cancelled, visit);
   };
 }
 
@@ -64,15 +73,17 @@ function* readUncharged(
   reads: Reads,
   place: Omit<Uncharged, "last">,
   left: number,
-): Generator<readonly HourlyUsage[], number> {
+  visit: Visit,
+): Steps<number> {
   let { before } = place;
   for (let stillLeft = left; ;) {
-    const last = stillLeft > 0 ? reads.lastOfStep({ ...place, before }) : undefined;
+    const last = stillLeft > 0 ? yield* reads.lastOfStep({ ...place, before }) : undefined;
     if (last === undefined) return stillLeft;
-    const sums = reads.uncharged({ ...place, before, last });
+    const sums = yield* reads.uncharged({ ...place, before, last });
     stillLeft -= countOf(sums);
     before = last;
-    yield sums;
+    visit(sums);
+    yield;
   }
 }
 
@@ -109,70 +120,83 @@ type Charges = Span & { readonly from: number; readonly to: number };
 type Uncharged = Span & Ended & { readonly last: number; readonly running: string };
 type HourRow = SummedUsage & { readonly hour: bigint };
 
-type Reads = ReturnType<typeof prepareReads>;
+type Reads = ReturnType<typeof readsOf>;
 
 /** The reads of a report. Each is one step. */
-function prepareReads({ sqlite }: Connection) {
-  const newestCharge = sqlite.query<{ seq: bigint | null }, { accountId: number }>(
-    `SELECT max(ledger_seq) AS seq FROM ${CHARGES}`,
-  );
-  const oldestCharge = sqlite.query<{ seq: bigint | null }, { accountId: number }>(
-    `SELECT min(ledger_seq) AS seq FROM ${CHARGES}`,
-  );
-  const newestRow = sqlite.query<{ id: bigint | null }, []>("SELECT max(id) AS id FROM requests");
-  const running = sqlite.query<{ id: bigint; at: bigint; model: string }, Span>(
-    `SELECT id, at, model FROM ${RUNNING_REQUESTS} account_id = $accountId AND ${IN_SPAN}`,
-  );
-  const totals = sqlite.query<
-    { charged: bigint; failed: bigint; cancelled: bigint },
-    { day: number; accountId: number }
-  >(`SELECT coalesce(sum(charged), 0) AS charged, coalesce(sum(failed), 0) AS failed,
-      coalesce(sum(requests - charged - failed), 0) AS cancelled
-    FROM daily_totals WHERE day = $day AND account_id = $accountId`);
-  const charged = sqlite.query<HourRow, Charges>(
-    sumsOf(`${CHARGES} AND ledger_seq BETWEEN $from AND $to AND ${IN_SPAN}`),
-  );
-  const uncharged = sqlite.query<HourRow, Uncharged>(
-    sumsOf(`${ENDED} AND id >= $last AND ${IN_SPAN} AND ledger_seq IS NULL
-      AND id NOT IN (SELECT value FROM json_each($running))`),
-  );
-  const lastOfStep = sqlite.query<{ last: bigint | null }, Ended>(
-    `SELECT min(id) AS last FROM (SELECT id FROM ${ENDED} ORDER BY id DESC LIMIT ${STEP_ROWS})`,
-  );
+function readsOf(connection: Connection) {
+  const { dialect } = connection;
+  const charges = `requests ${dialect.using("requests_account_seq")}
+    WHERE account_id = $accountId AND ledger_seq IS NOT NULL`;
+  const rowId = dialect.idBesideIndex;
+  const ended = `requests ${dialect.using("requests_not_done")}
+    WHERE status = $status AND status <> 'done' AND account_id = $accountId AND ${rowId} < $before`;
+  const endOfCharges = (end: "min" | "max") => `SELECT ${end}(ledger_seq) AS seq FROM ${charges}`;
+  const running = `SELECT id, at, model FROM ${runningRequests(dialect)} account_id = $accountId AND ${IN_SPAN}`;
+  const totals = `SELECT ${sumOf("charged", "charged")}, ${sumOf("failed", "failed")},
+      ${sumOf("requests - charged - failed", "cancelled")}
+    FROM daily_totals WHERE day = $day AND account_id = $accountId`;
+  const charged = sumsOf(`${charges} AND ledger_seq BETWEEN $from AND $to AND ${IN_SPAN}`);
+  const uncharged = sumsOf(`${ended} AND ${rowId} >= $last AND ${IN_SPAN} AND ledger_seq IS NULL
+      AND id NOT IN (${dialect.numbersIn("$running")})`);
+  const lastOfStep = `SELECT min(id) AS last FROM
+    (SELECT id FROM ${ended} ORDER BY ${rowId} DESC LIMIT ${STEP_ROWS}) AS step`;
 
-  const expectedOf = (accountId: number, { from, to }: DaySpan): Expected => {
+  const expectedOf = function* (
+    snapshot: Connection,
+    accountId: number,
+    { from, to }: DaySpan,
+  ): Steps<Expected> {
     const expected: Expected = { charged: 0, failed: 0, cancelled: 0 };
     for (let day = from; day < to; day += 1) {
-      const row = totals.get({ day, accountId });
+      const row = yield* snapshot.row<Record<keyof Expected, bigint | null>>(totals, {
+        day,
+        accountId,
+      });
       expected.charged += Number(row?.charged ?? 0);
       expected.failed += Number(row?.failed ?? 0);
       expected.cancelled += Number(row?.cancelled ?? 0);
     }
     return expected;
   };
+  type Seq = { seq: bigint | null };
 
   return {
     /** All in one snapshot. */
     start: (span: Span, days: DaySpan) =>
-      sqlite.transaction(() => {
+      connection.inSnapshot(function* (snapshot) {
         const { accountId } = span;
+        const newest = yield* snapshot.row<Seq>(endOfCharges("max"), { accountId });
+        const oldest = yield* snapshot.row<Seq>(endOfCharges("min"), { accountId });
+        const last = yield* snapshot.row<{ id: bigint | null }>(
+          "SELECT max(id) AS id FROM requests",
+        );
+        const rows = yield* snapshot.rows<{ id: bigint; at: bigint; model: string }>(running, span);
         return {
-          newestCharge: Number(newestCharge.get({ accountId })?.seq ?? 0),
-          oldestCharge: Number(oldestCharge.get({ accountId })?.seq ?? 1),
-          before: Number(newestRow.get()?.id ?? 0) + 1,
-          running: running.all(span).map(({ id, at, model }) => ({
+          newestCharge: Number(newest?.seq ?? 0),
+          oldestCharge: Number(oldest?.seq ?? 1),
+          before: Number(last?.id ?? 0) + 1,
+          running: rows.map(({ id, at, model }) => ({
             id: Number(id),
             hour: hourOf(Math.floor(Number(at) / HOUR_MS)),
             model,
           })),
-          expected: expectedOf(accountId, days),
+          expected: yield* expectedOf(snapshot, accountId, days),
         };
-      })(),
-    charged: (place: Charges) => charged.all(place).map(hourlyUsageOf),
-    uncharged: (place: Uncharged) => uncharged.all(place).map(hourlyUsageOf),
+      }),
+    *charged(place: Charges) {
+      return (yield* connection.rows<HourRow>(charged, place)).map(hourlyUsageOf);
+    },
+    *uncharged(place: Uncharged) {
+      return (yield* connection.rows<HourRow>(uncharged, place)).map(hourlyUsageOf);
+    },
     /** The row id of the last request of a step; undefined if there is none. */
-    lastOfStep({ accountId, status, before }: Ended): number | undefined {
-      const { last = null } = lastOfStep.get({ accountId, status, before }) ?? {};
+    *lastOfStep({ accountId, status, before }: Ended): Steps<number | undefined> {
+      const row = yield* connection.row<{ last: bigint | null }>(lastOfStep, {
+        accountId,
+        status,
+        before,
+      });
+      const last = row?.last ?? null;
       return last === null ? undefined : Number(last);
     },
   };
@@ -181,11 +205,12 @@ function prepareReads({ sqlite }: Connection) {
 /** The sums of requests by hour and model. The refunds are read once for each request. */
 function sumsOf(source: string): string {
   return `SELECT at / ${HOUR_MS} AS hour, model AS name, count(*) AS requests,
-      sum(status IN ('failed', 'interrupted')) AS failed, sum(prompt_tokens) AS prompt,
-      sum(cached_tokens) AS cached, sum(cache_write_tokens) AS cacheWrite,
-      sum(cache_write_1h_tokens) AS cacheWrite1h, sum(completion_tokens) AS completion,
-      sum(web_searches) AS searches, ${splitSum("charge", "cost")}, ${splitSum("refunded", "refunded")}
-    FROM (SELECT *, ${REFUNDED} AS refunded FROM ${source}) GROUP BY 1, 2`;
+      count(*) FILTER (WHERE status IN ('failed', 'interrupted')) AS failed,
+      ${sumOf("prompt_tokens", "prompt")}, ${sumOf("cached_tokens", "cached")},
+      ${sumOf("cache_write_tokens", "cacheWrite")}, ${sumOf("cache_write_1h_tokens", "cacheWrite1h")},
+      ${sumOf("completion_tokens", "completion")}, ${sumOf("web_searches", "searches")},
+      ${splitSum("charge", "cost")}, ${splitSum("refunded", "refunded")}
+    FROM (SELECT *, ${REFUNDED} AS refunded FROM ${source}) AS requests GROUP BY 1, 2`;
 }
 
 function hourlyUsageOf(row: SummedUsage & { hour: bigint }): HourlyUsage {

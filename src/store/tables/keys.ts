@@ -2,8 +2,10 @@ import { and, asc, desc, eq, isNull, sql, type SQL } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { assert } from "../../lib/assert.ts";
 import { lazy } from "../../lib/lazy.ts";
-import { accounts, keys, newRowId, plannedOnce } from "../schema/schema.ts";
-import { NotFoundError, type Connection } from "../sqlite/sqlite.ts";
+import type { Connection } from "../connection.ts";
+import { accounts, keys } from "../schema/schema.ts";
+import { NotFoundError } from "../sqlite/sqlite.ts";
+import type { Steps } from "../steps.ts";
 
 /** The settings of a key. A limit that is null comes from the config. `models`: null means all; an empty list is damaged and allows none. */
 export interface KeySettings {
@@ -55,24 +57,25 @@ export interface NewKey extends KeyChanges {
 
 export interface KeyTable {
   /** `firstKeyId`: the rotation chain to which the key belongs, if it is not the first key of one. */
-  insert(key: NewKey, firstKeyId?: number): void;
+  insert(key: NewKey, firstKeyId?: number): Steps<void>;
   /** Finds a key by the SHA-256 of its secret: one point read. */
-  findByHash(hash: Uint8Array): KeySecretRow | undefined;
-  find(publicId: string): KeyRow | undefined;
+  findByHash(hash: Uint8Array): Steps<KeySecretRow | undefined>;
+  find(publicId: string): Steps<KeyRow | undefined>;
   /** Throws NotFoundError if there is no such key. */
-  findOrThrow(publicId: string): KeyRow;
-  list(account: string | undefined): KeyRow[];
+  findOrThrow(publicId: string): Steps<KeyRow>;
+  list(account: string | undefined): Steps<KeyRow[]>;
   /** Keys that meet a condition on keys and accounts, the newest first. */
-  newest(condition: SQL | undefined, limit: number): KeyRow[];
+  newest(condition: SQL | undefined, limit: number): Steps<KeyRow[]>;
   /** Changes settings of this key. A budget applies to its whole rotation chain. */
-  change(key: Pick<KeyRow, "id" | "firstKeyId">, changes: KeyChanges): void;
+  change(key: Pick<KeyRow, "id" | "firstKeyId">, changes: KeyChanges): Steps<void>;
   /** The last key of the rotation chain. */
-  newestOfChain(key: Pick<KeyRow, "accountId" | "firstKeyId">): KeyRow;
+  newestOfChain(key: Pick<KeyRow, "accountId" | "firstKeyId">): Steps<KeyRow>;
   /** Revokes the key. Returns false if it was revoked before. */
-  revoke(id: number, at: number): boolean;
+  revoke(id: number, at: number): Steps<boolean>;
 }
 
-export function keyTable({ db }: Connection): KeyTable {
+export function keyTable(connection: Connection): KeyTable {
+  const { db, dialect } = connection;
   const first = alias(keys, "first");
   /** Budget and spending of a rotation chain are stored at its first key. */
   const ofChain = (name: "budget" | "spent"): SQL => {
@@ -80,7 +83,7 @@ export function keyTable({ db }: Connection): KeyTable {
       .select({ value: first[name] })
       .from(first)
       .where(eq(first.id, keys.firstKeyId));
-    return sql`iif(${keys.firstKeyId} IS NULL, ${keys[name]}, (${firstValue}))`;
+    return sql`CASE WHEN ${keys.firstKeyId} IS NULL THEN ${keys[name]} ELSE (${firstValue}) END`;
   };
   const money = {
     budget: sql<bigint | null>`${ofChain("budget")}`.mapWith(BigInt),
@@ -111,67 +114,75 @@ export function keyTable({ db }: Connection): KeyTable {
   };
   const selectJoined = <T extends typeof requestColumns>(columns: T) =>
     db.select(columns).from(keys).innerJoin(accounts, eq(keys.accountId, accounts.id));
-  const byHash = selectJoined({ ...requestColumns, hash: keys.hash })
-    .where(eq(keys.hash, plannedOnce("hash")))
-    .prepare();
-  const byPublicId = lazy(() =>
-    selectJoined(all)
-      .where(eq(keys.publicId, plannedOnce("publicId")))
-      .prepare(),
+  const byHash = lazy(() =>
+    connection.prepare(
+      selectJoined({ ...requestColumns, hash: keys.hash }).where(
+        eq(keys.hash, dialect.plannedOnce("hash")),
+      ),
+    ),
   );
-  const find = (publicId: string): KeyRow | undefined => byPublicId().get({ publicId });
+  const byPublicId = lazy(() =>
+    connection.prepare(selectJoined(all).where(eq(keys.publicId, dialect.plannedOnce("publicId")))),
+  );
+  const find = (publicId: string) => byPublicId().first({ publicId });
   return {
     insert(key, firstKeyId) {
       const models = key.models && JSON.stringify(key.models);
       const budget = firstKeyId === undefined ? key.budget : null;
-      db.insert(keys)
-        .values({ ...key, id: newRowId, hash: Buffer.from(key.hash), models, budget, firstKeyId })
-        .run();
+      const hash = Buffer.from(key.hash);
+      const values = { ...key, id: dialect.newRowId, hash, models, budget, firstKeyId };
+      return connection.run(db.insert(keys).values(values));
     },
-    findByHash: (hash) => byHash.get({ hash }),
+    findByHash: (hash) => byHash().first({ hash: Buffer.from(hash) }),
     find,
-    findOrThrow(publicId) {
-      const key = find(publicId);
+    *findOrThrow(publicId) {
+      const key = yield* find(publicId);
       if (key !== undefined) return key;
       throw new NotFoundError(
         `there is no key ${JSON.stringify(publicId)}: tollgate keys list shows them`,
       );
     },
     list: (account) =>
-      selectJoined(all)
-        .where(account === undefined ? undefined : eq(accounts.name, account))
-        .orderBy(asc(keys.id))
-        .all(),
+      connection.all(
+        selectJoined(all)
+          .where(account === undefined ? undefined : eq(accounts.name, account))
+          .orderBy(asc(keys.id)),
+      ),
     newest: (condition, limit) =>
-      selectJoined(all).where(condition).orderBy(desc(keys.id)).limit(limit).all(),
-    change(key, { budget, models, ...changes }) {
+      connection.all(selectJoined(all).where(condition).orderBy(desc(keys.id)).limit(limit)),
+    *change(key, { budget, models, ...changes }) {
+      // In the order of the ids, as every transaction locks keys.
+      if (budget !== undefined)
+        yield* connection.run(db.update(keys).set({ budget }).where(eq(keys.id, key.firstKeyId)));
       const keyChanges = { ...changes, models: models && JSON.stringify(models) };
       if (Object.values(keyChanges).some((value) => value !== undefined))
-        db.update(keys).set(keyChanges).where(eq(keys.id, key.id)).run();
-      if (budget !== undefined)
-        db.update(keys).set({ budget }).where(eq(keys.id, key.firstKeyId)).run();
+        yield* connection.run(db.update(keys).set(keyChanges).where(eq(keys.id, key.id)));
     },
-    newestOfChain(key) {
-      const row = selectJoined(all)
-        .where(and(eq(keys.accountId, key.accountId), eq(firstOfChain, key.firstKeyId)))
-        .orderBy(desc(keys.id))
-        .limit(1)
-        .get();
+    *newestOfChain(key) {
+      const row = yield* connection.first(
+        selectJoined(all)
+          .where(and(eq(keys.accountId, key.accountId), eq(firstOfChain, key.firstKeyId)))
+          .orderBy(desc(keys.id))
+          .limit(1),
+      );
       assert(row !== undefined, "a rotation chain without a key");
       return row;
     },
-    revoke: (id, at) =>
-      db
-        .update(keys)
-        .set({ revokedAt: at })
-        .where(and(eq(keys.id, id), isNull(keys.revokedAt)))
-        .returning({ id: keys.id })
-        .get() !== undefined,
+    *revoke(id, at) {
+      const revoked = yield* connection.first(
+        db
+          .update(keys)
+          .set({ revokedAt: at })
+          .where(and(eq(keys.id, id), isNull(keys.revokedAt)))
+          .returning({ id: keys.id }),
+      );
+      return revoked !== undefined;
+    },
   };
 }
 
 /** A damaged list becomes an empty one: the key may use no model until the operator sets the list again. */
-function modelsFromJson(text: string): readonly string[] {
+export function modelsFromJson(text: string): readonly string[] {
   try {
     const models: unknown = JSON.parse(text);
     const isList = Array.isArray(models) && models.every((model) => typeof model === "string");

@@ -1,8 +1,10 @@
-import { and, desc, eq, getViewSelectedFields, isNotNull, lt, sql, type SQL } from "drizzle-orm";
+import { and, eq, isNotNull, sql } from "drizzle-orm";
 import { assert } from "../../lib/assert.ts";
 import { formatRoubles, NANO_ROUBLES_MAX } from "../../lib/money.ts";
-import { accounts, history, ledger, newRowId, placeholders, requests } from "../schema/schema.ts";
-import { StoreError, type Connection } from "../sqlite/sqlite.ts";
+import type { Connection } from "../connection.ts";
+import { accounts, ledger, requests, type history } from "../schema/schema.ts";
+import { StoreError } from "../sqlite/sqlite.ts";
+import type { Steps } from "../steps.ts";
 
 /** `amount` is nano-roubles, negative for a debit and a charge. */
 export type LedgerRow = typeof ledger.$inferSelect;
@@ -22,13 +24,13 @@ export interface Charge {
 /** The only code that changes a balance, except the writer with its charges. Runs in the caller's transaction. */
 export interface LedgerTable {
   /** Appends a row and returns the new balance. Throws if the amount or the balance is out of bounds. */
-  append(entry: LedgerEntry): bigint;
+  append(entry: LedgerEntry): Steps<bigint>;
   /** Newest first. `before`: only rows with a smaller number. */
-  history(accountId: number, limit: number, before?: number): HistoryRow[];
-  findByRef(ref: string): LedgerRow | undefined;
-  findCharge(requestPublicId: string): Charge | undefined;
+  history(accountId: number, limit: number, before?: number): Steps<HistoryRow[]>;
+  findByRef(ref: string): Steps<LedgerRow | undefined>;
+  findCharge(requestPublicId: string): Steps<Charge | undefined>;
   /** The refunds of this charge, oldest first. */
-  refundsOf(charge: Pick<Charge, "accountId" | "seq">): LedgerRow[];
+  refundsOf(charge: Pick<Charge, "accountId" | "seq">): Steps<LedgerRow[]>;
 }
 
 /** The most that balance and overdraft may be together: all of it may be held, and sums of holds have 64 bits. */
@@ -42,23 +44,16 @@ export function refTakenError(row: LedgerRow): StoreError {
 }
 
 export function ledgerTable(connection: Connection): LedgerTable {
-  const { db } = connection;
-  const last = db
-    .select({ balance: accounts.balance, overdraft: accounts.overdraft, seq: accounts.ledgerSeq })
-    .from(accounts)
-    .where(eq(accounts.id, sql.placeholder("accountId")))
-    .prepare();
-  const insert = db
-    .insert(ledger)
-    .values({
-      id: newRowId,
-      ...placeholders("accountId", "seq", "kind", "amount", "balanceAfter", "ref"),
-      ...placeholders("actor", "note", "at", "refundOf"),
-    })
-    .prepare();
+  const { db, dialect } = connection;
+  const { balance, overdraft, ledgerSeq: seq } = accounts;
   return {
-    append(entry) {
-      const tail = last.get({ accountId: entry.accountId });
+    *append(entry) {
+      const tail = yield* connection.first(
+        db
+          .select({ balance, overdraft, seq })
+          .from(accounts)
+          .where(eq(accounts.id, entry.accountId)),
+      );
       assert(tail !== undefined, "no account with this row id");
       assert(
         -NANO_ROUBLES_MAX <= entry.amount && entry.amount <= NANO_ROUBLES_MAX,
@@ -67,7 +62,8 @@ export function ledgerTable(connection: Connection): LedgerTable {
       const balanceAfter = tail.balance + entry.amount;
       const most = SPENDABLE_MAX - tail.balance - tail.overdraft;
       if (entry.amount > 0n && entry.amount > most) throw tooLargeError(tail.overdraft, most);
-      insert.run({ ...entry, seq: tail.seq + 1, balanceAfter });
+      const row = { ...entry, id: dialect.newRowId, seq: tail.seq + 1, balanceAfter };
+      yield* connection.run(db.insert(ledger).values(row));
       return balanceAfter;
     },
     ...ledgerReader(connection),
@@ -83,53 +79,67 @@ function tooLargeError(overdraft: bigint, most: bigint): StoreError {
   return new StoreError(`${subject} would be larger than 64 bits can hold: ${advice}`);
 }
 
-function ledgerReader({ db }: Connection): Omit<LedgerTable, "append"> {
-  const refunded = sql`(SELECT refunded.ref FROM ${history} AS refunded
-    WHERE refunded.account_id = ${history.accountId} AND refunded.seq = ${history.refundOf})`;
-  const chargeRef = sql`iif(${history.kind} = 'charge', ${history.ref}, ${refunded})`;
+function ledgerReader(connection: Connection): Omit<LedgerTable, "append"> {
+  const { db } = connection;
   return {
-    history: (accountId, limit, before) =>
-      db
-        .select({
-          ...getViewSelectedFields(history),
-          requestId: chargeRef.mapWith(requestIdOf) as SQL<string | null>,
-        })
-        .from(history)
-        .where(
-          and(
-            eq(history.accountId, accountId),
-            before === undefined ? undefined : lt(history.seq, before),
-          ),
-        )
-        .orderBy(desc(history.seq))
-        .limit(limit)
-        .all(),
-    findByRef: (ref) => db.select().from(ledger).where(eq(ledger.ref, ref)).get(),
-    findCharge(requestPublicId) {
+    *history(accountId, limit, before = Number.MAX_SAFE_INTEGER) {
+      const rows = yield* connection.rows<ReadHistoryRow>(HISTORY, { accountId, limit, before });
+      return rows.map(historyRow);
+    },
+    findByRef: (ref) => connection.first(db.select().from(ledger).where(eq(ledger.ref, ref))),
+    *findCharge(requestPublicId) {
       const { accountId, charge, ledgerSeq } = requests;
-      const ofKept = db
-        .select({ accountId, seq: sql`${ledgerSeq}`.mapWith(Number), amount: charge })
-        .from(requests)
-        .where(and(eq(requests.publicId, requestPublicId), isNotNull(ledgerSeq)))
-        .get();
+      const ofKept = yield* connection.first(
+        db
+          .select({ accountId, seq: sql`${ledgerSeq}`.mapWith(Number), amount: charge })
+          .from(requests)
+          .where(and(eq(requests.publicId, requestPublicId), isNotNull(ledgerSeq))),
+      );
       if (ofKept !== undefined) return { ...ofKept, isKept: true };
-      const ofFolded = db
-        .select()
-        .from(ledger)
-        .where(eq(ledger.ref, CHARGE_REF + requestPublicId))
-        .get();
+      const ofFolded = yield* connection.first(
+        db
+          .select()
+          .from(ledger)
+          .where(eq(ledger.ref, CHARGE_REF + requestPublicId)),
+      );
       return ofFolded && { ...ofFolded, amount: -ofFolded.amount, isKept: false };
     },
     refundsOf: (charge) =>
-      db
-        .select()
-        .from(ledger)
-        .where(and(eq(ledger.accountId, charge.accountId), eq(ledger.refundOf, charge.seq)))
-        .orderBy(ledger.seq)
-        .all(),
+      connection.all(
+        db
+          .select()
+          .from(ledger)
+          .where(and(eq(ledger.accountId, charge.accountId), eq(ledger.refundOf, charge.seq)))
+          .orderBy(ledger.seq),
+      ),
   };
 }
 
-function requestIdOf(ref: string): string {
-  return ref.slice(CHARGE_REF.length);
+function historyRow({ chargeRef, ...row }: ReadHistoryRow): HistoryRow {
+  return {
+    ...row,
+    accountId: Number(row.accountId),
+    seq: Number(row.seq),
+    at: Number(row.at),
+    refundOf: row.refundOf === null ? null : Number(row.refundOf),
+    requestId: chargeRef === null ? null : chargeRef.slice(CHARGE_REF.length),
+  };
+}
+
+/** The view `history`, and the ref of the charge that a row makes or refunds. */
+const HISTORY = `SELECT account_id AS "accountId", seq, kind, amount, balance_after AS "balanceAfter", ref, actor, note,
+    at, refund_of AS "refundOf",
+    CASE WHEN kind = 'charge' THEN ref ELSE (SELECT refunded.ref FROM history AS refunded
+      WHERE refunded.account_id = history.account_id AND refunded.seq = history.refund_of) END AS "chargeRef"
+  FROM history WHERE account_id = $accountId AND seq < $before ORDER BY seq DESC LIMIT $limit`;
+
+interface ReadHistoryRow extends Pick<
+  HistoryRow,
+  "kind" | "amount" | "balanceAfter" | "ref" | "actor" | "note"
+> {
+  accountId: bigint;
+  seq: bigint;
+  at: bigint;
+  refundOf: bigint | null;
+  chargeRef: string | null;
 }

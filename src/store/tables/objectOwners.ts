@@ -1,6 +1,8 @@
 import { and, eq, gt, sql } from "drizzle-orm";
-import { placeholders, responseOwner } from "../schema/schema.ts";
-import type { Connection } from "../sqlite/sqlite.ts";
+import { lazy } from "../../lib/lazy.ts";
+import type { Connection } from "../connection.ts";
+import { responseOwner } from "../schema/schema.ts";
+import type { Steps } from "../steps.ts";
 
 /** A stored object of a provider, which belongs to an account. `hash` is the SHA-256 of its id. */
 export interface OwnedObject {
@@ -12,66 +14,33 @@ export interface OwnedObject {
   historyTokens: number;
 }
 
-/** Once for each PRUNE_EVERY records, up to PRUNED_ROWS_MAX expired rows are deleted. */
-const PRUNE_EVERY = 256;
-const PRUNED_ROWS_MAX = 512;
-
 export interface OwnerTable {
   /** Finds an object by the SHA-256 of its id. Undefined if it is unknown, expired or of another account. */
   find(
     hash: Uint8Array,
     accountId: number,
     now: number,
-  ): Pick<OwnedObject, "provider" | "historyTokens"> | undefined;
+  ): Steps<Pick<OwnedObject, "provider" | "historyTokens"> | undefined>;
 }
 
-export function ownerTable({ db }: Connection): OwnerTable {
-  const find = db
-    .select({ provider: responseOwner.provider, historyTokens: responseOwner.historyTokens })
-    .from(responseOwner)
-    .where(
-      and(
-        eq(responseOwner.hash, sql.placeholder("hash")),
-        eq(responseOwner.accountId, sql.placeholder("accountId")),
-        gt(responseOwner.expiresAt, sql.placeholder("now")),
-      ),
-    )
-    .prepare();
+export function ownerTable(connection: Connection): OwnerTable {
+  const { hash, accountId, provider, expiresAt, historyTokens } = responseOwner;
+  const find = lazy(() =>
+    connection.prepare(
+      connection.db
+        .select({ provider, historyTokens })
+        .from(responseOwner)
+        .where(
+          and(
+            eq(hash, sql.placeholder("hash")),
+            eq(accountId, sql.placeholder("accountId")),
+            gt(expiresAt, sql.placeholder("now")),
+          ),
+        ),
+    ),
+  );
   return {
-    find: (hash, accountId, now) => find.get({ hash, accountId, now }),
-  };
-}
-
-/**
- * Records an owner. An object of the same account gets the later expiry; an expired object gets the new owner. If a
- * provider gives an id to two accounts, neither may use it until it would have expired: its expiry is negative then.
- */
-export function prepareRecordOwner({ db }: Connection): (object: OwnedObject, now: number) => void {
-  const isExpired = sql`${responseOwner.expiresAt} BETWEEN -${sql.placeholder("now")} AND ${sql.placeholder("now")}`;
-  const isOwn = sql`${responseOwner.accountId} = excluded.account_id AND ${responseOwner.expiresAt} > 0`;
-  const record = db
-    .insert(responseOwner)
-    .values(placeholders("hash", "accountId", "provider", "expiresAt", "historyTokens"))
-    .onConflictDoUpdate({
-      target: responseOwner.hash,
-      set: {
-        accountId: sql`excluded.account_id`,
-        provider: sql`excluded.provider`,
-        historyTokens: sql`excluded.history_tokens`,
-        expiresAt: sql`CASE WHEN ${isExpired} OR ${isOwn} THEN excluded.expires_at ELSE -excluded.expires_at END`,
-      },
-    })
-    .prepare();
-  const prune = db
-    .delete(responseOwner)
-    .where(
-      sql`${responseOwner.hash} IN (SELECT ${responseOwner.hash} FROM ${responseOwner} WHERE ${isExpired} LIMIT ${PRUNED_ROWS_MAX})`,
-    )
-    .prepare();
-  let recorded = 0;
-  return (object, now) => {
-    if (recorded % PRUNE_EVERY === 0) prune.run({ now });
-    recorded += 1;
-    record.run({ ...object, hash: Buffer.from(object.hash), now });
+    find: (idHash, account, now) =>
+      find().first({ hash: Buffer.from(idHash), accountId: account, now }),
   };
 }

@@ -2,7 +2,8 @@ import { asc, desc, sql } from "drizzle-orm";
 import type { RequestStatus } from "../../contract/account/requestStatus.ts";
 import { lazy } from "../../lib/lazy.ts";
 import { attempts, requests } from "../schema/schema.ts";
-import type { Connection } from "../sqlite/sqlite.ts";
+import type { Connection } from "../connection.ts";
+import type { Steps } from "../steps.ts";
 import type { AttemptRecord } from "../writer/requestRecord.ts";
 import { modelCharges } from "./modelCharges.ts";
 import { onlyAttempt, receiptQuery, type ReceiptRow } from "./requests.ts";
@@ -47,24 +48,24 @@ export interface RequestPage {
  * page, and none that was recorded later. A page is shorter than its limit if requests of it are folded, or no longer
  * match, while it is read.
  *
- * Yields after each step of a few hundred rows, so the caller can pause there. Returns undefined if the position names no
- * request of the account.
+ * The caller can pause after each step of a few hundred rows. Returns undefined if the position names no request of the
+ * account.
  */
 export type ReadRequestPage = (
   accountId: number,
   filter: PageFilter,
   after: PagePosition | undefined,
-) => Generator<undefined, RequestPage | undefined>;
+) => Steps<RequestPage | undefined>;
 
 export function requestPages(connection: Connection): ReadRequestPage {
-  const reads = lazy(() => prepareReads(connection));
+  const reads = lazy(() => readsOf(connection));
   return function* (accountId, filter, after) {
-    const start = reads().start(accountId, filter, after);
+    const start = yield* reads().start(accountId, filter, after);
     if (start === undefined) return undefined;
     const search = new Search(reads(), { accountId, filter, after, start });
     yield* search.readNotDone();
     yield* search.readCharges();
-    return search.page();
+    return yield* search.page();
   };
 }
 
@@ -87,6 +88,12 @@ const ENDED_NOT_DONE = ["failed", "cancelled", "interrupted"] as const;
 interface Candidate {
   readonly id: number;
   readonly seq: number | undefined;
+}
+
+/** `last`: the row id at which the next step goes on; undefined after the last one. */
+interface NotDoneStep {
+  readonly candidates: readonly Candidate[];
+  readonly last: number | undefined;
 }
 
 /** What was there when the page was asked for. */
@@ -133,14 +140,17 @@ class Search {
   }
 
   /** Reads the requests that ended otherwise than `done`, newest first. */
-  *readNotDone(): Generator<undefined, void> {
+  *readNotDone(): Steps<void> {
     const { accountId, filter, start } = this.#page;
     for (const status of ENDED_NOT_DONE) {
       if (filter.status !== undefined && filter.status !== status) continue;
       let before: number | undefined = start.before;
       let count = 0;
       while (before !== undefined && count < this.#wanted) {
-        const step = this.#reads.notDone({ accountId, status, before }, filter.model);
+        const step: NotDoneStep = yield* this.#reads.notDone(
+          { accountId, status, before },
+          filter.model,
+        );
         this.#add(step.candidates);
         count += step.candidates.length;
         before = step.last;
@@ -150,7 +160,7 @@ class Search {
   }
 
   /** Reads charges, the one that ended last first: those after the last page, then those that it left. */
-  *readCharges(): Generator<undefined, void> {
+  *readCharges(): Steps<void> {
     const { filter, after, start } = this.#page;
     if (filter.status !== undefined && filter.status !== "done") return;
     if (after !== undefined) {
@@ -162,7 +172,7 @@ class Search {
   }
 
   /** Looks at the charges from `last` down to `first`. Returns true if it stopped before, with all that is wanted. */
-  *#scan(last: number, first: number): Generator<undefined, boolean> {
+  *#scan(last: number, first: number): Steps<boolean> {
     const { accountId, filter, after, start } = this.#page;
     const left = {
       before: start.before,
@@ -172,11 +182,11 @@ class Search {
     for (let to = last; to >= first && this.#charged < this.#chargedMax; to -= STEP_ROWS) {
       if (++this.#chargeSteps === STEPS_BEFORE_COUNT) yield* this.#countCharges();
       const span = { accountId, from: Math.max(first, to - STEP_ROWS + 1), to };
-      const charged = this.#reads.charged({ ...span, ...left }, filter);
+      const charged = yield* this.#reads.charged({ ...span, ...left }, filter);
       this.#add(charged);
       this.#charged += charged.length;
       this.#reached = span.from;
-      const { count, newestRow } = this.#reads.charges(span);
+      const { count, newestRow } = yield* this.#reads.charges(span);
       olderCharges = newestRow < this.#lastWanted() ? olderCharges + count : 0;
       if (olderCharges >= OLDER_CHARGES_MAX) return true;
       yield;
@@ -185,7 +195,7 @@ class Search {
   }
 
   /** Without it, a list by a model that the account hardly used would read all of its requests. */
-  *#countCharges(): Generator<undefined, void> {
+  *#countCharges(): Steps<void> {
     const { accountId, filter, after } = this.#page;
     if (filter.model === undefined) return;
     const count = yield* this.#reads.modelCharges(accountId, filter.model);
@@ -194,11 +204,11 @@ class Search {
   }
 
   /** The rows that were found, and where the next page begins. */
-  page(): RequestPage {
+  *page(): Steps<RequestPage> {
     const { limit, status, model } = this.#page.filter;
     const candidates = this.#newestFirst();
     const [listed, left] = [candidates.slice(0, limit), candidates.slice(limit)];
-    const rows = this.#reads.rows(listed.map(({ id }) => id));
+    const rows = yield* this.#reads.rows(listed.map(({ id }) => id));
     return {
       rows: rows.filter(
         (row) => row.status === (status ?? row.status) && row.model === (model ?? row.model),
@@ -258,135 +268,156 @@ interface FoundRow extends PageRow {
   readonly rowId: number;
 }
 
-type Reads = ReturnType<typeof prepareReads>;
+type Reads = ReturnType<typeof readsOf>;
 
-const NOT_DONE = `FROM requests INDEXED BY requests_not_done
-  WHERE status = $status AND status <> 'done' AND account_id = $accountId AND id < $before`;
-const CHARGES_OF_ACCOUNT = `FROM requests INDEXED BY requests_account_seq
-  WHERE account_id = $accountId AND ledger_seq IS NOT NULL`;
-const CHARGES = `${CHARGES_OF_ACCOUNT} AND ledger_seq BETWEEN $from AND $to`;
 // Others than `done` are also found by the order of their rows, so they are left by that order alone.
 const LEFT = "(id < $before OR ledger_seq < $scannedTo AND status = 'done')";
 
 /** The reads of the search. Each is one step. */
-function prepareReads(connection: Connection) {
-  const { db, sqlite } = connection;
-  const rowIdOf = sqlite.query<{ id: bigint }, { accountId: number; id: string }>(
-    "SELECT id FROM requests WHERE public_id = $id AND account_id = $accountId",
-  );
-  const newestRow = sqlite.query<{ id: bigint | null }, []>("SELECT max(id) AS id FROM requests");
-  const endOfCharges = (end: "min" | "max") =>
-    sqlite.query<{ seq: bigint | null }, { accountId: number }>(
-      `SELECT ${end}(ledger_seq) AS seq ${CHARGES_OF_ACCOUNT}`,
-    );
-  const [oldestCharge, newestCharge] = [endOfCharges("min"), endOfCharges("max")];
+function readsOf(connection: Connection) {
+  const { dialect } = connection;
+  const prepared = lazy(() => prepareRows(connection));
+  const rowId = dialect.idBesideIndex;
+  const notDone = `FROM requests ${dialect.using("requests_not_done")}
+    WHERE status = $status AND status <> 'done' AND account_id = $accountId AND ${rowId} < $before`;
+  const chargesOfAccount = `FROM requests ${dialect.using("requests_account_seq")}
+    WHERE account_id = $accountId AND ledger_seq IS NOT NULL`;
+  const charges = `${chargesOfAccount} AND ledger_seq BETWEEN $from AND $to`;
   const ofModel = (model: string | undefined) => (model === undefined ? {} : { model });
-  const charges = sqlite.query<
-    { count: bigint; newest: bigint | null },
-    { accountId: number; from: number; to: number }
-  >(`SELECT count(*) AS count, max(id) AS newest ${CHARGES}`);
-
-  const running = (accountId: number, filter: PageFilter, before: number): readonly Candidate[] => {
-    if (filter.status !== undefined && filter.status !== "running") return [];
-    const { model, limit } = filter;
-    const condition = model === undefined ? "" : "AND model = $model";
-    return sqlite
-      .query<{ id: bigint }, Record<string, string | number>[]>(
-        `SELECT id ${NOT_DONE} ${condition} ORDER BY id DESC LIMIT ${limit + 1}`,
-      )
-      .all({ accountId, status: "running", before, ...ofModel(model) })
-      .map(({ id }) => ({ id: Number(id), seq: undefined }));
+  const endOfCharges = function* (
+    snapshot: Connection,
+    end: "min" | "max",
+    accountId: number,
+  ): Steps<number | undefined> {
+    const row = yield* snapshot.row<{ seq: bigint | null }>(
+      `SELECT ${end}(ledger_seq) AS seq ${chargesOfAccount}`,
+      { accountId },
+    );
+    return row === undefined || row.seq === null ? undefined : Number(row.seq);
   };
-  const rowsOf = lazy(() =>
-    receiptQuery(db, { rowId: requests.id })
-      .where(sql`${requests.id} IN (SELECT value FROM json_each(${sql.placeholder("ids")}))`)
-      .orderBy(desc(requests.id))
-      .prepare(),
-  );
-  const attemptsOf = lazy(() =>
-    db
-      .select()
-      .from(attempts)
-      .where(sql`${attempts.requestId} IN (SELECT value FROM json_each(${sql.placeholder("ids")}))`)
-      .orderBy(asc(attempts.requestId), asc(attempts.n))
-      .prepare(),
-  );
+  const running = function* (
+    snapshot: Connection,
+    accountId: number,
+    { status, model, limit }: PageFilter,
+    before: number,
+  ): Steps<readonly Candidate[]> {
+    if (status !== undefined && status !== "running") return [];
+    const condition = model === undefined ? "" : "AND model = $model";
+    const rows = yield* snapshot.rows<{ id: bigint }>(
+      `SELECT id ${notDone} ${condition} ORDER BY ${rowId} DESC LIMIT ${limit + 1}`,
+      { accountId, status: "running", before, ...ofModel(model) },
+    );
+    return rows.map(({ id }) => ({ id: Number(id), seq: undefined }));
+  };
+  /** The row of the position; undefined: no request of the account. Without a position: behind the newest row. */
+  const firstRow = function* (
+    snapshot: Connection,
+    accountId: number,
+    after: PagePosition | undefined,
+  ): Steps<number | undefined> {
+    if (after === undefined) {
+      const newest = yield* snapshot.row<{ id: bigint | null }>(
+        "SELECT max(id) AS id FROM requests",
+      );
+      return Number(newest?.id ?? 0) + 1;
+    }
+    const last = yield* snapshot.row<{ id: bigint }>(
+      "SELECT id FROM requests WHERE public_id = $id AND account_id = $accountId",
+      { accountId, id: after.id },
+    );
+    return last && Number(last.id);
+  };
 
   return {
     modelCharges: modelCharges(connection),
 
     /** All in one snapshot: what ends or arrives after it belongs to another page. */
-    start: (
-      accountId: number,
-      filter: PageFilter,
-      after: PagePosition | undefined,
-    ): Start | undefined =>
-      sqlite.transaction(() => {
-        const last = after && rowIdOf.get({ accountId, id: after.id });
-        if (last === null) return undefined;
-        const before = last === undefined ? Number(newestRow.get()?.id ?? 0) + 1 : Number(last.id);
+    start: (accountId: number, filter: PageFilter, after: PagePosition | undefined) =>
+      connection.inSnapshot(function* (snapshot): Steps<Start | undefined> {
+        const before = yield* firstRow(snapshot, accountId, after);
+        if (before === undefined) return undefined;
         return {
           before,
-          newestCharge: Number(newestCharge.get({ accountId })?.seq ?? 0),
-          oldestCharge: Number(oldestCharge.get({ accountId })?.seq ?? 1),
-          running: running(accountId, filter, before),
+          newestCharge: (yield* endOfCharges(snapshot, "max", accountId)) ?? 0,
+          oldestCharge: (yield* endOfCharges(snapshot, "min", accountId)) ?? 1,
+          running: yield* running(snapshot, accountId, filter, before),
         };
-      })(),
+      }),
 
-    /** `last`: the row id at which the next step goes on; undefined after the last one. */
-    notDone(
+    *notDone(
       place: { accountId: number; status: RequestStatus; before: number },
       model: string | undefined,
-    ): { readonly candidates: readonly Candidate[]; readonly last: number | undefined } {
-      const matches = model === undefined ? "1" : "model = $model";
-      const rows = sqlite
-        .query<{ id: bigint; matches: bigint }, Record<string, string | number>[]>(
-          `SELECT id, ${matches} AS matches ${NOT_DONE} ORDER BY id DESC LIMIT ${STEP_ROWS}`,
-        )
-        .all({ ...place, ...ofModel(model) });
+    ): Steps<NotDoneStep> {
+      const matches = model === undefined ? "1" : "CASE WHEN model = $model THEN 1 ELSE 0 END";
+      const rows = yield* connection.rows<{ id: bigint; matches: bigint | number }>(
+        `SELECT id, ${matches} AS matches ${notDone} ORDER BY ${rowId} DESC LIMIT ${STEP_ROWS}`,
+        { ...place, ...ofModel(model) },
+      );
       return {
         candidates: rows
-          .filter(({ matches }) => matches === 1n)
+          .filter((row) => Number(row.matches) === 1)
           .map(({ id }) => ({ id: Number(id), seq: undefined })),
         last: rows.length < STEP_ROWS ? undefined : Number(rows.at(-1)?.id),
       };
     },
 
     /** The requests that match and are left to be listed. */
-    charged(
+    *charged(
       span: { accountId: number; from: number; to: number; before: number; scannedTo: number },
       { status, model }: PageFilter,
-    ): readonly Candidate[] {
+    ): Steps<readonly Candidate[]> {
       const conditions = [
         LEFT,
         ...(status === undefined ? [] : ["status = 'done'"]),
         ...(model === undefined ? [] : ["model = $model"]),
       ];
-      return sqlite
-        .query<{ id: bigint; seq: bigint }, Record<string, string | number>[]>(
-          `SELECT id, ledger_seq AS seq ${CHARGES} AND ${conditions.join(" AND ")}`,
-        )
-        .all({ ...span, ...ofModel(model) })
-        .map(({ id, seq }) => ({ id: Number(id), seq: Number(seq) }));
+      const rows = yield* connection.rows<{ id: bigint; seq: bigint }>(
+        `SELECT id, ledger_seq AS seq ${charges} AND ${conditions.join(" AND ")}`,
+        { ...span, ...ofModel(model) },
+      );
+      return rows.map(({ id, seq }) => ({ id: Number(id), seq: Number(seq) }));
     },
 
     /** All charges of a span: how many, and the newest of their rows. */
-    charges(span: { accountId: number; from: number; to: number }) {
-      const { count = 0n, newest = null } = charges.get(span) ?? {};
-      return { count: Number(count), newestRow: Number(newest ?? 0) };
+    *charges(span: { accountId: number; from: number; to: number }) {
+      const row = yield* connection.row<{ count: bigint; newest: bigint | null }>(
+        `SELECT count(*) AS count, max(id) AS newest ${charges}`,
+        span,
+      );
+      return { count: Number(row?.count ?? 0), newestRow: Number(row?.newest ?? 0) };
     },
 
     /** The rows with these ids, newest first, with their attempts. */
-    rows(ids: readonly number[]): readonly FoundRow[] {
-      const list = { ids: JSON.stringify(ids) };
-      return sqlite.transaction(() => {
-        const recorded = Map.groupBy(attemptsOf().all(list), ({ requestId }) => requestId);
-        return rowsOf()
-          .all(list)
-          .map((row) =>
-            Object.assign(row, { attempts: recorded.get(row.rowId) ?? onlyAttempt(row) }),
-          );
-      })();
-    },
+    rows: (ids: readonly number[]) =>
+      connection.inSnapshot(function* (snapshot): Steps<readonly FoundRow[]> {
+        if (ids.length === 0) return [];
+        const list = { ids: JSON.stringify(ids) };
+        // On PostgreSQL a snapshot has a connection of its own.
+        const { rowsOf, attemptsOf } = snapshot === connection ? prepared() : prepareRows(snapshot);
+        const recorded = Map.groupBy(yield* attemptsOf.all(list), ({ requestId }) => requestId);
+        return (yield* rowsOf.all(list)).map((row) =>
+          Object.assign(row, { attempts: recorded.get(row.rowId) ?? onlyAttempt(row) }),
+        );
+      }),
+  };
+}
+
+/** The queries for the rows and the attempts of `ids`, a JSON array. */
+function prepareRows(connection: Connection) {
+  const { db, dialect } = connection;
+  const ids = sql`${sql.placeholder("ids")}`;
+  return {
+    rowsOf: connection.prepare(
+      receiptQuery(db, { rowId: requests.id })
+        .where(dialect.isIn(sql`${requests.id}`, ids))
+        .orderBy(desc(requests.id)),
+    ),
+    attemptsOf: connection.prepare(
+      db
+        .select()
+        .from(attempts)
+        .where(dialect.isIn(sql`${attempts.requestId}`, ids))
+        .orderBy(asc(attempts.requestId), asc(attempts.n)),
+    ),
   };
 }

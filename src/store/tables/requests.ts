@@ -13,18 +13,9 @@ import {
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { requestStatuses, type RequestStatus } from "../../contract/account/requestStatus.ts";
 import { lazy } from "../../lib/lazy.ts";
-import {
-  accounts,
-  attempts,
-  isRunning,
-  keys,
-  ledger,
-  plannedOnce,
-  requests,
-} from "../schema/schema.ts";
-import type { Connection } from "../sqlite/sqlite.ts";
-import { prepareAddToTotals } from "../sqlite/writer/totals.ts";
-import { dayOf } from "../writer/dailyTotal.ts";
+import type { Connection } from "../connection.ts";
+import { accounts, attempts, keys, ledger, requests } from "../schema/schema.ts";
+import type { Steps } from "../steps.ts";
 import type { AttemptRecord } from "../writer/requestRecord.ts";
 
 /** `id` and `key` are public ids. Amounts are nano-roubles. */
@@ -56,20 +47,14 @@ export interface RequestFilter {
 
 export interface RequestTable {
   /** The one recorded last first. */
-  list(filter: RequestFilter): RequestRow[];
-  find(publicId: string): ReceiptRow | undefined;
+  list(filter: RequestFilter): Steps<RequestRow[]>;
+  find(publicId: string): Steps<ReceiptRow | undefined>;
   /** Undefined if the request is unknown or of another account. */
-  receipt(accountId: number, publicId: string): ReceiptRow | undefined;
+  receipt(accountId: number, publicId: string): Steps<ReceiptRow | undefined>;
   /** The ended attempts, oldest first. */
-  attempts(publicId: string): AttemptRecord[];
+  attempts(publicId: string): Steps<AttemptRecord[]>;
   /** The admission time of the newest request up to this time. */
-  newestAt(nowMs: number): number | undefined;
-}
-
-/** The number of interrupted requests, and the sum of the reserves that were released, in nano-roubles. */
-export interface Interrupted {
-  count: number;
-  reserved: bigint;
+  newestAt(nowMs: number): Steps<number | undefined>;
 }
 
 export function requestTable(connection: Connection): RequestTable {
@@ -77,42 +62,47 @@ export function requestTable(connection: Connection): RequestTable {
   const find = receiptReader(connection);
   return {
     list: (filter) =>
-      db
-        .select(requestColumns())
-        .from(requests)
-        .innerJoin(accounts, eq(requests.accountId, accounts.id))
-        .innerJoin(keys, eq(requests.keyId, keys.id))
-        .where(sql`${requests.id} IN (${latestIds(connection, filter)})`)
-        .orderBy(desc(requests.id))
-        .all(),
+      connection.all(
+        db
+          .select(requestColumns())
+          .from(requests)
+          .innerJoin(accounts, eq(requests.accountId, accounts.id))
+          .innerJoin(keys, eq(requests.keyId, keys.id))
+          .where(sql`${requests.id} IN (${latestIds(connection, filter)})`)
+          .orderBy(desc(requests.id)),
+      ),
     find,
-    receipt(accountId, publicId) {
-      const found = find(publicId);
+    *receipt(accountId, publicId) {
+      const found = yield* find(publicId);
       return found?.accountId === accountId ? found : undefined;
     },
-    attempts(publicId) {
-      const recorded = db
-        .select({
-          provider: attempts.provider,
-          outcome: attempts.outcome,
-          status: attempts.status,
-          durationMs: attempts.durationMs,
-        })
-        .from(attempts)
-        .innerJoin(requests, eq(attempts.requestId, requests.id))
-        .where(eq(requests.publicId, publicId))
-        .orderBy(asc(attempts.n))
-        .all();
-      return recorded.length > 0 ? recorded : onlyAttempt(find(publicId));
+    *attempts(publicId) {
+      const recorded = yield* connection.all(
+        db
+          .select({
+            provider: attempts.provider,
+            outcome: attempts.outcome,
+            status: attempts.status,
+            durationMs: attempts.durationMs,
+          })
+          .from(attempts)
+          .innerJoin(requests, eq(attempts.requestId, requests.id))
+          .where(eq(requests.publicId, publicId))
+          .orderBy(asc(attempts.n)),
+      );
+      return recorded.length > 0 ? recorded : onlyAttempt(yield* find(publicId));
     },
-    newestAt: (nowMs) =>
-      db
-        .select({ at: requests.at })
-        .from(requests)
-        .where(lte(requests.at, nowMs))
-        .orderBy(desc(requests.at))
-        .limit(1)
-        .get()?.at,
+    *newestAt(nowMs) {
+      const row = yield* connection.first(
+        db
+          .select({ at: requests.at })
+          .from(requests)
+          .where(lte(requests.at, nowMs))
+          .orderBy(desc(requests.at))
+          .limit(1),
+      );
+      return row?.at;
+    },
   };
 }
 
@@ -123,61 +113,20 @@ export function onlyAttempt(request: ReceiptRow | undefined): AttemptRecord[] {
   return [{ provider: provider ?? "", outcome: "ok", status: 200, durationMs: durationMs ?? 0 }];
 }
 
-/**
- * Sets all running requests to `interrupted`, adds them to the daily totals, and releases the reserves of all accounts,
- * in one transaction. Throws SQLite's errors; then nothing is changed.
- */
-export function interruptRunning(connection: Connection): Interrupted {
-  const { db, sqlite } = connection;
-  return sqlite
-    .transaction((): Interrupted => {
-      const interrupted = db
-        .update(requests)
-        .set({ status: "interrupted" })
-        .where(isRunning)
-        .returning()
-        .all();
-      if (interrupted.length > 0) countInterrupted(connection, interrupted);
-      return { count: interrupted.length, reserved: releaseReserves(connection) };
-    })
-    .immediate();
-}
-
-function countInterrupted(
-  connection: Connection,
-  interrupted: readonly (typeof requests.$inferSelect)[],
-): void {
-  const addToTotals = prepareAddToTotals(connection);
-  const only = { requests: 1, failed: 1, charged: 0, operatorCost: 0n };
-  for (const { at, provider, ...request } of interrupted)
-    addToTotals({ ...request, day: dayOf(at), provider: provider ?? "", ...only });
-}
-
-/** Returns the sum of the reserves. */
-function releaseReserves({ db }: Connection): bigint {
-  const released = db
-    .select({ reserved: accounts.reserved })
-    .from(accounts)
-    .where(ne(accounts.reserved, 0n))
-    .all();
-  if (released.length > 0)
-    db.update(accounts).set({ reserved: 0n }).where(ne(accounts.reserved, 0n)).run();
-  return released.reduce((sum, { reserved }) => sum + reserved, 0n);
-}
-
 /** The columns of a RequestRow. */
 export function requestColumns() {
   const { publicId, accountId: _account, keyId: _key, ...columns } = getTableColumns(requests);
   return { ...columns, id: publicId, account: accounts.name, key: keys.publicId };
 }
 
-function receiptReader({ db }: Connection): RequestTable["find"] {
+function receiptReader(connection: Connection): RequestTable["find"] {
+  const { db, dialect } = connection;
   const statement = lazy(() =>
-    receiptQuery(db, {})
-      .where(eq(requests.publicId, plannedOnce("publicId")))
-      .prepare(),
+    connection.prepare(
+      receiptQuery(db, {}).where(eq(requests.publicId, dialect.plannedOnce("publicId"))),
+    ),
   );
-  return (publicId) => statement().get({ publicId });
+  return (publicId) => statement().first({ publicId });
 }
 
 /** A query for rows as `ReceiptRow` has them, with more columns. It needs a condition. */
@@ -213,13 +162,14 @@ const rareStatuses = requestStatuses.filter((status) => status !== "done");
 const isNotDone = ne(requests.status, "done");
 
 /** A query for the ids of the newest requests that match the filter. */
-function latestIds({ db }: Connection, filter: RequestFilter): SQL {
+function latestIds(connection: Connection, filter: RequestFilter): SQL {
+  const { db } = connection;
   const { account, key, status, limit } = filter;
   const newest = (conditions: readonly (SQL | undefined)[], order: SQL, rows: number): SQL =>
     db
       .select({ id: requests.id })
       .from(requests)
-      .where(and(filterCondition(filter), ...conditions))
+      .where(and(filterCondition(connection, filter), ...conditions))
       .orderBy(order)
       .limit(rows)
       .getSQL();
@@ -240,7 +190,7 @@ function latestIds({ db }: Connection, filter: RequestFilter): SQL {
   );
   const parts = status === "done" ? [ofCharged] : [ofCharged, ...rareStatuses.map(ofStatus)];
   const ids = sql.join(
-    parts.map((part) => sql`SELECT id FROM (${part})`),
+    parts.map((part) => sql`SELECT id FROM (${part}) AS part`),
     sql` UNION `,
   );
   return sql`${ids} ORDER BY id DESC LIMIT ${limit}`;
@@ -257,10 +207,11 @@ function isRare(status: RequestStatus | undefined): boolean {
   return status !== undefined && status !== "done";
 }
 
-function filterCondition(filter: RequestFilter): SQL | undefined {
+function filterCondition({ dialect }: Connection, filter: RequestFilter): SQL | undefined {
   const { account, status, key, model, since, until } = filter;
-  // The sign hides the column from the planner: the index of the account, or of requests that are not done, is better.
-  const at = usesTimeIndex(filter) ? sql`${requests.at}` : sql`+${requests.at}`;
+  // The index of the account, or of requests that are not done, is better.
+  const column = sql`${requests.at}`;
+  const at = usesTimeIndex(filter) ? column : dialect.withoutIndexOf(column);
   return and(
     account === undefined ? undefined : ofAccount(account),
     key === undefined ? undefined : ofKey(key),

@@ -1,8 +1,8 @@
-import type { Database } from "bun:sqlite";
 import type { UsageSums } from "../../contract/account/usageReport.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import { DAY_MS, type DaySpan } from "../../lib/clock.ts";
-import type { Connection } from "../sqlite/sqlite.ts";
+import type { Connection, Dialect } from "../connection.ts";
+import type { Steps } from "../steps.ts";
 
 export const usageGroupings = ["day", "model", "provider", "account", "key"] as const;
 export type UsageGrouping = (typeof usageGroupings)[number];
@@ -31,11 +31,7 @@ interface Grouping {
 }
 
 const groupings: Record<UsageGrouping, Grouping> = {
-  day: {
-    ofTotals: "day",
-    ofRequest: `at / ${DAY_MS}`,
-    name: `date(grouped * ${DAY_MS / 1000}, 'unixepoch')`,
-  },
+  day: { ofTotals: "day", ofRequest: `at / ${DAY_MS}`, name: "grouped" },
   model: { ofTotals: "model", ofRequest: "model", name: "grouped" },
   provider: { ofTotals: "provider", ofRequest: "coalesce(provider, '')", name: "grouped" },
   account: {
@@ -54,14 +50,15 @@ const groupings: Record<UsageGrouping, Grouping> = {
  * Sums usage by group: days oldest first, other groups by name. Whole days are read from the daily totals. Requests are
  * read only for parts of days, and while they run.
  */
-export function usageReport(
-  { sqlite }: Connection,
+export function* usageReport(
+  connection: Connection,
   by: UsageGrouping,
   filter: UsageFilter,
-): UsageRow[] {
+): Steps<UsageRow[]> {
   const { account } = filter;
-  return sqlite.transaction(() => {
-    const { days, parts } = splitTime(filter, Number(retentionStart(sqlite)));
+  return yield* connection.inSnapshot(function* (snapshot) {
+    const { dialect } = snapshot;
+    const { days, parts } = splitTime(filter, Number(yield* retentionStart(snapshot)));
     const wholeDays = { from: days.from * DAY_MS, to: days.to * DAY_MS };
     const ofAccount =
       account === undefined
@@ -69,47 +66,72 @@ export function usageReport(
         : "AND account_id = (SELECT id FROM accounts WHERE name = $account)";
     const query = reportQuery(by, [
       `${totalsQuery(by, days)} ${ofAccount} GROUP BY 1`,
-      `${requestsQuery(by, RUNNING_REQUESTS, wholeDays)} ${ofAccount}`,
-      ...parts.map((part) => `${requestsQuery(by, ALL_REQUESTS, part)} ${ofAccount}`),
+      `${requestsQuery(by, runningRequests(dialect), wholeDays)} ${ofAccount}`,
+      ...parts.map((part) => `${requestsQuery(by, allRequests(dialect), part)} ${ofAccount}`),
     ]);
-    return sqlite
-      .query<SummedRow, { account: string }[]>(query)
-      .all(...(account === undefined ? [] : [{ account }]))
-      .map(usageRow);
-  })();
+    const rows = yield* snapshot.rows<SummedRow>(query, account === undefined ? {} : { account });
+    return rows.map((row) => usageRow(by, row));
+  });
 }
 
 function reportQuery(by: UsageGrouping, sources: readonly string[]): string {
-  return `SELECT ${groupings[by].name} AS name, sum(requests) AS requests, sum(failed) AS failed,
-      sum(prompt) AS prompt, sum(cached) AS cached, sum(cacheWrite) AS cacheWrite,
-      sum(cacheWrite1h) AS cacheWrite1h, sum(completion) AS completion, sum(searches) AS searches,
-      sum(cost) AS cost, sum(costRest) AS costRest, sum(own) AS own, sum(ownRest) AS ownRest,
-      sum(refunded) AS refunded, sum(refundedRest) AS refundedRest
-    FROM (${sources.join(" UNION ALL ")})
+  return `SELECT ${groupings[by].name} AS name, ${SUMS.map((name) => sumOf(`"${name}"`, name)).join(", ")}
+    FROM (${sources.join(" UNION ALL ")}) AS sources
     GROUP BY grouped ORDER BY 1`;
 }
 
+/** The columns of each source, and of the report. */
+const SUMS = [
+  "requests",
+  "failed",
+  "prompt",
+  "cached",
+  "cacheWrite",
+  "cacheWrite1h",
+  "completion",
+  "searches",
+  "cost",
+  "costRest",
+  "own",
+  "ownRest",
+  "refunded",
+  "refundedRest",
+] as const;
+
 function totalsQuery(by: UsageGrouping, { from, to }: DaySpan): string {
-  return `SELECT ${groupings[by].ofTotals} AS grouped, sum(requests) AS requests, sum(failed) AS failed,
-      sum(prompt_tokens) AS prompt, sum(cached_tokens) AS cached,
-      sum(cache_write_tokens) AS cacheWrite, sum(cache_write_1h_tokens) AS cacheWrite1h,
-      sum(completion_tokens) AS completion, sum(web_searches) AS searches,
+  return `SELECT ${groupings[by].ofTotals} AS grouped, ${TOKEN_SUMS},
       ${splitSum("charge", "cost")}, ${splitSum("operator_cost", "own")}, ${splitSum("refunded", "refunded")}
     FROM daily_totals WHERE day >= ${from} AND day < ${to}`;
 }
 
-export const ALL_REQUESTS = "requests INDEXED BY requests_at WHERE";
+export function allRequests({ using }: Dialect): string {
+  return `requests ${using("requests_at")} WHERE`;
+}
+
 /** Requests that the totals do not count yet. */
-export const RUNNING_REQUESTS =
-  "requests INDEXED BY requests_not_done WHERE status = 'running' AND status <> 'done' AND";
+export function runningRequests({ using }: Dialect): string {
+  return `requests ${using("requests_not_done")} WHERE status = 'running' AND status <> 'done' AND`;
+}
+
+/** Sums of the columns of the totals, which requests have too. */
+const TOKEN_SUMS = [
+  sumOf("requests", "requests"),
+  sumOf("failed", "failed"),
+  sumOf("prompt_tokens", "prompt"),
+  sumOf("cached_tokens", "cached"),
+  sumOf("cache_write_tokens", "cacheWrite"),
+  sumOf("cache_write_1h_tokens", "cacheWrite1h"),
+  sumOf("completion_tokens", "completion"),
+  sumOf("web_searches", "searches"),
+].join(", ");
 
 /** The refunds of a request, found by the index of refunds. */
-export const REFUNDED = `(SELECT coalesce(sum(amount), 0) FROM ledger
+export const REFUNDED = `(SELECT CAST(coalesce(sum(amount), 0) AS bigint) FROM ledger
     WHERE ledger.account_id = requests.account_id AND refund_of = requests.ledger_seq)`;
 
 /** Each request in the columns of `totalsQuery`. */
 function requestsQuery(by: UsageGrouping, source: string, { from, to }: TimeSpan): string {
-  return `SELECT ${groupings[by].ofRequest}, 1, status IN ('failed', 'interrupted'),
+  return `SELECT ${groupings[by].ofRequest}, 1, CASE WHEN status IN ('failed', 'interrupted') THEN 1 ELSE 0 END,
       prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, completion_tokens, web_searches,
       ${splitAmount("charge")}, ${splitAmount("coalesce(operator_cost, 0)")}, ${splitAmount(REFUNDED)}
     FROM ${source} at >= ${from} AND at < ${to}`;
@@ -117,7 +139,7 @@ function requestsQuery(by: UsageGrouping, source: string, { from, to }: TimeSpan
 
 /** Sums of a query; money is split as in `splitSum`. */
 export interface SummedUsage {
-  name: string;
+  name: string | bigint;
   requests: bigint;
   failed: bigint;
   prompt: bigint;
@@ -137,13 +159,19 @@ interface SummedRow extends SummedUsage {
   ownRest: bigint;
 }
 
-function usageRow(row: SummedRow): UsageRow {
-  return { ...usageSums(row), operatorCost: joinSum(row.own, row.ownRest) };
+function usageRow(by: UsageGrouping, row: SummedRow): UsageRow {
+  const group = by === "day" ? dateOf(Number(row.name)) : String(row.name);
+  return { ...usageSums(row), group, operatorCost: joinSum(row.own, row.ownRest) };
+}
+
+/** `day`: days since 1970, in UTC. */
+function dateOf(day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }
 
 export function usageSums(row: SummedUsage): UsageSums {
   return {
-    group: row.name,
+    group: String(row.name),
     requests: Number(row.requests),
     promptTokens: Number(row.prompt),
     cachedTokens: Number(row.cached),
@@ -158,53 +186,54 @@ export function usageSums(row: SummedUsage): UsageSums {
 }
 
 /** One day of an account. The groups are the models. */
-interface AccountDay {
+export interface AccountDay {
   /** The date in UTC. */
   readonly date: string;
   readonly models: readonly UsageSums[];
 }
 
 /**
- * Reads the usage of an account, with its running requests. Yields each day of the span, also days without requests.
- * Each day is one snapshot, so the caller can pause between two days.
+ * Reads the usage of an account, with its running requests. Hands over each day of the span, also days without requests, with its
+ * models by name.
+ * Each day is one snapshot, and the caller can pause between two days.
  */
-export type ReadAccountUsage = (accountId: number, days: DaySpan) => Generator<AccountDay, void>;
+export type ReadAccountUsage = (
+  accountId: number,
+  days: DaySpan,
+  visit: (day: AccountDay) => void,
+) => Steps<void>;
 
-const SUMS_OF_DAY = `
-  SELECT model AS name, sum(requests) AS requests, sum(failed) AS failed, sum(prompt) AS prompt,
-    sum(cached) AS cached, sum(cacheWrite) AS cacheWrite,
-      sum(cacheWrite1h) AS cacheWrite1h, sum(completion) AS completion, sum(searches) AS searches,
+function sumsOfDay(dialect: Dialect): string {
+  const sums = SUMS.filter((name) => !/^(?:cost|own|refunded)/.test(name));
+  return `SELECT model AS name, ${sums.map((name) => sumOf(`"${name}"`, name)).join(", ")},
     ${splitSum("charge", "cost")}, ${splitSum("refunded", "refunded")}
   FROM (
     SELECT model, requests, failed, prompt_tokens AS prompt, cached_tokens AS cached,
-      cache_write_tokens AS cacheWrite, cache_write_1h_tokens AS cacheWrite1h,
+      cache_write_tokens AS "cacheWrite", cache_write_1h_tokens AS "cacheWrite1h",
       completion_tokens AS completion, web_searches AS searches, charge, refunded
     FROM daily_totals WHERE day = $day AND account_id = $accountId
     UNION ALL
     SELECT model, 1, 0, prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens,
       completion_tokens, web_searches, charge, 0
-    FROM ${RUNNING_REQUESTS} $day >= $runningSince AND account_id = $accountId AND at / ${DAY_MS} = $day
-  )
-  GROUP BY model`;
+    FROM ${runningRequests(dialect)} $day >= $runningSince AND account_id = $accountId AND at / ${DAY_MS} = $day
+  ) AS sources
+  GROUP BY model ORDER BY model`;
+}
 
-const OLDEST_RUNNING = `SELECT min(at) AS at FROM ${RUNNING_REQUESTS} account_id = ?`;
-
-export function accountUsage({ sqlite }: Connection): ReadAccountUsage {
-  const sumsOfDay = sqlite.query<
-    SummedUsage,
-    { day: number; accountId: number; runningSince: number }
-  >(SUMS_OF_DAY);
-  const oldestRunning = sqlite.query<{ at: bigint | null }, [number]>(OLDEST_RUNNING);
-  return function* (accountId, days) {
+export function accountUsage(connection: Connection): ReadAccountUsage {
+  const { dialect } = connection;
+  const ofDay = sumsOfDay(dialect);
+  // The sign hides the column from PostgreSQL's planner, which might look for the first running request from the oldest on.
+  const oldestRunning = `SELECT min(+at) AS at FROM ${runningRequests(dialect)} account_id = $accountId`;
+  return function* (accountId, days, visit) {
     // Requests that are admitted after this read belong to the last day at the earliest, and may be absent.
-    const { at } = oldestRunning.get(accountId) ?? { at: null };
+    const oldest = yield* connection.row<{ at: bigint | null }>(oldestRunning, { accountId });
+    const at = oldest?.at ?? null;
     const runningSince = at === null ? days.to : Math.floor(Number(at) / DAY_MS);
     for (let day = days.from; day < days.to; day += 1) {
-      const models = sumsOfDay.all({ day, accountId, runningSince });
-      yield {
-        date: new Date(day * DAY_MS).toISOString().slice(0, 10),
-        models: models.map(usageSums),
-      };
+      const models = yield* connection.rows<SummedUsage>(ofDay, { day, accountId, runningSince });
+      visit({ date: dateOf(day), models: models.map(usageSums) });
+      yield;
     }
   };
 }
@@ -249,16 +278,22 @@ export function splitTime(
 }
 
 /** Requests that were settled before this time may be folded; milliseconds since 1970. */
-export function retentionStart(sqlite: Database): bigint {
-  return (
-    sqlite.query<{ since: bigint }, []>("SELECT kept_since AS since FROM retention").get()?.since ??
-    0n
-  );
+export function* retentionStart(connection: Connection): Steps<bigint> {
+  const row = yield* connection.row<{ since: bigint }>("SELECT kept_since AS since FROM retention");
+  return row?.since ?? 0n;
+}
+
+/** A sum of integers. PostgreSQL's own type for it has decimals. */
+export function sumOf(value: string, name: string): string {
+  return `CAST(sum(${value}) AS bigint) AS "${name}"`;
 }
 
 /** Sums an amount in two columns, whole roubles and the rest: SQLite's `sum` fails above 64 bits. */
 export function splitSum(amount: string, name: string): string {
-  return `sum(${amount} / ${NANO_ROUBLES_PER_ROUBLE}) AS ${name}, sum(${amount} % ${NANO_ROUBLES_PER_ROUBLE}) AS ${name}Rest`;
+  return [
+    sumOf(`${amount} / ${NANO_ROUBLES_PER_ROUBLE}`, name),
+    sumOf(`${amount} % ${NANO_ROUBLES_PER_ROUBLE}`, `${name}Rest`),
+  ].join(", ");
 }
 
 /** The nano-roubles of both columns of `splitSum`. */

@@ -1,6 +1,8 @@
 import { and, desc, eq, isNull, or, sql, type SQL } from "drizzle-orm";
-import { accounts, newRowId, vouchers } from "../schema/schema.ts";
-import { NotFoundError, type Connection } from "../sqlite/sqlite.ts";
+import type { Connection, Dialect } from "../connection.ts";
+import { accounts, vouchers } from "../schema/schema.ts";
+import { NotFoundError } from "../sqlite/sqlite.ts";
+import type { Steps } from "../steps.ts";
 
 /** Without the hash of its code. `amount` is nano-roubles. `redeemedBy` is the name of an account. */
 export interface VoucherRow {
@@ -35,24 +37,27 @@ export interface VoucherFilter {
 }
 
 export interface VoucherTable {
-  insert(voucher: NewVoucher): void;
+  insert(voucher: NewVoucher): Steps<void>;
   /** Finds a voucher by the SHA-256 of its code: one point read. */
-  findByHash(hash: Uint8Array): VoucherRow | undefined;
-  find(publicId: string): VoucherRow | undefined;
+  findByHash(hash: Uint8Array): Steps<VoucherRow | undefined>;
+  find(publicId: string): Steps<VoucherRow | undefined>;
   /** Throws NotFoundError if there is no such voucher. */
-  findOrThrow(publicId: string): VoucherRow;
+  findOrThrow(publicId: string): Steps<VoucherRow>;
+  /** The same for a change. Until the end of its transaction nobody redeems the voucher. */
+  lockOrThrow(publicId: string): Steps<VoucherRow>;
   /** Newest first. */
-  list(filter?: VoucherFilter): VoucherRow[];
+  list(filter?: VoucherFilter): Steps<VoucherRow[]>;
   /** The number of all vouchers that a list without a limit has. */
-  count(search: string | undefined): number;
+  count(search: string | undefined): Steps<number>;
   /** Revokes an open voucher. Returns false if it was revoked before. Throws for a redeemed one. */
-  revoke(id: number, at: number): boolean;
+  revoke(id: number, at: number): Steps<boolean>;
 }
 
 /** The prefix of the ref of a credit that redeems a voucher. The public id of the voucher follows. */
 export const VOUCHER_REF = "voucher:";
 
-export function voucherTable({ db }: Connection): VoucherTable {
+export function voucherTable(connection: Connection): VoucherTable {
+  const { db, dialect } = connection;
   const columns = {
     id: vouchers.id,
     publicId: vouchers.publicId,
@@ -68,54 +73,62 @@ export function voucherTable({ db }: Connection): VoucherTable {
   };
   const select = () =>
     db.select(columns).from(vouchers).leftJoin(accounts, eq(accounts.id, vouchers.redeemedBy));
-  const find = (publicId: string): VoucherRow | undefined =>
-    select().where(eq(vouchers.publicId, publicId)).get();
+  const find = (publicId: string) =>
+    connection.first(select().where(eq(vouchers.publicId, publicId)));
+  const findOrThrow = function* (publicId: string): Steps<VoucherRow> {
+    const voucher = yield* find(publicId);
+    if (voucher !== undefined) return voucher;
+    throw new NotFoundError(
+      `there is no voucher ${JSON.stringify(publicId)}: tollgate vouchers list shows them`,
+    );
+  };
   return {
     insert(voucher) {
-      db.insert(vouchers)
-        .values({ ...voucher, id: newRowId, hash: Buffer.from(voucher.hash) })
-        .run();
+      const values = { ...voucher, id: dialect.newRowId, hash: Buffer.from(voucher.hash) };
+      return connection.run(db.insert(vouchers).values(values));
     },
-    findByHash: (hash) =>
-      select()
-        .where(eq(vouchers.hash, Buffer.from(hash)))
-        .get(),
+    findByHash: (hash) => connection.first(select().where(eq(vouchers.hash, Buffer.from(hash)))),
     find,
-    findOrThrow(publicId) {
-      const voucher = find(publicId);
-      if (voucher !== undefined) return voucher;
-      throw new NotFoundError(
-        `there is no voucher ${JSON.stringify(publicId)}: tollgate vouchers list shows them`,
+    findOrThrow,
+    *lockOrThrow(publicId) {
+      const { id } = yield* findOrThrow(publicId);
+      yield* connection.rows(`SELECT id FROM vouchers WHERE id = $id ${dialect.lockingRows}`, {
+        id,
+      });
+      return yield* findOrThrow(publicId);
+    },
+    list({ search, limit } = {}) {
+      const found = select()
+        .where(search === undefined ? undefined : contains(dialect, search))
+        .orderBy(desc(vouchers.id));
+      return connection.all(limit === undefined ? found : found.limit(limit));
+    },
+    *count(search) {
+      const row = yield* connection.first(
+        db
+          .select({ rows: sql`count(*)`.mapWith(Number) })
+          .from(vouchers)
+          .leftJoin(accounts, eq(accounts.id, vouchers.redeemedBy))
+          .where(search === undefined ? undefined : contains(dialect, search)),
       );
+      return row?.rows ?? 0;
     },
-    list({ search, limit = -1 } = {}) {
-      return select()
-        .where(search === undefined ? undefined : contains(search))
-        .orderBy(desc(vouchers.id))
-        .limit(limit)
-        .all();
+    *revoke(id, at) {
+      const revoked = yield* connection.first(
+        db
+          .update(vouchers)
+          .set({ revokedAt: at })
+          .where(and(eq(vouchers.id, id), isNull(vouchers.revokedAt)))
+          .returning({ id: vouchers.id }),
+      );
+      return revoked !== undefined;
     },
-    count: (search) =>
-      db
-        .select({ rows: sql`count(*)`.mapWith(Number) })
-        .from(vouchers)
-        .leftJoin(accounts, eq(accounts.id, vouchers.redeemedBy))
-        .where(search === undefined ? undefined : contains(search))
-        .get()?.rows ?? 0,
-    revoke: (id, at) =>
-      db
-        .update(vouchers)
-        .set({ revokedAt: at })
-        .where(and(eq(vouchers.id, id), isNull(vouchers.revokedAt)))
-        .returning({ id: vouchers.id })
-        .get() !== undefined,
   };
 }
 
-/** SQLite's `lower` changes ASCII only. */
-function contains(search: string): SQL | undefined {
-  const found = [vouchers.publicId, vouchers.prefix, vouchers.note, accounts.name].map(
-    (column) => sql`instr(lower(${column}), lower(${search})) > 0`,
+function contains(dialect: Dialect, search: string): SQL | undefined {
+  const found = [vouchers.publicId, vouchers.prefix, vouchers.note, accounts.name].map((column) =>
+    dialect.contains(sql`${column}`, sql`${search}`),
   );
   return or(...found);
 }

@@ -1,5 +1,4 @@
 import type { Clock } from "../../lib/clock.ts";
-import type { RequestTable } from "../tables/requests.ts";
 import type { Writer } from "./writeQueue.ts";
 
 /** The folding of old requests while a gateway serves. */
@@ -15,7 +14,11 @@ export const FOLD_PAUSE_MS = 20;
 
 interface FoldingStore {
   readonly writer: Writer;
-  readonly store: { readonly requests: Pick<RequestTable, "newestAt"> };
+  readonly store: {
+    readonly requests: {
+      newestAt(nowMs: number): number | undefined | Promise<number | undefined>;
+    };
+  };
 }
 
 /**
@@ -34,7 +37,7 @@ export function startFolding(
   const foldAll = async (): Promise<void> => {
     let count = 0;
     try {
-      const newestMs = store.requests.newestAt(clock.epochMs());
+      const newestMs = await store.requests.newestAt(clock.epochMs());
       const before = (newestMs ?? 0) - keepRequestsMs;
       for (let isMore = newestMs !== undefined; isMore && !stopping.signal.aborted;) {
         const { folded = 0 } = await writer.write({ kind: "fold", before });

@@ -42,6 +42,11 @@ export interface BatchPlanner {
   /** Returns the reserves to commit with the ends of these requests. */
   planBatch(ending: readonly EndingRequest[]): readonly ReserveTarget[];
   /**
+   * The money of these holds was released: another replica has ended the lease that they are of. The writer asks before
+   * each batch. It fails the end of such a request as `fenced` if it has a charge, which a later lease must not pay.
+   */
+  isVoid?(holds: EndingRequest["holds"]): boolean;
+  /**
    * The batch has ended: what was committed, the requests whose end was, and why the reserves were not. Called before the
    * writes of the batch resolve.
    */
@@ -221,8 +226,8 @@ export class WriteQueue implements Writer {
 
   #send(): void {
     if (this.isBroken) return;
-    const operations = this.#waiting;
-    this.#waiting = [];
+    const operations = this.#takePayable();
+    if (operations.length === 0) return this.#sendNext();
     this.#sent = { operations, sentAtMs: performance.now() };
     // A bug throws here. Without this batch nothing more would be written, and no answer would end.
     const fail = (error: unknown): void =>
@@ -237,6 +242,18 @@ export class WriteQueue implements Writer {
     } catch (error) {
       fail(error);
     }
+  }
+
+  /** Takes what waits, without the charges whose holds are void. The lease does not change until the batch has begun. */
+  #takePayable(): readonly PendingWrite[] {
+    const payable: PendingWrite[] = [];
+    for (const pending of this.#waiting.splice(0)) {
+      const { ending } = pending;
+      if (ending && ending.charge > 0n && this.planner?.isVoid?.(ending.holds) === true)
+        pending.reject(new WriteError("fenced", "the lease of its hold is lost"));
+      else payable.push(pending);
+    }
+    return payable;
   }
 
   #batchEnded({ replies, effects, reserveFailure }: BatchOutcome): void {

@@ -1,11 +1,12 @@
 import type { AuditProgress } from "../../../contract/operator/auditResult.ts";
 import { connect } from "../sqlite.ts";
-import { auditStore, type AuditOptions, type AuditReport } from "../../audit/audit.ts";
+import type { AuditReport } from "../../audit/audit.ts";
+import { auditStore, type SqliteAuditOptions } from "./auditSqlite.ts";
 
 declare const self: Worker;
 
 /** The first message to the Worker. `isFileChecked`: another Worker checks the file. */
-export interface AuditStart extends AuditOptions {
+export interface AuditStart extends SqliteAuditOptions {
   readonly path: string;
   readonly isFileChecked: boolean;
 }

@@ -1,8 +1,10 @@
 import { Database } from "bun:sqlite";
 import { statSync } from "node:fs";
 import { NAME_ANOTHER } from "../databaseFile.ts";
-import { settingsChecks } from "../../audit/audit.ts";
-import { fileProblems, PROBLEMS_PER_RULE_MAX } from "./integrity.ts";
+import { settingsProblems } from "../../audit/audit.ts";
+import { runAtOnce } from "../../steps.ts";
+import { SqliteQueries } from "../queries.ts";
+import { fileProblems } from "./integrity.ts";
 import { isGatewayRunning } from "../lock.ts";
 import { requireSupportedSchema, type SchemaVersion } from "../schema/migrations.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";
@@ -78,19 +80,12 @@ function inspect(sqlite: Database, path: string, bytes: number): StoreInspection
     problems,
     schemaProblems: schemaLines,
     settingsProblems:
-      isCurrent && problems.length + schemaLines.length === 0 ? settingsProblems(sqlite) : [],
+      isCurrent && problems.length + schemaLines.length === 0
+        ? runAtOnce(settingsProblems(new SqliteQueries(sqlite)))
+        : [],
     isFullyChecked,
     lastEntryMs: hasTables ? lastEntryMs(sqlite) : undefined,
   };
-}
-
-function settingsProblems(sqlite: Database): readonly string[] {
-  return settingsChecks.flatMap(({ problem, query }) =>
-    sqlite
-      .query<{ subject: string }, []>(`${query} LIMIT ${PROBLEMS_PER_RULE_MAX}`)
-      .all()
-      .map(({ subject }) => `${subject}: ${problem}`),
-  );
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Database } from "bun:sqlite";
 import { schemaProblems } from "../schema/schemaCheck.ts";
-import { StoreError, type Connection } from "../sqlite.ts";
+import { StoreError, type SqliteConnection } from "../sqlite.ts";
 import { auditChecks, type AuditCheck } from "../../audit/audit.ts";
 
 /** Rows of the ledger and requests that a start checks, in 3 ms for any size of the database. */
@@ -50,7 +50,7 @@ const ledgerChecks: readonly AuditCheck[] = [
  * Checks before a gateway serves: the schema, the last rows and all running requests, where a crash or a manual change
  * is most likely to show. The audit checks the rest. Throws StoreError with the first problem.
  */
-export function checkAtStart({ sqlite }: Connection, path: string): void {
+export function checkAtStart({ sqlite }: SqliteConnection, path: string): void {
   refuseProblem(schemaProblems(sqlite)[0], `the schema of the database is not tollgate's: ${path}`);
   const problem = sqlite.transaction(() => firstProblem(sqlite))();
   refuseProblem(problem, `the records in the database do not agree: ${path}`);

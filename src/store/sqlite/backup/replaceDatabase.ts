@@ -7,7 +7,7 @@ import {
   journalMode,
   sqliteFault,
   StoreError,
-  type Connection,
+  type SqliteConnection,
   withStoreErrors,
 } from "../sqlite.ts";
 import { findOrphanedWal, WAL_SUFFIXES, OWNER_ONLY, SIDE_SUFFIXES } from "../databaseFile.ts";
@@ -30,7 +30,7 @@ export function holdDatabase(path: string, waitMs: number): HeldDatabase {
   const nothing = { sqlite: undefined, release() {} };
   // Opening the database here would delete an orphaned WAL. No other process opens it either.
   if (!existsSync(path) || findOrphanedWal(path) !== undefined) return nothing;
-  let connection: Connection | undefined;
+  let connection: SqliteConnection | undefined;
   try {
     connection = connect(path, "power");
     const { sqlite } = connection;

@@ -10,10 +10,10 @@ import {
   createDatabaseFile,
   sqliteFault,
   StoreError,
-  type Connection,
+  type SqliteConnection,
   type SqliteFault,
 } from "../sqlite.ts";
-import { auditStore } from "../../audit/audit.ts";
+import { auditStore } from "../audit/auditSqlite.ts";
 import { fileProblems } from "../audit/integrity.ts";
 import { readSchemaVersion, migrate } from "../schema/migrations.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";
@@ -92,7 +92,7 @@ export function copyBackup(
   subject: Subject = { name: backup, advice: "name another backup" },
 ): VerifiedCopy {
   copyContent(backup, copy);
-  let connection: Connection | undefined;
+  let connection: SqliteConnection | undefined;
   try {
     connection = connect(copy, "power");
     if (schemaAge(connection, backup) === "older") migrateCopy(connection, subject);
@@ -110,7 +110,7 @@ export function copyBackup(
 }
 
 /** The caller verifies the copy afterwards. */
-function migrateCopy(connection: Connection, subject: Subject): void {
+function migrateCopy(connection: SqliteConnection, subject: Subject): void {
   const { sqlite } = connection;
   const { applied } = readSchemaVersion(sqlite);
   refuseProblems(fileProblems(sqlite), `the file of ${subject.name} is damaged`, subject);
@@ -148,7 +148,7 @@ function refuseProblems(problems: readonly string[], verdict: string, { advice }
   throw new StoreError(`${verdict} (problems: ${problems.length}, the first: ${first}): ${advice}`);
 }
 
-function logRestore({ db }: Connection, { name, at }: Actor, backup: string): void {
+function logRestore({ db }: SqliteConnection, { name, at }: Actor, backup: string): void {
   const row = { id: newRowId, at, actor: name, command: "restore", subject: backup, detail: null };
   db.insert(adminLog).values(row).run();
 }
@@ -176,7 +176,7 @@ function writeAll(target: number, bytes: Uint8Array): void {
 }
 
 /** Throws StoreError for another program's database, or one of a newer version. */
-function schemaAge({ sqlite }: Connection, path: string): "older" | "current" {
+function schemaAge({ sqlite }: SqliteConnection, path: string): "older" | "current" {
   const { applied, known } = readSchemaVersion(sqlite);
   if (applied <= 0) throw new StoreError(`not a database of tollgate: ${path}; name another file`);
   if (applied > known)

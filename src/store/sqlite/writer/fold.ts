@@ -2,14 +2,14 @@ import { and, inArray, isNotNull, lt, ne, sql } from "drizzle-orm";
 import { lazy } from "../../../lib/lazy.ts";
 import { attempts, ledger, newRowId, requests, retention } from "../../schema/schema.ts";
 import { FOLD_BATCH } from "../../writer/folding.ts";
-import type { Connection } from "../sqlite.ts";
+import type { SqliteConnection } from "../sqlite.ts";
 
 /**
  * Removes a batch of ended requests that were admitted before a time, with their attempts. Their charges move into the
  * ledger. Their daily totals stay. Returns their number: less than FOLD_BATCH when none are left. Runs in the caller's
  * transaction.
  */
-export function prepareFold({ db }: Connection): (before: number) => number {
+export function prepareFold({ db }: SqliteConnection): (before: number) => number {
   const statements = lazy(() => ({
     moveRetentionStart: db
       .update(retention)
@@ -40,7 +40,7 @@ export function prepareFold({ db }: Connection): (before: number) => number {
 }
 
 /** The same rows as in the view `history`, so that a history does not change when its requests are folded. */
-function moveCharges(db: Connection["db"], requestIds: number[]): void {
+function moveCharges(db: SqliteConnection["db"], requestIds: number[]): void {
   db.insert(ledger)
     .select(
       db

@@ -1,8 +1,8 @@
 import { eq, sql } from "drizzle-orm";
 import { keys } from "../../schema/schema.ts";
-import { prepareRecordOwner } from "../../tables/objectOwners.ts";
-import type { Connection } from "../sqlite.ts";
+import type { SqliteConnection } from "../sqlite.ts";
 import { prepareFold } from "./fold.ts";
+import { prepareRecordOwner } from "./recordOwner.ts";
 import { prepareRedeem } from "./redeem.ts";
 import type { GroupEffect } from "../../writer/effects.ts";
 import { FOLD_BATCH } from "../../writer/folding.ts";
@@ -17,7 +17,7 @@ export type RunGroup = (batch: WireBatch) => {
   effect: GroupEffect;
 };
 
-export function prepareGroups(connection: Connection): RunGroup {
+export function prepareGroups(connection: SqliteConnection): RunGroup {
   const newGroup = prepareRequestGroups(connection);
   const recordOwner = prepareRecordOwner(connection);
   const fold = prepareFold(connection);
@@ -70,7 +70,7 @@ export function rowsOf({ kind }: WireOperation): number {
 
 type TouchKey = (keyId: number, at: number | null) => void;
 
-function prepareTouchKey({ db }: Connection): TouchKey {
+function prepareTouchKey({ db }: SqliteConnection): TouchKey {
   const touch = db
     .update(keys)
     .set({ lastUsedAt: sql`${sql.placeholder("at")}` })
@@ -82,7 +82,7 @@ function prepareTouchKey({ db }: Connection): TouchKey {
 }
 
 /** Changes a row and changes it back. SQLite writes the page then; it writes no page for an update without a change. */
-function prepareProbe({ db }: Connection, touchKey: TouchKey): () => void {
+function prepareProbe({ db }: SqliteConnection, touchKey: TouchKey): () => void {
   const anyKey = db
     .select({ id: keys.id, lastUsedAt: keys.lastUsedAt })
     .from(keys)

@@ -1,8 +1,9 @@
 import { eq } from "drizzle-orm";
 import { lazy } from "../../../lib/lazy.ts";
 import { vouchers } from "../../schema/schema.ts";
-import { StoreError, type Connection } from "../sqlite.ts";
+import { StoreError, type SqliteConnection } from "../sqlite.ts";
 import { redeemability, type Redemption, type RedemptionOutcome } from "../../writer/redemption.ts";
+import { runAtOnce } from "../../steps.ts";
 import { ledgerTable } from "../../tables/ledger.ts";
 import { VOUCHER_REF } from "../../tables/vouchers.ts";
 
@@ -11,10 +12,10 @@ import { VOUCHER_REF } from "../../tables/vouchers.ts";
  * requests of a batch, because a group remembers the accounts that it has read.
  */
 export function prepareRedeem(
-  connection: Connection,
+  connection: SqliteConnection,
 ): (redemption: Redemption) => RedemptionOutcome {
   const { db } = connection;
-  const ledger = lazy(() => ledgerTable(connection));
+  const ledger = lazy(() => ledgerTable(connection.queries));
   return ({ voucherId, accountId, actor, at }) => {
     const voucher = db
       .select({
@@ -34,7 +35,7 @@ export function prepareRedeem(
     const ref = VOUCHER_REF + publicId;
     try {
       const entry = { accountId, amount, ref, actor, at, note: null, refundOf: null };
-      ledger().append({ ...entry, kind: "credit" });
+      runAtOnce(ledger().append({ ...entry, kind: "credit" }));
     } catch (error) {
       // `append` throws it before it writes.
       if (error instanceof StoreError) return "too_large";

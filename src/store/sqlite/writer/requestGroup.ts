@@ -17,7 +17,7 @@ import type {
 } from "../../writer/effects.ts";
 import { accountEffect, GroupCharges, type GroupAccount } from "../../writer/groupCharges.ts";
 import { RECORD_COLUMNS, type WireRecord } from "../../writer/requestRecord.ts";
-import type { Connection } from "../sqlite.ts";
+import type { SqliteConnection } from "../sqlite.ts";
 import { prepareStatement } from "../statement.ts";
 import { prepareAddToTotals } from "./totals.ts";
 
@@ -33,14 +33,14 @@ export interface RequestGroup {
 }
 
 /** Prepares groups. Only one group runs at a time. */
-export function prepareRequestGroups(connection: Connection): () => RequestGroup {
+export function prepareRequestGroups(connection: SqliteConnection): () => RequestGroup {
   const statements = prepareStatements(connection);
   return () => new Group(statements);
 }
 
 type Statements = ReturnType<typeof prepareStatements>;
 
-function prepareStatements(connection: Connection) {
+function prepareStatements(connection: SqliteConnection) {
   const { db } = connection;
   const ended = [...RECORD_COLUMNS, "ledgerSeq", "balanceAfter"] as const;
   // What was held stays. Another model than the one asked for may have answered. In the order of the table.

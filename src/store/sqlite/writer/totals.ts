@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { dailyTotals, placeholders } from "../../schema/schema.ts";
-import type { Connection } from "../sqlite.ts";
+import type { SqliteConnection } from "../sqlite.ts";
 import { prepareStatement } from "../statement.ts";
 import type { DailyTotal } from "../../writer/dailyTotal.ts";
 
@@ -24,7 +24,7 @@ const SUMS = {
 const COLUMNS = [...GROUP, ...(Object.keys(SUMS) as (keyof typeof SUMS)[])];
 
 /** Prepares the addition to the totals. It runs in the caller's transaction. */
-export function prepareAddToTotals(connection: Connection): (total: DailyTotal) => void {
+export function prepareAddToTotals(connection: SqliteConnection): (total: DailyTotal) => void {
   const add = prepareStatement(
     connection,
     connection.db

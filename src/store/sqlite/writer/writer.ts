@@ -6,7 +6,7 @@ import {
   connect,
   setBusyTimeout,
   sqliteFault,
-  type Connection,
+  type SqliteConnection,
   type Durability,
 } from "../sqlite.ts";
 import { InsufficientFunds } from "../../writer/effects.ts";
@@ -119,7 +119,7 @@ function reply(message: WriterMessage): void {
  * Replaces SQLite's automatic checkpoint, which makes every hundredth commit some milliseconds longer. This one runs
  * after the replies are sent.
  */
-function createCheckpointer({ sqlite }: Connection): CheckpointIfDue {
+function createCheckpointer({ sqlite }: SqliteConnection): CheckpointIfDue {
   sqlite.run("PRAGMA wal_autocheckpoint = 0");
   let since = 0;
   return (operations) => {
@@ -137,7 +137,7 @@ function createCheckpointer({ sqlite }: Connection): CheckpointIfDue {
   };
 }
 
-function createBatchRunner(connection: Connection): RunBatch {
+function createBatchRunner(connection: SqliteConnection): RunBatch {
   const { sqlite } = connection;
   const runGroup = prepareGroups(connection);
   let isLocked = false;

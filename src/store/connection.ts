@@ -1,0 +1,89 @@
+import type { SQL } from "drizzle-orm";
+import type { BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
+import type { Steps } from "./steps.ts";
+
+/** The values of a query's `$names`. A boolean is 1 or 0. */
+export type Values = Readonly<
+  Record<string, string | number | bigint | boolean | Uint8Array | null>
+>;
+
+/** Gets each row. */
+export type Visit<Row> = (row: Row) => void;
+
+/** A query that Drizzle has built, with rows. */
+export interface RowsQuery<Row> {
+  all(): Row[];
+}
+
+/** A query that Drizzle has built, without rows. */
+export interface PlainQuery {
+  run(): unknown;
+}
+
+/** A query that Drizzle has built from placeholders. */
+export interface QueryWithPlaceholders<Row> {
+  prepare(): { all(values?: Record<string, unknown>): Row[] };
+}
+
+/** A query that is built once. */
+export interface PreparedQuery<Row> {
+  all(values?: Readonly<Record<string, unknown>>): Steps<Row[]>;
+  first(values?: Readonly<Record<string, unknown>>): Steps<Row | undefined>;
+}
+
+/**
+ * One way to the database, for reads and for the changes of commands. Queries that are text are in the common language
+ * of both engines; `dialect` has the words that differ. Integers are bigints in their rows.
+ */
+export interface Connection {
+  readonly dialect: Dialect;
+  /** Builds queries from the tables of `schema/schema.ts`. The functions of this connection run them. */
+  readonly db: BunSQLiteDatabase;
+  all<Row>(query: RowsQuery<Row>): Steps<Row[]>;
+  first<Row>(query: RowsQuery<Row>): Steps<Row | undefined>;
+  run(query: PlainQuery): Steps<void>;
+  prepare<Row>(query: QueryWithPlaceholders<Row>): PreparedQuery<Row>;
+  /** Runs a query of text. */
+  rows<Row>(text: string, values?: Values): Steps<Row[]>;
+  row<Row>(text: string, values?: Values): Steps<Row | undefined>;
+  /** Rows as arrays whose integers are numbers: on SQLite half the time. For values below 2^53 only. */
+  plainRows<Row extends readonly unknown[]>(text: string): Steps<Row[]>;
+  /** Visits the rows one by one. The memory does not grow with their number. Only within `inSnapshot`. */
+  forEach<Row>(text: string, values: Values, visit: Visit<Row>): Steps<void>;
+  /** Runs reads on one state of the database, through the connection that `work` gets. */
+  inSnapshot<Result>(work: (connection: Connection) => Steps<Result>): Steps<Result>;
+  /**
+   * Runs a change of a command, through the connection that `work` gets: whole or not at all, and one after the other. In
+   * a transaction it is a part of it.
+   */
+  inTransaction<Result>(work: (connection: Connection) => Steps<Result>): Steps<Result>;
+}
+
+/** How the engines say the same differently. Texts are parts of queries. */
+export interface Dialect {
+  readonly engine: "sqlite" | "postgres";
+  /** The value of an `id` that the engine assigns. */
+  readonly newRowId: SQL;
+  /** Behind a query: no other transaction changes the rows until this one has ended. */
+  readonly lockingRows: string;
+  /** A placeholder for a query over several tables that is run often. */
+  readonly plannedOnce: (name: string) => SQL;
+  /** A column whose index is not used. */
+  readonly withoutIndexOf: (column: SQL) => SQL;
+  /** Behind a table: the index to use. PostgreSQL chooses by itself. */
+  readonly using: (index: string) => string;
+  /** The row id in a query that finds its rows by another index. Else PostgreSQL may read all rows by their ids. */
+  readonly idBesideIndex: string;
+  /** Behind a table: to be read in the order of the file. */
+  readonly withoutIndex: string;
+  /** A join of the tables in this order. Its condition follows. */
+  readonly joinInOrder: string;
+  /** Whether a column has one of the numbers in a JSON array. */
+  readonly isIn: (column: SQL, json: SQL) => SQL;
+  /** A query for the numbers in a JSON array, as `value`. */
+  readonly numbersIn: (json: string) => string;
+  /** The smaller of two values that are not NULL. */
+  readonly lesser: (one: string, other: string) => string;
+  /** Whether a text contains another one. */
+  readonly contains: (text: SQL, part: SQL) => SQL;
+}
