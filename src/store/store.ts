@@ -10,7 +10,8 @@ import {
 } from "./tables/usage.ts";
 import { hourlyUsage, type ReadHourlyUsage } from "./tables/hourlyUsage.ts";
 import { admin, type Admin } from "./admin/admin.ts";
-import { auditRecords, auditStore, auditStoreInParallel, type AuditReport } from "./audit/audit.ts";
+import type { AuditReport } from "./audit/audit.ts";
+import { auditRecords, auditStore, auditStoreInParallel } from "./sqlite/audit/auditSqlite.ts";
 import type { OnAuditProgress } from "./audit/auditProgress.ts";
 import { startBackgroundAudit, type BackgroundAudit } from "./sqlite/audit/backgroundAudit.ts";
 import { changeCounter, changeSignal, type ChangeCounter } from "./sqlite/changes.ts";
@@ -24,33 +25,37 @@ import { schemaProblems } from "./sqlite/schema/schemaCheck.ts";
 import { ownerTable, type OwnerTable } from "./tables/objectOwners.ts";
 import { reports, type Reports } from "./reports/reports.ts";
 import { requestPages, type ReadRequestPage } from "./tables/requestPages.ts";
-import {
-  interruptRunning,
-  requestTable,
-  type Interrupted,
-  type RequestTable,
-} from "./tables/requests.ts";
-import { connect, toStoreError, type Connection, type Durability } from "./sqlite/sqlite.ts";
+import { interruptRunning, type Interrupted } from "./sqlite/interruptRunning.ts";
+import type { Connection } from "./connection.ts";
+import { atOnce, runAtOnce, type AtOnce, type Steps } from "./steps.ts";
+import { requestTable, type RequestTable } from "./tables/requests.ts";
+import { connect, toStoreError, type SqliteConnection, type Durability } from "./sqlite/sqlite.ts";
 import type { ServerInspection } from "./postgres/inspection.ts";
+import type { CopiedDatabase, CopyProgress } from "./postgres/copyDatabase.ts";
+import type { ServerAddress } from "./postgres/pool.ts";
+import type { ReplicaOptions, ReplicaStore } from "./postgres/replica.ts";
+import type { ServerStore } from "./postgres/store.ts";
 import { checkAtStart } from "./sqlite/audit/startCheck.ts";
 import { voucherTable, type VoucherTable } from "./tables/vouchers.ts";
 
-/** What other folders use of the store: reads and the changes of commands. A serving gateway writes with its Writer. */
-export interface Store {
-  readonly accounts: Pick<AccountTable, "findOrThrow" | "find" | "list">;
-  readonly keys: Pick<KeyTable, "findOrThrow" | "find" | "findByHash" | "list" | "newestOfChain">;
+/** The store in a SQLite file. Its functions return at once. */
+export interface SqliteStore {
+  readonly accounts: AtOnce<Pick<AccountTable, "findOrThrow" | "find" | "list">>;
+  readonly keys: AtOnce<
+    Pick<KeyTable, "findOrThrow" | "find" | "findByHash" | "list" | "newestOfChain">
+  >;
   readonly funds: FundsTable;
   readonly changes: ChangeCounter;
   /** A text that differs after each commit to the database, by this process or by another one. */
   changeSignal(): string;
-  readonly ledger: Pick<LedgerTable, "history">;
-  readonly requests: RequestTable;
-  readonly owners: OwnerTable;
-  readonly vouchers: Pick<VoucherTable, "findByHash" | "findOrThrow" | "list" | "count">;
-  readonly admin: Admin;
+  readonly ledger: AtOnce<Pick<LedgerTable, "history">>;
+  readonly requests: AtOnce<RequestTable>;
+  readonly owners: AtOnce<OwnerTable>;
+  readonly vouchers: AtOnce<Pick<VoucherTable, "findByHash" | "findOrThrow" | "list" | "count">>;
+  readonly admin: AtOnce<Admin>;
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
   readonly usageOfAccount: ReadAccountUsage;
-  readonly reports: Reports;
+  readonly reports: AtOnce<Reports>;
   readonly hourlyUsageOfAccount: ReadHourlyUsage;
   readonly requestsOfAccount: ReadRequestPage;
   /**
@@ -73,6 +78,40 @@ export interface Store {
   close(): boolean;
 }
 
+/** The same functions. They may return promises. */
+type EitherWay<Part> = {
+  readonly [Name in keyof Part]: Part[Name] extends (...args: infer Args) => infer Result
+    ? (...args: Args) => Result | Promise<Result>
+    : Part[Name];
+};
+
+/**
+ * What other folders use of the store on either engine: reads and the changes of commands. A serving gateway writes with
+ * its Writer. A SQLite store answers at once, a store on PostgreSQL with promises.
+ */
+export interface Store
+  extends
+    EitherWay<Pick<SqliteStore, "changeSignal" | "usage">>,
+    Pick<
+      SqliteStore,
+      | "usageOfAccount"
+      | "hourlyUsageOfAccount"
+      | "requestsOfAccount"
+      | "auditInParallel"
+      | "auditInBackground"
+      | "isFileReplaced"
+    > {
+  readonly accounts: EitherWay<SqliteStore["accounts"]>;
+  readonly keys: EitherWay<SqliteStore["keys"]>;
+  readonly ledger: EitherWay<SqliteStore["ledger"]>;
+  readonly requests: EitherWay<SqliteStore["requests"]>;
+  readonly owners: EitherWay<SqliteStore["owners"]>;
+  readonly vouchers: EitherWay<SqliteStore["vouchers"]>;
+  readonly admin: EitherWay<SqliteStore["admin"]>;
+  readonly reports: EitherWay<SqliteStore["reports"]>;
+  close(): boolean | Promise<void>;
+}
+
 /**
  * Opens the store. Creates the database and migrates its schema if needed. `serving`: the caller holds the instance
  * lock, and the schema and the last rows are checked. `onMigration` is called while an older database is migrated. Throws
@@ -83,7 +122,7 @@ export function openStore(options: {
   durability: Durability;
   serving: boolean;
   onMigration?: (progress: MigrationProgress) => void;
-}): Store {
+}): SqliteStore {
   const connection = connect(options.path, options.durability);
   try {
     const isNew = migrate(connection, {
@@ -103,21 +142,22 @@ export function openStore(options: {
 
 /** Each part prepares its statements at its first use: a command needs only a few of them. */
 function createStore(
-  connection: Connection,
+  connection: SqliteConnection,
   { path, serving, isNew }: { path: string; serving: boolean; isNew: boolean },
-): Store {
+): SqliteStore {
+  const { queries } = connection;
   const parts = {
-    accounts: lazy(() => accountTable(connection)),
-    keys: lazy(() => keyTable(connection)),
-    ledger: lazy(() => ledgerTable(connection)),
-    requests: lazy(() => requestTable(connection)),
-    owners: lazy(() => ownerTable(connection)),
-    vouchers: lazy(() => voucherTable(connection)),
-    admin: lazy(() => admin(connection, () => isGatewayRunning(path))),
-    usageOfAccount: lazy(() => accountUsage(connection)),
-    reports: lazy(() => reports(connection)),
-    hourlyUsageOfAccount: lazy(() => hourlyUsage(connection)),
-    requestsOfAccount: lazy(() => requestPages(connection)),
+    accounts: lazy(() => atOnce(accountTable(queries))),
+    keys: lazy(() => atOnce(keyTable(queries))),
+    ledger: lazy(() => atOnce(ledgerTable(queries))),
+    requests: lazy(() => atOnce(requestTable(queries))),
+    owners: lazy(() => atOnce(ownerTable(queries))),
+    vouchers: lazy(() => atOnce(voucherTable(queries))),
+    admin: lazy(() => atOnce(admin(queries, (id) => releaseReserve(queries, path, id)))),
+    usageOfAccount: lazy(() => accountUsage(queries)),
+    reports: lazy(() => atOnce(reports(queries))),
+    hourlyUsageOfAccount: lazy(() => hourlyUsage(queries)),
+    requestsOfAccount: lazy(() => requestPages(queries)),
     funds: lazy(() => fundsTable(connection)),
     changes: lazy(() => changeCounter(connection)),
     changeSignal: lazy(() => changeSignal(connection)),
@@ -151,7 +191,7 @@ function createStore(
     get admin() {
       return parts.admin();
     },
-    usage: (by, filter) => usageReport(connection, by, filter),
+    usage: (by, filter) => runAtOnce(usageReport(queries, by, filter)),
     get usageOfAccount() {
       return parts.usageOfAccount();
     },
@@ -183,6 +223,19 @@ function createStore(
       return wal === "empty";
     },
   };
+}
+
+/** Releases a reserve that a gateway left when it crashed. Returns false if a gateway is running. */
+function* releaseReserve(queries: Connection, path: string, accountId: number): Steps<boolean> {
+  // Also before the transaction, because the answer can take 200 ms, and the gateway must not wait for it.
+  if (isGatewayRunning(path)) return false;
+  return yield* queries.inTransaction(function* (transaction) {
+    if (isGatewayRunning(path)) return false;
+    yield* transaction.rows("UPDATE accounts SET reserved = 0 WHERE id = $accountId", {
+      accountId,
+    });
+    return true;
+  });
 }
 
 export { MoneyReservedError, type Admin } from "./admin/admin.ts";
@@ -217,13 +270,17 @@ export {
 } from "./writer/requestRecord.ts";
 export type { Figures } from "./reports/figures.ts";
 export type { OverviewReport, SampledLatencies } from "./reports/reports.ts";
+export { durabilityProblems } from "./postgres/durability.ts";
+export type { CopiedDatabase, CopyProgress } from "./postgres/copyDatabase.ts";
 export type { ServerInspection } from "./postgres/inspection.ts";
+export type { ReplicaListener } from "./postgres/replica.ts";
 export type { ProviderFigures } from "./reports/providersReport.ts";
 export type { ListedAccount, ListedKey } from "./reports/directory.ts";
 export type { UsageReport as ReportedUsage } from "./reports/usageReport.ts";
 export { restore, type Restored } from "./sqlite/backup/restore.ts";
 export type { PageFilter, PagePosition } from "./tables/requestPages.ts";
 export type { ReceiptRow, RequestRow } from "./tables/requests.ts";
+export { stepByStep, type Awaited, type Steps } from "./steps.ts";
 export { redeemability } from "./writer/redemption.ts";
 export type { VoucherRow } from "./tables/vouchers.ts";
 export { NotFoundError, toStoreError, refuseOrphanedWal, StoreError } from "./sqlite/sqlite.ts";
@@ -248,4 +305,29 @@ export { startWriter } from "./sqlite/writer/startWriter.ts";
 export async function inspectServer(url: string, shownUrl: string): Promise<ServerInspection> {
   const { inspectServer } = await import("./postgres/inspection.ts");
   return await inspectServer(url, shownUrl);
+}
+
+/** Copies the records of a SQLite file into an empty database on a PostgreSQL server. Rejects with StoreError. */
+export async function copyDatabase(
+  path: string,
+  address: ServerAddress,
+  onProgress: (progress: CopyProgress) => void,
+): Promise<CopiedDatabase> {
+  const { copyDatabase } = await import("./postgres/copyDatabase.ts");
+  return await copyDatabase(path, address, onProgress);
+}
+
+/** Opens the store on a PostgreSQL server for a command, and migrates its schema if needed. Rejects with StoreError. */
+export async function openServerStore(address: ServerAddress): Promise<ServerStore> {
+  const { openServer } = await import("./postgres/store.ts");
+  return (await openServer(address)).store;
+}
+
+/** Opens the database on a PostgreSQL server for a gateway that serves, as one of its replicas. Rejects with StoreError. */
+export async function openReplica(
+  address: ServerAddress,
+  options: ReplicaOptions,
+): Promise<ReplicaStore> {
+  const { openReplica } = await import("./postgres/replica.ts");
+  return await openReplica(address, options);
 }

@@ -1,14 +1,12 @@
 import { SQL } from "bun";
 import { StoreError } from "../sqlite/sqlite.ts";
+import { readServerKind, type ServerKind } from "./durability.ts";
+import { readServerSchema, type ServerSchema } from "./schema/migrations.ts";
 
 /** What `doctor` reads from a PostgreSQL server. */
-export interface ServerInspection {
-  /** Such as 15.8. */
-  readonly version: string;
-  readonly majorVersion: number;
-  /** By the name of the setting. */
-  readonly settings: Readonly<Record<ServerSetting, string>>;
-  readonly isStandby: boolean;
+export interface ServerInspection extends ServerKind {
+  /** Undefined: there are no tables yet. */
+  readonly schema: ServerSchema | undefined;
   readonly bytes: number;
   readonly connections: { readonly open: number; readonly max: number };
   readonly standbys: readonly Standby[];
@@ -19,15 +17,6 @@ export interface ServerInspection {
   /** The later time of the last credit, debit or refund and the end of the last request. */
   readonly lastEntryMs: number | undefined;
 }
-
-const serverSettings = [
-  "synchronous_commit",
-  "synchronous_standby_names",
-  "default_transaction_read_only",
-  "fsync",
-  "full_page_writes",
-] as const;
-type ServerSetting = (typeof serverSettings)[number];
 
 /** A server that repeats the writes of the inspected one. Null: the user may not see it. */
 export interface Standby {
@@ -57,6 +46,8 @@ export async function inspectServer(url: string, shownUrl: string): Promise<Serv
   try {
     return await inspect(sql);
   } catch (cause) {
+    if (cause instanceof StoreError)
+      throw new StoreError(`${shownUrl}: ${cause.message}`, { cause });
     throw new StoreError(
       `the PostgreSQL database ${shownUrl} cannot be read: ${reasonOf(cause)}; check the URL, the server and its pg_hba.conf`,
       { cause },
@@ -70,46 +61,32 @@ function reasonOf(cause: unknown): string {
   return cause instanceof Error ? cause.message : String(cause);
 }
 
-interface ServerRow {
-  readonly version: string;
-  readonly number: bigint;
-  readonly standby: boolean;
+interface DatabaseRow {
   readonly bytes: bigint;
   readonly open: bigint;
   readonly max: bigint;
-  readonly has_tables: boolean;
 }
 
 async function inspect(sql: SQL): Promise<ServerInspection> {
-  const [server] = await sql.unsafe<ServerRow[]>(
-    `SELECT split_part(current_setting('server_version'), ' ', 1) AS version,
-      CAST(current_setting('server_version_num') AS bigint) AS number,
-      pg_is_in_recovery() AS standby, pg_database_size(current_database()) AS bytes,
+  const kind = await readServerKind(sql);
+  const [database] = await sql.unsafe<DatabaseRow[]>(
+    `SELECT pg_database_size(current_database()) AS bytes,
       (SELECT CAST(sum(numbackends) AS bigint) FROM pg_stat_database) AS open,
       CAST(current_setting('max_connections') AS bigint)
-        - CAST(current_setting('superuser_reserved_connections') AS bigint) AS max,
-      to_regclass('replicas') IS NOT NULL AND to_regclass('requests') IS NOT NULL AS has_tables`,
+        - CAST(current_setting('superuser_reserved_connections') AS bigint) AS max`,
   );
-  if (server === undefined) throw new Error("no answer");
+  if (database === undefined) throw new Error("no answer");
+  const schema = await readServerSchema(sql);
   return {
-    version: server.version,
-    majorVersion: Math.floor(Number(server.number) / 10_000),
-    settings: await readSettings(sql),
-    isStandby: server.standby,
-    bytes: Number(server.bytes),
-    connections: { open: Number(server.open), max: Number(server.max) },
-    standbys: server.standby ? [] : await readStandbys(sql),
-    replicas: server.has_tables ? await readReplicas(sql) : [],
+    ...kind,
+    schema,
+    bytes: Number(database.bytes),
+    connections: { open: Number(database.open), max: Number(database.max) },
+    standbys: kind.isStandby ? [] : await readStandbys(sql),
+    replicas: schema ? await readReplicas(sql) : [],
     clockSkew: await readClockSkew(sql),
-    lastEntryMs: server.has_tables ? await readLastEntry(sql) : undefined,
+    lastEntryMs: schema ? await readLastEntry(sql) : undefined,
   };
-}
-
-async function readSettings(sql: SQL): Promise<Record<ServerSetting, string>> {
-  const columns = serverSettings.map((name) => `current_setting('${name}') AS ${name}`);
-  const [row] = await sql.unsafe<Record<ServerSetting, string>[]>(`SELECT ${columns.join(", ")}`);
-  if (row === undefined) throw new Error("no answer");
-  return row;
 }
 
 async function readStandbys(sql: SQL): Promise<readonly Standby[]> {

@@ -3,7 +3,7 @@ import { endReplica, SILENT_MS, type EndedReplica } from "./replicas.ts";
 import { Session, statement, type Connect } from "./session.ts";
 import { CLOCK_MS } from "./statements.ts";
 
-const BEAT_EVERY_MS = 2000;
+export const BEAT_EVERY_MS = 2000;
 /**
  * After this time without a successful heartbeat the replica admits nothing. It is less than SILENT_MS: no other replica can
  * have released its blocks yet.
@@ -14,14 +14,17 @@ const REJOIN_MS_MIN = 200;
 const REJOIN_MS_MAX = 5000;
 
 const JOIN = `INSERT INTO replicas (name, version, started_at, seen_at, last_batch) VALUES ($1, $2, ${CLOCK_MS}, ${CLOCK_MS}, 0) RETURNING id`;
-/** One row: whether the lease is still there, the number of live replicas with this one, and the silent ones. */
-const BEAT = `WITH beat AS (
+/**
+ * One row: whether the lease is still there, the smallest schema that a program must know, the number of live replicas with
+ * this one, and the silent ones.
+ */
+export const BEAT = `WITH beat AS (
   UPDATE replicas SET seen_at = ${CLOCK_MS} WHERE id = $1::text::bigint AND ended_at IS NULL RETURNING id
 ), others AS (
   SELECT id, seen_at <= ${CLOCK_MS} - ${SILENT_MS} AS is_silent FROM replicas
   WHERE ended_at IS NULL AND id <> $1::text::bigint
 )
-SELECT (SELECT count(*) FROM beat) AS beats,
+SELECT (SELECT count(*) FROM beat) AS beats, (SELECT oldest FROM schema_version) AS oldest,
   (SELECT count(*) FROM others WHERE NOT is_silent) AS live,
   (SELECT coalesce(json_agg(id)::text, '[]') FROM others WHERE is_silent) AS silent`;
 
@@ -33,6 +36,8 @@ export interface LeaseListener {
   onJoined(replicaId: number): void;
   /** This replica has ended another one that was silent. */
   onEnded(ended: EndedReplica): void;
+  /** A newer version has upgraded the schema, so that this one cannot work with it any more: the process must stop. */
+  onOutdated(): void;
   /** A heartbeat failed, or the end of a silent replica. Both are tried again. */
   onError(error: unknown): void;
 }
@@ -42,6 +47,8 @@ interface LeaseOptions {
   /** Shown to operators, such as the name of the machine. */
   readonly name: string;
   readonly version: string;
+  /** The number of migrations that this program knows. */
+  readonly knownSchema: number;
   readonly listener: LeaseListener;
   readonly clock?: Clock;
 }
@@ -173,6 +180,7 @@ export class Lease {
     const row = rows?.[0];
     if (row?.["beats"] !== 1n) return this.fenced(id);
     this.#beganMs = beganMs;
+    if (Number(row["oldest"]) > this.#options.knownSchema) this.#options.listener.onOutdated();
     this.#live = 1 + Number(row["live"]);
     for (const silent of JSON.parse(row["silent"] as string) as readonly number[])
       await this.#end(session, silent);

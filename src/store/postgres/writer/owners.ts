@@ -10,11 +10,27 @@ expires_at = CASE WHEN response_owner.expires_at BETWEEN -($2::text::bigint) AND
 OR response_owner.account_id = excluded.account_id AND response_owner.expires_at > 0
 THEN excluded.expires_at ELSE -excluded.expires_at END`;
 
-/** The rules are those of `prepareRecordOwner`. */
-export function recordOwners({
-  objects,
-  at,
-}: Extract<WireOperation, { kind: "recordOwners" }>): readonly Statement[] {
+/** `$2`: the most rows. It leaves out what another batch has locked. So it never waits, and no two batches wait for each other. */
+const REMOVE_EXPIRED = `DELETE FROM response_owner WHERE hash IN (SELECT hash FROM response_owner
+WHERE expires_at BETWEEN -($1::text::bigint) AND $1::text::bigint LIMIT $2::text::bigint FOR UPDATE SKIP LOCKED)`;
+
+type RecordOwners = Extract<WireOperation, { kind: "recordOwners" }>;
+
+/**
+ * The rules are those of `prepareRecordOwner`. Each batch removes up to two expired objects for each one that it records, so
+ * that there are never many of them.
+ */
+export function recordOwners(operations: readonly RecordOwners[]): readonly Statement[] {
+  const last = operations.at(-1);
+  if (last === undefined) return [];
+  const count = operations.reduce((sum, { objects }) => sum + objects.length, 0);
+  return [
+    ...operations.flatMap(record),
+    statement(REMOVE_EXPIRED, String(last.at), String(2 * count)),
+  ];
+}
+
+function record({ objects, at }: RecordOwners): readonly Statement[] {
   // One statement cannot change a row twice.
   const byHash = new Map(objects.map((object) => [object.hash, object]));
   const rows = [...byHash.values()].map((object) => ({

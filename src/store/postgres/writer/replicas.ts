@@ -54,7 +54,7 @@ export async function endReplica(
       statement(INTERRUPT, id),
       statement(END, id),
     );
-    const totals = JSON.stringify(totalsOf(interrupted).map(totalRow));
+    const totals = JSON.stringify(interruptedTotals(interrupted).map(totalRow));
     await session.run(statement(ADD_TO_TOTALS, totals), COMMIT);
     return {
       replicaId,
@@ -64,7 +64,8 @@ export async function endReplica(
   });
 }
 
-function totalsOf(interrupted: readonly Row[]): readonly DailyTotal[] {
+/** What interrupted requests add to the totals. */
+export function interruptedTotals(interrupted: readonly Row[]): readonly DailyTotal[] {
   const totals = new Map<string, DailyTotal>();
   for (const row of interrupted) {
     const group = {

@@ -133,12 +133,13 @@ class Batch {
     return {
       statements: [
         ...redeemed.statements,
-        ...rows,
+        // Triggers want the account first, and then its charges and its blocks.
         ...this.#moveAccounts(group),
+        ...rows,
         ...this.#setBlocks(group),
         ...this.#changeKeys(),
         ...this.#addTotals(group),
-        ...operationsOf(this.#batch, "recordOwners").flatMap(recordOwners),
+        ...recordOwners(operationsOf(this.#batch, "recordOwners")),
         ...this.#tellWanted(group),
       ],
       settled: { results: this.#results(redeemed.results), effect: this.#effect(group) },
@@ -151,7 +152,7 @@ class Batch {
     return account;
   }
 
-  /** First the ends of late rows, one after the other, and then all new rows: so each charge follows from the one before. */
+  /** First the ends of late rows, and then all new rows: so each charge follows from the one before. */
   #place(group: GroupCharges): readonly Statement[] {
     const place = (record: WireRecord): Record<string, unknown> => {
       const { seq, balance } = group.record(record);
@@ -161,12 +162,12 @@ class Batch {
       mayHaveRow && this.#lateRows.has(columns[0]);
     const ends = this.#records.filter(isLate).map((record) => {
       const id = String(this.#lateRows.get(record.columns[0]));
-      return statement(sql.END_REQUEST, JSON.stringify([{ id, ...place(record) }]));
+      return Object.assign(place(record), { id });
     });
     const inserted = this.#records.filter((record) => !isLate(record)).map(place);
     const attempts = this.#records.flatMap((record) => attemptRows(record));
     return [
-      ...ends,
+      ...ifAny(ends, sql.END_REQUESTS),
       ...ifAny(inserted, sql.INSERT_REQUESTS, String(this.#number.lease)),
       ...ifAny(attempts, sql.INSERT_ATTEMPTS),
     ];

@@ -21,8 +21,8 @@ import { ConnectionLost, Session, statement, UnsentStatement, type Connect } fro
 import { settle, type BatchNumber, type Settled } from "./settle.ts";
 
 /** A burst of this many transactions starts at once. After it one starts each PACE_MS, with all that waits. */
-const BURST = 4;
-const PACE_MS = 25;
+export const BURST = 4;
+export const PACE_MS = 25;
 const CONFLICT_TRIES = 5;
 const LOOK_AGAIN_MS_MIN = 50;
 const LOOK_AGAIN_MS_MAX = 1000;

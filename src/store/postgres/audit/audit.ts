@@ -1,0 +1,167 @@
+import {
+  audit,
+  type AuditCheck,
+  type AuditReport,
+  type EngineChecks,
+  type StructureProblem,
+} from "../../audit/audit.ts";
+import type { OnAuditProgress } from "../../audit/auditProgress.ts";
+import type { Connection } from "../../connection.ts";
+import { expectedObjects } from "../../schema/migrationFiles.ts";
+import { doNow, type Steps } from "../../steps.ts";
+import { PostgresPool, type ServerAddress } from "../pool.ts";
+import { PostgresQueries } from "../queries.ts";
+import { countMigrations, knownSchema } from "../schema/migrations.ts";
+import { SILENT_MS } from "../writer/replicas.ts";
+import { CLOCK_MS } from "../writer/statements.ts";
+import { isUnreadable, schemaObjects, schemaProblems } from "./schemaObjects.ts";
+
+/** The audit on PostgreSQL, in one REPEATABLE READ snapshot. Within a transaction it audits what that one sees. */
+export function auditServer(
+  connection: Connection,
+  onProgress?: OnAuditProgress,
+): Steps<AuditReport> {
+  return connection.inSnapshot(function* (snapshot) {
+    // The user may have a limit that is too short for a rule about all requests.
+    yield* snapshot.rows("SET LOCAL statement_timeout = 0");
+    const structure = yield* structureOf(snapshot);
+    if (isUnreadable(structure.map(({ problem }) => problem)))
+      return { accounts: 0, requests: 0, problems: structure.map(lineOf), notes: [] };
+    const engine = { ...serverChecks, structure: () => doNow(() => structure) };
+    return yield* audit(snapshot, engine, { atRest: yield* isAtRest(snapshot) }, onProgress);
+  });
+}
+
+/** An audit that runs beside other work. */
+export interface ServerAudit {
+  /** Rejects if the database cannot be read, and never settles after `end`. */
+  readonly report: Promise<AuditReport>;
+  /** Ends it. Call it in any case. */
+  end(): void;
+}
+
+/** Starts an audit on a connection of its own: reads of a serving replica have a time limit, and an audit needs longer. */
+export function startServerAudit(address: ServerAddress, onProgress: OnAuditProgress): ServerAudit {
+  const pool = new PostgresPool(address);
+  const queries = new PostgresQueries(pool);
+  let isEnded = false;
+  const { promise, resolve, reject } = Promise.withResolvers<AuditReport>();
+  const report = pool.change(() =>
+    auditServer(queries, (progress) => {
+      if (!isEnded) onProgress(progress);
+    }),
+  );
+  report.then(
+    (found) => isEnded || resolve(found),
+    (error: unknown) => isEnded || reject(error),
+  );
+  return {
+    report: promise,
+    end() {
+      isEnded = true;
+      void pool.close();
+    },
+  };
+}
+
+/** No gateway serves from the database. One that was killed counts as serving until it is silent. */
+export function* isAtRest(snapshot: Connection): Steps<boolean> {
+  const live = yield* snapshot.row(
+    `SELECT 1 AS one FROM replicas WHERE ended_at IS NULL AND seen_at > ${CLOCK_MS} - ${SILENT_MS} LIMIT 1`,
+  );
+  return live === undefined;
+}
+
+function* structureOf(snapshot: Connection): Steps<readonly StructureProblem[]> {
+  const version = yield* snapshot.row<{ applied: bigint }>("SELECT applied FROM schema_version");
+  // The objects of a newer version are not known here.
+  const isNewer = Number(version?.applied ?? 0) > countMigrations(knownSchema);
+  const problems = schemaProblems(
+    yield* schemaObjects(snapshot),
+    isNewer ? undefined : expectedObjects(),
+  );
+  return problems.map((problem) => ({ subject: "schema", problem }));
+}
+
+function lineOf({ subject, problem }: StructureProblem): string {
+  return `${subject}: ${problem}`;
+}
+
+/** Reads the rows, and not the unique index, which may be damaged. */
+function isThereTwice(table: string, column: string, subject: string): AuditCheck {
+  return {
+    problem: `its ${column} is there more than once`,
+    query: `SELECT ${subject} AS subject FROM ${table} WHERE ${column} IS NOT NULL
+      GROUP BY ${column} HAVING count(*) > 1`,
+  };
+}
+
+const serverChecks: Omit<EngineChecks, "structure"> = {
+  hasFile: false,
+  rules: [
+    isThereTwice("ledger", "ref", "'ledger row ' || min(id)"),
+    isThereTwice("requests", "public_id", "'request ' || public_id"),
+    isThereTwice("vouchers", "public_id", "'voucher ' || public_id"),
+    isThereTwice("vouchers", "hash", "'voucher ' || min(public_id)"),
+    isThereTwice("keys", "public_id", "'key ' || public_id"),
+    isThereTwice("keys", "hash", "'key ' || min(public_id)"),
+    {
+      problem: "what is reserved is not the sum of the blocks of its replicas",
+      query: `SELECT 'account ' || name AS subject FROM accounts WHERE reserved <>
+        (SELECT coalesce(sum(amount), 0) FROM reserves WHERE account_id = accounts.id AND key_id = 0)`,
+    },
+    {
+      problem: "has ended, but has money reserved",
+      query: `SELECT 'replica ' || id AS subject FROM replicas WHERE ended_at IS NOT NULL
+        AND EXISTS (SELECT 1 FROM reserves WHERE replica_id = replicas.id)`,
+    },
+    {
+      problem: "is not there, but has money reserved",
+      query: `SELECT DISTINCT 'replica ' || replica_id AS subject FROM reserves
+        WHERE NOT EXISTS (SELECT 1 FROM replicas WHERE id = replica_id)`,
+    },
+    {
+      problem: "has reserved for an account that is not there, or a block that is not above zero",
+      query: `SELECT DISTINCT 'replica ' || replica_id AS subject FROM reserves
+        LEFT JOIN accounts ON accounts.id = account_id WHERE accounts.id IS NULL OR amount <= 0`,
+    },
+    {
+      problem: "has reserved of the budget of a key that begins no rotation chain of the account",
+      query: `SELECT DISTINCT 'replica ' || replica_id AS subject FROM reserves
+        LEFT JOIN keys ON keys.id = key_id
+        WHERE key_id <> 0 AND (keys.account_id IS DISTINCT FROM reserves.account_id OR first_key_id IS NOT NULL)`,
+    },
+    {
+      problem: "is running, but no replica runs it",
+      query: `SELECT 'request ' || public_id AS subject FROM requests WHERE status = 'running' AND status <> 'done'
+        AND NOT EXISTS (SELECT 1 FROM replicas WHERE id = replica_id AND ended_at IS NULL)`,
+    },
+    {
+      problem: "has ended, but a replica runs it",
+      query: `SELECT 'request ' || public_id AS subject FROM requests
+        WHERE replica_id IS NOT NULL AND status <> 'running'`,
+    },
+  ],
+  notes: [
+    {
+      problem: "is set to interrupted when a gateway starts",
+      query: `SELECT 'request ' || public_id AS subject FROM requests
+        WHERE status = 'running' AND status <> 'done'`,
+    },
+    {
+      problem: "its reserve is released when a gateway starts",
+      query: `SELECT 'account ' || name AS subject FROM accounts WHERE reserved > 0`,
+    },
+    {
+      problem: "gives no sign of life, and ends when a gateway starts",
+      query: `SELECT 'replica ' || id AS subject FROM replicas WHERE ended_at IS NULL`,
+    },
+    {
+      // A command may have lowered the budget, or a request cost more than expected. Replicas give back what they can.
+      problem: "its replicas have reserved more than what is left of its budget",
+      isAlways: true,
+      query: `SELECT 'key ' || public_id AS subject FROM keys WHERE
+        (SELECT sum(amount) FROM reserves WHERE key_id = keys.id) > greatest(coalesce(budget - spent, 0), 0)`,
+    },
+  ],
+};

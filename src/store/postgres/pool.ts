@@ -1,0 +1,148 @@
+import { SQL } from "bun";
+import { StoreError } from "../sqlite/sqlite.ts";
+import { runInTime, stepByStep, type Awaited, type Steps } from "../steps.ts";
+import { sqlState } from "./writer/failures.ts";
+import { ConnectionLost } from "./writer/session.ts";
+
+/** Connections for reads and the changes of commands. The writer and the lease have their own. */
+const CONNECTIONS_MAX = 4;
+const CONNECT_WITHIN_S = 5;
+
+/** Where the database is. `shownUrl` has no password. */
+export interface ServerAddress {
+  readonly url: string;
+  readonly shownUrl: string;
+}
+
+/** A client that reads integers as bigints. It connects at its first query. */
+export function openClient(url: string, connections: number): SQL {
+  return new SQL(url, {
+    max: connections,
+    bigint: true,
+    connectionTimeout: CONNECT_WITHIN_S,
+    // An error of an idle connection. The next query opens another one.
+    onclose: () => undefined,
+  });
+}
+
+/** The connections of a process to the database, for all but the writer and the lease. */
+export class PostgresPool {
+  readonly address: ServerAddress;
+  readonly #answerWithinMs: number | undefined;
+  #client: SQL;
+
+  /** `answerWithinMs`: how long a read may take. Undefined: as long as it needs. */
+  constructor(address: ServerAddress, answerWithinMs?: number) {
+    this.address = address;
+    this.#answerWithinMs = answerWithinMs;
+    this.#client = openClient(address.url, CONNECTIONS_MAX);
+  }
+
+  get client(): SQL {
+    return this.#client;
+  }
+
+  /** Runs reads. If a connection breaks, it runs them once more. Rejects with StoreError if the server cannot be used. */
+  async read<Result>(make: () => Steps<Result>): Promise<Result> {
+    try {
+      return await this.#inTime(runInTime(make()));
+    } catch (error) {
+      if (!isConnectionLoss(error)) throw this.#translated(error);
+    }
+    await forgotten();
+    return await this.change(make);
+  }
+
+  /**
+   * The steps of a long read, for a caller that runs them. Each wait is as long as a read may take. If a connection breaks
+   * before the first pause, the steps begin once more. They throw StoreError if the server cannot be used.
+   */
+  *inSteps<Result>(make: () => Steps<Result>): Steps<Result> {
+    let isPaused = false;
+    const pass = function* (this: PostgresPool, awaited: Awaited): Steps<unknown> {
+      isPaused ||= awaited === undefined;
+      return yield awaited && this.#inTime(awaited);
+    }.bind(this);
+    try {
+      return yield* stepByStep(make(), pass);
+    } catch (error) {
+      if (isPaused || !isConnectionLoss(error)) throw this.#translated(error);
+    }
+    yield forgotten();
+    try {
+      return yield* stepByStep(make(), pass);
+    } catch (error) {
+      throw this.#translated(error);
+    }
+  }
+
+  /** Runs work that has connections of its own. Rejects with StoreError if the server cannot be used. */
+  async asking<Result>(work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work();
+    } catch (error) {
+      throw this.#translated(error);
+    }
+  }
+
+  /** Runs a change once. Rejects with StoreError if the server cannot be used. */
+  async change<Result>(make: () => Steps<Result>): Promise<Result> {
+    return await this.asking(() => this.#inTime(runInTime(make())));
+  }
+
+  async close(): Promise<void> {
+    await this.#client.close({ timeout: 0 });
+  }
+
+  async #inTime<Result>(work: PromiseLike<Result>): Promise<Result> {
+    const withinMs = this.#answerWithinMs;
+    if (withinMs === undefined) return await work;
+    const late = Promise.withResolvers<never>();
+    const client = this.#client;
+    const timer = setTimeout(() => {
+      // Its connections may wait for a server that never answers.
+      if (client === this.#client) this.#client = openClient(this.address.url, CONNECTIONS_MAX);
+      void client.close({ timeout: 0 });
+      late.reject(new StoreError(`${this.#cannotBeUsed()}: it gave no answer in time`));
+    }, withinMs);
+    try {
+      return await Promise.race([work, late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #translated(error: unknown): unknown {
+    if (error instanceof StoreError) return error;
+    const state = sqlState(error);
+    if (isConnectionLoss(error) || isServerProblem(state))
+      return new StoreError(`${this.#cannotBeUsed()}: ${messageOf(error)}`, { cause: error });
+    return error;
+  }
+
+  #cannotBeUsed(): string {
+    return `the database ${this.address.shownUrl} cannot be used`;
+  }
+}
+
+/** Bun's client may give a broken connection out again in the same turn of the event loop. */
+async function forgotten(): Promise<void> {
+  await Bun.sleep(0);
+}
+
+/** The connection broke, could not be made, or the server has closed it. */
+export function isConnectionLoss(error: unknown): boolean {
+  const state = sqlState(error);
+  if (error instanceof ConnectionLost) return true;
+  if (state !== undefined) return /^(?:08|57P)/.test(state);
+  return error instanceof Error && error.name === "PostgresError";
+}
+
+/** What an operator of the server must mend: refused passwords, missing rights and databases, full disks, time-outs. */
+function isServerProblem(state: string | undefined): boolean {
+  return state !== undefined && /^(?:25006|28|3D|42501|53|55|57|58|XX)/.test(state);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

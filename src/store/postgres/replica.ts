@@ -1,0 +1,79 @@
+import type { Clock } from "../../lib/clock.ts";
+import { followChanges, type ChangeListener } from "./changes.ts";
+import { openClient, type ServerAddress } from "./pool.ts";
+import { openServer, type ServerStore } from "./store.ts";
+import { knownMigrations } from "./schema/migrations.ts";
+import { Lease, type LeaseListener } from "./writer/lease.ts";
+import { startReplicaWriter, type ReplicaWriter } from "./writer/writer.ts";
+import type { ChangeCounter } from "../sqlite/changes.ts";
+
+/** A read that takes longer is given up: a client waits for it. */
+const ANSWER_WITHIN_MS = 5000;
+
+/** What a replica is told. The calls must not throw. */
+export interface ReplicaListener extends ChangeListener, LeaseListener {
+  /** A batch was committed. */
+  onCommit(tookMs: number): void;
+  /** A bug: the process must stop. */
+  onFatal(message: string): void;
+}
+
+export interface ReplicaOptions {
+  /** Shown to operators, such as the name of the machine. */
+  readonly name: string;
+  readonly version: string;
+  readonly clock: Clock;
+  readonly listener: ReplicaListener;
+}
+
+/** What a serving gateway has of a PostgreSQL database. */
+export interface ReplicaStore {
+  readonly store: ServerStore;
+  readonly writer: ReplicaWriter;
+  readonly lease: Pick<Lease, "id" | "ageMs" | "isValid" | "liveReplicas">;
+  readonly changes: ChangeCounter;
+  /** Commits what is queued, and gives the lease back. */
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the database for a gateway that serves, as one of its replicas. Rejects with StoreError if the server cannot be
+ * reached, is not durable, or has the schema of another version.
+ */
+export async function openReplica(
+  address: ServerAddress,
+  options: ReplicaOptions,
+): Promise<ReplicaStore> {
+  const { clock, listener } = options;
+  const server = await openServer(address, ANSWER_WITHIN_MS);
+  const { pool, queries, store } = server;
+  const connect = () => openClient(address.url, 1);
+  try {
+    const followed = await pool.asking(() => followChanges(pool, queries, listener));
+    const lease = await pool.asking(() =>
+      Lease.take({ ...options, connect, knownSchema: knownMigrations() }),
+    );
+    const writer = startReplicaWriter({
+      connect,
+      lease,
+      clock,
+      onFatal: (message) => listener.onFatal(message),
+      onCommit: (tookMs) => listener.onCommit(tookMs),
+    });
+    return {
+      store,
+      writer,
+      lease,
+      changes: followed,
+      async close() {
+        await writer.close();
+        await lease.release();
+        await followed.close();
+        await store.close();
+      },
+    };
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}

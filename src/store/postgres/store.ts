@@ -1,0 +1,160 @@
+import { lazy } from "../../lib/lazy.ts";
+import { admin, type Admin } from "../admin/admin.ts";
+import type { AuditReport } from "../audit/audit.ts";
+import type { OnAuditProgress } from "../audit/auditProgress.ts";
+import { reports, type Reports } from "../reports/reports.ts";
+import { inTime, type InTime, type Steps } from "../steps.ts";
+import { accountTable, type AccountTable } from "../tables/accounts.ts";
+import { keyTable, type KeyTable } from "../tables/keys.ts";
+import { ledgerTable, type LedgerTable } from "../tables/ledger.ts";
+import { ownerTable, type OwnerTable } from "../tables/objectOwners.ts";
+import { hourlyUsage, type ReadHourlyUsage } from "../tables/hourlyUsage.ts";
+import { requestPages, type ReadRequestPage } from "../tables/requestPages.ts";
+import { requestTable, type RequestTable } from "../tables/requests.ts";
+import {
+  accountUsage,
+  usageReport,
+  type ReadAccountUsage,
+  type UsageFilter,
+  type UsageGrouping,
+  type UsageRow,
+} from "../tables/usage.ts";
+import { voucherTable, type VoucherTable } from "../tables/vouchers.ts";
+import { auditServer, startServerAudit, type ServerAudit } from "./audit/audit.ts";
+import { changeSignal } from "./changes.ts";
+import { requireDurableServer } from "./durability.ts";
+import { PostgresPool, type ServerAddress } from "./pool.ts";
+import { PostgresQueries } from "./queries.ts";
+import { migrateServer } from "./schema/migrations.ts";
+
+/** The store on a PostgreSQL server. Its functions return promises. They reject with StoreError if it cannot be used. */
+export interface ServerStore {
+  readonly accounts: InTime<AccountTable>;
+  readonly keys: InTime<KeyTable>;
+  readonly ledger: InTime<LedgerTable>;
+  readonly requests: InTime<RequestTable>;
+  readonly owners: InTime<OwnerTable>;
+  readonly vouchers: InTime<VoucherTable>;
+  readonly admin: InTime<Admin>;
+  readonly reports: InTime<Reports>;
+  usage(by: UsageGrouping, filter: UsageFilter): Promise<UsageRow[]>;
+  readonly usageOfAccount: ReadAccountUsage;
+  readonly hourlyUsageOfAccount: ReadHourlyUsage;
+  readonly requestsOfAccount: ReadRequestPage;
+  /** A text that differs after each commit to the database, by this process or by another one. */
+  changeSignal(): Promise<string>;
+  auditInParallel(): Promise<AuditReport>;
+  /** The same audit on a connection of its own, with its progress. */
+  auditInBackground(onProgress: OnAuditProgress): ServerAudit;
+  /** A server replaces no file. */
+  isFileReplaced(): false;
+  close(): Promise<void>;
+}
+
+/** An open store, with its connections. */
+export interface OpenServer {
+  readonly pool: PostgresPool;
+  readonly queries: PostgresQueries;
+  readonly store: ServerStore;
+}
+
+/**
+ * Opens the store, and migrates its schema if needed. `answerWithinMs`: how long a read may take. Rejects with StoreError if
+ * the server cannot be reached or is not durable, and if the database has the schema of a newer version or foreign tables.
+ */
+export async function openServer(
+  address: ServerAddress,
+  answerWithinMs?: number,
+): Promise<OpenServer> {
+  const pool = new PostgresPool(address, answerWithinMs);
+  try {
+    await pool.asking(async () => {
+      await requireDurableServer(pool.client);
+      await migrateServer(pool.client);
+    });
+  } catch (error) {
+    await pool.close();
+    throw error;
+  }
+  const queries = new PostgresQueries(pool);
+  return { pool, queries, store: createStore(pool, queries) };
+}
+
+function createStore(pool: PostgresPool, queries: PostgresQueries): ServerStore {
+  const reads = <Part extends object>(part: Part) => inTime(part, (make) => pool.read(make));
+  const parts = {
+    accounts: lazy(() => reads(accountTable(queries))),
+    keys: lazy(() => reads(keyTable(queries))),
+    ledger: lazy(() => reads(ledgerTable(queries))),
+    requests: lazy(() => reads(requestTable(queries))),
+    owners: lazy(() => reads(ownerTable(queries))),
+    vouchers: lazy(() => reads(voucherTable(queries))),
+    reports: lazy(() => reads(reports(queries))),
+    usageOfAccount: lazy(() => longRead(pool, accountUsage(queries))),
+    hourlyUsageOfAccount: lazy(() => longRead(pool, hourlyUsage(queries))),
+    requestsOfAccount: lazy(() => longRead(pool, requestPages(queries))),
+    admin: lazy(() =>
+      inTime(
+        admin(queries, (id) => askForReserve(queries, id)),
+        (make) => pool.change(make),
+      ),
+    ),
+  };
+  return {
+    get accounts() {
+      return parts.accounts();
+    },
+    get keys() {
+      return parts.keys();
+    },
+    get ledger() {
+      return parts.ledger();
+    },
+    get requests() {
+      return parts.requests();
+    },
+    get owners() {
+      return parts.owners();
+    },
+    get vouchers() {
+      return parts.vouchers();
+    },
+    get admin() {
+      return parts.admin();
+    },
+    get reports() {
+      return parts.reports();
+    },
+    usage: (by, filter) => pool.read(() => usageReport(queries, by, filter)),
+    get usageOfAccount() {
+      return parts.usageOfAccount();
+    },
+    get hourlyUsageOfAccount() {
+      return parts.hourlyUsageOfAccount();
+    },
+    get requestsOfAccount() {
+      return parts.requestsOfAccount();
+    },
+    changeSignal: () => pool.read(() => changeSignal(queries)),
+    auditInParallel: () => pool.read(() => auditServer(queries)),
+    auditInBackground: (onProgress) => startServerAudit(pool.address, onProgress),
+    isFileReplaced: () => false,
+    close: () => pool.close(),
+  };
+}
+
+/** The same read. The pool looks after its waits. It hands over nothing before its first pause. */
+function longRead<Args extends readonly unknown[], Result>(
+  pool: PostgresPool,
+  read: (...args: Args) => Steps<Result>,
+): (...args: Args) => Steps<Result> {
+  return (...args) => pool.inSteps(() => read(...args));
+}
+
+/** Tells the replicas that money of an account is needed: they give back what no request holds. */
+function* askForReserve(queries: PostgresQueries, accountId: number): Steps<boolean> {
+  yield* queries.rows("SELECT pg_notify('tollgate_wanted', $accountId)", {
+    accountId: String(accountId),
+  });
+  return false;
+}
