@@ -1,12 +1,13 @@
 import type { Clock } from "../lib/clock.ts";
+import type { Awaited, Steps } from "../store/store.ts";
 
 /** Runs long work in steps on the main thread, and leaves time for requests between the steps. */
 export interface FairQueue {
   /**
-   * Runs the generator to its end and resolves with its return value. Jobs of all accounts take turns.
-   * Returns undefined, and runs nothing, if the account has too many jobs in flight.
+   * Runs the steps to their end and resolves with their result. Jobs of all accounts take turns. While a job waits for its
+   * rows, others have the turn. Returns undefined, and runs nothing, if the account has too many jobs in flight.
    */
-  run<T>(accountId: number, steps: Generator<unknown, T>): Promise<T> | undefined;
+  run<T>(accountId: number, steps: Steps<T>): Promise<T> | undefined;
 }
 
 /** A turn starts no further step after this time. */
@@ -16,9 +17,16 @@ const REST_FACTOR = 4;
 /** Jobs of one account at once. A dashboard requests several reports in parallel. */
 const JOBS_PER_ACCOUNT_MAX = 4;
 
+/**
+ * Jobs that wait for rows, or go on behind a wait, at once. A database server is asked through few connections, which other
+ * requests need, too.
+ */
+const READING_MAX = 2;
+
 /** One turn runs at a time, in the order of the requests for it. */
 export function createFairQueue(clock: Clock): FairQueue {
   const jobCounts = new Map<number, number>();
+  const places = createPlaces(READING_MAX);
   let previousTurn: Promise<void> = Promise.resolve();
   const inTurn = async <T>(work: () => T): Promise<T> => {
     const previous = previousTurn;
@@ -32,11 +40,23 @@ export function createFairQueue(clock: Clock): FairQueue {
       setTimeout(ended.resolve, Math.ceil((clock.monotonicMs() - startedMs) * REST_FACTOR));
     }
   };
-  const runAll = async <T>(accountId: number, steps: Generator<unknown, T>): Promise<T> => {
+  /** Runs turns until the job may pause, or until its end. In between it may have a connection of its own. */
+  const runUntilPause = async <T>(steps: Steps<T>): Promise<Step<T>> => {
+    await places.take();
+    try {
+      let step = await inTurn(() => runTurn(steps, clock));
+      while (step.done !== true && step.value !== undefined)
+        step = await inTurn(await resumeWith(steps, step.value));
+      return step;
+    } finally {
+      places.giveBack();
+    }
+  };
+  const runAll = async <T>(accountId: number, steps: Steps<T>): Promise<T> => {
     try {
       for (;;) {
-        const step = await inTurn(() => runTurn(steps, clock));
-        if (step.done) return step.value;
+        const step = await runUntilPause(steps);
+        if (step.done === true) return step.value;
       }
     } finally {
       const left = (jobCounts.get(accountId) ?? 1) - 1;
@@ -54,11 +74,44 @@ export function createFairQueue(clock: Clock): FairQueue {
   };
 }
 
-/** Runs steps until the turn is over. Returns the result of the last step. */
-function runTurn<T>(steps: Generator<unknown, T>, clock: Clock): IteratorResult<unknown, T> {
-  const untilMs = clock.monotonicMs() + TURN_MS;
-  for (;;) {
-    const step = steps.next();
-    if (step.done || clock.monotonicMs() >= untilMs) return step;
+/** So many places, given in the order of the requests for them. */
+function createPlaces(count: number) {
+  const waiting: (() => void)[] = [];
+  let free = count;
+  return {
+    take(): Promise<void> | undefined {
+      if (free === 0) return new Promise((resolve) => waiting.push(resolve));
+      free -= 1;
+      return undefined;
+    },
+    giveBack(): void {
+      const next = waiting.shift();
+      if (next === undefined) free += 1;
+      else next();
+    },
+  };
+}
+
+type Step<T> = IteratorResult<Awaited, T>;
+
+/** Runs the next step. */
+type Resume<T> = () => Step<T>;
+
+/** Waits for what the steps wait for. */
+async function resumeWith<T>(steps: Steps<T>, awaited: Awaited): Promise<Resume<T>> {
+  try {
+    const value = await awaited;
+    return () => steps.next(value);
+  } catch (error) {
+    return () => steps.throw(error);
   }
+}
+
+/** Runs steps until the turn is over at a pause, or until one has to wait. Returns the result of the last step. */
+function runTurn<T>(steps: Steps<T>, clock: Clock): Step<T> {
+  const untilMs = clock.monotonicMs() + TURN_MS;
+  let step = steps.next();
+  while (step.done !== true && step.value === undefined && clock.monotonicMs() < untilMs)
+    step = steps.next();
+  return step;
 }

@@ -34,7 +34,7 @@ export class KeyRates implements KeyBuckets {
   open = 0;
   /** The slots that other replicas use. 0 while this replica counts its share. */
   openElsewhere = 0;
-  /** Calls for a slot that the limits server has not answered. */
+  /** Requests for which the limits server is asked now. */
   asking = 0;
   usedAtMs = 0;
   #share = 0;

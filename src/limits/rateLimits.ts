@@ -34,7 +34,7 @@ export function createRateLimiter(clock: Clock, replicas: LiveReplicas = oneRepl
 }
 
 /** The rates as this replica counts them by itself. */
-class LocalRates implements RateLimiter, RateCounter {
+export class LocalRates implements RateLimiter, RateCounter {
   readonly clock: Clock;
   readonly #replicas: LiveReplicas;
   readonly #keys = new RatesByKey();
@@ -55,10 +55,16 @@ class LocalRates implements RateLimiter, RateCounter {
 
   /** Takes one request from this replica's share. */
   admitShare(rates: KeyRates, limits: KeyLimits, nowMs: number): RateLimitResult {
-    rates.adjust(limits, 1 / this.#replicas(), nowMs);
+    this.#useShare(rates, limits, nowMs);
     rates.openElsewhere = 0;
     if (!rates.hasSlot()) return { ok: false, retryAfterMs: SOON_MS };
     return rates.requests?.take(1, nowMs) ?? taken;
+  }
+
+  /** Takes tokens from this replica's share. */
+  takeShare(rates: KeyRates, estimate: number): RateLimitResult {
+    this.#useShare(rates, rates.limits, this.clock.monotonicMs());
+    return this.takeTokens(rates, estimate);
   }
 
   takeTokens(rates: KeyRates, estimate: number): RateLimitResult {
@@ -71,6 +77,10 @@ class LocalRates implements RateLimiter, RateCounter {
 
   released(): void {
     // The slot is counted by the permit.
+  }
+
+  #useShare(rates: KeyRates, limits: KeyLimits, nowMs: number): void {
+    rates.adjust(limits, 1 / this.#replicas(), nowMs);
   }
 }
 

@@ -8,6 +8,7 @@ import { jsonEscape, replaceUnprintable } from "../lib/printable.ts";
  */
 export interface LogFields {
   request_id?: string;
+  replica_id?: number;
   method?: string;
   path?: string;
   account?: string;

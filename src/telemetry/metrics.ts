@@ -43,23 +43,56 @@ export interface RouteState {
   readonly state: "closed" | "half-open" | "open";
 }
 
+/** A gateway that is one of several on a PostgreSQL server, since its start. */
+export interface ReplicaFigures {
+  /** The number of its lease; undefined while it has none. */
+  readonly id: number | undefined;
+  /** The time since the last successful heartbeat. */
+  readonly leaseAgeMs: number;
+  readonly liveReplicas: number;
+  /** The accounts of which it has reserved money, and the sum in nano-roubles. */
+  readonly blocks: number;
+  readonly reserved: bigint;
+  readonly transactions: number;
+  readonly roundTrips: number;
+  /** Commits whose reply was lost and whose outcome was looked up. */
+  readonly lookUps: number;
+  /** Transactions that were run again because another one was in the way. */
+  readonly conflicts: number;
+}
+
+/** What a database shows at each scrape. */
+export interface DatabaseFigures {
+  /** Size of the write-ahead log of a SQLite file. */
+  readonly walBytes?: number;
+  readonly replica?: ReplicaFigures;
+}
+
+/** The server that counts limits for all replicas. */
+export interface SharedLimitsFigures {
+  /** Whether it is asked now. Otherwise this replica allows its share. */
+  readonly isUsed: boolean;
+  /** Requests since the start that this replica counted by itself, because the server could not be asked in time. */
+  readonly byShare: number;
+}
+
 /** Values that are read at each scrape. */
-export interface LiveFigures {
+export interface LiveFigures extends DatabaseFigures {
+  /** Undefined without a limits server. */
+  readonly sharedLimits?: SharedLimitsFigures | undefined;
   /** Requests in flight, streams included. */
   readonly openRequests: number;
   readonly openStreams: number;
   /** Bytes of request bodies that are being read, or whose answer has not begun. */
   readonly bodyBytes: number;
-  /** Size of the write-ahead log. */
-  readonly walBytes: number;
   /** JSON answers that are read to their end although the client disconnected. */
   readonly disconnectedAnswers: number;
   /** Nano-roubles. */
   readonly held: bigint;
   /** Operations that wait for the writer or for its commit. */
   readonly queuedWrites: number;
-  readonly isStoreFull: boolean;
-  readonly isStoreLocked: boolean;
+  /** Why the database cannot be written. */
+  readonly blockedBy: "full" | "busy" | "unreachable" | undefined;
   readonly breakers: readonly RouteState[];
 }
 

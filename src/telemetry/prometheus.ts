@@ -216,7 +216,14 @@ function money(registry: Registry): (request: EndedRequest) => void {
   };
 }
 
-const LIVE_GAUGES: readonly [name: string, help: string, (figures: LiveFigures) => number][] = [
+/** A gauge without a value shows 0: a SQLite database has no replicas, a server has no log file here. */
+type LiveGauge = readonly [
+  name: string,
+  help: string,
+  value: (figures: LiveFigures) => number | undefined,
+];
+
+const LIVE_GAUGES: readonly LiveGauge[] = [
   ["tollgate_open_requests", "Requests in progress, streams included.", (now) => now.openRequests],
   ["tollgate_open_streams", "Streamed answers in progress.", (now) => now.openStreams],
   [
@@ -247,12 +254,72 @@ const LIVE_GAUGES: readonly [name: string, help: string, (figures: LiveFigures) 
   [
     "tollgate_store_full",
     "1 while the disk of the database is full, else 0.",
-    (now) => (now.isStoreFull ? 1 : 0),
+    (now) => (now.blockedBy === "full" ? 1 : 0),
   ],
   [
     "tollgate_store_locked",
     "1 while another process keeps the database locked, else 0.",
-    (now) => (now.isStoreLocked ? 1 : 0),
+    (now) => (now.blockedBy === "busy" ? 1 : 0),
+  ],
+  [
+    "tollgate_store_unreachable",
+    "1 while the PostgreSQL server cannot be reached or refuses this replica, else 0.",
+    ({ replica, blockedBy }) => replica && (blockedBy === "unreachable" ? 1 : 0),
+  ],
+  [
+    "tollgate_replica_id",
+    "Number of this replica's lease, 0 while it has none.",
+    ({ replica }) => replica && (replica.id ?? 0),
+  ],
+  [
+    "tollgate_replica_lease_age_seconds",
+    "Time since the last successful heartbeat of this replica.",
+    ({ replica }) => replica && replica.leaseAgeMs / 1000,
+  ],
+  [
+    "tollgate_replicas_live",
+    "Replicas on the same database that gave a sign of life, this one included.",
+    ({ replica }) => replica?.liveReplicas,
+  ],
+  [
+    "tollgate_replica_blocks",
+    "Accounts of which this replica has reserved money.",
+    ({ replica }) => replica?.blocks,
+  ],
+  [
+    "tollgate_replica_reserved_roubles",
+    "Roubles that this replica has reserved. A float for graphs.",
+    ({ replica }) => replica && roubles(replica.reserved),
+  ],
+  [
+    "tollgate_store_transactions",
+    "Transactions of this replica's writer since the start.",
+    ({ replica }) => replica?.transactions,
+  ],
+  [
+    "tollgate_store_round_trips",
+    "Round trips of this replica's writer to the PostgreSQL server since the start.",
+    ({ replica }) => replica?.roundTrips,
+  ],
+  [
+    "tollgate_store_commit_lookups",
+    "Commits since the start whose reply was lost and whose outcome was looked up.",
+    ({ replica }) => replica?.lookUps,
+  ],
+  [
+    "tollgate_store_conflicts",
+    "Transactions since the start that were run again because another one was in the way.",
+    ({ replica }) => replica?.conflicts,
+  ],
+  [
+    "tollgate_limits_server_used",
+    "1 while the limits server counts for all replicas, 0 while this replica allows its share of each limit.",
+    ({ sharedLimits }) => sharedLimits && (sharedLimits.isUsed ? 1 : 0),
+  ],
+  [
+    "tollgate_limits_by_share",
+    "Requests since the start that this replica counted by itself because the limits server did not answer in time.",
+    ({ sharedLimits }) => sharedLimits?.byShare,
   ],
 ];
 
@@ -269,7 +336,7 @@ function liveFigures(registry: Registry): (figures: LiveFigures) => void {
     registers,
   });
   return (figures) => {
-    for (const [gauge, read] of gauges) gauge.set(read(figures));
+    for (const [gauge, read] of gauges) gauge.set(read(figures) ?? 0);
     // A reload may have removed routes.
     breakers.reset();
     for (const { provider, model, state } of figures.breakers) {

@@ -1,0 +1,300 @@
+import { RedisClient } from "bun";
+import { setImmediate } from "node:timers/promises";
+import { systemClock } from "../../lib/clock.ts";
+import { problemOf, ServerProblem, slowerThan } from "./serverProblem.ts";
+import { probeCall, scriptTexts, type Reply, type ScriptCall } from "./scripts.ts";
+
+/** How long things take. Tests use other times. */
+export interface ServerTimes {
+  /** A later answer does not count. */
+  readonly answerWithinMs: number;
+  /** After a failure the server is not asked for this long. Then one probe decides. */
+  readonly pauseMs: number;
+  /** An outage is over when the server has answered for this long. */
+  readonly steadyMs: number;
+}
+
+export const serverTimes: ServerTimes = { answerWithinMs: 10, pauseMs: 250, steadyMs: 2000 };
+
+/** What the owner of a connection is told. The calls must not throw. */
+export interface ServerListener {
+  /** From now on the server is asked. */
+  usable(): void;
+  /** Once for each outage, and once more if the server turns out to refuse this client. */
+  lost(problem: string): void;
+  /** The outage is over. */
+  back(durationMs: number): void;
+}
+
+/** TLS and a name that must be looked up need longer than an answer. */
+const CONNECT_WITHIN_MS = 2000;
+/** A connection on which a probe waits longer than this is replaced. */
+const HANGS_AFTER_MS = 2000;
+/** Calls that need no answer are kept during an outage, up to this number. What is lost then ends or refills by itself. */
+const UNTOLD_MAX = 10_000;
+const TOLD_AT_ONCE = 200;
+const CLOSE_WITHIN_MS = 200;
+
+type Answer = Reply | ServerProblem;
+
+/** The calls of one turn of the event loop. They are written to the socket at its end, and their time begins then. */
+interface Turn {
+  dueMs: number;
+}
+
+/** A call without an answer so far. */
+interface OpenCall {
+  readonly turn: Turn;
+  readonly resolve: (answer: Answer) => void;
+}
+
+interface Outage {
+  readonly sinceMs: number;
+  readonly told: Set<string>;
+}
+
+/**
+ * One connection to a Valkey or Redis server. It is usable, or it is not asked at all: no request waits for a server that
+ * is gone. One client connects again and again; it never sends a command a second time.
+ */
+export class LimitsServer {
+  readonly #client: RedisClient;
+  readonly #times: ServerTimes;
+  readonly #listener: ServerListener;
+  readonly #slow: ServerProblem;
+  /** In the order of the calls. */
+  readonly #open = new Set<OpenCall>();
+  #turn: Turn | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #untold: ScriptCall[] = [];
+  #outage: Outage | undefined;
+  #steadyTimer: ReturnType<typeof setTimeout> | undefined;
+  #isUsable = false;
+  #isClosed = false;
+
+  /** Begins to connect. */
+  constructor(url: string, times: ServerTimes, listener: ServerListener) {
+    this.#client = connectionTo(url);
+    this.#times = times;
+    this.#listener = listener;
+    this.#slow = slowerThan(times.answerWithinMs);
+    this.#client.onclose = (error) => this.#lose(problemOf(error));
+    void this.#recover();
+  }
+
+  get isUsable(): boolean {
+    return this.#isUsable;
+  }
+
+  /**
+   * The answer of the server, or undefined if it is not usable or does not answer in time. `onLate` then gets the answer if
+   * it comes all the same, and nothing if it never will.
+   */
+  async ask(call: ScriptCall, onLate: (reply?: Reply) => void): Promise<Reply | undefined> {
+    if (!this.#isUsable) return undefined;
+    const answer = await this.#call(call, onLate);
+    if (!(answer instanceof ServerProblem)) return answer;
+    this.#lose(answer);
+    return undefined;
+  }
+
+  /** Sends a call whose answer does not matter, at once or when the server is usable again. */
+  tell(call: ScriptCall): void {
+    if (this.#isUsable) void this.#run(call).catch(ignored);
+    else if (this.#untold.length < UNTOLD_MAX) this.#untold.push(call);
+  }
+
+  /** Waits a moment for what was told, and closes the connection. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#steadyTimer);
+    // The server answers in order.
+    if (this.#isUsable)
+      await Promise.race([this.#client.send("PING", []).catch(ignored), pause(CLOSE_WITHIN_MS)]);
+    this.#isUsable = false;
+    this.#client.close();
+  }
+
+  #call(call: ScriptCall, onLate: (reply?: Reply) => void): Promise<Answer> {
+    const { promise, resolve } = Promise.withResolvers<Answer>();
+    const open: OpenCall = { turn: this.#turn ?? this.#beginTurn(), resolve };
+    this.#open.add(open);
+    void this.#finish(open, call, onLate);
+    return promise;
+  }
+
+  async #finish(open: OpenCall, call: ScriptCall, onLate: (reply?: Reply) => void): Promise<void> {
+    const answer = await this.#run(call).catch(problemOf);
+    if (this.#open.delete(open)) open.resolve(answer);
+    else onLate(answer instanceof ServerProblem ? undefined : answer);
+  }
+
+  #run(call: ScriptCall): Promise<Reply> {
+    return callScript(this.#client, call);
+  }
+
+  #beginTurn(): Turn {
+    const turn: Turn = { dueMs: Infinity };
+    this.#turn = turn;
+    void this.#endTurn(turn);
+    return turn;
+  }
+
+  async #endTurn(turn: Turn): Promise<void> {
+    await setImmediate();
+    this.#turn = undefined;
+    turn.dueMs = systemClock.monotonicMs() + this.#times.answerWithinMs;
+    this.#watch();
+  }
+
+  /** One timer for all calls: it is for the oldest one. */
+  #watch(): void {
+    const [oldest] = this.#open;
+    if (this.#timer !== undefined || oldest === undefined || oldest.turn.dueMs === Infinity) return;
+    const inMs = Math.max(0, Math.ceil(oldest.turn.dueMs - systemClock.monotonicMs()));
+    this.#timer = setTimeout(() => void this.#judgeOldest(), inMs);
+  }
+
+  async #judgeOldest(): Promise<void> {
+    const [oldest] = this.#open;
+    if (oldest !== undefined && oldest.turn.dueMs <= systemClock.monotonicMs()) {
+      // This thread may have been busy: in the second turn from here it has read what has arrived.
+      await setImmediate();
+      await setImmediate();
+      if (this.#open.has(oldest)) this.#giveUp();
+    }
+    this.#timer = undefined;
+    this.#watch();
+  }
+
+  /** One call was not answered in time: the others need not wait for the same. */
+  #giveUp(): void {
+    const calls = [...this.#open];
+    this.#open.clear();
+    for (const { resolve } of calls) resolve(this.#slow);
+  }
+
+  /** Begins an outage, if none has begun. */
+  #lose(problem: ServerProblem): void {
+    if (!this.#isUsable || this.#isClosed) return;
+    this.#isUsable = false;
+    this.#report(problem);
+    void pause(this.#times.pauseMs).then(() => this.#recover());
+  }
+
+  #report({ words, isRefusal }: ServerProblem): void {
+    clearTimeout(this.#steadyTimer);
+    this.#outage ??= { sinceMs: systemClock.monotonicMs(), told: new Set() };
+    const { told } = this.#outage;
+    const isNew = isRefusal ? !told.has(words) : told.size === 0;
+    told.add(words);
+    if (isNew) this.#listener.lost(words);
+  }
+
+  /** Tries until the server is usable. */
+  async #recover(): Promise<void> {
+    while (!this.#isClosed) {
+      const problem = await this.#try();
+      if (this.#isClosed) return;
+      if (problem === undefined) return this.#resume();
+      this.#report(problem);
+      await pause(this.#times.pauseMs);
+    }
+  }
+
+  /** One probe. It must be answered as fast as the call of a request. */
+  async #try(): Promise<ServerProblem | undefined> {
+    try {
+      if (!this.#client.connected) await this.#connect();
+    } catch (error) {
+      return problemOf(error);
+    }
+    const late = Promise.withResolvers<boolean>();
+    const answer = await this.#call(probeCall, () => late.resolve(true));
+    if (!(answer instanceof ServerProblem)) return undefined;
+    if (answer === this.#slow) {
+      const hasEnded = await Promise.race([late.promise, pause(HANGS_AFTER_MS)]);
+      if (hasEnded !== true) this.#client.close();
+    }
+    return answer;
+  }
+
+  async #connect(): Promise<void> {
+    await connect(this.#client);
+    // The probe finds out whether it may. A script that is loaded later would be called after what was sent meanwhile.
+    for (const text of scriptTexts) this.#client.send("SCRIPT", ["LOAD", text]).catch(ignored);
+  }
+
+  #resume(): void {
+    this.#isUsable = true;
+    if (this.#outage !== undefined)
+      this.#steadyTimer = setTimeout(() => this.#endOutage(), this.#times.steadyMs).unref();
+    this.#listener.usable();
+    void this.#tellUntold();
+  }
+
+  #endOutage(): void {
+    if (this.#outage === undefined) return;
+    const durationMs = systemClock.monotonicMs() - this.#outage.sinceMs;
+    this.#outage = undefined;
+    this.#listener.back(durationMs);
+  }
+
+  /** In small parts: the calls of requests must not wait behind thousands of these. */
+  async #tellUntold(): Promise<void> {
+    while (this.#isUsable && this.#untold.length > 0) {
+      const part = this.#untold.splice(0, TOLD_AT_ONCE);
+      await Promise.allSettled(part.map((call) => this.#run(call)));
+    }
+  }
+}
+
+/** A client that connects when `connect` is called, and at no other time. */
+export function connectionTo(url: string): RedisClient {
+  return new RedisClient(url, { autoReconnect: false, connectionTimeout: CONNECT_WITHIN_MS });
+}
+
+/**
+ * Connects the client. Rejects with the reason if that fails: `RedisClient.connect` does not know it, but a command that
+ * waits for the connection gets it. No other command is sent before the client is connected.
+ */
+export async function connect(client: RedisClient): Promise<void> {
+  client.connect().catch(ignored);
+  // The client's own time-out ends with the handshake.
+  const timer = setTimeout(() => client.close(), CONNECT_WITHIN_MS + HANGS_AFTER_MS);
+  try {
+    await client.send("PING", []);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Rejects with an error of the client. */
+export async function callScript(
+  client: RedisClient,
+  { script, keys, args }: ScriptCall,
+): Promise<Reply> {
+  const rest = [String(keys.length), ...keys, ...args];
+  const send = (command: string, text: string): Promise<unknown> =>
+    client.send(command, [text, ...rest]);
+  const reply = await send("EVALSHA", script.sha1).catch((error: unknown) => {
+    // A restart or another program has removed the script. A client that is connecting would send it much later.
+    if (!isUnknownScript(error) || !client.connected) throw error;
+    return send("EVAL", script.text);
+  });
+  return Array.isArray(reply) ? (reply as Reply) : [];
+}
+
+function isUnknownScript(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith("NOSCRIPT");
+}
+
+function ignored(): void {
+  // What is lost ends or refills by itself.
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms).unref();
+  });
+}
