@@ -9,13 +9,17 @@ import type { Config } from "../../config/schema.ts";
 import { configReport } from "../../contract/operator/configReport.ts";
 import { CommandFailure, printResult, printWarning, visible } from "../cli/print.ts";
 import { globalOptions, type GlobalOptions } from "../cli/session.ts";
+import { examineLimitsServer } from "../doctor/limitsServer.ts";
 
 /** Registers `tollgate check`. */
 export function addCheck(program: Command): void {
   program
     .command("check")
     .description("validate the config")
-    .option("--live", "also send a small request to each route; the providers charge for it")
+    .option(
+      "--live",
+      "also send a small request to each route, for which the providers charge, and ask the limits server",
+    )
     .action(async (options: { live?: true }, command: Command) => {
       const global = globalOptions(command);
       const { config, warnings } = load(global);
@@ -44,7 +48,7 @@ function printValid(config: Config, warnings: readonly string[], { json }: Globa
   printResult({ document, text: () => validText(config) }, json);
 }
 
-/** Prints the result of each route. Throws CommandFailure if one failed. */
+/** Prints the result of each route, and of the limits server. Throws CommandFailure if one failed. */
 async function checkLive(
   config: Config,
   warnings: readonly string[],
@@ -52,16 +56,33 @@ async function checkLive(
 ): Promise<void> {
   checkEnvironment();
   forgetProxyEnvironment();
+  const { redis } = config.limits;
+  const limitsServer = redis && (await examineLimitsServer(redis));
   const { askRoutes, liveText } = await import("./liveCheck.ts");
   const live = await askRoutes(config);
   const failed = live.filter(({ ok }) => !ok).length;
-  const document = { ok: failed === 0, file: config.file, problems: [], warnings, live };
+  const document = {
+    ok: failed === 0 && limitsServer?.ok !== false,
+    file: config.file,
+    problems: [],
+    warnings,
+    live,
+    ...(limitsServer && {
+      limits_server: { ok: limitsServer.ok, message: limitsServer.lines.join("; ") },
+    }),
+  };
   const text = () =>
-    [validText(config), ...(live.length > 0 ? ["", liveText(live)] : [])].join("\n");
+    [
+      validText(config),
+      ...(limitsServer ? [visible(`limits server: ${limitsServer.lines.join("; ")}`)] : []),
+      ...(live.length > 0 ? ["", liveText(live)] : []),
+    ].join("\n");
   printResult({ document, text }, json);
-  if (failed > 0) {
-    throw new CommandFailure(`${failed} of ${live.length} routes failed: see above`);
-  }
+  const failures = [
+    ...(failed > 0 ? [`${failed} of ${live.length} routes failed`] : []),
+    ...(limitsServer?.ok === false ? ["the limits server failed"] : []),
+  ];
+  if (failures.length > 0) throw new CommandFailure(`${failures.join(", ")}: see above`);
 }
 
 function validText({ file, providers, models }: Config): string {

@@ -1,11 +1,16 @@
 import type { Command } from "commander";
-import { forgetPostgresEnvironment } from "../../config/database.ts";
-import { forgetProxyEnvironment } from "../../config/load.ts";
+import { forgetPostgresEnvironment, forgetProxyEnvironment } from "../../config/load.ts";
 import type { Config } from "../../config/schema.ts";
 import { systemClock } from "../../lib/clock.ts";
-import { examineEnvironment, readConfig, examineProviders } from "./configuration.ts";
+import {
+  examineEnvironment,
+  readConfig,
+  examineProviders,
+  type LoadedConfig,
+} from "./configuration.ts";
 import { readDatabase } from "./database.ts";
 import { examineDisk, examineLimits, judgeClock } from "./host.ts";
+import { examineLimitsServer } from "./limitsServer.ts";
 import { examinePermissions } from "./permissions.ts";
 import { readServer, type ServerReading } from "./server.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
@@ -52,6 +57,7 @@ async function examine(configPath: string | undefined): Promise<readonly Check[]
     { name: "limits", ...examineLimits() },
     { name: "permissions", ...(loaded ? examinePermissions(loaded) : notChecked) },
     { name: "database", ...database.verdict },
+    ...(await examineLimitsServerOf(loaded)),
     { name: "providers", ...(loaded ? await examineProviders(loaded) : notChecked) },
   ];
 }
@@ -70,6 +76,18 @@ function examineDiskOf({ database }: Config): Verdict {
   return database.engine === "sqlite"
     ? examineDisk(database.path)
     : passed("the PostgreSQL server keeps the data: watch the free space of its disk");
+}
+
+/** Most configs have none. */
+async function examineLimitsServerOf(loaded: LoadedConfig | undefined): Promise<readonly Check[]> {
+  const redis = loaded?.config.limits.redis;
+  if (!redis) return [];
+  // Its URL is read with the secrets.
+  const isReadable = loaded.plainSecrets !== undefined;
+  const verdict = isReadable
+    ? await examineLimitsServer(redis)
+    : failed("not checked, because the config has problems: correct them first");
+  return [{ name: "limits server", ...verdict }];
 }
 
 function checksResult(checks: readonly Check[]): Result {

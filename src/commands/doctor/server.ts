@@ -1,4 +1,9 @@
-import { inspectServer, StoreError, type ServerInspection } from "../../store/store.ts";
+import {
+  durabilityProblems,
+  inspectServer,
+  StoreError,
+  type ServerInspection,
+} from "../../store/store.ts";
 import type { DatabaseReading } from "./database.ts";
 import { bytesText, failed, passed, type Verdict } from "./verdict.ts";
 
@@ -9,7 +14,6 @@ const CLOCK_SKEW_MS_MAX = 2000;
 const STANDBY_LAG_MS_MAX = 60_000;
 /** A replica sends a heartbeat each 2 s, and is ended after 15 s. */
 const SILENT_MS_MAX = 15_000;
-const MAJOR_VERSION_MIN = 14;
 
 /** A database on a server, and how its clock differs from that of this machine. */
 export interface ServerReading extends DatabaseReading {
@@ -38,6 +42,8 @@ export async function readServer(database: {
 /** Says what is wrong with the server. Otherwise it says what there is. */
 export function judgeServer(shownUrl: string, server: ServerInspection): Verdict {
   const problems = [
+    ...durabilityProblems(server),
+    ...schemaProblems(server),
     ...settingProblems(server),
     ...connectionProblems(server),
     ...server.standbys.flatMap(standbyProblem),
@@ -45,6 +51,7 @@ export function judgeServer(shownUrl: string, server: ServerInspection): Verdict
   const { open, max } = server.connections;
   const facts = [
     `PostgreSQL ${server.version}`,
+    schemaText(server.schema),
     bytesText(server.bytes),
     `synchronous_commit ${server.settings.synchronous_commit}`,
     `${max - open} of ${max} connections left`,
@@ -58,20 +65,22 @@ export function judgeServer(shownUrl: string, server: ServerInspection): Verdict
   return passed(...lines, "`tollgate audit` verifies its ledger");
 }
 
-function settingProblems({ settings, isStandby, ...server }: ServerInspection): readonly string[] {
+function schemaProblems({ schema }: ServerInspection): readonly string[] {
+  if (schema === undefined || schema.known >= schema.oldest) return [];
+  return [
+    `a newer version of tollgate has upgraded the database (${schemaText(schema)}), and this version cannot work with it: upgrade this one`,
+  ];
+}
+
+function schemaText(schema: ServerInspection["schema"]): string {
+  if (schema === undefined) return "no tables yet, the first command makes them";
+  const { applied, known } = schema;
+  const text = `schema ${applied} of ${known}`;
+  return applied < known ? `${text}, the next command migrates it` : text;
+}
+
+function settingProblems({ settings }: ServerInspection): readonly string[] {
   const problems: string[] = [];
-  if (server.majorVersion < MAJOR_VERSION_MIN)
-    problems.push(
-      `PostgreSQL ${server.version} is too old: use version ${MAJOR_VERSION_MIN} or later`,
-    );
-  if (isStandby)
-    problems.push("the server is a standby and cannot be written: use the URL of the primary");
-  else if (settings.default_transaction_read_only === "on")
-    problems.push("default_transaction_read_only is on: nothing can be written; set it to off");
-  if (settings.synchronous_commit === "off")
-    problems.push(
-      "synchronous_commit is off: a crash of the server would lose charges; set it to on",
-    );
   for (const name of ["fsync", "full_page_writes"] as const)
     if (settings[name] === "off")
       problems.push(

@@ -17,6 +17,7 @@ const healthy: ServerInspection = {
     full_page_writes: "on",
   },
   isStandby: false,
+  schema: { applied: 3, known: 3, oldest: 2 },
   bytes: 42_000_000,
   connections: { open: 87, max: 97 },
   standbys: [standby],
@@ -33,7 +34,7 @@ test("a server in order is described with its standbys and replicas", () => {
   expect(judgeServer(url, healthy)).toEqual({
     ok: true,
     lines: [
-      `${url} (PostgreSQL 16.4, 42.0 MB, synchronous_commit on, 10 of 97 connections left)`,
+      `${url} (PostgreSQL 16.4, schema 3 of 3, 42.0 MB, synchronous_commit on, 10 of 97 connections left)`,
       "standby b: streaming, sync, 60.0 s, 1.5 KB behind",
       "replica 7 on gate-1: version 1.2.0, last heartbeat 1.9 s ago",
       "`tollgate audit` verifies its ledger",
@@ -56,6 +57,11 @@ describe("a server fails if", () => {
     ["it is too old", { ...healthy, version: "13.2", majorVersion: 13 }, "use version 14 or later"],
     ["it is a standby", { ...healthy, isStandby: true }, "use the URL of the primary"],
     ["it is read-only", withSettings({ default_transaction_read_only: "on" }), "set it to off"],
+    [
+      "a newer version has upgraded it",
+      { ...healthy, schema: { applied: 5, known: 3, oldest: 4 } },
+      "has upgraded the database (schema 5 of 3)",
+    ],
     [
       "its commits do not wait for the disk",
       withSettings({ synchronous_commit: "off" }),
