@@ -1,37 +1,22 @@
-import { LocalHolds } from "./billing/localHolds.ts";
-import { KnownKeys } from "./auth/knownKeys.ts";
 import { OpenMeters } from "./billing/meter.ts";
-import { requireSqlite } from "./config/database.ts";
-import type { Config, SqliteDatabase } from "./config/schema.ts";
-import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
+import type { Config } from "./config/schema.ts";
+import { openDatabase } from "./database/database.ts";
+import type { ServedDatabase } from "./database/servedDatabase.ts";
 import { refuseWhileUnwritable } from "./gateway/admission/admit.ts";
-import type { Gateway, ConfigSnapshot } from "./gateway/gateway.ts";
+import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
+import type { ConfigSnapshot, Gateway } from "./gateway/gateway.ts";
 import { systemClock, Deadlines, type Clock } from "./lib/clock.ts";
 import { idMaker, type NewId, systemRandom, type Random } from "./lib/random.ts";
-import { formatRoubles } from "./lib/money.ts";
 import { bodyBytesMax, createBodyBudget, type BodyBudget } from "./limits/bodyBudget.ts";
 import { createFailedKeyLimits, type FailedKeyLimits } from "./limits/failedKeys.ts";
-import { createRateLimiter, type RateLimiter } from "./limits/rateLimits.ts";
 import { createFairQueue, type FairQueue } from "./limits/fairQueue.ts";
+import { createRateLimiter, type LiveReplicas, type RateLimiter } from "./limits/rateLimits.ts";
+import type { SharedRates } from "./limits/sharedRates.ts";
 import { createWrongCodeLimits, type WrongCodeLimits } from "./limits/wrongCodes.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
-import { RouteHealth } from "./routing/routeHealth.ts";
 import { createRetryBudget } from "./routing/dispatch.ts";
-import {
-  createWalSizeWarning,
-  toStoreError,
-  walSizeBytes,
-  openStore,
-  hardLinkProblem,
-  startFolding,
-  startWriter,
-  StoreError,
-  takeInstanceLock,
-  type Folding,
-  type InstanceLock,
-  type MigrationProgress,
-  type Store,
-} from "./store/store.ts";
+import { RouteHealth } from "./routing/routeHealth.ts";
+import { startFolding, type Folding } from "./store/store.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
 import { silentMetrics, type LiveFigures, type Metrics } from "./telemetry/metrics.ts";
 import type { Tracing } from "./telemetry/tracing.ts";
@@ -63,6 +48,8 @@ export interface App {
   /** True from the moment that the gateway refuses new requests. */
   isDraining: boolean;
   readonly requests: RequestCount;
+  /** Throws if the database cannot be read. */
+  requireReadable(): void;
   /**
    * Puts providers, models, prices, limits and keep_requests of another config in force. Requests in flight keep their
    * config snapshot. Cooldowns of refused accounts end.
@@ -74,55 +61,44 @@ export interface App {
   close(): Promise<void>;
 }
 
-/** How often the gateway checks that database and lock are still the files that it opened, and the size of the WAL. */
-const FILE_WATCH_MS = 5000;
-
-/** Logged when a stop could not move the WAL into the database file. Nothing is lost. */
-const WAL_KEPT =
-  "the write-ahead log (-wal file) still holds committed data: copy or move it together with the database file";
-
 /** Starts to send traces. */
 export type StartTracing = (
   services: Pick<Gateway, "clock" | "random" | "log" | "metrics">,
 ) => Tracing;
 
-/** The composition root. Throws StoreError if the database cannot be opened. */
-export function openApp(
+/** The composition root. Rejects with StoreError if the database cannot be opened. */
+export async function openApp(
   config: Config,
   edges: Edges,
   metrics: Metrics = silentMetrics,
   startTracing?: StartTracing,
-): App {
+): Promise<App> {
   const { clock, random } = edges;
   const log = createLog(config.log, (lines) => edges.writeLog(lines));
-  const database = requireSqlite(config.database, "`tollgate serve`");
-  const { path, durability } = database;
-  const { lock, store, interrupted } = openLocked(database, ({ copied, total }) => {
-    log.info("migrating the database", { count: copied, total });
-    log.flush();
-  });
-  // Normal at a first start. Later it means that the database file was lost or the path has changed.
-  if (store.isNew)
-    log.info("created a new database: none existed at this path", { database: path });
-  if (interrupted.count > 0) {
-    const fields = { count: interrupted.count, held_rub: formatRoubles(interrupted.reserved) };
-    log.warn(
-      "the previous run left open requests: they are interrupted, their holds are released and nothing is charged",
-      fields,
-    );
-  }
-  const writer = startWriter(
-    { path, durability },
-    (message) => edges.fatal(message),
-    (tookMs) => metrics.committed(tookMs),
+  const inFlight = {
+    exchanges: new Set<UpstreamExchange>(),
+    disconnectedCount: 0,
+    isAborting: false,
+  };
+  const database = await openDatabase(config.database, {
     clock,
-  );
-  const foldingFor = ({ database }: Config): Folding =>
-    startFolding({ writer, store }, clock, database.keepRequestsMs, (count) =>
+    random,
+    log,
+    metrics,
+    refuse: () => refuseWhileUnwritable(gateway),
+    fatal(message) {
+      log.error("the database failed, the gateway stops", { problem: message });
+      log.flush();
+      edges.fatal(message);
+    },
+  });
+  const { store, writer, holds, knownKeys, replicas } = database;
+  const sharedRates = await openLimitsServer(config, { clock, log }, replicas);
+  const foldingFor = ({ database: { keepRequestsMs } }: Config): Folding =>
+    startFolding({ writer, store }, clock, keepRequestsMs, (count) =>
       log.info("folded old requests into daily totals", { count }),
     );
   let folding = foldingFor(config);
-  const storeWatch = watchStore({ path, store, lock, log }, edges);
   const onUnsolicitedData = (provider: string, distrustMs: number): void =>
     log.warn(
       "the provider sent data that no request asked for: its connections are not reused for a while",
@@ -136,30 +112,38 @@ export function openApp(
     loadedAt: clock.epochMs(),
     catalog: createCatalog(next, clock, { previous: before?.catalog, onUnsolicitedData }),
   });
-  const gateway = createGateway({
+  const gateway: Gateway & { current: ConfigSnapshot } = {
     current: snapshotOf(config),
     store,
     writer,
+    knownKeys,
+    holds,
     clock,
     random,
     log,
     metrics,
     tracing: startTracing?.({ clock, random, log, metrics }),
-  });
+    openMeters: new OpenMeters(clock),
+    retryBudget: createRetryBudget(() => metrics.retryRefused()),
+    health: new RouteHealth(clock),
+    deadlines: new Deadlines(clock),
+    inFlight,
+  };
   const leakWatch = watchLeakedRequests(gateway);
   const requests = countRequests();
   const bodies = createBodyBudget(bodyBytesMax());
-  metrics.watch(() => liveFigures({ gateway, requests, bodies }, path));
+  metrics.watch(() => liveFigures({ gateway, requests, bodies, database, sharedRates }));
   return {
     gateway,
-    rateLimiter: createRateLimiter(clock),
-    failedKeyLimits: createFailedKeyLimits(clock),
-    wrongCodeLimits: createWrongCodeLimits(clock),
+    rateLimiter: sharedRates ?? createRateLimiter(clock, replicas),
+    failedKeyLimits: createFailedKeyLimits(clock, replicas),
+    wrongCodeLimits: createWrongCodeLimits(clock, replicas),
     fairQueue: createFairQueue(clock),
     bodies,
     newId: idMaker(clock, random),
     isDraining: false,
     requests,
+    requireReadable: () => database.requireReadable(),
     reload(next) {
       const before = gateway.current;
       gateway.current = snapshotOf(next, before);
@@ -170,131 +154,58 @@ export function openApp(
       folding = foldingFor(next);
     },
     abortAll() {
-      gateway.inFlight.isAborting = true;
-      for (const exchange of gateway.inFlight.exchanges) {
+      inFlight.isAborting = true;
+      for (const exchange of inFlight.exchanges) {
         exchange.abort(new UpstreamError("gateway", "shutdown"));
       }
     },
     async close() {
-      clearInterval(storeWatch);
       clearInterval(leakWatch);
       folding.stop();
       gateway.current.catalog.close();
-      gateway.holds.close();
       await gateway.tracing?.close();
-      await writer.close();
-      // After a failed sync nothing may be written, and closing the database writes.
-      if (!writer.isBroken && !store.close()) log.warn(WAL_KEPT);
-      lock.release();
+      await sharedRates?.close();
+      await database.close();
       log.flush();
     },
   };
 }
 
-/** Takes the instance lock, opens the store, and ends requests that an earlier run left open. Releases all on failure. */
-function openLocked(
-  { path, durability }: SqliteDatabase,
-  onMigration: (progress: MigrationProgress) => void,
-) {
-  const lock = takeInstanceLock(path);
-  if (!lock) throw alreadyRunning(path);
-  let store: Store | undefined;
-  try {
-    const problem = hardLinkProblem(path);
-    if (problem !== undefined) throw new StoreError(problem);
-    store = openStore({ path, durability, serving: true, onMigration });
-    return { lock, store, interrupted: store.interruptRunning() };
-  } catch (error) {
-    store?.close();
-    lock.release();
-    throw toStoreError(path, error);
-  }
-}
-
-function alreadyRunning(path: string): StoreError {
-  return new StoreError(
-    `another gateway is running on this database: ${path}; stop it first, or give this one a database of its own`,
-  );
-}
-
-type GatewayParts = Pick<
-  Gateway,
-  "current" | "store" | "writer" | "clock" | "random" | "log" | "metrics" | "tracing"
->;
-
-function createGateway(parts: GatewayParts): Gateway & { current: ConfigSnapshot } {
-  const { clock, metrics, store, writer } = parts;
-  const inFlight = {
-    exchanges: new Set<UpstreamExchange>(),
-    disconnectedCount: 0,
-    isAborting: false,
-  };
-  return {
-    ...parts,
-    knownKeys: new KnownKeys(store),
-    holds: new LocalHolds({
-      store,
-      writer,
-      clock,
-      refuse: () => refuseWhileUnwritable({ inFlight, writer }),
-    }),
-    openMeters: new OpenMeters(clock),
-    retryBudget: createRetryBudget(() => metrics.retryRefused()),
-    health: new RouteHealth(clock),
-    deadlines: new Deadlines(clock),
-    inFlight,
-  };
+/** The limits server of the config. Loaded on demand: most gateways count by themselves. */
+async function openLimitsServer(
+  { limits: { redis } }: Config,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  replicas: LiveReplicas,
+): Promise<SharedRates | undefined> {
+  if (redis === undefined) return undefined;
+  const { openSharedRates, logLimitsServer } = await import("./limits/sharedRates.ts");
+  return openSharedRates({ url: redis.url, clock, replicas, listener: logLimitsServer(log) });
 }
 
 /** The values of the live metrics. */
-function liveFigures(
-  { gateway, requests, bodies }: Pick<App, "gateway" | "requests" | "bodies">,
-  path: string,
-): LiveFigures {
+function liveFigures({
+  gateway,
+  requests,
+  bodies,
+  database,
+  sharedRates,
+}: Pick<App, "gateway" | "requests" | "bodies"> & {
+  readonly database: ServedDatabase;
+  readonly sharedRates: SharedRates | undefined;
+}): LiveFigures {
   const { current, inFlight, holds, writer, health } = gateway;
   return {
     openRequests: requests.open,
     openStreams: requests.openStreams,
     bodyBytes: bodies.heldBytes,
-    walBytes: walSizeBytes(path),
     disconnectedAnswers: inFlight.disconnectedCount,
     held: holds.total(),
     queuedWrites: writer.queued,
-    isStoreFull: writer.blockedBy === "full",
-    isStoreLocked: writer.blockedBy === "busy",
+    blockedBy: writer.blockedBy,
     breakers: health.states(candidatesOf(current.catalog)),
+    sharedLimits: sharedRates?.figures(),
+    ...database.figures(),
   };
-}
-
-interface ServedStore {
-  readonly path: string;
-  readonly store: Store;
-  readonly lock: InstanceLock;
-  readonly log: Log;
-}
-
-/**
- * Ends the process if the database file or the lock file is removed or replaced. SQLite would go on and write charges to
- * the removed file. Without its lock file, a second gateway could start on the same database.
- */
-function watchStore({ path, store, lock, log }: ServedStore, edges: Edges): Timer {
-  const checkWalSize = createWalSizeWarning(
-    () => walSizeBytes(path),
-    (bytes) =>
-      log.error(
-        "the write-ahead log cannot be emptied: another program keeps a read transaction open, as `tollgate audit` does while it runs; end that program",
-        { bytes },
-      ),
-  );
-  const timer = setInterval(() => {
-    checkWalSize();
-    const isDatabaseLost = store.isFileReplaced();
-    if (!isDatabaseLost && !lock.isFileReplaced()) return;
-    clearInterval(timer);
-    const lost = isDatabaseLost ? "database file" : "database's lock file";
-    edges.fatal(`the ${lost} was removed or replaced while running`);
-  }, FILE_WATCH_MS);
-  return timer.unref();
 }
 
 /** How often the gateway looks for leaked requests. */

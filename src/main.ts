@@ -33,6 +33,7 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   audit: async () => (await import("./commands/audit.ts")).addAudit,
   backup: async () => (await import("./commands/backup.ts")).addBackup,
   restore: async () => (await import("./commands/backup.ts")).addRestore,
+  migrate: async () => (await import("./commands/migrate.ts")).addMigrate,
   doctor: async () => (await import("./commands/doctor/doctor.ts")).addDoctor,
   service: async () => (await import("./commands/service/service.ts")).addService,
   completion: async () => (await import("./commands/completion/completion.ts")).addCompletion,

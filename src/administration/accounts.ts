@@ -15,12 +15,12 @@ export function shownAccount(account: AccountRow): ShownAccount {
   return { account, document: accountDocument(account, available(account)) };
 }
 
-export function createAccount(
+export async function createAccount(
   { store, actor }: Operator,
   name: string,
   overdraft: bigint,
-): ShownAccount {
-  return shownAccount(store.admin.createAccount(actor, name, overdraft));
+): Promise<ShownAccount> {
+  return shownAccount(await store.admin.createAccount(actor, name, overdraft));
 }
 
 /** Waits for money that the serving gateway has reserved. */
@@ -35,10 +35,10 @@ export async function setOverdraft(
   return shownAccount(await withReservedMoney(admin, name, change, onWait));
 }
 
-export function setDisabled(
+export async function setDisabled(
   { store, actor }: Operator,
   name: string,
   disabled: boolean,
-): ShownAccount {
-  return shownAccount(store.admin.setDisabled(actor, name, disabled));
+): Promise<ShownAccount> {
+  return shownAccount(await store.admin.setDisabled(actor, name, disabled));
 }

@@ -33,11 +33,11 @@ export async function changeBalance(
 }
 
 /** Without an amount it refunds what is left of the charge. */
-export function refund(
+export async function refund(
   { store, actor }: Operator,
   entry: Entry & { readonly request: string; readonly amount?: bigint | undefined },
-): RefundDocument {
+): Promise<RefundDocument> {
   const { request, amount = null, ref = null, note = null } = entry;
-  const refunded = store.admin.refund(actor, { request, amount, ref, note });
+  const refunded = await store.admin.refund(actor, { request, amount, ref, note });
   return refundDocument(request, { ...refunded, ref });
 }

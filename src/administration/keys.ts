@@ -24,15 +24,15 @@ export interface ShownKey<Document extends KeyDocument = KeyDocument> {
 }
 
 /** Creates a key, and its account if that does not exist. Throws InvalidValue for a model that the config does not have. */
-export function createKey(
+export async function createKey(
   operator: Operator,
   account: string,
   settings: KeySettings,
-): ShownKey<CreatedKeyDocument> {
+): Promise<ShownKey<CreatedKeyDocument>> {
   const changes = keyChanges(operator.config, settings);
   const { store, actor } = operator;
   const { secret, stored } = newKey();
-  const { key, createdAccount } = store.admin.createKey(actor, account, {
+  const { key, createdAccount } = await store.admin.createKey(actor, account, {
     ...changes,
     ...stored,
     createdAt: actor.at,
@@ -41,9 +41,13 @@ export function createKey(
 }
 
 /** Changes the settings of a key. Throws InvalidValue for a model that the config does not have. */
-export function changeKey(operator: Operator, id: string, settings: KeySettings): ShownKey {
+export async function changeKey(
+  operator: Operator,
+  id: string,
+  settings: KeySettings,
+): Promise<ShownKey> {
   const changes = keyChanges(operator.config, settings);
-  const key = operator.store.admin.changeKey(operator.actor, id, changes);
+  const key = await operator.store.admin.changeKey(operator.actor, id, changes);
   return { key, document: keyDocument(key) };
 }
 
@@ -54,13 +58,16 @@ export const GRACE_DEFAULT = "24h";
  * Replaces the key `replaces` by a new one. The old key works for another `graceMs`, which ends at `replacedUntil`; it
  * stopped if that is not later than `at`.
  */
-export function rotateKey(
+export async function rotateKey(
   { store, actor }: Operator,
   replaces: string,
   graceMs: number,
-): ShownKey<RotatedKeyDocument> & { readonly replacedUntil: number; readonly at: number } {
+): Promise<ShownKey<RotatedKeyDocument> & { readonly replacedUntil: number; readonly at: number }> {
   const { secret, stored: successor } = newKey();
-  const { key, replacedUntil } = store.admin.rotateKey(actor, replaces, { successor, graceMs });
+  const { key, replacedUntil } = await store.admin.rotateKey(actor, replaces, {
+    successor,
+    graceMs,
+  });
   return {
     key,
     document: rotatedKeyDocument(key, secret, replaces),
@@ -69,8 +76,11 @@ export function rotateKey(
   };
 }
 
-export function revokeKey({ store, actor }: Operator, id: string): ShownKey<RevokedKeyDocument> {
-  const { key, applied } = store.admin.revokeKey(actor, id);
+export async function revokeKey(
+  { store, actor }: Operator,
+  id: string,
+): Promise<ShownKey<RevokedKeyDocument>> {
+  const { key, applied } = await store.admin.revokeKey(actor, id);
   return { key, document: revokedKeyDocument(key, applied) };
 }
 

@@ -1,4 +1,4 @@
-import { MoneyReservedError, type Admin } from "../store/store.ts";
+import { MoneyReservedError, type Store } from "../store/store.ts";
 
 const WAIT_MS = 2000;
 const POLL_MS = 50;
@@ -11,20 +11,20 @@ export type OnWait = (waitMs: number) => void;
  * the gateway to release it. A reserve that a crashed gateway left is released at once. Rejects with what `change` throws.
  */
 export async function withReservedMoney<T>(
-  admin: Admin,
+  admin: Store["admin"],
   account: string,
-  change: () => T,
+  change: () => T | Promise<T>,
   onWait?: OnWait,
 ): Promise<T> {
   const deadlineMs = performance.now() + WAIT_MS;
   for (let isFirst = true; ; isFirst = false) {
     try {
-      return change();
+      return await change();
     } catch (error) {
       if (!(error instanceof MoneyReservedError) || performance.now() > deadlineMs) throw error;
     }
     if (isFirst) {
-      if (admin.releaseReserve(account)) continue;
+      if (await admin.releaseReserve(account)) continue;
       onWait?.(WAIT_MS);
     }
     await Bun.sleep(POLL_MS);

@@ -27,7 +27,7 @@ export function voucherId(text: string): string {
 }
 
 /** Creates vouchers with codes, which no other function returns. `amount` is nano-roubles. */
-export function createVouchers(
+export async function createVouchers(
   { store, actor }: Operator,
   settings: {
     readonly amount: bigint;
@@ -35,14 +35,14 @@ export function createVouchers(
     readonly expiresAt?: number | undefined;
     readonly note?: string | undefined;
   },
-): CreatedVoucherDocument[] {
+): Promise<CreatedVoucherDocument[]> {
   const { amount, count = 1, expiresAt = null, note = null } = settings;
   const newId = idMaker(systemClock, systemRandom);
   const issued = Array.from({ length: count }, () => {
     return { publicId: newId("vch"), ...issueCode(systemRandom) };
   });
   const codes = issued.map(({ publicId, hash, prefix }) => ({ publicId, hash, prefix }));
-  const rows = store.admin.createVouchers(actor, { amount, expiresAt, note, codes });
+  const rows = await store.admin.createVouchers(actor, { amount, expiresAt, note, codes });
   return rows.map((row, index) => createdVoucherDocument(row, issued[index]?.code ?? "", actor.at));
 }
 
@@ -50,22 +50,25 @@ export function createVouchers(
  * Vouchers, the newest first, and how many there are without the limit. `search`: a part of the id, of the first characters
  * of the code, of the note or of the account's name, or a whole code.
  */
-export function listVouchers(
+export async function listVouchers(
   { store, actor }: Operator,
   { search, limit }: { readonly search?: string | undefined; readonly limit?: number } = {},
-): { readonly vouchers: readonly VoucherDocument[]; readonly total: number } {
+): Promise<{ readonly vouchers: readonly VoucherDocument[]; readonly total: number }> {
   const hash = search === undefined ? undefined : hashOfCode(search);
-  const found = hash && store.vouchers.findByHash(hash);
+  const found = hash && (await store.vouchers.findByHash(hash));
   const ofCode = found ? [found] : [];
-  const rows = hash ? ofCode : store.vouchers.list({ search, limit });
+  const rows = hash ? ofCode : await store.vouchers.list({ search, limit });
   return {
     vouchers: rows.map((row) => voucherDocument(row, actor.at)),
-    total: hash ? rows.length : store.vouchers.count(search),
+    total: hash ? rows.length : await store.vouchers.count(search),
   };
 }
 
 /** Throws StoreError for a voucher that is redeemed. */
-export function revokeVoucher({ store, actor }: Operator, id: string): RevokedVoucherDocument {
-  const { voucher, applied } = store.admin.revokeVoucher(actor, id);
+export async function revokeVoucher(
+  { store, actor }: Operator,
+  id: string,
+): Promise<RevokedVoucherDocument> {
+  const { voucher, applied } = await store.admin.revokeVoucher(actor, id);
   return revokedVoucherDocument(voucher, applied, actor.at);
 }

@@ -1,4 +1,4 @@
-import type { KeySecretRow, Store } from "../store/store.ts";
+import type { ChangeCounter, KeySecretRow, Store } from "../store/store.ts";
 import { hashKey, isWellFormedKey } from "./apiKey.ts";
 
 /** The key that a request came with, and its account. The gateway itself changes only the time of its last use. */
@@ -12,21 +12,30 @@ interface Entry {
   readonly readAt: number;
 }
 
+/** The keys of the store, and the counter of what other processes change. */
+interface ReadKeys {
+  readonly keys: Pick<Store["keys"], "findByHash">;
+  readonly changes: Pick<ChangeCounter, "read">;
+}
+
+/** A promise only where the store answers later. */
+type Found = Caller | undefined | Promise<Caller | undefined>;
+
 /**
  * The keys that were used, in memory, by the SHA-256 of the secret. A key that a command changed is read again for the
  * next request. There are at most as many as the database has.
  */
 export class KnownKeys {
-  readonly #store: Pick<Store, "keys" | "changes">;
+  readonly #store: ReadKeys;
   readonly #entries = new Map<string, Entry>();
 
   /** Takes the whole store: its parts prepare their statements when they are first used, which must not delay the start. */
-  constructor(store: Pick<Store, "keys" | "changes">) {
+  constructor(store: ReadKeys) {
     this.#store = store;
   }
 
   /** Finds a key by its secret. Reads the database for a key that is unknown or may have changed. */
-  find(secret: string): Caller | undefined {
+  find(secret: string): Found {
     const readAt = this.#store.changes.read();
     const id = Bun.SHA256.hash(secret, "hex");
     const entry = this.#entries.get(id);
@@ -35,6 +44,16 @@ export class KnownKeys {
     if (!isWellFormedKey(secret)) return undefined;
     const hash = hashKey(secret);
     const row = this.#store.keys.findByHash(hash);
+    if (row instanceof Promise) return row.then((found) => this.#keep(id, hash, found, readAt));
+    return this.#keep(id, hash, row, readAt);
+  }
+
+  #keep(
+    id: string,
+    hash: Uint8Array,
+    row: KeySecretRow | undefined,
+    readAt: number,
+  ): Caller | undefined {
     // A damaged index must not return the key of another account.
     if (!row || !crypto.timingSafeEqual(hash, row.hash)) {
       this.#entries.delete(id);
@@ -48,14 +67,16 @@ export class KnownKeys {
 
 /**
  * Returns the caller for a key. Returns undefined for a key that is missing, unknown, revoked or expired, or whose account
- * is disabled.
+ * is disabled. A promise only where the store answers later.
  */
-export function authenticate(
-  token: string | undefined,
-  keys: KnownKeys,
-  nowMs: number,
-): Caller | undefined {
-  const key = token === undefined ? undefined : keys.find(token);
+export function authenticate(token: string | undefined, keys: KnownKeys, nowMs: number): Found {
+  if (token === undefined) return undefined;
+  const found = keys.find(token);
+  if (found instanceof Promise) return found.then((key) => usable(key, nowMs));
+  return usable(found, nowMs);
+}
+
+function usable(key: Caller | undefined, nowMs: number): Caller | undefined {
   if (key === undefined || key.revokedAt !== null || key.accountDisabled) return undefined;
   return key.expiresAt !== null && key.expiresAt <= nowMs ? undefined : key;
 }

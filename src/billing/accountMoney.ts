@@ -1,6 +1,11 @@
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
-import { WriteError, type AccountEffect, type ChainEffect, type Store } from "../store/store.ts";
+import {
+  WriteError,
+  type AccountEffect,
+  type ChainEffect,
+  type SqliteStore,
+} from "../store/store.ts";
 import { greaterOf, lesserOf, mostOf, roundedReserve } from "./amounts.ts";
 import type { AmountRange } from "./cost.ts";
 import type { Hold, HoldOwner, HoldRefusal, HoldResult, HoldWait } from "./hold.ts";
@@ -44,7 +49,7 @@ interface Chain {
 }
 
 interface AccountMoneyOptions {
-  readonly store: Pick<Store, "funds" | "changes">;
+  readonly store: Pick<SqliteStore, "funds" | "changes">;
   readonly clock: Clock;
   /** Throws if no request may be admitted now. */
   refuse(): void;

@@ -3,7 +3,7 @@ import {
   amountToWire,
   type BatchPlanner,
   type EndingRequest,
-  type Store,
+  type SqliteStore,
   type GroupEffect,
   type ReserveTarget,
   type WriteError,
@@ -15,7 +15,7 @@ import type { HoldOwner, HoldResult, Holds, HoldWait } from "./hold.ts";
 import { ReserveSweep } from "./reserveSweep.ts";
 
 interface HoldsOptions {
-  readonly store: Pick<Store, "funds" | "changes">;
+  readonly store: Pick<SqliteStore, "funds" | "changes">;
   readonly writer: Writer;
   readonly clock: Clock;
   /** Throws if no request may be admitted now. Called before each decision. */

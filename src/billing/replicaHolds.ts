@@ -60,6 +60,11 @@ export class ReplicaHolds implements Holds, BatchPlanner {
     return this.#accounts.values().reduce((sum, { held }) => sum + held, 0n);
   }
 
+  /** The accounts of which this replica has reserved money. */
+  blocks(): number {
+    return this.#accounts.values().reduce((sum, { reserved }) => sum + (reserved > 0n ? 1 : 0), 0);
+  }
+
   /** The sum of the blocks of this replica, in nano-roubles. */
   reserved(): bigint {
     return this.#accounts.values().reduce((sum, { reserved }) => sum + reserved, 0n);
@@ -78,7 +83,7 @@ export class ReplicaHolds implements Holds, BatchPlanner {
 
   /**
    * The lease is lost, and the blocks with it. All holds are void: `secured` of each rejects, and its end or release changes
-   * nothing. Waiting requests are rejected with what `refuse` throws. The writer must not commit a charge for such a hold.
+   * nothing. Waiting requests are rejected with what `refuse` throws. The writer commits no charge for such a hold.
    */
   reset(): void {
     const lost = this.#accounts;
@@ -88,6 +93,10 @@ export class ReplicaHolds implements Holds, BatchPlanner {
     this.#sweep.clear();
     const error = this.#refusal();
     for (const account of lost.values()) account.lose(error);
+  }
+
+  isVoid(holds: EndingRequest["holds"]): boolean {
+    return (holds as readonly BlockHold[]).some(({ account }) => account.lost !== undefined);
   }
 
   planBatch(ending: readonly EndingRequest[]): readonly ReserveTarget[] {

@@ -43,8 +43,8 @@ export function addAccounts(program: Command): void {
     .description("show one account")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "existing", (session) =>
-        accountResult(shownAccount(session.store.accounts.findOrThrow(name))),
+      withSession(command, "existing", async (session) =>
+        accountResult(shownAccount(await session.store.accounts.findOrThrow(name))),
       ),
     );
   addChanges(accounts);
@@ -75,16 +75,16 @@ function addChanges(accounts: Command): void {
       .description(description)
       .argument("<name>")
       .action((account: string, _: unknown, command: Command) =>
-        withSession(command, "existing", (session) =>
-          accountResult(setDisabled(session, account, name === "disable")),
+        withSession(command, "existing", async (session) =>
+          accountResult(await setDisabled(session, account, name === "disable")),
         ),
       );
   }
 }
 
-function create(session: Session, name: string, options: OverdraftOption): Result {
+async function create(session: Session, name: string, options: OverdraftOption): Promise<Result> {
   const { toPaste } = session;
-  const { account, document } = createAccount(session, name, options.overdraft);
+  const { account, document } = await createAccount(session, name, options.overdraft);
   return {
     document,
     text: () =>
@@ -114,8 +114,8 @@ function accountResult({ account, document }: ShownAccount): Result {
   };
 }
 
-function listResult({ store, toPaste }: Session): Result {
-  const accounts = store.accounts.list();
+async function listResult({ store, toPaste }: Session): Promise<Result> {
+  const accounts = await store.accounts.list();
   const columns = [
     { head: "account" },
     { head: "balance, RUB", kind: "money" },

@@ -50,8 +50,8 @@ export function addBalance(program: Command): void {
     .description("show the balance of an account")
     .argument("<account>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "existing", (session) =>
-        balanceResult(session.store.accounts.findOrThrow(name)),
+      withSession(command, "existing", async (session) =>
+        balanceResult(await session.store.accounts.findOrThrow(name)),
       ),
     );
   const historyCommand = balance
@@ -117,8 +117,12 @@ function addRefund(balance: Command): void {
     );
 }
 
-function refundResult(session: Session, request: string, options: RefundOptions): Result {
-  const document = refund(session, { request, ...options });
+async function refundResult(
+  session: Session,
+  request: string,
+  options: RefundOptions,
+): Promise<Result> {
+  const document = await refund(session, { request, ...options });
   return {
     document,
     text: () =>
@@ -149,9 +153,9 @@ function balanceResult(account: AccountRow): Result {
   };
 }
 
-function history(session: Session, name: string, limit: number): Report {
-  const account = session.store.accounts.findOrThrow(name);
-  const rows = session.store.ledger.history(account.id, limit);
+async function history(session: Session, name: string, limit: number): Promise<Report> {
+  const account = await session.store.accounts.findOrThrow(name);
+  const rows = await session.store.ledger.history(account.id, limit);
   const document = rows.map(ledgerDocument);
   return {
     document,

@@ -84,9 +84,9 @@ export function addVouchers(program: Command): void {
     );
 }
 
-function create(session: Session, options: CreateOptions): Result {
+async function create(session: Session, options: CreateOptions): Promise<Result> {
   const { expires, ...settings } = options;
-  const document = createVouchers(session, { ...settings, expiresAt: expires });
+  const document = await createVouchers(session, { ...settings, expiresAt: expires });
   return { document, text: () => createdText(document) };
 }
 
@@ -98,8 +98,8 @@ function createdText(created: readonly CreatedVoucherDocument[]): string {
   return [visible(lead), "", ...created.map(({ code }) => code)].join("\n");
 }
 
-function listed(session: Session, search: string | undefined): Report {
-  const { vouchers: document } = listVouchers(session, { search });
+async function listed(session: Session, search: string | undefined): Promise<Report> {
+  const { vouchers: document } = await listVouchers(session, { search });
   return {
     document,
     csv: csvOf(LIST_COLUMNS, document),
@@ -138,8 +138,8 @@ function listText(vouchers: readonly VoucherDocument[]): string {
   );
 }
 
-function revoke(session: Session, id: string): Result {
-  const document = revokeVoucher(session, id);
+async function revoke(session: Session, id: string): Promise<Result> {
+  const document = await revokeVoucher(session, id);
   return {
     document,
     text: () =>

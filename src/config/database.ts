@@ -79,16 +79,6 @@ export function requireSqlite(database: Config["database"], user: string): Sqlit
   ]);
 }
 
-/**
- * Removes the variables that change where the PostgreSQL client connects and how: the config alone says that. A PGDATABASE
- * of another program would win over the name in the URL. PGPASSWORD stays: it counts if the URL has no password. Call it
- * before the first connection.
- */
-export function forgetPostgresEnvironment(): void {
-  for (const name of Object.keys(process.env))
-    if (name.startsWith("PG") && name !== "PGPASSWORD") delete process.env[name];
-}
-
 function readSqlite(file: DatabaseFile, inspection: Inspection) {
   const path = file.path ?? "tollgate.db";
   if (path === "" || path.includes("\0") || path.startsWith(":memory:")) {

@@ -105,6 +105,16 @@ export function forgetProxyEnvironment(): Environment {
   return before;
 }
 
+/**
+ * Removes the variables that change where the PostgreSQL client connects and how: the config alone says that. A PGDATABASE
+ * of another program would win over the name in the URL. PGPASSWORD stays: it counts if the URL has no password. Call it
+ * before the first connection.
+ */
+export function forgetPostgresEnvironment(): void {
+  for (const name of Object.keys(process.env))
+    if (name.startsWith("PG") && name !== "PGPASSWORD") delete process.env[name];
+}
+
 function findFile(given: string | undefined): string {
   const named = given ?? (process.env["TOLLGATE_CONFIG"] || undefined);
   if (named !== undefined) return resolve(named);

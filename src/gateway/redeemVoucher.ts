@@ -35,10 +35,10 @@ export async function redeemVoucher(
   const { accountId, publicId: actor } = caller;
   const hash = hashOfCode(code);
   if (hash === undefined) throw mistypedCode();
+  const voucher = await store.vouchers.findByHash(hash);
   const allowed = limits.check(accountId);
   if (!allowed.ok) throw rateLimitExceeded(allowed.retryAfterMs);
   const at = clock.epochMs();
-  const voucher = store.vouchers.findByHash(hash);
   const found = voucher === undefined ? "refused" : redeemability(voucher, accountId, at);
   if (voucher === undefined || found === "refused") throw wrongCode(limits, accountId);
   if (found === "repeated") return { voucher, applied: false };

@@ -15,8 +15,7 @@ import { errorAnswers } from "../contract/errorSchemas.ts";
 import { checkParameters } from "../contract/queryParameters.ts";
 import { addUsage } from "../contract/usage.ts";
 import { assert } from "../lib/assert.ts";
-import type { DaySpan } from "../lib/clock.ts";
-import { available } from "../store/store.ts";
+import { available, type Steps } from "../store/store.ts";
 import { declaredRoute } from "./declaredRoute.ts";
 import { limitsInForce } from "./authentication.ts";
 import type { InFlightRequest } from "./inFlightRequest.ts";
@@ -51,10 +50,13 @@ export const getUsage = declaredRoute({
 });
 
 /** The caller's account and key, as the store has them now, and what is left of the key's limits after this request. */
-export function accountOf(app: App, { caller, permit, snapshot }: InFlightRequest): Account {
+export async function accountOf(
+  app: App,
+  { caller, permit, snapshot }: InFlightRequest,
+): Promise<Account> {
   const { accounts, keys } = app.gateway.store;
-  const account = accounts.find(caller.account);
-  const key = keys.find(caller.publicId);
+  const account = await accounts.find(caller.account);
+  const key = await keys.find(caller.publicId);
   assert(account !== undefined && key !== undefined, "a caller without an account");
   return {
     account: account.name,
@@ -78,10 +80,17 @@ export async function usageOf(
 ): Promise<UsageReport> {
   const days = usageDays(query, app.gateway.clock.epochMs());
   const { accountId } = inFlight.caller;
-  const parts = isByHour(query)
-    ? hourlyParts(app, accountId, days)
-    : dailyParts(app, accountId, days);
-  const rows = await runInSteps(app, inFlight, usageRows(query, parts));
+  const { store } = app.gateway;
+  const read = isByHour(query)
+    ? (visit: VisitPart) =>
+        store.hourlyUsageOfAccount(accountId, days, (part) =>
+          visit(part.map(({ hour, sums }) => ({ period: hour, sums }))),
+        )
+    : (visit: VisitPart) =>
+        store.usageOfAccount(accountId, days, ({ date, models }) =>
+          visit(models.map((sums) => ({ period: date, sums }))),
+        );
+  const rows = await runInSteps(app, inFlight, usageRows(query, read));
   return { object: "list", data: rows.map(([group, sums]) => usageForm(group, sums)) };
 }
 
@@ -91,32 +100,21 @@ interface UsagePart {
   readonly sums: UsageSums;
 }
 
-type UsageParts = Generator<readonly UsagePart[], void>;
-
-function* dailyParts(app: App, accountId: number, days: DaySpan): UsageParts {
-  for (const { date, models } of app.gateway.store.usageOfAccount(accountId, days))
-    yield models.map((sums) => ({ period: date, sums }));
-}
-
-function* hourlyParts(app: App, accountId: number, days: DaySpan): UsageParts {
-  for (const part of app.gateway.store.hourlyUsageOfAccount(accountId, days))
-    yield part.map(({ hour, sums }) => ({ period: hour, sums }));
-}
+type VisitPart = (part: readonly UsagePart[]) => void;
 
 /** The sums of each group, sorted: oldest first, then models by name. */
 function* usageRows(
   query: UsageQuery,
-  parts: UsageParts,
-): Generator<undefined, readonly (readonly [UsageGroup, UsageSums])[]> {
+  read: (visit: VisitPart) => Steps<void>,
+): Steps<readonly (readonly [UsageGroup, UsageSums])[]> {
   const rows = new Map<string, readonly [UsageGroup, UsageSums]>();
-  for (const step of parts) {
-    for (const { period, sums } of step) {
+  yield* read((part) => {
+    for (const { period, sums } of part) {
       const group = usageGroup(query, { period, model: sums.group });
       const key = Object.values(group).join("\n");
       rows.set(key, [group, sumOf(rows.get(key)?.[1], sums)]);
     }
-    yield;
-  }
+  });
   return [...rows].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
 }
 

@@ -3,7 +3,12 @@ import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { authenticate, type Caller } from "../auth/knownKeys.ts";
 import { canonicalIp } from "../config/address.ts";
-import { invalidApiKey, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
+import {
+  type ApiError,
+  invalidApiKey,
+  rateLimitExceeded,
+  serviceUnavailable,
+} from "../contract/errors.ts";
 import { ShuttingDown } from "../gateway/gateway.ts";
 import type { KeyLimits } from "../limits/keyRates.ts";
 import type { RateLimitAdmission } from "../limits/rateLimits.ts";
@@ -44,12 +49,27 @@ export function admit(
   arrived: ArrivedRequest,
   token: string | undefined,
 ): InFlightRequest | Promise<InFlightRequest> {
-  const { request, server, log } = arrived;
   if (app.isDraining) throw serviceUnavailable(new ShuttingDown());
-  const caller = identify(app, token, () =>
-    clientAddress(request, server, app.gateway.current.config.limits.trustedProxies),
+  const { knownKeys, clock } = app.gateway;
+  const found = authenticate(token, knownKeys, clock.epochMs());
+  if (!(found instanceof Promise)) return limit(app, arrived, found);
+  return found.then(
+    (caller) => limit(app, arrived, caller),
+    (error: unknown) => {
+      throw serviceUnavailable(error);
+    },
   );
-  log.caller = caller;
+}
+
+/** Counts an invalid key, or takes one request from the rate of a valid one. */
+function limit(
+  app: App,
+  arrived: ArrivedRequest,
+  caller: Caller | undefined,
+): InFlightRequest | Promise<InFlightRequest> {
+  if (caller === undefined) throw refusedKey(app, arrived);
+  recordLastUse(app, caller);
+  arrived.log.caller = caller;
   const admission = app.rateLimiter.admit(caller.id, limitsInForce(app, caller));
   if (!(admission instanceof Promise)) return begin(app, arrived, caller, admission);
   return admission.then((decided) => begin(app, arrived, caller, decided));
@@ -96,15 +116,12 @@ export function authentication(app: App, logOf: RequestLogOf) {
     }));
 }
 
-function identify(app: App, token: string | undefined, address: () => string): Caller {
-  const { knownKeys, clock, current } = app.gateway;
-  const caller = authenticate(token, knownKeys, clock.epochMs());
-  if (caller) {
-    recordLastUse(app, caller);
-    return caller;
-  }
-  const failed = app.failedKeyLimits.count(address(), current.config.limits.failedKeysPerMinute);
-  throw failed.ok ? invalidApiKey() : rateLimitExceeded(failed.retryAfterMs);
+/** The error for an invalid key: 401, or 429 for an address that has sent too many of them. */
+function refusedKey(app: App, { request, server }: ArrivedRequest): ApiError {
+  const { limits } = app.gateway.current.config;
+  const address = clientAddress(request, server, limits.trustedProxies);
+  const counted = app.failedKeyLimits.count(address, limits.failedKeysPerMinute);
+  return counted.ok ? invalidApiKey() : rateLimitExceeded(counted.retryAfterMs);
 }
 
 /** The limits of the key. The config's limit applies where the key has none. */

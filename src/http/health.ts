@@ -29,9 +29,9 @@ interface HealthAnswer {
 /** The answer of /healthz. It checks that the store can be read and written. */
 export function health(app: App): HealthAnswer {
   if (app.isDraining) return { status: 503, body: JSON.stringify({ status: "draining" }) };
-  const { store, writer } = app.gateway;
+  const { writer } = app.gateway;
   try {
-    store.requireReadable();
+    app.requireReadable();
   } catch (error) {
     return unavailable(app, errorClass(error));
   }

@@ -1,6 +1,7 @@
 import type { App } from "../app.ts";
 import { incompleteRequest, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import { ShuttingDown } from "../gateway/gateway.ts";
+import { stepByStep, type Steps } from "../store/store.ts";
 import type { InFlightRequest } from "./inFlightRequest.ts";
 
 /**
@@ -10,7 +11,7 @@ import type { InFlightRequest } from "./inFlightRequest.ts";
 export async function runInSteps<T>(
   app: App,
   inFlight: InFlightRequest,
-  steps: Generator<unknown, T>,
+  steps: Steps<T>,
 ): Promise<T> {
   inFlight.startWaiting();
   const result = app.fairQueue.run(
@@ -22,18 +23,14 @@ export async function runInSteps<T>(
   return await result;
 }
 
-function* whileAskedFor<T>(
-  app: App,
-  request: Request,
-  steps: Generator<unknown, T>,
-): Generator<undefined, T> {
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-    yield;
+/** The same steps. They end where they pause or wait when nobody needs the result any more. */
+function whileAskedFor<T>(app: App, request: Request, steps: Steps<T>): Steps<T> {
+  return stepByStep(steps, function* (awaited) {
+    const value = yield awaited;
     if (request.signal.aborted) throw incompleteRequest();
     if (app.gateway.inFlight.isAborting) throw serviceUnavailable(new ShuttingDown());
-  }
+    return value;
+  });
 }
 
 /** The query of a request's URL, as it was sent. */

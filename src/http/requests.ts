@@ -68,11 +68,11 @@ export async function requestsOf(
 }
 
 /** One request of the caller's account. Throws ApiError 404, also for a request of another account. */
-export function receiptOf(app: App, caller: Caller, id: string): Receipt {
+export async function receiptOf(app: App, caller: Caller, id: string): Promise<Receipt> {
   const { requests } = app.gateway.store;
-  const receipt = requests.receipt(caller.accountId, id);
+  const receipt = await requests.receipt(caller.accountId, id);
   if (receipt === undefined) throw requestNotFound();
-  return fullReceipt(receipt, requests.attempts(id));
+  return fullReceipt(receipt, await requests.attempts(id));
 }
 
 function fullReceipt(receipt: ReceiptRow, attempts: readonly AttemptRecord[]): Receipt {

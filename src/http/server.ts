@@ -106,7 +106,11 @@ export function createServer(app: App) {
           ({ inFlight, params }) => answer(inFlight, modelFor(app, inFlight, params.id)),
           getModel,
         )
-        .get("/account", ({ inFlight }) => answer(inFlight, accountOf(app, inFlight)), getAccount)
+        .get(
+          "/account",
+          async ({ inFlight }) => answer(inFlight, await accountOf(app, inFlight)),
+          getAccount,
+        )
         .get(
           "/usage",
           async ({ inFlight, query }) => answer(inFlight, await usageOf(app, inFlight, query)),
@@ -119,7 +123,8 @@ export function createServer(app: App) {
         )
         .get(
           withSlashes("/requests/:id"),
-          ({ inFlight, params }) => answer(inFlight, receiptOf(app, inFlight.caller, params.id)),
+          async ({ inFlight, params }) =>
+            answer(inFlight, await receiptOf(app, inFlight.caller, params.id)),
           getReceipt,
         )
         .post(

@@ -58,7 +58,7 @@ export async function redemptionOf(
       inFlight,
       code,
     );
-    const account = app.gateway.store.accounts.findOrThrow(caller.account);
+    const account = await app.gateway.store.accounts.findOrThrow(caller.account);
     const { publicId, amount } = voucher;
     return redemptionForm({ voucher: publicId, amount, applied }, account, available(account));
   } finally {

@@ -1,12 +1,14 @@
 import type { Command } from "commander";
 import { existsSync, readFileSync } from "node:fs";
-import { requireSqlite } from "../../config/database.ts";
-import { loadConfig } from "../../config/load.ts";
+import { databaseName } from "../../config/database.ts";
+import { forgetPostgresEnvironment, loadConfig } from "../../config/load.ts";
+import type { Config } from "../../config/schema.ts";
 import { systemClock } from "../../lib/clock.ts";
 import {
   emptyFileProblem,
   toStoreError,
   missingFolderProblem,
+  openServerStore,
   openStore,
   refuseOrphanedWal,
   type Actor,
@@ -57,19 +59,11 @@ export async function runSession<T>(
   work: (session: Session) => T | Promise<T>,
 ): Promise<T> {
   const { config } = loadConfig({ path: configPath, secrets: "unread" });
-  const { path, durability } = requireSqlite(config.database, "this command");
-  if (access === "existing") requireDatabase(path);
-  let store: Store | undefined;
+  const database = await openForCommand(config.database, access);
   const session = {
     config,
     get store() {
-      return (store ??= openStore({
-        path,
-        durability,
-        serving: false,
-        onMigration: ({ copied, total }) =>
-          printNotice(`migrating the database: ${copied} of ${total} requests`),
-      }));
+      return database.store();
     },
     get actor() {
       return currentActor();
@@ -79,10 +73,49 @@ export async function runSession<T>(
   try {
     return await work(session);
   } catch (error) {
-    throw toStoreError(path, error);
+    throw toStoreError(databaseName(config.database), error);
   } finally {
-    store?.close();
+    await database.close();
   }
+}
+
+interface CommandDatabase {
+  /** Opens a SQLite file at the first call. */
+  store(): Store;
+  close(): Promise<void>;
+}
+
+async function openForCommand(
+  database: Config["database"],
+  access: Access,
+): Promise<CommandDatabase> {
+  if (database.engine === "postgres") {
+    forgetPostgresEnvironment();
+    const store = await openServerStore(database);
+    return {
+      store: () => store,
+      async close() {
+        await store.close();
+      },
+    };
+  }
+  const { path, durability } = database;
+  if (access === "existing") requireDatabase(path);
+  let opened: Store | undefined;
+  const open = (): Store =>
+    openStore({
+      path,
+      durability,
+      serving: false,
+      onMigration: ({ copied, total }) =>
+        printNotice(`migrating the database: ${copied} of ${total} requests`),
+    });
+  return {
+    store: () => (opened ??= open()),
+    async close() {
+      await opened?.close();
+    },
+  };
 }
 
 /** Throws CommandFailure for a missing or empty database, and StoreError for an orphaned WAL. */

@@ -8,7 +8,7 @@ import type { Config, Listen } from "../../config/schema.ts";
 import { systemClock } from "../../lib/clock.ts";
 import { fileErrorReason } from "../../lib/systemError.ts";
 import { formatRoubles } from "../../lib/money.ts";
-import { CommandFailure, printResult } from "../cli/print.ts";
+import { CommandFailure, printResult, type Result } from "../cli/print.ts";
 import type { GatewayServer } from "../serve/gatewayServer.ts";
 import { openLogWriter } from "../serve/logWriter.ts";
 import { untilStopped } from "../serve/serve.ts";
@@ -81,7 +81,7 @@ async function runDemo(listen: string | undefined, asJson: boolean): Promise<voi
   const log = bufferLog(writer.write);
   try {
     const { gateway, month } = await openGateway(folder, provider, { listen, asJson, log });
-    printResult(welcome(gateway, month, join(folder, "config.toml")), asJson);
+    printResult(await welcome(gateway, month, join(folder, "config.toml")), asJson);
     log.release();
     await untilStopped(gateway, signals);
   } finally {
@@ -131,11 +131,15 @@ async function openGateway(
   }
 }
 
-function welcome(gateway: GatewayServer, { key, requests, voucher }: Month, config: string) {
+async function welcome(
+  gateway: GatewayServer,
+  { key, requests, voucher }: Month,
+  config: string,
+): Promise<Result> {
   const url = `${gateway.address}/v1`;
   // A browser does not send the part after # to a server.
   const page = `${gateway.address}/#key=${key}`;
-  const { balance } = gateway.app.gateway.store.accounts.findOrThrow(DEMO_ACCOUNT);
+  const { balance } = await gateway.app.gateway.store.accounts.findOrThrow(DEMO_ACCOUNT);
   const auth = `-H 'Authorization: Bearer ${key}'`;
   const body = JSON.stringify({
     model: "demo-large",

@@ -8,7 +8,7 @@ import {
   amountToWire,
   type KeyRow,
   type RequestRecord,
-  type Store,
+  type SqliteStore,
   type Writer,
 } from "../../store/store.ts";
 import { DEMO_ACCOUNT, DEMO_KEY, type Customer, type CustomerKey } from "./customers.ts";
@@ -28,7 +28,7 @@ export class Recording {
   /** A voucher that no account has redeemed. */
   openVoucher: CreatedVoucherDocument | undefined;
   readonly config: Config;
-  readonly store: Store;
+  readonly store: SqliteStore;
   readonly #writer: Writer;
   /** The current key by account and label. */
   readonly #keys = new Map<string, KeyRow>();
@@ -36,7 +36,7 @@ export class Recording {
   readonly #accountIds: number[] = [];
   #reserve = NANO_ROUBLES_MAX;
 
-  constructor(config: Config, store: Store, writer: Writer) {
+  constructor(config: Config, store: SqliteStore, writer: Writer) {
     this.config = config;
     this.store = store;
     this.#writer = writer;

@@ -57,12 +57,15 @@ function batchSteps(batch: Batch, until: number): Step[] {
   const steps: Step[] = [
     {
       at: ago(batch.createdDaysAgo),
-      change(recording) {
+      async change(recording) {
         const { config, store } = recording;
         const amount = BigInt(batch.amount) * NANO_ROUBLES_PER_ROUBLE;
         const expiresAt = ago(batch.expiresDaysAgo);
         const actor = { name: OPERATOR, at: ago(batch.createdDaysAgo) };
-        created = createVouchers({ config, store, actor }, { amount, count, expiresAt, note });
+        created = await createVouchers(
+          { config, store, actor },
+          { amount, count, expiresAt, note },
+        );
         const open = created.at(redeemed.length);
         if (expiresAt > until && open) recording.openVoucher = open;
       },

@@ -6,8 +6,8 @@ import type { Session } from "../cli/session.ts";
 import { fields, table, shortTime } from "../cli/format.ts";
 
 /** The output of `keys show` and `keys set`. */
-export function keyResult({ store, actor }: Session, row: KeyRow): Result {
-  const newest = store.keys.newestOfChain(row);
+export async function keyResult({ store, actor }: Session, row: KeyRow): Promise<Result> {
+  const newest = await store.keys.newestOfChain(row);
   return { document: keyDocument(row), text: () => keyText(row, newest, actor.at) };
 }
 

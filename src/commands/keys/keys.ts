@@ -74,9 +74,9 @@ function addChanges(keys: Command): void {
     );
 }
 
-function create(session: Session, options: CreateOptions): Result {
+async function create(session: Session, options: CreateOptions): Promise<Result> {
   const { account, ...settings } = options;
-  const { key, document } = createKey(session, account, settingsOf(settings));
+  const { key, document } = await createKey(session, account, settingsOf(settings));
   const credit = session.toPaste("balance", "credit", account, "100");
   const lead = `created account ${account}; add money: ${credit}`;
   return {
@@ -85,9 +85,9 @@ function create(session: Session, options: CreateOptions): Result {
   };
 }
 
-function list(session: Session, account: string | undefined): Result {
-  if (account !== undefined) session.store.accounts.findOrThrow(account);
-  const rows = session.store.keys.list(account);
+async function list(session: Session, account: string | undefined): Promise<Result> {
+  if (account !== undefined) await session.store.accounts.findOrThrow(account);
+  const rows = await session.store.keys.list(account);
   const owner = account ?? "NAME";
   return {
     document: rows.map(keyDocument),
@@ -98,20 +98,20 @@ function list(session: Session, account: string | undefined): Result {
   };
 }
 
-function show(session: Session, id: string): Result {
-  return keyResult(session, session.store.keys.findOrThrow(id));
+async function show(session: Session, id: string): Promise<Result> {
+  return await keyResult(session, await session.store.keys.findOrThrow(id));
 }
 
 async function set(command: Command, id: string, options: SettingOptions): Promise<void> {
   const settings = settingsOf(options);
   asUsage(() => requireSettings(settings));
-  await withSession(command, "existing", (session) =>
-    keyResult(session, changeKey(session, id, settings).key),
+  await withSession(command, "existing", async (session) =>
+    keyResult(session, (await changeKey(session, id, settings)).key),
   );
 }
 
-function revoke(session: Session, id: string): Result {
-  const { key, document } = revokeKey(session, id);
+async function revoke(session: Session, id: string): Promise<Result> {
+  const { key, document } = await revokeKey(session, id);
   return {
     document,
     text: () =>
@@ -149,8 +149,8 @@ export function addKeyRotation(keys: Command): void {
     );
 }
 
-function rotate(session: Session, replaces: string, graceMs: number): Result {
-  const { key, document, replacedUntil, at } = rotateKey(session, replaces, graceMs);
+async function rotate(session: Session, replaces: string, graceMs: number): Promise<Result> {
+  const { key, document, replacedUntil, at } = await rotateKey(session, replaces, graceMs);
   const validity =
     replacedUntil <= at ? "no longer works" : `works until ${shortTime(replacedUntil)}`;
   return {

@@ -21,7 +21,7 @@ export interface SpanOptions {
 export async function withReport(
   command: Command,
   options: SpanOptions & { readonly csv?: true },
-  work: (session: Session) => Report,
+  work: (session: Session) => Promise<Report>,
 ): Promise<void> {
   const { config, json } = globalOptions(command);
   const { since, until } = options;

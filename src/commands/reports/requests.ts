@@ -81,11 +81,11 @@ function refuseListOptions(requests: Command): void {
   });
 }
 
-function list(session: Session, options: ListOptions): Report {
+async function list(session: Session, options: ListOptions): Promise<Report> {
   const { account, key } = options;
-  if (account !== undefined) session.store.accounts.findOrThrow(account);
-  if (key !== undefined) session.store.keys.findOrThrow(key);
-  const rows = session.store.requests.list(options);
+  if (account !== undefined) await session.store.accounts.findOrThrow(account);
+  if (key !== undefined) await session.store.keys.findOrThrow(key);
+  const rows = await session.store.requests.list(options);
   const document = rows.map(requestDocument);
   return {
     document,
@@ -131,14 +131,14 @@ function listText(rows: readonly RequestRow[]): string {
   );
 }
 
-function show({ store }: Session, id: string): Result {
-  const request = store.requests.find(id);
+async function show({ store }: Session, id: string): Promise<Result> {
+  const request = await store.requests.find(id);
   if (request === undefined) {
     throw new CommandFailure(
       `there is no request ${JSON.stringify(id)}, or it is older than [database] keep_requests: \`tollgate requests\` lists the latest`,
     );
   }
-  const attempts = store.requests.attempts(id);
+  const attempts = await store.requests.attempts(id);
   return {
     document: requestDetailDocument(request, attempts),
     text: () => `${requestText(request)}\n\n${attemptsText(attempts)}`,

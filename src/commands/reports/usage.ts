@@ -24,13 +24,18 @@ export function addUsage(program: Command): void {
     )
     .option("--account <name>", "only this account");
   addCsv(addSpan(usage)).action((options: UsageOptions, command: Command) =>
-    withReport(command, options, (session) => report(options.by, read(session, options))),
+    withReport(command, options, async (session) =>
+      report(options.by, await read(session, options)),
+    ),
   );
 }
 
-function read(session: Session, { by, account, since, until }: UsageOptions): UsageRow[] {
-  if (account !== undefined) session.store.accounts.findOrThrow(account);
-  return session.store.usage(by, { account, since, until });
+async function read(
+  session: Session,
+  { by, account, since, until }: UsageOptions,
+): Promise<UsageRow[]> {
+  if (account !== undefined) await session.store.accounts.findOrThrow(account);
+  return await session.store.usage(by, { account, since, until });
 }
 
 function report(by: UsageGrouping, rows: readonly UsageRow[]): Report {

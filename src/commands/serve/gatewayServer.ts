@@ -44,14 +44,26 @@ export async function startGateway(
   const broken = Promise.withResolvers<never>();
   broken.promise.catch(() => undefined);
   const fatal = (message: string): void => {
-    app.gateway.log.error("the database failed, the gateway stops", { problem: message });
-    app.gateway.log.flush();
-    const advice = "check its disk and its files, then start the gateway again";
-    broken.reject(new CommandFailure(`the database failed: ${message}; ${advice}`));
+    // The server's own log tells about its disk.
+    const advice =
+      config.database.engine === "sqlite"
+        ? "; check its disk and its files, then start the gateway again"
+        : "";
+    broken.reject(new CommandFailure(`the database failed: ${message}${advice}`));
   };
   const metrics = config.metrics && (await loadMetrics());
   const tracing = config.telemetry && (await loadTracing(config.telemetry));
-  const app = openApp(config, systemEdges({ writeLog, fatal }), metrics, tracing);
+  const app = await openApp(config, systemEdges({ writeLog, fatal }), metrics, tracing);
+  return await listen(app, config, metrics, broken);
+}
+
+/** Opens the listeners. Closes the gateway if one cannot be opened. */
+async function listen(
+  app: App,
+  config: Config,
+  metrics: ReadableMetrics | undefined,
+  broken: PromiseWithResolvers<never>,
+): Promise<GatewayServer> {
   let metricsListener: Listener | undefined;
   try {
     metricsListener = metrics && (await openMetricsListener(metrics, config.metrics));

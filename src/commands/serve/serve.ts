@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import {
   checkEnvironment,
   ConfigError,
+  forgetPostgresEnvironment,
   forgetProxyEnvironment,
   loadConfig,
   type Environment,
@@ -49,6 +50,7 @@ async function start(command: Command, writeLog: LogWriter["write"]): Promise<St
   const environment = forgetProxyEnvironment();
   const path = globalOptions(command).config;
   const { config, warnings } = loadConfig({ path, environment });
+  if (config.database.engine === "postgres") forgetPostgresEnvironment();
   const { startGateway } = await import("./gatewayServer.ts");
   return { gateway: await startGateway(config, writeLog), warnings, environment };
 }

@@ -22,18 +22,17 @@ export interface PinnedCandidates {
  * not own and that is not shared, or whose provider does not serve the model. The error is the same for an object of
  * another account and for one that does not exist.
  */
-export function pinToProvider(
+export async function pinToProvider(
   gateway: Gateway,
   context: RequestContext,
   request: ResponsesRequest,
   candidates: readonly Candidate[],
-): PinnedCandidates {
+): Promise<PinnedCandidates> {
   const { sharedObjects } = context.snapshot.config.api;
+  const owners = await ownersOf(gateway, context, request);
   let serving = candidates;
-  const find = (objectId: string) =>
-    gateway.store.owners.find(sha256(objectId), context.caller.accountId, gateway.clock.epochMs());
   const pinTo = (objectId: string, missing: () => ApiError): number => {
-    const owned = find(objectId);
+    const owned = owners.get(objectId);
     serving = serving.filter(({ provider }) => provider.id === owned?.provider);
     if (!owned || serving.length === 0) throw missing();
     return owned.historyTokens;
@@ -50,13 +49,41 @@ export function pinToProvider(
   if (comparisonResponseId !== undefined) pinTo(comparisonResponseId, responseNotFound);
   // Another provider may refuse encrypted reasoning or ignore it. The newest item decides.
   for (const objectId of request.encryptedReasoningIds.toReversed()) {
-    const providerId = find(objectId)?.provider;
-    const owners = serving.filter(({ provider }) => provider.id === providerId);
-    if (owners.length === 0) continue;
-    serving = owners;
+    const providerId = owners.get(objectId)?.provider;
+    const decrypting = serving.filter(({ provider }) => provider.id === providerId);
+    if (decrypting.length === 0) continue;
+    serving = decrypting;
     break;
   }
   return { candidates: serving, storedTokens };
+}
+
+interface Owned {
+  readonly provider: string;
+  readonly historyTokens: number;
+}
+
+/** The stored objects that a request names, as far as the account owns them. */
+async function ownersOf(
+  { store, clock }: Gateway,
+  { caller, snapshot }: RequestContext,
+  request: ResponsesRequest,
+): Promise<ReadonlyMap<string, Owned>> {
+  const { previousResponseId, comparisonResponseId, objectIds, encryptedReasoningIds } = request;
+  const shared = snapshot.config.api.sharedObjects;
+  const named = new Set([
+    ...[previousResponseId, comparisonResponseId].filter((id) => id !== undefined),
+    ...objectIds.filter((id) => !shared.includes(id)),
+    ...encryptedReasoningIds,
+  ]);
+  const nowMs = clock.epochMs();
+  const found = await Promise.all(
+    [...named].map(async (id) => {
+      const owned = await store.owners.find(sha256(id), caller.accountId, nowMs);
+      return [id, owned] as const;
+    }),
+  );
+  return new Map(found.flatMap(([id, owned]) => (owned ? [[id, owned] as const] : [])));
 }
 
 /**

@@ -43,7 +43,7 @@ export async function responses(
 ): Promise<Answer> {
   const { request } = body;
   const models = findModels(context.snapshot.catalog, context.caller.models, request.model);
-  const plan = planOf(gateway, context, body, models);
+  const plan = await planOf(gateway, context, body, models);
   const admission = await admit(gateway, context, models, {
     endpoint: "responses",
     stream: request.stream,
@@ -88,25 +88,25 @@ interface Plan {
 }
 
 /** Throws ApiError if no route can serve the request. */
-function planOf(
+async function planOf(
   gateway: Gateway,
   context: RequestContext,
   body: CheckedBody<ResponsesRequest>,
   models: ModelChain,
-): Plan {
+): Promise<Plan> {
   const chatCandidates = chatCandidatesOf(models);
   const responsesCandidates = models.flatMap((model) => model.responsesCandidates);
-  const pin = (): PinnedCandidates =>
+  const pin = (): Promise<PinnedCandidates> =>
     pinToProvider(gateway, context, body.request, responsesCandidates);
   const others = chatCandidates.filter((candidate) => !isNative(candidate));
-  if (others.length === 0) return { ...pin(), translated: undefined };
+  if (others.length === 0) return { ...(await pin()), translated: undefined };
   const translated = translateResponse(gateway, context, body);
   if (translated instanceof ApiError) {
     if (responsesCandidates.length === 0) throw translated;
-    return { ...pin(), translated: undefined };
+    return { ...(await pin()), translated: undefined };
   }
   const none: PinnedCandidates = { candidates: [], storedTokens: 0 };
-  const native = translated.continuesTranslation ? none : (pinned(pin) ?? none);
+  const native = translated.continuesTranslation ? none : ((await pinned(pin)) ?? none);
   if (native.candidates.length === 0) {
     translated.chat.refuseUnsupported(others, body.request.outputTokensBound);
   }
@@ -117,9 +117,9 @@ function planOf(
 }
 
 /** Undefined if the request names a stored object that no native route may use. A translated one does not need it. */
-function pinned(pin: () => PinnedCandidates): PinnedCandidates | undefined {
+async function pinned(pin: () => Promise<PinnedCandidates>): Promise<PinnedCandidates | undefined> {
   try {
-    return pin();
+    return await pin();
   } catch (error) {
     if (error instanceof ApiError) return undefined;
     throw error;

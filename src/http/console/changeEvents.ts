@@ -14,11 +14,15 @@ const COMMENT = encoder.encode(": open\n\n");
  * The stream ends with the session.
  */
 export function changeEvents(store: Store, session: ConsoleSession, signal: AbortSignal): Response {
+  let isOpen = true;
   let timer: Timer | undefined;
-  const stop = (): void => clearInterval(timer);
+  const stop = (): void => {
+    isOpen = false;
+    clearTimeout(timer);
+  };
   const body = new ReadableStream<Uint8Array>({
-    start(controller) {
-      let seen = store.changeSignal();
+    async start(controller) {
+      let seen = await store.changeSignal();
       let looks = 0;
       const close = (): void => {
         stop();
@@ -28,20 +32,36 @@ export function changeEvents(store: Store, session: ConsoleSession, signal: Abor
           // The page has left, and the stream is closed.
         }
       };
-      timer = setInterval(() => {
+      const look = async (): Promise<void> => {
+        const now = await readSignal(store);
+        if (!isOpen) return;
         looks += 1;
-        const now = store.changeSignal();
-        if (now !== seen) controller.enqueue(CHANGE);
-        else if (looks % COMMENT_EVERY_LOOKS === 0) controller.enqueue(COMMENT);
-        seen = now;
-      }, LOOK_MS);
+        if (now !== undefined && now !== seen) {
+          controller.enqueue(CHANGE);
+          seen = now;
+        } else if (looks % COMMENT_EVERY_LOOKS === 0) controller.enqueue(COMMENT);
+        lookLater();
+      };
+      const lookLater = (): void => {
+        timer = setTimeout(() => void look(), LOOK_MS);
+      };
       controller.enqueue(COMMENT);
       signal.addEventListener("abort", close);
       void session.ended.then(close);
+      lookLater();
     },
     cancel: stop,
   });
   return new Response(body, {
     headers: { "content-type": "text/event-stream", "cache-control": "no-store" },
   });
+}
+
+/** Undefined while the database does not answer: the requests of the page show that. */
+async function readSignal(store: Store): Promise<string | undefined> {
+  try {
+    return await store.changeSignal();
+  } catch {
+    return undefined;
+  }
 }

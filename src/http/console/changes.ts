@@ -69,7 +69,7 @@ export function changes(operator: () => Operator) {
     .use(voucherChanges(operator));
 }
 
-function accountChanges(operator: () => Operator) {
+async function accountChanges(operator: () => Operator) {
   const entry = async (kind: "credit" | "debit", request: Request, account: string) => {
     const body = await readValues(request, NewEntry);
     return changeBalance(operator(), {
@@ -81,7 +81,7 @@ function accountChanges(operator: () => Operator) {
   };
   const disable = async (request: Request, name: string, disabled: boolean) => {
     await readValues(request, NoValues);
-    return setDisabled(operator(), name, disabled).document;
+    return (await setDisabled(operator(), name, disabled)).document;
   };
   return new Elysia()
     .post(
@@ -90,7 +90,7 @@ function accountChanges(operator: () => Operator) {
         const body = await readValues(request, NewAccount);
         const name = readField("name", body.name, accountName);
         const limit = readOptionalField("overdraft", body.overdraft, overdraft) ?? 0n;
-        return createAccount(operator(), name, limit).document;
+        return (await createAccount(operator(), name, limit)).document;
       },
       change(NewAccount, AccountDocument),
     )
@@ -137,7 +137,7 @@ function accountChanges(operator: () => Operator) {
     );
 }
 
-function keyChanges(operator: () => Operator) {
+async function keyChanges(operator: () => Operator) {
   return new Elysia()
     .post(
       "/api/keys",
@@ -146,7 +146,7 @@ function keyChanges(operator: () => Operator) {
         const name = readField("account", account, accountName);
         const context = operator();
         const settings = readSettings(texts, "create", context.actor.at);
-        return createKey(context, name, settings).document;
+        return (await createKey(context, name, settings)).document;
       },
       change(NewKey, CreatedKeyDocument),
     )
@@ -158,7 +158,7 @@ function keyChanges(operator: () => Operator) {
         const context = operator();
         const settings = readSettings(texts, "set", context.actor.at);
         requireSettings(settings);
-        return changeKey(context, id, settings).document;
+        return (await changeKey(context, id, settings)).document;
       },
       change(NewSettings, KeyDocument),
     )
@@ -167,7 +167,7 @@ function keyChanges(operator: () => Operator) {
       async ({ request, params }) => {
         const id = keyId(params.id);
         const { grace = GRACE_DEFAULT } = await readValues(request, NewRotation);
-        return rotateKey(operator(), id, readField("grace", grace, graceDuration)).document;
+        return (await rotateKey(operator(), id, readField("grace", grace, graceDuration))).document;
       },
       change(NewRotation, RotatedKeyDocument),
     )
@@ -176,13 +176,13 @@ function keyChanges(operator: () => Operator) {
       async ({ request, params }) => {
         const id = keyId(params.id);
         await readValues(request, NoValues);
-        return revokeKey(operator(), id).document;
+        return (await revokeKey(operator(), id)).document;
       },
       change(NoValues, RevokedKeyDocument),
     );
 }
 
-function voucherChanges(operator: () => Operator) {
+async function voucherChanges(operator: () => Operator) {
   return new Elysia()
     .post(
       "/api/vouchers",

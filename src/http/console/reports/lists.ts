@@ -19,11 +19,11 @@ import { figuresForm, seriesForm, spanForm } from "./usage.ts";
 const KEYS_OF_ACCOUNT_MAX = 1000;
 
 /** The answer of GET /api/accounts. */
-export function accountsOf(
+export async function accountsOf(
   { store, actor }: Operator,
   search: { readonly search: string | undefined; readonly limit: number },
-): AccountList {
-  const { rows, total } = store.reports.accounts(search, actor.at);
+): Promise<AccountList> {
+  const { rows, total } = await store.reports.accounts(search, actor.at);
   return {
     object: "list",
     data: rows.map(accountForm),
@@ -32,37 +32,37 @@ export function accountsOf(
 }
 
 /** The answer of GET /api/keys. Throws StoreError if there is no such account. */
-export function keysOf(
+export async function keysOf(
   { store, actor }: Operator,
   search: {
     readonly account: string | undefined;
     readonly search: string | undefined;
     readonly limit: number;
   },
-): KeyList {
-  if (search.account !== undefined) store.accounts.findOrThrow(search.account);
-  const { rows, total } = store.reports.keys(search, actor.at);
+): Promise<KeyList> {
+  if (search.account !== undefined) await store.accounts.findOrThrow(search.account);
+  const { rows, total } = await store.reports.keys(search, actor.at);
   return { object: "list", data: rows.map((row) => keyForm(row, actor.at)), total };
 }
 
 /** The answer of GET /api/vouchers. */
-export function vouchersOf(
+export async function vouchersOf(
   operator: Operator,
   search: { readonly search: string | undefined; readonly limit: number },
-): VoucherList {
-  const { vouchers, total } = listVouchers(operator, search);
+): Promise<VoucherList> {
+  const { vouchers, total } = await listVouchers(operator, search);
   return { object: "list", data: [...vouchers], total };
 }
 
 /** The answer of GET /api/accounts/NAME. Throws StoreError if there is no such account. */
-export function accountDetailOf(
+export async function accountDetailOf(
   { store, actor }: Operator,
   name: string,
   span: ReportSpan,
-): AccountDetail {
-  const account = store.accounts.findOrThrow(name);
-  const report = store.reports.account(account.id, span, actor.at);
-  const keys = store.reports.keys({ account: name, limit: KEYS_OF_ACCOUNT_MAX }, actor.at);
+): Promise<AccountDetail> {
+  const account = await store.accounts.findOrThrow(name);
+  const report = await store.reports.account(account.id, span, actor.at);
+  const keys = await store.reports.keys({ account: name, limit: KEYS_OF_ACCOUNT_MAX }, actor.at);
   return {
     account: accountDocument(account, available(account)),
     ...spanForm(report),
@@ -74,13 +74,13 @@ export function accountDetailOf(
 }
 
 /** The answer of GET /api/accounts/NAME/ledger. Throws StoreError if there is no such account. */
-export function ledgerOf(
+export async function ledgerOf(
   { store }: Operator,
   name: string,
   { before, limit }: { readonly before: number | undefined; readonly limit: number },
-): LedgerPage {
-  const account = store.accounts.findOrThrow(name);
-  const rows = store.ledger.history(account.id, limit + 1, before);
+): Promise<LedgerPage> {
+  const account = await store.accounts.findOrThrow(name);
+  const rows = await store.ledger.history(account.id, limit + 1, before);
   const page = rows.slice(0, limit);
   return {
     object: "list",

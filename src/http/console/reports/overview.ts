@@ -7,8 +7,8 @@ import type { Figures, OverviewReport, SampledLatencies } from "../../../store/s
 import { figuresForm, seriesForm, spanForm } from "./usage.ts";
 
 /** The answer of GET /api/overview. */
-export function overviewOf({ store, actor }: Operator, span: ReportSpan): Overview {
-  const report = store.reports.overview(span, actor.at);
+export async function overviewOf({ store, actor }: Operator, span: ReportSpan): Promise<Overview> {
+  const report = await store.reports.overview(span, actor.at);
   return {
     ...spanForm(report),
     now: { ...figuresForm(report.now), ...latencyForm(report.latencies.now) },

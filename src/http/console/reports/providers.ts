@@ -16,7 +16,7 @@ export async function providersOf(
   span: ReportSpan,
 ): Promise<ProviderReport> {
   const breakers = readBreakers(config.metrics?.listen);
-  const report = store.reports.providers(span, actor.at);
+  const report = await store.reports.providers(span, actor.at);
   const seen = new Set(report.providers.map(({ provider }) => provider));
   const idle = config.providers
     .filter(({ id }) => !seen.has(id))

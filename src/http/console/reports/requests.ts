@@ -39,19 +39,19 @@ export const RequestsQuery = Type.Object({
 });
 
 /** The answer of GET /api/requests. Throws InvalidValue, and StoreError for an unknown account or key. */
-export function requestsOf(
+export async function requestsOf(
   { store, actor }: Operator,
   query: RequestsQuery,
   page: { readonly before: number | undefined; readonly limit: number },
-): RequestList {
+): Promise<RequestList> {
   const time = (at: string): number => pastTime(at, actor.at);
   const since = readOptionalField("since", query.since, time);
   const until = readOptionalField("until", query.until, time);
   if (since !== undefined && until !== undefined && since >= until)
     throw new InvalidValue("The start must be earlier than the end.", { field: "since" });
-  if (query.account !== undefined) store.accounts.findOrThrow(query.account);
-  if (query.key !== undefined) store.keys.findOrThrow(readField("key", query.key, keyId));
-  const { rows, next, searchedTo } = store.reports.requests({
+  if (query.account !== undefined) await store.accounts.findOrThrow(query.account);
+  if (query.key !== undefined) await store.keys.findOrThrow(readField("key", query.key, keyId));
+  const { rows, next, searchedTo } = await store.reports.requests({
     account: query.account,
     key: query.key,
     model: query.model,
@@ -74,11 +74,11 @@ export function requestsOf(
 }
 
 /** The answer of GET /api/requests/ID. Throws StoreError if there is no such request. */
-export function requestOf({ store }: Operator, id: string): RequestDetailDocument {
-  const request = store.requests.find(id);
+export async function requestOf({ store }: Operator, id: string): Promise<RequestDetailDocument> {
+  const request = await store.requests.find(id);
   if (request === undefined)
     throw new NotFoundError(
       `there is no request ${JSON.stringify(id)}, or it is older than [database] keep_requests`,
     );
-  return requestDetailDocument(request, store.requests.attempts(id));
+  return requestDetailDocument(request, await store.requests.attempts(id));
 }

@@ -1,0 +1,35 @@
+import type { KnownKeys } from "../auth/knownKeys.ts";
+import type { Holds } from "../billing/hold.ts";
+import type { Clock } from "../lib/clock.ts";
+import type { Random } from "../lib/random.ts";
+import type { LiveReplicas } from "../limits/rateLimits.ts";
+import type { Store, Writer } from "../store/store.ts";
+import type { Log } from "../telemetry/log.ts";
+import type { DatabaseFigures, Metrics } from "../telemetry/metrics.ts";
+
+/** What a serving gateway has of its database: what it reads, how it writes, and who decides about its money. */
+export interface ServedDatabase {
+  readonly store: Store;
+  readonly writer: Writer;
+  readonly holds: Holds;
+  readonly knownKeys: KnownKeys;
+  /** The gateways that serve from this database and are alive, with this one. */
+  readonly replicas: LiveReplicas;
+  /** Throws if the database cannot be read. */
+  requireReadable(): void;
+  figures(): DatabaseFigures;
+  /** Gives back what is reserved, and closes everything. Requests in flight should have ended. */
+  close(): Promise<void>;
+}
+
+/** What a database needs of the gateway. */
+export interface DatabaseServices {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** Throws if no request may be admitted now. */
+  refuse(): void;
+  /** Ends the process: the database can no longer be trusted. */
+  fatal(message: string): void;
+}
