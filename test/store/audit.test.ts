@@ -1,11 +1,12 @@
 import { Database } from "bun:sqlite";
-import { describe, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openStore } from "../../src/store/store.ts";
 import { tamper } from "../support/store/sampleLedger.ts";
 import { fund, recordMany, running } from "../support/store/storeFolder.ts";
 import { cpuTimer } from "../support/measurement.ts";
+import { describeAudited } from "../support/store/auditedLedger.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
 /** Of a file that SQLite made without being asked for another. */
@@ -61,7 +62,7 @@ test("the audit of thousands of requests is done at once: no check compares each
   expect(spentMs()).toBeLessThan(1500);
 }, 20_000);
 
-describe("the audit finds", () => {
+describeAudited("the audit finds", (ledger) => {
   test.each([
     [
       "a balance that was raised",
@@ -169,6 +170,46 @@ describe("the audit finds", () => {
       "account alice, row 5: does not follow",
     ],
     [
+      "a balance and an overdraft that leave 64 bits together",
+      "UPDATE accounts SET balance = 9223372036854775807, overdraft = 9223372036854775807 WHERE name = 'bob'",
+      "account bob: balance is not the sum",
+    ],
+    [
+      "a price that leaves 64 bits",
+      "UPDATE requests SET prompt_tokens = 9223372036854775807, price_input = 9223372036854775807, price_cached_input = -9223372036854775807 WHERE public_id = 'req_done'",
+      "request req_done: charge and write-off are not the price",
+    ],
+    [
+      "tokens that leave 64 bits together",
+      "UPDATE requests SET cached_tokens = 9223372036854775807, cache_write_tokens = 9223372036854775807 WHERE public_id = 'req_done'",
+      "request req_done: charge and write-off are not the price",
+    ],
+    [
+      "a write-off that leaves 64 bits together with the charge",
+      "UPDATE requests SET write_off = 9223372036854775807 WHERE public_id = 'req_cancelled'",
+      "request req_cancelled: charge and write-off are not the price",
+    ],
+    [
+      "a folded charge that leaves 64 bits",
+      "UPDATE ledger SET amount = -9223372036854775808 WHERE ref = 'req:req_old_refunded'",
+      "account alice, row 3: does not follow",
+    ],
+    [
+      "numbers of charges that leave 64 bits together",
+      "UPDATE daily_totals SET charged = 9223372036854775807",
+      `${ofToday}: are not the sum`,
+    ],
+    [
+      "a day that leaves 64 bits",
+      `UPDATE daily_totals SET day = 9000000000000000000 WHERE ${today}`,
+      "totals of day 9000000000000000000 (key row 1, chat, small, local): are not the sum",
+    ],
+    [
+      "a request at the end of time",
+      "UPDATE requests SET at = 9223372036854775807 WHERE public_id = 'req_next'",
+      "totals of day 106751991167 (key row 3, chat, small, local): leave out requests",
+    ],
+    [
       "a charge that was lowered",
       "UPDATE requests SET charge = 1 WHERE public_id = 'req_done'",
       "account alice, row 5: does not follow",
@@ -240,7 +281,7 @@ describe("the audit finds", () => {
     ],
     [
       "an attempt that was added",
-      "INSERT INTO attempts SELECT id, n, 'other', 'ok', 200, 5 FROM requests, (SELECT 1 AS n UNION SELECT 2) WHERE public_id = 'req_next'",
+      "INSERT INTO attempts SELECT id, n, 'other', 'ok', 200, 5 FROM requests, (SELECT 1 AS n UNION SELECT 2) AS numbers WHERE public_id = 'req_next'",
       "request req_next: does not have as many attempts as it counts",
     ],
     [
@@ -409,34 +450,34 @@ describe("the audit finds", () => {
       "UPDATE ledger SET amount = 9223372036854775807 WHERE kind = 'refund'",
       "more was refunded than it charged",
     ],
-  ])("%s", (_, statements, problem) => {
-    tamper(storeFolder, ...statements.split("; "));
-    expect(storeFolder.store.audit().problems).toContainEqual(expect.stringContaining(problem));
+  ])("%s", async (_, statements, problem) => {
+    await ledger.tamper(...statements.split("; "));
+    expect((await ledger.audit()).problems).toContainEqual(expect.stringContaining(problem));
   });
+});
 
-  test("damage of the file itself", async () => {
-    const { path, folder } = storeFolder;
-    const copy = join(folder, "copy.db");
-    const sqlite = new Database(path);
-    sqlite.run(`VACUUM INTO '${copy}'`);
-    sqlite.close();
-    const whole = new Database(copy, { readonly: true });
-    const index = whole
-      .query<{ page: number }, []>(
-        "SELECT rootpage AS page FROM sqlite_schema WHERE name = 'ledger_account_seq'",
-      )
-      .get();
-    whole.close();
-    const bytes = readFileSync(copy);
-    // The number of entries on that page, which hides the rows from lookups.
-    bytes.writeUInt16BE(0, ((index?.page ?? 0) - 1) * PAGE_BYTES + 3);
-    writeFileSync(copy, bytes);
-    const damaged = openStore({ path: copy, durability: "process", serving: false });
-    const report = damaged.audit();
-    const beside = await damaged.auditInParallel();
-    damaged.close();
-    const problem = expect.stringMatching(/^database file: .*ledger_account_seq/);
-    expect(report.problems).toContainEqual(problem);
-    expect(beside).toEqual(report);
-  });
+test("the audit finds damage of the file itself", async () => {
+  const { path, folder } = storeFolder;
+  const copy = join(folder, "copy.db");
+  const sqlite = new Database(path);
+  sqlite.run(`VACUUM INTO '${copy}'`);
+  sqlite.close();
+  const whole = new Database(copy, { readonly: true });
+  const index = whole
+    .query<{ page: number }, []>(
+      "SELECT rootpage AS page FROM sqlite_schema WHERE name = 'ledger_account_seq'",
+    )
+    .get();
+  whole.close();
+  const bytes = readFileSync(copy);
+  // The number of entries on that page, which hides the rows from lookups.
+  bytes.writeUInt16BE(0, ((index?.page ?? 0) - 1) * PAGE_BYTES + 3);
+  writeFileSync(copy, bytes);
+  const damaged = openStore({ path: copy, durability: "process", serving: false });
+  const report = damaged.audit();
+  const beside = await damaged.auditInParallel();
+  damaged.close();
+  const problem = expect.stringMatching(/^database file: .*ledger_account_seq/);
+  expect(report.problems).toContainEqual(problem);
+  expect(beside).toEqual(report);
 });

@@ -1,14 +1,13 @@
 import { Database } from "bun:sqlite";
-import { describe, expect, test } from "bun:test";
-import { auditStore } from "../../src/store/audit/audit.ts";
+import { expect, test } from "bun:test";
+import { auditStore } from "../../src/store/sqlite/audit/auditSqlite.ts";
 import { connect } from "../../src/store/sqlite/sqlite.ts";
-import { tamper } from "../support/store/sampleLedger.ts";
+import { describeAudited } from "../support/store/auditedLedger.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
-const storeFolder = openSampleLedgerBefore();
-
-const voucherInto =
-  "INSERT INTO vouchers (public_id, hash, prefix, created_at, amount, redeemed_at) VALUES ('vch_x', x'01', '7Q2MV', 0, ";
+const voucherInto = (amount: number, redeemedAt: number | null): string =>
+  `INSERT INTO vouchers (public_id, hash, prefix, created_at, amount, redeemed_at)
+    SELECT 'vch_x', hash, '7Q2MV', 0, ${amount}, ${redeemedAt === null ? "NULL" : redeemedAt} FROM keys WHERE id = 1`;
 
 /** What SQLite's integrity check is configured to skip: each constraint, what breaks it, and the rule that finds it. */
 const CONSTRAINTS: readonly [name: string, statement: string, problem: string][] = [
@@ -108,22 +107,24 @@ const CONSTRAINTS: readonly [name: string, statement: string, problem: string][]
   ]),
   [
     "vouchers_amount",
-    `${voucherInto} 0, NULL)`,
+    voucherInto(0, null),
     "voucher vch_x: has an amount or an end that a voucher cannot have",
   ],
   [
     "vouchers_end",
-    `${voucherInto} 5, 5)`,
+    voucherInto(5, 5),
     "voucher vch_x: has an amount or an end that a voucher cannot have",
   ],
 ];
 
-describe("the audit finds by a rule of its own what breaks", () => {
-  test.each([...CONSTRAINTS])("%s: %s", (_, statement, problem) => {
-    tamper(storeFolder, statement);
-    expect(storeFolder.store.audit().problems).toContainEqual(expect.stringContaining(problem));
+describeAudited("the audit finds by a rule of its own what breaks", (ledger) => {
+  test.each([...CONSTRAINTS])("%s: %s", async (_, statement, problem) => {
+    await ledger.tamper(statement);
+    expect((await ledger.audit()).problems).toContainEqual(expect.stringContaining(problem));
   });
 });
+
+const storeFolder = openSampleLedgerBefore();
 
 test("every constraint of the store is one of these", () => {
   const sqlite = new Database(storeFolder.path, { readonly: true });

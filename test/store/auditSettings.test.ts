@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { backUp, inspectStore } from "../../src/store/store.ts";
+import { describeAudited } from "../support/store/auditedLedger.ts";
 import { tamper } from "../support/store/sampleLedger.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
@@ -38,11 +39,10 @@ const damages: readonly (readonly [change: string, problem: string])[] = [
 ];
 
 test.each(damages)(
-  "the audit and the inspection name a damaged setting, and a backup is still made: %s",
+  "the inspection names a damaged setting, and a backup is still made: %s",
   async (change, problem) => {
     expect(inspectStore(storeFolder.path)?.settingsProblems).toEqual([]);
     tamper(storeFolder, change);
-    expect(storeFolder.store.audit().problems).toEqual([problem]);
     expect(inspectStore(storeFolder.path)?.settingsProblems).toEqual([problem]);
     const file = join(storeFolder.folder, "night.db");
     const never = new Promise<void>(() => undefined);
@@ -51,14 +51,20 @@ test.each(damages)(
   },
 );
 
-test("valid settings are not reported", () => {
-  tamper(
-    storeFolder,
-    `${key} models = '["small","gi*"]', budget = 0, requests_per_minute = 0, tokens_per_minute = 5,
+describeAudited("the audit", (ledger) => {
+  test.each(damages)("names a damaged setting: %s", async (change, problem) => {
+    await ledger.tamper(change);
+    expect((await ledger.audit()).problems).toEqual([problem]);
+  });
+
+  test("does not report valid settings", async () => {
+    await ledger.tamper(
+      `${key} models = '["small","gi*"]', budget = 0, requests_per_minute = 0, tokens_per_minute = 5,
       concurrent_requests = 1, expires_at = 4102444800000 ${alice}`,
-    "UPDATE accounts SET disabled = 1",
-  );
-  expect(storeFolder.store.audit().problems).toEqual([]);
+      "UPDATE accounts SET disabled = 1",
+    );
+    expect((await ledger.audit()).problems).toEqual([]);
+  });
 });
 
 test("a key with a damaged list of models may use no model, and other keys are listed", () => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { openStore, type Store } from "../../src/store/store.ts";
+import { openStore, type SqliteStore } from "../../src/store/store.ts";
 import {
   actor,
   ended,
@@ -9,7 +9,7 @@ import {
 } from "../support/store/storeFolder.ts";
 
 let storeFolder: StoreFolder;
-let watching: Store;
+let watching: SqliteStore;
 
 beforeAll(async () => {
   storeFolder = await openStoreFolder();

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { migrate, type MigrationOptions } from "../../src/store/sqlite/schema/migrations.ts";
 import { connect } from "../../src/store/sqlite/sqlite.ts";
-import { openStore, type MigrationProgress, type Store } from "../../src/store/store.ts";
+import { openStore, type MigrationProgress, type SqliteStore } from "../../src/store/store.ts";
 import { fillEarlierVersion } from "../support/store/earlierRecords.ts";
 import { makeEarlierVersion } from "../support/store/firstVersion.ts";
 import { tamper } from "../support/store/sampleLedger.ts";
@@ -47,7 +47,7 @@ function everything(): unknown[] {
   );
 }
 
-function withStore<T>(work: (store: Store) => T): T {
+function withStore<T>(work: (store: SqliteStore) => T): T {
   const store = openStore({ path, durability: "process", serving: true });
   try {
     return work(store);

@@ -16,7 +16,7 @@ import {
   openStore,
   restore,
   StoreError,
-  type Store,
+  type SqliteStore,
 } from "../../src/store/store.ts";
 import { actor, fund } from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
@@ -33,7 +33,8 @@ beforeEach(() => {
   for (const suffix of ["", "-wal"]) copyFileSync(storeFolder.path + suffix, path + suffix);
 });
 
-const open = (at = path): Store => openStore({ path: at, durability: "process", serving: false });
+const open = (at = path): SqliteStore =>
+  openStore({ path: at, durability: "process", serving: false });
 
 const losses: readonly (readonly [string, () => void])[] = [
   ["away", () => rmSync(path)],

@@ -48,7 +48,7 @@ const NO_FILE_GROWS = ["bash", "-c", 'trap "" XFSZ; ulimit -f 8; exec "$0" "$@"'
 /** Runs the text as a program of its own that knows the store, `place` and `actor`. */
 function otherProcess(program: string, runner: readonly string[] = []) {
   const head = `
-    import { holdDatabase, replaceDatabase } from "${sources}/backup/replaceDatabase.ts";
+    import { holdDatabase, replaceDatabase } from "${sources}/sqlite/backup/replaceDatabase.ts";
     import { openStore } from "${sources}/store.ts";
     const place = ${JSON.stringify(place)};
     const actor = ${JSON.stringify(actor)};

@@ -1,3 +1,4 @@
+import { SQL } from "bun";
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { systemClock } from "../../../src/lib/clock.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
@@ -99,6 +100,28 @@ describePostgres("the lease of a replica", () => {
     expect(blocks.n).toBe(0n);
   });
 
+  test("of a silent replica is not ended while its batch is open, and then with what the batch has reserved", async () => {
+    const late = await openReplica(database.url);
+    const { accountId } = await books.open("alice", 1000n);
+    await silence(late);
+    const lateId = late.lease.id;
+    await late.abandon();
+    await using batch = new SQL(database.url, { max: 1 });
+    await using other = await batch.begin(async (own) => {
+      await own`UPDATE replicas SET last_batch = 7 WHERE id = ${lateId}`;
+      // Its first heartbeat finds the silent replica, and does not wait for it.
+      const joined = await openReplica(database.url);
+      expect({ ended: joined.ended, told: joined.told }).toEqual({ ended: [], told: [] });
+      await own`UPDATE accounts SET reserved = 700 WHERE id = ${accountId}`;
+      await own`INSERT INTO reserves (replica_id, account_id, key_id, amount)
+        VALUES (${lateId}, ${accountId}, 0, 700)`;
+      return joined;
+    });
+    await until("it is ended", () => other.ended.length > 0);
+    expect(other.ended).toMatchObject([{ released: 700n }]);
+    expect(await books.account(accountId)).toMatchObject({ reserved: 0n });
+  });
+
   test("of a replica that is silent for less than 15 seconds stays", async () => {
     await using quiet = await openReplica(database.url);
     await books.sql`UPDATE replicas SET seen_at = seen_at - 9000`;
@@ -149,8 +172,8 @@ describePostgres("the lease of a replica", () => {
     await reserve(paused, owner, 4n * costOfEnded);
     await books.sql.begin(async (tx) => {
       await tx`UPDATE replicas SET ended_at = 1 WHERE id = ${paused.lease.id}`;
-      await tx`DELETE FROM reserves`;
       await tx`UPDATE accounts SET reserved = 0`;
+      await tx`DELETE FROM reserves`;
     });
     const failure = await paused.writer
       .write({ kind: "touchKey", keyId: owner.keyId, at: 77 })
@@ -159,5 +182,14 @@ describePostgres("the lease of a replica", () => {
     const [key] = await books.sql`SELECT last_used_at FROM keys`;
     expect(key.last_used_at).toBeNull();
     expect(paused.told).toEqual(["lost"]);
+  });
+
+  test("tells a replica of an older version that a newer one has upgraded the schema", async () => {
+    await using replica = await openReplica(database.url);
+    await books.sql`UPDATE schema_version SET applied = applied + 1, oldest = applied`;
+    expect(replica.told).toEqual([]);
+    await books.sql`UPDATE schema_version SET applied = applied + 1, oldest = applied + 1`;
+    await until("a heartbeat", () => replica.told.length > 0);
+    expect(replica.told[0]).toBe("outdated");
   });
 });

@@ -1,4 +1,4 @@
-import { auditStore } from "../../../src/store/audit/audit.ts";
+import { auditStore } from "../../../src/store/sqlite/audit/auditSqlite.ts";
 import { connect } from "../../../src/store/sqlite/sqlite.ts";
 import type { GatewayProcess } from "../binary/gatewayProcess.ts";
 

@@ -2,7 +2,7 @@ import { Database } from "bun:sqlite";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-const drizzleFolder = join(import.meta.dir, "../../../drizzle");
+const drizzleFolder = join(import.meta.dir, "../../../drizzle/sqlite");
 const FIRST_VERSION = 2;
 
 /** Makes a database of the first version: no totals, no refunds, nothing folded. `work` fills it. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { hashKey } from "../../../src/auth/apiKey.ts";
 import {
   type RequestRecord,
-  type Store,
+  type SqliteStore,
   type Writer,
   openStore,
   startWriter,
@@ -16,7 +16,7 @@ import { recordRequest, requestRecord, reserve, runningRecord } from "./recorded
 export interface StoreFolder {
   readonly folder: string;
   readonly path: string;
-  readonly store: Store;
+  readonly store: SqliteStore;
   readonly writer: Writer;
   /** Reserves the charge of a request, and then writes its row. */
   record(record: RequestRecord): Promise<void>;
@@ -59,7 +59,7 @@ export interface Owner {
 
 /** Credits an account and makes a key for it; returns the ids that requests need. */
 export function fund(
-  store: Store,
+  store: SqliteStore,
   name: string,
   balance: bigint,
   key: { name: string; budget: bigint | null } = { name, budget: null },

@@ -1,0 +1,47 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { describePostgres } from "../../support/servers/describeServers.ts";
+import type { TestDatabase } from "../../support/servers/postgres.ts";
+import { startTcpProxy } from "../../support/servers/tcpProxy.ts";
+import { Books, openReplica } from "../../support/store/replica.ts";
+import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
+import { costOfEnded, ended } from "../../support/store/storeFolder.ts";
+
+describePostgres("a charge", () => {
+  let database: TestDatabase;
+  let books: Books;
+  beforeEach(async () => {
+    database = await replicaDatabase();
+    books = new Books(database.url);
+  });
+  afterEach(async () => {
+    const problems = await books.problems();
+    await books[Symbol.asyncDispose]();
+    await database.drop();
+    expect(problems).toEqual([]);
+  });
+
+  test.each([
+    ["reply to the commit is lost", "dropReplyAfterCommit"],
+    ["commit never reaches the server", "dropCommit"],
+  ] as const)("whose %s is made exactly once, before its answer ends", async (_, fault) => {
+    await using proxy = await startTcpProxy(Number(new URL(database.url).port));
+    await using replica = await openReplica(proxy.through(database.url));
+    const owner = await books.open("alice", 2n * costOfEnded);
+    const { accountId } = owner;
+    await replica.reserve({ accountId, reserved: String(2n * costOfEnded) });
+    const broken = proxy[fault]();
+    const write = (id: string) =>
+      replica.writer.writeWithin({ kind: "recordRequest", record: ended(id, owner) });
+    const charged = write("req_1");
+    await broken;
+    await charged;
+    expect(await books.statuses()).toEqual({ req_1: "done" });
+    expect(await books.account(accountId)).toEqual({
+      balance: costOfEnded,
+      reserved: costOfEnded,
+      ledger_seq: 2n,
+    });
+    await write("req_2");
+    expect(await books.account(accountId)).toMatchObject({ balance: 0n, ledger_seq: 3n });
+  });
+});

@@ -1,0 +1,275 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { demoConfigToml } from "../../src/commands/demo/demoConfig.ts";
+import { fillMonth } from "../../src/commands/demo/month.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { requestStatuses } from "../../src/contract/account/requestStatus.ts";
+import { reportSpans } from "../../src/contract/operator/span.ts";
+import { DAY_MS } from "../../src/lib/clock.ts";
+import { runInTime } from "../../src/store/steps.ts";
+import {
+  openStore,
+  startWriter,
+  usageGroupings,
+  type PagePosition,
+  type SqliteStore,
+  type Store,
+  type Writer,
+} from "../../src/store/store.ts";
+import { describePostgres } from "../support/servers/describeServers.ts";
+import { fillMonths } from "../support/store/months.ts";
+import { copyToServer, type ServerCopy } from "../support/store/serverCopy.ts";
+import { running } from "../support/store/storeFolder.ts";
+import { openReplica, type Replica } from "../support/store/replica.ts";
+
+const until = Date.parse("2026-11-24T15:20:00Z");
+const today = Math.floor(until / DAY_MS);
+
+/** Makes a database in a folder. Returns its path. */
+type Fill = (folder: string) => Promise<string>;
+
+const demo: Fill = async (folder) => {
+  const config = join(folder, "config.toml");
+  const options = { listen: "127.0.0.1:0", providerUrl: "http://127.0.0.1:1/v1", silent: true };
+  writeFileSync(config, demoConfigToml(options), { mode: 0o600 });
+  const loaded = loadConfig({ path: config }).config;
+  await fillMonth(loaded, until);
+  return (loaded.database as { path: string }).path;
+};
+
+/** With requests that failed over, were written off, refunded or estimated, and more than the percentiles read. */
+const months: Fill = async (folder) => {
+  const path = join(folder, "months.db");
+  fillMonths(path, { requests: 25_000, accounts: 30, keys: 60, days: 50, untilMs: until });
+  return path;
+};
+
+const foldedMonths: Fill = async (folder) => {
+  const path = await months(folder);
+  const writer = writerOf(path);
+  // Into the last day of a span, so that some of its steps are folded in part.
+  for (let folded: number | undefined = 1; folded !== 0;)
+    ({ folded } = await writer.write({ kind: "fold", before: until - 20.4 * DAY_MS }));
+  await writer.close();
+  return path;
+};
+
+function writerOf(path: string): Writer {
+  return startWriter({ path, durability: "process" }, (message) => {
+    throw new Error(`the writer is broken: ${message}`);
+  });
+}
+
+describeSame("the demo's month", demo);
+describeSame("months", months);
+describeSame("months that are folded in part", foldedMonths);
+
+function describeSame(name: string, fill: Fill): void {
+  describePostgres(`both engines tell the same of ${name}:`, () => register(fill));
+}
+
+function register(fill: Fill): void {
+  const folder = mkdtempSync(join(tmpdir(), "tollgate-same-"));
+  let sqlite: SqliteStore;
+  let server: ServerCopy;
+  let replica: Replica;
+
+  beforeAll(async () => {
+    const path = await fill(folder);
+    sqlite = openStore({ path, durability: "process", serving: false });
+    // A copy has no running request, so both get the same ones behind it.
+    sqlite.interruptRunning();
+    server = await copyToServer(path);
+    replica = await openReplica(server.url);
+    const writer = writerOf(path);
+    for (const [at, key] of sqlite.keys.list(undefined).slice(0, 5).entries()) {
+      const owner = { accountId: key.accountId, keyId: key.id, firstKeyId: key.firstKeyId };
+      const record = running(`req_running_${at}`, owner, { at: until - at * 2_000_000 });
+      for (const one of [writer, replica.writer])
+        await one.write({ kind: "recordRequest", record });
+    }
+    await writer.close();
+  }, 60_000);
+  afterAll(async () => {
+    sqlite.close();
+    await replica[Symbol.asyncDispose]();
+    await server[Symbol.asyncDispose]();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  /** What a read tells of both stores. */
+  const both = async (read: (store: Store) => unknown): Promise<void> => {
+    const here = await read(sqlite);
+    expect(here).toBeDefined();
+    expect(await read(server.store)).toEqual(here);
+  };
+  const accounts = () => sqlite.accounts.list();
+  const keys = () => sqlite.keys.list(undefined);
+  const requests = () => sqlite.requests.list({ limit: 10_000 });
+
+  test("accounts, keys and vouchers, in the same order", async () => {
+    await both((store) => store.accounts.list());
+    await both((store) => store.keys.list(undefined));
+    await both((store) => store.vouchers.list());
+    for (const { name } of accounts()) {
+      await both((store) => store.accounts.find(name));
+      await both((store) => store.keys.list(name));
+    }
+    for (const key of keys()) {
+      await both((store) => store.keys.find(key.publicId));
+      await both((store) => store.keys.newestOfChain(key));
+    }
+    for (const search of ["bur", "BUR", "vch_", "%", "_"]) {
+      await both((store) => store.vouchers.list({ search, limit: 3 }));
+      await both((store) => store.vouchers.count(search));
+    }
+  });
+
+  test("histories by page", async () => {
+    for (const { id } of accounts()) {
+      await both((store) => store.ledger.history(id, 500));
+      await both((store) => store.ledger.history(id, 7, 20));
+    }
+  });
+
+  test("requests by each filter, receipts and attempts", async () => {
+    const [account, key, model] = [accounts()[0]?.name, keys()[0]?.publicId, requests()[0]?.model];
+    for (const filter of [
+      {},
+      { account },
+      { key },
+      { model },
+      { status: "failed" as const },
+      { status: "done" as const, account },
+      { account, model, since: until - 5 * DAY_MS },
+      { since: until - 3 * DAY_MS, until: until - 2 * DAY_MS },
+    ])
+      await both((store) => store.requests.list({ ...filter, limit: 100 }));
+    for (const { id } of requests().filter((_, at) => at % 97 === 0)) {
+      await both((store) => store.requests.find(id));
+      await both((store) => store.requests.attempts(id));
+    }
+    await both((store) => store.requests.newestAt(until));
+  });
+
+  test("usage by each group, of all and of one account, of all time and of parts of days", async () => {
+    const account = accounts()[0]?.name;
+    const part = { since: until - 9.3 * DAY_MS, until: until - 2.1 * DAY_MS };
+    for (const by of usageGroupings)
+      for (const filter of [{}, { account }, part, { account, ...part }])
+        await both((store) => store.usage(by, filter));
+  });
+
+  test("the usage of an account by day and by hour", async () => {
+    const days = { from: today - 30, to: today + 1 };
+    for (const { id } of accounts().slice(0, 6)) {
+      await both(async (store) => {
+        const parts: unknown[] = [];
+        await runInTime(store.usageOfAccount(id, days, (day) => parts.push(day)));
+        return parts;
+      });
+      await both(async (store) => {
+        const parts: string[] = [];
+        await runInTime(
+          store.hourlyUsageOfAccount(id, days, (part) =>
+            parts.push(...part.map(({ hour, sums }) => `${hour} ${text(sums)}`)),
+          ),
+        );
+        // The order in a part means nothing.
+        return parts.toSorted();
+      });
+    }
+  });
+
+  test("the requests of an account by page, with and without filters", async () => {
+    for (const { id } of accounts().slice(0, 3))
+      for (const filter of [
+        { status: undefined, model: undefined },
+        ...requestStatuses.map((status) => ({ status, model: undefined })),
+        { status: undefined, model: requests()[0]?.model },
+        { status: "done" as const, model: requests()[1]?.model },
+      ])
+        await both(async (store) => {
+          const pages: unknown[] = [];
+          let after: PagePosition | undefined;
+          for (let page = 0; page < 4; page += 1) {
+            const read = await runInTime(
+              store.requestsOfAccount(id, { ...filter, limit: 30 }, after),
+            );
+            pages.push(read);
+            after = read?.next;
+            if (after === undefined) break;
+          }
+          return pages;
+        });
+  });
+
+  test("each report of the console", async () => {
+    for (const span of reportSpans) {
+      await both((store) => store.reports.overview(span, until));
+      await both((store) => store.reports.providers(span, until));
+      for (const { id } of accounts())
+        await both((store) => store.reports.account(id, span, until));
+    }
+    for (const search of [undefined, "a", "KEY_", "%"]) {
+      await both((store) => store.reports.accounts({ search, limit: 5 }, until));
+      await both((store) => store.reports.keys({ search, limit: 5 }, until));
+    }
+    for (const account of accounts().map(({ name }) => name))
+      await both((store) => store.reports.keys({ account, limit: 3 }, until));
+  });
+
+  test("the search for requests by each filter, page by page", async () => {
+    const [account, quiet] = [accounts()[1]?.name, accounts().at(-1)?.name];
+    const [key, model] = [keys()[0]?.publicId, requests()[0]?.model];
+    const day = { since: until - 3 * DAY_MS, until: until - 2 * DAY_MS };
+    for (const search of [
+      {},
+      { account },
+      { account: quiet },
+      { account: "nobody" },
+      { key },
+      { model },
+      { provider: requests().find(({ provider }) => provider !== null)?.provider ?? "" },
+      ...requestStatuses.flatMap((status) => [{ status }, { status, account }, { status, key }]),
+      { since: until - DAY_MS },
+      { until: until - 20 * DAY_MS },
+      { ...day },
+      { ...day, account },
+      { ...day, model, status: "done" as const },
+      { chargeMin: 1_000_000n, chargeMax: 900_000_000n },
+      { chargeMax: 0n },
+      { isEstimated: true as const },
+      { isWrittenOff: true as const },
+      { isWrittenOff: true as const, account, model },
+    ])
+      await both(async (store) => {
+        const pages: unknown[] = [];
+        let before: number | undefined;
+        for (let page = 0; page < 3; page += 1) {
+          const found = await store.reports.requests({ ...search, limit: 25, before }, 60_000);
+          pages.push(found);
+          before = found.next;
+          if (before === undefined) break;
+        }
+        return { search, pages };
+      });
+  });
+
+  test("a clean audit", async () => {
+    await both(async (store) => {
+      // The requests that run belong to a replica that lives, and to no gateway.
+      const { notes: _, ...report } = await store.auditInParallel();
+      expect(report.problems).toEqual([]);
+      return report;
+    });
+  });
+}
+
+function text(sums: object): string {
+  return JSON.stringify(sums, (_, value: unknown) =>
+    typeof value === "bigint" ? String(value) : value,
+  );
+}
