@@ -22,12 +22,23 @@ export interface RedisServer {
   close(): Promise<void>;
 }
 
-export async function startRedis(): Promise<RedisServer> {
+/** `more`: settings such as `--maxmemory 10mb`, one word each. */
+export async function startRedis(more: readonly string[] = []): Promise<RedisServer> {
   if (program === null) throw new Error(redisMissing);
   const folder = await mkdtemp(join(tmpdir(), "tollgate-redis-"));
   const port = freePort();
   const url = `redis://127.0.0.1:${port}`;
-  const options = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder];
+  const options = [
+    "--bind",
+    "127.0.0.1",
+    "--save",
+    "",
+    "--appendonly",
+    "no",
+    "--dir",
+    folder,
+    ...more,
+  ];
   const server = new ServerProcess({
     command: [program, "--port", String(port), ...options],
     folder,

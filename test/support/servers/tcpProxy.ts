@@ -12,6 +12,10 @@ export interface TcpProxy extends AsyncDisposable {
   pass(): void;
   /** Accepts connections and holds all bytes of both sides, as a network that loses every packet does. */
   hang(): void;
+  /** Loses all bytes of the open connections from now on, and does not tell their ends. New ones pass. */
+  strand(): void;
+  /** Forwards the bytes of the server this much later, in order. 0: at once. */
+  delay(ms: number): void;
   /** Resets all open connections. */
   reset(): void;
   /** Refuses new connections until `pass`. Open ones stay. */
@@ -33,7 +37,7 @@ interface Trap {
 /** Starts a proxy before the server on this port. */
 export async function startTcpProxy(serverPort: number): Promise<TcpProxy> {
   const links = new Set<Link>();
-  const state: State = { isHanging: false, trap: undefined };
+  const state: State = { isHanging: false, delayMs: 0, trap: undefined };
   let listener: Server | undefined;
   const listen = async (port: number): Promise<number> => {
     listener = createServer({ pauseOnConnect: true, noDelay: true }, (client) => {
@@ -78,6 +82,12 @@ export async function startTcpProxy(serverPort: number): Promise<TcpProxy> {
     hang() {
       state.isHanging = true;
     },
+    strand() {
+      for (const link of links) link.isStranded = true;
+    },
+    delay(ms) {
+      state.delayMs = ms;
+    },
     reset,
     refuse,
     dropReplyAfterCommit: () => setTrap("reply"),
@@ -91,6 +101,7 @@ export async function startTcpProxy(serverPort: number): Promise<TcpProxy> {
 
 interface State {
   isHanging: boolean;
+  delayMs: number;
   trap: Trap | undefined;
 }
 
@@ -105,6 +116,9 @@ class Link {
   #trap: Trap | undefined;
   readonly #swallowed: Buffer[] = [];
   readonly #held: { readonly to: Socket; readonly bytes: Buffer }[] = [];
+  isStranded = false;
+  /** When the last delayed bytes of the server leave. */
+  #lastLeavesMs = 0;
 
   constructor(client: Socket, serverPort: number, state: State, onEnd: () => void) {
     this.#client = client;
@@ -115,14 +129,16 @@ class Link {
       [this.#server, this.#client],
     ] as const) {
       from.on("data", (bytes: Buffer) => {
+        if (this.isStranded) return;
         if (state.isHanging) this.#held.push({ to, bytes });
+        else if (from === this.#server) this.#forwardLater(to, bytes);
         else this.#forward(to, bytes);
       });
       from.on("error", () => this.cut());
       from.on("close", () => {
         onEnd();
         // A network that hangs does not tell the end of a connection either.
-        if (!state.isHanging || from === client) to.end();
+        if ((!state.isHanging && !this.isStranded) || from === client) to.end();
       });
     }
     client.resume();
@@ -137,6 +153,13 @@ class Link {
   cut(): void {
     this.#client.resetAndDestroy();
     this.#server.destroy();
+  }
+
+  #forwardLater(to: Socket, bytes: Buffer): void {
+    const nowMs = performance.now();
+    this.#lastLeavesMs = Math.max(nowMs + this.#state.delayMs, this.#lastLeavesMs);
+    if (this.#lastLeavesMs <= nowMs) this.#forward(to, bytes);
+    else setTimeout(() => this.#forward(to, bytes), this.#lastLeavesMs - nowMs);
   }
 
   #forward(to: Socket, bytes: Buffer): void {

@@ -1,0 +1,177 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { readServerDatabase } from "../../support/auditor/databaseRows.ts";
+import { startFleet, type Fleet } from "../../support/fleet/fleet.ts";
+import { chat, openChat } from "../../support/gateway/chatCalls.ts";
+import { oneModel } from "../../support/gateway/gatewayConfig.ts";
+import {
+  completion,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usageOnly,
+} from "../../support/provider/chatAnswers.ts";
+import {
+  json,
+  piece,
+  raw,
+  startProvider,
+  streamEnd,
+  streamHead,
+} from "../../support/provider/scriptedProvider.ts";
+import { describePostgres } from "../../support/servers/describeServers.ts";
+import { freshDatabase, type TestDatabase } from "../../support/servers/postgres.ts";
+import { until, untilAsync } from "../../support/until.ts";
+
+const usage = { prompt_tokens: 5, completion_tokens: 7 };
+/** A replica is ended after 15 s of silence, and others look each 2 s. */
+const endedWithinMs = 25_000;
+const timeoutMs = 90_000;
+
+describePostgres("a replica of two", () => {
+  const provider = startProvider();
+  let database: TestDatabase;
+  let fleet: Fleet;
+  let key: string;
+  beforeAll(async () => {
+    database = await freshDatabase();
+    fleet = await startFleet({
+      databaseUrl: database.url,
+      serverPort: Number(new URL(database.url).port),
+      replicas: 2,
+      config: oneModel(`http://127.0.0.1:${provider.port}/v1`),
+    });
+    key = await fleet.key("alice", "100");
+  }, timeoutMs);
+  afterAll(async () => {
+    await fleet[Symbol.asyncDispose]();
+    provider.stop();
+    await database.drop();
+  });
+
+  const replicaAt = (at: number) => {
+    const replica = fleet.replicas[at];
+    if (replica === undefined) throw new Error("the fleet has two replicas");
+    return replica;
+  };
+  const balance = async () =>
+    (await readServerDatabase(database.url)).accounts.find(({ name }) => name === "alice")?.balance;
+  const serves = async (url: string) => {
+    provider.answer = json(completion({ usage }));
+    return (await chat({ url }, { key })).status === 200;
+  };
+
+  test(
+    "that stands still for longer than its lease ends its answers with an error, and charges nothing",
+    async () => {
+      const [still, other] = [replicaAt(0), replicaAt(1)];
+      const goOn = Promise.withResolvers<void>();
+      provider.answer = async (peer, request) => {
+        await raw(streamHead, piece(helloEvent))(peer, request);
+        await goOn.promise;
+        await raw(
+          piece(stopEvent),
+          piece(usageOnly(usage)),
+          piece(doneEvent),
+          streamEnd,
+        )(peer, request);
+      };
+      const before = await balance();
+      const reply = await openChat({ url: still.process.url }, { key }, { stream: true });
+      await reply.seen("Hello");
+      const since = other.process.log.length;
+      still.process.signal("SIGSTOP");
+      await until(
+        "the other replica has ended it",
+        () =>
+          other.process.log
+            .slice(since)
+            .some(({ msg }) => msg.startsWith("a replica gave no sign")),
+        endedWithinMs,
+      );
+      still.process.signal("SIGCONT");
+      goOn.resolve();
+      await until("the answer has ended", () => reply.isOver, endedWithinMs);
+      expect(reply.text).toContain('"finish_reason":"error"');
+      expect(await balance()).toBe(before);
+      await untilAsync("it serves again", () => serves(still.process.url), endedWithinMs);
+      expect(await fleet.problems()).toEqual([]);
+    },
+    timeoutMs,
+  );
+
+  test(
+    "that is cut off from the server says so after ten seconds, and recovers by itself",
+    async () => {
+      const { process, proxy } = replicaAt(1);
+      expect(await serves(process.url)).toBe(true);
+      const health = async () => (await fetch(`${process.url}/healthz`)).status;
+      expect(await health()).toBe(200);
+      proxy.hang();
+      await untilAsync("it is not healthy", async () => (await health()) === 503, endedWithinMs);
+      expect((await chat({ url: process.url }, { key })).status).toBe(502);
+      proxy.reset();
+      proxy.pass();
+      await untilAsync("it is healthy", async () => (await health()) === 200, endedWithinMs);
+      await untilAsync("it serves again", () => serves(process.url), endedWithinMs);
+      expect(await fleet.problems()).toEqual([]);
+    },
+    timeoutMs,
+  );
+
+  test(
+    "obeys a command within a second, whichever it is",
+    async () => {
+      provider.answer = json(completion({ usage }));
+      const { cli, replicas } = fleet;
+      const withinASecond = async (what: string, isSo: (url: string) => Promise<boolean>) => {
+        const startedMs = performance.now();
+        await Promise.all(
+          replicas.map(({ process }) => untilAsync(what, () => isSo(process.url), 5000)),
+        );
+        expect(performance.now() - startedMs).toBeLessThan(1000);
+      };
+      const statusOf = async (url: string, of: string) => (await chat({ url }, { key: of })).status;
+
+      const fresh = (await cli.json("keys", "create", "--account", "bob")) as {
+        id: string;
+        key: string;
+      };
+      await withinASecond(
+        "a new key works",
+        async (url) => (await statusOf(url, fresh.key)) === 402,
+      );
+      await cli.json("balance", "credit", "bob", "1");
+      await withinASecond(
+        "a credit counts",
+        async (url) => (await statusOf(url, fresh.key)) === 200,
+      );
+      await cli.json("keys", "set", fresh.id, "--budget", "0.000001");
+      await withinASecond(
+        "a setting counts",
+        async (url) => (await statusOf(url, fresh.key)) === 402,
+      );
+      await cli.json("keys", "set", fresh.id, "--budget", "none");
+      await withinASecond(
+        "so does its end",
+        async (url) => (await statusOf(url, fresh.key)) === 200,
+      );
+      await cli.json("accounts", "disable", "bob");
+      await withinASecond(
+        "a disabled account",
+        async (url) => (await statusOf(url, fresh.key)) === 401,
+      );
+      await cli.json("accounts", "enable", "bob");
+      await withinASecond(
+        "an enabled one",
+        async (url) => (await statusOf(url, fresh.key)) === 200,
+      );
+      await cli.json("keys", "revoke", fresh.id);
+      await withinASecond(
+        "a revoke counts",
+        async (url) => (await statusOf(url, fresh.key)) === 401,
+      );
+      expect(await fleet.problems()).toEqual([]);
+    },
+    timeoutMs,
+  );
+});

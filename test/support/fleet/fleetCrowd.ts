@@ -1,0 +1,76 @@
+import { answerOnlyPrices, ANSWER_TOKENS, PRICE } from "../gateway/answerOnlyPrices.ts";
+import { chat } from "../gateway/chatCalls.ts";
+import { says } from "../histories/concurrentRequests.ts";
+import { startProvider, type ScriptedProvider } from "../provider/scriptedProvider.ts";
+import { readServerDatabase } from "../auditor/databaseRows.ts";
+import { seededRandom } from "../seededRandom.ts";
+import { freshDatabase } from "../servers/postgres.ts";
+import { startFleet, type Fleet } from "./fleet.ts";
+
+const CROWD = 200;
+const PLACES = 10n;
+const REPLICAS = 3;
+const NANO = 1_000_000_000n;
+
+/** A fleet whose provider is paid for whole answers only. */
+export interface CrowdedFleet extends AsyncDisposable {
+  readonly fleet: Fleet;
+  /** Sends two hundred requests at once, over all replicas, on a balance for exactly ten. Returns the problems. */
+  crowd(seed: number): Promise<readonly string[]>;
+}
+
+export async function openCrowdedFleet(): Promise<CrowdedFleet> {
+  const database = await freshDatabase();
+  const provider = startProvider();
+  const fleet = await startFleet({
+    databaseUrl: database.url,
+    serverPort: Number(new URL(database.url).port),
+    replicas: REPLICAS,
+    config: answerOnlyPrices(`http://127.0.0.1:${provider.port}/v1`),
+  });
+  fleet.auditor.listenTo(provider);
+  return {
+    fleet,
+    crowd: (seed) => crowd(fleet, provider, database.url, seed),
+    async [Symbol.asyncDispose]() {
+      await fleet[Symbol.asyncDispose]();
+      provider.stop();
+      await database.drop();
+    },
+  };
+}
+
+async function crowd(
+  fleet: Fleet,
+  provider: ScriptedProvider,
+  databaseUrl: string,
+  seed: number,
+): Promise<readonly string[]> {
+  const random = seededRandom(seed);
+  const account = `crowd-${seed}`;
+  const money = PLACES * PRICE;
+  const roubles = `${money / NANO}.${String(money % NANO).padStart(9, "0")}`;
+  const keys = [await fleet.key(account, roubles), await fleet.key(account, "0")];
+  provider.forget();
+  provider.answer = says({ prompt_tokens: 5, completion_tokens: ANSWER_TOKENS });
+  const replies = await Promise.all(
+    Array.from({ length: CROWD }, async () => {
+      if (random.chance(0.5)) await Bun.sleep(random.below(20));
+      const replica = random.pick(fleet.replicas).process;
+      return chat(replica, { key: random.pick(keys) }, { stream: random.chance(0.5) });
+    }),
+  );
+  await fleet.atRest();
+  const { accounts } = await readServerDatabase(databaseUrl);
+  const wrong = [
+    [replies.filter(({ status }) => status === 200).length, Number(PLACES), "were served"],
+    [provider.requests.length, Number(PLACES), "reached the provider"],
+    [accounts.find(({ name }) => name === account)?.balance, 0n, "are left of the balance"],
+    [
+      replies.filter(({ status }) => ![200, 402, 429].includes(status)).length,
+      0,
+      "got another answer",
+    ],
+  ].filter(([seen, expected]) => seen !== expected);
+  return wrong.map(([seen, , what]) => `seed ${seed}: ${seen} ${what}`);
+}
