@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { reportSpans } from "../src/contract/operator/span.ts";
 import { DAY_MS } from "../src/lib/clock.ts";
-import { openStore, type Store } from "../src/store/store.ts";
+import { openStore, type SqliteStore } from "../src/store/store.ts";
 import { aMillion, accountName, fillMonths, monthsConfig } from "../test/support/store/months.ts";
 
 /** Each view of the console has to be there within this time. */
@@ -17,7 +17,12 @@ const VIEW_MS_MAX = 300;
 const ROUNDS = 5;
 
 /** The reads by name. The last request of the store tells the time. */
-function readsOf({ reports, requests, ledger, accounts }: Store): Record<string, () => unknown> {
+function readsOf({
+  reports,
+  requests,
+  ledger,
+  accounts,
+}: SqliteStore): Record<string, () => unknown> {
   const [newest] = requests.list({ limit: 1 });
   const nowMs = newest?.at ?? 0;
   const busiest = accountName(1);

@@ -1,6 +1,6 @@
 // The cost of the gateway compared with others, all in one run on this machine:
 //
-//   bun bench/gateway.ts [--quick] [--rounds N] [--only PART,PART] [--floor] [--against BINARY] [--file RESULTS.json]
+//   bun bench/gateway.ts [--quick] [--rounds N] [--only PART,PART] [--floor] [--against BINARY] [--postgres URL] [--file RESULTS.json]
 //
 // The quick form takes two minutes on an idle machine, the whole about twenty.
 //
@@ -8,7 +8,8 @@
 // charged with durability "power", every request logged to a file), a Bun server that commits one row for each
 // answer and does nothing else, and Portkey's gateway, and lets them take turns under one load. Figures are CPU
 // time of whole processes; those of one run may be compared with each other, and with no others. --against adds
-// another build of Tollgate, to see what a change is worth; --floor adds Bun's server without the row.
+// another build of Tollgate, to see what a change is worth; --postgres adds this
+// build on an empty PostgreSQL database, for the part json only; --floor adds Bun's server without the row.
 // It prints what it cannot measure.
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { cpus, release, tmpdir } from "node:os";
@@ -83,6 +84,7 @@ const { values } = parseArgs({
     only: { type: "string" },
     floor: { type: "boolean", default: false },
     against: { type: "string" },
+    postgres: { type: "string" },
     file: { type: "string" },
   },
 });
@@ -103,6 +105,17 @@ function entrants(): Entrant[] {
   });
   const found: Entrant[] = [tollgate("tollgate", join(projectRoot, "dist", "tollgate"))];
   if (values.against) found.push(tollgate("other build", resolve(values.against)));
+  const { postgres } = values;
+  if (postgres)
+    found.push({
+      name: "tollgate on PostgreSQL",
+      kind: "tollgate",
+      binary: join(projectRoot, "dist", "tollgate"),
+      start: (ground) =>
+        startTollgate("tollgate on PostgreSQL", join(projectRoot, "dist", "tollgate"), ground, {
+          databaseUrl: postgres,
+        }),
+    });
   const nginx = Bun.which("nginx", { PATH: `${process.env["PATH"] ?? ""}:/usr/sbin` });
   if (nginx === null) note("nginx, which is not installed: apt-get install -y nginx-light");
   else {

@@ -42,7 +42,7 @@ try {
   const startedMs = performance.now();
   const ground = { folder, provider, other };
   const binary = join(root, "dist/tollgate");
-  const tollgate = await startTollgate("tollgate", binary, ground, program);
+  const tollgate = await startTollgate("tollgate", binary, ground, { program });
   const atOnce = Number(values["at-once"]);
   await load.give({
     kind: "loop",

@@ -1,6 +1,6 @@
 import { hashKey } from "../src/auth/apiKey.ts";
 import { DAY_MS } from "../src/lib/clock.ts";
-import { openStore, type Store } from "../src/store/store.ts";
+import { openStore, type SqliteStore } from "../src/store/store.ts";
 import { ACCOUNTS, FILLED_UNTIL_MS, filledKey, KEYS_PER_ACCOUNT } from "./filledStore.ts";
 import type { Figures } from "./storeGrowth.ts";
 
@@ -26,7 +26,7 @@ export async function measureReports(path: string): Promise<Figures> {
   return figures;
 }
 
-function openServed(path: string): Store {
+function openServed(path: string): SqliteStore {
   return openStore({ path, durability: "process", serving: true });
 }
 
@@ -51,7 +51,7 @@ export function measurePointReads(path: string): Figures {
   return figures;
 }
 
-function reports(store: Store): Figures {
+function reports(store: SqliteStore): Figures {
   const noon = FILLED_UNTIL_MS - 40 * DAY_MS + DAY_MS / 2;
   const account = "account-3";
   const month = { since: noon, until: noon + 30 * DAY_MS };
@@ -71,10 +71,10 @@ function reports(store: Store): Figures {
       store.usage("model", { account, ...month }),
     ),
     "a tenant's usage of 366 days, in steps, ms": report(() => [
-      ...store.usageOfAccount(accountId, { from: to - 366, to }),
+      ...store.usageOfAccount(accountId, { from: to - 366, to }, () => undefined),
     ]),
     "a tenant's usage by hour of 3 days, in steps, ms": report(() => [
-      ...store.hourlyUsageOfAccount(accountId, { from: to - 3, to }),
+      ...store.hourlyUsageOfAccount(accountId, { from: to - 3, to }, () => undefined),
     ]),
     "a tenant's requests, ms": report(() => [
       ...store.requestsOfAccount(accountId, page, undefined),
@@ -98,7 +98,7 @@ function reports(store: Store): Figures {
 }
 
 /** Once: it takes long. The memory is of the whole process, with what it had before. */
-async function audit(store: Store): Promise<Figures> {
+async function audit(store: SqliteStore): Promise<Figures> {
   const before = process.cpuUsage();
   const startedMs = performance.now();
   const { problems } = await store.auditInParallel();

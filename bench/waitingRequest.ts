@@ -30,7 +30,9 @@ try {
   const preload = join(import.meta.dir, "gateway/heapCounts.ts");
   const program = [process.execPath, "--preload", preload, join(root, "src/main.ts")];
   const ground = { folder, provider: silent, other: silent };
-  const tollgate = await startTollgate("tollgate", join(root, "dist/tollgate"), ground, program);
+  const tollgate = await startTollgate("tollgate", join(root, "dist/tollgate"), ground, {
+    program,
+  });
   const counts: HeapCounts[] = [];
   const countAfter = async (requests: number, text: string): Promise<HeapCounts> => {
     const socket = { open: (client: Bun.Socket) => void client.write(text), data: refuse };

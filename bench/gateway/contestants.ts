@@ -102,22 +102,28 @@ ${server(port, "http://plain")}${server(securePort, "https://secure")}
 
 /**
  * The gateway as an operator runs it: keys, balances and charging, durability "power", and the log of every
- * request, which goes to a file. `program` is the executable, or Bun and the arguments that run the source.
+ * request, which goes to a file. `program` is the executable, or Bun and the arguments that run the source. `databaseUrl`: an
+ * empty PostgreSQL database, which it uses instead of a SQLite file.
  */
 export async function startTollgate(
   name: string,
   binary: string,
   ground: Ground,
-  program: readonly string[] = [binary],
+  {
+    program = [binary],
+    databaseUrl,
+  }: { readonly program?: readonly string[]; readonly databaseUrl?: string } = {},
 ): Promise<Contestant> {
   const folder = join(ground.folder, name);
   mkdirSync(folder);
-  await Bun.write(join(folder, "config.toml"), tollgateConfig(ground));
+  await Bun.write(join(folder, "config.toml"), tollgateConfig(ground, databaseUrl), {
+    mode: 0o600,
+  });
   command(binary, folder, "accounts", "create", "bench");
   command(binary, folder, "balance", "credit", "bench", CREDIT);
   const issued = command(binary, folder, "keys", "create", "--account", "bench", "--json");
   const { key } = JSON.parse(issued) as { key: string };
-  const keys = addManyKeys(join(folder, "tollgate.db"));
+  const keys = databaseUrl === undefined ? addManyKeys(join(folder, "tollgate.db")) : [];
   const logFile = join(folder, "tollgate.log");
   const serve = [...program, "serve", "--config", join(folder, "config.toml")];
   const child = spawn(serve, { logFile, env: { PATH: process.env["PATH"] ?? "" } });
@@ -135,7 +141,7 @@ export function auditTollgate(name: string, binary: string, ground: Ground): str
   return command(binary, join(ground.folder, name), "audit").trim();
 }
 
-function tollgateConfig({ provider, other }: Ground): string {
+function tollgateConfig({ provider, other }: Ground, databaseUrl: string | undefined): string {
   const prefixes = { plain: "", tls: "tls:", other: "other:" };
   return configText({
     providers: {
@@ -150,7 +156,7 @@ function tollgateConfig({ provider, other }: Ground): string {
         routes: [{ provider: id, model }],
       })),
     ),
-    sections: { database: { durability: "power" } },
+    sections: { database: databaseUrl ? { url: databaseUrl } : { durability: "power" } },
   });
 }
 
