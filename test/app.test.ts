@@ -1,3 +1,4 @@
+import { rejectionOf } from "./support/gateway/httpClient.ts";
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { linkSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -16,33 +17,37 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-function open(writeLog: (lines: string) => void = () => undefined): App {
+function open(writeLog: (lines: string) => void = () => undefined): Promise<App> {
   const { config } = loadConfig({ path: join(folder, "config.toml") });
   return openApp(config, systemEdges({ writeLog, fatal() {} }));
 }
 
 describe("a gateway that cannot be opened releases the instance lock", () => {
-  test("if its database is damaged", () => {
+  test("if its database is damaged", async () => {
     writeFileSync(path, "damaged ".repeat(1000));
-    expect(open).toThrow("damaged or not a database");
+    expect(String(await rejectionOf(open()))).toContain("damaged or not a database");
     expectFree();
   });
 
   test("if its database has a hard link, by which another gateway could lose charges", async () => {
-    await open().close();
+    await (await open()).close();
     const other = join(folder, "other.db");
     linkSync(path, other);
-    expect(open).toThrow(`another name by a hard link (\`find / -xdev -samefile ${path}\``);
+    expect(String(await rejectionOf(open()))).toContain(
+      `another name by a hard link (\`find / -xdev -samefile ${path}\``,
+    );
     expectFree();
     rmSync(other);
-    await open().close();
+    await (await open()).close();
   });
 
-  test("if another program writes, so that open requests of the previous run cannot be ended", () => {
+  test("if another program writes, so that open requests of the previous run cannot be ended", async () => {
     openStore({ path, durability: "process", serving: true }).close();
     const other = new Database(path);
     other.run("BEGIN IMMEDIATE");
-    expect(open).toThrow(`database is locked by another process: ${path}; try again`);
+    expect(String(await rejectionOf(open()))).toContain(
+      `database is locked by another process: ${path}; try again`,
+    );
     other.close();
     expectFree();
   }, 20_000);
@@ -50,7 +55,7 @@ describe("a gateway that cannot be opened releases the instance lock", () => {
 
 test("a gateway logs that it created its database, and logs nothing for an existing one", async () => {
   const lines: string[] = [];
-  const run = () => open((written) => lines.push(written)).close();
+  const run = async () => (await open((written) => lines.push(written))).close();
   await run();
   expect(lines.map((line): unknown => JSON.parse(line))).toMatchObject([
     { level: "info", msg: "created a new database: none existed at this path", database: path },

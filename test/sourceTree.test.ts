@@ -20,7 +20,7 @@ const ranks = [
   ["commands"],
   ["http"],
   ["app"],
-  ["gateway", "administration"],
+  ["gateway", "administration", "database"],
   ["routing", "billing", "limits", "auth"],
   ["providers", "store", "telemetry"],
   ["config", "web"],
@@ -51,6 +51,11 @@ const powers: readonly Power[] = [
     name: "the database",
     packages: ["drizzle-orm", "bun:sqlite", "node:sqlite"],
     owners: ["src/store/"],
+  },
+  {
+    name: "the limits server",
+    code: /\bRedisClient\b|\bBun\s*\.\s*redis\b|\{[^{}]*\bredis\b[^{}]*\}\s*(?:=\s*Bun\b|from\s*"bun")/,
+    owners: ["src/limits/server/"],
   },
   {
     name: "TypeBox",

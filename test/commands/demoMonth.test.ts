@@ -7,7 +7,7 @@ import { demoConfigToml } from "../../src/commands/demo/demoConfig.ts";
 import { fillMonth } from "../../src/commands/demo/month.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { voucherDocument } from "../../src/contract/operator/voucher.ts";
-import { openStore, type Store } from "../../src/store/store.ts";
+import { openStore, type SqliteStore } from "../../src/store/store.ts";
 import { auditFile } from "../support/auditor/auditor.ts";
 
 const DAY_MS = 86_400_000;
@@ -16,7 +16,9 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 let months = 0;
 
-async function monthUntil(until: number): Promise<{ path: string; store: Store; key: string }> {
+async function monthUntil(
+  until: number,
+): Promise<{ path: string; store: SqliteStore; key: string }> {
   const config = join(folder, `${(months += 1)}.toml`);
   const toml = demoConfigToml({
     listen: "127.0.0.1:0",
@@ -88,7 +90,7 @@ test("the same time gives the same requests, and other keys", async () => {
   const until = Date.parse("2026-11-24T15:20:00Z");
   const first = await monthUntil(until);
   const second = await monthUntil(until);
-  const latest = ({ store }: { store: Store }): unknown =>
+  const latest = ({ store }: { store: SqliteStore }): unknown =>
     store.requests
       .list({ limit: 500 })
       .map(({ id, at, account, model, status, charge, hold, durationMs, balanceAfter }) =>

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { forgetPostgresEnvironment } from "../../src/config/database.ts";
+import { forgetPostgresEnvironment } from "../../src/config/load.ts";
 import { describePostgres } from "../support/servers/describeServers.ts";
 import { freshDatabase } from "../support/servers/postgres.ts";
 import { withEnvironment } from "./loadText.ts";
@@ -17,7 +17,7 @@ describePostgres("variables of PostgreSQL's own programs", () => {
   async function connected(url: string, start: string): Promise<unknown> {
     const source = `
       import { SQL } from "bun";
-      import { forgetPostgresEnvironment } from "./src/config/database.ts";
+      import { forgetPostgresEnvironment } from "./src/config/load.ts";
       ${start}
       const sql = new SQL(${JSON.stringify(url)}, { max: 1 });
       const [row] = await sql\`SELECT current_database() AS name,

@@ -23,7 +23,7 @@ const opened = openOneModelBefore({}, { total_timeout: "10m" });
 async function admission(key: TestKey) {
   const { app } = opened.gateway;
   const { gateway } = app;
-  const caller = authenticate(key.key, gateway.knownKeys, Date.now());
+  const caller = await authenticate(key.key, gateway.knownKeys, Date.now());
   if (caller === undefined) throw new Error("the key is not known");
   const context: RequestContext = {
     requestId: app.newId("req"),

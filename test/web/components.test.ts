@@ -137,10 +137,16 @@ describe.skipIf(chromiumPath === null)("the components", () => {
 
   test("draw a chart anew in the colours of the other scheme", () =>
     inGallery(async (page) => {
-      const drawn = "document.querySelector('.plot canvas').toDataURL()";
+      // Undefined while one canvas is gone and the other is not there yet.
+      const drawn = "document.querySelector('.plot canvas')?.toDataURL()";
       await page.evaluate(`window.light = ${drawn}`);
       await page.emulateMedia({ colorScheme: "dark" });
-      await page.waitForFunction(`${drawn} !== window.light`);
+      // Not by waitForFunction: its second look would be an eval, which the page's policy refuses.
+      await page.evaluate(`new Promise((done) => {
+        const look = () =>
+          [undefined, window.light].includes(${drawn}) ? requestAnimationFrame(look) : done();
+        look();
+      })`);
     }));
 
   test("move between tabs by arrow keys", () =>

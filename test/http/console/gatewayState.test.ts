@@ -28,8 +28,7 @@ metrics.watch(() => ({
   disconnectedAnswers: 0,
   held: 0n,
   queuedWrites: 0,
-  isStoreFull: false,
-  isStoreLocked: false,
+  blockedBy: undefined,
   breakers,
 }));
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test";
-import { openStore, type Store } from "../../../src/store/store.ts";
+import { openStore, type SqliteStore } from "../../../src/store/store.ts";
 import { answerOnlyPrices, wholeAnswer } from "../../support/gateway/answerOnlyPrices.ts";
 import { ask, chat } from "../../support/gateway/chatCalls.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -11,7 +11,7 @@ const actor = { name: "tester", at: 0 };
 const HEALTH = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /** The connection of a command, beside those of the gateway. */
-let command: Store;
+let command: SqliteStore;
 beforeAll(() => {
   command = openStore({ path: at.gateway.path, durability: "process", serving: false });
 });

@@ -1,4 +1,4 @@
-import { readDatabase } from "./databaseRows.ts";
+import { readDatabase, readServerDatabase, type DatabaseRows } from "./databaseRows.ts";
 import { ledgerProblems } from "./ledgerRules.ts";
 import type { ProducedAnswer, SeenAnswer } from "./logs.ts";
 import { inventedProblems, producedProblems, seenProblems } from "./logRules.ts";
@@ -29,8 +29,25 @@ export interface AuditedProvider {
   log: ProducedAnswer[] | undefined;
 }
 
+/** The same for a database on a PostgreSQL server. */
+export interface ServerAuditor extends Omit<Auditor, "problems"> {
+  problems(): Promise<string[]>;
+}
+
 /** The auditor of the store at `path`, which need not be there yet. */
 export function openAuditor(path: string): Auditor {
+  const { takeProblems, ...logs } = openLogs();
+  return { ...logs, problems: () => takeProblems(readDatabase(path)) };
+}
+
+/** The auditor of the database at `url`, which need not have tables yet. */
+export function openServerAuditor(url: string): ServerAuditor {
+  const { takeProblems, ...logs } = openLogs();
+  return { ...logs, problems: async () => takeProblems(await readServerDatabase(url)) };
+}
+
+/** What clients and providers tell, and what is wrong in a database by that. */
+function openLogs() {
   const produced: ProducedAnswer[] = [];
   let isListening = false;
   const seen: SeenAnswer[] = [];
@@ -38,34 +55,35 @@ export function openAuditor(path: string): Auditor {
   return {
     seen,
     credits,
-    listenTo(...providers) {
+    listenTo(...providers: readonly AuditedProvider[]) {
       for (const provider of providers) provider.log = produced;
       isListening = true;
     },
-    problems() {
+    takeProblems: (database: DatabaseRows): string[] => {
       const said = {
         seen: seen.splice(0),
         produced: produced.splice(0),
         credits: credits.splice(0),
       };
-      const problems = auditFile(path, said);
+      const problems = auditRows(database, said);
       return isListening ? [...problems, ...inventedProblems(said.seen, said.produced)] : problems;
     },
   };
 }
 
 /** The same for any file; `isAtRest`: no request may be running. */
-export function auditFile(
-  path: string,
-  logs: {
-    readonly seen?: readonly SeenAnswer[];
-    readonly produced?: readonly ProducedAnswer[];
-    readonly credits?: readonly string[];
-  } = {},
-  isAtRest = true,
-): string[] {
+export function auditFile(path: string, logs: Logs = {}, isAtRest = true): string[] {
+  return auditRows(readDatabase(path), logs, isAtRest);
+}
+
+interface Logs {
+  readonly seen?: readonly SeenAnswer[];
+  readonly produced?: readonly ProducedAnswer[];
+  readonly credits?: readonly string[];
+}
+
+function auditRows(database: DatabaseRows, logs: Logs, isAtRest = true): string[] {
   const { seen = [], produced = [], credits = [] } = logs;
-  const database = readDatabase(path);
   const refs = new Map(database.ledger.map(({ ref, kind }) => [ref, kind]));
   return [
     ...ledgerProblems(database),

@@ -1,3 +1,4 @@
+import { SQL } from "bun";
 import { Database } from "bun:sqlite";
 
 /** The rows of the database file. Money is nano-roubles; every number is a bigint, row ids too. */
@@ -156,47 +157,51 @@ export function readDatabase(path: string): DatabaseRows {
   const file = new Database(path, { readonly: true, safeIntegers: true });
   try {
     file.run(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
-    return file.transaction(() => readAll(file))();
+    const all = (query: string): unknown[] => file.query(query).all();
+    return file.transaction(() => rowsOf(queries.map(all)))();
   } finally {
     file.close();
   }
 }
 
-function readAll(file: Database): DatabaseRows {
-  const all = <Row>(query: string): Row[] => file.query<Row, []>(query).all();
-  const [start] = all<{ ledger: bigint }>("SELECT ledger_id AS ledger FROM voucher_start");
-  const [retention] = all<{ since: bigint }>("SELECT kept_since AS since FROM retention");
+/** Reads one snapshot of a database on a PostgreSQL server. */
+export async function readServerDatabase(url: string): Promise<DatabaseRows> {
+  const sql = new SQL(url, { max: 1, bigint: true });
+  try {
+    return await sql.begin("isolation level repeatable read read only", async (snapshot) => {
+      const found: unknown[][] = [];
+      for (const query of queries) found.push([...(await snapshot.unsafe<unknown[]>(query))]);
+      return rowsOf(found);
+    });
+  } finally {
+    await sql.close();
+  }
+}
+
+/** The same on both engines: one for each part of DatabaseRows. */
+const queries = [
+  `SELECT id, name, balance, overdraft, reserved, ledger_seq AS seq FROM accounts`,
+  `SELECT id, public_id AS "publicId", account_id AS account, spent, first_key_id AS first FROM keys`,
+  `SELECT id, account_id AS account, seq, kind, amount, balance_after AS "balanceAfter", ref, refund_of AS "refundOf" FROM ledger ORDER BY id`,
+  `SELECT id, public_id AS "publicId", at, account_id AS account, key_id AS key, endpoint, model, provider, status, price_input AS "priceInput", price_cached_input AS "priceCached", price_cache_write AS "priceWritten", price_cache_write_1h AS "priceHour", price_output AS "priceOutput", price_web_search AS "priceSearch", hold, charge, write_off AS "writeOff", prompt_tokens AS prompt, cached_tokens AS cached, cache_write_tokens AS written, cache_write_1h_tokens AS hour, completion_tokens AS completion, web_searches AS searches, estimated, operator_cost AS "operatorCost", attempt_count AS "attemptCount", ledger_seq AS seq, balance_after AS "balanceAfter" FROM requests ORDER BY id`,
+  `SELECT request_id AS request, n, outcome FROM attempts ORDER BY request_id, n`,
+  `SELECT day, account_id AS account, key_id AS key, model, provider, endpoint, requests, failed, charged, prompt_tokens AS prompt, cached_tokens AS cached, cache_write_tokens AS written, cache_write_1h_tokens AS hour, completion_tokens AS completion, web_searches AS searches, charge, refunded, write_off AS "writeOff", operator_cost AS "operatorCost" FROM daily_totals`,
+  `SELECT seq FROM changes`,
+  `SELECT public_id AS "publicId", amount, expires_at AS "expiresAt", revoked_at AS "revokedAt", redeemed_at AS "redeemedAt", redeemed_by AS "redeemedBy" FROM vouchers`,
+  `SELECT ledger_id AS ledger FROM voucher_start`,
+  `SELECT kept_since AS since FROM retention`,
+];
+
+/** `found`: the rows of each query. */
+function rowsOf(found: readonly unknown[][]): DatabaseRows {
+  const [accounts, keys, ledger, requests, attempts, totals, changes, vouchers, start, retention] =
+    found;
+  const parts = { accounts, keys, ledger, requests, attempts, totals, changes, vouchers };
+  const [first] = start as { ledger: bigint }[];
+  const [kept] = retention as { since: bigint }[];
   return {
-    accounts: all("SELECT id, name, balance, overdraft, reserved, ledger_seq AS seq FROM accounts"),
-    keys: all(`SELECT id, public_id AS publicId, account_id AS account, spent,
-        first_key_id AS first FROM keys`),
-    ledger:
-      all(`SELECT id, account_id AS account, seq, kind, amount, balance_after AS balanceAfter, ref,
-        refund_of AS refundOf
-      FROM ledger ORDER BY id`),
-    requests:
-      all(`SELECT id, public_id AS publicId, at, account_id AS account, key_id AS key, endpoint,
-        model, provider, status, price_input AS priceInput, price_cached_input AS priceCached,
-        price_cache_write AS priceWritten, price_cache_write_1h AS priceHour,
-        price_output AS priceOutput, price_web_search AS priceSearch, hold, charge,
-        write_off AS writeOff, prompt_tokens AS prompt, cached_tokens AS cached,
-        cache_write_tokens AS written, cache_write_1h_tokens AS hour,
-        completion_tokens AS completion, web_searches AS searches, estimated,
-        operator_cost AS operatorCost, attempt_count AS attemptCount, ledger_seq AS seq,
-        balance_after AS balanceAfter
-      FROM requests ORDER BY id`),
-    attempts: all("SELECT request_id AS request, n, outcome FROM attempts ORDER BY request_id, n"),
-    totals: all(`SELECT day, account_id AS account, key_id AS key, model, provider, endpoint,
-        requests, failed, charged, prompt_tokens AS prompt, cached_tokens AS cached,
-        cache_write_tokens AS written, cache_write_1h_tokens AS hour,
-        completion_tokens AS completion, web_searches AS searches, charge, refunded,
-        write_off AS writeOff, operator_cost AS operatorCost
-      FROM daily_totals`),
-    changes: all("SELECT seq FROM changes"),
-    retentionStart: retention?.since ?? 0n,
-    vouchers: all(`SELECT public_id AS publicId, amount, expires_at AS expiresAt,
-        revoked_at AS revokedAt, redeemed_at AS redeemedAt, redeemed_by AS redeemedBy
-      FROM vouchers`),
-    voucherStart: start?.ledger ?? 0n,
+    ...(parts as unknown as Omit<DatabaseRows, "voucherStart" | "retentionStart">),
+    voucherStart: first?.ledger ?? 0n,
+    retentionStart: kept?.since ?? 0n,
   };
 }

@@ -9,6 +9,8 @@ export interface MixedLoad {
   /** In turns; those of the kind openai unless given. */
   readonly ways?: readonly Way[];
   readonly atOnce: number;
+  /** A client that has no whole answer then disconnects; none does unless given. */
+  readonly withinMs?: number;
   /** Checked before each request: no more are sent once it is true. */
   isOver(): boolean;
   /** Called with each whole answer; its client waits. */
@@ -71,7 +73,7 @@ export async function sendMixedLoad(
       const way = ways[begun % ways.length];
       if (way === undefined) throw new Error("a load has at least one way to ask");
       begun += 1;
-      const answer = await ask(gateway.url, key, way);
+      const answer = await ask(gateway.url, key, way, load.withinMs);
       if (answer === undefined) continue;
       seen.push(answer);
       if (answer.due === undefined) continue;
@@ -85,7 +87,12 @@ export async function sendMixedLoad(
 }
 
 /** One request; undefined where no answer to it began. */
-async function ask(url: string, key: string, way: Way): Promise<SeenAnswer | undefined> {
+async function ask(
+  url: string,
+  key: string,
+  way: Way,
+  withinMs: number | undefined,
+): Promise<SeenAnswer | undefined> {
   let head: Response | undefined;
   let text = "";
   let isOver = false;
@@ -94,6 +101,7 @@ async function ask(url: string, key: string, way: Way): Promise<SeenAnswer | und
       method: "POST",
       headers: { authorization: `Bearer ${key}` },
       body: JSON.stringify(bodyOf(way)),
+      ...(withinMs !== undefined && { signal: AbortSignal.timeout(withinMs) }),
     });
     const decoder = new TextDecoder();
     for await (const bytes of head.body ?? []) text += decoder.decode(bytes, { stream: true });

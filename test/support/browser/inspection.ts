@@ -18,7 +18,7 @@ const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
  * `narrowProblems` finds. Keeps screenshots as `NAME-light.png` and `NAME-dark.png`. Leaves the page wide and light.
  */
 export async function viewProblems(page: Page, name: string): Promise<string[]> {
-  await page.setViewportSize(wide);
+  await resize(page, wide);
   await page.emulateMedia({ colorScheme: "light" });
   const light = await axeFindings(page, { runOnly: tags });
   await saveScreenshot(page, `${name}-light`);
@@ -35,7 +35,7 @@ export async function viewProblems(page: Page, name: string): Promise<string[]> 
 
 /** The same on a narrow screen: findings of axe but for colours, and what `widthProblems` finds. Leaves the page wide. */
 export async function narrowProblems(page: Page, name: string): Promise<string[]> {
-  await page.setViewportSize(narrow);
+  await resize(page, narrow);
   const rules = { "color-contrast": { enabled: false } };
   const findings = await axeFindings(page, { runOnly: tags, rules });
   const named = findings.map((problem) => `${name}, narrow: ${problem}`);
@@ -44,11 +44,22 @@ export async function narrowProblems(page: Page, name: string): Promise<string[]
 
 /** Scrolling sideways on a narrow screen. Keeps a screenshot as `NAME-narrow.png`. Leaves the page wide. */
 export async function widthProblems(page: Page, name: string): Promise<string[]> {
-  await page.setViewportSize(narrow);
+  await resize(page, narrow);
   const found = await sidewaysProblems(page);
   await saveScreenshot(page, `${name}-narrow`);
-  await page.setViewportSize(wide);
+  await resize(page, wide);
   return found.map((problem) => `${name}, narrow: ${problem}`);
+}
+
+/**
+ * Resolves when the page has adapted too: a script that a new size starts runs within the next frame, and a busy machine
+ * draws that late.
+ */
+async function resize(page: Page, size: { width: number; height: number }): Promise<void> {
+  await page.setViewportSize(size);
+  await page.evaluate(
+    `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))`,
+  );
 }
 
 /** The violations of axe-core's rules, of any impact. */

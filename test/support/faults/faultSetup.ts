@@ -3,7 +3,7 @@ import {
   openStore,
   type AttemptRecord,
   type RequestRow,
-  type Store,
+  type SqliteStore,
 } from "../../../src/store/store.ts";
 import { ask, seenOf, type Reply, jsonOf } from "../gateway/chatCalls.ts";
 import { interfaceOf, validAnswer, type FaultyAnswer, type Form } from "./faultAnswers.ts";
@@ -114,7 +114,7 @@ export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> 
   addProvider(sharedProvider, { base_url: faultyUrl });
   addProvider(nextProvider, { base_url: `http://127.0.0.1:${healthy.port}/v1` });
   const models: ConfiguredModel[] = [];
-  let started: { gateway: GatewayProcess; key: string; storeFolder: Store } | undefined;
+  let started: { gateway: GatewayProcess; key: string; storeFolder: SqliteStore } | undefined;
   const charges = new Map<string, bigint>();
 
   beforeAll(async () => {

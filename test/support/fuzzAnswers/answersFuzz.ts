@@ -8,7 +8,7 @@ import {
   type Growth,
   type HealthTimes,
 } from "../fuzz/resources.ts";
-import type { LogLine } from "../binary/gatewayProcess.ts";
+import type { LogLine } from "../binary/servingProcess.ts";
 import { backupProvider, type AnswersSetup } from "./setup.ts";
 import { runConnection, type AnswersTally } from "./connectionRun.ts";
 

@@ -3,7 +3,7 @@ import { createConsoleServer } from "../../../src/http/console/server.ts";
 import { ConsoleSession } from "../../../src/http/console/session.ts";
 import { systemClock } from "../../../src/lib/clock.ts";
 import { systemRandom } from "../../../src/lib/random.ts";
-import type { Store } from "../../../src/store/store.ts";
+import type { SqliteStore } from "../../../src/store/store.ts";
 import { actor } from "../store/storeFolder.ts";
 
 /** A signed-in console on a port of this machine. */
@@ -18,7 +18,7 @@ export interface ConsoleUnderTest {
 }
 
 /** Serves the console over this store. Its time stands still. */
-export function openConsole(store: Store, config: Config, nowMs: number): ConsoleUnderTest {
+export function openConsole(store: SqliteStore, config: Config, nowMs: number): ConsoleUnderTest {
   const session = new ConsoleSession(systemClock, systemRandom);
   const operator = () => ({ config, store, actor: { name: actor.name, at: served.nowMs } });
   const app = createConsoleServer(operator, session).listen({ hostname: "127.0.0.1", port: 0 });

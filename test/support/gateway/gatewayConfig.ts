@@ -41,9 +41,7 @@ const sectionDefaults: Readonly<Record<string, Section>> = {
 export function configText({ providers, models, sections = {} }: GatewayConfig): string {
   const names = new Set([...Object.keys(sectionDefaults), ...Object.keys(sections)]);
   return [
-    ...[...names].map((name) =>
-      tableText(`[${name}]`, { ...sectionDefaults[name], ...sections[name] }),
-    ),
+    ...[...names].map((name) => tableText(`[${name}]`, withDefaults(name, sections[name]))),
     ...Object.entries(providers).map(([id, provider]) =>
       tableText("[[providers]]", {
         id,
@@ -52,6 +50,12 @@ export function configText({ providers, models, sections = {} }: GatewayConfig):
     ),
     ...models.map(modelText),
   ].join("");
+}
+
+/** A database on a server has no path. */
+function withDefaults(name: string, section: Section = {}): Section {
+  const isOnServer = name === "database" && "url" in section;
+  return isOnServer ? section : { ...sectionDefaults[name], ...section };
 }
 
 function modelText({ id, routes, settings }: ConfiguredModel): string {

@@ -9,9 +9,9 @@ import { loadConfig } from "../../../src/config/load.ts";
 import type { Config } from "../../../src/config/schema.ts";
 import { createMetricsServer, createServer } from "../../../src/http/server.ts";
 import { systemRandom } from "../../../src/lib/random.ts";
-import { auditStore } from "../../../src/store/audit/audit.ts";
+import { auditStore } from "../../../src/store/sqlite/audit/auditSqlite.ts";
 import { connect } from "../../../src/store/sqlite/sqlite.ts";
-import type { RequestRow, Store } from "../../../src/store/store.ts";
+import type { RequestRow, SqliteStore } from "../../../src/store/store.ts";
 import { createPrometheusMetrics } from "../../../src/telemetry/prometheus.ts";
 import { openAuditor, type Auditor } from "../auditor/auditor.ts";
 import { configText, type GatewayConfig } from "./gatewayConfig.ts";
@@ -47,7 +47,7 @@ export interface TestApp {
   /** The URL of its metrics, if the config enables them. */
   readonly metricsUrl: string;
   readonly path: string;
-  readonly store: Store;
+  readonly store: SqliteStore;
   readonly clock: TestClock;
   /** Runs with every audit. */
   readonly auditor: Auditor;
@@ -92,8 +92,9 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
     fatal: (message: string) => fatal.push(message),
   };
   const tracing = loaded.telemetry && (await loadTracing(loaded.telemetry));
-  const app = openApp(loaded, edges, metrics, tracing);
-  const { store } = app.gateway;
+  const app = await openApp(loaded, edges, metrics, tracing);
+  // The config has a path, so it is the store in that file.
+  const store = app.gateway.store as SqliteStore;
   const { path } = requireSqlite(app.gateway.current.config.database, "the test");
   // `store.audit()` first checks at length whether a gateway runs. This one does.
   const connection = connect(path, "process");
@@ -186,7 +187,7 @@ async function load(folder: string, config: GatewayConfig): Promise<Config> {
   return loadConfig({ path: file }).config;
 }
 
-function makeKey(store: Store, id: string, options: KeyOptions): TestKey {
+function makeKey(store: SqliteStore, id: string, options: KeyOptions): TestKey {
   const { account = `account-of-${id}`, balance = 100n * rouble, overdraft, ...settings } = options;
   const { key, hash, prefix } = issueKey(systemRandom);
   if (overdraft !== undefined) store.admin.createAccount(actor, account, overdraft);

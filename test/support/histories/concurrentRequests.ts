@@ -1,4 +1,4 @@
-import { auditStore } from "../../../src/store/audit/audit.ts";
+import { auditStore } from "../../../src/store/sqlite/audit/auditSqlite.ts";
 import { connect } from "../../../src/store/sqlite/sqlite.ts";
 import { seededRandom } from "../seededRandom.ts";
 import { ANSWER_TOKENS, answerOnlyPrices, PRICE } from "../gateway/answerOnlyPrices.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LocalHolds } from "../../../src/billing/localHolds.ts";
 import { systemClock } from "../../../src/lib/clock.ts";
-import { openStore, startWriter, type Store, type Writer } from "../../../src/store/store.ts";
+import { openStore, startWriter, type SqliteStore, type Writer } from "../../../src/store/store.ts";
 import { auditFile } from "../auditor/auditor.ts";
 import { fund } from "../store/storeFolder.ts";
 
@@ -18,7 +18,7 @@ export interface SetupKey {
 
 /** Where a serving gateway keeps money: a store, its writer, and the holds in memory. */
 export interface LedgerSetup {
-  readonly store: Store;
+  readonly store: SqliteStore;
   readonly writer: Writer;
   readonly holds: LocalHolds;
   /** Makes an account and its key, whose name is `key_` and the key's. */

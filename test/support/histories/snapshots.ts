@@ -1,4 +1,4 @@
-import type { KeyRow, Store } from "../../../src/store/store.ts";
+import type { KeyRow, SqliteStore } from "../../../src/store/store.ts";
 import { MoneyModel, type ModelKey } from "./moneyModel.ts";
 
 /** A key of a history, with its rotation chain; `keyId` is the row id of the first key. */
@@ -10,7 +10,10 @@ export interface HistoryKey extends Pick<ModelKey, "account"> {
 const ROWS_MAX = 1000;
 
 /** The store's state of these keys and their accounts, in the form of the model. */
-export function snapshotOfStore(store: Store, historyKeys: readonly HistoryKey[]): MoneyModel {
+export function snapshotOfStore(
+  store: SqliteStore,
+  historyKeys: readonly HistoryKey[],
+): MoneyModel {
   const { accounts, keys, ledger, requests } = store;
   const model = new MoneyModel();
   const names = new Map<string, string>();
@@ -39,7 +42,10 @@ export function snapshotOfStore(store: Store, historyKeys: readonly HistoryKey[]
 }
 
 /** The shared budget and spending of a rotation chain, whichever key is read. */
-function moneyOfChain({ funds }: Store, line: readonly KeyRow[]): Pick<KeyRow, "budget" | "spent"> {
+function moneyOfChain(
+  { funds }: SqliteStore,
+  line: readonly KeyRow[],
+): Pick<KeyRow, "budget" | "spent"> {
   const said = line.flatMap((row) => [row, funds.chain(row.firstKeyId)]);
   const [first] = said;
   if (!first) throw new Error("a key is gone");

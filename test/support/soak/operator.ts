@@ -1,7 +1,8 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { configText, type GatewayConfig } from "../gateway/gatewayConfig.ts";
-import type { GatewayProcess, LogLine } from "../binary/gatewayProcess.ts";
+import type { GatewayProcess } from "../binary/gatewayProcess.ts";
+import type { LogLine } from "../binary/servingProcess.ts";
 
 /** An operator who runs commands while the gateway serves. */
 export interface SoakOperator {
