@@ -4,7 +4,7 @@ import { describePostgres } from "../../support/servers/describeServers.ts";
 import type { TestDatabase } from "../../support/servers/postgres.ts";
 import { several } from "../../support/several.ts";
 import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
-import { Books, openReplica } from "../../support/store/replica.ts";
+import { Books, openReplica, type Replica } from "../../support/store/replica.ts";
 import { costOfEnded, ended, running, type Owner } from "../../support/store/storeFolder.ts";
 import { until } from "../../support/until.ts";
 
@@ -296,6 +296,48 @@ describePostgres("the writer of a replica", () => {
     const [left] = await books.sql`SELECT count(*) AS n FROM requests`;
     expect(left.n).toBe(10n);
     expect([...(await history())]).toEqual([...before]);
+  });
+
+  test("finds the rows of running requests by an index, also in a table that grew since its last look", async () => {
+    const owner = await books.open("alice", 10n * costOfEnded);
+    const readRows = async () => {
+      const [row] = await books.sql`SELECT sum(idx_tup_read)::bigint AS read
+        FROM pg_stat_user_indexes WHERE relname = 'requests'`;
+      return Number(row.read);
+    };
+    const run = async (replica: Replica, publicId: string) => {
+      await replica.record(running(publicId, owner));
+      await replica.record(ended(publicId, owner));
+    };
+    const withoutRules = (statement: string) =>
+      books.sql.begin(async (tx) => {
+        await tx`SET LOCAL session_replication_role = replica`;
+        await tx.unsafe(statement);
+      });
+    let before = 0;
+    {
+      await using replica = await openReplica(database.url);
+      await replica.reserve(wanting(owner, 10n * costOfEnded));
+      // The statements are planned for a table that is nearly empty.
+      for (const at of several(7, (index) => index)) await run(replica, `req_${at}`);
+      const { accountId, keyId } = owner;
+      await withoutRules(`INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status,
+          price_input, price_cached_input, price_cache_write, price_cache_write_1h, price_output, price_web_search, hold)
+        SELECT 'req_other_' || n, 0, ${accountId}, ${keyId}, 'chat', 'small', 0, 'failed', 0, 0, 0, 0, 0, 0, 0
+        FROM generate_series(1, 20000) AS n`);
+      before = await readRows();
+      await run(replica, "req_late");
+    }
+    // The server counts what a connection has read when that is closed.
+    const connections = async () => {
+      const [row] =
+        await books.sql`SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database()`;
+      return row.n;
+    };
+    // `books` has two.
+    while ((await connections()) > 2n);
+    expect((await readRows()) - before).toBeLessThan(1000);
+    await withoutRules("DELETE FROM requests WHERE status = 'failed'");
   });
 
   test("settles one hot account from two replicas", async () => {

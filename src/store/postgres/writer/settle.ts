@@ -166,10 +166,11 @@ class Batch {
     });
     const inserted = this.#records.filter((record) => !isLate(record)).map(place);
     const attempts = this.#records.flatMap((record) => attemptRows(record));
+    const attempted = new Set(attempts.map((row) => row["public_id"]));
     return [
-      ...ifAny(ends, sql.END_REQUESTS),
+      ...ifAny(ends, sql.END_REQUESTS, arrayOf(ends.map(({ id }) => Number(id)))),
       ...ifAny(inserted, sql.INSERT_REQUESTS, String(this.#number.lease)),
-      ...ifAny(attempts, sql.INSERT_ATTEMPTS),
+      ...ifAny(attempts, sql.INSERT_ATTEMPTS, JSON.stringify([...attempted])),
     ];
   }
 

@@ -52,18 +52,22 @@ export const LOCK_KEYS =
 export const READ_BLOCKS =
   "SELECT account_id, key_id, (coalesce(sum(amount) FILTER (WHERE replica_id = $2::text::bigint), 0))::bigint AS own, (coalesce(sum(amount) FILTER (WHERE replica_id <> $2::text::bigint), 0))::bigint AS others FROM reserves WHERE account_id = ANY($1::text::bigint[]) GROUP BY account_id, key_id";
 
-/** An array: a join, planned for an empty table, reads the whole index for each id. */
+/**
+ * Statements that find requests name them in an array too. A plan is made once: what was planned as a join for a table with
+ * few rows would read all rows of a large one.
+ */
 export const FIND_LATE_ROWS =
   "SELECT id, public_id FROM requests WHERE public_id = ANY(ARRAY(SELECT jsonb_array_elements_text($1::text::jsonb)))";
 
 /** `$2`: the lease. */
 export const INSERT_REQUESTS = `INSERT INTO requests (${namesOf(writtenColumns).join(", ")}, replica_id) SELECT v.*, CASE WHEN v.status = 'running' THEN $2::text::bigint END FROM ${rowsOf(typesOf(writtenColumns))}`;
 
+/** `$2`: the ids of the rows. */
 export const END_REQUESTS = `UPDATE requests SET ${namesOf(changedColumns)
   .map((name) => `${name} = v.${name}`)
   .join(
     ", ",
-  )}, replica_id = NULL FROM ${rowsOf({ id: "bigint", ...typesOf(changedColumns) })} WHERE requests.id = v.id`;
+  )}, replica_id = NULL FROM ${rowsOf({ id: "bigint", ...typesOf(changedColumns) })} WHERE requests.id = v.id AND requests.id = ANY($2::text::bigint[])`;
 
 const attemptColumns = [
   attempts.n,
@@ -72,13 +76,14 @@ const attemptColumns = [
   attempts.status,
   attempts.durationMs,
 ];
+/** `$2`: the public ids of their requests, as JSON. */
 export const INSERT_ATTEMPTS = `INSERT INTO attempts (request_id, ${namesOf(attemptColumns).join(", ")}) SELECT requests.id, ${namesOf(
   attemptColumns,
 )
   .map((name) => `v.${name}`)
   .join(
     ", ",
-  )} FROM ${rowsOf({ public_id: "text", ...typesOf(attemptColumns) })} JOIN requests ON requests.public_id = v.public_id`;
+  )} FROM ${rowsOf({ public_id: "text", ...typesOf(attemptColumns) })} JOIN requests ON requests.public_id = v.public_id WHERE requests.public_id = ANY(ARRAY(SELECT jsonb_array_elements_text($2::text::jsonb)))`;
 
 /** Only accounts with new rows in their history: at the commit a trigger checks that the balance follows from them. */
 export const MOVE_ACCOUNTS = `UPDATE accounts SET balance = v.balance, ledger_seq = v.seq, reserved = v.reserved FROM ${rowsOf({ id: "bigint", balance: "bigint", seq: "bigint", reserved: "bigint" })} WHERE accounts.id = v.id`;
