@@ -51,10 +51,14 @@ const HOLD_WAIT_MS = 10_000;
 /** As `LAST_USED_STEP_MS` of the gateway. */
 const LAST_USED_STEP_S = 60;
 const NOTIFIED_MS = 1;
-/** A fleet with so many seconds of requests open, besides those at their providers, is behind. */
-const BEHIND_S = 1.5;
-/** So is one in which so few of the requests that came in the measured time ended in it. */
-const ENDED_SHARE_MIN = 0.9;
+/**
+ * A fleet is behind if so many seconds of requests wait for a block or for their commit at the end. With more of them the
+ * run is given up.
+ */
+const BEHIND_S = 0.5;
+const GIVEN_UP_S = 1.5;
+/** Not more than a burst at a low rate. */
+const STUCK_MIN = 100;
 
 /**
  * Runs a fleet in virtual time. The holds, the queue of the writer and the rows of open requests are the code of the
@@ -71,8 +75,9 @@ class Fleet {
   readonly fraction: () => number;
   readonly #load: Zipf;
   readonly #replicas: readonly Replica[];
-  /** Requests that have begun and are not over. */
+  /** Requests that have begun and are not over, and those of them that their providers have. */
   open = 0;
+  atProviders = 0;
   started = 0;
   charged = 0;
   refused = 0;
@@ -97,10 +102,15 @@ class Fleet {
     this.#replicas = Array.from({ length: options.replicas }, (_, id) => new Replica(this, id));
   }
 
+  get #stuck(): number {
+    return this.open - this.atProviders;
+  }
+
   run(): FleetFigures {
     const { warmUpMs, measuredMs } = this.options;
     const endMs = warmUpMs + measuredMs;
-    const openMax = this.options.rate * ((1.5 * this.options.requestMs) / 1000 + BEHIND_S) + 100;
+    const { rate } = this.options;
+    let isBehind = false;
     let counts = noCounts();
     this.time.run(
       () => {
@@ -113,9 +123,11 @@ class Fleet {
         });
         this.time.in(endMs, () => {
           counts = { ...this.store.counts };
+          isBehind = this.#stuck > rate * BEHIND_S;
         });
       },
-      () => this.open > openMax || (this.time.nowMs > endMs && this.open === 0),
+      () =>
+        this.#stuck > rate * GIVEN_UP_S + STUCK_MIN || (this.time.nowMs > endMs && this.open === 0),
     );
     const { waits, settles } = this;
     const isGivenUp = this.open > 0;
@@ -127,7 +139,7 @@ class Fleet {
     }
     const { started, charged, refused } = this;
     const requests = this.#requests;
-    const isBehind = isGivenUp || counts.ended < ENDED_SHARE_MIN * (requests - refused);
+    isBehind ||= isGivenUp;
     return {
       isBehind,
       seconds: measuredMs / 1000,
@@ -224,8 +236,12 @@ class Replica {
     const { hold } = result;
     const admitted = { publicId, accountId, keyId: accountId, firstKeyId: accountId, hold: amount };
     const finish = this.#begin(admitted, arrivedMs);
+    fleet.atProviders += 1;
     const tookMs = -Math.log(1 - fleet.fraction()) * requestMs;
-    fleet.time.in(tookMs, () => void this.#settle(finish(), hold));
+    fleet.time.in(tookMs, () => {
+      fleet.atProviders -= 1;
+      void this.#settle(finish(), hold);
+    });
   }
 
   /** The request is open from now on. The result ends that, and is the record of its end. */
