@@ -5,6 +5,7 @@ import { binaryPath } from "./binary.ts";
 import { auditProblemsAtRest } from "../store/auditProblems.ts";
 import { openCliFolder, type CliFolder } from "./cli.ts";
 import { configText, type GatewayConfig } from "../gateway/gatewayConfig.ts";
+import { freshDatabase } from "../servers/postgres.ts";
 import { until } from "../until.ts";
 import { ServingProcess } from "./servingProcess.ts";
 
@@ -44,13 +45,23 @@ const endTimeoutMs = 15_000;
 /** A request of a disconnected client may end a little later. */
 const restTimeoutMs = 2000;
 
+/**
+ * With the variable TOLLGATE_TEST_ENGINE=postgres a gateway has an empty PostgreSQL database instead of a file. So the tests
+ * that meet a gateway by HTTP and commands only can be run on both engines.
+ */
+async function onTestedEngine(config: GatewayConfig): Promise<GatewayConfig> {
+  if (process.env["TOLLGATE_TEST_ENGINE"] !== "postgres") return config;
+  const { url } = await freshDatabase();
+  return { ...config, sections: { ...config.sections, database: { url } } };
+}
+
 /** Starts the compiled gateway, and resolves when it listens. Close it, also after a failure. */
 export async function startGatewayProcess(
   config: GatewayConfig,
   options: GatewayProcessOptions = {},
 ): Promise<GatewayProcess> {
   const binary = await binaryPath();
-  const cli = await openCliFolder(configText(config), [binary]);
+  const cli = await openCliFolder(configText(await onTestedEngine(config)), [binary]);
   const prepared = await options.prepare?.(cli);
   const command = [...(options.launcher ?? []), binary, "serve"];
   const gateway = new GatewayProcess(cli, command, { ...options.environment, ...prepared });
