@@ -15,8 +15,9 @@ import {
 } from "../../src/store/postgres/writer/writer.ts";
 import type { RequestRecord, ReserveTarget } from "../../src/store/store.ts";
 import type { WriteOperation } from "../../src/store/writer/writerMessages.ts";
-import { startPostgres, type PostgresServer } from "../../test/support/servers/postgres.ts";
+import type { PostgresServer } from "../../test/support/servers/postgres.ts";
 import { requestRecord, runningRecord } from "../../test/support/store/recordedRequest.ts";
+import { DURABLE_SETTINGS, startDurableServer } from "./durableServer.ts";
 
 const ACCOUNTS = 20_000;
 /** Requests in a batch, and how many batches are measured. */
@@ -31,16 +32,6 @@ const BLOCK = 100_000_000_000_000n;
 const OTHER_REPLICAS = 99;
 const PACED_BATCHES = 40;
 const ROUND_TRIPS = 1000;
-
-const SERVER_SETTINGS = [
-  "fsync=on",
-  "full_page_writes=on",
-  "synchronous_commit=on",
-  "shared_buffers=256MB",
-  // One checkpoint is wanted, and made by hand.
-  "checkpoint_timeout=1h",
-  "max_wal_size=8GB",
-];
 
 /** What one transaction costs, or one round trip. */
 interface Cost {
@@ -106,7 +97,7 @@ async function measure(server: PostgresServer): Promise<Record<string, unknown>>
   const [version] = await sql`SHOW server_version`;
   await sql.close();
   return {
-    server: [`PostgreSQL ${version.server_version}`, ...SERVER_SETTINGS],
+    server: [`PostgreSQL ${version.server_version}`, ...DURABLE_SETTINGS],
     accounts: ACCOUNTS,
     perTransaction: fits(cases),
     heartbeatOf100Replicas: rounded(heartbeat),
@@ -366,7 +357,7 @@ function begun(record: RequestRecord): RequestRecord {
 
 const endedLate = (record: RequestRecord): RequestRecord => ({ ...record, mayHaveRow: true });
 
-const started = await startPostgres(SERVER_SETTINGS);
+const started = await startDurableServer();
 try {
   console.log(JSON.stringify(await measure(started), null, 2));
 } finally {
