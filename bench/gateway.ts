@@ -273,10 +273,9 @@ async function measureStart(
   { figures }: Bench,
   tollgates: readonly { readonly entrant: Entrant }[],
 ): Promise<void> {
-  for (const { entrant } of tollgates) {
-    for (const ms of await startsMs(entrant.binary, STARTS)) {
-      figures.add("start ms", entrant.name, ms);
-    }
+  const binaries = tollgates.map(({ entrant }) => entrant.binary);
+  for (const [at, each] of (await startsMs(binaries, STARTS)).entries()) {
+    for (const ms of each) figures.add("start ms", tollgates[at]?.entrant.name ?? "", ms);
   }
 }
 

@@ -1,7 +1,16 @@
-/** How long the compiled binary takes from `exec` to its first answered request: `bun bench/start.ts`. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+/**
+ * How long the compiled executable takes from `exec` to its first answered request, on an empty SQLite file:
+ *
+ *   bun bench/start.ts [--against BINARY] [--runs N]
+ *
+ * It builds the executable if it is not up to date. --against starts another build in turns with this one, and compares
+ * the medians. N is the number of starts of each build, 10 unless given.
+ */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { binaryPath } from "../test/support/binary/binary.ts";
 import { quantile } from "./gateway/figures.ts";
 
 const RUNS = 10;
@@ -22,16 +31,23 @@ max_output_tokens = 1
 provider = "none"
 `;
 
-/** Starts an executable this often, and once before to make its database. Resolves with the duration of each start. */
-export async function startsMs(binary: string, runs: number): Promise<number[]> {
+/**
+ * Starts each executable this often, all in turns, and once before to make its database. Resolves with the durations of the
+ * starts of each executable, in milliseconds.
+ */
+export async function startsMs(binaries: readonly string[], runs: number): Promise<number[][]> {
   const folder = mkdtempSync(join(tmpdir(), "tollgate-start-"));
   try {
-    const file = join(folder, "config.toml");
-    writeFileSync(file, config, { mode: 0o600 });
-    await startOnceMs(binary, file);
-    const each: number[] = [];
-    for (let run = 0; run < runs; run += 1) each.push(await startOnceMs(binary, file));
-    return each;
+    const starts = binaries.map((binary, at) => {
+      const file = join(folder, String(at), "config.toml");
+      mkdirSync(dirname(file));
+      writeFileSync(file, config, { mode: 0o600 });
+      return { each: [] as number[], startMs: () => startOnceMs(binary, file) };
+    });
+    for (const { startMs } of starts) await startMs();
+    for (let run = 0; run < runs; run += 1)
+      for (const { each, startMs } of starts) each.push(await startMs());
+    return starts.map(({ each }) => each);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -40,7 +56,10 @@ export async function startsMs(binary: string, runs: number): Promise<number[]> 
 async function startOnceMs(binary: string, configFile: string): Promise<number> {
   const startedMs = performance.now();
   const gateway = Bun.spawn([binary, "serve", "--config", configFile], { stdout: "ignore" });
-  while (!(await isAnswered())) await Bun.sleep(1);
+  while (!(await isAnswered())) {
+    if (gateway.exitCode !== null) throw new Error(`${binary} ended with ${gateway.exitCode}`);
+    await Bun.sleep(1);
+  }
   const tookMs = performance.now() - startedMs;
   gateway.kill("SIGTERM");
   await gateway.exited;
@@ -69,8 +88,18 @@ async function isAnswered(): Promise<boolean> {
 }
 
 if (import.meta.main) {
-  const runs = await startsMs(join(import.meta.dir, "../dist/tollgate"), RUNS);
-  const medianMs = quantile(runs, 0.5) ?? 0;
-  console.log(`start to first answer, ms: ${runs.map((ms) => ms.toFixed(0)).join(" ")}`);
-  console.log(`median of ${RUNS}: ${medianMs.toFixed(1)} ms`);
+  const { values } = parseArgs({
+    options: { against: { type: "string" }, runs: { type: "string", default: String(RUNS) } },
+  });
+  const builds = [await binaryPath(), ...(values.against ? [resolve(values.against)] : [])];
+  const medians = (await startsMs(builds, Number(values.runs))).map((each, at) => {
+    const medianMs = quantile(each, 0.5) ?? NaN;
+    console.log(
+      `${builds[at]}, start to first answer, ms: ${each.map((ms) => ms.toFixed(0)).join(" ")}`,
+    );
+    console.log(`median of ${each.length}: ${medianMs.toFixed(1)} ms`);
+    return medianMs;
+  });
+  const [thisMs, otherMs] = medians;
+  if (thisMs && otherMs) console.log(`this build to the other: ${(thisMs / otherMs).toFixed(2)}`);
 }
