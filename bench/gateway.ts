@@ -1,6 +1,7 @@
 // The cost of the gateway compared with others, all in one run on this machine:
 //
-//   bun bench/gateway.ts [--quick] [--rounds N] [--only PART,PART] [--floor] [--against BINARY] [--postgres URL] [--file RESULTS.json]
+//   bun bench/gateway.ts [--quick] [--rounds N] [--only PART,PART] [--floor] [--against BINARY] [--postgres own|URL]
+//     [--file RESULTS.json]
 //
 // The quick form takes two minutes on an idle machine, the whole about twenty.
 //
@@ -8,13 +9,20 @@
 // charged with durability "power", every request logged to a file), a Bun server that commits one row for each
 // answer and does nothing else, and Portkey's gateway, and lets them take turns under one load. Figures are CPU
 // time of whole processes; those of one run may be compared with each other, and with no others. --against adds
-// another build of Tollgate, to see what a change is worth; --postgres adds this
-// build on an empty PostgreSQL database, for the part json only; --floor adds Bun's server without the row.
+// another build of Tollgate, to see what a change is worth; --floor adds Bun's server without the row.
+//
+// --postgres adds Tollgate on PostgreSQL, and counts the transactions of its server. "own" starts a server whose commits are
+// on the disk, and adds the other build on it as well. A URL names an empty database for this build; nothing else may use
+// its server meanwhile. The parts idle, start and bulk start gateways anew, and are measured on SQLite only.
+//
 // It prints what it cannot measure.
+import { SQL } from "bun";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { cpus, release, tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import type { PostgresServer } from "../test/support/servers/postgres.ts";
+import { countTransactions, createDatabase, startDurableServer } from "./fleet/durableServer.ts";
 import type { Bench, Effort } from "./gateway/bench.ts";
 import {
   auditTollgate,
@@ -60,8 +68,11 @@ const STARTS = 10;
 
 const projectRoot = resolve(import.meta.dir, "..");
 
-/** A `slow` contestant takes part in fewer rounds. A `rowKeeper` takes part only where a commit matters. */
-type Kind = "tollgate" | "fast" | "slow" | "rowKeeper";
+/**
+ * A `replica` is Tollgate on PostgreSQL. A `slow` contestant takes part in fewer rounds. A `rowKeeper` takes part only where
+ * a commit matters.
+ */
+type Kind = "tollgate" | "replica" | "fast" | "slow" | "rowKeeper";
 
 /** How one contestant is started: each time in a new folder. */
 interface Entrant {
@@ -89,6 +100,7 @@ const { values } = parseArgs({
   },
 });
 const notes: string[] = [];
+let ownServer: PostgresServer | undefined;
 const folder = mkdtempSync(join(tmpdir(), "tollgate-bench-"));
 
 function note(words: string): void {
@@ -96,26 +108,16 @@ function note(words: string): void {
   console.error(`not measured: ${words}`);
 }
 
-function entrants(): Entrant[] {
-  const tollgate = (name: string, binary: string): Entrant => ({
+async function entrants(): Promise<Entrant[]> {
+  const builds = [["tollgate", join(projectRoot, "dist", "tollgate")]];
+  if (values.against) builds.push(["other build", resolve(values.against)]);
+  const found = builds.map<Entrant>(([name = "", binary = ""]) => ({
     name,
     binary,
     kind: "tollgate",
     start: (ground) => startTollgate(name, binary, ground),
-  });
-  const found: Entrant[] = [tollgate("tollgate", join(projectRoot, "dist", "tollgate"))];
-  if (values.against) found.push(tollgate("other build", resolve(values.against)));
-  const { postgres } = values;
-  if (postgres)
-    found.push({
-      name: "tollgate on PostgreSQL",
-      kind: "tollgate",
-      binary: join(projectRoot, "dist", "tollgate"),
-      start: (ground) =>
-        startTollgate("tollgate on PostgreSQL", join(projectRoot, "dist", "tollgate"), ground, {
-          databaseUrl: postgres,
-        }),
-    });
+  }));
+  found.push(...(await replicas(found)));
   const nginx = Bun.which("nginx", { PATH: `${process.env["PATH"] ?? ""}:/usr/sbin` });
   if (nginx === null) note("nginx, which is not installed: apt-get install -y nginx-light");
   else {
@@ -135,6 +137,28 @@ function entrants(): Entrant[] {
   return found;
 }
 
+/** The builds on PostgreSQL, as --postgres asks for them. Each has a database of its own. */
+async function replicas(builds: readonly Entrant[]): Promise<Entrant[]> {
+  const { postgres } = values;
+  if (postgres === undefined) return [];
+  if (postgres !== "own") return builds.slice(0, 1).map((build) => replica(build, postgres));
+  const server = (ownServer = await startDurableServer());
+  return await Promise.all(
+    builds.map(async (build, at) => replica(build, await createDatabase(server, `bench_${at}`))),
+  );
+}
+
+function replica(build: Entrant, databaseUrl: string): Entrant {
+  const name = `${build.name} on PostgreSQL`;
+  const start = async (ground: Ground): Promise<Contestant> => {
+    const contestant = await startTollgate(name, build.binary, ground, { databaseUrl });
+    const sql = new SQL(databaseUrl, { max: 1 });
+    const readCounts = async () => ({ transactions: await countTransactions(sql) });
+    return { ...contestant, readCounts };
+  };
+  return { name, binary: build.binary, kind: "replica", start };
+}
+
 async function run(): Promise<void> {
   const build = Bun.spawnSync([process.execPath, "scripts/build.ts"], { cwd: projectRoot });
   if (!build.success) throw new Error(`the build failed: ${build.stderr.toString()}`);
@@ -152,7 +176,7 @@ async function run(): Promise<void> {
 
   const ofAll = ground();
   const started: { entrant: Entrant; contestant: Contestant }[] = [];
-  for (const entrant of entrants()) {
+  for (const entrant of await entrants()) {
     try {
       started.push({ entrant, contestant: await entrant.start(ofAll) });
     } catch (error) {
@@ -161,7 +185,10 @@ async function run(): Promise<void> {
     }
   }
   const contestants = started.map(({ contestant }) => contestant);
-  const tollgates = started.filter(({ entrant }) => entrant.kind === "tollgate");
+  const files = started.filter(({ entrant }) => entrant.kind === "tollgate");
+  const tollgates = started.filter(
+    ({ entrant: { kind } }) => kind === "tollgate" || kind === "replica",
+  );
   const ofKind = (...kinds: readonly Kind[]): Contestant[] =>
     started
       .filter(({ entrant }) => kinds.includes(entrant.kind))
@@ -172,14 +199,14 @@ async function run(): Promise<void> {
     effort: { ...effort, rounds: values.rounds ? Number(values.rounds) : effort.rounds },
     figures,
     load,
-    fast: ofKind("tollgate", "fast"),
+    fast: ofKind("tollgate", "replica", "fast"),
     rowKeepers: ofKind("rowKeeper"),
     slow: ofKind("slow"),
-    tollgates: ofKind("tollgate"),
+    tollgates: ofKind("tollgate", "replica"),
     note,
   };
   const anew = started
-    .filter(({ entrant }) => entrant.kind !== "rowKeeper")
+    .filter(({ entrant: { kind } }) => kind !== "rowKeeper" && kind !== "replica")
     .filter(({ entrant }) => !values.quick || entrant.kind === "tollgate")
     .map<Start>(
       ({ entrant }) =>
@@ -217,7 +244,7 @@ async function run(): Promise<void> {
         await measureFirstByte(bench);
       },
     },
-    { name: "start", inQuick: true, run: () => measureStart(bench, tollgates) },
+    { name: "start", inQuick: true, run: () => measureStart(bench, files) },
     { name: "bulk", inQuick: true, run: () => measureBulk(bench, anew) },
   ]);
   await idle?.rest();
@@ -302,6 +329,7 @@ async function save(figures: Figures): Promise<void> {
 
 async function leave(status: number): Promise<never> {
   await endAll();
+  await ownServer?.close();
   rmSync(folder, { recursive: true, force: true });
   process.exit(status);
 }

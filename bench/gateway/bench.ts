@@ -1,4 +1,5 @@
 import type { Contestant } from "./contestants.ts";
+import { addCounts } from "./counts.ts";
 import type { Figures } from "./figures.ts";
 import { watch, type Turn } from "./turn.ts";
 import type { Load } from "./workers.ts";
@@ -30,7 +31,7 @@ export interface Bench {
   readonly slow: readonly Contestant[];
   /** A gateway that keeps one row of an answer and nothing else. Measured where a commit matters only. */
   readonly rowKeepers: readonly Contestant[];
-  /** Only the builds of Tollgate. */
+  /** Only the builds of Tollgate, on SQLite and on PostgreSQL. */
   readonly tollgates: readonly Contestant[];
   note(words: string): void;
 }
@@ -89,6 +90,7 @@ async function takeTurn(bench: Bench, measure: Measure, contestant: Contestant):
       `${kind}, ${contestant.name}, round ${figures.rounds(kind, contestant.name).length}: only ${came}`,
     );
   }
+  addCounts(figures, kind, contestant.name, seen.counts, seen[unit]);
   if (unit === "events") {
     figures.add(`${kind}, a read`, contestant.name, seen.events / seen.eventReads);
   }

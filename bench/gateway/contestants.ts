@@ -2,7 +2,8 @@ import type { Subprocess } from "bun";
 import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { configText } from "../../test/support/gateway/gatewayConfig.ts";
-import { addManyKeys } from "./manyKeys.ts";
+import type { Counts } from "./counts.ts";
+import { addManyKeys, addManyKeysOnServer } from "./manyKeys.ts";
 import { end, openFilesMax, spawn } from "./processes.ts";
 import { authorityFile, type Provider } from "./workers.ts";
 
@@ -36,6 +37,8 @@ export interface Contestant {
   readonly headers: string;
   /** The same for each of many keys; empty where there are none. */
   readonly manyHeaders: readonly string[];
+  /** Reads what its database server has counted; undefined for one without a server. */
+  readonly readCounts?: () => Promise<Counts>;
 }
 
 /** Where a contestant runs: its own folder, and the provider. */
@@ -102,8 +105,9 @@ ${server(port, "http://plain")}${server(securePort, "https://secure")}
 
 /**
  * The gateway as an operator runs it: keys, balances and charging, durability "power", and the log of every
- * request, which goes to a file. `program` is the executable, or Bun and the arguments that run the source. `databaseUrl`: an
- * empty PostgreSQL database, which it uses instead of a SQLite file.
+ * request, which goes to a file. `program` is the executable, or Bun and the arguments that run the source. `databaseUrl`: a
+ * PostgreSQL database, which it uses instead of a SQLite file. It is empty, or that of `beside`: a gateway whose account and
+ * keys it uses.
  */
 export async function startTollgate(
   name: string,
@@ -112,24 +116,40 @@ export async function startTollgate(
   {
     program = [binary],
     databaseUrl,
-  }: { readonly program?: readonly string[]; readonly databaseUrl?: string } = {},
+    beside,
+  }: {
+    readonly program?: readonly string[];
+    readonly databaseUrl?: string;
+    readonly beside?: Contestant;
+  } = {},
 ): Promise<Contestant> {
   const folder = join(ground.folder, name);
   mkdirSync(folder);
   await Bun.write(join(folder, "config.toml"), tollgateConfig(ground, databaseUrl), {
     mode: 0o600,
   });
-  command(binary, folder, "accounts", "create", "bench");
-  command(binary, folder, "balance", "credit", "bench", CREDIT);
-  const issued = command(binary, folder, "keys", "create", "--account", "bench", "--json");
-  const { key } = JSON.parse(issued) as { key: string };
-  const keys = databaseUrl === undefined ? addManyKeys(join(folder, "tollgate.db")) : [];
+  const { headers, manyHeaders } = beside ?? (await createKeys(binary, folder, databaseUrl));
   const logFile = join(folder, "tollgate.log");
   const serve = [...program, "serve", "--config", join(folder, "config.toml")];
   const child = spawn(serve, { logFile, env: { PATH: process.env["PATH"] ?? "" } });
   const port = await portInLog(name, child, logFile);
   const secure = { port, modelPrefix: "tls:" };
-  return { name, child, port, secure, headers: bearer(key), manyHeaders: keys.map(bearer) };
+  return { name, child, port, secure, headers, manyHeaders };
+}
+
+async function createKeys(
+  binary: string,
+  folder: string,
+  databaseUrl: string | undefined,
+): Promise<Pick<Contestant, "headers" | "manyHeaders">> {
+  command(binary, folder, "accounts", "create", "bench");
+  command(binary, folder, "balance", "credit", "bench", CREDIT);
+  const issued = command(binary, folder, "keys", "create", "--account", "bench", "--json");
+  const { key } = JSON.parse(issued) as { key: string };
+  const keys = databaseUrl
+    ? await addManyKeysOnServer(databaseUrl)
+    : addManyKeys(join(folder, "tollgate.db"));
+  return { headers: bearer(key), manyHeaders: keys.map(bearer) };
 }
 
 function bearer(key: string): string {

@@ -1,5 +1,6 @@
 import type { Bench } from "./bench.ts";
 import type { Contestant } from "./contestants.ts";
+import { addCounts, countsOf, growth, sumOf } from "./counts.ts";
 import { quantile } from "./figures.ts";
 import { cpuUs } from "./processes.ts";
 import { callOf, throwFailure, untilBegun } from "./turn.ts";
@@ -15,13 +16,13 @@ const OPENED_AT_ONCE = 64;
 const OPENINGS = { perSecond: 2, count: 5, atOnce: OPENED_AT_ONCE };
 
 /**
- * Answers at a modest rate, from the provider itself and through each contestant: their duration, and the CPU time of
- * the process for each of them.
+ * Answers at a modest rate, from the provider itself and through each contestant: their duration, and for each of them the
+ * CPU time of the process and the transactions of its database server.
  */
 export async function measureLatency(bench: Bench, provider: Contestant): Promise<void> {
   const contestants = [provider, ...bench.fast, ...bench.rowKeepers];
   const all = new Map(
-    contestants.map((contestant) => [contestant, { times: [] as number[], us: 0 }]),
+    contestants.map((contestant) => [contestant, { times: [] as number[], us: 0, counts: {} }]),
   );
   const count = Math.ceil((PER_SECOND * bench.effort.windowMs) / 1000) * 2;
   for (let round = 0; round < bench.effort.rounds; round += 1) {
@@ -30,15 +31,18 @@ export async function measureLatency(bench: Bench, provider: Contestant): Promis
       await bench.load.give({ kind: "rate", perSecond: PER_SECOND, count: 20, ...call });
       const order = { kind: "rate", perSecond: PER_SECOND, count, ...call } as const;
       const { pid } = contestant.child;
+      const before = await countsOf(contestant);
       const beforeUs = cpuUs(pid);
       const { rate } = await bench.load.give(order);
       const us = cpuUs(pid) - beforeUs;
+      const after = await countsOf(contestant);
       const { counters } = await bench.load.give({ kind: "stop" });
       throwFailure(contestant, counters);
       const seen = all.get(contestant);
       if (!seen) continue;
       seen.times.push(...(rate?.totalMs ?? []));
       seen.us += us;
+      seen.counts = sumOf(seen.counts, growth(before, after));
     }
   }
   const bareMs = quantile(all.get(provider)?.times ?? [], 0.99) ?? NaN;
@@ -47,11 +51,13 @@ export async function measureLatency(bench: Bench, provider: Contestant): Promis
     const took = `the provider itself took ${bareMs.toFixed(1)} ms at p99`;
     bench.note(`added latency at p99: the machine is too busy, ${took}`);
   }
-  for (const [{ name }, { times, us }] of all) {
+  for (const [{ name }, { times, us, counts }] of all) {
     // A round is too short for a clock of 10 ms, so the rounds have one figure together.
     bench.figures.add("json, 100 a second", name, us / times.length);
+    addCounts(bench.figures, "json, 100 a second", name, counts, times.length);
     for (const [label, part] of [
       ["p50", 0.5],
+      ["p95", 0.95],
       ["p99", 0.99],
     ] as const) {
       const kind = label === "p99" && isBusy ? "latency p99, busy machine" : `latency ${label}`;

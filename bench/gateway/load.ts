@@ -20,6 +20,9 @@ const nothing: Counters = {
 };
 const counters: { -readonly [Name in keyof Counters]: Counters[Name] } = { ...nothing };
 
+/** The times of the answers of timed loops since the last sample. */
+let loopMs: number[] = [];
+
 const open = new Set<Connection>();
 
 function fail(words: string): void {
@@ -105,16 +108,27 @@ async function dial(port: number): Promise<Connection> {
   return connection;
 }
 
-async function loop({ port, requests, atOnce }: Call & { atOnce: number }): Promise<void> {
+async function loop({
+  port,
+  requests,
+  atOnce,
+  isTimed = false,
+}: Call & { atOnce: number; isTimed?: boolean }): Promise<void> {
   const next = inTurn(requests);
   for (let dialled = 0; dialled < atOnce; dialled += DIALS_AT_ONCE) {
     const count = Math.min(DIALS_AT_ONCE, atOnce - dialled);
     const fresh = await Promise.all(Array.from({ length: count }, () => dial(port)));
     for (const connection of fresh) {
-      connection.onAnswer = () => {
-        if (open.has(connection)) connection.send(next());
+      let sentMs = 0;
+      const send = (): void => {
+        sentMs = performance.now();
+        connection.send(next());
       };
-      connection.send(next());
+      connection.onAnswer = () => {
+        if (isTimed) loopMs.push(performance.now() - sentMs);
+        if (open.has(connection)) send();
+      };
+      send();
     }
   }
 }
@@ -188,7 +202,9 @@ async function obey(order: Order): Promise<Report> {
   const rates = order.kind === "rate" ? { rate: await rate(order) } : {};
   if (order.kind === "loop") await loop(order);
   if (order.kind === "slow") await slow(order);
-  const report = { counters: { ...counters }, ...rates };
+  const times = order.kind === "sample" ? { loopMs } : {};
+  const report = { counters: { ...counters }, ...rates, ...times };
+  if (order.kind === "sample" || order.kind === "stop") loopMs = [];
   if (order.kind === "stop") {
     for (const connection of open) connection.close();
     Object.assign(counters, nothing);

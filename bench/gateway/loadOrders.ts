@@ -6,8 +6,11 @@ export interface Call {
 
 /** The orders of the load generator. It answers each order once. */
 export type Order =
-  /** Keeps `atOnce` requests in flight, each on its own connection. Answered when all are sent. */
-  | ({ readonly kind: "loop"; readonly atOnce: number } & Call)
+  /**
+   * Keeps `atOnce` requests in flight, each on its own connection. Answered when all are sent. A second loop runs beside
+   * the first one. The samples have the times of a timed loop.
+   */
+  | ({ readonly kind: "loop"; readonly atOnce: number; readonly isTimed?: boolean } & Call)
   /**
    * Sends this number of requests at a fixed rate, whether earlier ones are answered or not. With `atOnce` it sends
    * this number of groups; the requests of a group leave together.
@@ -20,7 +23,7 @@ export type Order =
     } & Call)
   /** Reads one stream to its end, at this pace on average. */
   | ({ readonly kind: "slow"; readonly bytesPerSecond: number } & Call)
-  /** Returns the counters since the start or the last stop. */
+  /** Returns the counters since the start or the last stop, and the times since the last sample. */
   | { readonly kind: "sample" }
   /** Returns the counters, closes all connections, and counts from 0 again. */
   | { readonly kind: "stop" };
@@ -48,4 +51,6 @@ export interface RateResult {
 export interface Report {
   readonly counters: Counters;
   readonly rate?: RateResult;
+  /** For each answer of a timed loop the time from its request to its last byte, in milliseconds. */
+  readonly loopMs?: readonly number[];
 }

@@ -1,5 +1,6 @@
+import { SQL } from "bun";
 import { Database } from "bun:sqlite";
-import { issueKey } from "../../src/auth/apiKey.ts";
+import { issueKey, type IssuedKey } from "../../src/auth/apiKey.ts";
 import { systemRandom } from "../../src/lib/random.ts";
 
 const ACCOUNTS = 200;
@@ -22,7 +23,7 @@ export function addManyKeys(path: string): string[] {
   const key = sqlite.query(
     "INSERT INTO keys (public_id, account_id, hash, prefix, created_at) VALUES (?, ?, ?, ?, 0)",
   );
-  const issued = Array.from({ length: KEYS }, () => issueKey(systemRandom));
+  const issued = issueKeys();
   sqlite.transaction(() => {
     const ids = Array.from({ length: ACCOUNTS }, (_, at) => account.get(`many-${at}`)?.id ?? 0n);
     for (const id of ids) credit.run(id, FUNDS, FUNDS);
@@ -32,4 +33,25 @@ export function addManyKeys(path: string): string[] {
   })();
   sqlite.close();
   return issued.map((one) => one.key);
+}
+
+/** The same in a PostgreSQL database. The accounts may owe instead, because the server checks the history of a credit. */
+export async function addManyKeysOnServer(url: string): Promise<string[]> {
+  await using sql = new SQL(url, { max: 1 });
+  const accounts: { id: string }[] = await sql`INSERT INTO accounts (name, overdraft, created_at)
+    SELECT 'many-' || n, ${FUNDS}, 0 FROM generate_series(1, ${ACCOUNTS}) AS n RETURNING id`;
+  const issued = issueKeys();
+  const rows = issued.map(({ hash, prefix }, at) => ({
+    public_id: `key_many${at}`,
+    account_id: accounts[at % ACCOUNTS]?.id,
+    hash,
+    prefix,
+    created_at: 0,
+  }));
+  await sql`INSERT INTO keys ${sql(rows)}`;
+  return issued.map((one) => one.key);
+}
+
+function issueKeys(): readonly IssuedKey[] {
+  return Array.from({ length: KEYS }, () => issueKey(systemRandom));
 }

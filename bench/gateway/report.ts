@@ -113,6 +113,8 @@ const kinds: readonly Kind[] = [
   ),
   cost("JSON request, 100 a second", "json, 100 a second"),
   { label: "JSON requests, 64", kind: "json 64, a second", unit: "a second", scale: 1 },
+  transactions("64", "json 64"),
+  transactions("100 a second", "json, 100 a second"),
   ...["64", "256", "1000"].map((of) => cost(`JSON request over TLS, ${of}`, `tls json ${of}`)),
   ...["64", "256", "1000"].map((of) => cost(`event, ${of} streams`, `event ${of}`)),
   ...["64", "256", "1000"].map((of) => cost(`event over TLS, ${of} streams`, `tls event ${of}`)),
@@ -125,6 +127,7 @@ const kinds: readonly Kind[] = [
   },
   cost("stream of 20 events, 64 at once", "stream of 20"),
   { label: "answer at 100 a second, p50", kind: "latency p50", unit: "ms", scale: 1 },
+  { label: "answer at 100 a second, p95", kind: "latency p95", unit: "ms", scale: 1 },
   { label: "answer at 100 a second, p99", kind: "latency p99", unit: "ms", scale: 1 },
   { label: "first byte, 64 open at once", kind: "first byte, 64 at once", unit: "ms", scale: 1 },
   { label: "first byte, no stream open", kind: "first byte, none open", unit: "ms", scale: 1 },
@@ -165,6 +168,11 @@ function cost(label: string, kind: string): Kind {
   return { label, kind, unit: "CPU us", scale: 1 };
 }
 
+function transactions(of: string, kind: string): Kind {
+  const label = `transactions of PostgreSQL, ${of}`;
+  return { label, kind: `${kind}, transactions`, unit: "for 1,000", scale: 1 };
+}
+
 function scaled(value: number | undefined, scale: number): number | undefined {
   return value === undefined ? undefined : value / scale;
 }
@@ -176,12 +184,14 @@ function verdict({ bounds, isBetter, unit }: Goal, value: number | undefined): s
   return `${shown(value)} ${unit}: ${word}`;
 }
 
-function shown(value: number | undefined): string {
+/** A figure with three digits or more; nothing for undefined. */
+export function shown(value: number | undefined): string {
   if (value === undefined) return "";
   return value.toFixed(Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0);
 }
 
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+/** A table in Markdown. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((_, at) =>
     Math.max(...[head, ...rows].map((row) => (row[at] ?? "").length)),
   );

@@ -1,4 +1,5 @@
 import type { Contestant } from "./contestants.ts";
+import { countsOf, growth, type Counts } from "./counts.ts";
 import type { Call, Counters } from "./loadOrders.ts";
 import { cpuUs } from "./processes.ts";
 import type { Load } from "./workers.ts";
@@ -24,6 +25,8 @@ export interface Turn {
   readonly bodyBytes?: number;
   /** Each request comes with the next of the contestant's many keys. */
   readonly manyKeys?: boolean;
+  /** Each answer is timed. Reading the times takes a while, so CPU time is less exact. */
+  readonly isTimed?: boolean;
   /** The least that must be counted; 1000 answers or events unless given. */
   readonly countMin?: number;
 }
@@ -35,6 +38,10 @@ export interface Seen {
   readonly events: number;
   readonly eventReads: number;
   readonly elapsedMs: number;
+  /** The time of each answer in milliseconds; empty if the turn is not timed. */
+  readonly answerMs: readonly number[];
+  /** What the database server of the first contestant has counted. */
+  readonly counts: Counts;
 }
 
 /**
@@ -42,29 +49,43 @@ export interface Seen {
  * an answer was not the requested one.
  */
 export async function watch(load: Load, contestant: Contestant, turn: Turn): Promise<Seen> {
-  const { atOnce, windowMs, countMin = COUNT_MIN } = turn;
-  await load.give({ kind: "loop", atOnce, ...callOf(contestant, turn) });
+  return await watchAll(load, [contestant], turn);
+}
+
+/** The same for several contestants at once, each with the whole load. What is counted is the sum. */
+export async function watchAll(
+  load: Load,
+  contestants: readonly [Contestant, ...Contestant[]],
+  turn: Turn,
+): Promise<Seen> {
+  const { atOnce, windowMs, isTimed = false, countMin = COUNT_MIN } = turn;
+  for (const contestant of contestants)
+    await load.give({ kind: "loop", atOnce, isTimed, ...callOf(contestant, turn) });
   await Bun.sleep(turn.warmMs);
-  if (isStream(turn.model)) await untilBegun(load, atOnce);
-  const before = await sample(load, contestant);
+  if (isStream(turn.model)) await untilBegun(load, atOnce * contestants.length);
+  const before = await sample(load, contestants);
   await Bun.sleep(windowMs);
-  let after = await sample(load, contestant);
+  let after = await sample(load, contestants);
+  const answerMs = [...after.loopMs];
   const count = ({ answers, events }: Counters): number => Math.max(answers, events);
   while (
     count(after.counters) - count(before.counters) < countMin &&
     after.atMs - before.atMs < PROLONGED_MS_MAX
   ) {
     await Bun.sleep(windowMs);
-    after = await sample(load, contestant);
+    after = await sample(load, contestants);
+    answerMs.push(...after.loopMs);
   }
   const { counters } = await load.give({ kind: "stop" });
-  throwFailure(contestant, counters);
+  throwFailure(contestants[0], counters);
   return {
     cpuUs: after.cpuUs - before.cpuUs,
     answers: after.counters.answers - before.counters.answers,
     events: after.counters.events - before.counters.events,
     eventReads: after.counters.eventReads - before.counters.eventReads,
     elapsedMs: after.atMs - before.atMs,
+    answerMs,
+    counts: growth(before.counts, after.counts),
   };
 }
 
@@ -113,9 +134,11 @@ export function callOf(
   return { port: to, requests };
 }
 
-async function sample(load: Load, { child }: Contestant) {
-  const { counters } = await load.give({ kind: "sample" });
-  return { counters, cpuUs: cpuUs(child.pid), atMs: performance.now() };
+async function sample(load: Load, contestants: readonly [Contestant, ...Contestant[]]) {
+  const { counters, loopMs = [] } = await load.give({ kind: "sample" });
+  const usedUs = contestants.reduce((sumUs, { child }) => sumUs + cpuUs(child.pid), 0);
+  const atMs = performance.now();
+  return { counters, loopMs, cpuUs: usedUs, atMs, counts: await countsOf(contestants[0]) };
 }
 
 function isStream(model: string): boolean {
