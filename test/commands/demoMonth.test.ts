@@ -36,6 +36,7 @@ describe.each([
   ["a working day", "2026-11-24T15:20:00Z"],
   ["five seconds after midnight on a Sunday", "2026-11-22T00:00:05Z"],
   ["a month with a leap day", "2028-03-10T23:59:59Z"],
+  ["a moment that is 29 days after a request in the evening", "2026-11-27T13:20:00Z"],
 ])("a month until %s", (_, text) => {
   const until = Date.parse(text);
 

@@ -74,7 +74,7 @@ function customerSteps(customer: Customer, drawn: readonly DrawnRequest[], until
       change: (recording) => recording.createAccount(account, roubles(overdraft), createdAt),
     },
     ...customer.keys.flatMap((key) => keySteps(customer, key, { requests, until })),
-    ...requestSteps(customer, requests),
+    ...requestSteps(customer, requests, createdAt),
     ...refundSteps(customer, requests, until),
   ];
   if (disabledDaysAgo !== undefined) {
@@ -120,14 +120,18 @@ function keySteps(
   return steps;
 }
 
-/** The requests, with the credits that pay for them. */
-function requestSteps(customer: Customer, requests: readonly DrawnRequest[]): Step[] {
+/** The requests, with the credits that pay for them. `createdAt`: when the account was created. */
+function requestSteps(
+  customer: Customer,
+  requests: readonly DrawnRequest[],
+  createdAt: number,
+): Step[] {
   const { payment, overdraft = 0 } = customer;
   const steps: Step[] = [];
   let balance = 0n;
   let unpaid = sumOf(requests);
   let credits = 0;
-  let lastAt = 0;
+  let lastAt = createdAt;
   for (const request of requests) {
     const { charge } = request.record;
     if (balance - charge < roubles(payment.below)) {
