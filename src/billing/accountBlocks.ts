@@ -285,9 +285,12 @@ export class AccountBlocks {
     return most <= this.#freeInBlocks(chain);
   }
 
+  /** A block that was taken before its budget was lowered may be larger than what is left. */
   #freeInBlocks(chain: ChainBlock): bigint {
     const { free } = this.money;
-    return chain.budget === null ? free : lesserOf(free, chain.money.free);
+    const left = leftOfBudget(chain);
+    if (left === undefined) return free;
+    return lesserOf(free, lesserOf(chain.money.free, besideOthers(left, chain)));
   }
 
   #open(owner: HoldOwner, chain: ChainBlock, amount: bigint): BlockHold {
@@ -329,7 +332,7 @@ export class AccountBlocks {
     const spendable = this.#balance + this.#overdraft;
     const free = greaterOf(spendable - this.#others - this.money.held, 0n);
     const left = isExtension ? undefined : leftOfBudget(chain);
-    const leftNow = left === undefined ? undefined : greaterOf(left - chain.others, 0n);
+    const leftNow = left === undefined ? undefined : besideOthers(left, chain);
     const available = leftNow === undefined ? free : lesserOf(free, leftNow);
     const inBlocks = isExtension ? this.money.free : this.#freeInBlocks(chain);
     const refusal = { ok: false, required, available } as const;
@@ -395,4 +398,9 @@ export class AccountBlocks {
 /** What is left of a budget if other replicas hold nothing. A charge above its hold may have exceeded the budget. */
 function leftOfBudget({ budget, spent, money }: ChainBlock): bigint | undefined {
   return budget === null ? undefined : greaterOf(budget - spent - money.held, 0n);
+}
+
+/** What is left beside the blocks of other replicas. */
+function besideOthers(left: bigint, { others }: ChainBlock): bigint {
+  return greaterOf(left - others, 0n);
 }

@@ -169,6 +169,28 @@ describePostgres("the writer of a replica", () => {
     expect(await chainOf(other, 1n)).toMatchObject({ budget: null, reserved: "0" });
   });
 
+  test("leaves what is reserved of a budget when a command lowers it, and gives no more", async () => {
+    await using one = await openReplica(database.url);
+    await using other = await openReplica(database.url);
+    const owner = await books.open("alice", 1000n, { budget: 500n });
+    const { firstKeyId } = owner;
+    const reservedBy = async (replica: typeof one, amount: bigint) => {
+      const chains = [{ firstKeyId, reserved: String(amount) }];
+      const [effect] = await replica.reserve({ ...wanting(owner, amount), chains });
+      return effect?.chains[0]?.reserved;
+    };
+    const setBudget = (budget: number) =>
+      books.sql`UPDATE keys SET budget = ${budget} WHERE id = ${firstKeyId}`;
+    expect(await reservedBy(one, 400n)).toBe("400");
+    await setBudget(100);
+    expect(await reservedBy(one, 450n)).toBe("400");
+    expect(await reservedBy(one, 300n)).toBe("300");
+    expect(await reservedBy(other, 1n)).toBe("0");
+    await setBudget(350);
+    expect(await reservedBy(other, 300n)).toBe("50");
+    expect(await reservedBy(one, 0n)).toBe("0");
+  });
+
   test("lets only the refused operations of a batch fail", async () => {
     await using replica = await openReplica(database.url);
     const owner = await books.open("alice", 10n * costOfEnded);

@@ -120,10 +120,12 @@ export class ReplicaDatabase {
 
   /** Returns false if others have reserved what is lacking. */
   #reserve(replica: Replica, blocks: Map<Replica, bigint>, target: bigint, money: bigint): boolean {
+    const before = blocks.get(replica) ?? 0n;
     blocks.delete(replica);
     const others = sumOf(blocks);
     const left = money > others ? money - others : 0n;
-    blocks.set(replica, target < left ? target : left);
+    const kept = before > left ? before : left;
+    blocks.set(replica, target < kept ? target : kept);
     return target <= left || others === 0n;
   }
 

@@ -20,6 +20,8 @@ interface Request {
   readonly holds: Hold[];
   readonly signal: { aborted: boolean };
   state: State | "waiting";
+  /** The largest budget since it arrived. */
+  budget: bigint;
 }
 
 const STEPS_MAX = 150;
@@ -45,6 +47,8 @@ export function replicaHistory(): IAsyncProperty<[readonly number[]]> {
 class ReplicaHistory {
   readonly #database: ReplicaDatabase;
   #requests: Request[] = [];
+  /** The requests of the key with a budget that came to hold money since the last check. */
+  #opened: Request[] = [];
   /** What the account should have in the end. */
   #balance: bigint;
   #problem: Error | undefined;
@@ -97,6 +101,8 @@ class ReplicaHistory {
       same(replica.holds.total(), 0n, "what a replica holds when all is over");
       same(replica.holds.reserved(), 0n, "what a replica has reserved when all is over");
     }
+    // A replica that lost its lease heard only now that its last batch was committed.
+    await told();
     same(this.#database.reserved, 0n, "what is reserved when all is over");
     same(this.#database.balance, this.#balance, "the balance");
   }
@@ -110,15 +116,24 @@ class ReplicaHistory {
     if (this.#problem !== undefined) throw this.#problem;
     const { reserved, spendable, replicas, blocks } = this.#database;
     same(reserved <= spendable, true, "the account can pay what all replicas have reserved");
-    const { budget, spent } = this.#database.chain(BUDGET_KEY);
-    same(spent <= (budget ?? 0n), true, "a budget is not exceeded");
+    if (this.#opened.length > 0) {
+      const budget = this.#opened.reduce(
+        (most, one) => (one.budget > most ? one.budget : most),
+        0n,
+      );
+      same(this.#spentOrHeld() <= budget, true, "a budget is not exceeded");
+    }
+    this.#opened = [];
     for (const replica of replicas) {
       const own = this.#requests.filter((request) => request.replica === replica);
       const known = own.filter(({ state }) => state !== "over");
       same(replica.holds.total(), sumOf(known), "the sum of the holds of a replica");
+      const unpaid = known.filter(({ state }) => state !== "charged");
       const block = blocks.get(replica) ?? 0n;
-      const unpaid = sumOf(known.filter(({ state }) => state !== "charged"));
-      same(unpaid <= block, true, "the block of a replica covers its holds");
+      same(sumOf(unpaid) <= block, true, "the block of a replica covers its holds");
+      const ofBudget = unpaid.filter(({ keyId }) => keyId === BUDGET_KEY);
+      const budgetBlock = this.#database.chain(BUDGET_KEY).blocks.get(replica) ?? 0n;
+      same(sumOf(ofBudget) <= budgetBlock, true, "so does its block of the budget");
     }
   }
 
@@ -127,7 +142,8 @@ class ReplicaHistory {
     const least = BigInt((word >>> 1) % 32);
     const most = least + ((word >>> 6) % 2 === 0 ? 0n : BigInt((word >>> 7) % 64));
     const signal = { aborted: false };
-    const request: Request = { replica, keyId, holds: [], signal, state: "waiting" };
+    const budget = this.#budget;
+    const request: Request = { replica, keyId, holds: [], signal, state: "waiting", budget };
     this.#requests.push(request);
     const waitMs = (word >>> 13) % 3 === 0 ? 0 : FOR_EVER_MS;
     const owner = { accountId: ACCOUNT, keyId, requestId: "id" };
@@ -140,6 +156,7 @@ class ReplicaHistory {
         same(signal.aborted, false, "money is held after a disconnect");
         same(result.hold.secured, undefined, "a hold is secured from its beginning");
         request.holds.push(result.hold);
+        if (keyId === BUDGET_KEY && result.hold.amount > 0n) this.#opened.push(request);
       } catch (error) {
         request.state = "over";
         if (!(error instanceof WriteError)) this.#problem ??= error as Error;
@@ -175,13 +192,30 @@ class ReplicaHistory {
     for (const hold of request.holds) hold.release();
   }
 
-  /** A budget is only raised: a lower one may be exceeded by what was spent before. */
   #command(word: number): void {
     const amount = BigInt((word >>> 2) % 64);
     const credit = word % 4 < 2 ? amount : -amount;
-    const { budget } = this.#database.chain(BUDGET_KEY);
-    if (word % 4 === 0) this.#database.setBudget((budget ?? 0n) + amount);
+    if (word % 4 === 0) this.#setBudget(amount * BigInt((word >>> 8) % 4));
     else if (this.#database.credit(credit)) this.#balance += credit;
+  }
+
+  /** A request that waits may still be decided by a budget that was lowered since it arrived. */
+  #setBudget(budget: bigint): void {
+    this.#database.setBudget(budget);
+    for (const request of this.#requests)
+      if (request.state === "waiting" && request.budget < budget) request.budget = budget;
+  }
+
+  get #budget(): bigint {
+    return this.#database.chain(BUDGET_KEY).budget ?? 0n;
+  }
+
+  /** By the key with a budget. What is charged counts as spent, also while its replica does not know it. */
+  #spentOrHeld(): bigint {
+    const held = this.#requests.filter(
+      ({ keyId, state }) => keyId === BUDGET_KEY && state !== "over" && state !== "charged",
+    );
+    return this.#database.chain(BUDGET_KEY).spent + sumOf(held);
   }
 
   #commit(replica: Replica, word: number): void {

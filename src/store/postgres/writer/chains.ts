@@ -69,9 +69,7 @@ export class GroupChains {
   #reserve(firstKeyId: number, target: bigint, onlyRaise: boolean): void {
     const chain = this.#chains.get(firstKeyId);
     assert(chain !== undefined, "a target without a key");
-    // A command may have removed the budget.
-    const free = chain.budget === null ? 0n : max(chain.budget - chain.spent - chain.others, 0n);
-    const payable = target < free ? target : free;
+    const payable = lesser(target, mostOf(chain));
     if (!onlyRaise || payable > chain.reserved) chain.reserved = payable;
     if (chain.budget !== null && payable < target && chain.others > 0n)
       this.wanted.add(chain.accountId);
@@ -95,6 +93,18 @@ export class GroupChains {
       others: String(chain.others),
     }));
   }
+}
+
+/**
+ * The most that may be reserved. A command may have removed the budget, or lowered it below what requests hold: what is
+ * reserved already may stay then, so that no other replica reserves it after the budget is raised again.
+ */
+function mostOf({ budget, spent, others, reserved }: Chain): bigint {
+  return budget === null ? 0n : max(budget - spent - others, reserved);
+}
+
+function lesser(one: bigint, other: bigint): bigint {
+  return one < other ? one : other;
 }
 
 function max(one: bigint, other: bigint): bigint {
