@@ -22,6 +22,7 @@ export interface ReplicaOptions {
   /** Shown to operators, such as the name of the machine. */
   readonly name: string;
   readonly version: string;
+  /** For the time-outs of the writer. A lease counts real time, as its server does. */
   readonly clock: Clock;
   readonly listener: ReplicaListener;
 }
@@ -44,14 +45,15 @@ export async function openReplica(
   address: ServerAddress,
   options: ReplicaOptions,
 ): Promise<ReplicaStore> {
-  const { clock, listener } = options;
+  const { clock, ...member } = options;
+  const { listener } = member;
   const server = await openServer(address, ANSWER_WITHIN_MS);
   const { pool, queries, store } = server;
   const connect = () => openClient(address.url, 1);
   try {
     const followed = await pool.asking(() => followChanges(pool, queries, listener));
     const lease = await pool.asking(() =>
-      Lease.take({ ...options, connect, knownSchema: knownMigrations() }),
+      Lease.take({ ...member, connect, knownSchema: knownMigrations() }),
     );
     const writer = startReplicaWriter({
       connect,
