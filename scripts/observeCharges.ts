@@ -16,8 +16,8 @@ async function observe(answers: number): Promise<number> {
   const gateway = await startGatewayProcess(oneModel(provider.url, sections));
   try {
     const key = await gateway.key("alice", "1000000");
-    const { url, cli } = gateway;
-    const { ends, early } = await observeCharges({ url, key, database: cli.database }, answers);
+    const { url, place } = gateway;
+    const { ends, early } = await observeCharges({ url, key, place }, answers);
     for (const one of early) console.log(`not charged when its end was seen: ${one}`);
     console.log(JSON.stringify({ answers, ends, early: early.length }));
     return early.length;

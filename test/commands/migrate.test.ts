@@ -3,7 +3,7 @@ import { Database } from "bun:sqlite";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { takeInstanceLock } from "../../src/store/store.ts";
-import { openServerAuditor } from "../support/auditor/auditor.ts";
+import { openAuditor } from "../support/auditor/auditor.ts";
 import { binaryPath } from "../support/binary/binary.ts";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import { ServingProcess } from "../support/binary/servingProcess.ts";
@@ -64,7 +64,7 @@ describePostgres("migrate", () => {
       ].map((args) => cli.json(...args, ...more)),
     );
 
-  const problems = async () => await openServerAuditor(server.url).problems();
+  const problems = async () => await openAuditor({ url: server.url }).problems();
 
   test(
     "copies all records; the file stays as it is, and a request that was open is interrupted",

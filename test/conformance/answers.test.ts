@@ -14,7 +14,7 @@ async function answered(cell: Cell, answer: ExpectedAnswer, isStream: boolean) {
   at.providers.first.answer = isStream
     ? stream(dialect.stream(answer))
     : text(dialect.json(answer));
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const body = helloBody(cell, model, isStream);
   const reply = await call(at.gateway, key, { path: speaker.path, body });
   expect([reply.status, reply.text]).toEqual([200, expect.any(String)]);

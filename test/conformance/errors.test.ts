@@ -72,7 +72,7 @@ describe.each(servedCells.map((cell) => [nameOf(cell), cell] as const))("%s", (_
       at.gateway.forgetFailures();
       const bytes = typeof body === "string" ? body : body(dialect);
       at.providers.first.answer = text(bytes, { status, headers });
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const asked = helloBody(cell, cell.model, isStream);
       const reply = await call(at.gateway, key, { path: speaker.path, body: asked });
       const expected = error(cell);

@@ -31,7 +31,7 @@ describe("a route is what the table says", () => {
     at.providers.first.answer = text(dialect.json(shortAnswer));
     const own = members[speaker.endpoint];
     const body = `{${own}, "model" :"${model}"}`;
-    const reply = await call(at.gateway, at.gateway.key(), { path: speaker.path, body });
+    const reply = await call(at.gateway, await at.gateway.key(), { path: speaker.path, body });
     expect(reply.status).toBe(service === "refused" ? 400 : 200);
     const sent = at.providers.first.requests.map((request) => request.body);
     const unchanged = `{${own}, "model" :"${providersModel}"}`;
@@ -41,7 +41,7 @@ describe("a route is what the table says", () => {
   });
 
   test("every model for chats lists the endpoints that are not refused", async () => {
-    const { body } = await call(at.gateway, at.gateway.key(), { path: "/v1/models" });
+    const { body } = await call(at.gateway, await at.gateway.key(), { path: "/v1/models" });
     const { data } = body as { data: { id: string; endpoints: readonly string[] }[] };
     for (const kind of routeKinds) {
       const { embeddings: _, ...chats } = services[kind];
@@ -79,7 +79,10 @@ describe("embeddings", () => {
       one.providers.local.answer = json(isNative ? vectors() : geminiVectors([[0.25]], 20));
       const own = ' "input" : "h\\u0065llo"';
       const body = `{${own}, "model" :"vectors"}`;
-      const reply = await call(one.gateway, one.gateway.key(), { path: "/v1/embeddings", body });
+      const reply = await call(one.gateway, await one.gateway.key(), {
+        path: "/v1/embeddings",
+        body,
+      });
       expect([reply.status, reply.body]).toMatchObject([200, { object: "list" }]);
       const sent = one.providers.local.requests.map((request) => request.body);
       const unchanged = `{${own}, "model" :"${providersModel}"}`;
@@ -116,7 +119,7 @@ describe.each(onlyNative)("in %s %j", (endpoint, body, message) => {
       at.providers.first.answer = isStream
         ? stream(dialect.stream(shortAnswer))
         : text(dialect.json(shortAnswer));
-      const reply = await call(at.gateway, at.gateway.key(), {
+      const reply = await call(at.gateway, await at.gateway.key(), {
         path: speaker.path,
         body: { model, stream: isStream, ...body },
       });

@@ -23,7 +23,7 @@ async function sent({ speaker, dialect, model }: Cell, body: object) {
   at.providers.first.answer = isStream
     ? stream(dialect.stream(shortAnswer))
     : text(dialect.json(shortAnswer));
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const reply = await call(at.gateway, key, {
     path: speaker.path,
     body: { model, ...body },

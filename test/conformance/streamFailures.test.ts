@@ -23,7 +23,7 @@ import {
 const at = openCellsBefore();
 
 async function send(cell: Cell): Promise<{ reply: Reply; key: TestKey }> {
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const body = helloBody(cell, cell.savedModel, true);
   return { reply: await call(at.gateway, key, { path: cell.speaker.path, body }), key };
 }

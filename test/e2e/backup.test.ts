@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect } from "bun:test";
 import { join } from "node:path";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { lostCharges } from "../support/auditor/auditor.ts";
@@ -13,6 +13,7 @@ import {
 import { sendMixedLoad } from "../support/binary/mixedLoad.ts";
 import { answered } from "../support/provider/chatAnswers.ts";
 import { startProvider } from "../support/provider/scriptedProvider.ts";
+import { testSqlite as test } from "../support/testedEngines.ts";
 import { until } from "../support/until.ts";
 
 // One word per millisecond, so that answers are always in flight.
@@ -72,13 +73,13 @@ test("a backup under load has every charge that a client saw before, and is serv
   const { whole } = await load;
   go.resolve();
   expect((await long).status).toBe(200);
-  expect(lostCharges(file, before)).toEqual([]);
-  expect(lostCharges(gateway.cli.database, whole)).toEqual([]);
+  expect(await lostCharges({ path: file }, before)).toEqual([]);
+  expect(await lostCharges(gateway.place, whole)).toEqual([]);
 
   const refused = await gateway.cli.run("restore", file);
   expect(refused).toMatchObject({ status: 1, stdout: "" });
   expect(refused.stderr).toContain("a gateway is running on this database");
-  expect(lostCharges(gateway.cli.database, whole)).toEqual([]);
+  expect(await lostCharges(gateway.place, whole)).toEqual([]);
 
   gateway.signal("SIGTERM");
   expect(await gateway.ended).toBe(0);
@@ -96,6 +97,6 @@ test("a backup under load has every charge that a client saw before, and is serv
   );
   expect(line["count"]).toBe(1);
   await gateway.expectAuditPasses();
-  expect(lostCharges(gateway.cli.database, before)).toEqual([]);
+  expect(await lostCharges(gateway.place, before)).toEqual([]);
   expect((await chat(gateway, { key })).status).toBe(200);
 }, 60_000);

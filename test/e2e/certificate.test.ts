@@ -7,7 +7,7 @@ import { connect } from "node:tls";
 import { makeCertificate } from "../config/makeCertificate.ts";
 import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/provider/chatAnswers.ts";
 import { ask } from "../support/gateway/chatCalls.ts";
-import { configText, oneModel, type GatewayConfig } from "../support/gateway/gatewayConfig.ts";
+import { oneModel, type GatewayConfig } from "../support/gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
@@ -177,7 +177,7 @@ describe.each(["tcp", "unix"])(
     });
 
     test("uses the files that the config names now, though the old ones are missing", async () => {
-      await Bun.write(gateway.cli.config, configText(configOf(listen, "second")));
+      await gateway.configure(configOf(listen, "second"));
       await rm(at("first.pem"));
       await rm(at("first-key.pem"));
       await hangUp("config reloaded");

@@ -9,6 +9,7 @@ import {
   type GatewayProcess,
 } from "../support/binary/gatewayProcess.ts";
 import { startProvider } from "../support/provider/scriptedProvider.ts";
+import { testSqlite } from "../support/testedEngines.ts";
 
 const provider = startProvider(usual);
 const config = oneModel(`http://127.0.0.1:${provider.port}/v1`);
@@ -28,6 +29,7 @@ describe("the running gateway obeys a command at its very next request", () => {
     const key = await gateway.key("poor", "0");
     expect((await chat(gateway, { key })).status).toBe(402);
     await gateway.cli.json("balance", "credit", "poor", "1");
+    await gateway.toldOfChanges();
     expect((await chat(gateway, { key })).status).toBe(200);
   });
 
@@ -39,6 +41,7 @@ describe("the running gateway obeys a command at its very next request", () => {
       balance_rub: string;
     };
     await gateway.cli.json("balance", "debit", "spender", left);
+    await gateway.toldOfChanges();
     expect((await chat(gateway, { key })).status).toBe(402);
   });
 
@@ -50,6 +53,7 @@ describe("the running gateway obeys a command at its very next request", () => {
     const other = await gateway.key("two", "1");
     expect((await chat(gateway, made)).status).toBe(200);
     await gateway.cli.json("keys", "revoke", made.id);
+    await gateway.toldOfChanges();
     expect(await chat(gateway, made)).toMatchObject({
       status: 401,
       body: { error: { message: "invalid api key", type: "auth_error" } },
@@ -61,8 +65,10 @@ describe("the running gateway obeys a command at its very next request", () => {
     const key = await gateway.key("paused", "1");
     expect((await chat(gateway, { key })).status).toBe(200);
     await gateway.cli.json("accounts", "disable", "paused");
+    await gateway.toldOfChanges();
     expect((await chat(gateway, { key })).status).toBe(401);
     await gateway.cli.json("accounts", "enable", "paused");
+    await gateway.toldOfChanges();
     expect((await chat(gateway, { key })).status).toBe(200);
   });
 
@@ -84,7 +90,7 @@ describe("the running gateway obeys a command at its very next request", () => {
   });
 });
 
-test("a second gateway on the same database ends with status 1 and the reason", async () => {
+testSqlite("a second gateway on the same database ends with status 1 and the reason", async () => {
   const { status, stderr } = await gateway.cli.run("serve");
   expect(status).toBe(1);
   expect(stderr).toContain("another gateway is running on this database");
@@ -92,7 +98,7 @@ test("a second gateway on the same database ends with status 1 and the reason", 
   expect((await call(gateway, undefined, { path: "/healthz" })).status).toBe(200);
 });
 
-test("only their owner can read the database's files", async () => {
+testSqlite("only their owner can read the database's files", async () => {
   const modes: Record<string, string> = {};
   for (const suffix of ["", "-wal", "-shm", ".lock"]) {
     const { mode } = await stat(gateway.cli.database + suffix);
@@ -103,7 +109,7 @@ test("only their owner can read the database's files", async () => {
 
 describe("SIGHUP", () => {
   const write = (next: GatewayConfig | string) =>
-    Bun.write(gateway.cli.config, typeof next === "string" ? next : configText(next));
+    typeof next === "string" ? Bun.write(gateway.cli.config, next) : gateway.configure(next);
   /** Sends the signal, and resolves when the log has its result. */
   const reload = async (message: string) => {
     const since = gateway.log.length;

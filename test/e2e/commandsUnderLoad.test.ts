@@ -155,6 +155,7 @@ test(
         const one = await owner(`${name}-${round}`, given);
         const first = await chat(gateway, one);
         await gateway.cli.json(...command(one, first.id));
+        await gateway.toldOfChanges();
         const second = await chat(gateway, one);
         expect([name, first.status, second.status]).toEqual([name, before, after]);
       }),

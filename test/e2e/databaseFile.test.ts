@@ -1,7 +1,8 @@
-import { describe, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { copyFile, link, rename, rm } from "node:fs/promises";
 import { oneModel } from "../support/gateway/gatewayConfig.ts";
 import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
+import { describeSqlite } from "../support/testedEngines.ts";
 
 /** The gateway checks every 5 s. The rest is for a busy machine. */
 const noticedWithinMs = 20_000;
@@ -25,7 +26,7 @@ const files = [
   ["database's lock file", ".lock"],
 ] as const;
 
-describe("a gateway ends within seconds with status 1 and the reason when", () => {
+describeSqlite("a gateway ends within seconds with status 1 and the reason when", () => {
   test.concurrent.each(
     files.flatMap(([what, suffix]) => losses.map(([loss, lose]) => ({ what, suffix, loss, lose }))),
   )(

@@ -1,14 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { call, chat } from "../support/gateway/chatCalls.ts";
 import { failDisk, type DiskError } from "../support/disk/diskError.ts";
-import { cCompiler, printNotRun } from "../support/disk/faultyDisk.ts";
+import { describeFaultyDisk } from "../support/disk/describeFaultyDisk.ts";
 import { startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { startProvider } from "../support/provider/scriptedProvider.ts";
 
-const canRun = cCompiler() !== undefined;
-if (!canRun) printNotRun("errors of the disk");
+const describeOnDisk = describeFaultyDisk("errors of the disk");
 
 const demo = startDemoProvider({ wordDelayMs: 0 });
 const silent = startProvider(() => {});
@@ -59,7 +58,7 @@ const passing: readonly Sweep[] = [
 ];
 
 // `bun scripts/diskErrors.ts` runs longer.
-describe.skipIf(!canRun)("no client received a complete answer whose charge is missing", () => {
+describeOnDisk("no client received a complete answer whose charge is missing", () => {
   const opened = openBefore(demo.url);
 
   test.each(fatal)(
@@ -85,7 +84,7 @@ describe.skipIf(!canRun)("no client received a complete answer whose charge is m
   );
 });
 
-describe.skipIf(!canRun)("a disk without any room", () => {
+describeOnDisk("a disk without any room", () => {
   const opened = openBefore(demo.url);
 
   test("makes /healthz unavailable until there is room, without other requests", async () => {
@@ -105,7 +104,7 @@ describe.skipIf(!canRun)("a disk without any room", () => {
   });
 });
 
-describe.skipIf(!canRun)("a start with open requests of an earlier process", () => {
+describeOnDisk("a start with open requests of an earlier process", () => {
   const opened = openBefore(`http://127.0.0.1:${silent.port}/v1`);
 
   test.each([

@@ -1,10 +1,12 @@
-import { expect, test } from "bun:test";
+import { expect } from "bun:test";
 import { examine } from "../support/binary/doctor.ts";
 import { oneModel } from "../support/gateway/gatewayConfig.ts";
 import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { startProvider } from "../support/provider/scriptedProvider.ts";
+import { testSqlite } from "../support/testedEngines.ts";
 
-test(
+// It refuses the servers of tests: they do not wait for the disk.
+testSqlite(
   "doctor of the compiled binary looks at a gateway at work, and leaves it at work",
   async () => {
     const provider = startProvider();

@@ -36,8 +36,11 @@ afterAll(async () => {
   provider.stop();
 });
 
-const keys = async (...args: readonly string[]): Promise<KeyAnswer> =>
-  (await gateway.cli.json("keys", ...args)) as KeyAnswer;
+const keys = async (...args: readonly string[]): Promise<KeyAnswer> => {
+  const answer = (await gateway.cli.json("keys", ...args)) as KeyAnswer;
+  await gateway.toldOfChanges();
+  return answer;
+};
 const create = async (account: string, ...flags: readonly string[]): Promise<KeyAnswer> => {
   const made = await keys("create", "--account", account, ...flags);
   await gateway.cli.json("balance", "credit", account, "100");
@@ -87,6 +90,7 @@ describe("the running gateway obeys at its very next request", () => {
     expectRefusal(await chat(gateway, old), badKey);
     expect((await chat(gateway, next)).status).toBe(402);
     await gateway.cli.json("balance", "refund", id);
+    await gateway.toldOfChanges();
     expect((await chat(gateway, next)).status).toBe(200);
     expect((await chat(gateway, next)).status).toBe(402);
   });

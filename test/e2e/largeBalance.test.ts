@@ -6,6 +6,7 @@ import {
   startTimeoutMs,
   type GatewayProcess,
 } from "../support/binary/gatewayProcess.ts";
+import { testedStore } from "../support/testedEngines.ts";
 import { startProvider } from "../support/provider/scriptedProvider.ts";
 
 /** The highest possible prices. A completion token costs one rouble. */
@@ -128,10 +129,12 @@ describe("money beyond nine million roubles is exact to the nano-rouble", () => 
     let shown: unknown;
     do shown = await json("balance", "show", "alice");
     while ((shown as { held_rub: string }).held_rub === "0");
-    // The hold is more than half of the money, so all of it is reserved.
-    expect(shown).toMatchObject({ balance_rub: after, held_rub: after, available_rub: "0" });
+    // The hold is more than half of the money, so all of it is reserved in a file. A replica leaves the rest to others.
+    const held = testedStore === "sqlite" ? after : holdOf(1_000_000_000);
+    expect(shown).toMatchObject({ balance_rub: after, held_rub: held });
     await gateway.kill();
     await gateway.start();
+    await gateway.unreserved("alice");
     expect(await json("balance", "show", "alice")).toMatchObject({ available_rub: after });
     expect(await json("audit")).toMatchObject({ ok: true, problems: [] });
     expect(await json("balance", "debit", "alice", after)).toMatchObject({ balance_rub: "0" });

@@ -16,8 +16,8 @@ test(
   `in ${rounds} answers another process finds the charge committed in the moment that their end arrives`,
   async () => {
     const { gateway, key } = setup;
-    const { url, cli } = gateway;
-    const seen = await observeCharges({ url, key, database: cli.database }, rounds);
+    const { url, place } = gateway;
+    const seen = await observeCharges({ url, key, place }, rounds);
     expect(seen).toEqual({
       ends: {
         chat: rounds / 4,

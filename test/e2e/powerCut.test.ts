@@ -1,12 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { seededRandom } from "../support/seededRandom.ts";
-import { cCompiler, printNotRun } from "../support/disk/faultyDisk.ts";
+import { describeFaultyDisk } from "../support/disk/describeFaultyDisk.ts";
 import { cutPower, startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 
-const canRun = cCompiler() !== undefined;
-if (!canRun) printNotRun("power cuts");
+const describeOnDisk = describeFaultyDisk("power cuts");
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
 afterAll(() => provider.stop());
@@ -43,7 +42,7 @@ async function cuts(disk: GatewayOnDisk, count: number, seed: number) {
 }
 
 // `bun scripts/powerCuts.ts` cuts a hundred times.
-describe.skipIf(!canRun)("a power cut", () => {
+describeOnDisk("a power cut", () => {
   const powerful = openBefore("power");
   const careless = openBefore("process");
 

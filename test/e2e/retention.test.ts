@@ -8,6 +8,7 @@ import {
 } from "../support/binary/gatewayProcess.ts";
 import { recordRequest } from "../support/store/recordedRequest.ts";
 import { ended, fund, openStoreFolder } from "../support/store/storeFolder.ts";
+import { testedStore } from "../support/testedEngines.ts";
 
 /** In days. The age that counts is that from the newest request. */
 const ages = [400, 100, 32, 29, 1];
@@ -25,6 +26,7 @@ beforeAll(async () => {
         await recordRequest(storeFolder.writer, request);
       }
       await storeFolder.close();
+      if (testedStore === "postgres") await cli.json("migrate", "--from", cli.database);
       before = await cli.json("usage", "--by", "day");
     },
   });

@@ -1,4 +1,3 @@
-import { Database } from "bun:sqlite";
 import { beforeAll, expect, test } from "bun:test";
 import { binaryPath } from "../support/binary/binary.ts";
 import {
@@ -23,6 +22,7 @@ import {
   streamHead,
   type ScriptedProvider,
 } from "../support/provider/scriptedProvider.ts";
+import { holdWrites } from "../support/store/gatewayDatabase.ts";
 import { until } from "../support/until.ts";
 import { several } from "../support/several.ts";
 
@@ -114,8 +114,7 @@ test.concurrent(
       };
       const clients = await Promise.all(several(8, (at) => open(at % 2 === 0)));
       await until("all are asked", () => provider.requests.length === clients.length);
-      const other = new Database(gateway.cli.database);
-      other.run("PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE");
+      const lock = await holdWrites(gateway.place);
       try {
         go.resolve();
         await Bun.sleep(100);
@@ -124,8 +123,7 @@ test.concurrent(
         // Longer than the time that aborted requests have to end.
         await Bun.sleep(4000);
       } finally {
-        other.run("ROLLBACK");
-        other.close();
+        await lock[Symbol.asyncDispose]();
       }
       expect(await gateway.ended).toBe(0);
       await Promise.all(clients.map(({ closed }) => closed));

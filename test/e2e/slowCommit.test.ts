@@ -1,12 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { call, chat } from "../support/gateway/chatCalls.ts";
-import { cCompiler, printNotRun } from "../support/disk/faultyDisk.ts";
+import { describeFaultyDisk } from "../support/disk/describeFaultyDisk.ts";
 import { startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 
-const canRun = cCompiler() !== undefined;
-if (!canRun) printNotRun("slow commits");
+const describeOnDisk = describeFaultyDisk("slow commits");
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
 afterAll(() => provider.stop());
@@ -48,7 +47,7 @@ function isPrompt({ mostMs, lastMs }: Lags): boolean {
   return mostMs < lagMsMax && lastMs < syncMs / 2;
 }
 
-describe.skipIf(!canRun)("a commit that takes half a second", () => {
+describeOnDisk("a commit that takes half a second", () => {
   let on: GatewayOnDisk;
   beforeAll(async () => {
     on = await startGatewayOnDisk(provider.url, "power");

@@ -1,9 +1,9 @@
-import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { rename } from "node:fs/promises";
 import { oneModel } from "../support/gateway/gatewayConfig.ts";
 import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
+import { holdWrites } from "../support/store/gatewayDatabase.ts";
 import { until } from "../support/until.ts";
 
 const SIGHUP = 1n;
@@ -52,8 +52,7 @@ test(
     try {
       gateway.signal("SIGTERM");
       expect(await gateway.ended).toBe(0);
-      const other = new Database(gateway.cli.database);
-      other.run("BEGIN IMMEDIATE");
+      const lock = await holdWrites(gateway.place);
       const since = gateway.log.length;
       const starting = gateway.start();
       try {
@@ -62,8 +61,7 @@ test(
         gateway.signal("SIGHUP");
         await Bun.sleep(200);
       } finally {
-        other.run("ROLLBACK");
-        other.close();
+        await lock[Symbol.asyncDispose]();
       }
       await starting;
       await gateway.logged("it reloads", ({ msg }) => msg === "config reloaded", since);

@@ -1,5 +1,5 @@
 import { Database } from "bun:sqlite";
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
@@ -11,6 +11,7 @@ import {
   type GatewayProcess,
 } from "../support/binary/gatewayProcess.ts";
 import { until } from "../support/until.ts";
+import { describeSqlite } from "../support/testedEngines.ts";
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
 let gateway: GatewayProcess;
@@ -59,7 +60,7 @@ function chargesOfFileAlone(): number {
 }
 let copies = 0;
 
-describe("the file of the database alone has every charge, and its log nothing,", () => {
+describeSqlite("the file of the database alone has every charge, and its log nothing,", () => {
   test.each<[string, readonly NodeJS.Signals[]]>([
     ["SIGTERM", ["SIGTERM"]],
     ["a second SIGINT", ["SIGINT", "SIGINT"]],

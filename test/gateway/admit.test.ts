@@ -1,7 +1,6 @@
 import { noExtras } from "../../src/billing/cost.ts";
 import { noUsage } from "../../src/contract/usage.ts";
-import { Database } from "bun:sqlite";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { admit, type Admission } from "../../src/gateway/admission/admit.ts";
 import { findModel } from "../../src/gateway/catalog.ts";
 import type { RequestContext } from "../../src/gateway/gateway.ts";
@@ -12,14 +11,14 @@ import {
   type TestKey,
 } from "../support/gateway/testApp.ts";
 import { freePermit } from "../support/gateway/permits.ts";
+import { holdWrites } from "../support/store/gatewayDatabase.ts";
+import { describeSqlite } from "../support/testedEngines.ts";
 
 const TOKEN = 1000n;
 const ANSWER = 100;
 const COST = BigInt(ANSWER) * TOKEN;
 
 let gateway: TestApp;
-/** Another process, beside whose transaction nothing can be committed. */
-let other: Database;
 beforeAll(async () => {
   gateway = await openTestApp({
     providers: { local: "http://127.0.0.1:9/v1" },
@@ -39,19 +38,14 @@ beforeAll(async () => {
     ],
     sections: { billing: { hold_wait: "0s" } },
   });
-  other = new Database(gateway.path);
-  other.run("PRAGMA busy_timeout = 2000");
 });
 afterEach(() => gateway.expectAuditPasses());
-afterAll(async () => {
-  other.close();
-  await gateway.close();
-});
+afterAll(() => gateway.close());
 
 /** A request of the key's that has come as far as admission. */
 function visitOf(key: TestKey): RequestContext {
-  const { app, store } = gateway;
-  const caller = store.keys.find(key.id);
+  const { app, sqlite } = gateway;
+  const caller = sqlite.keys.find(key.id);
   if (!caller) throw new Error("there is no such key");
   return {
     requestId: app.newId("req"),
@@ -93,7 +87,7 @@ async function end({ meter }: Admission): Promise<void> {
 /** Waits in this turn of the event loop, so that nothing but the writer's own thread goes on. */
 function waitForCommit(requestId: string): void {
   const deadlineMs = performance.now() + 4000;
-  while (gateway.store.requests.find(requestId)?.status !== "done") {
+  while (gateway.sqlite.requests.find(requestId)?.status !== "done") {
     if (performance.now() > deadlineMs) throw new Error("the charge was not committed");
     Bun.sleepSync(1);
   }
@@ -107,15 +101,15 @@ async function secondMeanwhile(
   options: KeyOptions,
   endIs: "committed" | "asked for",
 ): Promise<number | undefined> {
-  const key = gateway.key(options);
+  const key = await gateway.key(options);
   const context = visitOf(key);
   const first = await ask(context);
   await first.meter.secured;
-  if (endIs === "asked for") other.run("BEGIN IMMEDIATE");
+  const held = endIs === "asked for" ? await holdWrites(gateway.place) : undefined;
   const firstEnd = end(first);
   if (endIs === "committed") waitForCommit(context.requestId);
   const second = ask(visitOf(key));
-  if (endIs === "asked for") other.run("ROLLBACK");
+  await held?.release();
   const admission = await second;
   await Promise.all([firstEnd, end(admission)]);
   const { catalog } = context.snapshot;
@@ -123,7 +117,7 @@ async function secondMeanwhile(
   return admission.boundsFor(config).outputTokensBound;
 }
 
-describe("a charge that is committed but whose hold is not released yet", () => {
+describeSqlite("a charge that is committed but whose hold is not released yet", () => {
   const enough = 2n * COST + COST / 2n;
   test.each<[string, KeyOptions]>([
     ["a balance", { balance: enough }],
@@ -134,7 +128,7 @@ describe("a charge that is committed but whose hold is not released yet", () => 
   });
 });
 
-describe("a hold whose charge is not committed yet", () => {
+describeSqlite("a hold whose charge is not committed yet", () => {
   const tooLittle = COST + COST / 2n;
   test.each<[string, KeyOptions]>([
     ["a balance", { balance: tooLittle }],

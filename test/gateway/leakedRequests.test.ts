@@ -76,7 +76,7 @@ function arrived(pieces: readonly string[]): UpstreamExchange {
 
 test("a leaked request is settled as failed without a charge, and logged as an error", async () => {
   const { gateway } = opened;
-  const key = gateway.key({ balance: rouble });
+  const key = await gateway.key({ balance: rouble });
   await admission(key);
   expect(gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
 
@@ -94,7 +94,7 @@ test("a leaked request is settled as failed without a charge, and logged as an e
 
   const [record] = await gateway.records(key, 1);
   expect(record).toMatchObject({ status: "failed", charge: 0n });
-  expect(gateway.balance(key)).toBe(rouble);
+  expect(await gateway.balance(key)).toBe(rouble);
   expect(gateway.log).toContainEqual(
     expect.objectContaining({
       level: "error",
@@ -106,7 +106,7 @@ test("a leaked request is settled as failed without a charge, and logged as an e
 
 test("a settled request is not reported as leaked", async () => {
   const { gateway } = opened;
-  const key = gateway.key({ balance: rouble });
+  const key = await gateway.key({ balance: rouble });
   const { meter } = await admission(key);
   await meter.settle({ status: "done" });
   const lines = gateway.log.length;
@@ -118,7 +118,7 @@ test("a settled request is not reported as leaked", async () => {
 
 test("a request whose client reads slowly is not leaked: it is charged", async () => {
   const { gateway } = opened;
-  const key = gateway.key({ balance: rouble });
+  const key = await gateway.key({ balance: rouble });
   const { admission: held, candidate, context } = await admission(key);
   const words = Array.from({ length: 30 }, () => helloEvent);
   const identity = { id: "x", model: "small", created: 0, unknownFields: "forward" } as const;
@@ -155,5 +155,5 @@ test("a request whose client reads slowly is not leaked: it is charged", async (
   }
   expect(text).toContain("[DONE]");
   expect(await gateway.records(key, 1)).toMatchObject([{ status: "done", estimated: false }]);
-  expect(gateway.balance(key)).toBeLessThan(rouble);
+  expect(await gateway.balance(key)).toBeLessThan(rouble);
 });

@@ -43,7 +43,7 @@ afterAll(() => gateway.close());
 
 async function ask(key: TestKey, prompt: Partial<PromptExtent> = {}): Promise<Admission> {
   const { app, store } = gateway;
-  const caller = store.keys.find(key.id);
+  const caller = await store.keys.find(key.id);
   if (!caller) throw new Error("there is no such key");
   const snapshot = app.gateway.current;
   const context = {
@@ -87,18 +87,20 @@ describe("a request that another model answers", () => {
     ["with a row before its end", true],
     ["without one", false],
   ])("%s is recorded, charged and counted as that model", async (_, hasRow) => {
-    const key = gateway.key();
+    const key = await gateway.key();
     const { meter } = await ask(key, { longCacheWrites: true, webSearchesMax: 2 });
     if (hasRow) {
       expect((meter as RequestMeter).writeRow()).toBe(true);
       await gateway.app.gateway.writer.write({ kind: "reserve" });
-      expect(rowsOf(key)).toMatchObject([{ status: "running", model: "small", priceInput: 7n }]);
+      expect(await rowsOf(key)).toMatchObject([
+        { status: "running", model: "small", priceInput: 7n },
+      ]);
     }
     const sold = { model: "spare", price: other };
     const usage = { tokens, estimated: false };
     const receipt = await meter.settle({ status: "done", usage, provider: "local", sold });
     expect(receipt).toMatchObject({ model: "spare", charge });
-    expect(rowsOf(key)).toMatchObject([
+    expect(await rowsOf(key)).toMatchObject([
       {
         status: "done",
         model: "spare",
@@ -112,19 +114,19 @@ describe("a request that another model answers", () => {
         priceWebSearch: 600n,
       },
     ]);
-    const sums = gateway.store.usage("model", { account: key.account });
+    const sums = await gateway.store.usage("model", { account: key.account });
     expect(sums).toMatchObject([{ group: "spare", requests: 1, ...tokens, cost: charge }]);
   });
 
   test("that fails is recorded as the model that was asked for", async () => {
-    const key = gateway.key();
+    const key = await gateway.key();
     const { meter } = await ask(key);
     expect(await meter.settle({ status: "failed" })).toMatchObject({ model: "small", charge: 0n });
-    expect(rowsOf(key)).toMatchObject([{ model: "small", priceInput: 7n }]);
+    expect(await rowsOf(key)).toMatchObject([{ model: "small", priceInput: 7n }]);
   });
 
   test("is measured as that model", async () => {
-    const { meter } = await ask(gateway.key());
+    const { meter } = await ask(await gateway.key());
     const sold = { model: "measured", price: other };
     await meter.settle({ status: "done", usage: { tokens, estimated: false }, sold });
     const measured = await scrape(gateway.metricsUrl);
@@ -140,7 +142,7 @@ test.each<[string, Partial<PromptExtent>, bigint]>([
   ["with an hour in the cache", { longCacheWrites: true }, 1000n * 20n + 100n * 30n],
   ["with searches", { webSearchesMax: 5 }, 1000n * 8n + 100n * 30n + 5n * 3000n],
 ])("a prompt %s is held at its most", async (_, prompt, hold) => {
-  const key = gateway.key();
+  const key = await gateway.key();
   const { meter, tokenLimits } = await ask(key, prompt);
   expect(tokenLimits).toEqual({
     promptTokens: 1000,
@@ -149,9 +151,9 @@ test.each<[string, Partial<PromptExtent>, bigint]>([
     webSearches: prompt.webSearchesMax ?? 0,
   });
   await meter.settle({ status: "done", usage: { tokens: noUsage, estimated: false } });
-  expect(rowsOf(key)).toMatchObject([{ hold }]);
+  expect(await rowsOf(key)).toMatchObject([{ hold }]);
 });
 
-function rowsOf({ account }: TestKey) {
-  return gateway.store.requests.list({ account, limit: 9 });
+async function rowsOf({ account }: TestKey) {
+  return await gateway.store.requests.list({ account, limit: 9 });
 }

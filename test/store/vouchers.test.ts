@@ -8,7 +8,7 @@ import { describeStores } from "../support/store/storeOnEngines.ts";
 import { tamper } from "../support/store/sampleLedger.ts";
 import { actor, costOfEnded, ended, fund, type Owner } from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
-import { issueIn, issueVoucher, type IssuedVoucher } from "../support/store/vouchers.ts";
+import { issueVouchers, issueVoucher, type IssuedVoucher } from "../support/store/vouchers.ts";
 
 const HUGE = 9_223_372_036_854_775_807n;
 
@@ -32,8 +32,8 @@ describeStores("vouchers:", (current) => {
     return await redeemBy(current.writer, voucher.id, owner, at);
   }
 
-  async function issue(settings: Parameters<typeof issueIn>[2] = {}): Promise<IssuedVoucher> {
-    const [voucher] = await issueIn(current.store, 1, settings);
+  async function issue(settings: Parameters<typeof issueVouchers>[2] = {}): Promise<IssuedVoucher> {
+    const [voucher] = await issueVouchers(current.store, 1, settings);
     if (voucher === undefined) throw new Error("no voucher was created");
     return voucher;
   }
@@ -93,7 +93,7 @@ describeStores("vouchers:", (current) => {
 
     test("shares a transaction with charges of the account", async () => {
       const alice = await current.fund("alice", 1_000_000n);
-      const vouchers = await issueIn(current.store, 20);
+      const vouchers = await issueVouchers(current.store, 20);
       await current.reserve(alice.accountId, 500_000n);
       const charge = (id: string): Promise<unknown> =>
         current.writer.write({ kind: "recordRequest", record: ended(id, alice) });
@@ -119,7 +119,7 @@ describeStores("vouchers:", (current) => {
 
     test("and a revocation by a command at once: one of them", async () => {
       const alice = await current.fund("alice", 0n);
-      for (const voucher of await issueIn(current.store, 30)) {
+      for (const voucher of await issueVouchers(current.store, 30)) {
         const redemption = redeem(voucher, alice);
         let isRevoked = true;
         try {
@@ -135,7 +135,7 @@ describeStores("vouchers:", (current) => {
 
   describe("the changes of commands", () => {
     test("are in the admin log, one row for each voucher, without a code", async () => {
-      const vouchers = await issueIn(current.store, 2, { expiresAt: actor.at + 1000 });
+      const vouchers = await issueVouchers(current.store, 2, { expiresAt: actor.at + 1000 });
       const { publicId = "" } = vouchers[0] ?? {};
       const revoke = async () => await current.store.admin.revokeVoucher(actor, publicId);
       const first = await revoke();
@@ -209,8 +209,8 @@ describe("in the file of SQLite", () => {
     const { store } = storeFolder;
     const alice = fund(store, "alice", 10n);
     fund(store, "bob", 0n);
-    const open = issueVoucher(store);
-    const redeemed = issueVoucher(store);
+    const open = await issueVoucher(store);
+    const redeemed = await issueVoucher(store);
     await redeemBy(storeFolder.writer, redeemed.id, alice);
     return [open.publicId, redeemed.publicId];
   }

@@ -1,6 +1,6 @@
-import { Database } from "bun:sqlite";
 import OpenAI from "openai";
 import { beforeAll, describe, expect, test } from "bun:test";
+import type { DatabasePlace } from "../support/auditor/databaseRows.ts";
 import type { Page } from "playwright-core";
 import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
@@ -17,6 +17,7 @@ import {
 } from "../support/provider/chatAnswers.ts";
 import { startProvider, stream } from "../support/provider/scriptedProvider.ts";
 import { chatEvent } from "../support/provider/upstreamText.ts";
+import { tamperAt } from "../support/store/gatewayDatabase.ts";
 
 const markup = "<img/src=x/onerror=alert(1)>";
 /** Markup, a mark that turns the text after it around, and more characters than any view has room for. */
@@ -51,28 +52,20 @@ beforeAll(async () => {
   keyId = ((await gateway.cli.json("requests", "show", request)) as { key_id: string }).key_id;
   gateway.signal("SIGTERM");
   await gateway.ended;
-  putIntoStore(gateway.cli.database);
+  await putIntoStore(gateway.place);
   await gateway.start();
 }, startTimeoutMs);
 
-/** What no command and no request lets through, as somebody who can write to the file may put it there. */
-function putIntoStore(path: string): void {
-  const sqlite = new Database(path);
-  const triggers = sqlite
-    .query<{ name: string; sql: string }, []>(
-      "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'",
-    )
-    .all();
-  sqlite.transaction(() => {
-    for (const { name } of triggers) sqlite.run(`DROP TRIGGER "${name}"`);
-    sqlite.run("UPDATE accounts SET name = ?", [hostile]);
-    sqlite.run("UPDATE keys SET label = ?", [hostile]);
-    sqlite.run("UPDATE ledger SET note = ?, ref = coalesce(ref, ?)", [hostile, hostile]);
-    sqlite.run("UPDATE requests SET model = ?", [hostile]);
-    sqlite.run("UPDATE daily_totals SET model = ?", [hostile]);
-    for (const { sql } of triggers) sqlite.run(sql);
-  })();
-  sqlite.close();
+/** What no command and no request lets through, as somebody who can write to the database may put it there. */
+async function putIntoStore(place: DatabasePlace): Promise<void> {
+  await tamperAt(
+    place,
+    `UPDATE accounts SET name = '${hostile}'`,
+    `UPDATE keys SET label = '${hostile}'`,
+    `UPDATE ledger SET note = '${hostile}', ref = coalesce(ref, '${hostile}')`,
+    `UPDATE requests SET model = '${hostile}'`,
+    `UPDATE daily_totals SET model = '${hostile}'`,
+  );
 }
 
 /** Opens each view, and returns whether it scrolls sideways, and any element that a text has become. */

@@ -8,6 +8,7 @@ import {
   usualCharge,
 } from "../../support/faults/faultTests.ts";
 import { refusal } from "../../support/provider/scriptedProvider.ts";
+import { testedStore } from "../../support/testedEngines.ts";
 
 /** Rows 13 and 14: routes with an open breaker are skipped. */
 const setup = openFaultSetup();
@@ -26,6 +27,8 @@ function flapping(): FaultyAnswer {
 const requestCount = 200;
 const askedAtOnce = 4;
 const amplificationMax = 1.2;
+/** Each end waits for its commit, and a replica commits every 25 ms under load. */
+const skippedWithinMs = testedStore === "sqlite" ? 5 : 30;
 
 for (const form of everyForm) {
   const model = setup.model(13, { answer: flapping(), hasNext: true });
@@ -55,7 +58,7 @@ for (const form of everyForm) {
   const failuresToOpen = 5;
   const measured = 40;
   const alone = setup.model(14, { answer: failing });
-  test(`row 14: every route is skipped (${form}): 502 within 5 ms, and no provider is asked`, async () => {
+  test(`row 14: every route is skipped (${form}): 502 within ${skippedWithinMs} ms, and no provider is asked`, async () => {
     for (let count = 0; count < failuresToOpen; count += 1) {
       const reply = await setup.ask(form, alone);
       expectEnd(await setup.record(reply, 0n), { status: "failed", charge: 0n });
@@ -73,6 +76,6 @@ for (const form of everyForm) {
     }
     expect(setup.calls(alone)).toEqual([failuresToOpen, 0]);
     // The quickest one, for other work on the machine makes any of them slower, and none faster.
-    expect(Math.min(...times)).toBeLessThan(5);
+    expect(Math.min(...times)).toBeLessThan(skippedWithinMs);
   });
 }

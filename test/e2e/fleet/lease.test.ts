@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { readServerDatabase } from "../../support/auditor/databaseRows.ts";
+import { readDatabaseAt } from "../../support/auditor/databaseRows.ts";
 import { startFleet, type Fleet } from "../../support/fleet/fleet.ts";
 import { chat, openChat } from "../../support/gateway/chatCalls.ts";
 import { oneModel } from "../../support/gateway/gatewayConfig.ts";
@@ -54,7 +54,8 @@ describePostgres("a replica of two", () => {
     return replica;
   };
   const balance = async () =>
-    (await readServerDatabase(database.url)).accounts.find(({ name }) => name === "alice")?.balance;
+    (await readDatabaseAt({ url: database.url })).accounts.find(({ name }) => name === "alice")
+      ?.balance;
   const serves = async (url: string) => {
     provider.answer = json(completion({ usage }));
     return (await chat({ url }, { key })).status === 200;

@@ -6,7 +6,7 @@ import { call, chat } from "../../support/gateway/chatCalls.ts";
 import { costOf, oneModel } from "../../support/gateway/gatewayConfig.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { rouble, type KeyOptions, type TestKey } from "../../support/gateway/testApp.ts";
-import { until } from "../../support/until.ts";
+import { untilAsync } from "../../support/until.ts";
 
 const limits = { requests_per_minute: 600, tokens_per_minute: 0, concurrent_requests: 64 };
 const at = openOneModelBefore({ limits });
@@ -21,8 +21,12 @@ async function account(key: TestKey): Promise<unknown> {
 }
 
 /** The body for a new key with 100 roubles, with changes to its account and to itself. */
-function accountBody(key: TestKey, changes: object = {}, ofKey: object = {}): object {
-  const { prefix } = at.gateway.store.keys.find(key.id) ?? {};
+async function accountBody(
+  key: TestKey,
+  changes: object = {},
+  ofKey: object = {},
+): Promise<object> {
+  const { prefix } = (await at.gateway.store.keys.find(key.id)) ?? {};
   return {
     account: key.account,
     balance_rub: "100",
@@ -46,9 +50,9 @@ function accountBody(key: TestKey, changes: object = {}, ofKey: object = {}): ob
 
 describe("GET /v1/account", () => {
   test("shows a new key its account's money and its own limits", async () => {
-    const key = at.gateway.key();
-    expect(await account(key)).toEqual(accountBody(key));
-    expect(key.key).toStartWith(at.gateway.store.keys.find(key.id)?.prefix ?? "?");
+    const key = await at.gateway.key();
+    expect(await account(key)).toEqual(await accountBody(key));
+    expect(key.key).toStartWith((await at.gateway.store.keys.find(key.id))?.prefix ?? "?");
   });
 
   const expiresAt = Date.UTC(2100, 0, 1);
@@ -68,18 +72,18 @@ describe("GET /v1/account", () => {
       },
     ],
   ])("shows %s", async (_, options, ofAccount, ofKey) => {
-    const key = at.gateway.key(options);
-    expect(await account(key)).toEqual(accountBody(key, ofAccount, ofKey));
+    const key = await at.gateway.key(options);
+    expect(await account(key)).toEqual(await accountBody(key, ofAccount, ofKey));
   });
 
   test("shows a charge, a held amount and a refund", async () => {
     at.provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const first = await chat(at.gateway, key);
     expect(first.headers.get("x-tollgate-cost-rub")).toBe("0.0018025");
     const after = { balance_rub: rest, available_rub: rest };
     await at.gateway.unreserved(key);
-    expect(await account(key)).toEqual(accountBody(key, after, { spent_rub: "0.0018025" }));
+    expect(await account(key)).toEqual(await accountBody(key, after, { spent_rub: "0.0018025" }));
 
     const go = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {
@@ -88,12 +92,12 @@ describe("GET /v1/account", () => {
     };
     const open = chat(at.gateway, key);
     const { store } = at.gateway;
-    const reserved = () => store.accounts.find(key.account)?.reserved ?? 0n;
-    await until("money is reserved", () => reserved() > 0n);
+    const reserved = async () => (await store.accounts.find(key.account))?.reserved ?? 0n;
+    await untilAsync("money is reserved", async () => (await reserved()) > 0n);
     const left = {
       ...after,
-      held_rub: formatRoubles(reserved()),
-      available_rub: formatRoubles(100n * rouble - charged - reserved()),
+      held_rub: formatRoubles(await reserved()),
+      available_rub: formatRoubles(100n * rouble - charged - (await reserved())),
     };
     const limits_remaining = {
       requests: expect.any(Number),
@@ -101,22 +105,22 @@ describe("GET /v1/account", () => {
       concurrent_requests: 63,
     };
     expect(await account(key)).toEqual(
-      accountBody(key, left, { spent_rub: "0.0018025", limits_remaining }),
+      await accountBody(key, left, { spent_rub: "0.0018025", limits_remaining }),
     );
     go.resolve();
     await open;
     await at.gateway.unreserved(key);
 
-    store.admin.refund(
+    await store.admin.refund(
       { name: "tester", at: Date.now() },
       { request: first.id, amount: null, ref: null, note: null },
     );
-    expect(await account(key)).toEqual(accountBody(key, after, { spent_rub: "0.0018025" }));
-    expect(at.gateway.balance(key)).toBe(100n * rouble - charged);
+    expect(await account(key)).toEqual(await accountBody(key, after, { spent_rub: "0.0018025" }));
+    expect(await at.gateway.balance(key)).toBe(100n * rouble - charged);
   });
 
   test("shows what is left of the key's limits: without this request's slot, with those of open ones", async () => {
-    const key = at.gateway.key({
+    const key = await at.gateway.key({
       requestsPerMinute: 3,
       tokensPerMinute: 1000,
       concurrentRequests: 2,
@@ -141,12 +145,12 @@ describe("GET /v1/account", () => {
     expect(meanwhile.tokens).toBeLessThan(1000);
     go.resolve();
     await open;
-    const other = at.gateway.key({ account: key.account, balance: 0n });
+    const other = await at.gateway.key({ account: key.account, balance: 0n });
     expect(await account(other)).toMatchObject({ key: { limits_remaining: { requests: 599 } } });
   });
 
   test("names the operator's contact, also after a reload", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const local = `http://127.0.0.1:${at.provider.port}/v1`;
     for (const contact of ["https://example.com/buy", "mailto:sales@example.com"]) {
       await at.gateway.reload(oneModel(local, { limits, page: { contact } }));
@@ -158,32 +162,32 @@ describe("GET /v1/account", () => {
 
   test("shows two keys of one account the same money, and each its own limits only", async () => {
     at.provider.answer = usual;
-    const one = at.gateway.key();
-    const two = at.gateway.key({ account: one.account, balance: 0n, budget: rouble });
-    const other = at.gateway.key();
+    const one = await at.gateway.key();
+    const two = await at.gateway.key({ account: one.account, balance: 0n, budget: rouble });
+    const other = await at.gateway.key();
     await chat(at.gateway, two);
     await at.gateway.unreserved(two);
     const money = { balance_rub: rest, available_rub: rest };
     const ofTwo = { spent_rub: "0.0018025", budget_rub: "1" };
-    expect(await account(one)).toEqual(accountBody(one, money));
-    expect(await account(two)).toEqual(accountBody(two, money, ofTwo));
-    expect(await account(other)).toEqual(accountBody(other));
+    expect(await account(one)).toEqual(await accountBody(one, money));
+    expect(await account(two)).toEqual(await accountBody(two, money, ofTwo));
+    expect(await account(other)).toEqual(await accountBody(other));
   });
 
   test("shows a credit and reloaded limits at the next request", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const booking = { kind: "credit", amount: rouble, ref: null, note: null } as const;
     const { store } = at.gateway;
-    store.admin.changeBalance(
+    await store.admin.changeBalance(
       { name: "tester", at: Date.now() },
       { account: key.account, ...booking },
     );
     const more = { balance_rub: "101", available_rub: "101" };
-    expect(await account(key)).toEqual(accountBody(key, more));
+    expect(await account(key)).toEqual(await accountBody(key, more));
     const local = `http://127.0.0.1:${at.provider.port}/v1`;
     const halved = { ...limits, requests_per_minute: 300 };
     await at.gateway.reload(oneModel(local, { limits: halved }));
-    expect(await account(key)).toEqual(accountBody(key, more, { limits: halved }));
+    expect(await account(key)).toEqual(await accountBody(key, more, { limits: halved }));
     await at.gateway.reload(oneModel(local, { limits }));
   });
 });

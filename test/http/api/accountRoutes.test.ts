@@ -40,9 +40,9 @@ describe.each(paths)("%s", (path) => {
   const of = (id: string) => path.replace("REQUEST", id);
 
   test("refuses a client without a valid key with 401, before it checks the query or the id", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const id = await charged(key);
-    const gone = at.gateway.key({ expiresAt: at.gateway.clock.epochMs() - 1 });
+    const gone = await at.gateway.key({ expiresAt: at.gateway.clock.epochMs() - 1 });
     for (const wrongKey of [undefined, { key: "sk-tg-wrong" }, gone]) {
       expectRefusal(await get(of(id), wrongKey), badKey);
       expectRefusal(await get(`${of("x")}?since=x`, wrongKey), badKey);
@@ -51,22 +51,25 @@ describe.each(paths)("%s", (path) => {
   });
 
   test("refuses keys of a disabled account, and revoked keys", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const id = await charged(key);
-    const other = at.gateway.key({ account: key.account, balance: 0n });
+    const other = await at.gateway.key({ account: key.account, balance: 0n });
     const { admin } = at.gateway.store;
     const actor = { name: "tester", at: Date.now() };
-    admin.revokeKey(actor, other.id);
+    await admin.revokeKey(actor, other.id);
+    await at.gateway.toldOfChanges();
     expectRefusal(await get(of(id), other), badKey);
-    admin.setDisabled(actor, key.account, true);
+    await admin.setDisabled(actor, key.account, true);
+    await at.gateway.toldOfChanges();
     expectRefusal(await get(of(id), key), badKey);
-    admin.setDisabled(actor, key.account, false);
+    await admin.setDisabled(actor, key.account, false);
+    await at.gateway.toldOfChanges();
     expect((await get(of(id), key)).status).toBe(200);
   });
 
   test("counts in the key's request rate and shows it in the headers", async () => {
-    const id = await charged(at.gateway.key());
-    const key = at.gateway.key({ requestsPerMinute: 2 });
+    const id = await charged(await at.gateway.key());
+    const key = await at.gateway.key({ requestsPerMinute: 2 });
     const limit = (reply: Reply) => reply.headers.get("x-ratelimit-remaining-requests");
     expect(limit(await get(of(id), key))).toBe("1");
     expect(limit(await get(of(id), key))).toBe("0");
@@ -74,7 +77,7 @@ describe.each(paths)("%s", (path) => {
   });
 
   test("releases the key's concurrency slot, also after a refusal", async () => {
-    const key = at.gateway.key({ concurrentRequests: 1 });
+    const key = await at.gateway.key({ concurrentRequests: 1 });
     const id = await charged(key);
     for (const asked of [id, "req_x", id, "req_x", id]) await get(of(asked), key);
     expect((await get(of(id), key)).status).toBe(200);
@@ -82,18 +85,18 @@ describe.each(paths)("%s", (path) => {
   });
 
   test("costs nothing, leaves no record, and serves an account without money", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const id = await charged(key);
-    const before = at.gateway.balance(key);
+    const before = await at.gateway.balance(key);
     expect((await get(of(id), key)).status).toBe(200);
-    expect(at.gateway.balance(key)).toBe(before);
+    expect(await at.gateway.balance(key)).toBe(before);
     expect(await at.gateway.records(key, 1)).toHaveLength(1);
-    const poor = at.gateway.key({ balance: 0n });
+    const poor = await at.gateway.key({ balance: 0n });
     expect((await get(of(id), poor)).status).toBe(path.includes("REQUEST") ? 404 : 200);
   });
 
   test("answers JSON with a request id that is not stored; HEAD is the same without a body", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const id = await charged(key);
     const [whole, head] = [await get(of(id), key), await get(of(id), key, "HEAD")];
     expect([whole.status, head.status, head.text]).toEqual([200, 200, ""]);
@@ -115,7 +118,7 @@ describe.each(paths)("%s", (path) => {
   });
 
   test("is a 404 for another method, a trailing slash, or another letter case", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const notFound: ExpectedError = [404, "invalid_request_error", "not found"];
     const noRequest: ExpectedError = [404, "invalid_request_error", "request not found"];
     for (const method of ["POST", "PUT", "DELETE", "PATCH"]) {
@@ -129,7 +132,7 @@ describe.each(paths)("%s", (path) => {
 
   test("is a 502 while the gateway drains, and closes the connection", async () => {
     const { app } = at.gateway;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const id = await charged(key);
     app.isDraining = true;
     try {

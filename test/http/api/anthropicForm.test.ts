@@ -56,7 +56,7 @@ describe("GET /v1/models with Anthropic's header", () => {
     ["?before_id=small", [], false],
     ["?beta=true&x=1", modelIds, false],
   ])("%s lists %j", async (query, ids, has_more) => {
-    const { key } = at.gateway.key();
+    const { key } = await at.gateway.key();
     const reply = await get(`/v1/models${query}`, { ...version, "x-api-key": key });
     const [first_id, last_id] = [ids[0] ?? null, ids.at(-1) ?? null];
     expect([reply.status, reply.body]).toEqual([
@@ -67,7 +67,7 @@ describe("GET /v1/models with Anthropic's header", () => {
   });
 
   test("lists only the models that the key may use, and a page ends with the last of them", async () => {
-    const { key } = at.gateway.key({ models: ["org/*", "d"] });
+    const { key } = await at.gateway.key({ models: ["org/*", "d"] });
     const reply = await get("/v1/models?limit=2", { ...version, "x-api-key": key });
     const data = ["org/large", "d"].map(shown);
     expect(reply.body).toEqual({ data, has_more: false, first_id: "org/large", last_id: "d" });
@@ -84,13 +84,13 @@ describe("GET /v1/models with Anthropic's header", () => {
     ["before_id=", "before_id must be the id of a listed model"],
     ["after_id=small&before_id=e", "after_id and before_id cannot be used together"],
   ])("%s is a 400: %s", async (query, message) => {
-    const { key } = at.gateway.key();
+    const { key } = await at.gateway.key();
     const reply = await get(`/v1/models?${query}`, { ...version, "x-api-key": key });
     expectAnthropicError(reply, 400, "invalid_request_error", message);
   });
 
   test.each(["small", "org/large", "org%2Flarge", "%D0%B6"])("shows the model %s", async (path) => {
-    const { key } = at.gateway.key();
+    const { key } = await at.gateway.key();
     for (const headers of [{ "x-api-key": key }, { authorization: `Bearer ${key}` }]) {
       const reply = await get(`/v1/models/${path}`, { ...version, ...headers });
       expect([reply.status, reply.body]).toEqual([200, shown(decodeURIComponent(path))]);
@@ -110,7 +110,7 @@ describe("an error has Anthropic's form", () => {
   test.each(["/v1/models/unknown", "/v1/models/", "/v1/models/vectors"])(
     "at %s: 404",
     async (path) => {
-      const { key } = at.gateway.key();
+      const { key } = await at.gateway.key();
       const reply = await get(path, { ...version, "x-api-key": key });
       expectAnthropicError(reply, 404, "not_found_error", "model not found");
     },
@@ -122,7 +122,7 @@ describe("an error has Anthropic's form", () => {
   });
 
   test("beyond the key's rate, with retry-after", async () => {
-    const { key } = at.gateway.key({ requestsPerMinute: 1 });
+    const { key } = await at.gateway.key({ requestsPerMinute: 1 });
     const headers = { ...version, "x-api-key": key };
     expect((await get("/v1/models", headers)).status).toBe(200);
     const reply = await get("/v1/models", headers);

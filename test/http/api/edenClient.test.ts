@@ -24,7 +24,7 @@ function typed<Type>(value: Type): Type {
 
 describe("an Eden client", () => {
   test("lists models and shows one, with typed prices", async () => {
-    const client = clientOf(at.gateway.key());
+    const client = clientOf(await at.gateway.key());
     const { data: list } = await client.models.get();
     expect(list?.data.map(({ id }) => typed<string>(id))).toEqual(["small"]);
     const { data: model } = await client.models({ id: "small" }).get();
@@ -41,7 +41,7 @@ describe("an Eden client", () => {
 
   test("shows the account, the usage and one request of a key", async () => {
     at.provider.answer = usual;
-    const key = at.gateway.key({ label: "laptop" });
+    const key = await at.gateway.key({ label: "laptop" });
     const { id } = await chat(at.gateway, key);
     const client = clientOf(key);
     const { data: account } = await client.account.get();
@@ -60,8 +60,8 @@ describe("an Eden client", () => {
   });
 
   test("redeems a voucher with a typed body and answer", async () => {
-    const { code } = issueVoucher(at.gateway.store, { amount: 5n });
-    const client = clientOf(at.gateway.key({ balance: 0n }));
+    const { code } = await issueVoucher(at.gateway.store, { amount: 5n });
+    const client = clientOf(await at.gateway.key({ balance: 0n }));
     const { data } = await client.vouchers.redeem.post({ code });
     expect(typed<boolean | undefined>(data?.applied)).toBe(true);
     expect(typed<string | undefined>(data?.balance_rub)).toBe("0.000000005");
@@ -71,7 +71,7 @@ describe("an Eden client", () => {
 
   test("posts a chat with a typed body", async () => {
     at.provider.answer = usual;
-    const client = clientOf(at.gateway.key());
+    const client = clientOf(await at.gateway.key());
     const { data } = await client.chat.completions.post({
       model: "small",
       messages: [{ role: "user", content: "hello" }],
@@ -80,7 +80,7 @@ describe("an Eden client", () => {
   });
 
   test("posts an embeddings request with a typed body", async () => {
-    const client = clientOf(at.gateway.key());
+    const client = clientOf(await at.gateway.key());
     const { data, error } = await client.embeddings.post({ model: "small", input: ["a", "b"] });
     expect(typed<number | undefined>(data?.data[0]?.index)).toBeUndefined();
     expect(error?.value).toMatchObject({

@@ -92,7 +92,7 @@ async function idsFor(key: TestKey): Promise<readonly string[]> {
 
 describe("GET /v1/models", () => {
   test("lists every model with its prices, in the order of the config", async () => {
-    const reply = await get("/v1/models", at.gateway.key());
+    const reply = await get("/v1/models", await at.gateway.key());
     expect([reply.status, reply.headers.get("content-type")]).toEqual([200, "application/json"]);
     expect(reply.body).toEqual({ object: "list", data: [...modelIds.map(shown), gift, vectors] });
   });
@@ -100,15 +100,15 @@ describe("GET /v1/models", () => {
   test.each(["limit=1", "limit=no", "after_id=unknown", "x=1", "limit=1&limit=2"])(
     "has no pages, and ignores the query %s",
     async (query) => {
-      const { body } = await get(`/v1/models?${query}`, at.gateway.key());
+      const { body } = await get(`/v1/models?${query}`, await at.gateway.key());
       expect(body).toEqual({ object: "list", data: [...modelIds.map(shown), gift, vectors] });
     },
   );
 
   test("shows the time since which this config is in force, in whole seconds", async () => {
     const createdNow = async () => {
-      const list = (await get("/v1/models", at.gateway.key())).body as { data: object[] };
-      const one = (await get("/v1/models/org/large", at.gateway.key())).body as object;
+      const list = (await get("/v1/models", await at.gateway.key())).body as { data: object[] };
+      const one = (await get("/v1/models/org/large", await at.gateway.key())).body as object;
       return new Set([...list.data, one].map((model) => "created" in model && model.created));
     };
     const before = await createdNow();
@@ -123,7 +123,7 @@ describe("GET /v1/models", () => {
   });
 
   test("shows an account without money the same, and charges nothing", async () => {
-    const key = at.gateway.key({ balance: 0n });
+    const key = await at.gateway.key({ balance: 0n });
     expect(await idsFor(key)).toEqual([...modelIds, "gift", "vectors"]);
     expect(await at.gateway.records(key, 0)).toEqual([]);
   });
@@ -146,7 +146,7 @@ describe("GET /v1/models", () => {
     [["s*l", "nothing"], ["small"]],
     [["small*small", "mall"], []],
   ])("lists for a key limited to %j only %j", async (models, ids) => {
-    expect(await idsFor(at.gateway.key({ models }))).toEqual(ids);
+    expect(await idsFor(await at.gateway.key({ models }))).toEqual(ids);
   });
 });
 
@@ -164,19 +164,19 @@ describe("GET /v1/models/{id}", () => {
     ["small?x=1", "small"],
     ["small?limit=no", "small"],
   ])("%s is the model %s", async (path, id) => {
-    const reply = await get(`/v1/models/${path}`, at.gateway.key());
+    const reply = await get(`/v1/models/${path}`, await at.gateway.key());
     expect([reply.status, reply.body]).toEqual([200, shown(id)]);
   });
 
   test.each(["unknown", "Small", "org", "org/", "org%2F", "small/", "%", "%zz", "", "gift%00"])(
     "%s is no model",
     async (path) => {
-      expectRefusal(await get(`/v1/models/${path}`, at.gateway.key()), unknownModel);
+      expectRefusal(await get(`/v1/models/${path}`, await at.gateway.key()), unknownModel);
     },
   );
 
   test("answers 404 for a model that the key may not use, and so does a chat", async () => {
-    const key = at.gateway.key({ models: ["org/*"] });
+    const key = await at.gateway.key({ models: ["org/*"] });
     expectRefusal(await get("/v1/models/small", key), unknownModel);
     expectRefusal(await chat(at.gateway, key), unknownModel);
     expect(at.providers.local.requests).toHaveLength(0);
@@ -189,11 +189,11 @@ describe("GET /v1/models/{id}", () => {
 describe("a free model", () => {
   test("is served to an account without money, and writes a ledger row of 0", async () => {
     at.providers.local.answer = usual;
-    const key = at.gateway.key({ balance: 0n });
+    const key = await at.gateway.key({ balance: 0n });
     const reply = await chat(at.gateway, key, { model: "gift" });
     expect([reply.status, reply.headers.get("x-tollgate-cost-rub")]).toEqual([200, "0"]);
-    const { id = 0 } = at.gateway.store.accounts.find(key.account) ?? {};
-    expect(at.gateway.store.ledger.history(id, 10)).toMatchObject([
+    const { id = 0 } = (await at.gateway.store.accounts.find(key.account)) ?? {};
+    expect(await at.gateway.store.ledger.history(id, 10)).toMatchObject([
       { kind: "charge", amount: 0n, ref: `req:${reply.id}` },
     ]);
   });
@@ -218,7 +218,7 @@ describe("an unknown path", () => {
     "/v1%2Fmodels",
   ];
   test.each(paths)("GET %s", async (path) => {
-    expectRefusal(await get(path, at.gateway.key()), notFound);
+    expectRefusal(await get(path, await at.gateway.key()), notFound);
     expectRefusal(await get(path, undefined), notFound);
   });
 });
@@ -233,7 +233,7 @@ describe("GET /healthz", () => {
   });
 
   test("is unavailable when the store cannot be read", async () => {
-    const probe = spyOn(at.gateway.store, "requireReadable").mockImplementation(() => {
+    const probe = spyOn(at.gateway.app, "requireReadable").mockImplementation(() => {
       throw new Error("no such table");
     });
     const reply = await get("/healthz", undefined);
@@ -246,7 +246,7 @@ describe("GET /healthz", () => {
 describe("a gateway that drains", () => {
   test("is unavailable on /healthz, answers 502 under /v1, and closes the connection", async () => {
     const { app } = at.gateway;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     app.isDraining = true;
     try {
       const health = await get("/healthz", undefined);

@@ -47,8 +47,8 @@ describe("GET /openapi.json", () => {
     const said = /"operationId":"getUsage".*?whole days in UTC, at most (\d+)/.exec(
       JSON.stringify(body),
     );
-    const ask = (days: number) =>
-      call(at.gateway, at.gateway.key(), { path: `/v1/usage?since=${days}d&until=0d` });
+    const ask = async (days: number) =>
+      call(at.gateway, await at.gateway.key(), { path: `/v1/usage?since=${days}d&until=0d` });
     expect((await ask(Number(said?.[1]))).status).toBe(200);
     expect((await ask(Number(said?.[1]) + 1)).status).toBe(400);
   });
@@ -132,7 +132,7 @@ describe("the document", () => {
   });
 
   test("allows further fields in a request to a provider only, also after the route was called", async () => {
-    await call(at.gateway, at.gateway.key(), { body: {} });
+    await call(at.gateway, await at.gateway.key(), { body: {} });
     const { operations, text } = await describedBy(at.gateway);
     const { requestBody } = Object(operations.get("POST /v1/vouchers/redeem"));
     const closed = '"additionalProperties":false';

@@ -74,9 +74,9 @@ type Case = readonly [operation: string, status: number, work: () => Promise<Rep
 const cases: readonly Case[] = [
   ...Object.entries(completions).flatMap(([operation, completion]): Case[] => {
     const { answer, served, refused, ask } = completion;
-    const asked = (changes: object = {}, options: KeyOptions = {}, answers = answer) => {
+    const asked = async (changes: object = {}, options: KeyOptions = {}, answers = answer) => {
       at.provider.answer = answers;
-      return ask(at.gateway.key(options), changes);
+      return ask(await at.gateway.key(options), changes);
     };
     const answered = served.map((changes): Case => [operation, 200, () => asked(changes)]);
     return answered.concat([
@@ -92,12 +92,24 @@ const cases: readonly Case[] = [
       [operation, 502, () => draining(() => asked())],
     ]);
   }),
-  ["POST /v1/messages/count_tokens", 200, () => countTokens(at.gateway.key())],
-  ["POST /v1/messages/count_tokens", 400, () => countTokens(at.gateway.key(), { messages: [] })],
+  ["POST /v1/messages/count_tokens", 200, async () => countTokens(await at.gateway.key())],
+  [
+    "POST /v1/messages/count_tokens",
+    400,
+    async () => countTokens(await at.gateway.key(), { messages: [] }),
+  ],
   ["POST /v1/messages/count_tokens", 401, () => countTokens(undefined)],
-  ["POST /v1/messages/count_tokens", 404, () => countTokens(at.gateway.key(), { model: "x" })],
+  [
+    "POST /v1/messages/count_tokens",
+    404,
+    async () => countTokens(await at.gateway.key(), { model: "x" }),
+  ],
   ["POST /v1/messages/count_tokens", 429, () => tooOften(countTokens)],
-  ["POST /v1/messages/count_tokens", 502, () => draining(() => countTokens(at.gateway.key()))],
+  [
+    "POST /v1/messages/count_tokens",
+    502,
+    () => draining(async () => countTokens(await at.gateway.key())),
+  ],
   ...["/v1/models", "/v1/models/{id}"].flatMap((path): Case[] => {
     const get = (key?: TestKey) => getOf(path.replace("{id}", "small"), key);
     const getInAnthropicForm = (key?: TestKey) =>
@@ -107,53 +119,62 @@ const cases: readonly Case[] = [
       });
     const operation = `GET ${path}`;
     return [
-      [operation, 200, () => getInAnthropicForm(at.gateway.key())],
+      [operation, 200, async () => getInAnthropicForm(await at.gateway.key())],
       [operation, 401, () => getInAnthropicForm()],
       [operation, 429, () => tooOften(getInAnthropicForm)],
-      [operation, 502, () => draining(() => getInAnthropicForm(at.gateway.key()))],
-      [operation, 200, () => get(at.gateway.key())],
+      [operation, 502, () => draining(async () => getInAnthropicForm(await at.gateway.key()))],
+      [operation, 200, async () => get(await at.gateway.key())],
       [operation, 401, () => get()],
       [operation, 429, () => tooOften(get)],
-      [operation, 502, () => draining(() => get(at.gateway.key()))],
+      [operation, 502, () => draining(async () => get(await at.gateway.key()))],
     ];
   }),
   [
     "GET /v1/models",
     400,
-    () =>
-      call(at.gateway, at.gateway.key(), {
+    async () =>
+      call(at.gateway, await at.gateway.key(), {
         path: "/v1/models?limit=0",
         headers: { "anthropic-version": "2023-06-01" },
       }),
   ],
-  ["GET /v1/models/{id}", 404, () => getOf("/v1/models/unknown", at.gateway.key())],
+  ["GET /v1/models/{id}", 404, async () => getOf("/v1/models/unknown", await at.gateway.key())],
   ...["/v1/account", "/v1/usage", "/v1/requests", "/v1/requests/{id}"].flatMap((path): Case[] => {
     const operation = `GET ${path}`;
     const get = async (key?: TestKey) => getOf(path.replace("{id}", await requestOf(key)), key);
     return [
-      [operation, 200, () => get(at.gateway.key())],
+      [operation, 200, async () => get(await at.gateway.key())],
       [operation, 401, () => get()],
       [operation, 429, () => tooOften((key) => getOf("/v1/models", key))],
-      [operation, 502, () => draining(() => getOf(path, at.gateway.key()))],
+      [operation, 502, () => draining(async () => getOf(path, await at.gateway.key()))],
     ];
   }),
-  ["GET /v1/account", 200, () => getOf("/v1/account", at.gateway.key({ budget: 5n, expiresAt }))],
+  [
+    "GET /v1/account",
+    200,
+    async () => getOf("/v1/account", await at.gateway.key({ budget: 5n, expiresAt })),
+  ],
   ["GET /v1/usage", 200, () => usageBy("model")],
   ["GET /v1/usage", 200, () => usageBy("hour,model")],
-  ["GET /v1/usage", 400, () => getOf("/v1/usage?by=provider", at.gateway.key())],
+  ["GET /v1/usage", 400, async () => getOf("/v1/usage?by=provider", await at.gateway.key())],
   ["GET /v1/requests", 200, lastPageOfRequests],
-  ["GET /v1/requests", 400, () => getOf("/v1/requests?before=x", at.gateway.key())],
-  ["GET /v1/requests/{id}", 404, () => getOf("/v1/requests/req_0", at.gateway.key())],
+  ["GET /v1/requests", 400, async () => getOf("/v1/requests?before=x", await at.gateway.key())],
+  ["GET /v1/requests/{id}", 404, async () => getOf("/v1/requests/req_0", await at.gateway.key())],
   [
     redemption,
     200,
-    () => redeem(at.gateway, at.gateway.key(), issueVoucher(at.gateway.store).code),
+    async () =>
+      redeem(at.gateway, await at.gateway.key(), (await issueVoucher(at.gateway.store)).code),
   ],
-  [redemption, 400, () => redeem(at.gateway, at.gateway.key(), "7Q2MV")],
+  [redemption, 400, async () => redeem(at.gateway, await at.gateway.key(), "7Q2MV")],
   [redemption, 401, () => redeem(at.gateway, undefined, unknownCode())],
-  [redemption, 404, () => redeem(at.gateway, at.gateway.key(), unknownCode())],
+  [redemption, 404, async () => redeem(at.gateway, await at.gateway.key(), unknownCode())],
   [redemption, 429, tooManyCodes],
-  [redemption, 502, () => draining(() => redeem(at.gateway, at.gateway.key(), unknownCode()))],
+  [
+    redemption,
+    502,
+    () => draining(async () => redeem(at.gateway, await at.gateway.key(), unknownCode())),
+  ],
   ["GET /openapi.json", 200, () => getOf("/openapi.json")],
   ["GET /healthz", 200, health],
   ["GET /healthz", 503, () => draining(health)],
@@ -172,7 +193,7 @@ const cases: readonly Case[] = [
 
 /** The answer to a code after the most wrong ones. */
 async function tooManyCodes(): Promise<Reply> {
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   for (let count = 0; count < 10; count += 1) await redeem(at.gateway, key, unknownCode());
   return redeem(at.gateway, key, unknownCode());
 }
@@ -185,7 +206,7 @@ async function requestOf(key: TestKey | undefined): Promise<string> {
 }
 
 async function lastPageOfRequests(): Promise<Reply> {
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   await requestOf(key);
   await requestOf(key);
   const { body } = await getOf("/v1/requests?limit=1", key);
@@ -196,7 +217,7 @@ async function lastPageOfRequests(): Promise<Reply> {
 }
 
 async function usageBy(by: string): Promise<Reply> {
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   await requestOf(key);
   const reply = await getOf(`/v1/usage?by=${by}&since=2d`, key);
   expect(reply.body).toMatchObject({ data: [{ model: "small", requests: 1 }] });
@@ -217,7 +238,7 @@ function health(): Promise<Reply> {
 }
 
 async function withoutStore(): Promise<Reply> {
-  const probe = spyOn(at.gateway.store, "requireReadable").mockImplementation(() => {
+  const probe = spyOn(at.gateway.app, "requireReadable").mockImplementation(() => {
     throw new Error("no such table");
   });
   try {
@@ -246,16 +267,16 @@ async function tooOften(
   answer?: ProviderAnswer,
 ): Promise<Reply> {
   if (answer !== undefined) at.provider.answer = answer;
-  const key = at.gateway.key({ requestsPerMinute: 1 });
+  const key = await at.gateway.key({ requestsPerMinute: 1 });
   expect((await ask(key)).status).toBe(200);
   return ask(key);
 }
 
 /** The answer to a request while another one holds the money of its account. */
 async function whileHeld(ask: (key: TestKey) => Promise<Reply>): Promise<Reply> {
-  const { body } = await ask(at.gateway.key({ balance: 0n }));
+  const { body } = await ask(await at.gateway.key({ balance: 0n }));
   const { required_rub } = (body as { error: { required_rub: string } }).error;
-  const key = at.gateway.key({ balance: parseRoubles(required_rub) ?? 0n });
+  const key = await at.gateway.key({ balance: parseRoubles(required_rub) ?? 0n });
   const go = Promise.withResolvers<void>();
   at.provider.answer = async (peer, request) => {
     await go.promise;
@@ -292,7 +313,7 @@ describe("the answers of the gateway match the description", () => {
 
   test("a JSON answer has a header with its cost", async () => {
     at.provider.answer = usual;
-    const reply = await chat(at.gateway, at.gateway.key());
+    const reply = await chat(at.gateway, await at.gateway.key());
     expect(reply.headers.get("x-tollgate-cost-rub")).toBe("0.0018025");
     const { answer } = await described();
     expect(answer("POST /v1/chat/completions", 200).headers).toHaveProperty("x-tollgate-cost-rub");
@@ -306,7 +327,7 @@ describe("the events of a chat stream match ChatChunk", () => {
     ["of a stream that fails", stream(helloEvent), { stream: true }],
   ])("%s", async (_, answer, changes) => {
     at.provider.answer = answer;
-    const chunks = chunksOf(await chat(at.gateway, at.gateway.key(), changes));
+    const chunks = chunksOf(await chat(at.gateway, await at.gateway.key(), changes));
     expect(chunks.length).toBeGreaterThan(1);
     const { complaints } = await described();
     for (const chunk of chunks) expect(complaints("ChatChunk", chunk, true)).toEqual([]);
@@ -319,14 +340,14 @@ describe("a gateway that rejects unknown fields answers with described fields on
 
   test("in JSON", async () => {
     strict.provider.answer = answer;
-    const reply = await chat(strict.gateway, strict.gateway.key());
+    const reply = await chat(strict.gateway, await strict.gateway.key());
     const { complaints } = await described();
     expect(complaints("ChatAnswer", reply.body, true)).toEqual([]);
   });
 
   test("matches the description when it forwards unknown fields, too", async () => {
     at.provider.answer = answer;
-    const { body } = await chat(at.gateway, at.gateway.key());
+    const { body } = await chat(at.gateway, await at.gateway.key());
     const { complaints } = await described();
     expect(complaints("ChatAnswer", body)).toEqual([]);
     expect(complaints("ChatAnswer", body, true)).not.toEqual([]);

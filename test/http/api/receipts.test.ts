@@ -26,7 +26,7 @@ import {
   streamHead,
 } from "../../support/provider/scriptedProvider.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
-import { until } from "../../support/until.ts";
+import { untilAsync } from "../../support/until.ts";
 
 const at = openBefore(["local"], costlyModels("small", "old"));
 const provider = at.providers.local;
@@ -85,7 +85,7 @@ const unbilled = {
 describe("GET /v1/requests/{id}", () => {
   test("shows the receipt of an answer as soon as the client has read it, JSON or stream", async () => {
     provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { id } = await chat(at.gateway, key);
     const whole = usualReceipt(key, id);
     expect(await receipt(key, id)).toEqual(whole);
@@ -102,7 +102,7 @@ describe("GET /v1/requests/{id}", () => {
 
   test("shows receipts of responses and of estimated answers", async () => {
     provider.answer = responds();
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { id } = await respond(at.gateway, key);
     expect(await receipt(key, id)).toMatchObject({ endpoint: "responses", status: "done" });
     provider.answer = raw(streamHead, piece(helloEvent));
@@ -115,7 +115,7 @@ describe("GET /v1/requests/{id}", () => {
 
   test("shows a failed request without a charge and without a provider", async () => {
     provider.answer = refusal(500);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { id, status } = await chat(at.gateway, key);
     expect(status).toBe(502);
     const attempts = [{ outcome: "unavailable", duration_ms: expect.any(Number) }];
@@ -125,10 +125,10 @@ describe("GET /v1/requests/{id}", () => {
 
   test("shows an answer that was cut without a charge", async () => {
     provider.answer = cut("fin", streamHead, piece(helloEvent));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { id } = await chat(at.gateway, key, { stream: true });
     expect(await receipt(key, id)).toMatchObject({ ...unbilled, status: "failed" });
-    expect(at.gateway.store.requests.find(id)?.operatorCost).toBeNull();
+    expect((await at.gateway.store.requests.find(id))?.operatorCost).toBeNull();
   });
 
   test("shows an open request as running", async () => {
@@ -138,10 +138,13 @@ describe("GET /v1/requests/{id}", () => {
       await go.promise;
       await raw(piece(stopEvent), piece(doneEvent), streamEnd)(peer, request);
     };
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const open = await openChat(at.gateway, key, { stream: true });
     await open.seen("Hello");
-    await until("it is recorded", () => at.gateway.store.requests.find(open.id) !== undefined);
+    await untilAsync(
+      "it is recorded",
+      async () => (await at.gateway.store.requests.find(open.id)) !== undefined,
+    );
     const seen = await receipt(key, open.id);
     go.resolve();
     const running = {
@@ -157,7 +160,7 @@ describe("GET /v1/requests/{id}", () => {
 
   test("shows refunds, and leaves the cost unchanged", async () => {
     provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { id } = await chat(at.gateway, key);
     const other = await chat(at.gateway, key);
     for (const [amount, refunded] of [
@@ -166,7 +169,7 @@ describe("GET /v1/requests/{id}", () => {
       [null, "0.0018025"],
     ] as const) {
       const actor = { name: "tester", at: Date.now() };
-      at.gateway.store.admin.refund(actor, { request: id, amount, ref: null, note: null });
+      await at.gateway.store.admin.refund(actor, { request: id, amount, ref: null, note: null });
       const whole = { ...usualReceipt(key, id), refunded_rub: refunded };
       expect(await receipt(key, id)).toEqual(whole);
     }
@@ -175,11 +178,11 @@ describe("GET /v1/requests/{id}", () => {
 
   test("is for every key of the account, also when the model was removed", async () => {
     provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { id } = await chat(at.gateway, key, { model: "old" });
     const local = `http://127.0.0.1:${provider.port}/v1`;
     await at.gateway.reload(costlyModels("small")({ local }));
-    const second = at.gateway.key({ account: key.account, balance: 0n, models: ["small"] });
+    const second = await at.gateway.key({ account: key.account, balance: 0n, models: ["small"] });
     expect(await receipt(second, id)).toEqual({ ...usualReceipt(key, id), model: "old" });
     await at.gateway.reload(costlyModels("small", "old")({ local }));
   });
@@ -188,7 +191,7 @@ describe("GET /v1/requests/{id}", () => {
 describe("an unknown request", () => {
   test("answers the same 404 for another account's request as for an id that never existed", async () => {
     provider.answer = streamed;
-    const [alice, bob] = [at.gateway.key(), at.gateway.key()];
+    const [alice, bob] = [await at.gateway.key(), await at.gateway.key()];
     const { id } = await chat(at.gateway, alice, { stream: true });
     expectRefusal(await ask(bob, id), noRequest);
     expectRefusal(await ask(bob, `${id.slice(0, -1)}${id.endsWith("0") ? "1" : "0"}`), noRequest);
@@ -210,12 +213,12 @@ describe("an unknown request", () => {
     "ж",
     "x".repeat(200),
   ])("is not found as %j", async (id) => {
-    expectRefusal(await ask(at.gateway.key(), id), noRequest);
+    expectRefusal(await ask(await at.gateway.key(), id), noRequest);
   });
 
   test("is not found in another letter case, with a trailing slash, or quoted", async () => {
     provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { id } = await chat(at.gateway, key);
     for (const other of [id.toUpperCase(), `${id}/`, `${id}/x`, `"${id}"`, `${id}%00`, ` ${id}`]) {
       expectRefusal(await ask(key, encodeURI(other)), noRequest);
@@ -225,7 +228,7 @@ describe("an unknown request", () => {
 
   test("is one whose record was folded into the daily totals", async () => {
     provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { id } = await chat(at.gateway, key);
     expect((await ask(key, id)).status).toBe(200);
     const before = at.gateway.clock.epochMs() + 60_000;

@@ -6,7 +6,7 @@ import { costlyModels } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { piece, raw, refusal, streamHead } from "../../support/provider/scriptedProvider.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
-import { until } from "../../support/until.ts";
+import { until, untilAsync } from "../../support/until.ts";
 
 const at = openBefore(["local"], costlyModels("small", "large"));
 const provider = at.providers.local;
@@ -57,13 +57,14 @@ async function openWithRow(key: TestKey) {
   const open = await openChat(at.gateway, key, { stream: true });
   await open.seen("Hello");
   const { requests } = at.gateway.store;
-  await until("it is recorded", () => requests.find(open.id) !== undefined);
+  await untilAsync("it is recorded", async () => (await requests.find(open.id)) !== undefined);
   provider.answer = usual;
   return {
     id: open.id,
     async end() {
       open.disconnect();
-      await until("it ended", () => requests.find(open.id)?.status === "cancelled");
+      const isCancelled = async () => (await requests.find(open.id))?.status === "cancelled";
+      await untilAsync("it ended", isCancelled);
     },
   };
 }
@@ -71,9 +72,9 @@ async function openWithRow(key: TestKey) {
 describe("GET /v1/requests", () => {
   test("lists the account's requests as receipts, newest first, of all its keys", async () => {
     provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expect(await list(key)).toEqual({ object: "list", data: [], next: null });
-    const second = at.gateway.key({ account: key.account, balance: 0n });
+    const second = await at.gateway.key({ account: key.account, balance: 0n });
     const [one] = await sent(key, 1);
     provider.answer = refusal(500);
     const { id: two } = await chat(at.gateway, second, { model: "large" });
@@ -94,7 +95,7 @@ describe("GET /v1/requests", () => {
 
   test("shows 20 by default, and pages to the end", async () => {
     provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const ids = await sent(key, 23);
     expect(await listedIds(key)).toEqual(ids.slice(0, 20));
     expect(await allPages(key, "limit=20")).toEqual([ids.slice(0, 20), ids.slice(20)]);
@@ -107,7 +108,7 @@ describe("GET /v1/requests", () => {
 
   test("filters by model and status", async () => {
     provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const small = await sent(key, 3);
     const large = await sent(key, 2, { model: "large" });
     provider.answer = refusal(500);
@@ -126,7 +127,7 @@ describe("GET /v1/requests", () => {
 
   test("keeps a request that is open for long at its place, and has each once while others arrive", async () => {
     provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const before = await sent(key, 2);
     const open = await openWithRow(key);
     const after = await sent(key, 3);
@@ -146,7 +147,7 @@ describe("GET /v1/requests", () => {
 
   test("goes on after a request whose status changed, and after a restart", async () => {
     provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const before = await sent(key, 1);
     const open = await openWithRow(key);
     const { data, next } = await list(key, "?limit=1");
@@ -157,7 +158,7 @@ describe("GET /v1/requests", () => {
 
   test("shows no request of another account, and tells nothing by another's cursor", async () => {
     provider.answer = usual;
-    const [alice, bob] = [at.gateway.key(), at.gateway.key()];
+    const [alice, bob] = [await at.gateway.key(), await at.gateway.key()];
     const ofAlice = await sent(alice, 2);
     const ofBob = await sent(bob, 2);
     expect(await listedIds(alice, "?model=small")).toEqual(ofAlice);
@@ -176,7 +177,7 @@ describe("GET /v1/requests", () => {
 
   test("begins anew after a cursor whose request is folded", async () => {
     provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await sent(key, 2);
     const { next } = await list(key, "?limit=1");
     const before = at.gateway.clock.epochMs() + 60_000;
@@ -221,7 +222,7 @@ describe("GET /v1/requests", () => {
     ["after=x", others],
     ["__proto__=x", others],
   ])("refuses %.60s with 400", async (query, message) => {
-    const key = at.gateway.key({ concurrentRequests: 1 });
+    const key = await at.gateway.key({ concurrentRequests: 1 });
     expectRefusal(await ask(key, `?${query}`), [400, "invalid_request_error", message]);
     expect(await listedIds(key)).toEqual([]);
     expect(at.gateway.app.requests.open).toBe(0);
@@ -229,7 +230,7 @@ describe("GET /v1/requests", () => {
 
   test("refuses a cursor of a list with another filter", async () => {
     provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await sent(key, 2);
     const { next } = await list(key, "?limit=1&model=small");
     for (const query of ["", "&model=large", "&model=small&status=done"]) {
@@ -241,7 +242,7 @@ describe("GET /v1/requests", () => {
   });
 
   test("runs at most four lists of an account at once, and stops at a disconnect", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { app, clock } = at.gateway;
     const taken = Promise.withResolvers<void>();
     const turn = app.fairQueue.run(

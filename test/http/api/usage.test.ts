@@ -6,7 +6,7 @@ import { costlyModels } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { piece, raw, refusal, streamHead } from "../../support/provider/scriptedProvider.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
-import { until } from "../../support/until.ts";
+import { until, untilAsync } from "../../support/until.ts";
 
 const at = openBefore(["local"], costlyModels("small", "large"));
 const provider = at.providers.local;
@@ -67,9 +67,9 @@ describe("GET /v1/usage", () => {
   test("reports by day or by model, all keys of the account and no other account", async () => {
     provider.answer = usual;
     nextNoon();
-    const key = at.gateway.key();
-    const second = at.gateway.key({ account: key.account, balance: 0n });
-    const other = at.gateway.key();
+    const key = await at.gateway.key();
+    const second = await at.gateway.key({ account: key.account, balance: 0n });
+    const other = await at.gateway.key();
     await chat(at.gateway, key);
     await chat(at.gateway, second, { stream: true });
     await chat(at.gateway, other, { model: "large" });
@@ -97,7 +97,7 @@ describe("GET /v1/usage", () => {
     }
     expect(await usage(other)).toEqual([{ day: daysBack(1), ...once }]);
     expect(await usage(other, "?by=model")).toEqual([{ model: "large", ...once }]);
-    expect(await usage(at.gateway.key())).toEqual([]);
+    expect(await usage(await at.gateway.key())).toEqual([]);
   });
 
   test("reports by day and model, by hour, and by hour and model", async () => {
@@ -108,8 +108,8 @@ describe("GET /v1/usage", () => {
       const atMs = clock.epochMs() - count * HOUR_MS;
       return new Date(atMs - (atMs % HOUR_MS)).toISOString();
     };
-    const key = at.gateway.key();
-    const other = at.gateway.key();
+    const key = await at.gateway.key();
+    const other = await at.gateway.key();
     await chat(at.gateway, key);
     clock.advance(DAY_MS);
     await chat(at.gateway, key, { model: "large" });
@@ -159,13 +159,16 @@ describe("GET /v1/usage", () => {
 
   test("counts a running request, and its tokens and cost once it is charged", async () => {
     nextNoon();
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     provider.answer = usual;
     await chat(at.gateway, key);
     provider.answer = raw(streamHead, piece(helloEvent));
     const open = await openChat(at.gateway, key, { stream: true });
     await open.seen("Hello");
-    await until("it is recorded", () => at.gateway.store.requests.find(open.id) !== undefined);
+    await untilAsync(
+      "it is recorded",
+      async () => (await at.gateway.store.requests.find(open.id)) !== undefined,
+    );
     const day = daysBack(0);
     expect(await usage(key)).toEqual([{ day, ...once, requests: 2 }]);
     expect(await usage(key, "?by=model")).toEqual([{ model: "small", ...once, requests: 2 }]);
@@ -178,7 +181,7 @@ describe("GET /v1/usage", () => {
   test("covers 30 days by default and a year at most", async () => {
     provider.answer = usual;
     nextNoon();
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await chat(at.gateway, key);
     for (let day = 1; day < 30; day += 1) nextNoon();
     expect(await usage(key)).toEqual([{ day: daysBack(29), ...once }]);
@@ -194,12 +197,12 @@ describe("GET /v1/usage", () => {
   test("keeps a removed model, and shows refunds beside its cost", async () => {
     provider.answer = usual;
     nextNoon();
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { id } = await chat(at.gateway, key, { model: "large" });
     const local = `http://127.0.0.1:${provider.port}/v1`;
     await at.gateway.reload(costlyModels("small")({ local }));
     const refunding = { request: id, amount: null, ref: null, note: null };
-    at.gateway.store.admin.refund({ name: "tester", at: Date.now() }, refunding);
+    await at.gateway.store.admin.refund({ name: "tester", at: Date.now() }, refunding);
     expect(await usage(key, "?by=model")).toEqual([
       { model: "large", ...once, refunded_rub: once.cost_rub },
     ]);
@@ -222,7 +225,7 @@ describe("GET /v1/usage", () => {
     ["?since=2026-11-01&until=2026-11-01", "since must be earlier than until"],
     ["?since=2020-01-01", "since and until must be at most 366 days apart"],
   ])("refuses %s with a message, and releases the key's slot", async (query, message) => {
-    const key = at.gateway.key({ concurrentRequests: 1 });
+    const key = await at.gateway.key({ concurrentRequests: 1 });
     expectRefusal(await ask(key, query), [400, "invalid_request_error", message]);
     expect(await usage(key)).toEqual([]);
     expect(at.gateway.app.requests.open).toBe(0);
@@ -247,7 +250,7 @@ describe("GET /v1/usage", () => {
   }
 
   test("holds one of the key's slots until it has answered", async () => {
-    const key = at.gateway.key({ concurrentRequests: 1 });
+    const key = await at.gateway.key({ concurrentRequests: 1 });
     const replies = await whileOthersWait(() => Promise.all([ask(key), ask(key)]));
     const [told, refused] = replies.toSorted((one, other) => one.status - other.status);
     expect(told?.status).toBe(200);
@@ -256,7 +259,7 @@ describe("GET /v1/usage", () => {
   });
 
   test("stops its work when the client disconnects", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = new AbortController();
     await whileOthersWait(async () => {
       const headers = { authorization: `Bearer ${key.key}` };
@@ -272,7 +275,7 @@ describe("GET /v1/usage", () => {
 
   test("is a 502 when the drain time is over", async () => {
     const { inFlight } = at.gateway.app.gateway;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await whileOthersWait(async () => {
       const asked = ask(key);
       await until("it is asked for", () => at.gateway.app.requests.open === 1);
@@ -284,8 +287,8 @@ describe("GET /v1/usage", () => {
   });
 
   test("runs at most four reports of an account at once", async () => {
-    const key = at.gateway.key();
-    const other = at.gateway.key();
+    const key = await at.gateway.key();
+    const other = await at.gateway.key();
     const [fifth, ...four] = await whileOthersWait(async () => {
       const asked = Array.from({ length: 5 }, () => ask(key));
       asked.push(ask(other));
@@ -306,7 +309,7 @@ describe("GET /v1/usage", () => {
 test("no answer names a provider or the operator's cost", async () => {
   provider.answer = usual;
   nextNoon();
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const { id } = await chat(at.gateway, key);
   const paths = [
     "/v1/account",

@@ -5,7 +5,7 @@ import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
 const at = openOneModelBefore();
 
 async function expectRefused(query: string, message: string): Promise<void> {
-  const reply = await call(at.gateway, at.gateway.key(), { path: `/v1/usage?${query}` });
+  const reply = await call(at.gateway, await at.gateway.key(), { path: `/v1/usage?${query}` });
   expectRefusal(reply, [400, "invalid_request_error", message]);
 }
 
@@ -65,7 +65,7 @@ describe("GET /v1/usage refuses a query with 400", () => {
   });
 
   test("after the key's request rate is checked: a 429 comes first", async () => {
-    const key = at.gateway.key({ requestsPerMinute: 1 });
+    const key = await at.gateway.key({ requestsPerMinute: 1 });
     expect((await call(at.gateway, key, { path: "/v1/usage?by=x" })).status).toBe(400);
     expect((await call(at.gateway, key, { path: "/v1/usage?by=x" })).status).toBe(429);
   });

@@ -14,7 +14,7 @@ const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 /** The first choice of the answer when the provider sends this. */
 async function firstChoice(message: object, changes: object = {}): Promise<unknown> {
   at.provider.answer = answered({ choices: [choice(message, changes)] });
-  const reply = await chat(at.gateway, at.gateway.key());
+  const reply = await chat(at.gateway, await at.gateway.key());
   expect(reply.status).toBe(200);
   return (reply.body as { choices: unknown[] }).choices[0];
 }
@@ -22,7 +22,7 @@ async function firstChoice(message: object, changes: object = {}): Promise<unkno
 describe("a JSON answer", () => {
   test("has every documented field, an id of the gateway and the requested model", async () => {
     at.provider.answer = usual;
-    const reply = await chat(at.gateway, at.gateway.key());
+    const reply = await chat(at.gateway, await at.gateway.key());
     expect(reply.body).toEqual({
       id: reply.id.replace("req_", "chatcmpl-"),
       object: "chat.completion",
@@ -47,7 +47,7 @@ describe("a JSON answer", () => {
         "access-control-allow-origin": "*",
       },
     });
-    const { headers, id } = await chat(at.gateway, at.gateway.key());
+    const { headers, id } = await chat(at.gateway, await at.gateway.key());
     const { date, "content-length": length, ...others } = Object.fromEntries(headers);
     expect([date, length]).toEqual([expect.any(String), expect.stringMatching(/^\d+$/)]);
     expect(others).toEqual({
@@ -62,9 +62,9 @@ describe("a JSON answer", () => {
 
   test("is charged exactly: plain, cached and cache-write input and output, each at its price", async () => {
     at.provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { id } = await chat(at.gateway, key);
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n - cost);
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { id, status: "done", charge: cost, writeOff: 0n, estimated: false, provider: "local" },
     ]);
@@ -74,7 +74,7 @@ describe("a JSON answer", () => {
     const now = Math.floor(Date.now() / 1000);
     for (const created of [undefined, null, "1", -1, 1.5]) {
       at.provider.answer = answered({ created });
-      const { body } = await chat(at.gateway, at.gateway.key());
+      const { body } = await chat(at.gateway, await at.gateway.key());
       expect((body as { created: number }).created).toBeWithin(now, now + 60);
     }
   });
@@ -125,7 +125,7 @@ describe("a JSON answer", () => {
       choices: [choice(message, { logprobs: { content: [] } })],
       usage: { ...usage, completion_tokens_details: details },
     });
-    const { body } = await chat(at.gateway, at.gateway.key());
+    const { body } = await chat(at.gateway, await at.gateway.key());
     expect(body).toMatchObject({
       system_fingerprint: "fp",
       choices: [{ logprobs: { content: [] }, message }],
@@ -145,7 +145,7 @@ describe("a JSON answer", () => {
     [1, false],
   ])("maps a service_tier of %j to %p", async (service_tier, isShown) => {
     at.provider.answer = answered({ service_tier, system_fingerprint: "fp" });
-    const { body } = await chat(at.gateway, at.gateway.key());
+    const { body } = await chat(at.gateway, await at.gateway.key());
     expect(body).toMatchObject({ system_fingerprint: "fp", ...(isShown && { service_tier }) });
     expect("service_tier" in (body as object)).toBe(isShown);
   });
@@ -156,7 +156,7 @@ describe("a JSON answer", () => {
       choices: [choice({ reasoning_content: "hm", tool_calls: [{}] }, { logprobs: {} })],
       usage: { ...usage, completion_tokens_details: {}, cost: 1 },
     });
-    const { body } = await chat(strict.gateway, strict.gateway.key());
+    const { body } = await chat(strict.gateway, await strict.gateway.key());
     expect(body).toEqual({
       id: expect.any(String),
       object: "chat.completion",
@@ -171,7 +171,7 @@ describe("a JSON answer", () => {
     const second = choice({ content: "Hi" }, { index: 1 });
     const withoutIndex = choice({ content: "Hey" }, { index: undefined });
     at.provider.answer = answered({ choices: [choice(), second, withoutIndex] });
-    const { body } = await chat(at.gateway, at.gateway.key(), { n: 3 });
+    const { body } = await chat(at.gateway, await at.gateway.key(), { n: 3 });
     const { choices } = body as { choices: { index: number; message: { content: string } }[] };
     expect(choices.map(({ index, message }) => [index, message.content])).toEqual([
       [0, "Hello there"],
@@ -183,7 +183,7 @@ describe("a JSON answer", () => {
 
 test("an answer with 1,025 choices is a 502, and is charged", async () => {
   at.provider.answer = answered({ choices: Array(1025).fill(choice({})) });
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   expectRefusal(await chat(at.gateway, key), noProvider);
   const [record] = await at.gateway.records(key, 1);
   expect(record).toMatchObject({ status: "cancelled" });
@@ -208,7 +208,7 @@ describe("an invalid answer is the provider's failure", () => {
     ["an error beside the answer", { error: { message: "overloaded" } }],
   ])("%s", async (_, changes) => {
     at.provider.answer = answered(changes);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expectRefusal(await chat(at.gateway, key), noProvider);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
   });

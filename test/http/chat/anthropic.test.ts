@@ -56,7 +56,7 @@ function refused(status: number, type: string, words: string): ProviderAnswer {
 describe("a model of a provider of kind anthropic", () => {
   test("answers in JSON, charged exactly with its cache prices", async () => {
     at.providers.claude.answer = usualMessage;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, asked);
     expect(reply.body).toMatchObject({
       object: "chat.completion",
@@ -74,12 +74,12 @@ describe("a model of a provider of kind anthropic", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: false, charge: exact, cachedTokens: 5, cacheWriteTokens: 3 },
     ]);
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n - exact);
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n - exact);
   });
 
   test("answers as a stream, charged exactly by its last usage", async () => {
     at.providers.claude.answer = usualMessage;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const chunks = chunksOf(await chat(at.gateway, key, { ...asked, ...streaming }));
     expect(chunks.map(({ choices }) => choices)).toEqual([
       [{ index: 0, delta: { role: "assistant" }, finish_reason: null }],
@@ -95,7 +95,7 @@ describe("a model of a provider of kind anthropic", () => {
 
   test("receives its own path and headers, and no header of the client", async () => {
     at.providers.claude.answer = usualMessage;
-    await chat(at.gateway, at.gateway.key(), { ...asked, max_tokens: 50 });
+    await chat(at.gateway, await at.gateway.key(), { ...asked, max_tokens: 50 });
     const [request] = at.providers.claude.requests;
     expect(request?.requestLine).toBe("POST /v1/messages HTTP/1.1");
     expect(Object.fromEntries(request?.headers ?? [])).toMatchObject({
@@ -113,13 +113,13 @@ describe("a model of a provider of kind anthropic", () => {
 
   test("always receives a bound", async () => {
     at.providers.claude.answer = usualMessage;
-    await chat(at.gateway, at.gateway.key(), asked);
+    await chat(at.gateway, await at.gateway.key(), asked);
     expect(at.providers.claude.requests[0]?.json).toMatchObject({ max_tokens: 1000 });
   });
 
   test("cannot serve n = 2: the next route answers, and without one it is a 400", async () => {
     at.providers.other.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expect((await chat(at.gateway, key, { ...asked, model: "saved", n: 2 })).status).toBe(200);
     expectRefusal(await chat(at.gateway, key, { ...asked, n: 2 }), [
       400,
@@ -132,15 +132,15 @@ describe("a model of a provider of kind anthropic", () => {
   test("does not turn a failover into a 400", async () => {
     at.providers.other.answer = json({}, { status: 429, headers: { "retry-after": "7" } });
     const ask = { ...asked, model: "saved", n: 2 };
-    expect((await chat(at.gateway, at.gateway.key(), ask)).status).toBe(502);
-    const reply = await chat(at.gateway, at.gateway.key(), ask);
+    expect((await chat(at.gateway, await at.gateway.key(), ask)).status).toBe(502);
+    const reply = await chat(at.gateway, await at.gateway.key(), ask);
     expect([reply.status, reply.headers.get("retry-after")]).toEqual([502, "7"]);
   });
 
   test("returns the provider's message about a bad request", async () => {
     const words = "max_tokens: 999999 > 64000, which is the maximum allowed";
     at.providers.claude.answer = refused(400, "invalid_request_error", words);
-    expectRefusal(await chat(at.gateway, at.gateway.key(), { ...asked, model: "saved" }), [
+    expectRefusal(await chat(at.gateway, await at.gateway.key(), { ...asked, model: "saved" }), [
       400,
       "invalid_request_error",
       words,
@@ -154,7 +154,7 @@ describe("the usage at the start of a stream", () => {
     ["an impossible usage", { output_tokens: -7 }],
   ])("counts for the prompt when the end has %s; the completion is estimated", async (_, usage) => {
     at.providers.claude.answer = begunMessage(textEvent(" there"), endEvent(usage), stopEvent);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await chat(at.gateway, key, { ...asked, ...streaming });
     expect(await at.gateway.records(key, 1)).toMatchObject([
       {
@@ -174,7 +174,7 @@ describe("the usage at the start of a stream", () => {
       endEvent({ output_tokens: 7 }),
       stopEvent,
     );
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await chat(at.gateway, key, { ...asked, stream: true });
     expect(await at.gateway.records(key, 1)).toMatchObject([{ estimated: false, charge: exact }]);
   });
@@ -200,7 +200,7 @@ test("reasoning is estimated once when it also comes signed", async () => {
     endEvent(null),
     stopEvent,
   );
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const chunks = chunksOf(await chat(at.gateway, key, { ...asked, stream: true }));
   expect(JSON.stringify(chunks)).toContain('"thinking_blocks":[{"type":"thinking","thinking":"xxx');
   expect(await at.gateway.records(key, 1)).toMatchObject([
@@ -210,7 +210,7 @@ test("reasoning is estimated once when it also comes signed", async () => {
 
 test("a configured header replaces the adapter's header", async () => {
   at.providers.claude.answer = usualMessage;
-  await chat(at.gateway, at.gateway.key(), { ...asked, model: "headed" });
+  await chat(at.gateway, await at.gateway.key(), { ...asked, model: "headed" });
   expect(Object.fromEntries(at.providers.claude.requests[0]?.headers ?? [])).toMatchObject({
     "anthropic-version": "2099-01-01",
     "anthropic-beta": "context-1m-2025-08-07",

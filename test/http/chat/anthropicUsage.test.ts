@@ -248,7 +248,7 @@ const ways = [
 describe.each(published)("%s", (_, __, usage, billed) => {
   test.each(ways)("is charged exactly and shown for %s", async (_, send, isStream) => {
     at.providers.claude.answer = answerWith(usage);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { status, id } = await send(at.gateway, key, { stream: isStream });
     expect(status).toBe(200);
     const charge = costOfBilled(billed);
@@ -265,7 +265,7 @@ describe.each(published)("%s", (_, __, usage, billed) => {
       rub_web_search_per_1k: 900_000,
     });
     expect(report?.body).toMatchObject({ data: [figuresOf(billed)] });
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n - charge);
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n - charge);
   });
 });
 
@@ -305,7 +305,7 @@ describe("a usage in an odd form is charged by its figures beside it", () => {
     ],
   ])("%s", async (_, usage, billed) => {
     at.providers.claude.answer = answerWith(usage);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await chat(at.gateway, key);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ charge: costOfBilled(billed) }]);
   });
@@ -313,7 +313,7 @@ describe("a usage in an odd form is charged by its figures beside it", () => {
   test("more searches than can be true are not charged", async () => {
     const usage = { ...counts, server_tool_use: { web_search_requests: 1_000_000 } };
     at.providers.claude.answer = answerWith(usage);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await chat(at.gateway, key);
     const [record] = await at.gateway.records(key, 1);
     expect(record).toMatchObject({ estimated: true, webSearches: 0 });

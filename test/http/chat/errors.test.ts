@@ -15,7 +15,7 @@ function holdOf(body: string, messages: number, outputTokens: number): bigint {
 
 describe("the error table", () => {
   test("402: with the required and the available amount", async () => {
-    const key = at.gateway.key({ balance: 1_500_000n });
+    const key = await at.gateway.key({ balance: 1_500_000n });
     const bounded = { max_tokens: 1000 };
     const required_rub = formatRoubles(holdOf(JSON.stringify(ask(bounded)), 1, 1000));
     const extra = { code: "insufficient_balance", required_rub, available_rub: "0.0015" };
@@ -29,7 +29,7 @@ describe("the error table", () => {
 
   test("502: an internal error has its own message, and its cause is only in the log", async () => {
     at.provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const find = spyOn(at.gateway.store.keys, "findByHash").mockImplementation(() => {
       throw new RangeError("the secret detail");
     });
@@ -57,12 +57,15 @@ describe("the balance decides to the nano-rouble", () => {
     ["zero, with an overdraft of one less", 0n, hold - 1n, 402],
   ] as const)("%s", async (_, balance, overdraft, status) => {
     at.provider.answer = usual;
-    const key = at.gateway.key({ balance, ...(overdraft === undefined ? {} : { overdraft }) });
+    const key = await at.gateway.key({
+      balance,
+      ...(overdraft === undefined ? {} : { overdraft }),
+    });
     const reply = await call(at.gateway, key, { body: bounded });
     expect(reply.status).toBe(status);
     expect(at.provider.requests).toHaveLength(status === 200 ? 1 : 0);
     const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
-    expect(at.gateway.balance(key)).toBe(balance - (status === 200 ? cost : 0n));
+    expect(await at.gateway.balance(key)).toBe(balance - (status === 200 ? cost : 0n));
   });
 
   test.each([
@@ -70,14 +73,14 @@ describe("the balance decides to the nano-rouble", () => {
     ["of one less", hold - 1n, 402],
   ] as const)("a key's budget %s", async (_, budget, status) => {
     at.provider.answer = usual;
-    const reply = await call(at.gateway, at.gateway.key({ budget }), { body: bounded });
+    const reply = await call(at.gateway, await at.gateway.key({ budget }), { body: bounded });
     expect(reply.status).toBe(status);
     expect(at.provider.requests).toHaveLength(status === 200 ? 1 : 0);
   });
 
   test("a spent budget does not come back", async () => {
     at.provider.answer = usual;
-    const key = at.gateway.key({ budget: hold });
+    const key = await at.gateway.key({ budget: hold });
     expect((await call(at.gateway, key, { body: bounded })).status).toBe(200);
     const spent = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
     expectRefusal(
@@ -103,9 +106,9 @@ describe("the balance decides to the nano-rouble", () => {
       [image, BigInt(200_000 * prices.cacheWrite + 10 * prices.output)],
     ] as const;
     for (const [body, held] of holds) {
-      const short = at.gateway.key({ balance: held - 1n });
+      const short = await at.gateway.key({ balance: held - 1n });
       expect((await call(at.gateway, short, { body })).status).toBe(402);
-      const enough = at.gateway.key({ balance: held });
+      const enough = await at.gateway.key({ balance: held });
       expect((await call(at.gateway, enough, { body })).status).toBe(200);
     }
   });
@@ -114,19 +117,19 @@ describe("the balance decides to the nano-rouble", () => {
     const reported = { prompt_tokens: 20, completion_tokens: 100_000, total_tokens: 100_020 };
     at.provider.answer = answered({ usage: reported });
     const cost = costOf({ prompt: 20, completion: 100_000 });
-    const key = at.gateway.key({ balance: cost });
+    const key = await at.gateway.key({ balance: cost });
     expect((await call(at.gateway, key, { body: bounded })).status).toBe(200);
-    expect(at.gateway.balance(key)).toBe(0n);
+    expect(await at.gateway.balance(key)).toBe(0n);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ charge: cost, writeOff: 0n }]);
   });
 
   test("usage above hold and balance is written off", async () => {
     const reported = { prompt_tokens: 20, completion_tokens: 100_000, total_tokens: 100_020 };
     at.provider.answer = answered({ usage: reported });
-    const key = at.gateway.key({ balance: hold });
+    const key = await at.gateway.key({ balance: hold });
     expect((await call(at.gateway, key, { body: bounded })).status).toBe(200);
     const cost = costOf({ prompt: 20, completion: 100_000 });
-    expect(at.gateway.balance(key)).toBe(0n);
+    expect(await at.gateway.balance(key)).toBe(0n);
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", charge: hold, writeOff: cost - hold },
     ]);

@@ -92,7 +92,7 @@ describe.each([
     "%s: %j",
     async (message, body) => {
       at.provider.answer = usual;
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const reply = await call(at.gateway, key, { body });
       if (message === "accepted") {
         expect([reply.status, reply.text]).toEqual([200, expect.any(String)]);
@@ -108,7 +108,7 @@ describe.each([
   test.each(texts)("a body with %s is refused", async (_, body, message) => {
     const response = await fetch(`${at.gateway.url}/v1/chat/completions`, {
       method: "POST",
-      headers: { authorization: `Bearer ${at.gateway.key().key}` },
+      headers: { authorization: `Bearer ${(await at.gateway.key()).key}` },
       body,
     });
     const error = { message, type: "invalid_request_error" };
@@ -119,7 +119,7 @@ describe.each([
   test.each(headers)("%s: %s", async (name, value, message) => {
     at.provider.answer = usual;
     const given = { body: ask(), headers: { [name]: value } };
-    const reply = await call(at.gateway, at.gateway.key(), given);
+    const reply = await call(at.gateway, await at.gateway.key(), given);
     if (message === undefined) expect(reply.status).toBe(200);
     else expectRefusal(reply, [400, "invalid_request_error", message]);
   });
@@ -132,7 +132,7 @@ describe("bodies", () => {
   ])("%s may have max_body bytes, and no more", async (_, bodyOf) => {
     const { gateway, provider } = open;
     provider.answer = usual;
-    const key = gateway.key();
+    const key = await gateway.key();
     const empty = JSON.stringify(ask({ messages: [{ role: "user", content: "" }] }));
     const send = async (bytes: number) => {
       const text = empty.replace('""', `"${"a".repeat(bytes - empty.length)}"`);
@@ -156,7 +156,7 @@ describe("bodies", () => {
     provider.answer = usual;
     const deep = `${"[".repeat(50_000)}${"]".repeat(50_000)}`;
     const body = JSON.stringify(ask()).replace("{", `{"metadata":${deep},`);
-    expect((await call(gateway, gateway.key(), { body })).status).toBe(200);
+    expect((await call(gateway, await gateway.key(), { body })).status).toBe(200);
     expect(provider.requests[0]?.body).toContain(deep);
   });
 
@@ -164,7 +164,7 @@ describe("bodies", () => {
     const { gateway, provider } = open;
     provider.answer = usual;
     const body = JSON.stringify(ask()).replace("{", '{"__proto__":{"stream":true,"model":"x"},');
-    const reply = await call(gateway, gateway.key(), { body });
+    const reply = await call(gateway, await gateway.key(), { body });
     expect([reply.status, reply.headers.get("content-type")]).toEqual([200, "application/json"]);
     expect(provider.requests[0]?.body).toBe(body);
     expect("stream" in {}).toBe(false);
@@ -173,7 +173,10 @@ describe("bodies", () => {
   test("with a model id that looks like a path are a 404", async () => {
     const { gateway } = open;
     for (const model of ["../small", "small/", "SMALL", " small"]) {
-      expectRefusal(await call(gateway, gateway.key(), { body: ask({ model }) }), unknownModel);
+      expectRefusal(
+        await call(gateway, await gateway.key(), { body: ask({ model }) }),
+        unknownModel,
+      );
     }
   });
 });

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { chat, chunksOf, openChat, type Reply } from "../../support/gateway/chatCalls.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore, upstreamKey } from "../../support/gateway/gatewayUnderTest.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
 import {
   billed,
   geminiEvent,
@@ -35,17 +36,17 @@ const shownUsage = {
   completion_tokens_details: { reasoning_tokens: 30 },
 };
 
-async function expectPaid(key: ReturnType<typeof at.gateway.key>, cost: bigint): Promise<void> {
+async function expectPaid(key: TestKey, cost: bigint): Promise<void> {
   expect(await at.gateway.records(key, 1)).toMatchObject([
     { status: "done", provider: "google", estimated: false, charge: cost, writeOff: 0n },
   ]);
-  expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
+  expect(await at.gateway.balance(key)).toBe(100_000_000_000n - cost);
 }
 
 describe("a chat over the Gemini API", () => {
   test("in JSON has the OpenAI form, and is charged with its cached and reasoning tokens", async () => {
     google.answer = usualGemini;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { status, body } = await chat(at.gateway, key);
     expect([status, body]).toEqual([
       200,
@@ -69,7 +70,7 @@ describe("a chat over the Gemini API", () => {
 
   test("as a stream is the same, charged by the last usage", async () => {
     google.answer = usualGemini;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, {
       stream: true,
       stream_options: { include_usage: true },
@@ -85,7 +86,7 @@ describe("a chat over the Gemini API", () => {
 
   test("of a stream that ends without a finish reason is not charged", async () => {
     google.answer = stream(...geminiEvents.slice(0, 2));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { stream: true });
     expect(reply.text).toContain('"finish_reason":"error"');
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
@@ -93,7 +94,7 @@ describe("a chat over the Gemini API", () => {
 
   test("whose client disconnects is charged by the provider's count so far", async () => {
     google.answer = raw(streamHead, ...geminiEvents.slice(0, 2).map(piece));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await openChat(at.gateway, key, { stream: true });
     await client.seen("Hello");
     client.disconnect();
@@ -115,7 +116,7 @@ describe("a chat over the Gemini API", () => {
       ],
     ] as const) {
       google.answer = stream(early ?? "", geminiEvent(saying([{ text: "" }], "STOP")));
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       await chat(at.gateway, key, { stream: true });
       expect(await at.gateway.records(key, 1)).toMatchObject([
         {
@@ -138,7 +139,7 @@ describe("a chat over the Gemini API", () => {
       google.answer = answer(
         saying([{ text: "Hello there" }], "STOP", { usageMetadata: reported }),
       );
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       await chat(at.gateway, key, request);
       expect(await at.gateway.records(key, 1)).toMatchObject([
         { status: "done", estimated, charge: costOf({ prompt: 100, cached: 40, completion }) },
@@ -150,7 +151,7 @@ describe("a chat over the Gemini API", () => {
     // A signature is not text. It does not count as completion.
     const signed = { text: "Hello there", thoughtSignature: "c2ln".repeat(100) };
     google.answer = json(saying([signed], "STOP"));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await chat(at.gateway, key);
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: true, promptTokens: 2, completionTokens: 3 },
@@ -164,7 +165,7 @@ describe.each([
 ])("the request for %s", (_, isStream, action) => {
   const sent = async (model: string): Promise<string> => {
     google.answer = usualGemini;
-    const reply = await chat(at.gateway, at.gateway.key(), { model, stream: isStream });
+    const reply = await chat(at.gateway, await at.gateway.key(), { model, stream: isStream });
     expect(reply.status).toBe(200);
     return (await google.request(0)).requestLine;
   };
@@ -205,7 +206,7 @@ describe("a blocked prompt", () => {
     "is an answer, charged for its prompt (stream: %j)",
     async (isStream) => {
       google.answer = isStream ? stream(geminiEvent(blocked)) : json(blocked);
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const reply = await chat(at.gateway, key, { stream: isStream });
       expect(reply.status).toBe(200);
       expect(isStream ? chunksOf(reply).map(({ choices }) => choices) : choicesOf(reply)).toEqual([
@@ -224,7 +225,7 @@ describe("a blocked prompt", () => {
 
   test("without usage costs the estimate of the prompt", async () => {
     google.answer = json({ promptFeedback: { blockReason: "OTHER" } });
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expect((await chat(at.gateway, key)).status).toBe(200);
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: true, promptTokens: 2, completionTokens: 0 },
@@ -244,7 +245,7 @@ describe("several choices", () => {
 
   test("are requested, and charged together", async () => {
     google.answer = json(both(part("a", "STOP"), part("b", "MAX_TOKENS"), { usageMetadata }));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { n: 2 });
     expect(choicesOf(reply)).toMatchObject([
       { index: 0, finish_reason: "stop", message: { content: "a" } },
@@ -259,7 +260,7 @@ describe("several choices", () => {
       geminiEvent(both(part("a"), part("b", "STOP"))),
       geminiEvent({ candidates: [part("c", "STOP")], usageMetadata }),
     );
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { n: 2, stream: true });
     expect(chunksOf(reply).map(({ choices }) => choices)).toEqual([
       [

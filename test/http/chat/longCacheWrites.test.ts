@@ -51,7 +51,7 @@ describe("a chat whose prompt is to be kept in the cache for an hour", () => {
     const lifetimes = { ephemeral_5m_input_tokens: 1, ephemeral_1h_input_tokens: 2 };
     const usage = { ...messageUsage, cache_creation: lifetimes };
     at.providers.claude.answer = json(message({ usage }));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { status, body } = await chat(at.gateway, key, keeping("1h"));
     expect(status).toBe(200);
     expect(body).toMatchObject({
@@ -76,7 +76,7 @@ describe("a chat whose prompt is to be kept in the cache for an hour", () => {
 
   test("is free where all is free", async () => {
     at.providers.claude.answer = json(message());
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expect((await chat(at.gateway, key, { ...keeping("1h"), model: "free" })).status).toBe(200);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ charge: 0n, hold: 0n }]);
   });
@@ -88,20 +88,20 @@ describe("a chat whose prompt is to be kept in the cache for an hour", () => {
     ["another time than an hour", "small", "2h"],
     ["a time that is no text", "small", 3600],
   ])("is refused before anything is sent: %s", async (_, model, ttl) => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expectRefusal(await chat(at.gateway, key, { ...keeping(ttl), model }), [
       400,
       "invalid_request_error",
       "cache_control beyond 5m is not supported",
     ]);
     expect(at.providers.claude.requests).toEqual([]);
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n);
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n);
   });
 });
 
 test("a chat with five minutes is held at the usual prices", async () => {
   at.providers.claude.answer = json(message());
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   expect((await chat(at.gateway, key, keeping("5m"))).status).toBe(200);
   expect(await at.gateway.records(key, 1)).toMatchObject([
     { hold: BigInt(CONTEXT * prices.cacheWrite + MAX_TOKENS * prices.output) },

@@ -32,7 +32,7 @@ const started = 100_000_000_000n;
 describe("a chat over the responses interface", () => {
   test("is sent in the form of the interface, with store off", async () => {
     over.answer = json(ended());
-    await chat(at.gateway, at.gateway.key(), {
+    await chat(at.gateway, await at.gateway.key(), {
       messages: [
         { role: "system", content: "Be." },
         { role: "user", content: "hello" },
@@ -63,7 +63,7 @@ describe("a chat over the responses interface", () => {
 
   test("with a tool of a refused type is a 400, and nothing is sent", async () => {
     over.answer = json(ended());
-    const reply = await chat(at.gateway, at.gateway.key(), {
+    const reply = await chat(at.gateway, await at.gateway.key(), {
       tools: [{ type: "image_generation" }],
     });
     expectRefusal(reply, [
@@ -76,7 +76,7 @@ describe("a chat over the responses interface", () => {
 
   test("is answered in JSON, and charged exactly", async () => {
     over.answer = json(ended("resp_1", { output: [...output, call] }));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key);
     expect(reply.status).toBe(200);
     expect(reply.body).toEqual({
@@ -103,12 +103,12 @@ describe("a chat over the responses interface", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { endpoint: "chat", status: "done", estimated: false, charge: cost },
     ]);
-    expect(at.gateway.balance(key)).toBe(started - cost);
+    expect(await at.gateway.balance(key)).toBe(started - cost);
   });
 
   test("is answered as a stream, and charged exactly", async () => {
     over.answer = stream(...wholeStream);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const asking = { stream: true, stream_options: { include_usage: true } };
     const reply = await chat(at.gateway, key, asking);
     const chunk = (delta: object, finish_reason: string | null = null) => ({
@@ -132,12 +132,12 @@ describe("a chat over the responses interface", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: false, charge: cost },
     ]);
-    expect(at.gateway.balance(key)).toBe(started - cost);
+    expect(await at.gateway.balance(key)).toBe(started - cost);
   });
 
   test("has only the listed fields with unknown_fields = reject", async () => {
     strict.providers.over.answer = json(ended("resp_1", { output: [...output, call] }));
-    const key = strict.gateway.key();
+    const key = await strict.gateway.key();
     const whole = await chat(strict.gateway, key);
     expect(whole.body).toMatchObject({
       choices: [{ index: 0, finish_reason: "tool_calls", message: expect.anything() }],
@@ -152,7 +152,7 @@ describe("a chat over the responses interface", () => {
       { content: " there" },
       {},
     ]);
-    expect(strict.gateway.balance(key)).toBe(started - 2n * cost);
+    expect(await strict.gateway.balance(key)).toBe(started - 2n * cost);
   });
 });
 
@@ -161,21 +161,21 @@ describe("a chat that the interface cannot express", () => {
 
   test("goes to the next route", async () => {
     plain.answer = answered({ usage: { prompt_tokens: 20, completion_tokens: 7 } });
-    const reply = await chat(at.gateway, at.gateway.key(), { model: "paired", n: 2 });
+    const reply = await chat(at.gateway, await at.gateway.key(), { model: "paired", n: 2 });
     expect([reply.status, over.requests.length]).toEqual([200, 0]);
   });
 
   test("is a 502, not a 400, when the other route is down", async () => {
     plain.answer = refusal(500);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expectRefusal(await chat(at.gateway, key, { model: "paired", n: 2 }), noProvider);
-    expect([at.gateway.balance(key), over.requests.length]).toEqual([started, 0]);
+    expect([await at.gateway.balance(key), over.requests.length]).toEqual([started, 0]);
   });
 
   test("is a 400 when there is no other route", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expectRefusal(await chat(at.gateway, key, { n: 2 }), [400, "invalid_request_error", message]);
-    expect([at.gateway.balance(key), over.requests.length]).toEqual([started, 0]);
+    expect([await at.gateway.balance(key), over.requests.length]).toEqual([started, 0]);
   });
 
   test.each([
@@ -186,7 +186,7 @@ describe("a chat that the interface cannot express", () => {
   ])(
     "never reaches objects that another account may have stored: %s",
     async (_, fields, status) => {
-      const reply = await chat(at.gateway, at.gateway.key(), fields);
+      const reply = await chat(at.gateway, await at.gateway.key(), fields);
       expect([reply.status, over.requests.length]).toEqual([status, 0]);
     },
   );

@@ -44,7 +44,7 @@ describe("a stop sequence, which the interface does not support,", () => {
 
   test("ends a JSON answer, which is charged completely", async () => {
     over.answer = json(ended("resp_1", { output: [...output, call] }));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { stop });
     expect(reply.body).toMatchObject({
       choices: [
@@ -56,12 +56,12 @@ describe("a stop sequence, which the interface does not support,", () => {
       usage: shownUsage,
     });
     expect(reply.text).not.toContain("call_1");
-    expect(at.gateway.balance(key)).toBe(started - cost);
+    expect(await at.gateway.balance(key)).toBe(started - cost);
   });
 
   test("ends a stream, which is charged completely", async () => {
     over.answer = stream(...wholeStream);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { stop, stream: true });
     expect(textOf(reply)).toBe("Hel");
     expect(choicesOf(reply).map(({ finish_reason: reason }) => reason)).toEqual([
@@ -69,12 +69,15 @@ describe("a stop sequence, which the interface does not support,", () => {
       null,
       "stop",
     ]);
-    expect(at.gateway.balance(key)).toBe(started - cost);
+    expect(await at.gateway.balance(key)).toBe(started - cost);
   });
 
   test("is not awaited when the answer ends without it", async () => {
     over.answer = stream(...wholeStream);
-    const reply = await chat(at.gateway, at.gateway.key(), { stop: ["there!"], stream: true });
+    const reply = await chat(at.gateway, await at.gateway.key(), {
+      stop: ["there!"],
+      stream: true,
+    });
     expect(textOf(reply)).toBe("Hello there");
     expect(choicesOf(reply).at(-1)?.finish_reason).toBe("stop");
   });
@@ -85,7 +88,7 @@ describe("a stop sequence, which the interface does not support,", () => {
       await Bun.sleep(silentMs);
       await raw(piece(endOf("completed")), streamEnd)(peer, request);
     };
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { stop, stream: true });
     expect(textOf(reply)).toBe("Hel");
     expect(choicesOf(reply).at(-1)?.finish_reason).toBe("stop");
@@ -105,7 +108,7 @@ describe("a stop sequence, which the interface does not support,", () => {
       await peer.closed;
       gone.resolve();
     };
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { stop, stream: true });
     expect(textOf(reply)).toBe("Hel");
     // The provider is aborted.
@@ -124,7 +127,7 @@ describe("a stop sequence, which the interface does not support,", () => {
       await peer.closed;
       gone.resolve();
     };
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await openChat(at.gateway, key, { stop, stream: true });
     await client.seen("Hel");
     const leftAtMs = performance.now();
@@ -142,7 +145,7 @@ describe("a stop sequence, which the interface does not support,", () => {
       textDelta("Hello there"),
       responseEvent("error", { message: "no" }),
     );
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { stop, stream: true });
     expect(textOf(reply)).toBe("Hel");
     expect(choicesOf(reply).at(-1)?.finish_reason).toBe("stop");
@@ -159,7 +162,7 @@ describe("a provider that fails", () => {
 
   test.each(failures)("by %s before content: the next route answers", async (_, last) => {
     over.answer = stream(begun, last);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     plain.answer = stream(
       'data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\n',
     );
@@ -174,7 +177,7 @@ describe("a provider that fails", () => {
     "by %s after content: the stream ends with an error, and is not charged",
     async (_, last) => {
       over.answer = stream(begun, textDelta("Hello"), last);
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const reply = await chat(at.gateway, key, { stream: true, stop: ["lo!"] });
       expect(textOf(reply)).toBe("Hello");
       expect(chunksOf(reply).at(-1)).toMatchObject({
@@ -188,7 +191,7 @@ describe("a provider that fails", () => {
 
   test("by refusing the request: 400 with its message", async () => {
     over.answer = refusal(400, "max_output_tokens must be at least 16");
-    const reply = await chat(at.gateway, at.gateway.key(), { max_tokens: 1 });
+    const reply = await chat(at.gateway, await at.gateway.key(), { max_tokens: 1 });
     const told = [400, "invalid_request_error", "max_output_tokens must be at least 16"] as const;
     expectRefusal(reply, told, { code: "some_code" });
   });

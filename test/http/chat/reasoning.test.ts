@@ -15,14 +15,14 @@ const strict = openOneModelBefore({ api: { unknown_fields: "reject" } });
 /** The message of a JSON answer when the provider sends this. */
 async function heard(message: object, gateway = at): Promise<unknown> {
   gateway.provider.answer = answered({ choices: [choice(message)] });
-  const { body } = await chat(gateway.gateway, gateway.gateway.key());
+  const { body } = await chat(gateway.gateway, await gateway.gateway.key());
   return (body as { choices: { message: unknown }[] }).choices[0]?.message;
 }
 
 /** The deltas of a stream, when the provider sends these. */
 async function relayed(...deltas: readonly object[]): Promise<unknown[]> {
   at.provider.answer = stream(...deltas.map((delta) => chatEvent(delta)), stopEvent, doneEvent);
-  const reply = await chat(at.gateway, at.gateway.key(), { stream: true });
+  const reply = await chat(at.gateway, await at.gateway.key(), { stream: true });
   return chunksOf(reply).map(({ choices }) => (choices as { delta: object }[])[0]?.delta);
 }
 
@@ -107,7 +107,7 @@ describe("reasoning parts in the content", () => {
       await peer.send(piece(stopEvent + doneEvent));
       await peer.send(streamEnd);
     };
-    const reply = await openChat(at.gateway, at.gateway.key(), { stream: true });
+    const reply = await openChat(at.gateway, await at.gateway.key(), { stream: true });
     await reply.seen('"reasoning_content":"hm"');
     wasHeard.resolve();
     await reply.seen("[DONE]");
@@ -121,7 +121,7 @@ describe("reasoning parts in the content", () => {
     at.provider.answer = isStream
       ? stream(chatEvent({ content }), stopEvent, doneEvent)
       : answered({ choices: [choice({ content })], usage: undefined });
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await chat(at.gateway, key, { stream: isStream });
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: true, completionTokens: 3 },

@@ -34,7 +34,7 @@ interface Chunk {
 /** The chunks that a client gets of a stream of these texts. */
 async function relayed(texts: readonly (string | Uint8Array)[], request = {}): Promise<Chunk[]> {
   at.provider.answer = stream(...texts);
-  const reply = await chat(at.gateway, at.gateway.key(), { stream: true, ...request });
+  const reply = await chat(at.gateway, await at.gateway.key(), { stream: true, ...request });
   expect(reply.status).toBe(200);
   return chunksOf(reply) as unknown as Chunk[];
 }
@@ -108,7 +108,7 @@ describe("fields of chunks without choices", () => {
       aside(moderation),
       doneEvent,
     );
-    const reply = await chat(strict.gateway, strict.gateway.key(), { stream: true });
+    const reply = await chat(strict.gateway, await strict.gateway.key(), { stream: true });
     for (const field of ["prompt_filter_results", "moderation"]) {
       expect(bearers(chunksOf(reply), field)).toEqual([]);
     }
@@ -118,7 +118,7 @@ describe("fields of chunks without choices", () => {
 describe("a stream", () => {
   test("has chunks of the documented form, with the role first and [DONE] last", async () => {
     at.provider.answer = streamed;
-    const reply = await chat(at.gateway, at.gateway.key(), { stream: true });
+    const reply = await chat(at.gateway, await at.gateway.key(), { stream: true });
     const head = {
       id: reply.id.replace("req_", "chatcmpl-"),
       object: "chat.completion.chunk",
@@ -141,7 +141,7 @@ describe("a stream", () => {
     const events = [helloEvent, stopEvent, usageEvent, doneEvent].map(piece);
     const foreign = "set-cookie: a=b\r\nopenai-organization: org-x\r\nx-request-id: theirs\r\n\r\n";
     at.provider.answer = raw(streamHead.replace(/\r\n$/, foreign), ...events, streamEnd);
-    const { headers, id } = await chat(at.gateway, at.gateway.key(), { stream: true });
+    const { headers, id } = await chat(at.gateway, await at.gateway.key(), { stream: true });
     const { date: _, "transfer-encoding": __, ...others } = Object.fromEntries(headers);
     expect(others).toEqual({
       "content-type": "text/event-stream",
@@ -188,7 +188,7 @@ describe("a stream", () => {
   test("drops unknown fields with unknown_fields = reject", async () => {
     const event = chatEvent({ content: "a", tool_calls: [{}] }, null, { system_fingerprint: "fp" });
     strict.provider.answer = stream(event, stopEvent, usageEvent, doneEvent);
-    const reply = await chat(strict.gateway, strict.gateway.key(), { stream: true });
+    const reply = await chat(strict.gateway, await strict.gateway.key(), { stream: true });
     const head = {
       id: expect.any(String),
       object: "chat.completion.chunk",
@@ -211,7 +211,7 @@ describe("a stream", () => {
       for (const event of [helloEvent, stopEvent, doneEvent]) await peer.send(piece(event));
       await peer.send(streamEnd);
     };
-    const key = shortTimeouts.gateway.key();
+    const key = await shortTimeouts.gateway.key();
     const reply = await chat(shortTimeouts.gateway, key, { stream: true });
     const shown = chunksOf(reply).map(({ choices }) => (choices as { delta: object }[])[0]?.delta);
     expect(shown).toEqual([{ content: "Hello" }, {}]);
@@ -282,7 +282,9 @@ describe("a stream", () => {
       for (const event of [stopEvent, usageEvent, doneEvent]) await peer.send(piece(event));
       await peer.send(streamEnd);
     };
-    const client = await openChat(talkative.gateway, talkative.gateway.key(), { stream: true });
+    const client = await openChat(talkative.gateway, await talkative.gateway.key(), {
+      stream: true,
+    });
     await client.seen(": keep-alive\n\n: keep-alive\n\n");
     go.resolve();
     await client.seen("[DONE]");

@@ -44,7 +44,7 @@ describe("a finish reason without meaning does not end a choice", () => {
       for (const event of [stopEvent, usageEvent, doneEvent]) await peer.send(piece(event));
       await peer.send(streamEnd);
     };
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await openChat(at.gateway, key, streaming);
     opened.resolve(reply);
     await reply.seen("[DONE]");
@@ -73,7 +73,7 @@ describe("[DONE] after content ends a stream without a finish reason", () => {
     "%s: it is complete, with its usage on its end, and charged by it",
     async (_, event, reason) => {
       at.provider.answer = stream(roleEvent, event, usageEvent, doneEvent);
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const asked = { ...streaming, stream_options: { include_usage: true } };
       const reply = await chat(at.gateway, key, asked);
       expect(steps(reply).at(-1)).toEqual([{}, reason]);
@@ -86,7 +86,7 @@ describe("[DONE] after content ends a stream without a finish reason", () => {
 
   test("without usage it is charged by the estimate", async () => {
     at.provider.answer = stream(helloEvent, doneEvent);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expect(steps(await chat(at.gateway, key, streaming)).at(-1)).toEqual([{}, "stop"]);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", estimated: true }]);
   });
@@ -94,7 +94,7 @@ describe("[DONE] after content ends a stream without a finish reason", () => {
   test("ends each choice separately: one that ended keeps its reason", async () => {
     const ended = chatEvent({}, "length");
     at.provider.answer = stream(helloEvent, second(chatEvent(call)), ended, usageEvent, doneEvent);
-    const reply = await chat(at.gateway, at.gateway.key(), { ...streaming, n: 2 });
+    const reply = await chat(at.gateway, await at.gateway.key(), { ...streaming, n: 2 });
     const ends = chunksOf(reply)
       .flatMap(({ choices }) => choices as { index: number; finish_reason: string | null }[])
       .filter(({ finish_reason: reason }) => reason !== null);
@@ -106,7 +106,7 @@ describe("[DONE] after content ends a stream without a finish reason", () => {
 
   test("a stream that ends without [DONE] ends with an error, and is not charged", async () => {
     at.provider.answer = stream(second(helloEvent), helloEvent, stopEvent, usageEvent);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { ...streaming, n: 2 });
     expect(chunksOf(reply).at(-1)).toMatchObject({ error: { type: "provider_error" } });
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
@@ -114,7 +114,7 @@ describe("[DONE] after content ends a stream without a finish reason", () => {
 
   test("a choice with only a role gets no end", async () => {
     at.provider.answer = stream(helloEvent, second(roleEvent), usageEvent, doneEvent);
-    const reply = await chat(at.gateway, at.gateway.key(), { ...streaming, n: 2 });
+    const reply = await chat(at.gateway, await at.gateway.key(), { ...streaming, n: 2 });
     expect(reply.text.match(/"finish_reason":"/g)).toHaveLength(1);
   });
 });
@@ -133,7 +133,7 @@ describe("data after the end of an answer", () => {
       comes.resolve();
       for (;;) await peer.send(comments);
     };
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await openChat(at.gateway, key, streaming);
     await reply.seen("Hello");
     await comes.promise;

@@ -36,18 +36,18 @@ async function expectUnasked(key: TestKey): Promise<void> {
 
 describe("a chat that no route of its model can express is a 400", () => {
   test.each(["claude", "both"])("and leaves no record (%s)", async (model) => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expectRefusal(await chat(at.gateway, key, { model, ...twice }), unfit);
     await expectUnasked(key);
   });
 
   test("before the balance is checked", async () => {
-    const key = at.gateway.key({ balance: 0n });
+    const key = await at.gateway.key({ balance: 0n });
     expectRefusal(await chat(at.gateway, key, { model: "claude", ...twice }), unfit);
   });
 
   test("before the token rate, and takes no tokens", async () => {
-    const key = at.gateway.key({ tokensPerMinute: 1 });
+    const key = await at.gateway.key({ tokensPerMinute: 1 });
     expectRefusal(await chat(at.gateway, key, { model: "claude", ...twice }), unfit);
     at.providers.claude.answer = usualMessage;
     expect((await chat(at.gateway, key, { model: "claude" })).status).toBe(200);
@@ -56,7 +56,7 @@ describe("a chat that no route of its model can express is a 400", () => {
 
   test("while its route has a cooldown", async () => {
     at.providers.claude.answer = refusal(401);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expect((await chat(at.gateway, key, { model: "claude" })).status).toBe(502);
     expectRefusal(await chat(at.gateway, key, { model: "claude", ...twice }), unfit);
   });
@@ -66,8 +66,8 @@ describe("a chat that one route of its model can express", () => {
   test("is a 502 while that route has a cooldown", async () => {
     at.providers.other.answer = refusal(401);
     const ask = { model: "saved", ...twice };
-    expect((await chat(at.gateway, at.gateway.key(), ask)).status).toBe(502);
-    const { status, headers } = await chat(at.gateway, at.gateway.key(), ask);
+    expect((await chat(at.gateway, await at.gateway.key(), ask)).status).toBe(502);
+    const { status, headers } = await chat(at.gateway, await at.gateway.key(), ask);
     expect(status).toBe(502);
     // The other route is available, but it does not support the request.
     expect(Number(headers.get("retry-after"))).toBeGreaterThan(250);
@@ -76,14 +76,14 @@ describe("a chat that one route of its model can express", () => {
   test("is answered by that route", async () => {
     at.providers.other.answer = usual;
     const ask = { model: "saved", ...twice };
-    expect((await chat(at.gateway, at.gateway.key(), ask)).status).toBe(200);
+    expect((await chat(at.gateway, await at.gateway.key(), ask)).status).toBe(200);
   });
 });
 
 describe("the bound of a supported chat", () => {
   test("is the one that the balance can pay", async () => {
     at.providers.claude.answer = usualMessage;
-    const key = at.gateway.key({ balance: 100_000_000n });
+    const key = await at.gateway.key({ balance: 100_000_000n });
     expect((await chat(at.gateway, key, { model: "claude" })).status).toBe(200);
     const sent = at.providers.claude.requests[0]?.json["max_tokens"];
     expect(sent).toBeGreaterThanOrEqual(16);

@@ -26,7 +26,7 @@ async function sent(
   headers: Readonly<Record<string, string>> = {},
 ): Promise<ReceivedRequest> {
   at.providers.local.answer = usual;
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const reply = await call(at.gateway, key, {
     body,
     headers: { "x-api-key": key.key, ...headers },
@@ -154,7 +154,7 @@ describe("the body that a provider receives", () => {
       ["plain", false],
       ["unasked", true],
     ] as const) {
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       await call(at.gateway, key, { body: ask({ model, stream: true, messages }) });
       const [record] = await at.gateway.records(key, 1);
       expect([record?.estimated, (record?.promptTokens ?? 0) > 1000]).toEqual([true, isCounted]);
@@ -213,7 +213,7 @@ describe("the head that a provider receives", () => {
       "x-stainless-lang": "js",
       connection: "authorization",
     });
-    const [record] = at.gateway.store.requests.list({ limit: 1 });
+    const [record] = await at.gateway.store.requests.list({ limit: 1 });
     expect(request.requestLine).toBe("POST /v1/chat/completions HTTP/1.1");
     expect(Object.fromEntries(request.headers)).toEqual({
       host: `127.0.0.1:${at.providers.local.port}`,
@@ -243,10 +243,10 @@ describe("the connections to a provider", () => {
   test("are reused", async () => {
     const { local } = at.providers;
     local.answer = usual;
-    expect((await call(at.gateway, at.gateway.key(), { body: ask() })).status).toBe(200);
+    expect((await call(at.gateway, await at.gateway.key(), { body: ask() })).status).toBe(200);
     await until("older connections are gone", () => local.openCount === 1);
     for (let round = 0; round < 5; round += 1) {
-      expect((await call(at.gateway, at.gateway.key(), { body: ask() })).status).toBe(200);
+      expect((await call(at.gateway, await at.gateway.key(), { body: ask() })).status).toBe(200);
     }
     expect(local.openCount).toBe(1);
   });

@@ -179,7 +179,7 @@ describe.each([
 
   test.each(reports)("%s is billed as %j", async (reported, billed) => {
     at.provider.answer = answer(reported);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { ...request, ...tooMany });
     expect(reply.status).toBe(200);
     const figures = billed ?? estimate;
@@ -190,14 +190,14 @@ describe.each([
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: billed === undefined, charge: costOf(figures), writeOff: 0n },
     ]);
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n - costOf(figures));
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n - costOf(figures));
   });
 });
 
 test("tokens that Perplexity bills beside prompt and completion are shown as part of them", async () => {
   const reported = { citation_tokens: 11, reasoning_tokens: 94, num_search_queries: 3 };
   at.provider.answer = answered({ usage: JSON.parse(researched(reported)) });
-  const { body } = await chat(at.gateway, at.gateway.key(), tooMany);
+  const { body } = await chat(at.gateway, await at.gateway.key(), tooMany);
   expect((body as { usage: unknown }).usage).toEqual({
     prompt_tokens: 31,
     completion_tokens: 101,
@@ -211,7 +211,7 @@ test("tokens that Perplexity bills beside prompt and completion are shown as par
 describe("the estimate", () => {
   test("counts 1,000 tokens for each part that is not text", async () => {
     at.provider.answer = answered({ usage: undefined });
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const image = { type: "image_url", image_url: { url: "https://one.example/a.png" } };
     const content = [{ type: "text", text: "12345678" }, image, image];
     await chat(at.gateway, key, { messages: [{ role: "user", content }] });
@@ -231,7 +231,7 @@ describe("the estimate", () => {
         },
       ],
     });
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await chat(at.gateway, key, { messages: [{ role: "user", content: "жж" }] });
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { promptTokens: 1, completionTokens: 4 },
@@ -248,7 +248,7 @@ describe("the estimate", () => {
     const annotations = [{ type: "url_citation", url_citation: citation }];
     const message = { role: "assistant", content: "12345678", annotations };
     at.provider.answer = answered({ usage: undefined, choices: [{ index: 0, message }] });
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await chat(at.gateway, key);
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { estimated: true, completionTokens: 2 },
@@ -268,7 +268,7 @@ describe("the estimate", () => {
     const message = { role: "assistant", content: null, tool_calls: [call] };
     const choices = [{ index: 0, finish_reason: "tool_calls", message }];
     at.provider.answer = answered({ usage: undefined, choices });
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await chat(at.gateway, key);
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { estimated: true, completionTokens: tokens },
@@ -282,7 +282,7 @@ describe("the estimate", () => {
     const start = { ...called, function: { name: "fn", arguments: "" } };
     const events = [chatEvent({ role: "assistant", tool_calls: [start] }), ...pieces];
     at.provider.answer = stream(...events, chatEvent({}, "tool_calls"), doneEvent);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await chat(at.gateway, key, { stream: true });
     // "fn" and the eleven characters of the arguments.
     expect(await at.gateway.records(key, 1)).toMatchObject([
@@ -296,7 +296,7 @@ describe("the estimate", () => {
       usage: undefined,
       choices: [{ index: 0, finish_reason: "length", message: { content } }],
     });
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await chat(at.gateway, key, { max_tokens: 10 });
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: true, completionTokens: 10, writeOff: 0n },
@@ -347,7 +347,7 @@ describe("usage in a stream", () => {
     ],
   ])("%s", async (_, events, completionTokens) => {
     at.provider.answer = stream(...events, doneEvent);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { stream: true });
     expect(reply.text).not.toContain("usage");
     expect(chunksOf(reply).filter(({ choices }) => (choices as []).length === 0)).toEqual([]);
@@ -391,7 +391,7 @@ describe("usage in a stream", () => {
     ],
   ])("only before the end is an early figure: %s", async (_, events, tokens) => {
     at.provider.answer = stream(...events, doneEvent);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await chat(at.gateway, key, { stream: true });
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: true, ...tokens },
@@ -403,7 +403,7 @@ describe("usage in a stream", () => {
       chatEvent({}, null, {
         choices: [{ index: 1, delta: { content: text }, finish_reason: null }],
       });
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const first = [helloEvent, chatEvent({}, "stop", inChunk(2))];
     for (const events of [[...first, other(long)], first]) {
       at.provider.answer = stream(...events, doneEvent);
@@ -417,7 +417,7 @@ describe("usage in a stream", () => {
 
   test("of a stream that is cut is not charged", async () => {
     at.provider.answer = raw(streamHead, piece(helloEvent), piece(usageOnly(usage)), "x");
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expect((await chat(at.gateway, key, { stream: true })).text).toContain(
       '"finish_reason":"error"',
     );
@@ -428,7 +428,7 @@ describe("usage in a stream", () => {
 
   test("that comes seconds late is not awaited: the estimate is charged", async () => {
     at.provider.answer = raw(streamHead, piece(helloEvent), piece(stopEvent));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expect((await chat(at.gateway, key, { stream: true })).text).toEndWith("data: [DONE]\n\n");
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: true, promptTokens: 2, completionTokens: 2 },
@@ -439,7 +439,7 @@ describe("usage in a stream", () => {
 test("usage inside the only choice of the last chunk is billed", async () => {
   const choices = [{ index: 0, delta: {}, finish_reason: "stop", usage }];
   at.provider.answer = stream(helloEvent, chatEvent({}, null, { choices }), doneEvent);
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const asked = { stream: true, stream_options: { include_usage: true } };
   const reply = await chat(at.gateway, key, asked);
   expect(chunksOf(reply).at(-1)).toMatchObject({ usage });
@@ -454,7 +454,7 @@ describe("usage in a stream whose client did not request it", () => {
     ["is estimated when it does not come", [], { prompt_tokens: 2, completion_tokens: 3 }],
   ])("%s", async (_, events, reported) => {
     unasked.provider.answer = stream(helloEvent, thereEvent, stopEvent, ...events, doneEvent);
-    const key = unasked.gateway.key();
+    const key = await unasked.gateway.key();
     const request = { stream: true, stream_options: { include_usage: true } };
     const reply = await chat(unasked.gateway, key, request);
     expect(chunksOf(reply).at(-1)).toMatchObject({ usage: reported });

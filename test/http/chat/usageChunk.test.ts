@@ -24,7 +24,7 @@ async function relayed(
   request: object = asking,
 ): Promise<readonly Record<string, unknown>[]> {
   at.provider.answer = answer;
-  const reply = await chat(at.gateway, at.gateway.key(), request);
+  const reply = await chat(at.gateway, await at.gateway.key(), request);
   expect(reply.text).toEndWith("data: [DONE]\n\n");
   return chunksOf(reply);
 }

@@ -15,9 +15,9 @@ let redeemed: IssuedVoucher;
 beforeAll(async () => {
   storeFolder = await openStoreFolder();
   const { store, writer, folder, path } = storeFolder;
-  issueVouchers(store, 3, { note: "Shop" });
-  issueVoucher(store, { expiresAt: actor.at + 5 });
-  redeemed = issueVoucher(store);
+  await issueVouchers(store, 3, { note: "Shop" });
+  await issueVoucher(store, { expiresAt: actor.at + 5 });
+  redeemed = await issueVoucher(store);
   const { accountId } = fund(store, "alice", 0n);
   const redemption = { voucherId: redeemed.id, accountId, actor: "key_x", at: actor.at };
   await writer.write({ kind: "redeemVoucher", redemption });

@@ -43,17 +43,17 @@ describe("a provider timeout", () => {
           sentCount += 1;
         }
       };
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const client = await connectRaw(at.gateway.port);
       client.send(chatBytes(key.key, JSON.stringify(ask({ stream: true }))));
       await client.seen("Hello");
       const { requests } = at.gateway.store;
-      const hasEnded = (): boolean => {
-        const [record] = requests.list({ account: key.account, limit: 1 });
+      const hasEnded = async (): Promise<boolean> => {
+        const [record] = await requests.list({ account: key.account, limit: 1 });
         return record !== undefined && record.status !== "running";
       };
       const deadlineMs = performance.now() + 2 * TOTAL_MS;
-      while (!hasEnded() && performance.now() < deadlineMs) {
+      while (!(await hasEnded()) && performance.now() < deadlineMs) {
         client.pause();
         await heldUpFor(300);
         const { length } = client.text;
@@ -66,7 +66,7 @@ describe("a provider timeout", () => {
         estimated: true,
         completionTokens: expect.any(Number),
       });
-      expect(at.gateway.balance(key)).toBe(started - (record?.charge ?? 0n));
+      expect(await at.gateway.balance(key)).toBe(started - (record?.charge ?? 0n));
       expect(record?.charge).toBeGreaterThan(0n);
       client.reset();
     },
@@ -88,7 +88,7 @@ describe("a provider timeout", () => {
           await Bun.sleep(everyMs);
         }
       };
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const client = await openChat(at.gateway, key, { stream: true });
       await until("the stream is over", () => client.isOver, 2 * TOTAL_MS);
       expect(chunksOf(client).at(-1)).toMatchObject({
@@ -96,7 +96,7 @@ describe("a provider timeout", () => {
         error: { type: "provider_error" },
       });
       expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
-      expect(at.gateway.balance(key)).toBe(started);
+      expect(await at.gateway.balance(key)).toBe(started);
     },
     4 * TOTAL_MS,
   );
@@ -115,7 +115,7 @@ describe("a cut by the provider", () => {
           sentCount += 1;
         }
       };
-      const key = patient.gateway.key();
+      const key = await patient.gateway.key();
       const client = await connectRaw(patient.gateway.port);
       client.send(chatBytes(key.key, JSON.stringify(ask({ stream: true }))));
       await client.seen("Hello");
@@ -128,7 +128,7 @@ describe("a cut by the provider", () => {
       const [record] = await patient.gateway.records(key, 1);
       expect(record).toMatchObject({ status: "cancelled", estimated: true });
       expect(record?.charge).toBeGreaterThan(0n);
-      expect(patient.gateway.balance(key)).toBe(started - (record?.charge ?? 0n));
+      expect(await patient.gateway.balance(key)).toBe(started - (record?.charge ?? 0n));
       await until("more has come", () => client.text.length > length);
       client.reset();
     },

@@ -33,7 +33,7 @@ test.each([
     const { gateway, providers } = at;
     const { inFlight } = gateway.app.gateway;
     providers.local.answer = refusal(503);
-    const key = gateway.key();
+    const key = await gateway.key();
     const client = await connectRaw(gateway.port);
     client.send(chatBytes(key.key, JSON.stringify(ask({ model, stream }))));
     await until("its last route is tried", () => {
@@ -50,7 +50,7 @@ test.each([
       promptTokens: 0,
       attemptCount,
     });
-    expect(gateway.balance(key)).toBe(started);
+    expect(await gateway.balance(key)).toBe(started);
   },
 );
 
@@ -58,7 +58,7 @@ test("a JSON client that disconnects in the wait after failed providers pays not
   const { gateway, providers } = at;
   const { retryBudget, inFlight } = gateway.app.gateway;
   providers.local.answer = refusal(500);
-  const key = gateway.key();
+  const key = await gateway.key();
   const client = await connectRaw(gateway.port);
   const take = retryBudget.take.bind(retryBudget);
   // It is asked right before the pause. No answer is read on without its client any more.

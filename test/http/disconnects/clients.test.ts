@@ -63,7 +63,7 @@ async function expectRecord(key: TestKey, charge: bigint, changes: object): Prom
     expect(provider).toBeOneOf(["local", "again"]);
     expect(operatorCost).toBe(BigInt(input + completionTokens * 96_000));
   }
-  expect(at.gateway.balance(key)).toBe(100_000_000_000n - charge);
+  expect(await at.gateway.balance(key)).toBe(100_000_000_000n - charge);
 }
 
 describe.each(disconnectWays)("a JSON client that disconnects (%s)", (way) => {

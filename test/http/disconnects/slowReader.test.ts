@@ -33,7 +33,7 @@ async function stalled(
       sentBytes += longEvent.byteLength;
     }
   };
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const client = await connectRaw(at.gateway.port);
   client.send(chatBytes(key.key, JSON.stringify(ask({ stream: true }))));
   await client.seen("Hello");

@@ -48,7 +48,7 @@ describe("a client that disconnects during the content, and a provider that then
     ]);
     // The provider ended it, not the end of the grace.
     expect(performance.now() - leftMs).toBeLessThan(30_000);
-    expect(on.gateway.balance(key)).toBe(started - charge);
+    expect(await on.gateway.balance(key)).toBe(started - charge);
     await on.gateway.expectAuditPasses();
     on.provider.answer = answered();
     expect((await chat(on.gateway, key)).status).toBe(200);
@@ -88,7 +88,7 @@ describe("a client that disconnects from a provider that reports usage early", (
           charge,
         },
       ]);
-      expect(at.gateway.balance(key)).toBe(started - charge);
+      expect(await at.gateway.balance(key)).toBe(started - charge);
     },
   );
 

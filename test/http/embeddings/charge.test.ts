@@ -40,7 +40,7 @@ test("the client's own text is sent with only the model replaced", async () => {
   at.providers.local.answer = embeds();
   const body =
     '{ "input":["\\u0061", "ж"] , "dimensions":2e0,"x":{"big":12345678901234567890}, "model":"vectors"}';
-  expect((await embed(at.gateway, at.gateway.key(), body)).status).toBe(200);
+  expect((await embed(at.gateway, await at.gateway.key(), body)).status).toBe(200);
   const [sent] = at.providers.local.requests;
   expect(sent?.requestLine).toBe("POST /v1/embeddings HTTP/1.1");
   expect(sent?.body).toBe(body.replace('"vectors"', '"text-embedding-3-small"'));
@@ -88,7 +88,7 @@ const found: readonly (readonly [name: string, members: readonly string[]])[] = 
 
 describe("an answer with", () => {
   test.each(found)("%s passes byte for byte and is charged exactly", async (_, members) => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     at.providers.local.answer = embedsText(...members);
     const reply = await embed(at.gateway, key);
     expect(reply.status).toBe(200);
@@ -133,7 +133,7 @@ describe("a large answer that comes", () => {
     ],
     ["until the connection closes", cut("fin", `${head}\r\n`, ...pieces)],
   ])("%s passes byte for byte", async (_, answer) => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     at.providers.local.answer = answer;
     const reply = await embed(at.gateway, key);
     expect(reply.text === body.toString()).toBe(true);
@@ -142,7 +142,7 @@ describe("a large answer that comes", () => {
 });
 
 test("the usage of zero tokens is believed", async () => {
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   at.providers.local.answer = embeds({ usage: { prompt_tokens: 0, total_tokens: 0 } });
   await embed(at.gateway, key);
   expect(await at.gateway.records(key, 1)).toMatchObject([
@@ -166,7 +166,7 @@ const missing: readonly (readonly [name: string, members: readonly string[]])[] 
 
 describe("a usage that", () => {
   test.each(missing)("%s is estimated from the input", async (_, members) => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     at.providers.local.answer = embedsText(...members);
     const reply = await embed(at.gateway, key, { input: ["12345", "1"] });
     expect(reply.text === oddText(...members)).toBe(true);
@@ -176,7 +176,7 @@ describe("a usage that", () => {
   });
 
   test("is missing is the number of tokens, if the input is tokens", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     at.providers.local.answer = embeds({ usage: undefined });
     await embed(at.gateway, key, { input: [[1, 2, 3], [4]] });
     await embed(at.gateway, key, { input: [1, 2, 3, 4] });
@@ -200,7 +200,7 @@ describe("the hold", () => {
   test.each(holds)("covers the most that %s can cost", async (_, input, tokens) => {
     at.providers.local.answer = embeds({ usage: { prompt_tokens: 1, total_tokens: 1 } });
     const hold = tokensOf(tokens);
-    const poor = at.gateway.key({ balance: hold - 1n });
+    const poor = await at.gateway.key({ balance: hold - 1n });
     const refused = await embed(at.gateway, poor, { input });
     expectRefusal(refused, [402, "billing_error", "insufficient balance"], {
       code: "insufficient_balance",
@@ -208,15 +208,15 @@ describe("the hold", () => {
       available_rub: formatRoubles(hold - 1n),
     });
     expect(at.providers.local.requests).toEqual([]);
-    const able = at.gateway.key({ balance: hold });
+    const able = await at.gateway.key({ balance: hold });
     expect((await embed(at.gateway, able, { input })).status).toBe(200);
-    expect(at.gateway.balance(able)).toBe(hold - BigInt(prices.input));
+    expect(await at.gateway.balance(able)).toBe(hold - BigInt(prices.input));
   });
 });
 
 test("the token rate counts the estimate, then the usage", async () => {
   at.providers.local.answer = embeds({ usage: { prompt_tokens: 40, total_tokens: 40 } });
-  const key = at.gateway.key({ tokensPerMinute: 100 });
+  const key = await at.gateway.key({ tokensPerMinute: 100 });
   const remaining = async (input: unknown) =>
     (await embed(at.gateway, key, { input })).headers.get("x-ratelimit-remaining-tokens");
   expect(await remaining("a".repeat(40))).toBe("60");
@@ -261,7 +261,7 @@ describe("a provider that answers with", () => {
   test.each(failures)(
     "%s has failed, and nothing is charged",
     async (_, answer, status, outcome) => {
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       at.providers.local.answer = answer;
       const reply = await embed(at.gateway, key);
       expectRefusal(
@@ -270,13 +270,13 @@ describe("a provider that answers with", () => {
         status === 400 ? { code: "some_code" } : {},
       );
       expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
-      expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([{ outcome }]);
+      expect(await at.gateway.store.requests.attempts(reply.id)).toMatchObject([{ outcome }]);
     },
   );
 });
 
 test("a client that disconnects is charged for the whole answer", async () => {
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const released = Promise.withResolvers<void>();
   at.providers.local.answer = async (peer, request) => {
     await released.promise;

@@ -26,7 +26,7 @@ const accepted = undefined;
 describe("a body", () => {
   test.each(embeddingsRows)("%j", async (body, message) => {
     at.providers.local.answer = embeds();
-    const reply = await embed(at.gateway, at.gateway.key(), JSON.stringify(body));
+    const reply = await embed(at.gateway, await at.gateway.key(), JSON.stringify(body));
     if (message === undefined)
       expect([reply.status, reply.text]).toMatchObject([200, expect.any(String)]);
     else expectRefusal(reply, [400, "invalid_request_error", message]);
@@ -39,14 +39,14 @@ describe("a body", () => {
     [ask({ stream: false }), "stream is not supported"],
   ] satisfies readonly FieldRow[])("%j where unknown fields are refused", async (body, message) => {
     strict.providers.local.answer = embeds();
-    const reply = await embed(strict.gateway, strict.gateway.key(), JSON.stringify(body));
+    const reply = await embed(strict.gateway, await strict.gateway.key(), JSON.stringify(body));
     if (message === undefined) expect(reply.status).toBe(200);
     else expectRefusal(reply, [400, "invalid_request_error", message]);
   });
 
   test("may have 2,048 inputs by default", async () => {
     strict.providers.local.answer = embeds();
-    const key = strict.gateway.key();
+    const key = await strict.gateway.key();
     const input = Array.from({ length: 2048 }, () => "a");
     expect((await embed(strict.gateway, key, { input })).status).toBe(200);
     expectRefusal(await embed(strict.gateway, key, { input: [...input, "a"] }), [
@@ -57,7 +57,7 @@ describe("a body", () => {
   });
 
   test("with an unknown model is a 404", async () => {
-    const key = at.gateway.key({ models: ["small"] });
+    const key = await at.gateway.key({ models: ["small"] });
     expectRefusal(await embed(at.gateway, key, { model: "nobody" }), unknownModel);
     expectRefusal(await embed(at.gateway, key), unknownModel);
   });
@@ -72,7 +72,7 @@ test.each([
   ["/v1/messages/count_tokens", { messages }],
 ])("%s refuses an embedding model", async (path, fields) => {
   const body = { model: "vectors", ...fields };
-  const reply = await call(at.gateway, at.gateway.key(), { path, body });
+  const reply = await call(at.gateway, await at.gateway.key(), { path, body });
   expect(reply.status).toBe(400);
   const message = "model is an embedding model: use /v1/embeddings";
   expect(reply.body).toMatchObject({ error: { type: "invalid_request_error", message } });

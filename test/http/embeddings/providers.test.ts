@@ -38,7 +38,7 @@ describe("another route answers after", () => {
   ] satisfies readonly (readonly [string, ProviderAnswer, string])[])(
     "%s",
     async (_, answer, outcome) => {
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       at.providers.one.answer = answer;
       at.providers.two.answer = embeds();
       const reply = await embed(at.gateway, key);
@@ -46,7 +46,7 @@ describe("another route answers after", () => {
       expect(await at.gateway.records(key, 1)).toMatchObject([
         { provider: "two", charge: tokensOf(embeddingsUsage.prompt_tokens) },
       ]);
-      expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+      expect(await at.gateway.store.requests.attempts(reply.id)).toMatchObject([
         { provider: "one", outcome },
         { provider: "two", outcome: "ok" },
       ]);
@@ -68,7 +68,7 @@ describe("over a provider of kind gemini", () => {
       user: "u",
       taskType: "RETRIEVAL_QUERY",
     };
-    await embed(at.gateway, at.gateway.key(), { model: "gemini", ...changes });
+    await embed(at.gateway, await at.gateway.key(), { model: "gemini", ...changes });
     const [sent] = at.providers.google.requests;
     expect(sent?.requestLine).toBe(
       "POST /v1/models/gemini-embedding-001:batchEmbedContents HTTP/1.1",
@@ -85,7 +85,7 @@ describe("over a provider of kind gemini", () => {
 
   test("a tuned model keeps its collection, and its name stays one segment", async () => {
     at.providers.google.answer = json(geminiVectors([[1]], 9));
-    await embed(at.gateway, at.gateway.key(), { model: "tuned" });
+    await embed(at.gateway, await at.gateway.key(), { model: "tuned" });
     const [sent] = at.providers.google.requests;
     expect(sent?.requestLine).toBe("POST /v1/tunedModels/a%20b:batchEmbedContents HTTP/1.1");
     expect(sent?.json).toMatchObject({ requests: [{ model: "tunedModels/a b" }] });
@@ -103,7 +103,7 @@ describe("over a provider of kind gemini", () => {
       }),
     ],
   ])("the answer has OpenAI's form, with %s", async (_, changes, embeddings) => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     at.providers.google.answer = json(geminiVectors(floats, 9));
     const reply = await embed(at.gateway, key, { model: "gemini", input: ["a", "b"], ...changes });
     expect([reply.status, reply.body]).toEqual([
@@ -121,7 +121,7 @@ describe("over a provider of kind gemini", () => {
   });
 
   test("an answer without usage is estimated, and shows the estimate", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     at.providers.google.answer = json(geminiVectors([[1], [2]]));
     const reply = await embed(at.gateway, key, { model: "gemini", input: ["12345", "1"] });
     expect(reply.body).toMatchObject({ usage: { prompt_tokens: 3, total_tokens: 3 } });
@@ -140,11 +140,11 @@ describe("over a provider of kind gemini", () => {
     ["an error", { error: { code: 500, message: other } }, "reported failure"],
     ["an error in a list", [{ error: { code: 500, message: other } }], "reported failure"],
   ])("an answer with %s is a failure", async (_, answer, outcome) => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     at.providers.google.answer = json(answer);
     const reply = await embed(at.gateway, key, { model: "gemini", input: ["a", "b"] });
     expectRefusal(reply, noProvider);
-    expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([{ outcome }]);
+    expect(await at.gateway.store.requests.attempts(reply.id)).toMatchObject([{ outcome }]);
   });
 
   test.each([
@@ -153,7 +153,7 @@ describe("over a provider of kind gemini", () => {
     ["another field", { truncate: "END" }, "truncate is not supported"],
     ["a task type that is no text", { taskType: 5 }, "taskType must be a string"],
   ])("%s are refused before anything is held", async (_, changes, message) => {
-    const key = at.gateway.key({ balance: 0n });
+    const key = await at.gateway.key({ balance: 0n });
     const reply = await embed(at.gateway, key, { model: "gemini", ...changes });
     expectRefusal(reply, [400, "invalid_request_error", message]);
     expect(at.providers.google.requests).toEqual([]);
@@ -161,8 +161,11 @@ describe("over a provider of kind gemini", () => {
 
   test("a request that it does not support goes to the next route", async () => {
     at.providers.two.answer = embeds();
-    const reply = await embed(at.gateway, at.gateway.key(), { model: "mixed", input: [1, 2] });
+    const reply = await embed(at.gateway, await at.gateway.key(), {
+      model: "mixed",
+      input: [1, 2],
+    });
     expect(reply.status).toBe(200);
-    expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([{ provider: "two" }]);
+    expect(await at.gateway.store.requests.attempts(reply.id)).toMatchObject([{ provider: "two" }]);
   });
 });

@@ -82,7 +82,7 @@ describe("a stream whose provider fails after content ends with one error chunk"
     ["choices are not a list", stream(helloEvent, 'data: {"choices":5}\n\n', doneEvent)],
   ])("%s", async (_, answer) => {
     at.provider.answer = answer;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, streaming);
     expect(reply.status).toBe(200);
     const chunks = chunksOf(reply);
@@ -101,7 +101,7 @@ describe("a stream whose provider fails after content ends with one error chunk"
     expect(reply.text.match(/"finish_reason":"(?!error)/g)).toBeNull();
     expect(reply.text).not.toContain("secret");
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n);
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n);
     expect(at.gateway.log.findLast(({ msg }) => msg === "request")).toMatchObject({
       level: "error",
     });
@@ -114,7 +114,7 @@ describe("a stream whose provider fails after content ends with one error chunk"
       await gone.promise;
       await raw(piece(`${thereEvent}data: {nonsense\n\n`))(peer, request);
     };
-    const client = await openChat(at.gateway, at.gateway.key(), streaming);
+    const client = await openChat(at.gateway, await at.gateway.key(), streaming);
     await client.seen("Hello");
     gone.resolve();
     await client.seen("[DONE]");
@@ -125,7 +125,7 @@ describe("a stream whose provider fails after content ends with one error chunk"
 
   test("also when one of its two choices never ended", async () => {
     at.provider.answer = cut("fin", ...begun, piece(stopEvent));
-    const reply = await chat(at.gateway, at.gateway.key(), { ...streaming, n: 2 });
+    const reply = await chat(at.gateway, await at.gateway.key(), { ...streaming, n: 2 });
     expect(chunksOf(reply).at(-1)).toMatchObject({ error: { type: "provider_error" } });
   });
 });
@@ -169,7 +169,7 @@ describe("a stream that fails before content", () => {
   test.each(failures)("%s: the next route answers", async (_, answer) => {
     pair.providers.one.answer = answer;
     pair.providers.two.answer = streamed;
-    const key = pair.gateway.key();
+    const key = await pair.gateway.key();
     const reply = await chat(pair.gateway, key, streaming);
     expect(chunksOf(reply)).toHaveLength(4);
     const [record] = await pair.gateway.records(key, 1);
@@ -179,7 +179,7 @@ describe("a stream that fails before content", () => {
 
   test.each(failures)("%s, and no other route: 502 in JSON", async (_, answer) => {
     at.provider.answer = answer;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expectRefusal(await chat(at.gateway, key, streaming), noProvider);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
   });
@@ -187,7 +187,7 @@ describe("a stream that fails before content", () => {
   test("after content no other route is tried", async () => {
     pair.providers.one.answer = cut("fin", ...begun);
     pair.providers.two.answer = streamed;
-    const reply = await chat(pair.gateway, pair.gateway.key(), streaming);
+    const reply = await chat(pair.gateway, await pair.gateway.key(), streaming);
     expect(chunksOf(reply).at(-1)).toMatchObject({ error: { type: "provider_error" } });
     expect(pair.providers.two.requests).toHaveLength(0);
   });

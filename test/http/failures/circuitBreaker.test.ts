@@ -34,7 +34,7 @@ const at = openBefore(["one", "two"], (urls) => ({
 const calls = () => at.providers.one.requests.length;
 const key = () => at.gateway.key();
 const retryAfter = async (model = "small") =>
-  (await chat(at.gateway, key(), { model })).headers.get("retry-after");
+  (await chat(at.gateway, await key(), { model })).headers.get("retry-after");
 
 const MiB = 1024 * 1024;
 /** Answers that a caller can cause at a healthy provider. */
@@ -52,7 +52,7 @@ const unusable = [
 /** Sends this many requests, and returns how many reached the provider. */
 async function ask(count: number, model = "small"): Promise<number> {
   const before = calls();
-  for (let n = 0; n < count; n += 1) await chat(at.gateway, key(), { model });
+  for (let n = 0; n < count; n += 1) await chat(at.gateway, await key(), { model });
   return calls() - before;
 }
 
@@ -69,7 +69,7 @@ async function waiting(answer: ProviderAnswer, fields = {}): Promise<() => Promi
     await answer(peer, request);
   };
   const before = calls();
-  const reply = chat(at.gateway, key(), fields);
+  const reply = chat(at.gateway, await key(), fields);
   await until("the provider is asked", () => calls() === before + 1);
   return () => {
     go.resolve();
@@ -91,13 +91,13 @@ describe("a route that fails five times in a row", () => {
         : json(ended("resp_1", { status: "failed" }));
       at.providers.one.answer = failed;
       for (let n = 0; n < 6; n += 1) {
-        await respond(at.gateway, key(), { stream: isStream });
+        await respond(at.gateway, await key(), { stream: isStream });
       }
       expect(states()).toMatchObject([{ state: "closed" }]);
       at.providers.one.answer = refusal(500);
       expect(await ask(4)).toBe(4);
       at.providers.one.answer = failed;
-      expect((await respond(at.gateway, key(), { stream: isStream })).status).toBe(200);
+      expect((await respond(at.gateway, await key(), { stream: isStream })).status).toBe(200);
       at.providers.one.answer = refusal(500);
       expect(await ask(2)).toBe(1);
     },
@@ -126,7 +126,7 @@ describe("a route that fails five times in a row", () => {
       await go.promise;
       await usual(peer, request);
     };
-    const probe = chat(at.gateway, key());
+    const probe = chat(at.gateway, await key());
     await until("the probe is out", () => calls() === 6);
     expect(states()).toMatchObject([{ state: "half-open" }]);
     expect(await retryAfter()).toBe("1");
@@ -145,7 +145,7 @@ describe("a route that fails five times in a row", () => {
       await go.promise;
       await usual(peer, request);
     };
-    const probe = chat(at.gateway, key());
+    const probe = chat(at.gateway, await key());
     await until("the probe is out", () => calls() === 6);
     at.providers.one.answer = usual;
     at.gateway.clock.advance(9000);
@@ -189,7 +189,7 @@ describe("a route that fails five times in a row", () => {
         await go[nth]?.promise;
         await answer(peer, request);
       };
-      probes.push(chat(at.gateway, key()));
+      probes.push(chat(at.gateway, await key()));
       await until("the probe is out", () => calls() === 6 + nth);
     }
     go[0]?.resolve();
@@ -224,7 +224,7 @@ describe("a route that fails five times in a row", () => {
     send.mockImplementationOnce(() => {
       throw new Error("a fault of our own");
     });
-    expect((await chat(at.gateway, key())).status).toBe(502);
+    expect((await chat(at.gateway, await key())).status).toBe(502);
     send.mockRestore();
     at.providers.one.answer = usual;
     expect(await ask(1)).toBe(1);
@@ -237,7 +237,7 @@ describe("a route that fails five times in a row", () => {
     at.providers.one.answer = refusal(400);
     expect(await ask(2)).toBe(2);
     at.providers.one.answer = usual;
-    expect((await chat(at.gateway, key())).status).toBe(200);
+    expect((await chat(at.gateway, await key())).status).toBe(200);
     expect(states()).toMatchObject([{ state: "closed" }]);
   });
 });
@@ -254,7 +254,7 @@ describe("a route", () => {
       at.providers.one.answer = refusal(429);
       const waits: (string | null)[] = [];
       for (let n = 0; n < 6; n += 1) {
-        const reply = await chat(at.gateway, key(), { stream: isStream });
+        const reply = await chat(at.gateway, await key(), { stream: isStream });
         expect(reply.status).toBe(502);
         waits.push(reply.headers.get("retry-after"));
       }
@@ -278,12 +278,12 @@ describe("a route", () => {
   test("is not skipped because callers name unknown responses", async () => {
     at.providers.one.answer = refusal(404, "Item with id 'rs_1' not found.");
     for (let n = 0; n < 6; n += 1) {
-      expect((await respond(at.gateway, key())).status).toBe(404);
+      expect((await respond(at.gateway, await key())).status).toBe(404);
     }
     expect(calls()).toBe(6);
     expect(at.gateway.logText()).not.toContain("answers 404");
     at.providers.one.answer = responds();
-    expect((await respond(at.gateway, key())).status).toBe(200);
+    expect((await respond(at.gateway, await key())).status).toBe(200);
   });
 
   test.each(unusable)("is not skipped because answers are %s", async (_, answer) => {
@@ -301,7 +301,7 @@ describe("a route", () => {
       const client = new AbortController();
       const reply = fetch(`${at.gateway.url}/v1/chat/completions`, {
         method: "POST",
-        headers: { authorization: `Bearer ${key().key}` },
+        headers: { authorization: `Bearer ${(await key()).key}` },
         body: JSON.stringify({
           model: "small",
           stream: true,
@@ -339,7 +339,7 @@ describe("a route", () => {
   test("counts each stream that is cut after content as a failure", async () => {
     at.providers.one.answer = stream(helloEvent);
     for (let n = 0; n < 5; n += 1) {
-      const client = await openChat(at.gateway, key(), { stream: true });
+      const client = await openChat(at.gateway, await key(), { stream: true });
       await client.seen("[DONE]");
       expect(chunksOf(client).at(-1)).toMatchObject({ error: { type: "provider_error" } });
     }

@@ -28,20 +28,20 @@ const words = "word ".repeat(500);
 
 test("a stream far beyond its model's bound is cut with an error and not charged", async () => {
   at.provider.answer = endless(chatEvent({ content: words }));
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const reply = await chat(at.gateway, key, { stream: true, max_tokens: 50 });
   expect(chunksOf(reply).at(-1)).toMatchObject({
     error: { type: "provider_error", message: "upstream provider failure" },
   });
   expect(Buffer.byteLength(reply.text)).toBeLessThan(1_000_000);
   expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
-  const [attempt] = at.gateway.store.requests.attempts(reply.id);
+  const [attempt] = await at.gateway.store.requests.attempts(reply.id);
   expect(attempt).toMatchObject({ outcome: "endless answer" });
 });
 
 test("a responses stream far beyond its model's bound is cut with an error and not charged", async () => {
   at.provider.answer = endless(responseEvent("response.output_text.delta", { delta: words }));
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const body = { model: "small", input: "x", stream: true, max_output_tokens: 50 };
   const client = await openCall(at.gateway, key, { path: "/v1/responses", body });
   await until("the stream is over", () => client.isOver);
@@ -58,7 +58,7 @@ test.each([
     await raw(streamHead, ...texts.map(piece))(peer, request);
     await raw(piece(chatEvent({}, "stop")), piece("data: [DONE]\n\n"), "0\r\n\r\n")(peer, request);
   };
-  const reply = await chat(at.gateway, at.gateway.key(), { stream: true });
+  const reply = await chat(at.gateway, await at.gateway.key(), { stream: true });
   expect(chunksOf(reply)).toHaveLength(1001);
 });
 
@@ -67,7 +67,7 @@ test("reasoning beyond a bound that counts text only is not cut, and is charged"
   const said = Array.from({ length: 100 }, () => chatEvent({ reasoning_content: thought }));
   const reported = usageOnly({ prompt_tokens: 20, completion_tokens: 900 });
   at.provider.answer = stream(...said, chatEvent({ content: "42" }, "length"), reported, doneEvent);
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const reply = await chat(at.gateway, key, { stream: true, max_tokens: 1 });
   expect(chunksOf(reply).at(-1)).toMatchObject({ choices: [{ finish_reason: "length" }] });
   expect(await at.gateway.records(key, 1)).toMatchObject([
@@ -83,7 +83,7 @@ test.each([
 ])("an answer with %s counts by its text, not by its bytes", async (_, delta, tokens) => {
   const end = [chatEvent({ content: "Hello" }, "stop"), "data: [DONE]\n\n"];
   at.provider.answer = stream(chatEvent(delta), ...end);
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const reply = await chat(at.gateway, key, { stream: true, max_tokens: 2000 });
   expect(chunksOf(reply).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
   expect(await at.gateway.records(key, 1)).toMatchObject([
@@ -97,7 +97,7 @@ test("an audio answer of the responses interface counts by its transcript", asyn
     responseEvent("response.audio.transcript.delta", { delta: "Hello" }),
     terminal("completed", "resp_1", { usage: null, output: [] }),
   );
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   await respond(at.gateway, key, { stream: true, max_output_tokens: 50 });
   expect(await at.gateway.records(key, 1)).toMatchObject([
     { status: "done", estimated: true, completionTokens: 2 },

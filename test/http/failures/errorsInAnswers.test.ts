@@ -80,7 +80,7 @@ function inItsPlace(kind: Kind, body: (error: object) => unknown): Way {
 
 /** Sends as many requests as open a breaker, and then tests whether the route is skipped. */
 async function isSkipped({ kind, isStream, report }: Way, error: object): Promise<boolean> {
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   at.providers[kind].answer = report(error);
   for (let time = 0; time < FAILURES_MAX; time += 1) {
     await chat(at.gateway, key, { model: kind, stream: isStream });
@@ -98,7 +98,7 @@ async function failover({ kind, isStream, report }: Way, error: object) {
   at.providers[kind].answer = report(error);
   two.answer = usual;
   const asked = { model: `${kind}-and-two`, stream: isStream };
-  const reply = await chat(at.gateway, at.gateway.key(), asked);
+  const reply = await chat(at.gateway, await at.gateway.key(), asked);
   return { reply, others: two.requests.length };
 }
 
@@ -106,7 +106,7 @@ async function expectCallers(way: Way, error: object, extra: object): Promise<vo
   const { reply, others } = await failover(way, error);
   expectRefusal(reply, [400, "invalid_request_error", words], extra);
   expect(others).toBe(0);
-  expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+  expect(await at.gateway.store.requests.attempts(reply.id)).toMatchObject([
     { outcome: "reported failure", status: 200 },
   ]);
   expect(await isSkipped(way, error)).toBe(false);
@@ -121,7 +121,7 @@ async function expectNextRoutes(way: Way, error: object, skips: boolean): Promis
 
 async function expectAccount({ kind, isStream, report }: Way, error: object): Promise<void> {
   at.providers[kind].answer = report(error);
-  const reply = await chat(at.gateway, at.gateway.key(), { model: kind, stream: isStream });
+  const reply = await chat(at.gateway, await at.gateway.key(), { model: kind, stream: isStream });
   expect(reply).toMatchObject({ status: 502, body: { error: { type: "provider_error" } } });
   expect(reply.headers.get("retry-after")).toBe("300");
 }
@@ -214,7 +214,7 @@ describe("an error after content", () => {
       async (error) => {
         const way = { kind, isStream: true, report: answer };
         at.providers[kind].answer = answer(error);
-        const key = at.gateway.key();
+        const key = await at.gateway.key();
         const reply = await chat(at.gateway, key, { model: kind, stream: true });
         expect(reply.text).toContain("Hello");
         expect(reply.text).not.toContain("too long");
@@ -225,8 +225,8 @@ describe("an error after content", () => {
         const [record] = await at.gateway.records(key, 1);
         expect(record).toMatchObject({ status: "cancelled", estimated: true, provider: kind });
         expect(record?.charge).toBeGreaterThanOrEqual(costOf({ prompt: 2, completion: 2 }));
-        expect(at.gateway.balance(key)).toBe(started - (record?.charge ?? 0n));
-        const attempts = at.gateway.store.requests.attempts(reply.id);
+        expect(await at.gateway.balance(key)).toBe(started - (record?.charge ?? 0n));
+        const attempts = await at.gateway.store.requests.attempts(reply.id);
         expect(attempts).toMatchObject([{ outcome: "isolated failure" }]);
         expect(await isSkipped(way, error)).toBe(false);
       },
@@ -239,7 +239,7 @@ describe("an error after content", () => {
       { message },
     ])("of the provider ends the stream with an error, not charged: %o", async (error) => {
       at.providers[kind].answer = answer(error);
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const reply = await chat(at.gateway, key, { model: kind, stream: true });
       expect(chunksOf(reply).at(-1)).toMatchObject({ error: { type: "provider_error" } });
       expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);

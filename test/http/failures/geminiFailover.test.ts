@@ -9,6 +9,7 @@ import {
 } from "../../support/gateway/chatCalls.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore, upstreamKey } from "../../support/gateway/gatewayUnderTest.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
 import {
   billed,
   geminiEvent,
@@ -34,12 +35,10 @@ const at = openBefore(["google", "other"], ({ google, other }) => ({
 const { google, other } = at.providers;
 
 /** Sends a request after all earlier cooldowns have ended. */
-async function ask(
-  changes: object = {},
-): Promise<Reply & { key: ReturnType<typeof at.gateway.key> }> {
+async function ask(changes: object = {}): Promise<Reply & { key: TestKey }> {
   at.gateway.clock.advance(600_000);
   other.answer = usual;
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   return { ...(await chat(at.gateway, key, changes)), key };
 }
 

@@ -35,10 +35,10 @@ describe("an event as long as a JSON answer may be is accepted, and charged exac
   test("of the responses interface", async () => {
     const last = terminal("completed", "resp_1", { instructions: long });
     local.answer = stream(created(), delta, last);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await respond(at.gateway, key, streaming);
     expect(reply.text === created() + delta + last).toBe(true);
-    expect(at.gateway.balance(key)).toBe(started - usual);
+    expect(await at.gateway.balance(key)).toBe(started - usual);
   });
 
   test.each([
@@ -50,7 +50,7 @@ describe("an event as long as a JSON answer may be is accepted, and charged exac
     ],
   ])("%s", async (_, model, events) => {
     local.answer = stream(...events);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { ...streaming, model });
     expect(chunksOf(reply).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done" }]);
@@ -73,24 +73,24 @@ describe("a caller's oversized answer does not open the breaker", () => {
   test("in a chat: an event over the bound, which is charged", async () => {
     local.answer = stream(helloEvent, `data: ${"-".repeat(32 * 1024 * 1024)}-\n\n`);
     for (let time = 0; time < FAILURES_MAX; time += 1) {
-      const own = key();
+      const own = await key();
       const reply = await chat(at.gateway, own, streaming);
       expect(chunksOf(reply).at(-1)).toMatchObject({ error: { type: "provider_error" } });
       const [record] = await at.gateway.records(own, 1);
       expect(record).toMatchObject({ status: "cancelled", estimated: true });
       expect(record?.charge).toBeGreaterThan(0n);
-      const [attempt] = at.gateway.store.requests.attempts(reply.id);
+      const [attempt] = await at.gateway.store.requests.attempts(reply.id);
       expect(attempt).toMatchObject({ outcome: "too large" });
     }
     local.answer = streamed;
-    expect((await chat(at.gateway, key(), streaming)).status).toBe(200);
+    expect((await chat(at.gateway, await key(), streaming)).status).toBe(200);
   });
 
   test("in a chat over the responses interface: too many calls, which are charged", async () => {
     local.answer = stream(...begun, tooMany);
     const charge = costOf({ prompt: 2, completion: 3 });
     for (let time = 0; time < FAILURES_MAX; time += 1) {
-      const own = key();
+      const own = await key();
       const reply = await chat(at.gateway, own, { ...streaming, model: "over" });
       expect(chunksOf(reply).at(-1)).toMatchObject({ error: { type: "provider_error" } });
       expect(await at.gateway.records(own, 1)).toMatchObject([
@@ -98,7 +98,7 @@ describe("a caller's oversized answer does not open the breaker", () => {
       ]);
     }
     local.answer = responds();
-    expect((await chat(at.gateway, key(), { ...streaming, model: "over" })).status).toBe(200);
+    expect((await chat(at.gateway, await key(), { ...streaming, model: "over" })).status).toBe(200);
   });
 
   test.each<[string, ProviderAnswer]>([
@@ -108,13 +108,13 @@ describe("a caller's oversized answer does not open the breaker", () => {
     local.answer = answer;
     const asked = { stream: form === "a stream" };
     for (let time = 0; time < FAILURES_MAX; time += 1) {
-      const own = key();
+      const own = await key();
       await respond(at.gateway, own, asked);
       expect(await at.gateway.records(own, 1)).toMatchObject([
         { status: "cancelled", estimated: false, charge: usual },
       ]);
     }
     local.answer = responds();
-    expect((await respond(at.gateway, key(), asked)).status).toBe(200);
+    expect((await respond(at.gateway, await key(), asked)).status).toBe(200);
   });
 });

@@ -68,7 +68,7 @@ describe.each(deepEnds)(
       "ends with an error, charged like a disconnect, and leaves nothing open (%s)",
       async (_cut, pieces) => {
         at.provider.answer = stream(helloEvent, ...pieces);
-        const key = at.gateway.key({ concurrentRequests: 1 });
+        const key = await at.gateway.key({ concurrentRequests: 1 });
         const reply = await chat(at.gateway, key, asking);
         expect(chunksOf(reply).at(-1)).toMatchObject({
           choices: [{ delta: {}, finish_reason: "error" }],
@@ -79,7 +79,7 @@ describe.each(deepEnds)(
         expect(await at.gateway.records(key, 1)).toMatchObject([
           { status: "cancelled", estimated: true, charge },
         ]);
-        expect(at.gateway.balance(key)).toBe(started - charge);
+        expect(await at.gateway.balance(key)).toBe(started - charge);
         await expectNoRequestOpen(at, key);
       },
     );
@@ -96,7 +96,7 @@ describe.each(deepEnds)(
       expect(await at.gateway.records(key, 1)).toMatchObject([
         { status: "cancelled", estimated: true },
       ]);
-      expect(at.gateway.balance(key)).toBeLessThanOrEqual(started - charge);
+      expect(await at.gateway.balance(key)).toBeLessThanOrEqual(started - charge);
       await expectNoRequestOpen(at, key);
     });
   },
@@ -110,7 +110,7 @@ describe("a chat stream whose usage after the finish reason is nested too deep t
     ["at once", [events.join("")]],
   ])("is complete, and charged once by the estimate (%s)", async (_, pieces) => {
     at.provider.answer = stream(helloEvent, ...pieces);
-    const key = at.gateway.key({ concurrentRequests: 1 });
+    const key = await at.gateway.key({ concurrentRequests: 1 });
     const reply = await chat(at.gateway, key, asking);
     expect(chunksOf(reply).at(-1)).toMatchObject({
       choices: [{ finish_reason: "stop" }],
@@ -120,7 +120,7 @@ describe("a chat stream whose usage after the finish reason is nested too deep t
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: true, charge },
     ]);
-    expect(at.gateway.balance(key)).toBe(started - charge);
+    expect(await at.gateway.balance(key)).toBe(started - charge);
     await expectNoRequestOpen(at, key);
   });
 });
@@ -135,7 +135,7 @@ test.each([30_000, 100_000])(
     const writingMs = writing();
     const end = chatEvent({}, "stop", { extra: DEEP }).replace(`"${DEEP}"`, deep);
     at.provider.answer = stream(helloEvent, end, doneEvent);
-    const key = at.gateway.key({ concurrentRequests: 1 });
+    const key = await at.gateway.key({ concurrentRequests: 1 });
     const spentMs = cpuTimer();
     await chat(at.gateway, key, asking);
     expect(spentMs()).toBeLessThan(writingMs / 2);
@@ -163,13 +163,13 @@ describe("a JSON answer that is nested too deep", () => {
     async (_, changes) => {
       at.provider.answer = text(deepened(JSON.stringify(completion(changes))));
       opened.providers.again.answer = answered();
-      const key = at.gateway.key({ concurrentRequests: 1 });
+      const key = await at.gateway.key({ concurrentRequests: 1 });
       expectRefusal(await chat(at.gateway, key, { model: "paired" }), noProvider);
       const charge = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
       expect(await at.gateway.records(key, 1)).toMatchObject([
         { status: "cancelled", estimated: false, charge, attemptCount: 1, provider: "local" },
       ]);
-      expect(at.gateway.balance(key)).toBe(started - charge);
+      expect(await at.gateway.balance(key)).toBe(started - charge);
       await expectNoRequestOpen(at, key);
     },
   );
@@ -179,7 +179,7 @@ describe("a JSON answer that is nested too deep", () => {
   test("is forwarded by the responses interface, and charged once without its usage", async () => {
     const body = deepened(JSON.stringify(ended("resp_1", { output: deepOutput, usage: null })));
     at.provider.answer = text(body);
-    const key = at.gateway.key({ concurrentRequests: 1 });
+    const key = await at.gateway.key({ concurrentRequests: 1 });
     const reply = await respond(at.gateway, key);
     expect([reply.status, reply.text === body]).toEqual([200, true]);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", estimated: true }]);

@@ -38,7 +38,7 @@ const called = () => ids.map((id) => at.providers[id].requests.length);
 
 async function ask(model = "small"): Promise<Reply> {
   at.gateway.clock.advance(600_000);
-  return chat(at.gateway, at.gateway.key(), { model });
+  return chat(at.gateway, await at.gateway.key(), { model });
 }
 
 /** The answer is a 502 with this retry-after. */
@@ -59,10 +59,9 @@ describe("the routes of a model", () => {
     at.providers.two.answer = usual;
     const reply = await ask();
     expect(reply.status).toBe(200);
-    expect(at.gateway.store.requests.attempts(reply.id).map(({ provider }) => provider)).toEqual([
-      "one",
-      "two",
-    ]);
+    expect(
+      (await at.gateway.store.requests.attempts(reply.id)).map(({ provider }) => provider),
+    ).toEqual(["one", "two"]);
   });
 
   test("of one priority are chosen by weight, and each is tried", async () => {
@@ -80,7 +79,7 @@ describe("the routes of a model", () => {
     const startedMs = performance.now();
     const reply = await ask();
     expect(performance.now() - startedMs).toBeWithin(4500, 20_000);
-    const attempts = at.gateway.store.requests.attempts(reply.id);
+    const attempts = await at.gateway.store.requests.attempts(reply.id);
     expect(attempts).toMatchObject([{ outcome: "status 500" }, { outcome: "ok" }]);
   });
 
@@ -96,7 +95,7 @@ describe("the routes of a model", () => {
       const { app } = at.gateway;
       at.providers.one.answer = () => app.abortAll();
       try {
-        const reply = await chat(at.gateway, at.gateway.key(), { stream });
+        const reply = await chat(at.gateway, await at.gateway.key(), { stream });
         expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
         expect(called()).toEqual([1, 0, 0, 0]);
       } finally {
@@ -117,7 +116,7 @@ describe("the routes of a model", () => {
       };
       for (const id of ids) at.providers[id].answer = refusal(500);
       try {
-        const reply = await chat(at.gateway, at.gateway.key(), { model: "wide", stream });
+        const reply = await chat(at.gateway, await at.gateway.key(), { model: "wide", stream });
         expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
         expect(called()).toEqual([1, 1, 0, 0]);
       } finally {
@@ -131,14 +130,14 @@ describe("the routes of a model", () => {
     at.providers.one.answer = refusal(500);
     at.providers.two.answer = refusal(503);
     at.providers.three.answer = answered({ model: "x" });
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { model: "wide" });
     expect(reply.status).toBe(200);
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { provider: "three", attemptCount: 3, status: "done" },
     ]);
-    const { id: accountId = 0 } = at.gateway.store.accounts.find(key.account) ?? {};
-    expect(at.gateway.store.ledger.history(accountId, 10).map(({ kind }) => kind)).toEqual([
+    const { id: accountId = 0 } = (await at.gateway.store.accounts.find(key.account)) ?? {};
+    expect((await at.gateway.store.ledger.history(accountId, 10)).map(({ kind }) => kind)).toEqual([
       "charge",
       "credit",
     ]);
@@ -150,7 +149,7 @@ describe("a rate limit of the provider", () => {
     at.providers.one.answer = limited("7");
     at.providers.two.answer = usual;
     expect((await ask()).status).toBe(200);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expect((await chat(at.gateway, key)).status).toBe(200);
     expect(called()).toEqual([1, 2, 0, 0]);
     at.gateway.clock.advance(6500);
@@ -169,7 +168,7 @@ describe("a rate limit of the provider", () => {
       await limited(isShort ? "1" : "40")(peer, request);
     };
     at.providers.two.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const shortly = chat(at.gateway, key, { user: "short" });
     await at.providers.one.request(0);
     expect((await chat(at.gateway, key)).status).toBe(200);
@@ -187,10 +186,10 @@ describe("a rate limit of the provider", () => {
     at.providers.one.answer = refusal(402);
     at.providers.two.answer = refusal(500);
     at.providers.three.answer = usual;
-    expect((await chat(at.gateway, at.gateway.key(), { model: "wide" })).status).toBe(200);
+    expect((await chat(at.gateway, await at.gateway.key(), { model: "wide" })).status).toBe(200);
     at.gateway.clock.advance(8000);
     at.providers.two.answer = usual;
-    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect((await chat(at.gateway, await at.gateway.key())).status).toBe(200);
     expect(at.providers.one.requests).toHaveLength(2);
   });
 
@@ -198,7 +197,7 @@ describe("a rate limit of the provider", () => {
     at.providers.one.answer = limited("40");
     at.providers.two.answer = limited("7");
     expectRetryAfter(await ask(), "7");
-    expectRetryAfter(await chat(at.gateway, at.gateway.key()), "7");
+    expectRetryAfter(await chat(at.gateway, await at.gateway.key()), "7");
     expect(called()).toEqual([1, 1, 0, 0]);
   });
 
@@ -235,11 +234,11 @@ describe("a rate limit of the provider", () => {
     at.providers.two.answer = usual;
     const before = at.gateway.log.length;
     expect((await ask()).status).toBe(200);
-    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect((await chat(at.gateway, await at.gateway.key())).status).toBe(200);
     expect(called()).toEqual([1, 2, 0, 0]);
     at.gateway.clock.advance(2000);
     at.providers.one.answer = usual;
-    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect((await chat(at.gateway, await at.gateway.key())).status).toBe(200);
     expect(called()).toEqual([2, 2, 0, 0]);
     const levels = at.gateway.log.slice(before).map(({ level }) => level);
     expect(levels).not.toContain("error");
@@ -256,7 +255,7 @@ describe("a rate limit of the provider", () => {
       at.providers.one.answer = limited(header);
       at.providers.two.answer = refusal(500);
       at.gateway.clock.advance(600_000);
-      expectRetryAfter(await chat(at.gateway, at.gateway.key(), { stream }), "1");
+      expectRetryAfter(await chat(at.gateway, await at.gateway.key(), { stream }), "1");
     },
   );
 });
@@ -281,7 +280,7 @@ describe("a provider with max_concurrent", () => {
 
   test("without a free slot is a 429 when there is no other route", async () => {
     await withSlotTaken(async () => {
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const reply = await chat(at.gateway, key, { model: "narrow" });
       expectRefusal(reply, tooOften);
       expect(reply.headers.get("retry-after")).toBe("1");
@@ -294,7 +293,7 @@ describe("a provider with max_concurrent", () => {
   test("without a free slot goes to the next route", async () => {
     at.providers.two.answer = usual;
     await withSlotTaken(async () => {
-      const reply = await chat(at.gateway, at.gateway.key(), { model: "relieved" });
+      const reply = await chat(at.gateway, await at.gateway.key(), { model: "relieved" });
       expect(reply.status).toBe(200);
     });
     expect(called()).toEqual([1, 1, 0, 0]);
@@ -303,7 +302,10 @@ describe("a provider with max_concurrent", () => {
   test("without a free slot is a 502, not a 429, when the other route has failed", async () => {
     at.providers.two.answer = refusal(500);
     await withSlotTaken(async () => {
-      expectRefusal(await chat(at.gateway, at.gateway.key(), { model: "relieved" }), noProvider);
+      expectRefusal(
+        await chat(at.gateway, await at.gateway.key(), { model: "relieved" }),
+        noProvider,
+      );
     });
   });
 });

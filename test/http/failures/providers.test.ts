@@ -79,10 +79,10 @@ describe("a provider that fails a JSON request", () => {
     async (_, answer, outcome) => {
       at.providers.one.answer = answer;
       at.providers.two.answer = usual;
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const reply = await chat(at.gateway, key, { model: "one" });
       expect([reply.status, (reply.body as { model: string }).model]).toEqual([200, "one"]);
-      expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+      expect(await at.gateway.store.requests.attempts(reply.id)).toMatchObject([
         { provider: "one", outcome },
         { provider: "two", outcome: "ok" },
       ]);
@@ -92,16 +92,16 @@ describe("a provider that fails a JSON request", () => {
 
   test.each(faults)("%s, and no other route: 502 and no charge", async (_, answer) => {
     at.providers.one.answer = answer;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expectRefusal(await chat(at.gateway, key, { model: "one-alone" }), noProvider);
     expect(at.providers.one.requests).toHaveLength(1);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n);
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n);
   });
 
   test("answers when its content-encoding is identity in capitals", async () => {
     at.providers.one.answer = text(whole, { headers: { "content-encoding": "Identity " } });
-    const reply = await chat(at.gateway, at.gateway.key(), { model: "one-alone" });
+    const reply = await chat(at.gateway, await at.gateway.key(), { model: "one-alone" });
     expect(reply.status).toBe(200);
   });
 });
@@ -115,12 +115,12 @@ describe("the record of a failed attempt", () => {
     ["a stream was empty", true, stream(), 200],
   ])("has the provider's status when there is one: %s", async (_, isStream, answer, status) => {
     at.providers.one.answer = answer;
-    const reply = await chat(at.gateway, at.gateway.key(), {
+    const reply = await chat(at.gateway, await at.gateway.key(), {
       model: "one-alone",
       stream: isStream,
     });
     expect(reply.status).toBe(502);
-    expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([{ status }]);
+    expect(await at.gateway.store.requests.attempts(reply.id)).toMatchObject([{ status }]);
   });
 });
 
@@ -136,10 +136,17 @@ describe("the timeouts of a stream", () => {
       }
     };
     at.providers.two.answer = usual;
-    const reply = await chat(at.gateway, at.gateway.key(), { model: "patient", stream: true });
+    const reply = await chat(at.gateway, await at.gateway.key(), {
+      model: "patient",
+      stream: true,
+    });
     expect(chunksOf(reply)).toHaveLength(4);
-    expect(at.gateway.store.requests.attempts(reply.id)[0]).toMatchObject({ outcome: "timeout" });
-    expect(at.gateway.store.requests.attempts(reply.id)[0]?.durationMs).toBeGreaterThanOrEqual(390);
+    expect((await at.gateway.store.requests.attempts(reply.id))[0]).toMatchObject({
+      outcome: "timeout",
+    });
+    expect(
+      (await at.gateway.store.requests.attempts(reply.id))[0]?.durationMs,
+    ).toBeGreaterThanOrEqual(390);
   });
 
   test("idle_timeout applies between two reads, so that a slow stream continues", async () => {
@@ -150,7 +157,10 @@ describe("the timeouts of a stream", () => {
       await Bun.sleep(250);
       await peer.send(piece(thereEvent));
     };
-    const reply = await chat(at.gateway, at.gateway.key(), { model: "patient", stream: true });
+    const reply = await chat(at.gateway, await at.gateway.key(), {
+      model: "patient",
+      stream: true,
+    });
     expect(reply.text.match(/there/g)).toHaveLength(2);
     expect(chunksOf(reply).at(-1)).toMatchObject(failing);
   });

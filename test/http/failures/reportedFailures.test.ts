@@ -29,10 +29,11 @@ const FAILURES_MAX = 5;
 
 type AdmissionRequest = (model: string) => Promise<Reply>;
 const ask = {
-  chat: (model) => chat(at.gateway, at.gateway.key(), { model }),
-  chatStream: (model) => chat(at.gateway, at.gateway.key(), { model, stream: true }),
-  responses: (model) => respond(at.gateway, at.gateway.key(), { model }),
-  responsesStream: (model) => respond(at.gateway, at.gateway.key(), { model, stream: true }),
+  chat: async (model) => chat(at.gateway, await at.gateway.key(), { model }),
+  chatStream: async (model) => chat(at.gateway, await at.gateway.key(), { model, stream: true }),
+  responses: async (model) => respond(at.gateway, await at.gateway.key(), { model }),
+  responsesStream: async (model) =>
+    respond(at.gateway, await at.gateway.key(), { model, stream: true }),
 } satisfies Record<string, AdmissionRequest>;
 
 const failed = (error: object) => ({ output: [], usage: null, error });
@@ -76,7 +77,7 @@ describe.each(ways)("a failure in %s", (_, make, report) => {
     const extra = { code: "failed_to_download_image", param: "input" };
     expectRefusal(reply, [400, "invalid_request_error", words], extra);
     expect(two.requests).toHaveLength(0);
-    const attempts = at.gateway.store.requests.attempts(reply.id);
+    const attempts = await at.gateway.store.requests.attempts(reply.id);
     expect(attempts).toMatchObject([{ outcome: "reported failure" }]);
     expect(await isSkipped(make, answer)).toBe(false);
   });
@@ -135,7 +136,7 @@ test.each([
 ])("an error event about the request after content, in %s, is charged", async (_, send) => {
   for (const error of [{ code: "invalid_prompt" }, { type: "invalid_request_error" }]) {
     one.answer = stream(created(), delta, responseEvent("error", { error }));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expect((await send(at.gateway, key, { stream: true })).text).toContain("provider_error");
     const [record] = await at.gateway.records(key, 1);
     expect(record).toMatchObject({ status: "cancelled", estimated: true });
@@ -149,7 +150,7 @@ test.each([
 ])("a response.failed about the request after content, in %s, is not charged", async (_, send) => {
   for (const error of [{ code: "invalid_prompt" }, { type: "invalid_request_error" }]) {
     one.answer = stream(created(), delta, terminal("failed", "resp_1", failed(error)));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await send(at.gateway, key, { stream: true });
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
   }
@@ -164,7 +165,7 @@ test.each([
     const error = { type: "external_connector_error", code: "http_error" };
     const answer = stream(created(), delta, responseEvent("error", { error }));
     one.answer = answer;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const send = make === ask.chatStream ? chat : respond;
     const reply = await send(at.gateway, key, { stream: true });
     expect(reply.text).toContain("provider_error");

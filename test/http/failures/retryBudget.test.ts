@@ -22,7 +22,7 @@ const thirds = () => at.providers.three.requests.length;
 const statuses = async (count: number): Promise<Record<number, number>> => {
   const seen: Record<number, number> = {};
   const replies = await Promise.all(
-    Array.from({ length: count }, () => chat(at.gateway, at.gateway.key())),
+    Array.from({ length: count }, async () => chat(at.gateway, await at.gateway.key())),
   );
   for (const { status } of replies) seen[status] = (seen[status] ?? 0) + 1;
   return seen;
@@ -47,8 +47,8 @@ describe("third attempts", () => {
       await go.promise;
       await usual(peer, request);
     };
-    const others = Array.from({ length: 40 }, () =>
-      chat(at.gateway, at.gateway.key(), { model: "slow" }),
+    const others = Array.from({ length: 40 }, async () =>
+      chat(at.gateway, await at.gateway.key(), { model: "slow" }),
     );
     await until("the others are under way", () => at.providers.slow.requests.length === 40);
     at.providers.one.answer = refusal(404);
@@ -69,7 +69,7 @@ describe("third attempts", () => {
     at.providers.one.answer = refusal(500);
     at.providers.two.answer = refusal(429, "slow down", { "retry-after": "7" });
     at.providers.three.answer = usual;
-    const reply = chat(at.gateway, at.gateway.key());
+    const reply = chat(at.gateway, await at.gateway.key());
     await until("the second attempt has failed", rests);
     app.abortAll();
     try {
@@ -86,7 +86,7 @@ describe("third attempts", () => {
     const third = candidates.find(({ provider }) => provider.id === "three");
     at.providers.one.answer = refusal(500);
     at.providers.two.answer = refusal(429, "slow down", { "retry-after": "7" });
-    const reply = chat(at.gateway, at.gateway.key());
+    const reply = chat(at.gateway, await at.gateway.key());
     await until("the second attempt has failed", () =>
       candidates.some((candidate) => health.waitMs(candidate) > 0),
     );

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { usual } from "../../support/provider/chatAnswers.ts";
 import { chat, expectRefusal, noProvider, type Reply } from "../../support/gateway/chatCalls.ts";
 import { openBefore, upstreamKey } from "../../support/gateway/gatewayUnderTest.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
 import { json, refusal, startProvider, text } from "../../support/provider/scriptedProvider.ts";
 
 const at = openBefore(["one", "two"], ({ one, two }) => ({
@@ -15,9 +16,9 @@ const at = openBefore(["one", "two"], ({ one, two }) => ({
 const isStream = [false, true];
 
 /** Sends a request after all earlier cooldowns have ended. */
-async function ask(stream = false): Promise<Reply & { key: ReturnType<typeof at.gateway.key> }> {
+async function ask(stream = false): Promise<Reply & { key: TestKey }> {
   at.gateway.clock.advance(600_000);
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   return { ...(await chat(at.gateway, key, { stream })), key };
 }
 
@@ -61,7 +62,7 @@ describe.each(isStream)("an attempt (stream: %j)", (stream) => {
     const reply = await ask(stream);
     expect(reply.status).toBe(200);
     expect(called()).toEqual([1, 1]);
-    expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+    expect(await at.gateway.store.requests.attempts(reply.id)).toMatchObject([
       { provider: "one", outcome: `status ${status}`, status },
       { provider: "two", outcome: "ok", status: 200 },
     ]);
@@ -97,7 +98,7 @@ describe.each(isStream)("an attempt (stream: %j)", (stream) => {
       expect(await at.gateway.records(reply.key, 1)).toMatchObject([
         { status: "failed", charge: 0n, attemptCount: 2 },
       ]);
-      expect(at.gateway.balance(reply.key)).toBe(100_000_000_000n);
+      expect(await at.gateway.balance(reply.key)).toBe(100_000_000_000n);
       expect(at.gateway.logText()).not.toContain("secret words");
     },
   );

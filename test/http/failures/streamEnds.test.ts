@@ -61,7 +61,7 @@ describe("a stream of two choices", () => {
       usageEvent,
       doneEvent,
     );
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const parts = partsOf(await chat(at.gateway, key, two));
     expect(parts).toEqual([
       "0:A:null",
@@ -83,15 +83,15 @@ describe("a stream of two choices", () => {
       const rest = [partsEvent([1, "", "stop"]), usageEvent, doneEvent];
       await raw(...rest.map(piece), streamEnd)(peer, request);
     };
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await openChat(at.gateway, key, two);
     await client.seen('"content":"1"');
     expect(client.text).not.toContain('"finish_reason":"');
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n);
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n);
     go.resolve();
     await client.seen("[DONE]");
     expect(partsOf(client)).toEqual(["0:A:null", "1:1:null", "0::stop", "1::stop"]);
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n - cost);
   });
 });
 
@@ -102,7 +102,7 @@ test("a provider that never ends the body after its [DONE] loses the connection,
     const events = [helloEvent, stopEvent, usageEvent, doneEvent];
     await raw(streamHead, ...events.map(piece))(peer, request);
   };
-  const client = await openChat(at.gateway, at.gateway.key(), { stream: true });
+  const client = await openChat(at.gateway, await at.gateway.key(), { stream: true });
   await client.seen("[DONE]");
   expect(isClosed).toBe(false);
   await until("the connection is closed", () => isClosed, TOTAL_TIMEOUT_MS / 2);
@@ -127,7 +127,7 @@ describe("a provider that continues after the finish reason", () => {
         await Bun.sleep(100);
       }
     };
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await openChat(at.gateway, key, { stream: true });
     await client.seen("Hello");
     const helloAtMs = performance.now();

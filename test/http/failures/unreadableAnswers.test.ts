@@ -69,24 +69,24 @@ describe("a JSON answer that cannot be parsed", () => {
     "%s, of %s: 502, charged by its usage",
     async (_, provider, answer, charge) => {
       at.providers[provider].answer = textOf(answer);
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const model = provider === "plain" ? "small" : provider;
       const reply = await chat(at.gateway, key, { model });
       expectRefusal(reply, noProvider);
       expect(await at.gateway.records(key, 1)).toMatchObject([
         { status: "cancelled", estimated: false, charge, provider, attemptCount: 1 },
       ]);
-      expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+      expect(await at.gateway.store.requests.attempts(reply.id)).toMatchObject([
         { outcome: "isolated failure" },
       ]);
-      expect(at.gateway.balance(key)).toBe(started - charge);
+      expect(await at.gateway.balance(key)).toBe(started - charge);
       expect(at.providers.two.requests).toHaveLength(0);
     },
   );
 
   test("of the responses interface: 502, charged by its usage", async () => {
     at.providers.plain.answer = textOf(ended("resp_1", { names: costly }));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expectRefusal(await respond(at.gateway, key), noProvider);
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "cancelled", estimated: false, charge: usual, attemptCount: 1 },
@@ -118,7 +118,7 @@ describe("a JSON answer that cannot be parsed", () => {
     "and whose usage is %s, of %s, is charged by an estimate up to its hold",
     async (_, provider, answer) => {
       at.providers[provider].answer = textOf(answer);
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const model = provider === "plain" ? "small" : provider;
       expectRefusal(await chat(at.gateway, key, { model }), noProvider);
       const [record] = await at.gateway.records(key, 1);
@@ -132,7 +132,7 @@ describe("a JSON answer that cannot be parsed", () => {
     const content = "a".repeat(2 * charactersMax);
     const answer = completion({ choices: [choice({ content })], names: costly, usage: null });
     at.providers.plain.answer = textOf(answer);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expectRefusal(await chat(at.gateway, key, { max_tokens: 100 }), noProvider);
     const charge = costOf({ prompt: 2, completion: 100 });
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "cancelled", charge }]);

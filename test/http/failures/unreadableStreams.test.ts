@@ -42,8 +42,9 @@ const started = 100_000_000_000n;
 const costly = collidingNames(500);
 const deep = (event: string) =>
   event.replace('"nested too deep"', "[".repeat(1001) + "]".repeat(1001));
-const chatOf = (model: string) => () => chat(at.gateway, at.gateway.key(), { model, stream: true });
-const responseStream = () => respond(at.gateway, at.gateway.key(), { stream: true });
+const chatOf = (model: string) => async () =>
+  chat(at.gateway, await at.gateway.key(), { model, stream: true });
+const responseStream = async () => respond(at.gateway, await at.gateway.key(), { stream: true });
 const calling = (args: object) =>
   geminiEvent(saying([{ functionCall: { name: "f", args } }], "STOP"));
 
@@ -70,10 +71,10 @@ describe("a stream that cannot be parsed before its first content", () => {
     const reply = await make();
     expectRefusal(reply, noProvider);
     expect(ids.reduce((sum, id) => sum + at.providers[id].requests.length, 0)).toBe(1);
-    expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+    expect(await at.gateway.store.requests.attempts(reply.id)).toMatchObject([
       { outcome: "isolated failure", status: 200 },
     ]);
-    const record = at.gateway.store.requests.find(reply.id);
+    const record = await at.gateway.store.requests.find(reply.id);
     expect(record).toMatchObject({ status: "cancelled", estimated: true });
     expect(record?.charge).toBeGreaterThan(0n);
   });
@@ -110,7 +111,7 @@ describe("a stream that its caller made too costly to parse after content", () =
     "in a chat, %s: ends with an error, and is charged like a disconnect",
     async (_, model, answer, charge) => {
       for (const id of ids) at.providers[id].answer = answer;
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const reply = await chat(at.gateway, key, { model, stream: true });
       expect(reply.text).toContain("Hello");
       expect(chunksOf(reply).at(-1)).toMatchObject({
@@ -120,8 +121,8 @@ describe("a stream that its caller made too costly to parse after content", () =
       expect(await at.gateway.records(key, 1)).toMatchObject([
         { status: "cancelled", estimated: true, charge },
       ]);
-      expect(at.gateway.balance(key)).toBe(started - charge);
-      expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+      expect(await at.gateway.balance(key)).toBe(started - charge);
+      expect(await at.gateway.store.requests.attempts(reply.id)).toMatchObject([
         { outcome: "isolated failure" },
       ]);
       expect(at.gateway.log.findLast(({ msg }) => msg === "request")).toMatchObject({
@@ -133,7 +134,7 @@ describe("a stream that its caller made too costly to parse after content", () =
   test("of the responses interface: ends with an error, and is charged like a disconnect", async () => {
     const answer = stream(created(), delta, terminal("completed", "resp_1", { names: costly }));
     for (const id of ids) at.providers[id].answer = answer;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await respond(at.gateway, key, { stream: true });
     expect(reply.text).toStartWith(created() + delta);
     expect(reply.text).toContain('event: error\ndata: {"type":"error","code":"provider_error"');
@@ -141,6 +142,6 @@ describe("a stream that its caller made too costly to parse after content", () =
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "cancelled", estimated: true, charge: responsesCost },
     ]);
-    expect(at.gateway.balance(key)).toBe(started - responsesCost);
+    expect(await at.gateway.balance(key)).toBe(started - responsesCost);
   });
 });

@@ -13,7 +13,7 @@ test("a provider that sends unrequested bytes is logged once", async () => {
     peers.push(peer);
     return answered()(peer, request);
   };
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   expect((await chat(at.gateway, key)).status).toBe(200);
   await peers[0]?.send("H");
   await peers[0]?.closed;

@@ -65,14 +65,14 @@ describe("the request that the provider receives", () => {
   test.each(oddities)("has the client's bytes with another model: %s", async (_, members) => {
     at.providers.claude.answer = usualMessage;
     const body = `{${members},\n  "model" : "renamed"\t}`;
-    expect((await sendMessage(at.gateway, at.gateway.key(), body)).status).toBe(200);
+    expect((await sendMessage(at.gateway, await at.gateway.key(), body)).status).toBe(200);
     const sent = body.replace('"model" : "renamed"', '"model" : "vendor/claude-2"');
     expect(at.providers.claude.requests.map((request) => request.body)).toEqual([sent]);
   });
 
   test("has the client's version and betas, and the operator's key", async () => {
     at.providers.claude.answer = usualMessage;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const betas = "interleaved-thinking-2025-05-14,context-management-2025-06-27";
     const own = { "anthropic-version": "2099-01-01", "anthropic-beta": betas, "x-app": "cli" };
     await sendMessage(at.gateway, key, {}, own);
@@ -90,7 +90,7 @@ describe("the request that the provider receives", () => {
 
   test("has the usual version if the client sends none", async () => {
     at.providers.claude.answer = usualMessage;
-    await sendMessage(at.gateway, at.gateway.key());
+    await sendMessage(at.gateway, await at.gateway.key());
     const headers = Object.fromEntries(at.providers.claude.requests[0]?.headers ?? []);
     expect(headers["anthropic-version"]).toBe("2023-06-01");
     expect(headers).not.toHaveProperty("anthropic-beta");
@@ -113,7 +113,7 @@ describe("the request that the provider receives", () => {
       },
       { role: "user", content: "again" },
     ];
-    await sendMessage(at.gateway, at.gateway.key(), { messages });
+    await sendMessage(at.gateway, await at.gateway.key(), { messages });
     expect(at.providers.claude.requests[0]?.json["messages"]).toEqual([
       { role: "user", content: "hi" },
       { role: "assistant", content: [{ type: "text", text: "Hello" }] },
@@ -141,7 +141,7 @@ test("a text that is nested too deep to be written again has the client's bytes"
   const block = `{"type":"tool_use","id":"x","name":"f","input":${input}}`;
   const messages = `[{"role":"user","content":"tollgate-translated"},{"role":"assistant","content":[${block}]}]`;
   const body = `{"model":"small","max_tokens":9,"messages":${messages}}`;
-  expect((await sendMessage(at.gateway, at.gateway.key(), body)).status).toBe(200);
+  expect((await sendMessage(at.gateway, await at.gateway.key(), body)).status).toBe(200);
   expect(at.providers.claude.requests.map((request) => request.body)).toEqual([body]);
 });
 
@@ -149,7 +149,7 @@ describe("the answer that the client receives", () => {
   test("has the provider's bytes in JSON", async () => {
     const body = ` {"odd":1.0,${JSON.stringify(message()).slice(1)}\n`;
     at.providers.claude.answer = text(body);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await sendMessage(at.gateway, key);
     expect([reply.status, reply.text]).toEqual([200, body]);
     expect(reply.headers.get("x-tollgate-cost-rub")).toBe(formatRoubles(exact));
@@ -169,7 +169,7 @@ describe("the answer that the client receives", () => {
       stopEvent,
     ];
     at.providers.claude.answer = stream(...texts);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await sendMessage(at.gateway, key, { stream: true });
     expect(reply.text).toBe(texts.join(""));
     expect(await at.gateway.records(key, 1)).toMatchObject([done]);
@@ -177,7 +177,7 @@ describe("the answer that the client receives", () => {
 
   test("has a terminator if the provider sent none", async () => {
     at.providers.claude.answer = begunMessage(endEvent());
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await sendMessage(at.gateway, key, { stream: true });
     expect(
       messageEvents(reply.text)
@@ -189,7 +189,7 @@ describe("the answer that the client receives", () => {
 
   test("ends with an error event if the provider fails after the content", async () => {
     at.providers.claude.answer = cut("reset", streamHead, piece(startEvent + textEvent("Hello")));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await sendMessage(at.gateway, key, { stream: true });
     expect(messageEvents(reply.text).at(-1)).toEqual({
       name: "error",
@@ -204,7 +204,7 @@ describe("the answer that the client receives", () => {
 
   test("has no terminator if it ends without a reason, and costs nothing", async () => {
     at.providers.claude.answer = begunMessage(textEvent(" there"), stopEvent);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await sendMessage(at.gateway, key, { stream: true });
     const names = messageEvents(reply.text).map(({ name }) => name);
     expect(names.slice(-2)).toEqual(["content_block_delta", "error"]);
@@ -217,7 +217,7 @@ describe("the answer that the client receives", () => {
       ? stream(startEvent, messageEvent("error", overloaded))
       : json(overloaded, { status: 529 });
     at.providers.second.answer = usualMessage;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await sendMessage(at.gateway, key, { model: "saved", stream: isStream });
     expect(reply.status).toBe(200);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ ...done, provider: "second" }]);
@@ -236,7 +236,7 @@ const foundEvent = messageEvent("content_block_start", {
 
 test("a client that disconnects after a search pays for it", async () => {
   at.providers.claude.answer = raw(streamHead, piece(startEvent + foundEvent + textEvent("Hello")));
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const tools = [{ type: "web_search_20250305", name: "web_search" }];
   const abort = new AbortController();
   const response = await fetch(`${at.gateway.url}/v1/messages`, {

@@ -93,7 +93,7 @@ const refused: readonly (readonly [change: object, problem: string])[] = [
 ];
 
 test.each(refused)("%j is a 400 in Anthropic's form: %s", async (change, problem) => {
-  const reply = await sendMessage(at.gateway, at.gateway.key(), change);
+  const reply = await sendMessage(at.gateway, await at.gateway.key(), change);
   expect([reply.status, reply.body]).toEqual([
     400,
     messagesErrorBody(invalidRequest(problem), reply.id),
@@ -103,7 +103,7 @@ test.each(refused)("%j is a 400 in Anthropic's form: %s", async (change, problem
 
 test("what only the failed native route may accept is no fault of the client", async () => {
   at.providers.claude.answer = refusal(500);
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const reply = await sendMessage(at.gateway, key, { model: "saved", stop_sequences: [""] });
   expect(reply.status).toBe(502);
   expect(at.providers.local.requests).toEqual([]);
@@ -119,7 +119,7 @@ const largeParts = [
 
 test.each(largeParts)("the whole context is held for %j", async (part) => {
   at.providers.claude.answer = usualMessage;
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const content = [{ type: "tool_result", tool_use_id: "x", content: [part] }];
   await sendMessage(at.gateway, key, { messages: [{ role: "user", content }] });
   const [record] = await at.gateway.records(key, 1);
@@ -128,7 +128,12 @@ test.each(largeParts)("the whole context is held for %j", async (part) => {
 
 test("a refused beta is a 400", async () => {
   const betas = "interleaved-thinking-2025-05-14, context-1m-2025-08-07";
-  const reply = await sendMessage(at.gateway, at.gateway.key(), {}, { "anthropic-beta": betas });
+  const reply = await sendMessage(
+    at.gateway,
+    await at.gateway.key(),
+    {},
+    { "anthropic-beta": betas },
+  );
   expect(reply.body).toMatchObject({
     error: { message: "anthropic-beta context-1m-2025-08-07 is not supported" },
   });
@@ -136,7 +141,7 @@ test("a refused beta is a 400", async () => {
 
 test("a file must be shared", async () => {
   at.providers.claude.answer = usualMessage;
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const foreign = await sendMessage(at.gateway, key, { messages: fileOf("file_1") });
   expect([foreign.status, foreign.body]).toMatchObject([
     404,
@@ -158,7 +163,7 @@ describe("a model with prices for them", () => {
 
   test("charges one-hour cache writes and searches, and holds for them", async () => {
     at.providers.claude.answer = json(message({ usage }));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const plain = await sendMessage(at.gateway, key, { model: "priced" });
     expect(plain.status).toBe(200);
     const extra = { model: "priced", system: long, tools: [search] };

@@ -61,7 +61,7 @@ describe("a message from a provider of kind openai", () => {
   test("has the text, the reasoning and the calls of the chat in JSON", async () => {
     const said = { content: "Hello", reasoning_content: "Hm.", tool_calls: calls };
     at.providers.local.answer = json(completion(said, "tool_calls"));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await sendMessage(at.gateway, key);
     expect(reply.text).toContain('"input":{"id":12345678901234567890}');
     expect(reply.body).toMatchObject({
@@ -99,7 +99,7 @@ describe("a message from a provider of kind openai", () => {
       chunk({}, "tool_calls"),
       usageChunk,
     );
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const events = messageEvents((await sendMessage(at.gateway, key, { stream: true })).text);
     expect(events.map(({ name, data }) => [name, data["index"]])).toEqual([
       ["message_start", undefined],
@@ -134,7 +134,7 @@ describe("a message from a provider of kind openai", () => {
     ["content_filter", "refusal"],
   ])("ends with the reason for %s", async (finish, reason) => {
     at.providers.local.answer = json(completion({ content: "Hello" }, finish));
-    const reply = await sendMessage(at.gateway, at.gateway.key());
+    const reply = await sendMessage(at.gateway, await at.gateway.key());
     expect(reply.body).toMatchObject({ stop_reason: reason });
   });
 
@@ -149,7 +149,7 @@ describe("a message from a provider of kind openai", () => {
           usageChunk,
         )
       : json(completion({ content: null, tool_calls: [unnamed] }, "tool_calls"));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await sendMessage(at.gateway, key, { stream: isStream });
     const block = {
       type: "tool_use",
@@ -172,7 +172,7 @@ describe("a message from a provider of kind openai", () => {
       chunk({ tool_calls: rest }, "tool_calls"),
       usageChunk,
     );
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await sendMessage(at.gateway, key, { stream: true });
     expect(messageEvents(reply.text).at(-1)).toMatchObject({ name: "error" });
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
@@ -181,7 +181,7 @@ describe("a message from a provider of kind openai", () => {
   test("follows a provider of kind anthropic that fails", async () => {
     at.providers.claude.answer = refusal(500);
     at.providers.local.answer = json(completion({ content: "Hello" }));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await sendMessage(at.gateway, key, { model: "mixed" });
     expect(reply.body).toMatchObject({ content: [{ type: "text", text: "Hello" }] });
     expect(await at.gateway.records(key, 1)).toMatchObject([{ provider: "local", charge: exact }]);
@@ -354,13 +354,13 @@ test.each([
   ["small", { output_config: { effort: "high" } }, undefined],
 ])("the model %s gets the effort of %j: %s", async (model, settings, effort) => {
   at.providers.local.answer = json(completion({ content: "Hello" }));
-  await sendMessage(at.gateway, at.gateway.key(), { model, ...settings });
+  await sendMessage(at.gateway, await at.gateway.key(), { model, ...settings });
   expect(at.providers.local.requests[0]?.json["reasoning_effort"]).toBe(effort);
 });
 
 test.each(requests)("a chat has the %s of a message", async (_, message, chat) => {
   at.providers.local.answer = json(completion({ content: "Hello" }));
-  expect((await sendMessage(at.gateway, at.gateway.key(), message)).status).toBe(200);
+  expect((await sendMessage(at.gateway, await at.gateway.key(), message)).status).toBe(200);
   expect(at.providers.local.requests[0]?.json).toEqual({
     model: "small",
     max_tokens: 100,

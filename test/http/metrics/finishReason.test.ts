@@ -24,7 +24,7 @@ const at = openBefore(["one", "google"], ({ one, google }) => ({
 
 const unknownCounted = async (body: object, model = "small"): Promise<number | undefined> => {
   const { value } = await growth(at.gateway.metricsUrl, async () => {
-    expect((await chat(at.gateway, at.gateway.key(), { model, ...body })).status).toBe(200);
+    expect((await chat(at.gateway, await at.gateway.key(), { model, ...body })).status).toBe(200);
   });
   return value("tollgate_unknown_finish_reasons_total", { model });
 };

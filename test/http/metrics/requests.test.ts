@@ -24,6 +24,7 @@ import {
 import { beginChat } from "../../support/gateway/steppedChat.ts";
 import { until } from "../../support/until.ts";
 import { redeem } from "../../support/gateway/voucherCalls.ts";
+import { testSqlite } from "../../support/testedEngines.ts";
 
 const at = openBefore(["one", "two"], ({ one, two }) => ({
   providers: { one, two },
@@ -45,7 +46,7 @@ const label = (labels: Sample["labels"], value = 1) => ({ labels, value });
 describe("requests with a hold are counted by endpoint, model and outcome", () => {
   test("answered: with tokens of each kind, roubles, and durations", async () => {
     at.providers.one.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { value, all } = await grown(async () => {
       expect((await chat(at.gateway, key)).status).toBe(200);
       expect((await chat(at.gateway, key, { stream: true })).status).toBe(200);
@@ -74,7 +75,7 @@ describe("requests with a hold are counted by endpoint, model and outcome", () =
 
   test("of the responses interface", async () => {
     at.providers.one.answer = json(respondedWith());
-    const { all } = await grown(() => respond(at.gateway, at.gateway.key()));
+    const { all } = await grown(async () => respond(at.gateway, await at.gateway.key()));
     expect(all("tollgate_requests_total")).toEqual([
       label({ endpoint: "responses", model: "small", outcome: "done" }),
     ]);
@@ -83,7 +84,9 @@ describe("requests with a hold are counted by endpoint, model and outcome", () =
   test("answered by the second route: the first attempt counts with its own outcome", async () => {
     at.providers.one.answer = refusal(500);
     at.providers.two.answer = usual;
-    const { all } = await grown(() => chat(at.gateway, at.gateway.key(), { model: "paired" }));
+    const { all } = await grown(async () =>
+      chat(at.gateway, await at.gateway.key(), { model: "paired" }),
+    );
     expect(all("tollgate_requests_total")).toEqual([
       label({ endpoint: "chat", model: "paired", outcome: "done" }),
     ]);
@@ -95,7 +98,7 @@ describe("requests with a hold are counted by endpoint, model and outcome", () =
 
   test("failed: counted once, and not as refused", async () => {
     at.providers.one.answer = raw("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnope");
-    const { all } = await grown(() => chat(at.gateway, at.gateway.key()));
+    const { all } = await grown(async () => chat(at.gateway, await at.gateway.key()));
     expect(all("tollgate_requests_total")).toEqual([
       label({ endpoint: "chat", model: "small", outcome: "failed" }),
     ]);
@@ -120,14 +123,14 @@ describe("requests with a hold are counted by endpoint, model and outcome", () =
       };
       let id = "";
       const { value, all } = await grown(async () => {
-        const reply = await openChat(at.gateway, at.gateway.key(), { stream: true });
+        const reply = await openChat(at.gateway, await at.gateway.key(), { stream: true });
         await reply.seen("Hello");
         at.gateway.clock.advance(20_000);
         go.resolve();
         await reply.seen("[DONE]");
         ({ id } = reply);
       });
-      const [attempt] = at.gateway.store.requests.attempts(id);
+      const [attempt] = await at.gateway.store.requests.attempts(id);
       expect(attempt).toMatchObject({ outcome, status: 200 });
       expect(attempt?.durationMs).toBeWithin(20_000, 30_000);
       const by = { provider: "one", model: "small" };
@@ -145,7 +148,7 @@ describe("requests with a hold are counted by endpoint, model and outcome", () =
 
   test("cancelled by a disconnect, and charged by an estimate", async () => {
     at.providers.one.answer = raw(streamHead, piece(helloEvent));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { value, all } = await grown(async () => {
       const reply = await openChat(at.gateway, key, { stream: true });
       await reply.seen("Hello");
@@ -165,14 +168,14 @@ describe("requests with a hold are counted by endpoint, model and outcome", () =
   test("with the write-off", async () => {
     const usage = { prompt_tokens: 1_000_000, completion_tokens: 1_000_000 };
     at.providers.one.answer = answered({ usage });
-    const key = at.gateway.key({ balance: 1_000_000_000n });
+    const key = await at.gateway.key({ balance: 1_000_000_000n });
     const { value } = await grown(() => chat(at.gateway, key));
     expect(value("tollgate_charged_roubles_total", { model: "small" })).toBeCloseTo(1, 9);
     expect(value("tollgate_written_off_roubles_total", { model: "small" })).toBeCloseTo(224, 9);
   });
 });
 
-test.each([false, true])(
+testSqlite.each([false, true])(
   "an end that cannot be committed is counted as failed once, and not as refused (stream: %j)",
   async (stream) => {
     const provider = at.providers.one;
@@ -202,7 +205,7 @@ test.each([false, true])(
 
 /** A chat of a key whose rate is used up by a request for the models. */
 async function tooOften(): Promise<void> {
-  const key = at.gateway.key({ requestsPerMinute: 1 });
+  const key = await at.gateway.key({ requestsPerMinute: 1 });
   expect((await call(at.gateway, key, { path: "/v1/models" })).status).toBe(200);
   expect((await chat(at.gateway, key)).status).toBe(429);
 }
@@ -213,17 +216,37 @@ describe("requests that are refused before a hold are counted by status", () => 
   ];
 
   test.each<[number, string, () => Promise<unknown>]>([
-    [400, "chat", () => call(at.gateway, at.gateway.key(), { body: "{" })],
-    [400, "responses", () => respond(at.gateway, at.gateway.key(), "{")],
+    [400, "chat", async () => call(at.gateway, await at.gateway.key(), { body: "{" })],
+    [400, "responses", async () => respond(at.gateway, await at.gateway.key(), "{")],
     [401, "chat", () => chat(at.gateway, undefined)],
-    [402, "chat", () => chat(at.gateway, at.gateway.key({ balance: 0n }))],
-    [404, "chat", () => chat(at.gateway, at.gateway.key(), { model: "invented-by-a-client" })],
-    [404, "models", () => call(at.gateway, at.gateway.key(), { path: "/v1/models/invented" })],
+    [402, "chat", async () => chat(at.gateway, await at.gateway.key({ balance: 0n }))],
+    [
+      404,
+      "chat",
+      async () => chat(at.gateway, await at.gateway.key(), { model: "invented-by-a-client" }),
+    ],
+    [
+      404,
+      "models",
+      async () => call(at.gateway, await at.gateway.key(), { path: "/v1/models/invented" }),
+    ],
     [401, "account", () => call(at.gateway, undefined, { path: "/v1/account" })],
-    [400, "usage", () => call(at.gateway, at.gateway.key(), { path: "/v1/usage?by=key" })],
-    [400, "requests", () => call(at.gateway, at.gateway.key(), { path: "/v1/requests?limit=0" })],
-    [404, "requests", () => call(at.gateway, at.gateway.key(), { path: "/v1/requests/req_1" })],
-    [400, "vouchers", () => redeem(at.gateway, at.gateway.key(), "7Q2MV")],
+    [
+      400,
+      "usage",
+      async () => call(at.gateway, await at.gateway.key(), { path: "/v1/usage?by=key" }),
+    ],
+    [
+      400,
+      "requests",
+      async () => call(at.gateway, await at.gateway.key(), { path: "/v1/requests?limit=0" }),
+    ],
+    [
+      404,
+      "requests",
+      async () => call(at.gateway, await at.gateway.key(), { path: "/v1/requests/req_1" }),
+    ],
+    [400, "vouchers", async () => redeem(at.gateway, await at.gateway.key(), "7Q2MV")],
     [404, "other", () => call(at.gateway, undefined, { path: "/invented" })],
     [429, "chat", () => tooOften()],
   ])("%d, %s", async (status, endpoint, work) => {
@@ -235,7 +258,7 @@ describe("requests that are refused before a hold are counted by status", () => 
   test("502 while the gateway drains", async () => {
     const { all } = await grown(async () => {
       at.gateway.app.isDraining = true;
-      await chat(at.gateway, at.gateway.key());
+      await chat(at.gateway, await at.gateway.key());
       at.gateway.app.isDraining = false;
     });
     expect(all("tollgate_requests_refused_total")).toEqual(refused("chat", 502));
@@ -245,7 +268,7 @@ describe("requests that are refused before a hold are counted by status", () => 
 describe("current values", () => {
   test("show a stream and its hold while it is open, and nothing after it", async () => {
     at.providers.one.answer = raw(streamHead, piece(helloEvent));
-    const reply = await openChat(at.gateway, at.gateway.key(), { stream: true });
+    const reply = await openChat(at.gateway, await at.gateway.key(), { stream: true });
     await reply.seen("Hello");
     const open = await scrape(at.gateway.metricsUrl);
     expect(open.value("tollgate_open_requests")).toBe(1);

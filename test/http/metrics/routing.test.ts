@@ -12,7 +12,7 @@ const at = openBefore(ids, (urls) => ({
   sections: { metrics: { listen: "127.0.0.1:0" } },
 }));
 
-const ask = () => chat(at.gateway, at.gateway.key());
+const ask = async () => chat(at.gateway, await at.gateway.key());
 
 test("third attempts without a retry slot are counted", async () => {
   at.providers.one.answer = refusal(429);

@@ -47,7 +47,7 @@ describe("the metrics listener", () => {
   });
 
   test("is separate: the public listener has no metrics", async () => {
-    const answer = await call(at.gateway, at.gateway.key(), { path: "/metrics" });
+    const answer = await call(at.gateway, await at.gateway.key(), { path: "/metrics" });
     expect(answer.status).toBe(404);
   });
 });
@@ -55,7 +55,7 @@ describe("the metrics listener", () => {
 describe("the metrics", () => {
   test("have names, types and units by the Prometheus rules", async () => {
     at.provider.answer = answered();
-    await chat(at.gateway, at.gateway.key());
+    await chat(at.gateway, await at.gateway.key());
     const { samples, types } = await scrape(at.gateway.metricsUrl);
     expect(Object.keys(types).length).toBeGreaterThan(20);
     for (const [name, type] of Object.entries(types)) {
@@ -91,7 +91,7 @@ describe("the metrics", () => {
   });
 
   test("contain no key, account, prompt, answer or text of a client or provider", async () => {
-    const key = at.gateway.key({ account: "canary-of-the-account" });
+    const key = await at.gateway.key({ account: "canary-of-the-account" });
     const messages = [{ role: "user", content: "canary-of-the-prompt" }];
     const headers = { "user-agent": "canary-of-the-agent" };
     at.provider.answer = answered({

@@ -1,5 +1,4 @@
-import { Database } from "bun:sqlite";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import {
   answered,
   completion,
@@ -20,20 +19,14 @@ import {
   streamEnd,
   streamHead,
 } from "../../support/provider/scriptedProvider.ts";
-import { until } from "../../support/until.ts";
+import { holdWrites, rowsAt } from "../../support/store/gatewayDatabase.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
+import { until, untilAsync } from "../../support/until.ts";
 
 const at = openOneModelBefore();
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 /** Much longer than a commit and a write to the client. */
 const LONG_MS = 150;
-
-/** A transaction of another process. It blocks every commit. */
-let other: Database;
-beforeAll(() => {
-  other = new Database(at.gateway.path);
-  other.run("PRAGMA busy_timeout = 2000");
-});
-afterAll(() => other.close());
 
 describe("no client receives the end of an answer before its charge is committed", () => {
   test("a stream: its content is sent, the finish chunk waits for the commit", async () => {
@@ -44,38 +37,38 @@ describe("no client receives the end of an answer before its charge is committed
       const end = [stopEvent, usageEvent, doneEvent].map(piece);
       await raw(...end, streamEnd)(peer, request);
     };
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await openChat(at.gateway, key, { stream: true });
     await client.seen("Hello");
-    other.run("BEGIN IMMEDIATE");
+    await using held = await holdWrites(at.gateway.place);
     go.resolve();
     await until("its end waits for the writer", () => at.gateway.app.gateway.writer.queued > 0);
     await Bun.sleep(LONG_MS);
     const seenBefore = client.text;
-    other.run("COMMIT");
+    await held.release();
     await client.seen("[DONE]");
     expect(seenBefore).toContain("Hello");
     expect(seenBefore).not.toMatch(/"finish_reason":"|DONE/);
     expect(chunksOf(client)).toHaveLength(2);
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n - cost);
   });
 
   test("a stream: its content does not wait for the commit, also if it arrives with the end", async () => {
     const events = [helloEvent, stopEvent, usageEvent, doneEvent].map(piece);
     at.provider.answer = raw(streamHead + Buffer.concat(events).toString() + streamEnd);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     // The reserve then covers the next request.
     await chat(at.gateway, key, { stream: true });
-    other.run("BEGIN IMMEDIATE");
+    await using held = await holdWrites(at.gateway.place);
     const client = await openChat(at.gateway, key, { stream: true });
     await client.seen("Hello");
     await until("its end waits for the writer", () => at.gateway.app.gateway.writer.queued > 0);
     await Bun.sleep(LONG_MS);
     const seenBefore = client.text;
-    other.run("COMMIT");
+    await held.release();
     await client.seen("[DONE]");
     expect(seenBefore).not.toMatch(/"finish_reason":"|DONE/);
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n - 2n * cost);
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n - 2n * cost);
   });
 
   test("a stream: the finish chunk waits also when the usage comes late", async () => {
@@ -85,17 +78,17 @@ describe("no client receives the end of an answer before its charge is committed
       await go.promise;
       await raw(piece(usageEvent), piece(doneEvent), streamEnd)(peer, request);
     };
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await openChat(at.gateway, key, { stream: true });
     await client.seen("Hello");
     await Bun.sleep(LONG_MS);
     const seenBefore = client.text;
-    const balanceBefore = at.gateway.balance(key);
+    const balanceBefore = await at.gateway.balance(key);
     go.resolve();
     await client.seen("[DONE]");
     expect(seenBefore).not.toContain('"finish_reason":"');
     expect(balanceBefore).toBe(100_000_000_000n);
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n - cost);
   });
 
   test("a stream: another connection reads the charge when the finish chunk arrives", async () => {
@@ -104,15 +97,16 @@ describe("no client receives the end of an answer before its charge is committed
       ...[helloEvent, stopEvent, usageEvent, doneEvent].map(piece),
       streamEnd,
     );
-    const charged = other.query<{ balance: number }, [string]>(
-      "SELECT balance FROM accounts WHERE name = ?",
-    );
+    const charged = async ({ account }: TestKey) => {
+      const query = `SELECT balance FROM accounts WHERE name = '${account}'`;
+      return (await rowsAt<{ balance: bigint }>(at.gateway.place, query))[0]?.balance;
+    };
     for (let round = 0; round < 20; round += 1) {
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const client = await connectRaw(at.gateway.port);
       client.send(chatBytes(key.key, JSON.stringify(ask({ stream: true }))));
       await client.seen('"finish_reason":"stop"');
-      expect(charged.get(key.account)?.balance).toBe(100_000_000_000 - Number(cost));
+      expect(await charged(key)).toBe(100_000_000_000n - cost);
       client.fin();
     }
   });
@@ -123,34 +117,37 @@ describe("no client receives the end of an answer before its charge is committed
       await go.promise;
       await json(completion())(peer, request);
     };
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await connectRaw(at.gateway.port);
     client.send(chatBytes(key.key, JSON.stringify(ask())));
     const isRunning = () => at.gateway.store.requests.list({ account: key.account, limit: 1 });
-    await until("the request is under way", () => isRunning()[0]?.status === "running");
-    other.run("BEGIN IMMEDIATE");
+    await untilAsync(
+      "the request is under way",
+      async () => (await isRunning())[0]?.status === "running",
+    );
+    await using held = await holdWrites(at.gateway.place);
     go.resolve();
     await until("its end waits for the writer", () => at.gateway.app.gateway.writer.queued > 0);
     await Bun.sleep(LONG_MS);
     const seenBefore = client.text;
-    other.run("COMMIT");
+    await held.release();
     const { status, body } = await client.response();
     expect([seenBefore, status]).toEqual(["", 200]);
     expect(body).toContain("Hello there");
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n - cost);
     client.fin();
   });
 
-  test("a stream: its head is sent only after the request is recorded", async () => {
+  test("a stream: its head is sent only after its money is reserved", async () => {
     at.provider.answer = raw(streamHead, piece(helloEvent), piece(stopEvent), streamEnd);
     const client = await connectRaw(at.gateway.port);
-    const { key } = at.gateway.key();
-    other.run("BEGIN IMMEDIATE");
+    const { key } = await at.gateway.key();
+    await using held = await holdWrites(at.gateway.place);
     client.send(chatBytes(key, JSON.stringify(ask({ stream: true }))));
-    await at.provider.request(0);
+    await until("its money is asked for", () => at.gateway.app.gateway.writer.queued > 0);
     await Bun.sleep(LONG_MS);
     const seenBefore = client.text;
-    other.run("COMMIT");
+    await held.release();
     await client.seen("[DONE]");
     expect(seenBefore).toBe("");
     client.fin();
@@ -166,7 +163,7 @@ describe("a request is charged once", () => {
       await go.promise;
       await answered()(peer, request);
     };
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await connectRaw(at.gateway.port);
     client.send(chatBytes(key.key, JSON.stringify(ask())));
     await at.provider.request(0);
@@ -178,7 +175,7 @@ describe("a request is charged once", () => {
     });
     go.resolve();
     expect((await client.response()).status).toBe(200);
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n - cost);
     client.fin();
   });
 
@@ -188,7 +185,7 @@ describe("a request is charged once", () => {
       await go.promise;
       await answered({ usage })(peer, request);
     };
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await connectRaw(at.gateway.port);
     client.send(chatBytes(key.key, JSON.stringify(ask())));
     await at.provider.request(0);

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { openChat } from "../../support/gateway/chatCalls.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
 import { openResponse } from "../../support/gateway/responsesCalls.ts";
 import { created } from "../../support/provider/responsesAnswers.ts";
 import { piece, streamHead } from "../../support/provider/scriptedProvider.ts";
@@ -10,9 +11,8 @@ import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts
 /** What a client that disconnects pays for a text in many deltas. */
 const at = openOneModelBefore({ billing: { disconnect_grace: "60ms" } });
 
-const chat = (key: ReturnType<typeof at.gateway.key>) =>
-  openChat(at.gateway, key, { stream: true });
-const response = (key: ReturnType<typeof at.gateway.key>) => openResponse(at.gateway, key);
+const chat = (key: TestKey) => openChat(at.gateway, key, { stream: true });
+const response = (key: TestKey) => openResponse(at.gateway, key);
 
 /** The record of a client that disconnects after the last of these events. Its provider continues. */
 async function left(open: typeof chat, events: readonly string[], last: string) {
@@ -20,7 +20,7 @@ async function left(open: typeof chat, events: readonly string[], last: string) 
     await peer.send(Buffer.from(streamHead));
     for (const event of events) await peer.send(piece(event));
   };
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const client = await open(key);
   await client.seen(last);
   client.disconnect();

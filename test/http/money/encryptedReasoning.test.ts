@@ -3,6 +3,7 @@ import { messageEvent, startEvent, textEvent } from "../../support/provider/anth
 import { helloEvent } from "../../support/provider/chatAnswers.ts";
 import { openChat, type OpenReply } from "../../support/gateway/chatCalls.ts";
 import { openBefore, upstreamKey } from "../../support/gateway/gatewayUnderTest.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
 import { geminiEvent, saying } from "../../support/provider/geminiAnswers.ts";
 import { created, delta } from "../../support/provider/responsesAnswers.ts";
 import { openResponse } from "../../support/gateway/responsesCalls.ts";
@@ -30,7 +31,7 @@ const at = openBefore(["local", "claude", "google"], ({ local, claude, google })
   };
 });
 
-type Open = (key: ReturnType<typeof at.gateway.key>, more: object) => Promise<OpenReply>;
+type Open = (key: TestKey, more: object) => Promise<OpenReply>;
 const chatWith =
   (model: string): Open =>
   (key, more) =>
@@ -43,7 +44,7 @@ async function left(open: Open, events: readonly string[], more: object = {}) {
     provider.answer = (peer) =>
       peer.send(Buffer.concat([Buffer.from(streamHead), ...events.map((event) => piece(event))]));
   }
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const client = await open(key, more);
   await client.seen("Hello");
   client.disconnect();

@@ -48,7 +48,7 @@ const dearCharge = (prompt: number, completion: number): bigint =>
 describe("a model with fallbacks", () => {
   test.each([false, true])("is answered by itself first, stream %p", async (isStream) => {
     at.providers.main.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { stream: isStream });
     expect(reply.headers.get("x-tollgate-model")).toBe("small");
     expect(await at.gateway.records(key, 1)).toMatchObject([{ model: "small", status: "done" }]);
@@ -61,7 +61,7 @@ describe("a model with fallbacks", () => {
   ])("is answered by the next model after %s, which is charged", async (_, answer, isStream) => {
     at.providers.main.answer = answer;
     at.providers.spare.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { stream: isStream });
     expect([reply.status, reply.headers.get("x-tollgate-model")]).toEqual([200, "dear"]);
     if (isStream) expect(chunksOf(reply)[0]).toMatchObject({ model: "dear" });
@@ -75,14 +75,14 @@ describe("a model with fallbacks", () => {
       attemptCount: 3,
     });
     expect(record?.charge).toBeGreaterThan(0n);
-    expect(at.gateway.balance(key)).toBe(100_000_000_000n - (record?.charge ?? 0n));
+    expect(await at.gateway.balance(key)).toBe(100_000_000_000n - (record?.charge ?? 0n));
   });
 
   test("tries all routes of each model before the next one", async () => {
     at.providers.main.answer = refusal(500);
     at.providers.spare.answer = refusal(503);
     at.providers.claude.answer = json(message());
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key, { max_tokens: 500 });
     expect(reply.body).toMatchObject({ model: "claude" });
     expect(at.providers.main.requests).toHaveLength(2);
@@ -94,7 +94,7 @@ describe("a model with fallbacks", () => {
 
   test("holds the most that the dearest can cost", async () => {
     at.providers.main.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await chat(at.gateway, key, { max_tokens: 50 });
     await chat(at.gateway, key, { model: "alone", max_tokens: 50 });
     const [alone, small] = await at.gateway.records(key, 2);
@@ -104,14 +104,14 @@ describe("a model with fallbacks", () => {
   test("passes over a fallback that the key may not use", async () => {
     at.providers.main.answer = refusal(500);
     at.providers.claude.answer = json(message());
-    const key = at.gateway.key({ models: ["small", "claude"] });
+    const key = await at.gateway.key({ models: ["small", "claude"] });
     expect((await chat(at.gateway, key)).body).toMatchObject({ model: "claude" });
     expect(at.providers.spare.requests).toEqual([]);
   });
 
   test("is not replaced if the caller is at fault, or after content", async () => {
     at.providers.main.answer = refusal(400);
-    expect((await chat(at.gateway, at.gateway.key())).status).toBe(400);
+    expect((await chat(at.gateway, await at.gateway.key())).status).toBe(400);
     expect(at.providers.spare.requests).toEqual([]);
   });
 
@@ -119,7 +119,7 @@ describe("a model with fallbacks", () => {
     at.providers.main.answer = refusal(500);
     at.providers.spare.answer = refusal(500);
     at.providers.claude.answer = json(message());
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const thinking = { type: "enabled", budget_tokens: 1024 };
     const system = [{ type: "text", text: "a", cache_control: { type: "ephemeral", ttl: "1h" } }];
     for (const change of [{ max_tokens: 2000, thinking }, { system }]) {
@@ -134,7 +134,7 @@ describe("a model with fallbacks", () => {
     const { retryBudget } = at.gateway.app.gateway;
     const releases = Array.from({ length: 100 }, () => retryBudget.take(0)).filter(Boolean);
     try {
-      await chat(at.gateway, at.gateway.key(), { model: "wide" });
+      await chat(at.gateway, await at.gateway.key(), { model: "wide" });
       expect(at.providers.main.requests).toHaveLength(2);
       expect(at.providers.spare.requests).toHaveLength(1);
     } finally {
@@ -144,7 +144,7 @@ describe("a model with fallbacks", () => {
 
   test("fails with 502 if all fail", async () => {
     for (const provider of Object.values(at.providers)) provider.answer = refusal(500);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expect((await chat(at.gateway, key)).status).toBe(502);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
   });
@@ -153,7 +153,7 @@ describe("a model with fallbacks", () => {
     at.providers.main.answer = refusal(500);
     at.providers.spare.answer = refusal(500);
     at.providers.claude.answer = json(message());
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await sendMessage(at.gateway, key);
     expect(reply.text).toBe(JSON.stringify(message()));
     expect(reply.headers.get("x-tollgate-model")).toBe("claude");
@@ -163,6 +163,6 @@ describe("a model with fallbacks", () => {
 
 test("a model without fallbacks has no header of its own", async () => {
   at.providers.main.answer = usual;
-  const reply = await chat(at.gateway, at.gateway.key(), { model: "alone" });
+  const reply = await chat(at.gateway, await at.gateway.key(), { model: "alone" });
   expect(reply.headers.get("x-tollgate-model")).toBeNull();
 });

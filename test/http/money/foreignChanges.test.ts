@@ -1,29 +1,30 @@
-import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test";
+import { afterAll, beforeAll, expect, spyOn, test } from "bun:test";
 import { openStore, type SqliteStore } from "../../../src/store/store.ts";
 import { answerOnlyPrices, wholeAnswer } from "../../support/gateway/answerOnlyPrices.ts";
 import { ask, chat } from "../../support/gateway/chatCalls.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { chatBytes, connectRaw } from "../../support/gateway/rawClient.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
+import { describeSqlite } from "../../support/testedEngines.ts";
 
 const at = openBefore(["local"], ({ local }) => answerOnlyPrices(local));
 const actor = { name: "tester", at: 0 };
 const HEALTH = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/** The connection of a command, beside those of the gateway. */
-let command: SqliteStore;
-beforeAll(() => {
-  command = openStore({ path: at.gateway.path, durability: "process", serving: false });
-});
-afterAll(() => command.close());
+describeSqlite("a request that arrives in the turn of a read of the change counter", () => {
+  /** The connection of a command, beside those of the gateway. */
+  let command: SqliteStore;
+  beforeAll(() => {
+    command = openStore({ path: at.gateway.path, durability: "process", serving: false });
+  });
+  afterAll(() => command.close());
 
-describe("a request that arrives after the change counter was read in a turn of the event loop", () => {
   const models = (key: string): string =>
     `GET /v1/models HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`;
 
   /** Revokes the key, and then sends the rest of a request, in the turn in which the counter is read for another one. */
   function inTurnOfRead(key: TestKey, send: () => void): void {
-    const { changes } = at.gateway.store;
+    const { changes } = at.gateway.sqlite;
     const read = changes.read.bind(changes);
     const reading = spyOn(changes, "read").mockImplementation(() => {
       reading.mockRestore();
@@ -47,8 +48,8 @@ describe("a request that arrives after the change counter was read in a turn of 
     ],
   ])("is not served by that read: %s", async (_, begin, rest) => {
     at.providers.local.answer = wholeAnswer;
-    const other = at.gateway.key();
-    const key = at.gateway.key();
+    const other = await at.gateway.key();
+    const key = await at.gateway.key();
     for (const one of [other, key]) expect((await chat(at.gateway, one)).status).toBe(200);
     const [first, second] = [await connectRaw(at.gateway.port), await connectRaw(at.gateway.port)];
     for (const client of [first, second]) {

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, spyOn, test } from "bun:test";
+import { afterEach, expect, spyOn, test } from "bun:test";
 import {
   answered,
   doneEvent,
@@ -17,7 +17,8 @@ import { respond } from "../../support/gateway/responsesCalls.ts";
 import { piece, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
 import { beginChat } from "../../support/gateway/steppedChat.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
-import { until } from "../../support/until.ts";
+import { until, untilAsync } from "../../support/until.ts";
+import { describeSqlite } from "../../support/testedEngines.ts";
 
 const at = openOneModelBefore();
 const started = 100_000_000_000n;
@@ -27,8 +28,8 @@ const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
 /** The time that the end of an answer waits for the store. */
 const PATIENCE_MS = 10_000;
 
-const statusOf = ({ account }: TestKey) =>
-  at.gateway.store.requests.list({ account, limit: 1 })[0]?.status;
+const statusOf = async ({ account }: TestKey) =>
+  (await at.gateway.store.requests.list({ account, limit: 1 }))[0]?.status;
 
 let makeRoom = (): void => {};
 function fill(): void {
@@ -41,7 +42,7 @@ function fill(): void {
 // For the tests after a failed one.
 afterEach(() => makeRoom());
 
-describe("a store on a full disk", () => {
+describeSqlite("a store on a full disk", () => {
   test("refuses a JSON request whose record cannot be written, and aborts its provider", async () => {
     fill();
     const { key, client, givenUp } = await beginChat(at, {}, { concurrentRequests: 1 });
@@ -69,13 +70,13 @@ describe("a store on a full disk", () => {
     expect((await chat(at.gateway, key)).status).toBe(200);
     expect((await chat(at.gateway, key)).status).toBe(200);
     expect(
-      at.gateway.store.requests.list({ account: key.account, status: "failed", limit: 9 }),
+      await at.gateway.store.requests.list({ account: key.account, status: "failed", limit: 9 }),
     ).toEqual([]);
   });
 
   test("makes /healthz unavailable until there is room, which is found without a request", async () => {
     const { writer } = at.gateway.app.gateway;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const health = async () => {
       const { status, body } = await call(at.gateway, undefined, { path: "/healthz" });
       return [status, (body as { status: string }).status];
@@ -93,7 +94,7 @@ describe("a store on a full disk", () => {
     makeRoom();
     await until("it has found room", () => writer.blockedBy === undefined);
     expect(await health()).toEqual([200, "ok"]);
-    expect(at.gateway.store.keys.find(key.id)?.lastUsedAt).toBeNull();
+    expect((await at.gateway.store.keys.find(key.id))?.lastUsedAt).toBeNull();
   });
 
   test("commits the end of an open request when there is room again, even seconds later: charged once", async () => {
@@ -113,7 +114,7 @@ describe("a store on a full disk", () => {
     await client.seen("[DONE]");
     expect(client.text).toContain('"finish_reason":"stop"');
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
-    expect(at.gateway.balance(key)).toBe(started - cost);
+    expect(await at.gateway.balance(key)).toBe(started - cost);
     client.fin();
   });
 
@@ -134,9 +135,9 @@ describe("a store on a full disk", () => {
   });
 
   test("commits the ids of a response and its charge when there is room again", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     at.provider.answer = async (peer, request) => {
-      await until("it is recorded", () => statusOf(key) === "running");
+      await untilAsync("it is recorded", async () => (await statusOf(key)) === "running");
       fill();
       void until("there is no room", () => at.gateway.app.gateway.writer.blockedBy === "full").then(
         makeRoom,
@@ -164,7 +165,7 @@ describe("a store on a full disk", () => {
         { stream },
         { concurrentRequests: 1 },
       );
-      await until("it is recorded", () => statusOf(key) === "running");
+      await untilAsync("it is recorded", async () => (await statusOf(key)) === "running");
       fill();
       if (stream) await provide(streamHead, piece(helloEvent), ...theEnd);
       else await answered()(peer, await at.provider.request(0));
@@ -173,13 +174,13 @@ describe("a store on a full disk", () => {
       if (stream) await client.seen("[DONE]");
       else await client.seen(ownFault[2]);
       expect(client.text).not.toContain('"finish_reason":"stop"');
-      expect(statusOf(key)).toBe("running");
+      expect(await statusOf(key)).toBe("running");
       expect(at.gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
       makeRoom();
       expect(await at.gateway.records(key, 1)).toMatchObject([
         { status: "failed", charge: 0n, provider: "local" },
       ]);
-      expect(at.gateway.balance(key)).toBe(started);
+      expect(await at.gateway.balance(key)).toBe(started);
       await at.gateway.expectAuditPasses();
       at.provider.answer = answered();
       expect((await chat(at.gateway, key)).status).toBe(200);

@@ -10,6 +10,7 @@ import type { RawPeer } from "../../support/provider/rawServer.ts";
 import { startProvider } from "../../support/provider/scriptedProvider.ts";
 import { openTestApp, type TestKey } from "../../support/gateway/testApp.ts";
 import { until } from "../../support/until.ts";
+import { describeSqlite } from "../../support/testedEngines.ts";
 
 /** Only completion tokens cost money, so that the hold equals the charge. */
 const config = (providers: { local: string }, holdWait: string): GatewayConfig => ({
@@ -61,12 +62,12 @@ async function firstIsHeld(): Promise<void> {
 async function secondWaits(): Promise<void> {
   await until("the second request is there", () => at.gateway.app.requests.open === 2);
   // A later request was refused, so the second one has asked for its hold before.
-  expect((await chat(at.gateway, at.gateway.key({ balance: 0n }))).status).toBe(402);
+  expect((await chat(at.gateway, await at.gateway.key({ balance: 0n }))).status).toBe(402);
 }
 
 describe("a request that fits except for held money", () => {
   test("waits for it, and is served when it is released", async () => {
-    const key = at.gateway.key({ balance: PRICE + PRICE / 2n });
+    const key = await at.gateway.key({ balance: PRICE + PRICE / 2n });
     const hanging = hangFirst();
     const first = chat(at.gateway, key);
     await firstIsHeld();
@@ -75,7 +76,7 @@ describe("a request that fits except for held money", () => {
     expect(at.providers.local.requests).toHaveLength(1);
     hanging.release();
     expect([(await first).status, (await second).status]).toEqual([200, 200]);
-    expect(at.gateway.balance(key)).toBe(PRICE / 2n);
+    expect(await at.gateway.balance(key)).toBe(PRICE / 2n);
   });
 
   test.each([
@@ -83,7 +84,7 @@ describe("a request that fits except for held money", () => {
     ["a stream", { stream: true }, 10n],
     ["JSON with a bound", { max_tokens: 7 }, 7n],
   ])("gets 429 with the code and both amounts after hold_wait (%s)", async (_, changes, tokens) => {
-    const key = at.gateway.key({ balance: PRICE + 3n * TOKEN });
+    const key = await at.gateway.key({ balance: PRICE + 3n * TOKEN });
     const hanging = hangFirst();
     const first = chat(at.gateway, key);
     await firstIsHeld();
@@ -102,7 +103,7 @@ describe("a request that fits except for held money", () => {
   });
 
   test("whose client disconnects before that is never sent, and not charged", async () => {
-    const key = at.gateway.key({ balance: PRICE + PRICE / 2n });
+    const key = await at.gateway.key({ balance: PRICE + PRICE / 2n });
     const hanging = hangFirst();
     const first = chat(at.gateway, key);
     await firstIsHeld();
@@ -115,11 +116,11 @@ describe("a request that fits except for held money", () => {
     expect((await first).status).toBe(200);
     await until("the second request is over", () => at.gateway.app.requests.open === 0);
     expect(at.providers.local.requests).toHaveLength(1);
-    expect(at.gateway.balance(key)).toBe(PRICE);
+    expect(await at.gateway.balance(key)).toBe(PRICE);
   });
 
   test("is served when a credit makes room", async () => {
-    const key = at.gateway.key({ balance: PRICE });
+    const key = await at.gateway.key({ balance: PRICE });
     const hanging = hangFirst();
     const first = chat(at.gateway, key);
     await firstIsHeld();
@@ -132,15 +133,15 @@ describe("a request that fits except for held money", () => {
       ref: null,
       note: null,
     } as const;
-    at.gateway.store.admin.changeBalance({ name: "tester", at: 0 }, booking);
+    await at.gateway.store.admin.changeBalance({ name: "tester", at: 0 }, booking);
     expect((await second).status).toBe(200);
     hanging.release();
     expect((await first).status).toBe(200);
   });
 
   test("gets 402 at once when its key's budget cannot pay it any more", async () => {
-    const key = at.gateway.key({ balance: PRICE + TOKEN });
-    const limited = at.gateway.key({ account: key.account, balance: 0n, budget: 5n * TOKEN });
+    const key = await at.gateway.key({ balance: PRICE + TOKEN });
+    const limited = await at.gateway.key({ account: key.account, balance: 0n, budget: 5n * TOKEN });
     const hanging = hangFirst();
     const first = chat(at.gateway, key);
     await firstIsHeld();
@@ -155,13 +156,14 @@ describe("a request that fits except for held money", () => {
     // A small request overtakes the waiting ones, and takes a part of the key's budget.
     await asks(limited, 1);
     await Promise.all(waiting);
-    expect(statuses).toEqual([200, 402, 429]);
+    expect(new Set(statuses.slice(0, 2))).toEqual(new Set([200, 402]));
+    expect(statuses.slice(2)).toEqual([429]);
     hanging.release();
     expect((await first).status).toBe(200);
   });
 
   test("is refused when the money is spent", async () => {
-    const key = at.gateway.key({ balance: PRICE });
+    const key = await at.gateway.key({ balance: PRICE });
     const spent = Promise.withResolvers<void>();
     at.providers.local.answer = async (peer, request) => {
       await spent.promise;
@@ -174,11 +176,11 @@ describe("a request that fits except for held money", () => {
     spent.resolve();
     expect((await first).status).toBe(200);
     expect((await second).status).toBe(402);
-    expect(at.gateway.balance(key)).toBe(0n);
+    expect(await at.gateway.balance(key)).toBe(0n);
   });
 });
 
-describe("a command takes the money of a request before it is reserved", () => {
+describeSqlite("a command takes the money of a request before it is reserved", () => {
   /** A debit as the command writes it, in the transaction that keeps the reserve from being committed. */
   async function debitMeanwhile(key: TestKey, request: () => Promise<Reply>): Promise<Reply> {
     const other = new Database(at.gateway.path);
@@ -204,7 +206,7 @@ describe("a command takes the money of a request before it is reserved", () => {
   test.each(modes)("it is refused, and its provider aborted: %s", async (_, changes) => {
     const reached = Promise.withResolvers<RawPeer>();
     at.providers.local.answer = (peer) => reached.resolve(peer);
-    const key = at.gateway.key({ balance: PRICE });
+    const key = await at.gateway.key({ balance: PRICE });
     const reply = await debitMeanwhile(key, () => chat(at.gateway, key, changes));
     expectRefusal(reply, [429, "rate_limit_error", "rate limit exceeded"]);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
@@ -218,11 +220,11 @@ describe("a command takes the money of a request before it is reserved", () => {
     "it is refused and not charged, although its provider has answered: %s",
     async (_, changes) => {
       at.providers.local.answer = full;
-      const key = at.gateway.key({ balance: PRICE });
+      const key = await at.gateway.key({ balance: PRICE });
       const reply = await debitMeanwhile(key, () => chat(at.gateway, key, changes));
       expectRefusal(reply, [429, "rate_limit_error", "rate limit exceeded"]);
       expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
-      expect(at.gateway.balance(key)).toBe(PRICE - 1n);
+      expect(await at.gateway.balance(key)).toBe(PRICE - 1n);
     },
   );
 });
@@ -234,12 +236,12 @@ test("a request that waits for money when the gateway stops is refused, and neve
   );
   try {
     provider.answer = () => {};
-    const key = gateway.key({ balance: PRICE });
+    const key = await gateway.key({ balance: PRICE });
     const first = chat(gateway, key);
     await provider.request(0);
     const second = chat(gateway, key);
     // When another account's request is refused, the second one is waiting.
-    expect((await chat(gateway, gateway.key({ balance: 0n }))).status).toBe(402);
+    expect((await chat(gateway, await gateway.key({ balance: 0n }))).status).toBe(402);
     gateway.app.abortAll();
     for (const reply of [await first, await second])
       expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);

@@ -1,4 +1,3 @@
-import { Database } from "bun:sqlite";
 import { afterEach, describe, expect, spyOn, test } from "bun:test";
 import {
   answered,
@@ -14,7 +13,9 @@ import { beginChat, type SteppedChat } from "../../support/gateway/steppedChat.t
 import type { TestKey } from "../../support/gateway/testApp.ts";
 import { piece, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
 import { fillStore } from "../../support/store/fullStore.ts";
-import { until } from "../../support/until.ts";
+import { until, untilAsync } from "../../support/until.ts";
+import { testSqlite } from "../../support/testedEngines.ts";
+import { holdWrites, type HeldWrites } from "../../support/store/gatewayDatabase.ts";
 
 const at = openOneModelBefore();
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
@@ -48,85 +49,94 @@ describe.each([
     const stepped = await beginChat(at, { stream });
     const { writer } = at.gateway.app.gateway;
     await until("its money is reserved", () => writer.queued === 0);
-    const rows = rowsOf(stepped.key);
+    const rows = await rowsOf(stepped.key);
     // Else this machine was too slow to tell.
     if (performance.now() - begunMs < LATE_MS) expect(rows).toEqual([]);
     await end(stepped, stream);
-    expect(rowsOf(stepped.key)).toMatchObject([{ status: "done", charge: cost }]);
+    expect(await rowsOf(stepped.key)).toMatchObject([{ status: "done", charge: cost }]);
   });
 
   test("has a running row after a second, which becomes its record", async () => {
     const begunMs = performance.now();
     const stepped = await beginChat(at, { stream });
-    await until("it has a row", () => rowsOf(stepped.key).length > 0);
+    await untilAsync("it has a row", async () => (await rowsOf(stepped.key)).length > 0);
     expect(performance.now() - begunMs).toBeGreaterThanOrEqual(LATE_MS - 1);
-    const [running] = rowsOf(stepped.key);
+    const [running] = await rowsOf(stepped.key);
     expect(running).toMatchObject({ status: "running", charge: 0n, provider: null, stream });
     expect(running?.hold).toBeGreaterThan(0n);
-    expect(at.gateway.balance(stepped.key)).toBe(100_000_000_000n);
+    expect(await at.gateway.balance(stepped.key)).toBe(100_000_000_000n);
     await end(stepped, stream);
     const { id, hold, at: begunAt } = running ?? {};
-    expect(rowsOf(stepped.key)).toMatchObject([
+    expect(await rowsOf(stepped.key)).toMatchObject([
       { id, hold, at: begunAt, status: "done", charge: cost, provider: "local" },
     ]);
-    expect(at.gateway.balance(stepped.key)).toBe(100_000_000_000n - cost);
+    expect(await at.gateway.balance(stepped.key)).toBe(100_000_000_000n - cost);
     const { ledger, accounts } = at.gateway.store;
-    const { id: accountId } = accounts.findOrThrow(stepped.key.account);
-    expect(ledger.history(accountId, 9).filter(({ kind }) => kind === "charge")).toHaveLength(1);
+    const { id: accountId } = await accounts.findOrThrow(stepped.key.account);
+    const history = await ledger.history(accountId, 9);
+    expect(history.filter(({ kind }) => kind === "charge")).toHaveLength(1);
   });
 
-  test("whose row could not be written for want of room is recorded once at its end", async () => {
-    const stepped = await beginChat(at, { stream });
-    const { writer } = at.gateway.app.gateway;
-    await until("its money is reserved", () => writer.queued === 0);
-    makeRoom = fillStore(at.gateway.path);
-    const written = spyOn(writer, "write");
-    const isRow = ([{ kind }]: Parameters<typeof writer.write>): boolean =>
-      kind === "recordRequest";
-    await until("its row is due", () => written.mock.calls.some(isRow));
-    await until("it was refused", () => writer.queued === 0);
-    written.mockRestore();
-    expect(rowsOf(stepped.key)).toEqual([]);
-    makeRoom();
-    makeRoom = () => {};
-    await end(stepped, stream);
-    expect(await at.gateway.records(stepped.key, 1)).toMatchObject([
-      { status: "done", charge: cost },
-    ]);
-    expect(at.gateway.balance(stepped.key)).toBe(100_000_000_000n - cost);
-  });
+  testSqlite(
+    "whose row could not be written for want of room is recorded once at its end",
+    async () => {
+      const stepped = await beginChat(at, { stream });
+      const { writer } = at.gateway.app.gateway;
+      await until("its money is reserved", () => writer.queued === 0);
+      makeRoom = fillStore(at.gateway.path);
+      const written = spyOn(writer, "write");
+      const isRow = ([{ kind }]: Parameters<typeof writer.write>): boolean =>
+        kind === "recordRequest";
+      await until("its row is due", () => written.mock.calls.some(isRow));
+      await until("it was refused", () => writer.queued === 0);
+      written.mockRestore();
+      expect(await rowsOf(stepped.key)).toEqual([]);
+      makeRoom();
+      makeRoom = () => {};
+      await end(stepped, stream);
+      expect(await at.gateway.records(stepped.key, 1)).toMatchObject([
+        { status: "done", charge: cost },
+      ]);
+      expect(await at.gateway.balance(stepped.key)).toBe(100_000_000_000n - cost);
+    },
+  );
 });
 
 test("requests that are open for a second get their rows, and short ones beside them none", async () => {
   const first = await beginChat(at, {});
   at.provider.answer = answered();
-  const other = at.gateway.key();
-  while (rowsOf(first.key).length === 0) {
+  const other = await at.gateway.key();
+  while ((await rowsOf(first.key)).length === 0) {
     expect((await chat(at.gateway, other)).status).toBe(200);
-    expect(rowsOf(other)[0]?.status).toBe("done");
+    expect((await rowsOf(other))[0]?.status).toBe("done");
   }
-  expect(rowsOf(first.key)).toMatchObject([{ status: "running" }]);
+  expect(await rowsOf(first.key)).toMatchObject([{ status: "running" }]);
   await answered()(first.peer, await at.provider.request(0));
   expect((await first.client.response()).status).toBe(200);
   first.client.fin();
 });
 
-test("a request whose money is reserved after more than a second gets its row all the same", async () => {
-  const other = new Database(at.gateway.path);
-  const { writer } = at.gateway.app.gateway;
-  await until("nothing is queued", () => writer.queued === 0);
-  // Locked as soon as the key is there.
-  const key = (): TestKey => {
-    const made = at.gateway.key();
-    other.run("BEGIN IMMEDIATE");
-    return made;
-  };
-  const gateway = Object.create(at.gateway, { key: { value: key } }) as typeof at.gateway;
-  const stepped = await beginChat({ gateway, provider: at.provider }, {});
-  await Bun.sleep(LATE_MS + 300);
-  other.run("ROLLBACK");
-  other.close();
-  await until("it has a row", () => rowsOf(stepped.key)[0]?.status === "running");
-  await end(stepped, false);
-  expect(rowsOf(stepped.key)).toMatchObject([{ status: "done", charge: cost }]);
-});
+testSqlite(
+  "a request whose money is reserved after more than a second gets its row all the same",
+  async () => {
+    const { writer } = at.gateway.app.gateway;
+    const held: HeldWrites[] = [];
+    await until("nothing is queued", () => writer.queued === 0);
+    // Locked as soon as the key is there.
+    const key = async (): Promise<TestKey> => {
+      const made = await at.gateway.key();
+      held.push(await holdWrites(at.gateway.place));
+      return made;
+    };
+    const gateway = Object.create(at.gateway, { key: { value: key } }) as typeof at.gateway;
+    const stepped = await beginChat({ gateway, provider: at.provider }, {});
+    await Bun.sleep(LATE_MS + 300);
+    for (const one of held) await one.release();
+    await untilAsync(
+      "it has a row",
+      async () => (await rowsOf(stepped.key))[0]?.status === "running",
+    );
+    await end(stepped, false);
+    expect(await rowsOf(stepped.key)).toMatchObject([{ status: "done", charge: cost }]);
+  },
+);

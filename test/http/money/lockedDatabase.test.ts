@@ -1,5 +1,4 @@
-import { Database } from "bun:sqlite";
-import { expect, test } from "bun:test";
+import { expect } from "bun:test";
 import {
   answered,
   doneEvent,
@@ -23,7 +22,9 @@ import { openResponse, respond } from "../../support/gateway/responsesCalls.ts";
 import { scrape } from "../../support/gateway/scrape.ts";
 import { piece, raw, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
-import { until } from "../../support/until.ts";
+import { until, untilAsync } from "../../support/until.ts";
+import { testSqlite } from "../../support/testedEngines.ts";
+import { holdWrites, type HeldWrites } from "../../support/store/gatewayDatabase.ts";
 
 const at = openOneModelBefore({ metrics: { listen: "127.0.0.1:0" } });
 const hasty = openOneModelBefore({}, { first_byte_timeout: "200ms", idle_timeout: "200ms" });
@@ -49,13 +50,12 @@ function countEnds(): () => number {
   return () => count;
 }
 
-const statusOf = ({ account }: TestKey) =>
-  at.gateway.store.requests.list({ account, limit: 1 })[0]?.status;
+const statusOf = async ({ account }: TestKey) =>
+  (await at.gateway.store.requests.list({ account, limit: 1 }))[0]?.status;
 
-test(
+testSqlite(
   "the end of an answer waits for a locked store; after its time limit it is not charged, and nothing stays held",
   async () => {
-    const other = new Database(at.gateway.path);
     const ends = countEnds();
     const go = { hasty: Promise.withResolvers<void>(), patient: Promise.withResolvers<void>() };
     at.provider.answer = async (peer, request) => {
@@ -65,17 +65,22 @@ test(
       const last = raw(...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd);
       await (isStream ? last : answered())(peer, request);
     };
-    const keys = { hasty: at.gateway.key(), json: at.gateway.key(), stream: at.gateway.key() };
+    const keys = {
+      hasty: await at.gateway.key(),
+      json: await at.gateway.key(),
+      stream: await at.gateway.key(),
+    };
     const hastily = chat(at.gateway, keys.hasty, { user: "hasty" });
     const patient = chat(at.gateway, keys.json);
     const streaming = await openChat(at.gateway, keys.stream, { stream: true });
     await streaming.seen("Hello");
-    await until("all are recorded", () =>
-      Object.values(keys).every((key) => statusOf(key) === "running"),
+    const shown = () => Promise.all(Object.values(keys).map(statusOf));
+    await untilAsync("all are recorded", async () =>
+      (await shown()).every((status) => status === "running"),
     );
 
     const lockedAtMs = performance.now();
-    other.run("BEGIN IMMEDIATE");
+    const held = await holdWrites(at.gateway.place);
     try {
       go.hasty.resolve();
       await until("the first end is being written", () => ends() === 1);
@@ -88,10 +93,9 @@ test(
       expect(at.gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
       expect(streaming.text).not.toMatch(/"finish_reason":"|DONE/);
       await Bun.sleep(LOCKED_MS - (performance.now() - lockedAtMs));
-      expect(Object.values(keys).map(statusOf)).toEqual(["running", "running", "running"]);
+      expect(await shown()).toEqual(["running", "running", "running"]);
     } finally {
-      other.run("COMMIT");
-      other.close();
+      await held.release();
     }
 
     expect((await patient).body).toMatchObject({ choices: [{ finish_reason: "stop" }] });
@@ -99,12 +103,12 @@ test(
     expect(chunksOf(streaming).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
     for (const key of [keys.json, keys.stream]) {
       expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
-      expect(at.gateway.balance(key)).toBe(started - cost);
+      expect(await at.gateway.balance(key)).toBe(started - cost);
     }
     expect(await at.gateway.records(keys.hasty, 1)).toMatchObject([
       { status: "failed", charge: 0n },
     ]);
-    expect(at.gateway.balance(keys.hasty)).toBe(started);
+    expect(await at.gateway.balance(keys.hasty)).toBe(started);
     await at.gateway.expectAuditPasses();
   },
   testTimeoutMs,
@@ -119,15 +123,14 @@ const IDLE_MS = 3000;
 /** The other requests start this long after the first one. The lock ends half of this time after the first one fails. */
 const BEHIND_MS = 1000;
 
-test(
+testSqlite(
   "requests that came while another waited for a lock have their own five seconds",
   async () => {
     const { gateway, provider } = at;
     const { writer } = gateway.app.gateway;
     provider.answer = usual;
-    const [user, ...keys] = [gateway.key(), gateway.key(), gateway.key()];
-    const other = new Database(gateway.path);
-    other.run("BEGIN IMMEDIATE");
+    const [user, ...keys] = [await gateway.key(), await gateway.key(), await gateway.key()];
+    const held = await holdWrites(gateway.place);
     try {
       // The write of the key's first use waits for the lock.
       await call(gateway, user, { path: "/v1/models" });
@@ -135,10 +138,10 @@ test(
       const asked = keys.map((key) => chat(gateway, key));
       await until("the lock is found", () => writer.blockedBy === "busy");
       await Bun.sleep(BEHIND_MS / 2);
-      other.run("COMMIT");
+      await held.release();
       for (const { status } of await Promise.all(asked)) expect(status).toBe(200);
     } finally {
-      other.close();
+      await held.release();
     }
     for (const key of keys)
       expect(await gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
@@ -147,7 +150,7 @@ test(
   testTimeoutMs,
 );
 
-test(
+testSqlite(
   "a locked store is awaited once; then no provider is asked and /healthz is unavailable, until it is free, which is found without a request",
   async () => {
     const { gateway, provider } = at;
@@ -157,10 +160,9 @@ test(
       (await scrape(gateway.metricsUrl)).value("tollgate_store_locked");
     provider.answer = (peer, request) =>
       (request.requestLine.includes("/responses") ? responds() : usual)(peer, request);
-    const [key, second] = [gateway.key(), gateway.key()];
+    const [key, second] = [await gateway.key(), await gateway.key()];
     const loggedBefore = gateway.log.length;
-    const other = new Database(gateway.path);
-    other.run("BEGIN IMMEDIATE");
+    const held = await holdWrites(gateway.place);
     try {
       const lockedAtMs = performance.now();
       const asked = [false, true].map((stream) => chat(gateway, key, { stream }));
@@ -190,8 +192,7 @@ test(
       ]);
       await until("what was tried is over", () => writer.queued === 0);
     } finally {
-      other.run("COMMIT");
-      other.close();
+      await held.release();
     }
     // No request is sent that would find out.
     await until("the lock is found to be gone", () => writer.blockedBy === undefined, IDLE_MS);
@@ -211,40 +212,40 @@ test(
   testTimeoutMs,
 );
 
-test("a stream that began in time is not aborted because the store is slow", async () => {
-  const other = new Database(hasty.gateway.path);
+testSqlite("a stream that began in time is not aborted because the store is slow", async () => {
+  const held: HeldWrites[] = [];
   hasty.provider.answer = async (peer, request) => {
     await raw(streamHead, piece(helloEvent))(peer, request);
     await Bun.sleep(250);
-    other.run("COMMIT");
+    for (const one of held) await one.release();
     await raw(...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd)(peer, request);
   };
-  const key = hasty.gateway.key();
-  other.run("BEGIN IMMEDIATE");
+  const key = await hasty.gateway.key();
+  held.push(await holdWrites(hasty.gateway.place));
   const reply = await chat(hasty.gateway, key, { stream: true });
-  other.close();
   expect(chunksOf(reply).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
   expect(await hasty.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
 });
 
-test("a stream is not aborted as silent because the store delays the ids of its response", async () => {
-  const seen = Promise.withResolvers<void>();
-  const other = new Database(hasty.gateway.path);
-  hasty.provider.answer = async (peer, request) => {
-    await raw(streamHead, piece(delta))(peer, request);
-    await seen.promise;
-    other.run("BEGIN IMMEDIATE");
-    await peer.send(piece(created()));
-    await Bun.sleep(350);
-    other.run("COMMIT");
-    await raw(piece(terminal()), streamEnd)(peer, request);
-  };
-  const key = hasty.gateway.key();
-  const reply = await openResponse(hasty.gateway, key);
-  await reply.seen("Hello there");
-  seen.resolve();
-  await until("the stream is over", () => reply.isOver);
-  other.close();
-  expect(reply.text).toContain("response.completed");
-  expect(await hasty.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
-});
+testSqlite(
+  "a stream is not aborted as silent because the store delays the ids of its response",
+  async () => {
+    const seen = Promise.withResolvers<void>();
+    hasty.provider.answer = async (peer, request) => {
+      await raw(streamHead, piece(delta))(peer, request);
+      await seen.promise;
+      const held = await holdWrites(hasty.gateway.place);
+      await peer.send(piece(created()));
+      await Bun.sleep(350);
+      await held.release();
+      await raw(piece(terminal()), streamEnd)(peer, request);
+    };
+    const key = await hasty.gateway.key();
+    const reply = await openResponse(hasty.gateway, key);
+    await reply.seen("Hello there");
+    seen.resolve();
+    await until("the stream is over", () => reply.isOver);
+    expect(reply.text).toContain("response.completed");
+    expect(await hasty.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+  },
+);

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { answered } from "../../support/provider/chatAnswers.ts";
 import { chat, expectRefusal, tooOften } from "../../support/gateway/chatCalls.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
 import { respond } from "../../support/gateway/responsesCalls.ts";
 import { formatRoubles } from "../../../src/lib/money.ts";
 
@@ -72,10 +73,10 @@ const poor = [402, "billing_error", "insufficient balance"] as const;
 describe("a chat without a bound", () => {
   test("is sent without a bound while the account can pay the model's", async () => {
     says(MAX_TOKENS);
-    const key = at.gateway.key({ balance: BigInt(MAX_TOKENS) * TOKEN });
+    const key = await at.gateway.key({ balance: BigInt(MAX_TOKENS) * TOKEN });
     expect((await chat(at.gateway, key)).status).toBe(200);
     expect(await sentBound()).toEqual({});
-    expect(at.gateway.balance(key)).toBe(0n);
+    expect(await at.gateway.balance(key)).toBe(0n);
   });
 
   test.each([
@@ -84,7 +85,7 @@ describe("a chat without a bound", () => {
     ["with a null bound", { max_tokens: null, max_completion_tokens: null }],
   ])("is sent with the bound that the account can pay: %s", async (_, changes) => {
     says(7);
-    const key = at.gateway.key({ balance: 500n * TOKEN + 999n });
+    const key = await at.gateway.key({ balance: 500n * TOKEN + 999n });
     await chat(at.gateway, key, changes);
     expect(await sentBound()).toEqual({ max_tokens: 500 });
     expect(await at.gateway.records(key, 1)).toMatchObject([{ hold: 500n * TOKEN }]);
@@ -92,13 +93,13 @@ describe("a chat without a bound", () => {
 
   test("is sent with it under the provider's name for it", async () => {
     says(7);
-    await chat(at.gateway, at.gateway.key({ balance: 500n * TOKEN }), { model: "renamed" });
+    await chat(at.gateway, await at.gateway.key({ balance: 500n * TOKEN }), { model: "renamed" });
     expect(await sentBound()).toEqual({ max_completion_tokens: 500 });
   });
 
   test("divides what the account can pay among its choices", async () => {
     says(7);
-    const key = at.gateway.key({ balance: 500n * TOKEN });
+    const key = await at.gateway.key({ balance: 500n * TOKEN });
     await chat(at.gateway, key, { n: 3 });
     expect(await sentBound()).toEqual({ max_tokens: 166 });
     expect(await at.gateway.records(key, 1)).toMatchObject([{ hold: 498n * TOKEN }]);
@@ -109,9 +110,9 @@ describe("a chat without a bound", () => {
     async (n) => {
       says(7);
       const least = BigInt(LEAST * n) * TOKEN;
-      const enough = await chat(at.gateway, at.gateway.key({ balance: least }), { n });
+      const enough = await chat(at.gateway, await at.gateway.key({ balance: least }), { n });
       expect([enough.status, await sentBound()]).toEqual([200, { max_tokens: LEAST }]);
-      const key = at.gateway.key({ balance: least - 1n });
+      const key = await at.gateway.key({ balance: least - 1n });
       expectRefusal(await chat(at.gateway, key, { n }), poor, lacking(least, least - 1n));
       expect(at.providers.local.requests).toHaveLength(1);
     },
@@ -119,24 +120,24 @@ describe("a chat without a bound", () => {
 
   test("of a model with a bound under min_output_tokens needs all of it", async () => {
     says(7);
-    const whole = await chat(at.gateway, at.gateway.key({ balance: 10n * TOKEN }), {
+    const whole = await chat(at.gateway, await at.gateway.key({ balance: 10n * TOKEN }), {
       model: "short",
     });
     expect([whole.status, await sentBound()]).toEqual([200, {}]);
-    const key = at.gateway.key({ balance: 10n * TOKEN - 1n });
+    const key = await at.gateway.key({ balance: 10n * TOKEN - 1n });
     const refused = await chat(at.gateway, key, { model: "short" });
     expectRefusal(refused, poor, lacking(10n * TOKEN, 10n * TOKEN - 1n));
   });
 
   test("holds its prompt first", async () => {
     says(7);
-    const key = at.gateway.key({ balance: PROMPT + 50n * TOKEN });
+    const key = await at.gateway.key({ balance: PROMPT + 50n * TOKEN });
     expect((await chat(at.gateway, key, { model: "priced" })).status).toBe(200);
     expect(await sentBound()).toEqual({ max_tokens: 50 });
   });
 
   test("is refused when its prompt alone is too expensive, with the required amount", async () => {
-    const key = at.gateway.key({ balance: PROMPT - 1n });
+    const key = await at.gateway.key({ balance: PROMPT - 1n });
     const refused = await chat(at.gateway, key, { model: "priced" });
     expectRefusal(refused, poor, lacking(PROMPT + BigInt(LEAST) * TOKEN, PROMPT - 1n));
     expect(at.providers.local.requests).toEqual([]);
@@ -144,14 +145,14 @@ describe("a chat without a bound", () => {
 
   test("counts the overdraft as money", async () => {
     says(7);
-    const key = at.gateway.key({ balance: 20n * TOKEN, overdraft: 30n * TOKEN });
+    const key = await at.gateway.key({ balance: 20n * TOKEN, overdraft: 30n * TOKEN });
     await chat(at.gateway, key);
     expect(await sentBound()).toEqual({ max_tokens: 50 });
   });
 
   test("is bounded by the rest of the key's budget too", async () => {
     says(40);
-    const key = at.gateway.key({ budget: 100n * TOKEN });
+    const key = await at.gateway.key({ budget: 100n * TOKEN });
     await chat(at.gateway, key);
     await chat(at.gateway, key);
     expect([await sentBound(0), await sentBound(1)]).toEqual([
@@ -166,7 +167,7 @@ describe("a chat without a bound", () => {
 
   test("needs no money when it is free, and is sent without a bound", async () => {
     says(7);
-    const key = at.gateway.key({ balance: 0n });
+    const key = await at.gateway.key({ balance: 0n });
     expect((await chat(at.gateway, key, { model: "gift" })).status).toBe(200);
     expect(await sentBound()).toEqual({});
     expect(await at.gateway.records(key, 1)).toMatchObject([{ hold: 0n, charge: 0n }]);
@@ -174,9 +175,9 @@ describe("a chat without a bound", () => {
 
   test("needs no budget when it is free, also when the budget is overspent", async () => {
     says(150);
-    const key = at.gateway.key({ budget: 100n * TOKEN });
+    const key = await at.gateway.key({ budget: 100n * TOKEN });
     expect((await chat(at.gateway, key)).status).toBe(200);
-    expect(at.gateway.store.keys.find(key.id)?.spent).toBe(150n * TOKEN);
+    expect((await at.gateway.store.keys.find(key.id))?.spent).toBe(150n * TOKEN);
     expect((await chat(at.gateway, key, { model: "gift" })).status).toBe(200);
     expect(await at.gateway.records(key, 2)).toMatchObject([{ hold: 0n, charge: 0n }, {}]);
     expectRefusal(await chat(at.gateway, key), poor, lacking(BigInt(LEAST) * TOKEN, 0n));
@@ -184,13 +185,13 @@ describe("a chat without a bound", () => {
 
   test("uses a small balance completely, and never overdraws it", async () => {
     says(30);
-    const key = at.gateway.key({ balance: 100n * TOKEN });
+    const key = await at.gateway.key({ balance: 100n * TOKEN });
     const statuses: number[] = [];
     for (let round = 0; round < 4; round += 1) statuses.push((await chat(at.gateway, key)).status);
     expect(statuses).toEqual([200, 200, 200, 402]);
     const bounds = await Promise.all([0, 1, 2].map(sentBound));
     expect(bounds).toEqual([100, 70, 40].map((bound) => ({ max_tokens: bound })));
-    expect(at.gateway.balance(key)).toBe(10n * TOKEN);
+    expect(await at.gateway.balance(key)).toBe(10n * TOKEN);
   });
 });
 
@@ -198,7 +199,7 @@ describe("a bound is never changed", () => {
   test.each(["max_tokens", "max_completion_tokens", "max_output_tokens"])(
     "that the caller gave as %s: the request is refused",
     async (name) => {
-      const key = at.gateway.key({ balance: 499n * TOKEN });
+      const key = await at.gateway.key({ balance: 499n * TOKEN });
       const refused = await chat(at.gateway, key, { [name]: 500 });
       expectRefusal(refused, poor, lacking(500n * TOKEN, 499n * TOKEN));
       says(7);
@@ -208,7 +209,7 @@ describe("a bound is never changed", () => {
   );
 
   test("in a response: it is refused when the account cannot pay the model's bound", async () => {
-    const key = at.gateway.key({ balance: BigInt(MAX_TOKENS) * TOKEN - 1n });
+    const key = await at.gateway.key({ balance: BigInt(MAX_TOKENS) * TOKEN - 1n });
     const refused = await respond(at.gateway, key);
     const all = BigInt(MAX_TOKENS) * TOKEN;
     expectRefusal(refused, poor, lacking(all, all - 1n));
@@ -217,11 +218,7 @@ describe("a bound is never changed", () => {
 });
 
 /** The first request waits at its provider while it holds its money. */
-async function whileHeld(
-  key: ReturnType<typeof at.gateway.key>,
-  held: number,
-  work: () => Promise<void>,
-): Promise<void> {
+async function whileHeld(key: TestKey, held: number, work: () => Promise<void>): Promise<void> {
   const go = Promise.withResolvers<void>();
   at.providers.local.answer = async (peer, request) => {
     if (request.json["max_tokens"] === held) await go.promise;
@@ -235,7 +232,7 @@ async function whileHeld(
 
 describe("beside another open request", () => {
   test("a bound is reduced to the available money, without waiting", async () => {
-    const key = at.gateway.key({ balance: 500n * TOKEN });
+    const key = await at.gateway.key({ balance: 500n * TOKEN });
     await whileHeld(key, 450, async () => {
       expect((await chat(at.gateway, key)).status).toBe(200);
       expect(await sentBound(1)).toEqual({ max_tokens: 50 });
@@ -243,7 +240,7 @@ describe("beside another open request", () => {
   });
 
   test("a request waits when less than min_output_tokens is available", async () => {
-    const key = at.gateway.key({ balance: 500n * TOKEN });
+    const key = await at.gateway.key({ balance: 500n * TOKEN });
     await whileHeld(key, 490, async () => {
       const refused = await chat(at.gateway, key);
       expectRefusal(refused, tooOften, {
@@ -255,7 +252,7 @@ describe("beside another open request", () => {
   });
 
   test("the holds of a key's open requests reduce its budget", async () => {
-    const key = at.gateway.key({ budget: 500n * TOKEN });
+    const key = await at.gateway.key({ budget: 500n * TOKEN });
     await whileHeld(key, 450, async () => {
       expect((await chat(at.gateway, key)).status).toBe(200);
       expect(await sentBound(1)).toEqual({ max_tokens: 50 });
@@ -270,18 +267,18 @@ describe("beside another open request", () => {
 describe("a provider that exceeds a reduced bound", () => {
   test("is charged up to the account's money; the rest is written off", async () => {
     says(80);
-    const key = at.gateway.key({ balance: 50n * TOKEN + 7n });
+    const key = await at.gateway.key({ balance: 50n * TOKEN + 7n });
     expect((await chat(at.gateway, key)).status).toBe(200);
     expect(await sentBound()).toEqual({ max_tokens: 50 });
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { charge: 50n * TOKEN + 7n, writeOff: 30n * TOKEN - 7n, completionTokens: 80 },
     ]);
-    expect(at.gateway.balance(key)).toBe(0n);
+    expect(await at.gateway.balance(key)).toBe(0n);
   });
 
   test("is charged above the hold when the account has more", async () => {
     says(80);
-    const key = at.gateway.key({ balance: 500n * TOKEN, budget: 50n * TOKEN });
+    const key = await at.gateway.key({ balance: 500n * TOKEN, budget: 50n * TOKEN });
     await chat(at.gateway, key);
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { hold: 50n * TOKEN, charge: 80n * TOKEN, writeOff: 0n },
@@ -292,7 +289,7 @@ describe("a provider that exceeds a reduced bound", () => {
     const message = { role: "assistant", content: "word ".repeat(1000) };
     const choices = [{ index: 0, finish_reason: "stop", message }];
     at.providers.local.answer = answered({ usage: null, choices });
-    const key = at.gateway.key({ balance: 50n * TOKEN + 7n });
+    const key = await at.gateway.key({ balance: 50n * TOKEN + 7n });
     await chat(at.gateway, key);
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { estimated: true, charge: 50n * TOKEN, writeOff: 0n, completionTokens: 50 },

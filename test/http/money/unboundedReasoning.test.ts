@@ -32,7 +32,7 @@ describe("a model with a route whose bound excludes reasoning holds all that it 
     ["without a bound, and none is sent", {}, {}],
   ])("%s", async (_, changes, sent) => {
     at.providers.local.answer = answered({ usage: { prompt_tokens: 5, completion_tokens: 900 } });
-    const key = at.gateway.key({ balance: whole });
+    const key = await at.gateway.key({ balance: whole });
     expect((await chat(at.gateway, key, changes)).status).toBe(200);
     const { json } = await at.providers.local.request(0);
     const bounds = Object.entries(json).filter(([name]) => name.startsWith("max_"));
@@ -44,7 +44,7 @@ describe("a model with a route whose bound excludes reasoning holds all that it 
 
   test.each([{ max_tokens: 1 }, {}])("and is refused for less money: %j", async (changes) => {
     const balance = whole - 1n;
-    const reply = await chat(at.gateway, at.gateway.key({ balance }), changes);
+    const reply = await chat(at.gateway, await at.gateway.key({ balance }), changes);
     expectRefusal(reply, [402, "billing_error", "insufficient balance"], {
       code: "insufficient_balance",
       required_rub: formatRoubles(whole),

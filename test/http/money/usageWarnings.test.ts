@@ -25,7 +25,7 @@ const beyond = "the provider reported more tokens than the model can produce";
 async function alarms(answer: ProviderAnswer, body: object = {}): Promise<readonly object[]> {
   const before = at.gateway.log.length;
   at.provider.answer = answer;
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const { status, id } = await chat(at.gateway, key, body);
   expect(status).toBe(200);
   await at.gateway.records(key, 1);
@@ -62,7 +62,7 @@ describe("the log warns", () => {
       ended("resp_1", { usage: { ...responsesUsage, output_tokens: 1e9 } }),
     );
     const before = at.gateway.log.length;
-    expect((await respond(at.gateway, at.gateway.key())).status).toBe(200);
+    expect((await respond(at.gateway, await at.gateway.key())).status).toBe(200);
     expect(at.gateway.log.slice(before)).toContainEqual(
       expect.objectContaining({ level: "error", msg: impossible }),
     );

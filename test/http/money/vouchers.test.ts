@@ -1,7 +1,5 @@
-import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
-import { issueVoucher } from "../../support/store/vouchers.ts";
+import { issueVoucher, issueVouchers } from "../../support/store/vouchers.ts";
 import { fillStore } from "../../support/store/fullStore.ts";
 import {
   badKey,
@@ -19,6 +17,8 @@ import { mistyped, redeem, unknownCode } from "../../support/gateway/voucherCall
 import { helloEvent, stopEvent, usual } from "../../support/provider/chatAnswers.ts";
 import { piece, raw, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
 import { until } from "../../support/until.ts";
+import { testSqlite } from "../../support/testedEngines.ts";
+import { holdWrites, storedText } from "../../support/store/gatewayDatabase.ts";
 
 const at = openOneModelBefore({ metrics: { listen: "127.0.0.1:0" } });
 const admin = () => at.gateway.store.admin;
@@ -38,8 +38,8 @@ const voucherOf = (amount = 500n * rouble, expiresAt?: number) =>
 
 describe("a code", () => {
   test("credits its account once, also when it is sent again", async () => {
-    const key = at.gateway.key({ balance: 0n, overdraft: 7n * rouble });
-    const voucher = voucherOf(12_500_000_000n);
+    const key = await at.gateway.key({ balance: 0n, overdraft: 7n * rouble });
+    const voucher = await voucherOf(12_500_000_000n);
     const answer = (applied: boolean) => ({
       object: "voucher_redemption",
       voucher: voucher.publicId,
@@ -54,9 +54,9 @@ describe("a code", () => {
       expect([reply.status, reply.body]).toEqual([200, answer(applied)]);
       expect(reply.headers.get("cache-control")).toBe("no-store");
     }
-    const other = at.gateway.key({ account: key.account, balance: 0n });
+    const other = await at.gateway.key({ account: key.account, balance: 0n });
     expect((await redeem(at.gateway, other, voucher.code)).body).toEqual(answer(false));
-    expect(at.gateway.balance(key)).toBe(12_500_000_000n);
+    expect(await at.gateway.balance(key)).toBe(12_500_000_000n);
   });
 
   test.each<[string, (code: string) => string]>([
@@ -66,20 +66,24 @@ describe("a code", () => {
     ["with dashes of a messenger", (code) => code.replaceAll("-", " \u2014 ")],
     ["with letters for digits", (code) => code.replaceAll("0", "o").replaceAll("1", "l")],
   ])("may be typed %s", async (_, typed) => {
-    const key = at.gateway.key({ balance: 0n });
-    const { code } = voucherOf();
+    const key = await at.gateway.key({ balance: 0n });
+    const { code } = await voucherOf();
     expect((await redeem(at.gateway, key, typed(code))).body).toMatchObject({ applied: true });
   });
 
   test("that no account can redeem gets one answer, whatever the reason", async () => {
-    const key = at.gateway.key({ balance: 0n });
-    const [revoked, expired, taken] = [voucherOf(), voucherOf(5n, now().at + 1000), voucherOf()];
-    admin().revokeVoucher(now(), revoked.publicId);
-    await redeem(at.gateway, at.gateway.key(), taken.code);
+    const key = await at.gateway.key({ balance: 0n });
+    const [revoked, expired, taken] = [
+      await voucherOf(),
+      await voucherOf(5n, now().at + 1000),
+      await voucherOf(),
+    ];
+    await admin().revokeVoucher(now(), revoked.publicId);
+    await redeem(at.gateway, await at.gateway.key(), taken.code);
     at.gateway.clock.advance(1000);
     for (const code of [unknownCode(), revoked.code, expired.code, taken.code])
       expectRefusal(await redeem(at.gateway, key, code), notFound);
-    expect(at.gateway.balance(key)).toBe(0n);
+    expect(await at.gateway.balance(key)).toBe(0n);
   });
 
   test.each<[string, string | object, ExpectedError]>([
@@ -95,26 +99,28 @@ describe("a code", () => {
     ["a short code", { code: "7Q2MV" }, typingError],
     ["a letter that no code has", { code: unknownCode().replace(/^./, "U") }, typingError],
   ])("is refused in a body with %s", async (_, body, refusal) => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expectRefusal(await call(at.gateway, key, { path, body }), refusal);
   });
 
   test("needs a valid key of an enabled account", async () => {
-    const { code } = voucherOf();
-    const key = at.gateway.key();
+    const { code } = await voucherOf();
+    const key = await at.gateway.key();
     expectRefusal(await redeem(at.gateway, undefined, code), badKey);
-    admin().setDisabled(now(), key.account, true);
+    await admin().setDisabled(now(), key.account, true);
+    await at.gateway.toldOfChanges();
     expectRefusal(await redeem(at.gateway, key, code), badKey);
-    admin().setDisabled(now(), key.account, false);
+    await admin().setDisabled(now(), key.account, false);
+    await at.gateway.toldOfChanges();
     expect((await redeem(at.gateway, key, code)).status).toBe(200);
   });
 
   test("of more than the balance can take is refused, and stays open", async () => {
-    const key = at.gateway.key({ overdraft: 9_223_372_036_854_775_807n, balance: 0n });
-    const { code } = voucherOf();
+    const key = await at.gateway.key({ overdraft: 9_223_372_036_854_775_807n, balance: 0n });
+    const { code } = await voucherOf();
     const refusal = invalid("the balance cannot take this amount");
     expectRefusal(await redeem(at.gateway, key, code), refusal);
-    expect((await redeem(at.gateway, at.gateway.key(), code)).body).toMatchObject({
+    expect((await redeem(at.gateway, await at.gateway.key(), code)).body).toMatchObject({
       applied: true,
     });
   });
@@ -123,14 +129,14 @@ describe("a code", () => {
 describe("the credit", () => {
   test("pays for the next request", async () => {
     at.provider.answer = usual;
-    const key = at.gateway.key({ balance: 1n });
+    const key = await at.gateway.key({ balance: 1n });
     expect((await chat(at.gateway, key, { max_tokens: 50 })).status).toBe(402);
-    await redeem(at.gateway, key, voucherOf().code);
+    await redeem(at.gateway, key, (await voucherOf()).code);
     expect((await chat(at.gateway, key, { max_tokens: 50 })).status).toBe(200);
   });
 
   test("is in the balance while requests of the account are open, and stays there when they end", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const go = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {
       await raw(streamHead, piece(helloEvent))(peer, request);
@@ -139,18 +145,21 @@ describe("the credit", () => {
     };
     const open = await openChat(at.gateway, key, { stream: true });
     await open.seen("Hello");
-    const { body } = await redeem(at.gateway, key, voucherOf().code);
+    const { body } = await redeem(at.gateway, key, (await voucherOf()).code);
     expect(body).toMatchObject({ applied: true, balance_rub: "600" });
     expect(body).not.toMatchObject({ held_rub: "0" });
     go.resolve();
     await until("the stream ends", () => open.isOver);
     const [record] = await at.gateway.records(key, 1);
-    expect(at.gateway.balance(key)).toBe(600n * rouble - (record?.charge ?? 0n));
+    expect(await at.gateway.balance(key)).toBe(600n * rouble - (record?.charge ?? 0n));
   });
 
   test("is made once when two accounts send the code fifty times at once", async () => {
-    const keys = [at.gateway.key({ balance: 0n }), at.gateway.key({ balance: 0n })] as const;
-    const { code } = voucherOf();
+    const keys = [
+      await at.gateway.key({ balance: 0n }),
+      await at.gateway.key({ balance: 0n }),
+    ] as const;
+    const { code } = await voucherOf();
     const replies = await Promise.all(
       Array.from({ length: 50 }, (_, index) => redeem(at.gateway, keys[index % 2 ? 1 : 0], code)),
     );
@@ -158,13 +167,16 @@ describe("the credit", () => {
     const repeated = replies.filter(({ text }) => text.includes('"applied":false'));
     const refused = replies.filter(({ status }) => status === 404 || status === 429);
     expect([applied.length, repeated.length, refused.length]).toEqual([1, 24, 25]);
-    expect(at.gateway.balance(keys[0]) + at.gateway.balance(keys[1])).toBe(500n * rouble);
+    expect((await at.gateway.balance(keys[0])) + (await at.gateway.balance(keys[1]))).toBe(
+      500n * rouble,
+    );
   });
 
   test("of each of many codes at once is made once, beside charges", async () => {
     at.provider.answer = usual;
-    const key = at.gateway.key({ balance: 10n * rouble });
-    const codes = Array.from({ length: 20 }, () => voucherOf(rouble).code);
+    const key = await at.gateway.key({ balance: 10n * rouble });
+    const issued = await issueVouchers(at.gateway.store, 20, { amount: rouble });
+    const codes = issued.map(({ code }) => code);
     const replies = await Promise.all(
       codes.flatMap((code) => [
         redeem(at.gateway, key, code),
@@ -175,15 +187,15 @@ describe("the credit", () => {
     expect(replies.map(({ status }) => status)).toEqual(replies.map(() => 200));
     const records = await at.gateway.records(key, 20);
     const charged = records.reduce((sum, { charge }) => sum + charge, 0n);
-    expect(at.gateway.balance(key)).toBe(30n * rouble - charged);
+    expect(await at.gateway.balance(key)).toBe(30n * rouble - charged);
   });
 });
 
 describe("wrong codes", () => {
   test("are limited to ten in an hour and account; then no code is accepted", async () => {
-    const key = at.gateway.key({ balance: 0n });
-    const sibling = at.gateway.key({ account: key.account, balance: 0n });
-    const { code } = voucherOf();
+    const key = await at.gateway.key({ balance: 0n });
+    const sibling = await at.gateway.key({ account: key.account, balance: 0n });
+    const { code } = await voucherOf();
     for (let count = 0; count < 10; count += 1) {
       expectRefusal(await redeem(at.gateway, key, unknownCode()), notFound);
       at.gateway.clock.advance(60_000);
@@ -195,8 +207,8 @@ describe("wrong codes", () => {
       expect(retryAfter).toBeGreaterThan(49 * 60);
       expect(retryAfter).toBeLessThanOrEqual(50 * 60);
     }
-    const { code: othersCode } = voucherOf();
-    expect((await redeem(at.gateway, at.gateway.key(), othersCode)).status).toBe(200);
+    const { code: othersCode } = await voucherOf();
+    expect((await redeem(at.gateway, await at.gateway.key(), othersCode)).status).toBe(200);
     at.gateway.clock.advance(50 * 60_000);
     expect((await redeem(at.gateway, key, code)).body).toMatchObject({ applied: true });
     expectRefusal(await redeem(at.gateway, key, unknownCode()), notFound);
@@ -204,7 +216,7 @@ describe("wrong codes", () => {
   });
 
   test("at once are limited, too", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const replies = await Promise.all(
       Array.from({ length: 50 }, () => redeem(at.gateway, key, unknownCode())),
     );
@@ -213,8 +225,8 @@ describe("wrong codes", () => {
   });
 
   test("do not include typing errors, repeats and right codes", async () => {
-    const key = at.gateway.key();
-    const { code } = voucherOf();
+    const key = await at.gateway.key();
+    const { code } = await voucherOf();
     await redeem(at.gateway, key, code);
     for (let place = 0; place < 30; place += 1) {
       expectRefusal(await redeem(at.gateway, key, mistyped(code, place)), typingError);
@@ -226,61 +238,65 @@ describe("wrong codes", () => {
 
 describe("while the store cannot be written", () => {
   test("a code waits for a lock that begins then, and is redeemed once", async () => {
-    const key = at.gateway.key({ balance: 0n });
-    const { code } = voucherOf();
-    const other = new Database(at.gateway.path);
-    other.run("BEGIN IMMEDIATE");
+    const key = await at.gateway.key({ balance: 0n });
+    const { code } = await voucherOf();
+    await using held = await holdWrites(at.gateway.place);
     const { writer } = at.gateway.app.gateway;
     const reply = redeem(at.gateway, key, code);
     await until("the redemption is queued", () => writer.queued > 0);
-    other.run("COMMIT");
-    other.close();
+    await held.release();
     expect((await reply).body).toMatchObject({ applied: true, balance_rub: "500" });
   });
 
-  test("a code is refused on a full disk, and can be redeemed later", async () => {
-    const key = at.gateway.key({ balance: 0n });
-    const [open, redeemed] = [voucherOf(), voucherOf(rouble)];
-    await redeem(at.gateway, key, redeemed.code);
-    const { writer } = at.gateway.app.gateway;
-    const empty = fillStore(at.gateway.path);
-    try {
-      const waiting = redeem(at.gateway, key, open.code);
-      await until("the disk is full", () => writer.blockedBy === "full");
-      at.gateway.clock.advance(PATIENCE_MS);
-      expectRefusal(await waiting, ownFault);
-      expectRefusal(await redeem(at.gateway, key, open.code), ownFault);
-      expectRefusal(await redeem(at.gateway, key, unknownCode()), notFound);
-      expect((await redeem(at.gateway, key, redeemed.code)).body).toMatchObject({ applied: false });
-    } finally {
-      empty();
-    }
-    await until("the disk has room", () => writer.blockedBy === undefined);
-    expect((await redeem(at.gateway, key, open.code)).body).toMatchObject({ applied: true });
-    expect(at.gateway.balance(key)).toBe(501n * rouble);
-  }, 30_000);
+  testSqlite(
+    "a code is refused on a full disk, and can be redeemed later",
+    async () => {
+      const key = await at.gateway.key({ balance: 0n });
+      const [open, redeemed] = [await voucherOf(), await voucherOf(rouble)];
+      await redeem(at.gateway, key, redeemed.code);
+      const { writer } = at.gateway.app.gateway;
+      const empty = fillStore(at.gateway.path);
+      try {
+        const waiting = redeem(at.gateway, key, open.code);
+        await until("the disk is full", () => writer.blockedBy === "full");
+        at.gateway.clock.advance(PATIENCE_MS);
+        expectRefusal(await waiting, ownFault);
+        expectRefusal(await redeem(at.gateway, key, open.code), ownFault);
+        expectRefusal(await redeem(at.gateway, key, unknownCode()), notFound);
+        expect((await redeem(at.gateway, key, redeemed.code)).body).toMatchObject({
+          applied: false,
+        });
+      } finally {
+        empty();
+      }
+      await until("the disk has room", () => writer.blockedBy === undefined);
+      expect((await redeem(at.gateway, key, open.code)).body).toMatchObject({ applied: true });
+      expect(await at.gateway.balance(key)).toBe(501n * rouble);
+    },
+    30_000,
+  );
 });
 
-test("a code is in no log line, metric or file of the store, and neither is a mistyped one", async () => {
-  const key = at.gateway.key();
-  const { code } = voucherOf();
+test("a code is in no log line, metric or row of the store, and neither is a mistyped one", async () => {
+  const key = await at.gateway.key();
+  const { code } = await voucherOf();
   const codes = [code, mistyped(code, 3), unknownCode()];
   const replies = [];
   for (const one of codes) replies.push(await redeem(at.gateway, key, one));
   replies.push(await call(at.gateway, key, { path, body: { code, also: code } }));
   replies.push(await call(at.gateway, key, { path, body: { [code]: 1 } }));
   expect(replies.map(({ status }) => status)).toEqual([200, 400, 404, 400, 400]);
-  const files = ["", "-wal"].map((suffix) => readFileSync(at.gateway.path + suffix, "latin1"));
+  const stored = await storedText(at.gateway.place);
   const { text } = await scrape(at.gateway.metricsUrl);
-  const written = [at.gateway.logText(), text, ...files, ...replies.map((reply) => reply.text)];
+  const written = [at.gateway.logText(), text, stored, ...replies.map((reply) => reply.text)];
   for (const one of codes.flatMap((typed) => [typed, typed.replaceAll("-", "")]))
     expect(written.filter((place) => place.includes(one))).toEqual([]);
   expect(text).toContain('tollgate_requests_refused_total{endpoint="vouchers",status="404"}');
 });
 
 test("a code that a client puts into a path or a model is not in the log", async () => {
-  const key = at.gateway.key();
-  const { code } = voucherOf();
+  const key = await at.gateway.key();
+  const { code } = await voucherOf();
   const bare = code.replaceAll("-", "");
   for (const wrong of [`${path}/${code}`, `${path}/${bare.toLowerCase()}`, `/v1/models/${bare}/x`])
     expect((await call(at.gateway, key, { path: wrong, method: "GET" })).status).toBe(404);
@@ -294,7 +310,7 @@ test("a code that a client puts into a path or a model is not in the log", async
 });
 
 test("an hour without a wrong code forgets the account", async () => {
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   for (let count = 0; count < 9; count += 1) await redeem(at.gateway, key, unknownCode());
   at.gateway.clock.advance(HOUR_MS);
   for (let count = 0; count < 10; count += 1)

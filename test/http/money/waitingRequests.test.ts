@@ -10,6 +10,7 @@ import { chat, expectRefusal } from "../../support/gateway/chatCalls.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { says } from "../../support/histories/concurrentRequests.ts";
 import { until } from "../../support/until.ts";
+import { testSqlite } from "../../support/testedEngines.ts";
 
 const at = openBefore(["local"], ({ local }) => ({
   ...answerOnlyPrices(local),
@@ -23,7 +24,7 @@ const CROWD = 150;
 
 /** Counts the reads of the balance. */
 function countReads(): () => number {
-  const { funds } = at.gateway.store;
+  const { funds } = at.gateway.sqlite;
   const account = funds.account.bind(funds);
   let count = 0;
   funds.account = (accountId) => {
@@ -33,39 +34,41 @@ function countReads(): () => number {
   return () => count;
 }
 
-test("many requests that wait for one account's money cause few reads of the balance, and all are served", async () => {
-  const go = Promise.withResolvers<void>();
-  let [open, most] = [0, 0];
-  at.providers.local.answer = async (peer, request) => {
-    open += 1;
-    most = Math.max(most, open);
-    await go.promise;
-    await Bun.sleep(10);
-    open -= 1;
-    await freeAnswer(peer, request);
-  };
-  const reads = countReads();
-  const first = at.gateway.key({ balance: BigInt(SERVED_AT_ONCE) * PRICE });
-  const others = Array.from({ length: 4 }, () =>
-    at.gateway.key({ account: first.account, balance: 0n }),
-  );
-  const keys = [first, ...others];
-  const replies = Array.from({ length: CROWD }, (_, index) =>
-    chat(at.gateway, keys[index % keys.length]),
-  );
-  await until("all are there", () => at.gateway.app.requests.open === CROWD);
-  await until("some are served", () => at.providers.local.requests.length === SERVED_AT_ONCE);
-  const arrived = reads();
-  await Bun.sleep(500);
-  const whileWaiting = reads() - arrived;
-  go.resolve();
-  expect(statuses(await Promise.all(replies))).toEqual(Array<number>(CROWD).fill(200));
-  expect(most).toBe(SERVED_AT_ONCE);
-  expect(at.gateway.balance(first)).toBe(BigInt(SERVED_AT_ONCE) * PRICE);
-  // No command changes anything, so nothing is read again.
-  expect(whileWaiting).toBe(0);
-  expect(reads()).toBe(1);
-});
+testSqlite(
+  "many requests that wait for one account's money cause few reads of the balance, and all are served",
+  async () => {
+    const go = Promise.withResolvers<void>();
+    let [open, most] = [0, 0];
+    at.providers.local.answer = async (peer, request) => {
+      open += 1;
+      most = Math.max(most, open);
+      await go.promise;
+      await Bun.sleep(10);
+      open -= 1;
+      await freeAnswer(peer, request);
+    };
+    const reads = countReads();
+    const first = await at.gateway.key({ balance: BigInt(SERVED_AT_ONCE) * PRICE });
+    const keys = [first];
+    while (keys.length < 5)
+      keys.push(await at.gateway.key({ account: first.account, balance: 0n }));
+    const replies = Array.from({ length: CROWD }, (_, index) =>
+      chat(at.gateway, keys[index % keys.length]),
+    );
+    await until("all are there", () => at.gateway.app.requests.open === CROWD);
+    await until("some are served", () => at.providers.local.requests.length === SERVED_AT_ONCE);
+    const arrived = reads();
+    await Bun.sleep(500);
+    const whileWaiting = reads() - arrived;
+    go.resolve();
+    expect(statuses(await Promise.all(replies))).toEqual(Array<number>(CROWD).fill(200));
+    expect(most).toBe(SERVED_AT_ONCE);
+    expect(await at.gateway.balance(first)).toBe(BigInt(SERVED_AT_ONCE) * PRICE);
+    // No command changes anything, so nothing is read again.
+    expect(whileWaiting).toBe(0);
+    expect(reads()).toBe(1);
+  },
+);
 
 test.each([
   ["JSON", {}],
@@ -81,7 +84,7 @@ test.each([
       await go.promise;
       await says({ prompt_tokens: 5, completion_tokens: ANSWER_TOKENS })(peer, request);
     };
-    const key = at.gateway.key({ balance: BigInt(SERVED_AT_ONCE) * PRICE });
+    const key = await at.gateway.key({ balance: BigInt(SERVED_AT_ONCE) * PRICE });
     const asked = Array.from({ length: 200 }, () => chat(at.gateway, key, changes));
     await until("all are there", () => at.gateway.app.requests.open === asked.length);
     await until("ten are sent", () => at.providers.local.requests.length === SERVED_AT_ONCE);
@@ -96,6 +99,6 @@ test.each([
         available_rub: "0",
       });
     expect(at.providers.local.requests).toHaveLength(SERVED_AT_ONCE);
-    expect(at.gateway.balance(key)).toBe(0n);
+    expect(await at.gateway.balance(key)).toBe(0n);
   },
 );

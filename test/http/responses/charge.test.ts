@@ -1,4 +1,3 @@
-import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -12,7 +11,8 @@ import {
   streamHead,
 } from "../../support/provider/scriptedProvider.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
-import { until } from "../../support/until.ts";
+import { until, untilAsync } from "../../support/until.ts";
+import { holdWrites } from "../../support/store/gatewayDatabase.ts";
 
 const at = openBefore(["local"], ({ local }) => ({
   providers: { local },
@@ -22,9 +22,9 @@ const at = openBefore(["local"], ({ local }) => ({
 const usual = costOf({ prompt: 20, cached: 5, cacheWrite: 3, completion: 7 });
 
 /** The charges in an account's ledger, newest first. */
-function chargesOf({ account }: TestKey): bigint[] {
-  const id = at.gateway.store.accounts.find(account)?.id ?? 0;
-  const rows = at.gateway.store.ledger.history(id, 100);
+async function chargesOf({ account }: TestKey): Promise<bigint[]> {
+  const id = (await at.gateway.store.accounts.find(account))?.id ?? 0;
+  const rows = await at.gateway.store.ledger.history(id, 100);
   return rows.filter(({ kind }) => kind === "charge").map(({ amount }) => amount);
 }
 
@@ -61,11 +61,11 @@ describe("a response that ends with", () => {
     async (status, fields, record) => {
       const answer = ended("resp_1", { status, ...fields });
       at.providers.local.answer = json(answer);
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const reply = await respond(at.gateway, key);
       expect([reply.status, reply.text]).toEqual([200, JSON.stringify(answer)]);
       expect(await at.gateway.records(key, 1)).toMatchObject([record]);
-      expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+      expect(await at.gateway.store.requests.attempts(reply.id)).toMatchObject([
         { outcome: status === "failed" ? "reported failure" : "ok", status: 200 },
       ]);
     },
@@ -76,11 +76,11 @@ describe("a response that ends with", () => {
     async (status, fields, record) => {
       const events = [created(), delta, terminal(status, "resp_1", fields)];
       at.providers.local.answer = stream(...events);
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const reply = await respond(at.gateway, key, { stream: true });
       expect([reply.status, reply.text]).toEqual([200, events.join("")]);
       expect(await at.gateway.records(key, 1)).toMatchObject([record]);
-      expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+      expect(await at.gateway.store.requests.attempts(reply.id)).toMatchObject([
         { outcome: status === "failed" ? "reported failure" : "ok", status: 200 },
       ]);
     },
@@ -95,7 +95,7 @@ const usages = [
 
 describe("a usage", () => {
   test.each(usages)("%s is billed the same in JSON and in a stream", async (_, usage, charge) => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     at.providers.local.answer = json(ended("resp_1", { usage }));
     const reply = await respond(at.gateway, key);
     at.providers.local.answer = stream(
@@ -112,11 +112,11 @@ describe("a usage", () => {
     }
     expect(reply.headers.get("x-tollgate-cost-rub")).toMatch(/^\d+(\.\d+)?$/);
     // A request with status done has a ledger row, also one of 0.
-    expect(chargesOf(key)).toEqual(records.map((record) => -record.charge));
+    expect(await chargesOf(key)).toEqual(records.map((record) => -record.charge));
   });
 
   test("that is missing is estimated from texts and arguments, not from names and ids", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const [message] = ended()["output"] as object[];
     const summary = [{ type: "summary_text", text: "hm" }];
     const output = [
@@ -133,7 +133,7 @@ describe("a usage", () => {
   });
 
   test("that is missing is estimated from the final response too, when a stream has few deltas or none", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const text = "word ".repeat(40);
     const [message] = ended()["output"] as object[];
     const output = [{ ...message, content: [{ type: "output_text", text }] }];
@@ -154,7 +154,7 @@ describe("a usage", () => {
   });
 
   test("that is missing is never estimated above the hold", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const words = "word ".repeat(100);
     at.providers.local.answer = json(ended("resp_1", { usage: null }));
     await respond(at.gateway, key, { input: words, max_output_tokens: 3 });
@@ -167,24 +167,20 @@ describe("a usage", () => {
 
 /** The result of `look` a while after `goOn`, while another process holds the write lock: nothing can be committed. */
 async function whileLocked<Seen>(goOn: () => void, look: () => Seen): Promise<Seen> {
-  const other = new Database(at.gateway.path);
-  other.run("PRAGMA busy_timeout = 2000");
-  other.run("BEGIN IMMEDIATE");
-  try {
-    goOn();
-    await until("its end waits for the writer", () => at.gateway.app.gateway.writer.queued > 0);
-    // Much longer than a commit and a write to the client.
-    await Bun.sleep(100);
-    return look();
-  } finally {
-    other.run("ROLLBACK");
-    other.close();
-  }
+  await using _held = await holdWrites(at.gateway.place);
+  goOn();
+  await until("its end waits for the writer", () => at.gateway.app.gateway.writer.queued > 0);
+  // Much longer than a commit and a write to the client.
+  await Bun.sleep(100);
+  return look();
 }
 
 async function rowCommitted({ account }: TestKey): Promise<void> {
   const { requests } = at.gateway.store;
-  await until("its row is committed", () => requests.list({ account, limit: 1 }).length > 0);
+  await untilAsync("its row is committed", async () => {
+    const rows = await requests.list({ account, limit: 1 });
+    return rows.length > 0;
+  });
 }
 
 test("the terminal event is sent only after the charge is committed", async () => {
@@ -195,12 +191,15 @@ test("the terminal event is sent only after the charge is committed", async () =
     await end.promise;
     await peer.send(Buffer.concat([piece(terminal()), Buffer.from(streamEnd)]));
   };
-  const reply = await openResponse(at.gateway, at.gateway.key());
+  const reply = await openResponse(at.gateway, await at.gateway.key());
   await reply.seen("Hello there");
   const seenBefore = await whileLocked(end.resolve, () => reply.text);
   await reply.seen("response.completed");
   expect(seenBefore).toBe(created() + delta);
-  expect(at.gateway.store.requests.find(reply.id)).toMatchObject({ status: "done", charge: usual });
+  expect(await at.gateway.store.requests.find(reply.id)).toMatchObject({
+    status: "done",
+    charge: usual,
+  });
 });
 
 test("a JSON answer is sent only after the charge is committed", async () => {
@@ -209,14 +208,14 @@ test("a JSON answer is sent only after the charge is committed", async () => {
     await end.promise;
     await json(ended())(peer, request);
   };
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   let isAnswered = false;
   const answered = respond(at.gateway, key).finally(() => (isAnswered = true));
   await rowCommitted(key);
   const wasAnswered = await whileLocked(end.resolve, () => isAnswered);
   const { id } = await answered;
   expect(wasAnswered).toBe(false);
-  expect(at.gateway.store.requests.find(id)).toMatchObject({ status: "done", charge: usual });
+  expect(await at.gateway.store.requests.find(id)).toMatchObject({ status: "done", charge: usual });
 });
 
 test("the head of a stream is sent only after the response's owner is committed", async () => {
@@ -228,7 +227,7 @@ test("the head of a stream is sent only after the response's owner is committed"
     await end.promise;
     await peer.send(Buffer.concat([piece(terminal()), Buffer.from(streamEnd)]));
   };
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   let isAnswered = false;
   const opened = openResponse(at.gateway, key).finally(() => (isAnswered = true));
   await rowCommitted(key);

@@ -70,7 +70,7 @@ test("a model that reports reasoning may be silent for idle_timeout", async () =
     }
     await raw(piece(delta), piece(terminal("completed")), streamEnd)(peer, request);
   };
-  const reply = await respond(at.gateway, at.gateway.key(), { model: "hasty", stream: true });
+  const reply = await respond(at.gateway, await at.gateway.key(), { model: "hasty", stream: true });
   expect(reply.status).toBe(200);
   expect(reply.text).toContain("response.completed");
 });
@@ -81,7 +81,7 @@ describe("before the first content of a stream", () => {
     async (start) => {
       at.providers.first.answer = stream(created(), start, failing);
       at.providers.second.answer = responds("resp_2");
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const reply = await respond(at.gateway, key, streaming);
       // The client sees nothing of the first provider.
       expect(said(reply)).toBe(created("resp_2") + delta + terminal("completed", "resp_2"));
@@ -98,7 +98,7 @@ describe("before the first content of a stream", () => {
       await go.promise;
       await raw(piece(delta), piece(terminal()), streamEnd)(peer, request);
     };
-    const client = await openResponse(at.gateway, at.gateway.key());
+    const client = await openResponse(at.gateway, await at.gateway.key());
     // The head waited for content, and was sent without it.
     await client.seen(": keep-alive\n\n");
     expect(said(client)).toBe("");
@@ -114,13 +114,13 @@ describe("before the first content of a stream", () => {
       for (;;) await peer.send(surplus);
     };
     at.providers.second.answer = responds("resp_2");
-    const reply = await respond(at.gateway, at.gateway.key(), streaming);
+    const reply = await respond(at.gateway, await at.gateway.key(), streaming);
     expect(said(reply)).toStartWith(created("resp_2"));
   });
 
   test("a client that disconnects pays for the prompt only", async () => {
     at.providers.first.answer = raw(streamHead, ...starts.map((start) => piece(start)));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await openResponse(at.gateway, key);
     await client.seen(": keep-alive\n\n");
     client.disconnect();
@@ -140,7 +140,7 @@ test.each(contents.map((content) => [content]))(
   "after the first content no other provider is asked: %j",
   async (content) => {
     at.providers.first.answer = stream(created(), content, failing);
-    const reply = await respond(at.gateway, at.gateway.key(), streaming);
+    const reply = await respond(at.gateway, await at.gateway.key(), streaming);
     expect(said(reply)).toStartWith(created() + content);
     expect(said(reply)).toContain('"code":"provider_error"');
     expect(at.providers.second.requests).toHaveLength(0);

@@ -49,13 +49,13 @@ describe.each(names)("%s", (_, line) => {
         await raw(piece(last))(peer, request);
         await peer.closed;
       };
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const client = await openResponse(at.gateway, key);
       await client.seen("Hello there");
-      expect([client.text, at.gateway.balance(key)]).toEqual([before, started]);
+      expect([client.text, await at.gateway.balance(key)]).toEqual([before, started]);
       go.resolve();
       await client.seen(`response.${status}`);
-      expect(at.gateway.balance(key)).toBe(started - charge);
+      expect(await at.gateway.balance(key)).toBe(started - charge);
       expect(client.text).toBe(before + last);
       expect(await at.gateway.records(key, 1)).toMatchObject([
         { status: inBooks, charge, estimated: false },
@@ -71,7 +71,7 @@ test.each([
   const named = (event: string): string => event.replace(/^event: .*\n/, "event: message\n");
   const events = [created(), delta].map(named).join("") + last;
   at.provider.answer = raw(streamHead, piece(events), streamEnd);
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const client = await openResponse(at.gateway, key);
   await client.seen("event: error\n");
   expect(client.text).not.toContain("secret");
@@ -104,7 +104,7 @@ test.each([
     const last = named(terminal("completed", "resp_1", { usage }));
     const events = [named(created()), spoilt(named(delta), "there"), spoilt(last, "there")];
     at.provider.answer = stream(...events);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await fetch(`${at.gateway.url}/v1/responses`, {
       method: "POST",
       headers: { authorization: `Bearer ${key.key}`, "content-type": "application/json" },

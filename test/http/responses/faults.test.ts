@@ -64,7 +64,7 @@ describe("a stream that", () => {
     "%s after content ends with the error event, and is not charged",
     async (_, answer) => {
       at.providers.first.answer = answer;
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const reply = await openResponse(at.gateway, key);
       await until("the stream is over", () => reply.isOver);
       expect(reply.text).toBe(created() + delta + errorEvent(2));
@@ -109,7 +109,7 @@ describe("instead of an answer", () => {
       nextMinute();
       at.providers.first.answer = answer;
       at.providers.second.answer = responds("resp_2");
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const reply = await respond(at.gateway, key, { model: "both", stream: isStream });
       expect(reply.status).toBe(200);
       // The client sees nothing of the first provider.
@@ -134,7 +134,7 @@ describe("an error of the provider about the request", () => {
         { status },
       );
       for (const stream of [false, true]) {
-        const key = at.gateway.key();
+        const key = await at.gateway.key();
         expect(await respond(at.gateway, key, { model: "both", stream })).toMatchObject({
           status: 400,
           body: {
@@ -160,7 +160,7 @@ describe("an error of the provider about the request", () => {
         { status: 404 },
       );
       for (const stream of [false, true]) {
-        const key = at.gateway.key();
+        const key = await at.gateway.key();
         expect(await respond(at.gateway, key, { model: "both", stream })).toMatchObject({
           status: 404,
           body: { error: { message: "resource not found", type: "invalid_request_error" } },
@@ -181,7 +181,7 @@ describe("an error of the provider about the request", () => {
       );
       at.providers.second.answer = responds("resp_2");
       for (const stream of [false, true]) {
-        const key = at.gateway.key();
+        const key = await at.gateway.key();
         expect((await respond(at.gateway, key, { model: "both", stream })).status).toBe(200);
         expect((await respond(at.gateway, key, { stream })).status).toBe(502);
         expect(await at.gateway.records(key, 2)).toMatchObject([
@@ -200,7 +200,7 @@ test("a client that disconnects pays an estimate of the text so far, and the pro
     await peer.closed;
     isLetGo = true;
   };
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const reply = await openResponse(at.gateway, key, { model: "patient" });
   await reply.seen("Hello there");
   reply.disconnect();
@@ -214,6 +214,6 @@ test("a stream with an object that is not a response is a failure too", async ()
   const wrong = responseEvent("response.created", { response: "resp_1" });
   at.providers.first.answer = stream(wrong, delta, terminal());
   at.providers.second.answer = responds("resp_2");
-  const reply = await respond(at.gateway, at.gateway.key(), { model: "both", stream: true });
+  const reply = await respond(at.gateway, await at.gateway.key(), { model: "both", stream: true });
   expect(reply.text).toContain("resp_2");
 });

@@ -73,7 +73,7 @@ describe.each([
   ["as a stream", true],
 ])("a response that continues another, %s, without usage", (_, isStream) => {
   test("is charged for the earlier prompt and answer", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const first = await made(key, isStream, responsesUsage);
     await made(key, isStream, null, { previous: first });
     expect(await lastRecord(key, 2)).toMatchObject({
@@ -84,7 +84,7 @@ describe.each([
   });
 
   test("is charged for the whole chain, estimated or not", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const first = await made(key, isStream, null);
     const second = await made(key, isStream, null, { previous: first });
     await made(key, isStream, null, { previous: second });
@@ -94,7 +94,7 @@ describe.each([
   });
 
   test("is not charged for earlier reasoning, which providers do not repeat", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const first = await made(key, isStream, { ...responsesUsage, output_tokens: 500 });
     await made(key, isStream, null, { previous: first });
     expect(await lastRecord(key, 2)).toMatchObject({
@@ -103,7 +103,7 @@ describe.each([
   });
 
   test("is not charged for results of the provider's own tools in earlier rounds", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const search = { type: "web_search_call", id: "ws_1", status: "completed" };
     const usage = { input_tokens: 900, output_tokens: 7 };
     const first = await made(key, isStream, usage, { output: [search] });
@@ -114,7 +114,7 @@ describe.each([
   });
 
   test("is charged for the whole prompt when the client runs the tools", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const call = { type: "function_call", id: "fc_1", call_id: "c", name: "f", arguments: "{}" };
     const usage = { input_tokens: 900, output_tokens: 7 };
     const first = await made(key, isStream, usage, { output: [call] });
@@ -124,7 +124,7 @@ describe.each([
   });
 
   test("is never charged above its hold", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const first = await made(key, isStream, { input_tokens: 5000, output_tokens: 7 });
     await made(key, isStream, null, { previous: first });
     const record = await lastRecord(key, 2);
@@ -138,7 +138,7 @@ describe.each([
   ["as a stream", true],
 ])("a response that refers to items of an earlier one, %s, without usage", (_, isStream) => {
   test("is charged once for an item that is sent back completely", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const item = largeItem();
     await made(key, isStream, { input_tokens: 900, output_tokens: 700 }, { output: [item] });
     await made(key, isStream, null, { input: [item] });
@@ -148,7 +148,7 @@ describe.each([
   });
 
   test("is charged for each item as if it were in the request, and for nothing else", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const usage = { input_tokens: 900, output_tokens: 700 };
     const output = [largeItem(), largeItem()];
     await made(key, isStream, usage, { output });
@@ -161,7 +161,7 @@ describe.each([
   });
 
   test("is charged for a picture among them as for one non-text part", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const picture = {
       id: `ig_${newId()}`,
       type: "image_generation_call",
@@ -174,7 +174,7 @@ describe.each([
 });
 
 test("a referenced item counts in the token rate before the request is sent", async () => {
-  const key = at.gateway.key({ tokensPerMinute: LARGE_TOKENS });
+  const key = await at.gateway.key({ tokensPerMinute: LARGE_TOKENS });
   const output = [largeItem()];
   await made(key, false, { input_tokens: 1, output_tokens: 1 }, { output });
   const reply = await respond(at.gateway, key, { input: referTo(output) });
@@ -182,7 +182,7 @@ test("a referenced item counts in the token rate before the request is sent", as
 });
 
 test("a client that disconnects is charged for the earlier responses too", async () => {
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const first = await made(key, true, responsesUsage);
   const isGone = Promise.withResolvers<void>();
   at.providers.local.answer = async (peer) => {
@@ -203,7 +203,7 @@ test("a client that disconnects is charged for the earlier responses too", async
 });
 
 test("earlier responses count in the token rate before the request is sent", async () => {
-  const key = at.gateway.key({ tokensPerMinute: 100 });
+  const key = await at.gateway.key({ tokensPerMinute: 100 });
   const first = await made(key, false, { ...responsesUsage, input_tokens: 90 });
   const reply = await respond(at.gateway, key, { previous_response_id: first });
   expect(reply.status).toBe(429);

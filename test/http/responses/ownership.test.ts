@@ -95,7 +95,7 @@ describe("an answer with many items", () => {
     async (...[, isStream, of]) => {
       const write = spyOn(at.gateway.app.gateway.writer, "writeWithin");
       answerBoth(of(items(1024)));
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       expect((await respond(at.gateway, key, { stream: isStream })).status).toBe(200);
       const owns = write.mock.calls.filter(([{ kind }]) => kind === "recordOwners");
       write.mockRestore();
@@ -106,7 +106,7 @@ describe("an answer with many items", () => {
 
   test.each(forms)("over 1,024 is refused, as %s", async (...[, isStream, of]) => {
     answerBoth(of(items(1025)));
-    const reply = await respond(at.gateway, at.gateway.key(), { stream: isStream });
+    const reply = await respond(at.gateway, await at.gateway.key(), { stream: isStream });
     expect(reply.text).toContain("provider_error");
   });
 });
@@ -120,7 +120,7 @@ describe("a stream that repeats its objects", () => {
     const id = newId();
     const again = [created(id), delta, created(id), created(id)];
     answerBoth(stream(...again, terminal("completed", id)));
-    expect((await respond(at.gateway, at.gateway.key(), { stream: true })).status).toBe(200);
+    expect((await respond(at.gateway, await at.gateway.key(), { stream: true })).status).toBe(200);
     const recorded = write.mock.calls.flatMap(([operation]) =>
       operation.kind === "recordOwners" ? operation.objects : [],
     );
@@ -134,7 +134,7 @@ describe("a stream that repeats its objects", () => {
       Array.from({ length: 1024 }, (_, at) => ({ id: `many_${list}_${at}`, type: "message" })),
     );
     answerBoth(stream(delta, ...lists.map(createdWith), terminal()));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await respond(at.gateway, key, { stream: true });
     const given = lists.flat().filter(({ id }) => reply.text.includes(`"${id}"`));
     expect(given).toEqual(lists.slice(0, 3).flat());
@@ -162,7 +162,7 @@ describe("previous_response_id", () => {
   ] as const)(
     "goes to the provider that created it, the %s, and to no other (stream: %p)",
     async (by, isStream) => {
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const id = await made(by, key, isStream);
       answerBoth(responds(newId()));
       for (const stream of [false, true]) {
@@ -177,7 +177,7 @@ describe("previous_response_id", () => {
   test.each(["first", "second"] as const)(
     "is a 502 while the provider that created it, the %s, is down",
     async (by) => {
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const id = await made(by, key);
       answerBoth(responds(newId()));
       at.providers[by].answer = refusal(500);
@@ -190,17 +190,17 @@ describe("previous_response_id", () => {
   );
 
   test("may be a response of another key of the same account", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const id = await made("second", key);
     answerBoth(responds(newId()));
-    const other = at.gateway.key({ account: key.account });
+    const other = await at.gateway.key({ account: key.account });
     expect((await respond(at.gateway, other, { previous_response_id: id })).status).toBe(200);
     expect(got()).toEqual({ first: 0, second: 1 });
   });
 
   test("may be a response whose stream was cut: it is recorded before its first byte is sent", async () => {
     const id = newId();
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     let isSeen = false;
     at.providers.first.answer = async (peer) => {
       await peer.send(Buffer.concat([Buffer.from(streamHead), piece(created(id) + delta)]));
@@ -231,8 +231,8 @@ describe("previous_response_id", () => {
   test.each(strangers)(
     "that is %s gets the same 404, and nothing is sent or held",
     async (_, idOf) => {
-      const key = at.gateway.key();
-      const foreign = await made("first", at.gateway.key());
+      const key = await at.gateway.key();
+      const foreign = await made("first", await at.gateway.key());
       const own = await made("first", key);
       answerBoth(responds(newId()));
       for (const stream of [false, true]) {
@@ -249,7 +249,7 @@ describe("previous_response_id", () => {
   test.each([[5], [{ id: "resp_1" }], [["resp_1"]], [true]])(
     "of another type, %j, is a 400",
     async (id) => {
-      const reply = await respond(at.gateway, at.gateway.key(), { previous_response_id: id });
+      const reply = await respond(at.gateway, await at.gateway.key(), { previous_response_id: id });
       expect(reply).toMatchObject({
         status: 400,
         body: { error: { message: "previous_response_id must be a string" } },
@@ -266,7 +266,7 @@ describe("prompt_cache_options.comparison_response_id", () => {
   test.each(["first", "second"] as const)(
     "goes to the provider that created it, the %s, and to no other",
     async (by) => {
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const id = await made(by, key);
       answerBoth(responds(newId()));
       expect((await respond(at.gateway, key, comparedWith(id))).status).toBe(200);
@@ -277,8 +277,8 @@ describe("prompt_cache_options.comparison_response_id", () => {
   );
 
   test("of another account is the same 404 as an unknown id, and nothing is sent or held", async () => {
-    const key = at.gateway.key();
-    const foreign = await made("first", at.gateway.key());
+    const key = await at.gateway.key();
+    const foreign = await made("first", await at.gateway.key());
     answerBoth(responds(newId()));
     for (const id of [foreign, "resp_never", "", sharedFile]) {
       expect(await respond(at.gateway, key, comparedWith(id))).toMatchObject(notFound("response"));
@@ -328,10 +328,10 @@ const references: readonly (readonly [name: string, body: (id: string) => object
 
 describe("the id of a stored object", () => {
   test.each(references)("of unknown origin is a 404, and nothing is sent: %s", async (_, body) => {
-    const foreign = `msg_${await made("first", at.gateway.key())}`;
+    const foreign = `msg_${await made("first", await at.gateway.key())}`;
     answerBoth(responds(newId()));
     for (const id of ["obj_never", foreign, ""]) {
-      const reply = await respond(at.gateway, at.gateway.key(), body(id));
+      const reply = await respond(at.gateway, await at.gateway.key(), body(id));
       expect(reply).toMatchObject(notFound("resource"));
     }
     expect(got()).toEqual({ first: 0, second: 0 });
@@ -339,14 +339,14 @@ describe("the id of a stored object", () => {
 
   test.each(references)("that the config shares may go to any provider: %s", async (_, body) => {
     answerBoth(responds(newId()));
-    expect((await respond(at.gateway, at.gateway.key(), body(sharedFile))).status).toBe(200);
+    expect((await respond(at.gateway, await at.gateway.key(), body(sharedFile))).status).toBe(200);
     expect(got()).toEqual({ first: 1, second: 0 });
   });
 
   test.each(references)(
     "of an item from the account's own response goes to its provider only: %s",
     async (_, body) => {
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       for (const by of ["first", "second"] as const) {
         const item = `msg_${await made(by, key, by === "first")}`;
         answerBoth(responds(newId()));
@@ -364,7 +364,7 @@ describe("the id of a stored object", () => {
       "msg_never",
       [{ type: "message", id: "msg_never", role: "user", content: "file_id" }],
     ]) {
-      expect((await respond(at.gateway, at.gateway.key(), { input })).status).toBe(200);
+      expect((await respond(at.gateway, await at.gateway.key(), { input })).status).toBe(200);
     }
   });
 });
@@ -378,7 +378,7 @@ describe("encrypted reasoning that is sent back", () => {
   test.each(["first", "second"] as const)(
     "goes to the provider that created it, the %s, and to no other: no other can read it",
     async (by) => {
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const id = item(await made(by, key));
       answerBoth(responds(newId()));
       expect((await respond(at.gateway, key, sealed(id))).status).toBe(200);
@@ -390,10 +390,10 @@ describe("encrypted reasoning that is sent back", () => {
   );
 
   test("goes to any provider when its id is unknown or another account's", async () => {
-    const foreign = item(await made("second", at.gateway.key()));
+    const foreign = item(await made("second", await at.gateway.key()));
     answerBoth(responds(newId()));
     for (const id of ["rs_never", foreign, "", undefined, 5]) {
-      expect((await respond(at.gateway, at.gateway.key(), sealed(id))).status).toBe(200);
+      expect((await respond(at.gateway, await at.gateway.key(), sealed(id))).status).toBe(200);
     }
     expect(got()).toEqual({ first: 5, second: 0 });
   });
@@ -402,7 +402,7 @@ describe("encrypted reasoning that is sent back", () => {
     ["first", "second"],
     ["second", "first"],
   ] as const)("of two providers goes to the newer one: %s, then %s", async (older, newer) => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const ids = [item(await made(older, key)), item(await made(newer, key))];
     answerBoth(responds(newId()));
     expect((await respond(at.gateway, key, sealed(...ids))).status).toBe(200);
@@ -422,7 +422,7 @@ describe("for a model that the creating provider does not serve", () => {
       ({ first, second }) => ({ previous_response_id: second, ...item(`msg_${first}`) }),
     ],
   ])("%s is a 404, and nothing is sent or held", async (_, what, body) => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const ids = { first: await made("first", key), second: await made("second", key) };
     answerBoth(responds(newId()));
     for (const stream of [false, true]) {
@@ -438,7 +438,7 @@ describe("a container of a response's calls", () => {
   test.each([false, true])(
     "can be referenced by its account only (stream: %j)",
     async (isStream) => {
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const id = newId();
       const call = (of: object) => ({ status: "completed", ...of });
       const output = [
@@ -452,7 +452,7 @@ describe("a container of a response's calls", () => {
       expect(got()).toEqual({ first: 0, second: 1 });
       for (const item of output) {
         const withoutId = [{ ...item, id: undefined }];
-        const reply = await respond(at.gateway, at.gateway.key(), { input: withoutId });
+        const reply = await respond(at.gateway, await at.gateway.key(), { input: withoutId });
         expect(reply).toMatchObject(notFound("resource"));
       }
       expect(got()).toEqual({ first: 0, second: 1 });
@@ -468,7 +468,7 @@ describe("a local shell call", () => {
   test.each([false, true])(
     "is answered by its call_id or its id, by its own account only (stream: %j)",
     async (isStream) => {
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const id = newId();
       const output = [{ type: "local_shell_call", id: `lsh_${id}`, call_id: `call_${id}` }];
       await madeBySecond(id, output, key, isStream);
@@ -476,7 +476,7 @@ describe("a local shell call", () => {
       answerBoth(responds(newId()));
       for (const named of [`lsh_${id}`, `call_${id}`]) {
         expect((await respond(at.gateway, key, answered(named))).status).toBe(200);
-        const reply = await respond(at.gateway, at.gateway.key(), answered(named));
+        const reply = await respond(at.gateway, await at.gateway.key(), answered(named));
         expect(reply).toMatchObject(notFound("resource"));
       }
       expect(got()).toEqual({ first: 0, second: 2 });
@@ -484,7 +484,7 @@ describe("a local shell call", () => {
   );
 
   test("is the only call whose call_id is recorded: other call_ids are not checked", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const id = newId();
     const output = [{ type: "function_call", id: `fc_${id}`, call_id: `call_${id}` }];
     answerBoth(json(ended(id, { output })));
@@ -498,7 +498,7 @@ describe("after 31 days", () => {
   afterEach(() => at.gateway.clock.advance(-32 * 24 * 3_600_000));
 
   test("a response is unknown", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const id = await made("first", key);
     at.gateway.clock.advance(30 * 24 * 3_600_000);
     answerBoth(responds(newId()));

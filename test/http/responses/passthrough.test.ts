@@ -44,7 +44,7 @@ describe("the body that the provider receives", () => {
   test.each(oddities)("is the client's, byte for byte: %s", async (members) => {
     at.providers.local.answer = responds();
     const body = `{${members},\n  "model":"small"\t}`;
-    expect((await respond(at.gateway, at.gateway.key(), body)).status).toBe(200);
+    expect((await respond(at.gateway, await at.gateway.key(), body)).status).toBe(200);
     expect(at.providers.local.requests.map((request) => request.body)).toEqual([body]);
   });
 
@@ -53,7 +53,7 @@ describe("the body that the provider receives", () => {
     async (members) => {
       at.providers.local.answer = responds();
       const body = `{${members},\n  "model" : "renamed"\t}`;
-      expect((await respond(at.gateway, at.gateway.key(), body)).status).toBe(200);
+      expect((await respond(at.gateway, await at.gateway.key(), body)).status).toBe(200);
       const sent = body.replace('"model" : "renamed"', '"model" : "vendor/small-2"');
       expect(at.providers.local.requests.map((request) => request.body)).toEqual([sent]);
     },
@@ -66,7 +66,7 @@ describe("the body that the provider receives", () => {
     "comes with the operator's key and no header of the client (stream: %p)",
     async (stream, accept) => {
       at.providers.local.answer = responds();
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const { id } = await respond(at.gateway, key, { stream });
       const [request] = at.providers.local.requests;
       expect(request?.requestLine).toBe("POST /v1/responses HTTP/1.1");
@@ -92,7 +92,7 @@ describe("the JSON answer that the client receives", () => {
       "set-cookie": "a=b",
     };
     at.providers.local.answer = text(answer, { headers });
-    const reply = await respond(at.gateway, at.gateway.key());
+    const reply = await respond(at.gateway, await at.gateway.key());
     expect(reply.text).toBe(answer);
     const { date: _, "content-length": __, ...others } = Object.fromEntries(reply.headers);
     expect(others).toEqual({
@@ -142,7 +142,7 @@ const streams = [
 describe("the stream that the client receives", () => {
   test.each(streams)("is the provider's, byte for byte: %s", async (_, events) => {
     at.providers.local.answer = stream(...events);
-    const reply = await respond(at.gateway, at.gateway.key(), { stream: true });
+    const reply = await respond(at.gateway, await at.gateway.key(), { stream: true });
     expect(reply.headers.get("content-type")).toBe("text/event-stream");
     expect(reply.text).toBe(events.join(""));
   });
@@ -153,7 +153,7 @@ describe("the stream that the client receives", () => {
     ["the second half of its blank line, of CRs", terminal().replaceAll("\n", "\r").slice(0, -1)],
   ])("ends with a terminal event that clients accept, when it came without %s", async (_, end) => {
     at.providers.local.answer = stream(created(), delta, end);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const { text } = await respond(at.gateway, key, { stream: true });
     expect(text).toStartWith(created() + delta + end);
     // By the standard, a block without a blank line after it is no event.
@@ -164,7 +164,7 @@ describe("the stream that the client receives", () => {
   test("ends with the terminal event, and drops later data", async () => {
     const events = [created(), delta, terminal()];
     at.providers.local.answer = stream(...events, "data: [DONE]\n\n", delta);
-    const reply = await respond(at.gateway, at.gateway.key(), { stream: true });
+    const reply = await respond(at.gateway, await at.gateway.key(), { stream: true });
     expect(reply.text).toBe(events.join(""));
   });
 });
@@ -178,7 +178,7 @@ test.each([false, true])(
     at.providers.local.answer = isStream
       ? raw(head, piece(compressed), streamEnd)
       : text(compressed, { headers: { "content-encoding": "gzip" } });
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expect(await respond(at.gateway, key, { stream: isStream })).toMatchObject({
       status: 502,
       body: { error: { message: "all providers unavailable", type: "provider_error" } },

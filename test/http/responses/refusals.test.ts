@@ -71,7 +71,7 @@ const refusals = [
 
 describe("a responses request with", () => {
   test.each(refusals)("%s is a 400, and nothing is sent or held", async (_, changes, message) => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     for (const stream of [false, true]) {
       expect(await respond(at.gateway, key, { stream, ...changes })).toMatchObject({
         status: 400,
@@ -87,7 +87,7 @@ describe("a responses request with", () => {
     '{"model":"small","mod\\u0065l":"chat-only","input":"a"}',
     '{"model":"small","input":[{"role":"user","content":"a","role":"system"}]}',
   ])("a duplicate key is a 400, and nothing is sent: %s", async (body) => {
-    const reply = await respond(at.gateway, at.gateway.key(), body);
+    const reply = await respond(at.gateway, await at.gateway.key(), body);
     expect(reply).toMatchObject({
       status: 400,
       body: { error: { message: expect.stringMatching(/^(input|model|role) stands twice$/) } },
@@ -104,7 +104,7 @@ describe("a responses request with", () => {
     ["unknown fields", { future_field: { a: [1] }, reasoning: { effort: "high" } }],
   ])("%s is sent to the provider unchanged", async (_, changes) => {
     at.providers.local.answer = responds();
-    expect((await respond(at.gateway, at.gateway.key(), changes)).status).toBe(200);
+    expect((await respond(at.gateway, await at.gateway.key(), changes)).status).toBe(200);
     const sent = JSON.parse(
       JSON.stringify({ model: "small", input: "hello", ...changes }),
     ) as object;
@@ -113,12 +113,12 @@ describe("a responses request with", () => {
 
   test("a model with one route that has the interface takes that route", async () => {
     at.providers.local.answer = responds();
-    await respond(at.gateway, at.gateway.key(), { model: "half" });
+    await respond(at.gateway, await at.gateway.key(), { model: "half" });
     expect(at.providers.local.requests.map(({ json }) => json["model"])).toEqual(["half"]);
   });
 
   test("more than the account can pay is a 402 with the amounts, and nothing is sent", async () => {
-    const key = at.gateway.key({ balance: rouble / 10n });
+    const key = await at.gateway.key({ balance: rouble / 10n });
     for (const stream of [false, true]) {
       expect(await respond(at.gateway, key, { stream })).toMatchObject({
         status: 402,
@@ -167,7 +167,7 @@ describe("the hold", () => {
     "covers the most that a prompt with %s can cost",
     async (_, changes, isBounded) => {
       at.providers.local.answer = responds();
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const body = JSON.stringify({ model: "small", input: "hello", ...changes });
       expect((await respond(at.gateway, key, body)).status).toBe(200);
       const tokens = isBounded ? boundedBytes(body) : contextTokens;
@@ -179,7 +179,7 @@ describe("the hold", () => {
 
   test("counts the whole context for a request that continues another", async () => {
     at.providers.local.answer = responds("resp_own");
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await respond(at.gateway, key);
     await respond(at.gateway, key, { previous_response_id: "resp_own" });
     const [record] = await at.gateway.records(key, 2);
@@ -188,7 +188,7 @@ describe("the hold", () => {
 
   test("counts no more than the context for a long text", async () => {
     at.providers.local.answer = responds();
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     await respond(at.gateway, key, { input: "word ".repeat(2000) });
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { hold: holdOf(contextTokens, maxOutputTokens) },
@@ -197,7 +197,7 @@ describe("the hold", () => {
 
   test("uses the caller's bound of the completion, which is sent unchanged", async () => {
     at.providers.local.answer = responds();
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const body = '{"model":"small","input":"hello","max_output_tokens":40}';
     await respond(at.gateway, key, body);
     expect(at.providers.local.requests[0]?.body).toBe(body);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore, upstreamKey } from "../../support/gateway/gatewayUnderTest.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
 import { openResponse, respond } from "../../support/gateway/responsesCalls.ts";
 import {
   answered,
@@ -61,8 +62,8 @@ const usualCost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 }
 const geminiCost = costOf({ ...billed, cacheWrite: 0 });
 
 /** Asks for a response that is not kept. */
-function ask(model: string, changes: object = {}, key = at.gateway.key()) {
-  return respond(at.gateway, key, { model, store: false, ...changes });
+async function ask(model: string, changes: object = {}, key?: TestKey) {
+  return respond(at.gateway, key ?? (await at.gateway.key()), { model, store: false, ...changes });
 }
 
 /** The response object of an answer in JSON, or of the last event of a stream. */
@@ -88,8 +89,8 @@ describe.each<[string, ProviderAnswer, bigint, number, number]>([
 ])("a model with only chat routes: %s", (model, answer, cost, reasoningTokens, total) => {
   test.each([false, true])("answers and charges (stream: %p)", async (isStream) => {
     for (const provider of [local, claude, google]) provider.answer = answer;
-    const key = at.gateway.key();
-    const before = at.gateway.balance(key);
+    const key = await at.gateway.key();
+    const before = await at.gateway.balance(key);
     const reply = await ask(model, { stream: isStream, prompt_cache_key: "k" }, key);
     expect(reply.status).toBe(200);
     const response = responseIn(reply);
@@ -104,7 +105,7 @@ describe.each<[string, ProviderAnswer, bigint, number, number]>([
     const output = response["output"] as readonly JsonFields[];
     expect(output.at(-1)).toMatchObject({ type: "message", content: [text("Hello there")] });
     await at.gateway.unreserved(key);
-    expect(before - at.gateway.balance(key)).toBe(cost);
+    expect(before - (await at.gateway.balance(key))).toBe(cost);
     const [record] = await at.gateway.records(key, 1);
     expect(record).toMatchObject({ endpoint: "responses", status: "done" });
   });
@@ -127,7 +128,7 @@ describe("the end of a translated stream", () => {
 
   test("waits for the charge", async () => {
     local.answer = streamed;
-    const reply = await openResponse(at.gateway, at.gateway.key(), { store: false });
+    const reply = await openResponse(at.gateway, await at.gateway.key(), { store: false });
     await reply.seen("response.completed");
     expect(eventsIn(reply.text).at(-1)).toMatchObject({ type: "response.completed" });
   });
@@ -280,7 +281,9 @@ describe("a model with both kinds of routes", () => {
 
   test("uses only native ones for a response that is kept", async () => {
     native.answer = responds();
-    expect((await respond(at.gateway, at.gateway.key(), { model: "reversed" })).status).toBe(200);
+    expect((await respond(at.gateway, await at.gateway.key(), { model: "reversed" })).status).toBe(
+      200,
+    );
     native.answer = refusal(500);
     expect((await ask("reversed", { store: true })).status).toBe(502);
     expect(got()).toEqual([2, 0]);
@@ -376,11 +379,11 @@ describe("refused before anything is held or sent", () => {
     ],
   ];
   test.each(rows)("%s", async (_, model, changes, status, problem) => {
-    const key = at.gateway.key();
-    const before = at.gateway.balance(key);
+    const key = await at.gateway.key();
+    const before = await at.gateway.balance(key);
     const reply = await ask(model, changes, key);
     expect([reply.status, reply.body]).toMatchObject([status, { error: { message: problem } }]);
-    expect(at.gateway.balance(key)).toBe(before);
+    expect(await at.gateway.balance(key)).toBe(before);
     expect(local.requests.length + claude.requests.length).toBe(0);
   });
 });

@@ -42,13 +42,13 @@ describe("an attempt has one log line that agrees with its record", () => {
       await go.promise;
       await raw(...end.map(piece), streamEnd)(peer, request);
     };
-    const reply = await openChat(at.gateway, at.gateway.key(), { stream: true });
+    const reply = await openChat(at.gateway, await at.gateway.key(), { stream: true });
     await reply.seen("Hello");
     expect(linesOf(reply.id)).toEqual([]);
     at.gateway.clock.advance(20_000);
     go.resolve();
     await until("the stream is over", () => reply.isOver);
-    const [attempt, ...others] = attempts(reply.id);
+    const [attempt, ...others] = await attempts(reply.id);
     expect(others).toEqual([]);
     expect(attempt).toMatchObject({ outcome, status: 200 });
     expect(attempt?.durationMs).toBeGreaterThanOrEqual(20_000);
@@ -68,30 +68,30 @@ describe("an attempt has one log line that agrees with its record", () => {
     ],
   ])("when a response is reported %s as failed", async (_, body, answer) => {
     at.provider.answer = answer;
-    const { id, status }: Reply = await respond(at.gateway, at.gateway.key(), body);
+    const { id, status }: Reply = await respond(at.gateway, await at.gateway.key(), body);
     expect(status).toBe(200);
     await until("its end is logged", () => linesOf(id).length > 0);
     const expected = { outcome: "reported failure", status: 200 };
-    expect(attempts(id)).toMatchObject([expected]);
+    expect(await attempts(id)).toMatchObject([expected]);
     expect(linesOf(id)).toMatchObject([{ level: "warn", ...expected }]);
   });
 
   test("when its client disconnected, as a debug line", async () => {
     at.provider.answer = raw(streamHead, piece(helloEvent));
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await openChat(at.gateway, key, { stream: true });
     await reply.seen("Hello");
     reply.disconnect();
     await at.gateway.records(key, 1);
     const expected = { outcome: "client disconnected", status: 200 };
-    expect(attempts(reply.id)).toMatchObject([expected]);
+    expect(await attempts(reply.id)).toMatchObject([expected]);
     expect(linesOf(reply.id)).toMatchObject([{ level: "debug", ...expected }]);
   });
 });
 
 test("a chat in JSON has a line too", async () => {
   at.provider.answer = json({ error: { message: "no" } });
-  const { id } = await chat(at.gateway, at.gateway.key());
-  expect(attempts(id)).toMatchObject([{ status: 200 }]);
-  expect(linesOf(id)).toMatchObject([{ level: "warn", outcome: attempts(id)[0]?.outcome }]);
+  const { id } = await chat(at.gateway, await at.gateway.key());
+  expect(await attempts(id)).toMatchObject([{ status: 200 }]);
+  expect(linesOf(id)).toMatchObject([{ level: "warn", outcome: (await attempts(id))[0]?.outcome }]);
 });

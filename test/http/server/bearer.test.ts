@@ -3,7 +3,7 @@ import { badKey, call, chat, expectRefusal, tooOften } from "../../support/gatew
 import { usual } from "../../support/provider/chatAnswers.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { connectRaw } from "../../support/gateway/rawClient.ts";
-import { until } from "../../support/until.ts";
+import { untilAsync } from "../../support/until.ts";
 
 const at = openOneModelBefore();
 const proxied = openOneModelBefore({
@@ -38,7 +38,7 @@ describe("a key is accepted", () => {
     ["in x-api-key beside an empty header", (key) => `x-api-key: ${key}\r\nAuthorization:`],
     ["beside an empty x-api-key", (key) => `Authorization: Bearer ${key}\r\nx-api-key:`],
   ])("%s", async (_, line) => {
-    expect(await statusOf(`${line(at.gateway.key().key)}\r\n`)).toEqual([200, ""]);
+    expect(await statusOf(`${line((await at.gateway.key()).key)}\r\n`)).toEqual([200, ""]);
   });
 });
 
@@ -89,7 +89,7 @@ describe("a key is refused", () => {
     ["as SQL", () => "Authorization: Bearer ' OR 1=1 --\r\n"],
     ["as a log line", () => 'Authorization: Bearer x"}{"level":"info\r\n'],
   ])("%s", async (_, lines) => {
-    const { key } = at.gateway.key();
+    const { key } = await at.gateway.key();
     expect(await statusOf(lines(key))).toEqual([...refused]);
     expect(at.gateway.logText()).not.toContain(key);
   });
@@ -97,7 +97,7 @@ describe("a key is refused", () => {
   test.each(["access_token", "key", "api_key", "x-api-key", "token"])(
     "in the URL as %s",
     async (name) => {
-      const { key } = at.gateway.key();
+      const { key } = await at.gateway.key();
       expect(await statusOf("", `${path}?${name}=${key}`)).toEqual([...refused]);
       const wrong = "Authorization: Basic x\r\n";
       expect(await statusOf(wrong, `${path}?${name}=${key}`)).toEqual([...refused]);
@@ -109,7 +109,7 @@ describe("a key is refused", () => {
   );
 
   test("in a form", async () => {
-    const { key } = at.gateway.key();
+    const { key } = await at.gateway.key();
     const reply = await call(at.gateway, undefined, {
       body: `access_token=${key}`,
       headers: { "content-type": "application/x-www-form-urlencoded" },
@@ -121,40 +121,44 @@ describe("a key is refused", () => {
     at.provider.answer = usual;
     const actor = { name: "tester", at: Date.now() };
     const { admin } = at.gateway.store;
-    const key = at.gateway.key();
-    const expiring = at.gateway.key({ expiresAt: at.gateway.clock.epochMs() + 10_000 });
-    const sibling = at.gateway.key({ account: key.account, balance: 0n });
+    const key = await at.gateway.key();
+    const expiring = await at.gateway.key({ expiresAt: at.gateway.clock.epochMs() + 10_000 });
+    const sibling = await at.gateway.key({ account: key.account, balance: 0n });
     for (const one of [key, expiring, sibling]) {
       expect((await chat(at.gateway, one)).status).toBe(200);
     }
-    admin.revokeKey(actor, key.id);
+    await admin.revokeKey(actor, key.id);
+    await at.gateway.toldOfChanges();
     at.gateway.clock.advance(10_000);
     expectRefusal(await chat(at.gateway, key), badKey);
     expectRefusal(await chat(at.gateway, expiring), badKey);
     expect((await chat(at.gateway, sibling)).status).toBe(200);
-    admin.setDisabled(actor, sibling.account, true);
+    await admin.setDisabled(actor, sibling.account, true);
+    await at.gateway.toldOfChanges();
     expectRefusal(await chat(at.gateway, sibling), badKey);
-    admin.setDisabled(actor, sibling.account, false);
+    await admin.setDisabled(actor, sibling.account, false);
+    await at.gateway.toldOfChanges();
     expect((await chat(at.gateway, sibling)).status).toBe(200);
     expectRefusal(await chat(at.gateway, key), badKey);
   });
 
   test("when it is revoked and the clock is then set back", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const laterMs = at.gateway.clock.epochMs() + 3_600_000;
-    at.gateway.store.admin.revokeKey({ name: "tester", at: laterMs }, key.id);
+    await at.gateway.store.admin.revokeKey({ name: "tester", at: laterMs }, key.id);
+    await at.gateway.toldOfChanges();
     expectRefusal(await call(at.gateway, key, { path }), badKey);
   });
 
   test("and does not update its last use", async () => {
-    const key = at.gateway.key();
-    expect(at.gateway.store.keys.find(key.id)?.lastUsedAt).toBeNull();
+    const key = await at.gateway.key();
+    expect((await at.gateway.store.keys.find(key.id))?.lastUsedAt).toBeNull();
     const now = at.gateway.clock.epochMs();
     expect((await call(at.gateway, key, { path })).status).toBe(200);
     expect((await call(at.gateway, key, { path })).status).toBe(200);
-    const lastUsedAt = () => at.gateway.store.keys.find(key.id)?.lastUsedAt ?? 0;
-    await until("the last use is written", () => lastUsedAt() > 0);
-    expect(lastUsedAt()).toBeWithin(now, now + 10_000);
+    const lastUsedAt = async () => (await at.gateway.store.keys.find(key.id))?.lastUsedAt ?? 0;
+    await untilAsync("the last use is written", async () => (await lastUsedAt()) > 0);
+    expect(await lastUsedAt()).toBeWithin(now, now + 10_000);
   });
 });
 
@@ -184,7 +188,7 @@ describe("wrong keys from one address", () => {
   test("never block a valid key", async () => {
     for (let round = 0; round < 5; round += 1) await fail("2.2.2.2");
     expectRefusal(await fail("2.2.2.2"), tooOften);
-    expect((await fail("2.2.2.2", proxied.gateway.key().key)).status).toBe(200);
+    expect((await fail("2.2.2.2", (await proxied.gateway.key()).key)).status).toBe(200);
   });
 
   test("count for the nearest address that is not a trusted proxy", async () => {

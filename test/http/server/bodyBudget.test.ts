@@ -17,8 +17,8 @@ import { until } from "../../support/until.ts";
 const at = openOneModelBefore();
 const late = openOneModelBefore({ server: { sse_keepalive: "60ms" } });
 const bodies = () => at.gateway.app.bodies;
-const accountOf = ({ account }: TestKey): number =>
-  at.gateway.store.accounts.find(account)?.id ?? Number.NaN;
+const accountOf = async ({ account }: TestKey): Promise<number> =>
+  (await at.gateway.store.accounts.find(account))?.id ?? Number.NaN;
 const refused = {
   status: 429,
   body: { error: { message: "rate limit exceeded", type: "rate_limit_error" } },
@@ -30,8 +30,8 @@ describe("when the bodies of one account fill its share of the memory", () => {
     "one more body is refused with retry-after 1, and is not read (%#)",
     async (more) => {
       at.provider.answer = answered();
-      const key = at.gateway.key();
-      const others = bodies().claim(accountOf(key));
+      const key = await at.gateway.key();
+      const others = bodies().claim(await accountOf(key));
       others.take(Number.MAX_SAFE_INTEGER);
       const reply = await chat(at.gateway, key, more);
       expect(reply).toMatchObject(refused);
@@ -48,10 +48,10 @@ describe("when the bodies of one account fill its share of the memory", () => {
     // From another account, so that no body of the first account is the only one.
     const other = bodies().claim(0);
     other.take(1);
-    const hoarder = at.gateway.key({ balance: 0n });
-    const hoard = bodies().claim(accountOf(hoarder));
+    const hoarder = await at.gateway.key({ balance: 0n });
+    const hoard = bodies().claim(await accountOf(hoarder));
     takeAll(hoard);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     for (const more of [{}, long]) expect((await chat(at.gateway, key, more)).status).toBe(200);
     expect((await chat(at.gateway, hoarder)).status).toBe(429);
     for (const claim of [other, hoard]) claim.release();
@@ -78,7 +78,7 @@ async function waiting(gateway: TestApp, provider: ScriptedProvider, answer: Pro
     await begin.promise;
     await answer(peer, request);
   };
-  const stream = openChat(gateway, gateway.key(), { stream: true, ...long });
+  const stream = openChat(gateway, await gateway.key(), { stream: true, ...long });
   await until("the body has come", () => gateway.app.bodies.heldBytes > 200_000);
   return { stream, begin: begin.resolve };
 }

@@ -29,7 +29,7 @@ const all = ["chat", "stream", "models", "wrongKey", "anthropic", "withCookies"]
 describe.skipIf(chromiumPath === null)("a page in Chromium", () => {
   test("of an allowed origin uses the whole API, but never with credentials", async () => {
     at.provider.answer = usual;
-    const { key } = at.gateway.key();
+    const { key } = await at.gateway.key();
     expect(await readBy("localhost", { gateway: at.gateway.url, key })).toEqual({
       chat: ["Hello there", "0.0018025", "req_"],
       stream: "Hello there",
@@ -43,7 +43,7 @@ describe.skipIf(chromiumPath === null)("a page in Chromium", () => {
 
   test("of another origin reads nothing, and no request with a key arrives", async () => {
     at.provider.answer = usual;
-    const { key } = at.gateway.key();
+    const { key } = await at.gateway.key();
     const result = await readBy("127.0.0.1", { gateway: at.gateway.url, key });
     expect(result).toEqual(Object.fromEntries(all.map((name) => [name, "blocked"])));
     expect(at.provider.requests).toHaveLength(0);

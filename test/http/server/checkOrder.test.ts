@@ -35,17 +35,23 @@ async function exhausted(key: TestKey): Promise<TestKey> {
 
 describe("the first check that fails answers", () => {
   test.each([
-    ["a wrong key", (head: string) => head],
-    ["a wrong x-api-key", (head: string) => head.replace("Authorization: Bearer", "x-api-key:")],
+    ["a wrong key", async (head: string) => head],
+    [
+      "a wrong x-api-key",
+      async (head: string) => head.replace("Authorization: Bearer", "x-api-key:"),
+    ],
     [
       "two different keys",
-      (head: string) =>
-        head.replace("Bearer no-key", `Bearer ${at.gateway.key().key}\r\nx-api-key: no-key`),
+      async (head: string) =>
+        head.replace(
+          "Bearer no-key",
+          `Bearer ${(await at.gateway.key()).key}\r\nx-api-key: no-key`,
+        ),
     ],
   ])("401 of %s comes before the body is read, and before anything in it", async (_, change) => {
     const client = await connectRaw(at.gateway.port);
     const [head = ""] = chatBytes("no-key", "x".repeat(250_000)).split("\r\n\r\n");
-    client.send(`${change(head)}\r\n\r\n{`);
+    client.send(`${await change(head)}\r\n\r\n{`);
     const { status, body } = await client.response();
     expect([status, JSON.parse(body)]).toEqual([
       401,
@@ -64,7 +70,7 @@ describe("the first check that fails answers", () => {
   });
 
   test("429 of the rate comes before 400, and its body is not read", async () => {
-    const { key } = await exhausted(at.gateway.key({ requestsPerMinute: 1 }));
+    const { key } = await exhausted(await at.gateway.key({ requestsPerMinute: 1 }));
     expectRefusal(await call(at.gateway, { key }, { body: brokenBody }), tooOften);
     const client = await connectRaw(at.gateway.port);
     const [head = ""] = chatBytes(key, "x".repeat(250_000)).split("\r\n\r\n");
@@ -81,7 +87,7 @@ describe("the first check that fails answers", () => {
       await open.promise;
       await raw(piece(stopEvent), streamEnd)(peer, at.provider.requests[0] ?? never());
     };
-    const key = at.gateway.key({ concurrentRequests: 1 });
+    const key = await at.gateway.key({ concurrentRequests: 1 });
     const first = await openChat(at.gateway, key, { stream: true });
     expectRefusal(await call(at.gateway, key, { body: brokenBody }), tooOften);
     open.resolve();
@@ -91,33 +97,33 @@ describe("the first check that fails answers", () => {
 
   test("400 comes before 404", async () => {
     const body = ask({ model: "unknown", temperature: 3 });
-    expectRefusal(await call(at.gateway, at.gateway.key(), { body }), wrongField);
+    expectRefusal(await call(at.gateway, await at.gateway.key(), { body }), wrongField);
   });
 
   test("404 comes before 429 of the tokens and before 402", async () => {
-    const key = await exhausted(at.gateway.key({ tokensPerMinute: 1 }));
+    const key = await exhausted(await at.gateway.key({ tokensPerMinute: 1 }));
     expectRefusal(await chat(at.gateway, key, { model: "unknown" }), unknownModel);
-    const poor = at.gateway.key({ balance: 0n });
+    const poor = await at.gateway.key({ balance: 0n });
     expectRefusal(await chat(at.gateway, poor, { model: "unknown" }), unknownModel);
   });
 
   test("404 of a model that the key may not use comes before 402", async () => {
-    const poor = at.gateway.key({ balance: 0n, models: ["other"] });
+    const poor = await at.gateway.key({ balance: 0n, models: ["other"] });
     expectRefusal(await chat(at.gateway, poor), unknownModel);
   });
 
   test("429 of the tokens comes before 402", async () => {
-    const key = at.gateway.key({ tokensPerMinute: 27, balance: 0n, overdraft: 300_000_000n });
+    const key = await at.gateway.key({ tokensPerMinute: 27, balance: 0n, overdraft: 300_000_000n });
     await exhausted(key);
     await at.gateway.unreserved(key);
-    at.gateway.store.admin.setOverdraft({ name: "tester", at: 0 }, key.account, 2_000_000n);
+    await at.gateway.store.admin.setOverdraft({ name: "tester", at: 0 }, key.account, 2_000_000n);
     expectRefusal(await chat(at.gateway, key), tooOften);
-    at.gateway.clock.advance(60_000);
+    await at.gateway.advance(60_000);
     expect((await chat(at.gateway, key)).status).toBe(402);
   });
 
   test("402 comes before the provider, which is not called", async () => {
-    expect((await chat(at.gateway, at.gateway.key({ balance: 1n }))).status).toBe(402);
+    expect((await chat(at.gateway, await at.gateway.key({ balance: 1n }))).status).toBe(402);
     expect(at.provider.requests).toHaveLength(0);
   });
 });
@@ -128,7 +134,7 @@ describe("a connection after an early refusal", () => {
     const client = await connectRaw(at.gateway.port);
     client.send(chatBytes("no-key", "x".repeat(100_000)));
     expect((await client.response()).status).toBe(401);
-    client.send(chatBytes(at.gateway.key().key, JSON.stringify(ask())));
+    client.send(chatBytes((await at.gateway.key()).key, JSON.stringify(ask())));
     expect((await client.response()).status).toBe(200);
     client.fin();
   });

@@ -196,27 +196,36 @@ describe("every answer to an allowed page can be read by it", () => {
   const version = { ...headers, "anthropic-version": "2023-06-01" };
 
   test.each<[string, number, () => Promise<Reply>]>([
-    ["a list", 200, () => call(at.gateway, at.gateway.key(), { path: "/v1/models", headers })],
+    [
+      "a list",
+      200,
+      async () => call(at.gateway, await at.gateway.key(), { path: "/v1/models", headers }),
+    ],
     [
       "Anthropic's list",
       200,
-      () => call(at.gateway, at.gateway.key(), { path: "/v1/models", headers: version }),
+      async () =>
+        call(at.gateway, await at.gateway.key(), { path: "/v1/models", headers: version }),
     ],
     [
       "the account",
       200,
-      () => call(at.gateway, at.gateway.key(), { path: "/v1/account", headers }),
+      async () => call(at.gateway, await at.gateway.key(), { path: "/v1/account", headers }),
     ],
     ["openapi.json", 200, () => call(at.gateway, undefined, { path: "/openapi.json", headers })],
     ["healthz", 200, () => call(at.gateway, undefined, { path: "/healthz", headers })],
-    ["a chat", 200, () => call(at.gateway, at.gateway.key(), { body: ask(), headers })],
+    ["a chat", 200, async () => call(at.gateway, await at.gateway.key(), { body: ask(), headers })],
     ["a wrong key", 401, () => call(at.gateway, undefined, { path: "/v1/models", headers })],
     ["a wrong key of a chat", 401, () => call(at.gateway, undefined, { body: ask(), headers })],
-    ["a wrong body", 400, () => call(at.gateway, at.gateway.key(), { body: "{", headers })],
+    [
+      "a wrong body",
+      400,
+      async () => call(at.gateway, await at.gateway.key(), { body: "{", headers }),
+    ],
     [
       "no money",
       402,
-      () => call(at.gateway, at.gateway.key({ balance: 0n }), { body: ask(), headers }),
+      async () => call(at.gateway, await at.gateway.key({ balance: 0n }), { body: ask(), headers }),
     ],
     ["an unknown path", 404, () => call(at.gateway, undefined, { path: "/v1/nothing", headers })],
     [
@@ -232,7 +241,7 @@ describe("every answer to an allowed page can be read by it", () => {
   });
 
   test("a rate limit: 429", async () => {
-    const key = at.gateway.key({ requestsPerMinute: 1 });
+    const key = await at.gateway.key({ requestsPerMinute: 1 });
     await call(at.gateway, key, { path: "/v1/models", headers });
     const reply = await call(at.gateway, key, { path: "/v1/models", headers });
     expect([reply.status, corsOf(reply)]).toEqual([429, allowed]);
@@ -240,14 +249,14 @@ describe("every answer to an allowed page can be read by it", () => {
 
   test("a provider that fails: 502", async () => {
     at.provider.answer = refusal(500);
-    const reply = await call(at.gateway, at.gateway.key(), { body: ask(), headers });
+    const reply = await call(at.gateway, await at.gateway.key(), { body: ask(), headers });
     expect([reply.status, corsOf(reply)]).toEqual([502, allowed]);
   });
 
   test("a stream", async () => {
     at.provider.answer = usual;
     const body = ask({ stream: true });
-    const reply = await openCall(at.gateway, at.gateway.key(), { body, headers });
+    const reply = await openCall(at.gateway, await at.gateway.key(), { body, headers });
     expect([reply.headers.get("content-type"), corsOf(reply)]).toEqual([
       "text/event-stream",
       allowed,
@@ -257,7 +266,7 @@ describe("every answer to an allowed page can be read by it", () => {
 
   test("every header that an answer can have is one that the page may read", async () => {
     at.provider.answer = usual;
-    const key = at.gateway.key({ requestsPerMinute: 100, tokensPerMinute: 100_000 });
+    const key = await at.gateway.key({ requestsPerMinute: 100, tokensPerMinute: 100_000 });
     const reply = await call(at.gateway, key, { body: ask(), headers });
     const own = [...reply.headers.keys()].filter((name) => name.startsWith("x-"));
     expect(own.length).toBeGreaterThan(7);
@@ -271,8 +280,8 @@ describe("a request of a foreign page, or of no page,", () => {
     async (headers) => {
       at.provider.answer = usual;
       const replies = [
-        await call(at.gateway, at.gateway.key(), { path: "/v1/models", headers }),
-        await call(at.gateway, at.gateway.key(), { body: ask(), headers }),
+        await call(at.gateway, await at.gateway.key(), { path: "/v1/models", headers }),
+        await call(at.gateway, await at.gateway.key(), { body: ask(), headers }),
       ];
       for (const reply of replies) expect([reply.status, corsOf(reply)]).toEqual([200, { vary }]);
     },
@@ -284,7 +293,10 @@ test("a reload changes the origins, and turns CORS off", async () => {
   const listen = "127.0.0.1:0";
   const ofPage = async (origin: string) => {
     at.provider.answer = usual;
-    const reply = await call(at.gateway, at.gateway.key(), { body: ask(), headers: { origin } });
+    const reply = await call(at.gateway, await at.gateway.key(), {
+      body: ask(),
+      headers: { origin },
+    });
     return corsOf(reply);
   };
   const other = "https://other.example";
@@ -294,5 +306,5 @@ test("a reload changes the origins, and turns CORS off", async () => {
   await at.gateway.reload(oneModel(url, { server: { listen } }));
   expect(await ofPage(other)).toEqual({ vary: "authorization, x-api-key" });
   at.provider.answer = usual;
-  expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+  expect((await chat(at.gateway, await at.gateway.key())).status).toBe(200);
 });

@@ -71,7 +71,7 @@ describe("a stream whose first content is late", () => {
   test("gets an early 200 with keep-alive comments, and then the usual events", async () => {
     const provider = held(good);
     at.providers.one.answer = provider.answer;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await openChat(at.gateway, key, { stream: true });
     expect(client.status).toBe(200);
     await client.seen(KEEP_ALIVE.repeat(3));
@@ -86,7 +86,7 @@ describe("a stream whose first content is late", () => {
     const provider = held(refusal(500));
     at.providers.one.answer = provider.answer;
     at.providers.two.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await openChat(at.gateway, key, { stream: true, model: "safe" });
     await client.seen(KEEP_ALIVE);
     provider.go();
@@ -99,7 +99,7 @@ describe("a stream whose first content is late", () => {
   test("ends with the error chunk when no route is left, and is not charged", async () => {
     const provider = held(refusal(500));
     at.providers.one.answer = provider.answer;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await openChat(at.gateway, key, { stream: true });
     await client.seen(KEEP_ALIVE);
     provider.go();
@@ -122,7 +122,7 @@ describe("a stream whose first content is late", () => {
   test("reports the caller's fault in the same way", async () => {
     const provider = held(tooLong);
     at.providers.one.answer = provider.answer;
-    const client = await openChat(at.gateway, at.gateway.key(), { stream: true });
+    const client = await openChat(at.gateway, await at.gateway.key(), { stream: true });
     await client.seen(KEEP_ALIVE);
     provider.go();
     await client.seen("[DONE]");
@@ -138,7 +138,7 @@ describe("a stream whose first content is late", () => {
   test("ends with the error event of the responses interface", async () => {
     const provider = held(refusal(503));
     at.providers.one.answer = provider.answer;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const body = { model: "small", input: "x", stream: true };
     const client = await openCall(at.gateway, key, { path: "/v1/responses", body });
     await client.seen(KEEP_ALIVE);
@@ -160,7 +160,10 @@ describe("a stream whose first content is late", () => {
     const provider = held(tooLong);
     at.providers.one.answer = provider.answer;
     const body = { model: "small", input: "x", stream: true };
-    const client = await openCall(at.gateway, at.gateway.key(), { path: "/v1/responses", body });
+    const client = await openCall(at.gateway, await at.gateway.key(), {
+      path: "/v1/responses",
+      body,
+    });
     await client.seen(KEEP_ALIVE);
     provider.go();
     await until("the stream is over", () => client.isOver);
@@ -174,7 +177,7 @@ describe("a stream whose first content is late", () => {
 
   test("aborts its provider when its client disconnects, and releases its slot", async () => {
     at.providers.one.answer = () => undefined;
-    const key = at.gateway.key({ concurrentRequests: 1 });
+    const key = await at.gateway.key({ concurrentRequests: 1 });
     const client = await openChat(at.gateway, key, { stream: true });
     await client.seen(KEEP_ALIVE);
     client.disconnect();
@@ -192,7 +195,7 @@ test("a client that disconnects between two attempts pays for neither", async ()
   const provider = held(refusal(429));
   at.providers.one.answer = provider.answer;
   at.providers.two.answer = refusal(429);
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const client = await openChat(at.gateway, key, { stream: true, model: "safe" });
   await client.seen(KEEP_ALIVE);
   provider.go();
@@ -209,7 +212,7 @@ test("a client that disconnects between two attempts pays for neither", async ()
 
 test("a stream that fails early is a plain 502", async () => {
   at.providers.one.answer = refusal(500);
-  expectRefusal(await chat(at.gateway, at.gateway.key(), { stream: true }), noProvider);
+  expectRefusal(await chat(at.gateway, await at.gateway.key(), { stream: true }), noProvider);
 });
 
 const silent = openOneModelBefore({ server: { sse_keepalive: "0s" } });
@@ -220,5 +223,5 @@ test("without keep-alive comments a failure is a plain 502, however late", async
     await refusal(500)(peer, request);
   };
   const { gateway } = silent;
-  expectRefusal(await chat(gateway, gateway.key(), { stream: true }), noProvider);
+  expectRefusal(await chat(gateway, await gateway.key(), { stream: true }), noProvider);
 });

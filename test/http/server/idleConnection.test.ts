@@ -78,7 +78,7 @@ test.each<[what: string, path: string, body: string | undefined, ProviderAnswer,
   "after %s the connection has its usual time-out and the key's slot is free",
   async (_, path, body, answer, status, expected) => {
     at.provider.answer = answer;
-    const key = at.gateway.key({ concurrentRequests: 1 });
+    const key = await at.gateway.key({ concurrentRequests: 1 });
     const url = `http://127.0.0.1:${server.server?.port}`;
     const auditor = at.gateway.auditor;
     const method = body === undefined ? "GET" : "POST";
@@ -94,7 +94,7 @@ test.each<[what: string, path: string, body: string | undefined, ProviderAnswer,
 
 test("requests on one connection find the key's one slot free", async () => {
   at.provider.answer = usual;
-  const { key } = at.gateway.key({ concurrentRequests: 1 });
+  const { key } = await at.gateway.key({ concurrentRequests: 1 });
   const client = await connectRaw(at.gateway.port);
   for (let count = 0; count < 5; count += 1) {
     client.send(chatBytes(key, chat));

@@ -12,7 +12,6 @@ import {
   type ExpectedError,
   type Reply,
 } from "../../support/gateway/chatCalls.ts";
-import { admitNow } from "../../support/gateway/permits.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openOneModelBefore, expectNoRequestOpen } from "../../support/gateway/gatewayUnderTest.ts";
 import { created, delta, responds, terminal } from "../../support/provider/responsesAnswers.ts";
@@ -98,10 +97,10 @@ describe("an internal error during a stream", () => {
       expect(isBroken || hasErrorEnd).toBe(true);
       const [record] = await at.gateway.records(key, 1);
       expect(record).toMatchObject({ status: "failed", charge: 0n });
-      expect(at.gateway.store.requests.attempts(record?.id ?? "")).toMatchObject([
+      expect(await at.gateway.store.requests.attempts(record?.id ?? "")).toMatchObject([
         { outcome, status: 200 },
       ]);
-      expect(at.gateway.balance(key)).toBe(started);
+      expect(await at.gateway.balance(key)).toBe(started);
       await expectNoRequestOpen(at, key);
     },
   );
@@ -114,7 +113,7 @@ test("an internal error while the last ids of a response are recorded: no charge
     await raw(piece(terminal()), streamEnd)(peer, request);
   };
   const ending = Promise.withResolvers<void>();
-  const key = at.gateway.key({ concurrentRequests: 1 });
+  const key = await at.gateway.key({ concurrentRequests: 1 });
   const reply = await openResponse(at.gateway, key);
   await reply.seen("Hello there");
   failWrite("recordOwners");
@@ -123,16 +122,16 @@ test("an internal error while the last ids of a response are recorded: no charge
   expect(reply.text).not.toContain("response.completed");
   expect(reply.text).toContain("event: error");
   expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
-  expect(at.gateway.balance(key)).toBe(started);
+  expect(await at.gateway.balance(key)).toBe(started);
   await expectNoRequestOpen(at, key);
 });
 
 test("an internal error after the charge of a stream: charged once, and nothing is held", async () => {
   const { rateLimiter } = at.gateway.app;
   const admit = rateLimiter.admit.bind(rateLimiter);
-  rateLimiter.admit = (keyId, limits) => {
+  rateLimiter.admit = async (keyId, limits) => {
     rateLimiter.admit = admit;
-    const admission = admitNow(rateLimiter, keyId, limits);
+    const admission = await admit(keyId, limits);
     if (admission.ok) failOnce(admission.permit, "correctTokens");
     return admission;
   };
@@ -141,7 +140,7 @@ test("an internal error after the charge of a stream: charged once, and nothing 
   await client.closed;
   expect(client.text).not.toContain("[DONE]");
   expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: exact }]);
-  expect(at.gateway.balance(key)).toBe(started - exact);
+  expect(await at.gateway.balance(key)).toBe(started - exact);
   await expectNoRequestOpen(at, key);
 });
 
@@ -158,14 +157,14 @@ describe("an internal error during a JSON answer", () => {
       fail();
       return (post === chat ? answered() : responds("resp_own"))(peer, request);
     };
-    const key = at.gateway.key({ concurrentRequests: 1 });
+    const key = await at.gateway.key({ concurrentRequests: 1 });
     expectRefusal(await post(at.gateway, key), ownFault);
     const [record] = await at.gateway.records(key, 1);
     expect(record).toMatchObject({ status: "failed", charge: 0n });
-    expect(at.gateway.store.requests.attempts(record?.id ?? "")).toMatchObject([
+    expect(await at.gateway.store.requests.attempts(record?.id ?? "")).toMatchObject([
       { provider: "local", outcome: "ok" },
     ]);
-    expect(at.gateway.balance(key)).toBe(started);
+    expect(await at.gateway.balance(key)).toBe(started);
     await expectNoRequestOpen(at, key);
   });
 });

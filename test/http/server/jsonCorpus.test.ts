@@ -82,7 +82,7 @@ function bodyRefusal({ bytes, verdict }: JsonCase): string {
 
 /** All differences from the verdicts of the cases. */
 async function differences(cases: readonly JsonCase[]): Promise<string[]> {
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const wrong: string[] = [];
   for (const one of cases) {
     wrong.push(...(await asValue(key, one)));

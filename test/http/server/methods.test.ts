@@ -11,7 +11,7 @@ const notFound: ExpectedError = [404, "invalid_request_error", "not found"];
 /** A key, and a path for each route of the server. */
 async function keyAndReceipt(): Promise<{ key: TestKey; receipt: string }> {
   at.provider.answer = usual;
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   return { key, receipt: `/v1/requests/${(await chat(at.gateway, key)).id}` };
 }
 
@@ -68,7 +68,7 @@ describe("HEAD", () => {
     async (path) => {
       const strange = await call(at.gateway, undefined, { path, method: "HEAD" });
       expect([strange.status, strange.text]).toEqual([401, ""]);
-      const key = at.gateway.key({ requestsPerMinute: 1 });
+      const key = await at.gateway.key({ requestsPerMinute: 1 });
       expect((await call(at.gateway, key, { path, method: "HEAD" })).status).not.toBe(429);
       const second = await call(at.gateway, key, { path, method: "HEAD" });
       expect([second.status, second.text]).toEqual([429, ""]);
@@ -116,7 +116,7 @@ describe("OPTIONS", () => {
   test("is the same for a model or a request that does not exist, and with any key", async () => {
     const answers = new Set<string>();
     for (const path of ["/v1/models/small", "/v1/models/none", "/v1/requests/x", "/v1/models/"]) {
-      for (const key of [undefined, at.gateway.key(), { key: "sk-tg-wrong" }]) {
+      for (const key of [undefined, await at.gateway.key(), { key: "sk-tg-wrong" }]) {
         const reply = await call(at.gateway, key, { path, method: "OPTIONS" });
         answers.add(`${reply.status} ${reply.headers.get("allow")} ${reply.text}`);
       }
@@ -149,7 +149,7 @@ describe("any other method", () => {
     for (const [path, methods] of methodsByPath()) {
       for (const method of ["GET", "POST", "PUT", "DELETE", "PATCH"]) {
         if (methods.includes(method)) continue;
-        const reply = await call(at.gateway, at.gateway.key(), { path, method });
+        const reply = await call(at.gateway, await at.gateway.key(), { path, method });
         expect([method, path, reply.status, reply.body]).toEqual([
           method,
           path,
@@ -164,7 +164,7 @@ describe("any other method", () => {
     const others = [...methodsByPath()].filter(([, methods]) => !methods.includes("GET"));
     expect(others.length).toBeGreaterThan(1);
     for (const path of ["/v1/nothing", ...others.map(([path]) => path)]) {
-      const reply = await call(at.gateway, at.gateway.key(), { path, method: "HEAD" });
+      const reply = await call(at.gateway, await at.gateway.key(), { path, method: "HEAD" });
       expect([path, reply.status, reply.text]).toEqual([path, 404, ""]);
     }
   });

@@ -47,7 +47,7 @@ function models(key: TestKey): Promise<Reply> {
 describe("the request rate", () => {
   test("has the config's limit, is in every answer's headers, and refills evenly", async () => {
     at.provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const seen = [await models(key), await chat(at.gateway, key), await models(key)];
     expect(seen.map(({ status }) => status)).toEqual([200, 200, 200]);
     expect(seen.map((reply) => limits(reply)[0])).toEqual([
@@ -59,15 +59,15 @@ describe("the request rate", () => {
     expectRefusal(refused, tooOften);
     expect(refused.headers.get("retry-after")).toBe("20");
     expect(limits(refused)[0]).toEqual(["3", "0", "60s"]);
-    at.gateway.clock.advance(19_000);
+    await at.gateway.advance(19_000);
     expect((await chat(at.gateway, key)).headers.get("retry-after")).toBe("1");
-    at.gateway.clock.advance(1000);
+    await at.gateway.advance(1000);
     expect((await chat(at.gateway, key)).status).toBe(200);
     expect((await chat(at.gateway, key)).status).toBe(429);
   });
 
   test("counts requests that are refused for another reason, with the headers", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const body = { messages: [] };
     const refused = await call(at.gateway, key, { body });
     expect([refused.status, limits(refused)[0]]).toEqual([400, ["3", "2", "20s"]]);
@@ -80,10 +80,10 @@ describe("the request rate", () => {
 
   test("of a key replaces the config's; 0 is no limit and has no headers", async () => {
     at.provider.answer = usual;
-    const narrow = at.gateway.key({ requestsPerMinute: 1 });
+    const narrow = await at.gateway.key({ requestsPerMinute: 1 });
     expect(limits(await models(narrow))[0]).toEqual(["1", "0", "60s"]);
     expect((await models(narrow)).status).toBe(429);
-    const free = at.gateway.key({ requestsPerMinute: 0, tokensPerMinute: 0 });
+    const free = await at.gateway.key({ requestsPerMinute: 0, tokensPerMinute: 0 });
     for (let round = 0; round < 5; round += 1) {
       const reply = await models(free);
       expect([reply.status, ...limits(reply).flat()]).toEqual([200, ...Array<null>(6).fill(null)]);
@@ -91,8 +91,12 @@ describe("the request rate", () => {
   });
 
   test("of one key is not shared with another key of the account", async () => {
-    const first = at.gateway.key({ requestsPerMinute: 1 });
-    const second = at.gateway.key({ requestsPerMinute: 1, account: first.account, balance: 0n });
+    const first = await at.gateway.key({ requestsPerMinute: 1 });
+    const second = await at.gateway.key({
+      requestsPerMinute: 1,
+      account: first.account,
+      balance: 0n,
+    });
     expect((await models(first)).status).toBe(200);
     expect((await models(first)).status).toBe(429);
     expect((await models(second)).status).toBe(200);
@@ -104,7 +108,7 @@ describe("the request rate", () => {
   });
 
   test("changes with a reload, which leaves the same part of it", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const local = `http://127.0.0.1:${at.provider.port}/v1`;
     const config = (requests_per_minute: number) => ({
       providers: { local },
@@ -123,7 +127,7 @@ describe("the request rate", () => {
 describe("the token rate", () => {
   test("takes the estimate first and the usage at the end; a debt needs a full bucket", async () => {
     at.provider.answer = withUsage(20, 60);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = await chat(at.gateway, key);
     expect([reply.status, limits(reply)[1]]).toEqual([200, ["100", "20", "48s"]]);
     at.provider.answer = withUsage(20, 100);
@@ -132,12 +136,12 @@ describe("the token rate", () => {
     const refused = await chat(at.gateway, key);
     expectRefusal(refused, tooOften);
     expect(Number(refused.headers.get("retry-after"))).toBeWithin(60, 63);
-    at.gateway.clock.advance(63_000);
+    await at.gateway.advance(63_000);
     expect((await chat(at.gateway, key)).status).toBe(200);
   });
 
   test("returns the tokens of a refused or failed request", async () => {
-    const poor = at.gateway.key({ balance: 1n });
+    const poor = await at.gateway.key({ balance: 1n });
     expect((await chat(at.gateway, poor)).status).toBe(402);
     expect(limits(await models(poor))[1]).toEqual(["100", "100", "0s"]);
   });
@@ -146,7 +150,7 @@ describe("the token rate", () => {
     "returns the tokens of an answer whose end could not be committed (stream: %j)",
     async (isStream) => {
       at.provider.answer = usual;
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const { writer } = at.gateway.app.gateway;
       const write = writer.writeWithin.bind(writer);
       // Only the end of the answer fails. The later one that releases its hold succeeds.
@@ -162,7 +166,7 @@ describe("the token rate", () => {
 
   test("lets a prompt over the limit of a minute through when the bucket is full", async () => {
     at.provider.answer = withUsage(1000, 1);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const messages = [{ role: "user", content: "a".repeat(4000) }];
     expect((await chat(at.gateway, key, { messages })).status).toBe(200);
     expect((await chat(at.gateway, key, { messages })).status).toBe(429);
@@ -173,7 +177,7 @@ describe("the token rate", () => {
     ["of reasoning", { reasoning_content: "a".repeat(4000) }],
   ])("counts the text %s that a message brings", async (_, fields) => {
     at.provider.answer = withUsage(10, 10);
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const said = { role: "assistant", content: "", ...fields };
     const messages = [{ role: "user", content: "x" }, said];
     expect((await chat(at.gateway, key)).status).toBe(200);
@@ -182,7 +186,7 @@ describe("the token rate", () => {
 
   test("is charged for a stream as well", async () => {
     at.provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     expect((await chat(at.gateway, key, { stream: true })).status).toBe(200);
     expect(limits(await models(key))[1]?.[1]).toBe("73");
   });
@@ -191,13 +195,13 @@ describe("the token rate", () => {
 describe("retry-after, when the request rate is used up too,", () => {
   test("is the request rate's for a request without tokens, if that is longer", async () => {
     at.provider.answer = withUsage(40, 50);
-    const key = at.gateway.key({ requestsPerMinute: 2 });
+    const key = await at.gateway.key({ requestsPerMinute: 2 });
     const messages = [{ role: "user", content: "a".repeat(60) }];
     expect((await chat(at.gateway, key)).status).toBe(200);
     const refused = await chat(at.gateway, key, { messages });
     expectRefusal(refused, tooOften);
     expect(refused.headers.get("retry-after")).toBe("30");
-    at.gateway.clock.advance(30_000);
+    await at.gateway.advance(30_000);
     expect((await chat(at.gateway, key, { messages })).status).toBe(200);
   });
 
@@ -208,7 +212,7 @@ describe("retry-after, when the request rate is used up too,", () => {
       await go.promise;
       await raw(piece(stopEvent), piece(doneEvent), streamEnd)(peer, request);
     };
-    const key = at.gateway.key({ requestsPerMinute: 1, concurrentRequests: 1 });
+    const key = await at.gateway.key({ requestsPerMinute: 1, concurrentRequests: 1 });
     const open = await openChat(at.gateway, key, { stream: true });
     const refused = await chat(at.gateway, key);
     go.resolve();
@@ -218,9 +222,9 @@ describe("retry-after, when the request rate is used up too,", () => {
   });
 
   test("is the request rate's for a request whose body has no room", async () => {
-    const key = at.gateway.key({ requestsPerMinute: 1 });
+    const key = await at.gateway.key({ requestsPerMinute: 1 });
     const { app, store } = at.gateway;
-    const other = app.bodies.claim(store.accounts.findOrThrow(key.account).id);
+    const other = app.bodies.claim((await store.accounts.findOrThrow(key.account)).id);
     expect(other.take(bodyBytesMax())).toBe(true);
     const refused = await chat(at.gateway, key);
     other.release();
@@ -237,7 +241,7 @@ describe("the concurrency", () => {
       await go.promise;
       await raw(piece(stopEvent), piece(doneEvent), streamEnd)(peer, request);
     };
-    const key = at.gateway.key({ requestsPerMinute: 0, tokensPerMinute: 0 });
+    const key = await at.gateway.key({ requestsPerMinute: 0, tokensPerMinute: 0 });
     const first = await openChat(at.gateway, key, { stream: true });
     const second = await openChat(at.gateway, key, { stream: true });
     const refused = await chat(at.gateway, key);
@@ -251,8 +255,12 @@ describe("the concurrency", () => {
 
   test("releases its slot after every kind of refusal", async () => {
     at.provider.answer = refusal(500);
-    const key = at.gateway.key({ concurrentRequests: 1, requestsPerMinute: 0, tokensPerMinute: 0 });
-    const poor = at.gateway.key({ concurrentRequests: 1, balance: 0n });
+    const key = await at.gateway.key({
+      concurrentRequests: 1,
+      requestsPerMinute: 0,
+      tokensPerMinute: 0,
+    });
+    const poor = await at.gateway.key({ concurrentRequests: 1, balance: 0n });
     const statuses = [
       (await call(at.gateway, key, { body: "{" })).status,
       (await call(at.gateway, key, { body: "{}", headers: { "content-type": "text/plain" } }))

@@ -3,6 +3,7 @@ import { usual } from "../../support/provider/chatAnswers.ts";
 import { ask, badKey } from "../../support/gateway/chatCalls.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { chatBytes, connectRaw, type RawClient } from "../../support/gateway/rawClient.ts";
+import { isAnyServerTested } from "../../support/testedEngines.ts";
 import { until } from "../../support/until.ts";
 
 const at = openOneModelBefore();
@@ -15,7 +16,7 @@ const strange = JSON.stringify({ error: { message: badKey[2], type: badKey[1] } 
 /** The answer to a request of these bytes. `KEY` is replaced by a valid key. */
 async function answerTo(bytes: string): Promise<readonly [status: number, body: string]> {
   const client = await connectRaw(at.gateway.port);
-  client.send(Buffer.from(bytes.replace("KEY", at.gateway.key().key), "latin1"));
+  client.send(Buffer.from(bytes.replace("KEY", (await at.gateway.key()).key), "latin1"));
   const { status, body } = await client.response();
   client.reset();
   return [status, body];
@@ -212,7 +213,7 @@ describe("the framing of a body", () => {
   });
 
   test("ignores a key in its trailer", async () => {
-    const { key } = at.gateway.key();
+    const { key } = await at.gateway.key();
     const bytes = `POST /v1/chat/completions HTTP/1.1\r\n${host}Transfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\nAuthorization: Bearer ${key}\r\n\r\n`;
     expect(await answerTo(bytes)).toEqual([401, strange]);
     expect(at.provider.requests).toHaveLength(0);
@@ -222,11 +223,13 @@ describe("the framing of a body", () => {
     "must not have a trailer: %s is refused, and nothing is charged",
     async (path) => {
       at.provider.answer = usual;
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const head = `POST ${path} HTTP/1.1\r\n${host}Authorization: Bearer ${key.key}\r\nTransfer-Encoding: chunked\r\nTrailer: X-Checksum\r\n\r\n`;
       const bytes = `${head}${body.length.toString(16)}\r\n${body}\r\n0\r\nX-Checksum: 1\r\n\r\n`;
-      const refused = { message: "trailers are not supported", type: "invalid_request_error" };
-      expect(await answerTo(bytes)).toEqual([400, JSON.stringify({ error: refused })]);
+      const error = { message: "trailers are not supported", type: "invalid_request_error" };
+      // While a server is asked, Bun reads the trailer and refuses it itself, without a body.
+      const refused = isAnyServerTested ? "" : JSON.stringify({ error });
+      expect(await answerTo(bytes)).toEqual([400, refused]);
       expect(at.provider.requests).toHaveLength(0);
       expect(at.gateway.log.at(-1)).toMatchObject({ msg: "request", status: 400 });
     },
@@ -235,7 +238,7 @@ describe("the framing of a body", () => {
   test("sends 100 Continue when the client expects it", async () => {
     at.provider.answer = usual;
     const client = await connectRaw(at.gateway.port);
-    const [head = ""] = chatBytes(at.gateway.key().key, body).split("\r\n\r\n");
+    const [head = ""] = chatBytes((await at.gateway.key()).key, body).split("\r\n\r\n");
     client.send(`${head}\r\nExpect: 100-continue\r\n\r\n`);
     await client.seen("HTTP/1.1 100 Continue\r\n\r\n");
     client.send(body);
@@ -255,7 +258,7 @@ describe("pipelined requests", () => {
 
   test("on one connection are each answered and charged", async () => {
     at.provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await connectRaw(at.gateway.port);
     for (let round = 0; round < 3; round += 1) {
       client.send(chatBytes(key.key, body));
@@ -271,14 +274,14 @@ describe("pipelined requests", () => {
 
   test("sent without waiting are answered or cut, and each that reached a provider is charged once", async () => {
     at.provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const client = await connectRaw(at.gateway.port);
     client.send(chatBytes(key.key, body).repeat(5));
     const statuses = await answers(client, 5);
     client.fin();
     expect(statuses.filter((status) => status !== 200 && status !== 0)).toEqual([]);
     await at.gateway.expectAuditPasses();
-    const records = at.gateway.store.requests.list({ account: key.account, limit: 10 });
+    const records = await at.gateway.store.requests.list({ account: key.account, limit: 10 });
     expect(records).toHaveLength(at.provider.requests.length);
     expect(records.filter(({ charge }) => charge === 0n)).toEqual([]);
   });
@@ -286,7 +289,7 @@ describe("pipelined requests", () => {
 
 describe("a client that disconnects while it sends its body", () => {
   test("leaves nothing: no call, no record, no slot taken", async () => {
-    const key = at.gateway.key({ concurrentRequests: 1 });
+    const key = await at.gateway.key({ concurrentRequests: 1 });
     for (const disconnect of ["fin", "reset"] as const) {
       const logged = at.gateway.log.length;
       const client = await connectRaw(at.gateway.port);

@@ -5,7 +5,7 @@ import { chat } from "../../support/gateway/chatCalls.ts";
 import type { GatewayConfig } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { json, refusal } from "../../support/provider/scriptedProvider.ts";
-import { until } from "../../support/until.ts";
+import { until, untilAsync } from "../../support/until.ts";
 
 const configOf = ({ one, two }: { one: string; two: string }): GatewayConfig => ({
   providers: { one, two },
@@ -26,7 +26,7 @@ describe.each([false, true])("a reload during a request (stream: %j)", (stream) 
       await refusal(500)(peer, request);
     };
     at.providers.two.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = chat(at.gateway, key, { stream });
     await at.providers.one.request(0);
     const { one, two } = urls();
@@ -34,7 +34,7 @@ describe.each([false, true])("a reload during a request (stream: %j)", (stream) 
     await at.gateway.reload({ ...configOf(urls()), providers });
     reloaded.resolve();
     expect((await reply).status).toBe(200);
-    expect(at.gateway.store.requests.attempts((await reply).id)).toMatchObject([
+    expect(await at.gateway.store.requests.attempts((await reply).id)).toMatchObject([
       { provider: "one", status: 500 },
       { provider: "two", outcome: "ok" },
     ]);
@@ -76,16 +76,16 @@ describe("a provider after a reload", () => {
       await usual(peer, request);
     };
     at.providers.two.answer = usual;
-    const first = chat(at.gateway, at.gateway.key());
+    const first = chat(at.gateway, await at.gateway.key());
     await at.providers.one.request(0);
     for (const idle of ["52s", "53s"]) {
       await at.gateway.reload(changed({ max_concurrent: 1, idle_timeout: idle }));
-      expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+      expect((await chat(at.gateway, await at.gateway.key())).status).toBe(200);
     }
     expect([at.providers.one.requests.length, at.providers.two.requests.length]).toEqual([1, 2]);
     go.resolve();
     expect((await first).status).toBe(200);
-    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect((await chat(at.gateway, await at.gateway.key())).status).toBe(200);
     expect(at.providers.one.requests).toHaveLength(2);
   });
 
@@ -98,15 +98,15 @@ describe("a provider after a reload", () => {
       await usual(peer, request);
     };
     at.providers.two.answer = usual;
-    const first = chat(at.gateway, at.gateway.key());
+    const first = chat(at.gateway, await at.gateway.key());
     await at.providers.one.request(0);
     await at.gateway.reload(changed(one));
-    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect((await chat(at.gateway, await at.gateway.key())).status).toBe(200);
     expect([at.providers.one.requests.length, at.providers.two.requests.length]).toEqual([1, 1]);
     go.resolve();
     expect((await first).status).toBe(200);
     await at.gateway.reload(changed(one));
-    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect((await chat(at.gateway, await at.gateway.key())).status).toBe(200);
     expect([at.providers.one.requests.length, at.providers.one.openCount]).toEqual([2, 1]);
   });
 
@@ -119,7 +119,8 @@ describe("a provider after a reload", () => {
       await at.gateway.reload(changed({ idle_timeout: "50s" }));
       Object.assign(at.providers.one, { answer });
       at.providers.two.answer = usual;
-      const ask = async () => expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+      const ask = async () =>
+        expect((await chat(at.gateway, await at.gateway.key())).status).toBe(200);
       for (let time = 0; time < times; time += 1) await ask();
       await at.gateway.reload(changed({ idle_timeout: "50s" }));
       await ask();
@@ -138,7 +139,7 @@ test.each([
   await at.gateway.reload(configOf(urls()));
   at.providers.one.answer = answer;
   at.providers.two.answer = usual;
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const ask = async () => expect((await chat(at.gateway, key)).status).toBe(200);
   await ask();
   await ask();
@@ -168,12 +169,12 @@ test("a request that waited for money during a reload does not start a cooldown 
     } else await (request.text.includes("sk-old") ? refusal(401) : usual)(peer, request);
   };
   // Enough for one hold of about 0.21 roubles, and not for two.
-  const key = at.gateway.key({ balance: 300_000_000n });
+  const key = await at.gateway.key({ balance: 300_000_000n });
   const first = chat(at.gateway, key);
   await at.providers.one.request(0);
   const waiting = chat(at.gateway, key);
   // Another account's refusal takes longer than the waiting one's way to its wait.
-  await chat(at.gateway, at.gateway.key({ balance: 1n }));
+  await chat(at.gateway, await at.gateway.key({ balance: 1n }));
   await at.gateway.reload(withKey("sk-new"));
   go.resolve();
   expect([(await first).status, (await waiting).status]).toEqual([200, 502]);
@@ -193,13 +194,13 @@ test("a request that waits for money during a reload is answered by the config t
     await json(completion({ choices: [choice(message)] }))(peer, request);
   };
   // Enough for one hold of about 0.21 roubles, and not for two.
-  const key = at.gateway.key({ balance: 300_000_000n });
+  const key = await at.gateway.key({ balance: 300_000_000n });
   const first = chat(at.gateway, key, { max_tokens: 1000 });
   await at.providers.one.request(0);
   const waiting = chat(at.gateway, key, { max_tokens: 1000 });
   await until("it waits", () => at.gateway.app.requests.open === 2);
   // Another account's refusal takes longer than the waiting one's way to its wait.
-  await chat(at.gateway, at.gateway.key({ balance: 1n }));
+  await chat(at.gateway, await at.gateway.key({ balance: 1n }));
   await at.gateway.reload(ruled("reject"));
   go.resolve();
   await first;
@@ -215,17 +216,21 @@ test("a reload with a shorter keep_requests folds older requests at once, and th
   });
   await at.gateway.reload(keeping("10d"));
   at.providers.one.answer = usual;
-  const { id: first } = await chat(at.gateway, at.gateway.key());
-  const { id: second } = await chat(at.gateway, at.gateway.key());
+  const { id: first } = await chat(at.gateway, await at.gateway.key());
+  const { id: second } = await chat(at.gateway, await at.gateway.key());
   const { requests } = at.gateway.store;
   at.gateway.clock.advance(2 * DAY_MS);
-  const { id: third } = await chat(at.gateway, at.gateway.key());
+  const { id: third } = await chat(at.gateway, await at.gateway.key());
   await at.gateway.reload(keeping("36h"));
-  await until("they are folded", () => !requests.find(first) && !requests.find(second));
-  expect(requests.find(third)).toBeDefined();
+  const isFolded = async (id: string) => (await requests.find(id)) === undefined;
+  await untilAsync(
+    "they are folded",
+    async () => (await isFolded(first)) && (await isFolded(second)),
+  );
+  expect(await isFolded(third)).toBe(false);
   at.gateway.clock.advance(DAY_MS);
   // Its age is that of the newest request.
-  await chat(at.gateway, at.gateway.key());
+  await chat(at.gateway, await at.gateway.key());
   await at.gateway.reload(keeping("23h"));
-  await until("the last is folded", () => !requests.find(third));
+  await untilAsync("the last is folded", () => isFolded(third));
 });

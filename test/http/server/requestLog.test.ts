@@ -1,10 +1,10 @@
-import { readFileSync, existsSync } from "node:fs";
 import { describe, expect, test } from "bun:test";
 import { answered, choice, usual } from "../../support/provider/chatAnswers.ts";
 import { ask, call, chat } from "../../support/gateway/chatCalls.ts";
 import { openOneModelBefore, upstreamKey } from "../../support/gateway/gatewayUnderTest.ts";
 import { refusal } from "../../support/provider/scriptedProvider.ts";
 import { until } from "../../support/until.ts";
+import { storedText } from "../../support/store/gatewayDatabase.ts";
 
 const at = openOneModelBefore({ log: { level: "debug" } });
 
@@ -37,7 +37,7 @@ describe("each request has one line in the log", () => {
 
   test.each([false, true])("with the key, the model and the cost (stream: %j)", async (stream) => {
     at.provider.answer = usual;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     let id = "";
     const lines = await linesOf(1, async () => ({ id } = await chat(at.gateway, key, { stream })));
     expect(lines).toEqual([
@@ -53,13 +53,13 @@ describe("each request has one line in the log", () => {
   });
 
   test.each<[number, string, () => Promise<unknown>]>([
-    [400, "info", () => call(at.gateway, at.gateway.key(), { body: "{" })],
+    [400, "info", async () => call(at.gateway, await at.gateway.key(), { body: "{" })],
     [401, "info", () => chat(at.gateway, undefined)],
-    [402, "info", () => chat(at.gateway, at.gateway.key({ balance: 0n }))],
-    [404, "info", () => chat(at.gateway, at.gateway.key(), { model: "x" })],
+    [402, "info", async () => chat(at.gateway, await at.gateway.key({ balance: 0n }))],
+    [404, "info", async () => chat(at.gateway, await at.gateway.key(), { model: "x" })],
     [404, "info", () => call(at.gateway, undefined, { path: "/nothing" })],
     [200, "info", () => call(at.gateway, undefined, { path: "/healthz" })],
-    [502, "info", () => chat(at.gateway, at.gateway.key())],
+    [502, "info", async () => chat(at.gateway, await at.gateway.key())],
   ])("with status %d: %s", async (status, level, work) => {
     at.provider.answer = refusal(500);
     expect(await linesOf(1, work)).toMatchObject([{ status, level }]);
@@ -67,7 +67,7 @@ describe("each request has one line in the log", () => {
 
   test("that gives the reason when the gateway accepts no more requests", async () => {
     const { app } = at.gateway;
-    const work = () => chat(at.gateway, at.gateway.key());
+    const work = async () => chat(at.gateway, await at.gateway.key());
     const refused = { status: 502, level: "error", error: "ShuttingDown" };
     app.isDraining = true;
     const draining = await linesOf(1, work).finally(() => (app.isDraining = false));
@@ -78,7 +78,7 @@ describe("each request has one line in the log", () => {
 
   test("for any path", async () => {
     const path = "/v1/models/%0a%7B%22level%22%3A%22error%22%7D%1b[31m?key=sk-tg-secret";
-    const lines = await linesOf(1, () => call(at.gateway, at.gateway.key(), { path }));
+    const lines = await linesOf(1, async () => call(at.gateway, await at.gateway.key(), { path }));
     expect(lines).toMatchObject([{ status: 404, path: path.split("?")[0] }]);
     expect(at.gateway.logText()).not.toContain("\u001b");
     expect(at.gateway.logText()).not.toContain("sk-tg-secret");
@@ -96,7 +96,7 @@ describe("each request has one line in the log", () => {
     ],
     ["one of which a part is", (key) => `/${key.replaceAll("-", "%2D")}`, "/sk-tg-***"],
   ])("without an API key in its path: %s", async (_, pathWith, path) => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const lines = await linesOf(1, () => call(at.gateway, key, { path: pathWith(key.key) }));
     expect(lines).toMatchObject([{ path }]);
     expect(at.gateway.logText()).not.toContain(key.key.slice(-20));
@@ -105,7 +105,7 @@ describe("each request has one line in the log", () => {
   test.each(["/v1/chat/completions", "/v1/responses"])(
     "without an API key in the place of the model: %s",
     async (path) => {
-      const key = at.gateway.key();
+      const key = await at.gateway.key();
       const body = ask({ model: `openai/${key.key}`, input: "Hello" });
       const lines = await linesOf(1, () => call(at.gateway, key, { path, body }));
       expect(lines).toMatchObject([{ status: 404, model: "openai/sk-tg-***" }]);
@@ -115,7 +115,7 @@ describe("each request has one line in the log", () => {
 });
 
 test("debug level logs each attempt that did not fail by its provider", async () => {
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   at.provider.answer = usual;
   const { id: whole } = await chat(at.gateway, key);
   at.provider.answer = refusal(400);
@@ -136,7 +136,7 @@ test("debug level logs each attempt that did not fail by its provider", async ()
 
 describe("the log and the store never contain", () => {
   test("a key, a prompt, an answer, or text of a provider", async () => {
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const messages = [{ role: "user", content: "canary-of-the-prompt" }];
     const headers = { "user-agent": "canary-of-the-agent" };
     at.provider.answer = answered({ choices: [choice({ content: "canary-of-the-answer" })] });
@@ -148,8 +148,7 @@ describe("the log and the store never contain", () => {
     const field = { "canary-of-a-field": 1, temperature: "canary-of-a-value" };
     expect((await chat(at.gateway, key, field)).status).toBe(400);
     await at.gateway.expectAuditPasses();
-    const files = [at.gateway.path, `${at.gateway.path}-wal`].filter((file) => existsSync(file));
-    const texts = [at.gateway.logText(), ...files.map((file) => readFileSync(file, "latin1"))];
+    const texts = [at.gateway.logText(), await storedText(at.gateway.place)];
     // Both may contain the id of the key. Finding it proves that the search works.
     const found = [key.id, "canary-of", key.key, upstreamKey].map((part) => [
       part,

@@ -25,14 +25,19 @@ const at = openBefore(["local"], ({ local }) => answerOnlyPrices(local));
 
 const HOUR_MS = 3_600_000;
 
-const rotate = (key: TestKey, graceMs = HOUR_MS) => at.gateway.rotate(key, graceMs);
+async function rotate(key: TestKey, graceMs = HOUR_MS): Promise<TestKey> {
+  const successor = await at.gateway.rotate(key, graceMs);
+  await at.gateway.toldOfChanges();
+  return successor;
+}
 
-function set({ id }: TestKey, changes: KeyChanges): void {
-  at.gateway.store.admin.changeKey({ name: "tester", at: 0 }, id, changes);
+async function set(key: TestKey, changes: KeyChanges): Promise<void> {
+  await at.gateway.store.admin.changeKey({ name: "tester", at: 0 }, key.id, changes);
+  await at.gateway.toldOfChanges();
 }
 
 const spent = (...keys: readonly TestKey[]) =>
-  keys.map(({ id }) => at.gateway.store.keys.find(id)?.spent);
+  Promise.all(keys.map(async ({ id }) => (await at.gateway.store.keys.find(id))?.spent));
 
 const status = async (key: TestKey) => (await chat(at.gateway, key)).status;
 
@@ -46,10 +51,10 @@ const outcomes = (served: number) => [
 
 describe("a budget", () => {
   test("is shared by a key and its replacement, and is not exceeded", async () => {
-    const first = at.gateway.key({ budget: 3n * PRICE });
-    const second = rotate(first);
+    const first = await at.gateway.key({ budget: 3n * PRICE });
+    const second = await rotate(first);
     expect(await racing([first, second], 3)).toEqual(outcomes(3));
-    expect(spent(first, second)).toEqual([3n * PRICE, 3n * PRICE]);
+    expect(await spent(first, second)).toEqual([3n * PRICE, 3n * PRICE]);
     for (const key of [first, second]) {
       const { body } = await call(at.gateway, key, { path: "/v1/account" });
       expect(body).toMatchObject({ key: { budget_rub: "0.00003", spent_rub: "0.00003" } });
@@ -58,7 +63,7 @@ describe("a budget", () => {
 
   test("carries over what was spent or held before the rotation", async () => {
     at.providers.local.answer = wholeAnswer;
-    const first = at.gateway.key({ budget: 3n * PRICE });
+    const first = await at.gateway.key({ budget: 3n * PRICE });
     expect(await status(first)).toBe(200);
     const go = Promise.withResolvers<void>();
     at.providers.local.answer = async (peer, request) => {
@@ -68,41 +73,56 @@ describe("a budget", () => {
     };
     const open = await openChat(at.gateway, first, { stream: true });
     await open.seen("Hello");
-    const second = rotate(first, 0);
+    const second = await rotate(first, 0);
     expect(await racing([second], 1)).toEqual(outcomes(1));
     go.resolve();
     await open.seen("[DONE]");
   });
 
   test("set on either key of a rotation chain applies to both at the next request", async () => {
-    const first = at.gateway.key({ budget: 9n * PRICE });
-    const second = rotate(first);
-    set(second, { budget: 2n * PRICE });
+    const first = await at.gateway.key({ budget: 9n * PRICE });
+    const second = await rotate(first);
+    await set(second, { budget: 2n * PRICE });
     expect(await racing([first, second], 2)).toEqual(outcomes(2));
-    set(first, { budget: 5n * PRICE });
+    await set(first, { budget: 5n * PRICE });
     expect(await racing([second, first], 3)).toEqual(outcomes(3));
-    set(second, { budget: 6n * PRICE });
+    await set(second, { budget: 6n * PRICE });
     expect(await racing([first], 1)).toEqual(outcomes(1));
-    expect(spent(first, second)).toEqual([6n * PRICE, 6n * PRICE]);
+    expect(await spent(first, second)).toEqual([6n * PRICE, 6n * PRICE]);
   });
 
   test("below the amount spent refuses all keys of the chain; its removal allows them", async () => {
     at.providers.local.answer = wholeAnswer;
-    const first = at.gateway.key();
-    const second = rotate(first);
+    const first = await at.gateway.key();
+    const second = await rotate(first);
     expect([await status(first), await status(second)]).toEqual([200, 200]);
-    set(first, { budget: PRICE });
+    await set(first, { budget: PRICE });
     expect([await status(first), await status(second)]).toEqual([402, 402]);
-    set(second, { budget: null });
+    await set(second, { budget: null });
     expect([await status(first), await status(second)]).toEqual([200, 200]);
   });
+});
+
+test("a budget that was lowered while a request was open is in force when that has ended", async () => {
+  const go = Promise.withResolvers<void>();
+  at.providers.local.answer = async (peer, request) => {
+    await go.promise;
+    await wholeAnswer(peer, request);
+  };
+  const key = await at.gateway.key({ budget: 100n * PRICE });
+  const first = chat(at.gateway, key);
+  await at.providers.local.request(0);
+  await set(key, { budget: PRICE });
+  go.resolve();
+  expect((await first).status).toBe(200);
+  expect(await status(key)).toBe(402);
 });
 
 describe("a key that was rotated", () => {
   test("works until the grace period ends; the new key works at once", async () => {
     at.providers.local.answer = wholeAnswer;
-    const first = at.gateway.key();
-    const second = rotate(first, HOUR_MS);
+    const first = await at.gateway.key();
+    const second = await rotate(first, HOUR_MS);
     expect([await status(first), await status(second)]).toEqual([200, 200]);
     at.gateway.clock.advance(HOUR_MS);
     expectRefusal(await chat(at.gateway, first), badKey);
@@ -116,10 +136,10 @@ describe("a key that was rotated", () => {
       await go.promise;
       await raw(piece(stopEvent), streamEnd)(peer, request);
     };
-    const first = at.gateway.key();
+    const first = await at.gateway.key();
     const client = await openChat(at.gateway, first, { stream: true });
     await client.seen("Hello");
-    const second = rotate(first, 0);
+    const second = await rotate(first, 0);
     at.providers.local.answer = wholeAnswer;
     expectRefusal(await chat(at.gateway, first), badKey);
     expect(await status(second)).toBe(200);
@@ -131,14 +151,14 @@ describe("a key that was rotated", () => {
       ["done", second.id],
     ]);
     const charged = records.reduce((sum, { charge }) => sum + charge, 0n);
-    expect(spent(first, second)).toEqual([charged, charged]);
+    expect(await spent(first, second)).toEqual([charged, charged]);
   });
 
   test("passes its rate limits to the new key, whose buckets are full", async () => {
     at.providers.local.answer = wholeAnswer;
-    const first = at.gateway.key({ requestsPerMinute: 1 });
+    const first = await at.gateway.key({ requestsPerMinute: 1 });
     expect(await status(first)).toBe(200);
-    const second = rotate(first);
+    const second = await rotate(first);
     expect(await status(second)).toBe(200);
     for (const key of [first, second]) expectRefusal(await chat(at.gateway, key), tooOften);
   });
@@ -147,15 +167,15 @@ describe("a key that was rotated", () => {
 describe("a setting applies at the next request", () => {
   test("for the models, the rate and the expiry of a key", async () => {
     at.providers.local.answer = wholeAnswer;
-    const key = at.gateway.key();
-    set(key, { models: ["other-*"] });
+    const key = await at.gateway.key();
+    await set(key, { models: ["other-*"] });
     expectRefusal(await chat(at.gateway, key), unknownModel);
-    set(key, { models: null, requestsPerMinute: 1 });
+    await set(key, { models: null, requestsPerMinute: 1 });
     expect(await status(key)).toBe(200);
     expectRefusal(await chat(at.gateway, key), tooOften);
-    set(key, { requestsPerMinute: 0, expiresAt: at.gateway.clock.epochMs() });
+    await set(key, { requestsPerMinute: 0, expiresAt: at.gateway.clock.epochMs() });
     expectRefusal(await chat(at.gateway, key), badKey);
-    set(key, { expiresAt: null });
+    await set(key, { expiresAt: null });
     expect(await status(key)).toBe(200);
   });
 });

@@ -58,9 +58,9 @@ describeRedis("two gateways that count limits on one server", () => {
   });
 
   /** One key of the fleet, as each gateway knows it. */
-  function newKey(options: KeyOptions): readonly [TestKey, TestKey] {
+  async function newKey(options: KeyOptions): Promise<readonly [TestKey, TestKey]> {
     keyNumber += 1;
-    return [first.gateway.key(options), second.gateway.key(options)];
+    return [await first.gateway.key(options), await second.gateway.key(options)];
   }
 
   const slotsAre = (count: number): Promise<void> =>
@@ -70,7 +70,7 @@ describeRedis("two gateways that count limits on one server", () => {
     headers.get(`x-ratelimit-remaining-${what}`);
 
   test("count requests together, and say so in the headers", async () => {
-    const keys = newKey({ requestsPerMinute: 3 });
+    const keys = await newKey({ requestsPerMinute: 3 });
     const seen = [
       await call(first.gateway, keys[0], { path: "/v1/models" }),
       await call(second.gateway, keys[1], { path: "/v1/models" }),
@@ -87,7 +87,7 @@ describeRedis("two gateways that count limits on one server", () => {
   });
 
   test("count the tokens of a prompt, and then those of its answer", async () => {
-    const keys = newKey({ tokensPerMinute: 1000 });
+    const keys = await newKey({ tokensPerMinute: 1000 });
     first.provider.answer = answered({ usage: { prompt_tokens: 300, completion_tokens: 400 } });
     expect((await chat(first.gateway, keys[0])).status).toBe(200);
     const seen = await call(second.gateway, keys[1], { path: "/v1/models" });
@@ -99,7 +99,7 @@ describeRedis("two gateways that count limits on one server", () => {
   });
 
   test("share the slots of a key, and free one at the end of its answer", async () => {
-    const keys = newKey({ concurrentRequests: 1 });
+    const keys = await newKey({ concurrentRequests: 1 });
     const go = Promise.withResolvers<void>();
     first.provider.answer = async (peer, request) => {
       await raw(streamHead, piece(helloEvent))(peer, request);
@@ -116,7 +116,7 @@ describeRedis("two gateways that count limits on one server", () => {
   });
 
   test("free the slot of a client that disconnects", async () => {
-    const keys = newKey({ concurrentRequests: 1 });
+    const keys = await newKey({ concurrentRequests: 1 });
     first.provider.answer = raw(streamHead, piece(helloEvent));
     const open = await openChat(first.gateway, keys[0], { stream: true });
     await open.seen("Hello");
@@ -125,7 +125,7 @@ describeRedis("two gateways that count limits on one server", () => {
   });
 
   test("refuse a request during which the stop begins, and keep no slot of it", async () => {
-    const [key] = newKey({ concurrentRequests: 1 });
+    const [key] = await newKey({ concurrentRequests: 1 });
     const { app } = first.gateway;
     const before = asked;
     server.pause();

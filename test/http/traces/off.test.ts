@@ -11,7 +11,9 @@ test("without [telemetry] no trace header reaches the provider, and none is made
     traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     tracestate: "congo=t61rcWkgMzE",
   };
-  expect((await call(at.gateway, at.gateway.key(), { body: ask(), headers })).status).toBe(200);
+  expect((await call(at.gateway, await at.gateway.key(), { body: ask(), headers })).status).toBe(
+    200,
+  );
   const { headers: sent } = await at.provider.request(0);
   expect(sent.filter(([name]) => name.startsWith("trace"))).toEqual([]);
   expect(at.gateway.app.gateway.tracing).toBeUndefined();

@@ -65,7 +65,7 @@ const usage = {
 describe("an answered request has a span, and its attempt a child", () => {
   test("in JSON", async () => {
     at.providers.one.answer = answered({ choices: [choice({ content })] });
-    const reply = await chat(at.gateway, at.gateway.key(), { messages });
+    const reply = await chat(at.gateway, await at.gateway.key(), { messages });
     const { request, attempts } = await traceOf(reply);
     expect(request).toMatchObject({ name: "POST /v1/chat/completions", kind: "server" });
     expect(request.parentSpanId).toBeUndefined();
@@ -104,7 +104,7 @@ describe("an answered request has a span, and its attempt a child", () => {
 
   test("as a stream", async () => {
     at.providers.one.answer = usual;
-    const reply = await chat(at.gateway, at.gateway.key(), { stream: true });
+    const reply = await chat(at.gateway, await at.gateway.key(), { stream: true });
     const { request, attempts } = await traceOf(reply);
     expect(request.attributes).toMatchObject({
       "http.response.status_code": 200,
@@ -140,7 +140,7 @@ describe("an answered request has a span, and its attempt a child", () => {
     ["as a stream", stream(created(), delta, terminal()), true, ["stop"]],
   ])("of the responses interface, %s", async (_, answer, isStream, reasons) => {
     at.providers.one.answer = answer;
-    const key = at.gateway.key();
+    const key = await at.gateway.key();
     const reply = isStream ? await openResponse(at.gateway, key) : await respond(at.gateway, key);
     const { request, attempts } = await traceOf(reply);
     expect(request.name).toBe("POST /v1/responses");
@@ -191,7 +191,7 @@ describe("an answer of another interface has a span", () => {
   ] as const)("%s", async (_, path, sent, name, provider, reasons) => {
     at.providers.one.answer = path === "/v1/embeddings" ? embeds() : usual;
     at.providers.two.answer = usualMessage;
-    const reply = await call(at.gateway, at.gateway.key(), { path, body: sent });
+    const reply = await call(at.gateway, await at.gateway.key(), { path, body: sent });
     expect(reply.status).toBe(200);
     const { request, attempts } = await traceOf(reply);
     expect(request).toMatchObject({ name: `POST ${path}`, isError: false });
@@ -207,7 +207,7 @@ describe("a request that is not answered by the first provider", () => {
   test("has a span for each attempt, and each provider gets its own as the parent", async () => {
     at.providers.one.answer = refusal(500);
     at.providers.two.answer = usual;
-    const reply = await chat(at.gateway, at.gateway.key(), { model: "paired" });
+    const reply = await chat(at.gateway, await at.gateway.key(), { model: "paired" });
     const { request, attempts } = await traceOf(reply);
     expect(request.isError).toBe(false);
     const [first, second] = attempts;
@@ -230,7 +230,7 @@ describe("a request that is not answered by the first provider", () => {
 
   test("and by no other is an error", async () => {
     at.providers.one.answer = text("<html>", { type: "text/html" });
-    const reply = await chat(at.gateway, at.gateway.key());
+    const reply = await chat(at.gateway, await at.gateway.key());
     expect(reply.status).toBe(502);
     const { request, attempts } = await traceOf(reply);
     expect(request.isError).toBe(true);
@@ -245,7 +245,7 @@ describe("a request that is not answered by the first provider", () => {
 
   test("because of the caller is no error of the gateway", async () => {
     at.providers.one.answer = refusal(400);
-    const { request, attempts } = await traceOf(await chat(at.gateway, at.gateway.key()));
+    const { request, attempts } = await traceOf(await chat(at.gateway, await at.gateway.key()));
     expect(request.isError).toBe(false);
     expect(request.attributes["http.response.status_code"]).toBe(400);
     expect(attempts[0]?.attributes["error.type"]).toBe("400");
@@ -258,7 +258,7 @@ describe("a request that is not answered by the first provider", () => {
       peer.fin();
     };
     const { request, attempts } = await traceOf(
-      await chat(at.gateway, at.gateway.key(), { stream: true }),
+      await chat(at.gateway, await at.gateway.key(), { stream: true }),
     );
     expect(request.isError).toBe(true);
     expect(request.attributes).toMatchObject({
@@ -272,7 +272,7 @@ describe("a request that is not answered by the first provider", () => {
 
 test("a client that disconnects from a stream leaves a span with the outcome and the estimate", async () => {
   at.providers.one.answer = raw(streamHead, piece(helloEvent));
-  const reply = await openChat(at.gateway, at.gateway.key(), { stream: true });
+  const reply = await openChat(at.gateway, await at.gateway.key(), { stream: true });
   await reply.seen("Hello");
   reply.disconnect();
   const { request, attempts } = await traceOf(reply);
@@ -284,7 +284,7 @@ test("a client that disconnects from a stream leaves a span with the outcome and
 });
 
 test("a refused request with a valid key has a span without attempts, other requests have none", async () => {
-  const key = at.gateway.key();
+  const key = await at.gateway.key();
   const strange = await chat(at.gateway, { key: "sk-canary-wrong" });
   const listed = await call(at.gateway, key, { path: "/v1/models" });
   const refused = await chat(at.gateway, key, { model: "canary-model" });
@@ -298,10 +298,10 @@ test("a refused request with a valid key has a span without attempts, other requ
 describe("the client's trace", () => {
   const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
   const parentId = "00f067aa0ba902b7";
-  const traced = (headers: Record<string, string>) => {
+  const traced = async (headers: Record<string, string>) => {
     at.providers.one.answer = usual;
     const body = { model: "small", messages };
-    return call(at.gateway, at.gateway.key(), { body, headers });
+    return call(at.gateway, await at.gateway.key(), { body, headers });
   };
 
   test.each([
@@ -361,7 +361,7 @@ describe("the client's trace", () => {
 
 test("no span has a prompt, an answer, a key, an account or a client's text", async () => {
   at.providers.one.answer = answered({ choices: [choice({ content })] });
-  const key = at.gateway.key({ account: "canary-account", label: "canary-label" });
+  const key = await at.gateway.key({ account: "canary-account", label: "canary-label" });
   await chat(at.gateway, key, { model: "canary-model" });
   await traceOf(await chat(at.gateway, key, { messages }));
   const sent = collector.bodies.join("\n");

@@ -10,7 +10,7 @@ import { several } from "../../support/several.ts";
 import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
 import { Books, openReplica, type Replica } from "../../support/store/replica.ts";
 import { actor, costOfEnded, ended, type Owner } from "../../support/store/storeFolder.ts";
-import { issueIn } from "../../support/store/vouchers.ts";
+import { issueVouchers } from "../../support/store/vouchers.ts";
 
 type Admin = ServerStore["admin"];
 
@@ -108,7 +108,7 @@ describePostgres("commands of two processes", () => {
       ],
     ])("%s", async (_, call) => {
       await chargeOne();
-      const [voucher] = await issueIn(stores[0], 1);
+      const [voucher] = await issueVouchers(stores[0], 1);
       const results = await eightTimes((admin) => call(admin, voucher?.publicId ?? ""));
       const applied = results.map(
         (result) => result.status === "fulfilled" && result.value.applied,
@@ -194,7 +194,7 @@ describePostgres("commands of two processes", () => {
     ])("%s", async (_, write, call, expected) => {
       await chargeOne();
       const [{ admin }] = stores;
-      const [voucher] = await issueIn(stores[0], 1);
+      const [voucher] = await issueVouchers(stores[0], 1);
       const { id = 0, publicId = "" } = voucher ?? {};
       await using replica = await openReplica(database.url);
       await replica.reserve({ accountId: alice.accountId, reserved: String(costOfEnded) });
@@ -250,7 +250,7 @@ describePostgres("commands of two processes", () => {
     /** Three requests by both keys, and a voucher that a command revokes at the same time. */
     const serve = async (replica: Replica): Promise<void> => {
       const chains = [{ firstKeyId, reserved: String(costOfEnded) }];
-      const [{ id, publicId } = { id: 0, publicId: "" }] = await issueIn(stores[0], 1);
+      const [{ id, publicId } = { id: 0, publicId: "" }] = await issueVouchers(stores[0], 1);
       const redemption = { voucherId: id, accountId, actor: "key_1", at: actor.at };
       await Promise.all([
         replica.reserve({ accountId, reserved: String(costs(5)), chains }),

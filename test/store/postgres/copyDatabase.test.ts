@@ -89,7 +89,7 @@ describePostgres("the copy of a SQLite file", () => {
     await source.record(running("req_open", owner));
     await source.reserve(bob.accountId, 100_000n);
     const note = "spring \u{1F331} 'sale'\n\\";
-    const [redeemed, revoked] = issueVouchers(store, 3, { note });
+    const [redeemed, revoked] = await issueVouchers(store, 3, { note });
     store.admin.revokeVoucher(actor, revoked?.publicId ?? "");
     await writer.write({
       kind: "redeemVoucher",

@@ -1,4 +1,9 @@
-import { readDatabase, readServerDatabase, type DatabaseRows } from "./databaseRows.ts";
+import {
+  readDatabase,
+  readDatabaseAt,
+  type DatabasePlace,
+  type DatabaseRows,
+} from "./databaseRows.ts";
 import { ledgerProblems } from "./ledgerRules.ts";
 import type { ProducedAnswer, SeenAnswer } from "./logs.ts";
 import { inventedProblems, producedProblems, seenProblems } from "./logRules.ts";
@@ -21,7 +26,7 @@ export interface Auditor {
    * All problems in the database of an idle gateway, one sentence each. The recorded answers are dropped: the next
    * call does not check them again.
    */
-  problems(): string[];
+  problems(): Promise<string[]>;
 }
 
 /** A provider that records what it sends. */
@@ -29,25 +34,8 @@ export interface AuditedProvider {
   log: ProducedAnswer[] | undefined;
 }
 
-/** The same for a database on a PostgreSQL server. */
-export interface ServerAuditor extends Omit<Auditor, "problems"> {
-  problems(): Promise<string[]>;
-}
-
-/** The auditor of the store at `path`, which need not be there yet. */
-export function openAuditor(path: string): Auditor {
-  const { takeProblems, ...logs } = openLogs();
-  return { ...logs, problems: () => takeProblems(readDatabase(path)) };
-}
-
-/** The auditor of the database at `url`, which need not have tables yet. */
-export function openServerAuditor(url: string): ServerAuditor {
-  const { takeProblems, ...logs } = openLogs();
-  return { ...logs, problems: async () => takeProblems(await readServerDatabase(url)) };
-}
-
-/** What clients and providers tell, and what is wrong in a database by that. */
-function openLogs() {
+/** The auditor of the database at this place, which need not be there yet. */
+export function openAuditor(place: DatabasePlace): Auditor {
   const produced: ProducedAnswer[] = [];
   let isListening = false;
   const seen: SeenAnswer[] = [];
@@ -55,23 +43,23 @@ function openLogs() {
   return {
     seen,
     credits,
-    listenTo(...providers: readonly AuditedProvider[]) {
+    listenTo(...providers) {
       for (const provider of providers) provider.log = produced;
       isListening = true;
     },
-    takeProblems: (database: DatabaseRows): string[] => {
+    async problems() {
       const said = {
         seen: seen.splice(0),
         produced: produced.splice(0),
         credits: credits.splice(0),
       };
-      const problems = auditRows(database, said);
+      const problems = auditRows(await readDatabaseAt(place), said);
       return isListening ? [...problems, ...inventedProblems(said.seen, said.produced)] : problems;
     },
   };
 }
 
-/** The same for any file; `isAtRest`: no request may be running. */
+/** The problems of a file at once. `isAtRest`: no request may be running. */
 export function auditFile(path: string, logs: Logs = {}, isAtRest = true): string[] {
   return auditRows(readDatabase(path), logs, isAtRest);
 }
@@ -100,6 +88,9 @@ function auditRows(database: DatabaseRows, logs: Logs, isAtRest = true): string[
 }
 
 /** Checks only the charges of the answers that clients received. */
-export function lostCharges(path: string, seen: readonly SeenAnswer[]): string[] {
-  return seenProblems(readDatabase(path), seen);
+export async function lostCharges(
+  place: DatabasePlace,
+  seen: readonly SeenAnswer[],
+): Promise<string[]> {
+  return seenProblems(await readDatabaseAt(place), seen);
 }

@@ -245,21 +245,23 @@ describe("what providers made", () => {
 });
 
 describe("an auditor that benches tell what they see", () => {
-  test("misses the provider of an answer, once it listens to any", () => {
-    const auditor = openAuditor(database.path);
+  test("misses the provider of an answer, once it listens to any", async () => {
+    const auditor = openAuditor({ path: database.path });
     auditor.seen.push(seen("req_done", whole));
-    expect(auditor.problems()).toEqual([]);
+    expect(await auditor.problems()).toEqual([]);
     auditor.listenTo({ log: undefined });
     auditor.seen.push(seen("req_done", whole));
-    expect(auditor.problems()).toEqual([
+    expect(await auditor.problems()).toEqual([
       "a client has an answer to req_done, and no provider was asked",
     ]);
-    expect(auditor.problems()).toEqual([]);
+    expect(await auditor.problems()).toEqual([]);
   });
 
-  test("misses a credit that was acknowledged", () => {
-    const auditor = openAuditor(database.path);
+  test("misses a credit that was acknowledged", async () => {
+    const auditor = openAuditor({ path: database.path });
     auditor.credits.push("lost-ref");
-    expect(auditor.problems()).toEqual(["credit lost-ref was acknowledged, and is not there"]);
+    expect(await auditor.problems()).toEqual([
+      "credit lost-ref was acknowledged, and is not there",
+    ]);
   });
 });

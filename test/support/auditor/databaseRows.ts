@@ -150,9 +150,17 @@ export function placeOf({ account, seq }: { account: bigint; seq: bigint | null 
   return `${account}:${seq}`;
 }
 
+/** Where a gateway has its database: a SQLite file, or the URL of a PostgreSQL database. */
+export type DatabasePlace = { readonly path: string } | { readonly url: string };
+
 const busyTimeoutMs = 5000;
 
-/** Reads one snapshot of the file at `path`, which may be in use. Throws where it is no database of the gateway. */
+/** Reads one snapshot of a database, which may be in use. Rejects where it is no database of the gateway. */
+export async function readDatabaseAt(place: DatabasePlace): Promise<DatabaseRows> {
+  return "path" in place ? readDatabase(place.path) : await readServerDatabase(place.url);
+}
+
+/** The same of the file at `path`, at once. */
 export function readDatabase(path: string): DatabaseRows {
   const file = new Database(path, { readonly: true, safeIntegers: true });
   try {
@@ -164,8 +172,7 @@ export function readDatabase(path: string): DatabaseRows {
   }
 }
 
-/** Reads one snapshot of a database on a PostgreSQL server. */
-export async function readServerDatabase(url: string): Promise<DatabaseRows> {
+async function readServerDatabase(url: string): Promise<DatabaseRows> {
   const sql = new SQL(url, { max: 1, bigint: true });
   try {
     return await sql.begin("isolation level repeatable read read only", async (snapshot) => {

@@ -1,6 +1,6 @@
 import { cutByCrash } from "../auditor/logs.ts";
 import { redeem } from "../gateway/voucherCalls.ts";
-import { auditProblems, reservesAfterStart } from "../store/auditProblems.ts";
+import { problemsAfterCrash } from "../store/auditProblems.ts";
 import type { GatewayProcess } from "./gatewayProcess.ts";
 import { everyWay, sendMixedLoad } from "./mixedLoad.ts";
 
@@ -57,7 +57,7 @@ export async function runCrashCycle(
   const retried = unsure && (await redeem(gateway, payer, unsure.code));
   gateway.auditor.seen.push(...cutByCrash(seen));
   gateway.auditor.credits.push(...refs, ...redeemed.map(({ id }) => `voucher:${id}`));
-  const problems = [...auditProblems(gateway), ...reservesAfterStart(gateway)];
+  const problems = await problemsAfterCrash(gateway);
   problems.push(...refusals.map((status) => `a request was refused with ${status}`));
   if (retried && retried.status !== 200)
     problems.push(`a voucher that was sent before the crash got ${retried.status} after it`);

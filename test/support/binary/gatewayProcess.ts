@@ -1,12 +1,13 @@
-import { Database } from "bun:sqlite";
 import { statSync } from "node:fs";
 import { openAuditor, type Auditor } from "../auditor/auditor.ts";
 import { binaryPath } from "./binary.ts";
 import { auditProblemsAtRest } from "../store/auditProblems.ts";
 import { openCliFolder, type CliFolder } from "./cli.ts";
 import { configText, type GatewayConfig } from "../gateway/gatewayConfig.ts";
-import { freshDatabase } from "../servers/postgres.ts";
-import { until } from "../until.ts";
+import type { DatabasePlace } from "../auditor/databaseRows.ts";
+import { rowsAt } from "../store/gatewayDatabase.ts";
+import { withTestedEngines, type TestedConfig } from "../testedEngines.ts";
+import { untilAsync } from "../until.ts";
 import { ServingProcess } from "./servingProcess.ts";
 
 /** A request in the form of `tollgate requests show --json`. */
@@ -41,19 +42,12 @@ export const startTimeoutMs = 60_000;
  * which takes the time of a start.
  */
 const auditedBytesMax = 512 * 1_048_576;
-const endTimeoutMs = 15_000;
+/** A server ends a replica that was killed after 15 s of silence. */
+const endTimeoutMs = 30_000;
+/** docs/fleet.md promises it. */
+const toldWithinMs = 1000;
 /** A request of a disconnected client may end a little later. */
 const restTimeoutMs = 2000;
-
-/**
- * With the variable TOLLGATE_TEST_ENGINE=postgres a gateway has an empty PostgreSQL database instead of a file. So the tests
- * that meet a gateway by HTTP and commands only can be run on both engines.
- */
-async function onTestedEngine(config: GatewayConfig): Promise<GatewayConfig> {
-  if (process.env["TOLLGATE_TEST_ENGINE"] !== "postgres") return config;
-  const { url } = await freshDatabase();
-  return { ...config, sections: { ...config.sections, database: { url } } };
-}
 
 /** Starts the compiled gateway, and resolves when it listens. Close it, also after a failure. */
 export async function startGatewayProcess(
@@ -61,14 +55,16 @@ export async function startGatewayProcess(
   options: GatewayProcessOptions = {},
 ): Promise<GatewayProcess> {
   const binary = await binaryPath();
-  const cli = await openCliFolder(configText(await onTestedEngine(config)), [binary]);
+  const tested = await withTestedEngines(config);
+  const cli = await openCliFolder(configText(tested.config), [binary]);
   const prepared = await options.prepare?.(cli);
   const command = [...(options.launcher ?? []), binary, "serve"];
-  const gateway = new GatewayProcess(cli, command, { ...options.environment, ...prepared });
+  const environment = { ...options.environment, ...prepared };
+  const gateway = new GatewayProcess({ cli, tested, command, environment });
   try {
     await gateway.start();
   } catch (error) {
-    await cli.remove();
+    await gateway.remove();
     throw error;
   }
   return gateway;
@@ -77,17 +73,30 @@ export async function startGatewayProcess(
 /** The running compiled gateway in its own folder, with its commands. */
 export class GatewayProcess extends ServingProcess {
   readonly cli: CliFolder;
-  /** Runs with every audit, if the database is in the usual place. */
+  /** Its database: a file in the folder, unless a server is tested. */
+  readonly place: DatabasePlace;
+  /** Runs with every audit. */
   readonly auditor: Auditor;
+  readonly #tested: TestedConfig;
 
-  constructor(
-    cli: CliFolder,
-    command: readonly string[],
-    environment: Readonly<Record<string, string>>,
-  ) {
-    super(command, cli.folder, environment);
+  constructor(parts: {
+    readonly cli: CliFolder;
+    readonly tested: TestedConfig;
+    readonly command: readonly string[];
+    readonly environment: Readonly<Record<string, string>>;
+  }) {
+    const { cli, tested } = parts;
+    super(parts.command, cli.folder, parts.environment);
     this.cli = cli;
-    this.auditor = openAuditor(cli.database);
+    this.place =
+      tested.databaseUrl === undefined ? { path: cli.database } : { url: tested.databaseUrl };
+    this.auditor = openAuditor(this.place);
+    this.#tested = tested;
+  }
+
+  /** Writes another config for its next start or reload. */
+  async configure(config: GatewayConfig): Promise<void> {
+    await Bun.write(this.cli.config, configText(this.#tested.withServers(config)));
   }
 
   /** Creates a key, and its account if needed, and credits this amount in roubles. */
@@ -111,10 +120,9 @@ export class GatewayProcess extends ServingProcess {
 
   /** Resolves when a running request has its row: some time after its beginning. */
   async lateRow(): Promise<void> {
-    const running = new Database(this.cli.database, { readonly: true });
-    const row = running.query("SELECT 1 FROM requests WHERE status = 'running'");
-    await until("a running request has its row", () => row.get() !== null);
-    running.close();
+    const running = "SELECT id FROM requests WHERE status = 'running'";
+    const isThere = async () => (await rowsAt(this.place, running)).length > 0;
+    await untilAsync("a running request has its row", isThere);
   }
 
   /** Resolves when nothing of the account's money is reserved any more: some time after its last request. */
@@ -128,10 +136,14 @@ export class GatewayProcess extends ServingProcess {
     }
   }
 
+  /** Resolves when it has been told of all changes by commands so far: at once with a file, within a second with a server. */
+  async toldOfChanges(): Promise<void> {
+    if ("url" in this.place) await Bun.sleep(toldWithinMs);
+  }
+
   /** Throws if an audit finds a problem or money stays held. */
   async expectAuditPasses(): Promise<void> {
-    const size = statSync(this.cli.database, { throwIfNoEntry: false })?.size;
-    if (size === undefined || size >= auditedBytesMax) return this.#auditByCommand();
+    if (!this.#isAuditable()) return await this.#auditByCommand();
     const problems = await auditProblemsAtRest(this, restTimeoutMs);
     if (problems.length > 0) throw new Error(problems.join("\n"));
   }
@@ -142,8 +154,20 @@ export class GatewayProcess extends ServingProcess {
       await this.stop();
       await this.expectAuditPasses();
     } finally {
-      await this.cli.remove();
+      await this.remove();
     }
+  }
+
+  /** Removes the folder, and what is on the tested servers. It has ended. */
+  async remove(): Promise<void> {
+    await this.cli.remove();
+    await this.#tested.remove();
+  }
+
+  #isAuditable(): boolean {
+    if (!("path" in this.place)) return true;
+    const size = statSync(this.place.path, { throwIfNoEntry: false })?.size;
+    return size !== undefined && size < auditedBytesMax;
   }
 
   async #auditByCommand(): Promise<void> {

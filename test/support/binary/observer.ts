@@ -1,17 +1,18 @@
+import { SQL, type Socket } from "bun";
 import { Database } from "bun:sqlite";
-import type { Socket } from "bun";
+import type { DatabasePlace } from "../auditor/databaseRows.ts";
 
-/** A gateway in another process, and the file that it charges in. */
+/** A gateway in another process, and the database that it charges in. */
 export interface Observed {
   readonly url: string;
   readonly key: string;
-  readonly database: string;
+  readonly place: DatabasePlace;
 }
 
 export interface Observation {
   /** Answers whose end was seen, by the way in which they were asked. */
   readonly ends: Readonly<Record<string, number>>;
-  /** Those whose charge the file did not have in that moment. */
+  /** Those whose charge the database did not have in that moment. */
   readonly early: readonly string[];
 }
 
@@ -39,22 +40,21 @@ const idPattern = /\r\nx-request-id: (\S+)\r\n/i;
 
 /**
  * Sends requests in all forms, several at once, and reads the database at the moment when the end of an answer
- * arrives, before anything else happens in this process.
+ * arrives, before anything else happens in this process. A server is asked in that moment.
  */
 export async function observeCharges(observed: Observed, rounds: number): Promise<Observation> {
-  const storeFolder = new Database(observed.database, { readonly: true });
-  const charged = storeFolder.query<{ id: number }, [string]>(
-    `SELECT requests.id FROM requests JOIN accounts ON accounts.id = account_id
-     WHERE public_id = ? AND requests.ledger_seq <= accounts.ledger_seq`,
-  );
+  await using charges = openCharges(observed.place);
   const ends: Record<string, number> = {};
   const early: string[] = [];
+  const looks: Promise<void>[] = [];
   let asked = 0;
+  const look = async (way: string, id: string): Promise<void> => {
+    const isCharged = charges.has(id);
+    ends[way] = (ends[way] ?? 0) + 1;
+    if (!(await isCharged)) early.push(`${way} ${id}`);
+  };
   const context = async (): Promise<void> => {
-    const client = await connectObserver(observed, (way, id) => {
-      ends[way] = (ends[way] ?? 0) + 1;
-      if (charged.get(id) === null) early.push(`${way} ${id}`);
-    });
+    const client = await connectObserver(observed, (way, id) => looks.push(look(way, id)));
     while (asked < rounds) {
       const way = ways[asked % ways.length] ?? ways[0];
       asked += 1;
@@ -63,8 +63,35 @@ export async function observeCharges(observed: Observed, rounds: number): Promis
     client.close();
   };
   await Promise.all(Array.from({ length: clients }, context));
-  storeFolder.close();
+  await Promise.all(looks);
   return { ends, early };
+}
+
+/** The charges of a database. `has` reads a file at once, and asks a server at once. */
+interface Charges extends AsyncDisposable {
+  has(requestId: string): boolean | Promise<boolean>;
+}
+
+const chargeOf = (id: string): string =>
+  `SELECT requests.id FROM requests JOIN accounts ON accounts.id = account_id
+   WHERE public_id = ${id} AND requests.ledger_seq <= accounts.ledger_seq`;
+
+function openCharges(place: DatabasePlace): Charges {
+  if ("path" in place) {
+    const file = new Database(place.path, { readonly: true });
+    const charge = file.query<{ id: number }, [string]>(chargeOf("?"));
+    return {
+      has: (id) => charge.get(id) !== null,
+      async [Symbol.asyncDispose]() {
+        file.close();
+      },
+    };
+  }
+  const server = new SQL(place.url, { max: clients });
+  return {
+    has: async (id) => (await server.unsafe<unknown[]>(chargeOf("$1"), [id])).length > 0,
+    [Symbol.asyncDispose]: () => server.close(),
+  };
 }
 
 type Way = (typeof ways)[number];

@@ -50,7 +50,8 @@ export async function failDisk(on: GatewayOnDisk, failure: DiskError): Promise<D
   if (exit === undefined) await disk.tell("go");
   else await gateway.start();
   const audited = exit === undefined ? seen : cutByCrash(seen);
-  problems.push(...lostCharges(gateway.cli.database, audited), ...(await auditProblemsAtRest(on)));
+  const lost = await lostCharges(gateway.place, audited);
+  problems.push(...lost, ...(await auditProblemsAtRest(on)));
   return { whole: seen.filter(({ due }) => due !== undefined).length, exit, problems };
 }
 
@@ -71,7 +72,7 @@ async function recovers({ gateway, key }: GatewayOnDisk, seen: SeenAnswer[]): Pr
 async function auditProblemsAtRest({ gateway }: GatewayOnDisk): Promise<readonly string[]> {
   const deadlineMs = performance.now() + recoveryMs;
   for (;;) {
-    const problems = auditProblems(gateway);
+    const problems = await auditProblems(gateway);
     if (problems.length === 0 || performance.now() > deadlineMs) return problems;
     await Bun.sleep(recoveryStepMs);
   }

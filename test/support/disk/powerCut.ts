@@ -1,6 +1,6 @@
 import { lostCharges } from "../auditor/auditor.ts";
 import { cutByCrash } from "../auditor/logs.ts";
-import { auditProblems, reservesAfterStart } from "../store/auditProblems.ts";
+import { problemsAfterCrash } from "../store/auditProblems.ts";
 import { chatAndEmbeddings } from "../gateway/gatewayConfig.ts";
 import { startGatewayProcess, type GatewayProcess } from "../binary/gatewayProcess.ts";
 import { sendMixedLoad } from "../binary/mixedLoad.ts";
@@ -76,7 +76,6 @@ export async function cutPower(
   if (!isOver) await disk.tell(`cut ${seed}`).catch(() => {});
   await gone;
   await gateway.start();
-  const lost = lostCharges(gateway.cli.database, cutByCrash(seen));
-  const problems = [...auditProblems(gateway), ...reservesAfterStart(gateway)];
-  return { whole: whole.length, lost, problems };
+  const lost = await lostCharges(gateway.place, cutByCrash(seen));
+  return { whole: whole.length, lost, problems: await problemsAfterCrash(gateway) };
 }

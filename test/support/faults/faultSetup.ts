@@ -1,10 +1,5 @@
 import { afterAll, beforeAll } from "bun:test";
-import {
-  openStore,
-  type AttemptRecord,
-  type RequestRow,
-  type SqliteStore,
-} from "../../../src/store/store.ts";
+import type { AttemptRecord, RequestRow, Store } from "../../../src/store/store.ts";
 import { ask, seenOf, type Reply, jsonOf } from "../gateway/chatCalls.ts";
 import { interfaceOf, validAnswer, type FaultyAnswer, type Form } from "./faultAnswers.ts";
 import { askMessage } from "../gateway/messagesCalls.ts";
@@ -17,7 +12,8 @@ import {
 } from "../binary/gatewayProcess.ts";
 import type { RawPeer } from "../provider/rawServer.ts";
 import { startProvider, type ReceivedRequest } from "../provider/scriptedProvider.ts";
-import { until } from "../until.ts";
+import { openStoreAt } from "../store/gatewayDatabase.ts";
+import { until, untilAsync } from "../until.ts";
 
 /** A whole answer with its bytes, the form and the model that were asked for, and the providers of its routes. */
 export interface FaultReply extends Reply {
@@ -114,22 +110,20 @@ export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> 
   addProvider(sharedProvider, { base_url: faultyUrl });
   addProvider(nextProvider, { base_url: `http://127.0.0.1:${healthy.port}/v1` });
   const models: ConfiguredModel[] = [];
-  let started: { gateway: GatewayProcess; key: string; storeFolder: SqliteStore } | undefined;
+  let started: { gateway: GatewayProcess; key: string; store: Store } | undefined;
   const charges = new Map<string, bigint>();
 
   beforeAll(async () => {
     const gateway = await startGatewayProcess({ providers, models, sections });
     gateway.auditor.listenTo(faulty, healthy);
     const key = await gateway.key("alice", String(credit));
-    const path = gateway.cli.database;
-    const storeFolder = openStore({ path, durability: "process", serving: false });
-    started = { gateway, key, storeFolder };
+    started = { gateway, key, store: await openStoreAt(gateway.place) };
   }, startTimeoutMs);
   afterAll(async () => {
     try {
       if (started) await checkAccount(started.gateway);
     } finally {
-      started?.storeFolder.close();
+      await started?.store.close();
       await started?.gateway.close();
       faulty.stop();
       healthy.stop();
@@ -179,11 +173,14 @@ export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> 
     },
     async record({ id }, charge) {
       charges.set(id, charge);
-      const { requests } = running().storeFolder;
-      await until(`${id} has ended`, () => (requests.find(id)?.status ?? "running") !== "running");
-      const row = requests.find(id);
+      const { requests } = running().store;
+      let row: RequestRow | undefined;
+      await untilAsync(`${id} has ended`, async () => {
+        row = await requests.find(id);
+        return row !== undefined && row.status !== "running";
+      });
       if (row === undefined) throw new Error(`there is no record of ${id}`);
-      return { ...row, attempts: requests.attempts(id) };
+      return { ...row, attempts: await requests.attempts(id) };
     },
     calls: (model) => [calls.faulty.get(model) ?? 0, calls.healthy.get(model) ?? 0],
     released: (model) =>

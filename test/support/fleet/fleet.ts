@@ -1,5 +1,5 @@
-import { openServerAuditor, type ServerAuditor } from "../auditor/auditor.ts";
-import { readServerDatabase } from "../auditor/databaseRows.ts";
+import { openAuditor, type Auditor } from "../auditor/auditor.ts";
+import { readDatabaseAt } from "../auditor/databaseRows.ts";
 import { binaryPath } from "../binary/binary.ts";
 import { openCliFolder, type CliFolder } from "../binary/cli.ts";
 import { ServingProcess } from "../binary/servingProcess.ts";
@@ -21,7 +21,7 @@ export interface Fleet extends AsyncDisposable {
   readonly replicas: readonly FleetReplica[];
   /** Runs commands beside the replicas, with a connection of its own to the server. */
   readonly cli: CliFolder;
-  readonly auditor: ServerAuditor;
+  readonly auditor: Auditor;
   /** The URL of a replica, in turns. */
   next(): string;
   /** Creates a key, and its account if needed, and credits this amount in roubles. Returns the secret. */
@@ -59,7 +59,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     return { process, proxy };
   };
   const replicas = await Promise.all(Array.from({ length: options.replicas }, startReplica));
-  const auditor = openServerAuditor(options.databaseUrl);
+  const auditor = openAuditor({ url: options.databaseUrl });
   let turn = 0;
   const atRest = async (): Promise<void> => {
     const deadlineMs = performance.now() + restTimeoutMs;
@@ -112,7 +112,7 @@ function fleetConfig({ config, redisUrl }: FleetOptions, url: string): string {
 }
 
 async function whatIsBusy(url: string): Promise<string | undefined> {
-  const { accounts, requests } = await readServerDatabase(url);
+  const { accounts, requests } = await readDatabaseAt({ url });
   const reserved = accounts.find((account) => account.reserved > 0n);
   if (reserved !== undefined) return `${reserved.reserved} of ${reserved.name} stay reserved`;
   const running = requests.find(({ status }) => status === "running");

@@ -2,7 +2,7 @@ import { answerOnlyPrices, ANSWER_TOKENS, PRICE } from "../gateway/answerOnlyPri
 import { chat } from "../gateway/chatCalls.ts";
 import { says } from "../histories/concurrentRequests.ts";
 import { startProvider, type ScriptedProvider } from "../provider/scriptedProvider.ts";
-import { readServerDatabase } from "../auditor/databaseRows.ts";
+import { readDatabaseAt } from "../auditor/databaseRows.ts";
 import { seededRandom } from "../seededRandom.ts";
 import { freshDatabase } from "../servers/postgres.ts";
 import { startFleet, type Fleet } from "./fleet.ts";
@@ -61,7 +61,7 @@ async function crowd(
     }),
   );
   await fleet.atRest();
-  const { accounts } = await readServerDatabase(databaseUrl);
+  const { accounts } = await readDatabaseAt({ url: databaseUrl });
   const wrong = [
     [replies.filter(({ status }) => status === 200).length, Number(PLACES), "were served"],
     [provider.requests.length, Number(PLACES), "reached the provider"],

@@ -104,6 +104,7 @@ async function targetsOf(gateway: GatewayProcess): Promise<FuzzTargets> {
     "rich",
   )) as { id: string; key: string };
   await gateway.cli.json("keys", "revoke", revokedId);
+  await gateway.toldOfChanges();
   const { id: receipt } = await chat(gateway, { key: rich });
   const vouchers = await gateway.cli.json("vouchers", "create", "--amount", "5");
   const [{ code }] = vouchers as [{ code: string }];

@@ -1,4 +1,4 @@
-import { Database } from "bun:sqlite";
+import type { DatabasePlace } from "../auditor/databaseRows.ts";
 import {
   measureHealth,
   whenIdle,
@@ -9,6 +9,7 @@ import {
   type HealthTimes,
 } from "../fuzz/resources.ts";
 import type { LogLine } from "../binary/servingProcess.ts";
+import { rowsAt } from "../store/gatewayDatabase.ts";
 import { backupProvider, type AnswersSetup } from "./setup.ts";
 import { runConnection, type AnswersTally } from "./connectionRun.ts";
 
@@ -96,7 +97,7 @@ async function finalProblems(
   return [
     ...wrong,
     ...problems,
-    ...ledgerProblems(gateway.cli.database, verdicts),
+    ...(await ledgerProblems(gateway.place, verdicts)),
     ...errors.slice(0, 20).map((line) => `the log has: ${JSON.stringify(line)}`),
   ];
 }
@@ -118,6 +119,7 @@ function isProviders({ msg, error }: LogLine): boolean {
 }
 
 interface LedgerChangeResult {
+  readonly id: string;
   readonly status: string;
   readonly charge: bigint;
   readonly estimated: bigint;
@@ -127,33 +129,33 @@ interface LedgerChangeResult {
 }
 
 /** The requests whose records differ from what their clients received. */
-function ledgerProblems(path: string, verdicts: AnswersTally["verdicts"]): string[] {
-  const database = new Database(path, { readonly: true, safeIntegers: true });
-  try {
-    const find = database.query<LedgerChangeResult, [string]>(
-      `SELECT status, charge, estimated, provider,
-        (SELECT outcome FROM attempts WHERE request_id = requests.id ORDER BY n DESC LIMIT 1) AS tried
-        FROM requests WHERE public_id = ?`,
-    );
-    return verdicts.flatMap(({ asked, verdict, model }) => {
-      const { id, outcome, charge, isEstimated } = verdict;
-      const row = find.get(id);
-      const isServed = outcome === "whole" || outcome === "backup";
-      const isRight =
-        row !== null &&
-        row.status === (isServed ? "done" : "failed") &&
-        row.charge === (isServed ? (charge ?? row.charge) : 0n) &&
-        row.estimated === BigInt(isEstimated ?? row.estimated) &&
-        (!isServed || row.provider === (outcome === "backup" ? backupProvider : model));
-      // An answer that the request itself made unreadable is charged as for a disconnected client.
-      const isIsolatedFailure = outcome === "broken" && row?.tried === "isolated failure";
-      if (isRight || (isIsolatedFailure && row.status === "cancelled")) return [];
-      const words = [row?.status, row?.charge, row?.estimated, row?.provider].join(" ");
-      return [
-        `${asked}, ${id}: ${outcome} for ${charge} (${isEstimated}); the database has: ${words}`,
-      ];
-    });
-  } finally {
-    database.close();
-  }
+async function ledgerProblems(
+  place: DatabasePlace,
+  verdicts: AnswersTally["verdicts"],
+): Promise<string[]> {
+  const found = await rowsAt<LedgerChangeResult>(
+    place,
+    `SELECT public_id AS id, status, charge, estimated, provider,
+      (SELECT outcome FROM attempts WHERE request_id = requests.id ORDER BY n DESC LIMIT 1) AS tried
+      FROM requests`,
+  );
+  const rows = new Map(found.map((row) => [row.id, row]));
+  return verdicts.flatMap(({ asked, verdict, model }) => {
+    const { id, outcome, charge, isEstimated } = verdict;
+    const row = rows.get(id);
+    const isServed = outcome === "whole" || outcome === "backup";
+    const isRight =
+      row !== undefined &&
+      row.status === (isServed ? "done" : "failed") &&
+      row.charge === (isServed ? (charge ?? row.charge) : 0n) &&
+      row.estimated === BigInt(isEstimated ?? row.estimated) &&
+      (!isServed || row.provider === (outcome === "backup" ? backupProvider : model));
+    // An answer that the request itself made unreadable is charged as for a disconnected client.
+    const isIsolatedFailure = outcome === "broken" && row?.tried === "isolated failure";
+    if (isRight || (isIsolatedFailure && row.status === "cancelled")) return [];
+    const words = [row?.status, row?.charge, row?.estimated, row?.provider].join(" ");
+    return [
+      `${asked}, ${id}: ${outcome} for ${charge} (${isEstimated}); the database has: ${words}`,
+    ];
+  });
 }

@@ -1,7 +1,6 @@
 import { describedBy } from "../gateway/apiDescription.ts";
 import { chanceOf } from "../fuzz/chance.ts";
 import {
-  configText,
   type ConfiguredModel,
   type GatewayConfig,
   type Section,
@@ -206,7 +205,7 @@ class Periods {
       [...this.#open].every((connection) => connection >= first),
     );
     const since = this.#gateway.log.length;
-    await Bun.write(this.#gateway.cli.config, configText(this.#configOf(period)));
+    await this.#gateway.configure(this.#configOf(period));
     this.#gateway.signal("SIGHUP");
     await this.#gateway.logged("it reloads", ({ msg }) => msg === "config reloaded", since);
     this.#period = period;

@@ -31,7 +31,7 @@ export async function beginChat(
 ): Promise<SteppedChat> {
   const reached = Promise.withResolvers<RawPeer>();
   at.provider.answer = (peer) => reached.resolve(peer);
-  const key = at.gateway.key(options);
+  const key = await at.gateway.key(options);
   const client = await connectRaw(at.gateway.port);
   client.send(chatBytes(key.key, JSON.stringify(ask(changes))));
   const peer = await reached.promise;

@@ -1,21 +1,24 @@
-import { requireSqlite } from "../../../src/config/database.ts";
+import { spyOn } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openApp, type App } from "../../../src/app.ts";
 import { issueKey } from "../../../src/auth/apiKey.ts";
+import type { ReplicaHolds } from "../../../src/billing/replicaHolds.ts";
 import { loadTracing } from "../../../src/commands/serve/gatewayServer.ts";
 import { loadConfig } from "../../../src/config/load.ts";
 import type { Config } from "../../../src/config/schema.ts";
 import { createMetricsServer, createServer } from "../../../src/http/server.ts";
 import { systemRandom } from "../../../src/lib/random.ts";
-import { auditStore } from "../../../src/store/sqlite/audit/auditSqlite.ts";
-import { connect } from "../../../src/store/sqlite/sqlite.ts";
-import type { RequestRow, SqliteStore } from "../../../src/store/store.ts";
+import type { RequestRow, SqliteStore, Store } from "../../../src/store/store.ts";
 import { createPrometheusMetrics } from "../../../src/telemetry/prometheus.ts";
 import { openAuditor, type Auditor } from "../auditor/auditor.ts";
 import { configText, type GatewayConfig } from "./gatewayConfig.ts";
-import { until } from "../until.ts";
+import type { DatabasePlace } from "../auditor/databaseRows.ts";
+import { auditAt, rowsAt } from "../store/gatewayDatabase.ts";
+import { ServerView } from "../limits/sharedLimiters.ts";
+import { withTestedEngines } from "../testedEngines.ts";
+import { untilAsync } from "../until.ts";
 import { systemClock, type Clock } from "../../../src/lib/clock.ts";
 
 /** The limits of a key; a missing one is the config's. `balance` in nano-roubles is credited to its account. */
@@ -46,8 +49,12 @@ export interface TestApp {
   readonly url: string;
   /** The URL of its metrics, if the config enables them. */
   readonly metricsUrl: string;
+  readonly place: DatabasePlace;
+  /** The database file. Throws where a server is tested. */
   readonly path: string;
-  readonly store: SqliteStore;
+  readonly store: Store;
+  /** The same store with what only a database file has. Throws where a server is tested. */
+  readonly sqlite: SqliteStore;
   readonly clock: TestClock;
   /** Runs with every audit. */
   readonly auditor: Auditor;
@@ -56,14 +63,18 @@ export interface TestApp {
   /** The log as it was written. */
   readonly logText: () => string;
   /** A key, by default of a new account with 100 roubles. */
-  key(options?: KeyOptions): TestKey;
+  key(options?: KeyOptions): Promise<TestKey>;
   /** Rotates the key. The old one works for `graceMs` more. */
-  rotate(key: TestKey, graceMs: number): TestKey;
+  rotate(key: TestKey, graceMs: number): Promise<TestKey>;
+  /** Resolves when it has been told of all changes by commands so far: at once with a file, later with a server. */
+  toldOfChanges(): Promise<void>;
+  /** Moves the clock of the gateway, and of the server that counts its limits. */
+  advance(ms: number): Promise<void>;
   /** Applies another config, as a reload does. */
   reload(config: GatewayConfig): Promise<void>;
   /** Resets the health of all routes, as removing and adding all providers does. */
   forgetFailures(): void;
-  balance(key: TestKey): bigint;
+  balance(key: TestKey): Promise<bigint>;
   /** Resolves when the gateway has no reserve of the account any more: some time after its last request. */
   unreserved(key: TestKey): Promise<void>;
   /** The records of the account's requests, newest first. Waits until none of them is running. */
@@ -83,7 +94,8 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
   const lines: string[] = [];
   const clock = createTestClock();
   const fatal: string[] = [];
-  const loaded = await load(folder, config);
+  const tested = await withTestedEngines(config);
+  const loaded = await load(folder, tested.config);
   const metrics = loaded.metrics && createPrometheusMetrics();
   const edges = {
     clock,
@@ -93,41 +105,47 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
   };
   const tracing = loaded.telemetry && (await loadTracing(loaded.telemetry));
   const app = await openApp(loaded, edges, metrics, tracing);
-  // The config has a path, so it is the store in that file.
-  const store = app.gateway.store as SqliteStore;
-  const { path } = requireSqlite(app.gateway.current.config.database, "the test");
-  // `store.audit()` first checks at length whether a gateway runs. This one does.
-  const connection = connect(path, "process");
-  const auditor = openAuditor(path);
+  const { store } = app.gateway;
+  const { database } = loaded;
+  const place = database.engine === "sqlite" ? { path: database.path } : { url: database.url };
+  const auditor = openAuditor(place);
   const server = createServer(app).listen({ hostname: "127.0.0.1", port: 0 }).server;
   if (server?.port === undefined) throw new Error("the server did not start");
   const anyPort = { hostname: "127.0.0.1", port: 0 };
   const scrapes = metrics && createMetricsServer(metrics).listen(anyPort).server;
 
-  const audit = (): void => {
+  const audit = async (): Promise<void> => {
     // The gateway serves, so it may have reserves.
-    const { problems } = auditStore(connection, { atRest: false });
-    const wrong = [...problems, ...auditor.problems(), ...fatal];
+    const problems = await auditAt(place, { atRest: false });
+    const wrong = [...problems, ...(await auditor.problems()), ...fatal];
     if (wrong.length > 0) throw new Error(wrong.join("\n"));
   };
   const expectAuditPasses = async (): Promise<void> => {
     const { holds, inFlight } = app.gateway;
-    await until(
+    await untilAsync(
       "every hold is released and every exchange over",
-      () =>
+      async () =>
         holds.total() === 0n &&
         inFlight.exchanges.size === 0 &&
-        store.requests.list({ status: "running", limit: 1 }).length === 0,
+        (await store.requests.list({ status: "running", limit: 1 })).length === 0,
     );
-    audit();
+    await audit();
   };
   return {
     app,
     port: server.port,
     url: `http://127.0.0.1:${server.port}`,
     metricsUrl: `http://127.0.0.1:${scrapes?.port}/metrics`,
-    path,
+    place,
+    get path() {
+      if (!("path" in place)) throw new Error("the gateway has no database file");
+      return place.path;
+    },
     store,
+    get sqlite() {
+      if (!("path" in place)) throw new Error("the gateway has no database file");
+      return store as SqliteStore;
+    },
     clock,
     auditor,
     get log() {
@@ -139,31 +157,43 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
       return lines.join("");
     },
     key: (options = {}) => makeKey(store, app.newId("key"), options),
-    rotate({ id: old, account }, graceMs) {
+    async rotate({ id: old, account }, graceMs) {
       const { key, hash, prefix } = issueKey(systemRandom);
       const id = app.newId("key");
       const rotation = { successor: { publicId: id, hash, prefix }, graceMs };
-      store.admin.rotateKey({ name: actor.name, at: clock.epochMs() }, old, rotation);
+      await store.admin.rotateKey({ name: actor.name, at: clock.epochMs() }, old, rotation);
       return { key, id, account };
     },
+    async toldOfChanges() {
+      if ("url" in place) await toldBy(place, app.gateway.holds as ReplicaHolds);
+    },
+    async advance(ms) {
+      clock.advance(ms);
+      if (tested.limitsUrl === undefined) return;
+      await using view = new ServerView(tested.limitsUrl);
+      await view.age(ms);
+    },
     async reload(next) {
-      app.reload(await load(folder, next));
+      app.reload(await load(folder, tested.withServers(next)));
     },
     forgetFailures() {
       const { config: current } = app.gateway.current;
       app.reload({ ...current, providers: [], models: [] });
       app.reload(current);
     },
-    balance: ({ account }) => store.accounts.find(account)?.balance ?? 0n,
+    balance: async ({ account }) => (await store.accounts.find(account))?.balance ?? 0n,
     unreserved: ({ account }) =>
-      until("nothing is reserved", () => store.accounts.find(account)?.reserved === 0n),
+      untilAsync(
+        "nothing is reserved",
+        async () => (await store.accounts.find(account))?.reserved === 0n,
+      ),
     async records({ account }, count) {
-      const list = () => store.requests.list({ account, limit: count + 1 });
-      await until(
-        `${count} ended requests of ${account}`,
-        () => list().length === count && list().every(({ status }) => status !== "running"),
-      );
-      return list();
+      const list = async () => await store.requests.list({ account, limit: count + 1 });
+      await untilAsync(`${count} ended requests of ${account}`, async () => {
+        const rows = await list();
+        return rows.length === count && rows.every(({ status }) => status !== "running");
+      });
+      return await list();
     },
     expectAuditPasses,
     async close() {
@@ -173,9 +203,9 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
         await server.stop(true);
         await scrapes?.stop(true);
         await app.close();
-        audit();
-        connection.sqlite.close();
+        await audit();
         await rm(folder, { recursive: true, force: true });
+        await tested.remove();
       }
     },
   };
@@ -187,22 +217,34 @@ async function load(folder: string, config: GatewayConfig): Promise<Config> {
   return loadConfig({ path: file }).config;
 }
 
-function makeKey(store: SqliteStore, id: string, options: KeyOptions): TestKey {
+async function makeKey({ admin }: Store, id: string, options: KeyOptions): Promise<TestKey> {
   const { account = `account-of-${id}`, balance = 100n * rouble, overdraft, ...settings } = options;
   const { key, hash, prefix } = issueKey(systemRandom);
-  if (overdraft !== undefined) store.admin.createAccount(actor, account, overdraft);
-  store.admin.createKey(actor, account, {
-    ...settings,
-    publicId: id,
-    hash,
-    prefix,
-    createdAt: actor.at,
-  });
+  if (overdraft !== undefined) await admin.createAccount(actor, account, overdraft);
+  const made = { ...settings, publicId: id, hash, prefix, createdAt: actor.at };
+  await admin.createKey(actor, account, made);
   if (balance > 0n) {
     const kind = "credit";
-    store.admin.changeBalance(actor, { account, kind, amount: balance, ref: null, note: null });
+    await admin.changeBalance(actor, { account, kind, amount: balance, ref: null, note: null });
   }
   return { key, id, account };
+}
+
+let notes = 0;
+
+/** PostgreSQL tells in the order of commits, so a change of no account is heard after all others. */
+async function toldBy(place: DatabasePlace, holds: ReplicaHolds): Promise<void> {
+  notes += 1;
+  const note = -notes;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const changed = holds.changed.bind(holds);
+  const spy = spyOn(holds, "changed").mockImplementation((accountId) => {
+    changed(accountId);
+    if (accountId === note) resolve();
+  });
+  await rowsAt(place, `SELECT pg_notify('tollgate_changed', '${note}')`);
+  await promise;
+  spy.mockRestore();
 }
 
 /** The system's clocks with an offset that a test can move forward. Timers are not affected. */

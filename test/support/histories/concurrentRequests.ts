@@ -1,5 +1,3 @@
-import { auditStore } from "../../../src/store/sqlite/audit/auditSqlite.ts";
-import { connect } from "../../../src/store/sqlite/sqlite.ts";
 import { seededRandom } from "../seededRandom.ts";
 import { ANSWER_TOKENS, answerOnlyPrices, PRICE } from "../gateway/answerOnlyPrices.ts";
 import { readAnswer } from "../auditor/answerText.ts";
@@ -20,6 +18,7 @@ import {
   type ScriptedProvider,
 } from "../provider/scriptedProvider.ts";
 import type { TestApp, TestKey } from "../gateway/testApp.ts";
+import { auditAt } from "../store/gatewayDatabase.ts";
 
 export function concurrencyConfig(providerUrl: string): GatewayConfig {
   return { ...answerOnlyPrices(providerUrl), sections: { billing: { hold_wait: "100ms" } } };
@@ -41,8 +40,8 @@ export async function requestsForTenTimesTheBalance(
   seed: number,
 ): Promise<ConcurrencyOutcome> {
   const random = seededRandom(seed);
-  const first = gateway.key({ balance: BigInt(PLACES) * PRICE });
-  const keys = [first, gateway.key({ account: first.account, balance: 0n })];
+  const first = await gateway.key({ balance: BigInt(PLACES) * PRICE });
+  const keys = [first, await gateway.key({ account: first.account, balance: 0n })];
   provider.forget();
   provider.answer = says({ prompt_tokens: 5, completion_tokens: ANSWER_TOKENS });
   const replies = await Promise.all(
@@ -56,7 +55,7 @@ export async function requestsForTenTimesTheBalance(
   const wrong = [
     [served, PLACES, "were served"],
     [provider.requests.length, PLACES, "reached the provider"],
-    [gateway.balance(first), 0n, "are left of the balance"],
+    [await gateway.balance(first), 0n, "are left of the balance"],
     [strange.length, 0, "got another answer"],
   ].filter(([seen, expected]) => seen !== expected);
   return { served, problems: wrong.map(([seen, , what]) => `seed ${seed}: ${seen} ${what}`) };
@@ -76,7 +75,7 @@ export async function requestsOfRandomCost(
   seed: number,
 ): Promise<ConcurrencyOutcome> {
   const random = seededRandom(seed);
-  const key = gateway.key({ balance: LARGE_PLACES * PRICE + BigInt(random.below(9999)) });
+  const key = await gateway.key({ balance: LARGE_PLACES * PRICE + BigInt(random.below(9999)) });
   provider.answer = (peer, request) => {
     if (random.chance(0.2)) return refusal(503)(peer, request);
     const usage = { prompt_tokens: 5, completion_tokens: random.below(3 * ANSWER_TOKENS) };
@@ -98,7 +97,7 @@ export async function requestsOfRandomCost(
   // The answers are compared with the database, and with what the provider sent.
   await gateway.expectAuditPasses().catch((error: unknown) => problems.push(String(error)));
   const whole = replies.filter(({ text }) => readAnswer(text).outcome === "whole");
-  if (gateway.balance(key) < 0n) problems.push("the balance is overdrawn");
+  if ((await gateway.balance(key)) < 0n) problems.push("the balance is overdrawn");
   return { served: whole.length, problems: problems.map((problem) => `seed ${seed}: ${problem}`) };
 }
 
@@ -109,20 +108,24 @@ async function meanwhile(
   random: ReturnType<typeof seededRandom>,
   isOver: () => boolean,
 ): Promise<readonly string[]> {
-  const connection = connect(gateway.path, "process");
   const problems: string[] = [];
   while (!isOver()) {
     const kind = random.chance(0.6) ? "debit" : "credit";
     const amount = 1n + BigInt(random.below(Number(PRICE) * 5));
     try {
-      gateway.store.admin.changeBalance(actor, { account, kind, amount, ref: null, note: null });
+      await gateway.store.admin.changeBalance(actor, {
+        account,
+        kind,
+        amount,
+        ref: null,
+        note: null,
+      });
     } catch {
       // A debit of more than is available is refused.
     }
-    problems.push(...auditStore(connection, { atRest: false }).problems);
+    problems.push(...(await auditAt(gateway.place, { atRest: false })));
     await Bun.sleep(random.below(5));
   }
-  connection.sqlite.close();
   return problems;
 }
 

@@ -21,7 +21,7 @@ import {
   type ReportedTokens,
 } from "./moneyProvider.ts";
 import { requestIdOf } from "../provider/scriptedProvider.ts";
-import { until } from "../until.ts";
+import { until, untilAsync } from "../until.ts";
 
 const STEPS_MAX = 24;
 
@@ -43,8 +43,9 @@ export function httpHistory(
   const step = integer({ min: 0, max: 0xffff_ffff });
   const steps = array(step, { minLength: 1, maxLength: STEPS_MAX, size: "max" });
   return asyncProperty(steps, async ([first = 0, ...others]) => {
-    const history = new HttpHistory(gateway, takeTurn, first);
+    const history = new HttpHistory(gateway, takeTurn);
     try {
+      await history.begin(first);
       for (const word of others) await history.step(word);
       await history.finish();
     } catch (cause) {
@@ -62,44 +63,46 @@ class HttpHistory {
   readonly #takeTurn: (words: string) => ControlledAnswer;
   readonly #model = new MoneyModel();
   readonly #accounts: readonly string[];
-  readonly #keys: readonly HistoryLine[];
+  #keys: readonly HistoryLine[] = [];
   readonly #name = `${histories++}`;
   readonly #controlledAnswers: ControlledAnswer[] = [];
   #open: OpenRequest[] = [];
 
-  constructor(gateway: TestApp, takeTurn: (words: string) => ControlledAnswer, word: number) {
+  constructor(gateway: TestApp, takeTurn: (words: string) => ControlledAnswer) {
     this.#gateway = gateway;
     this.#takeTurn = takeTurn;
     this.#accounts = [`shared${this.#name}`, `other${this.#name}`];
+  }
+
+  async begin(word: number): Promise<void> {
     const budget = BigInt(word % 4096);
     this.told.push(`budgets of ${budget}`);
-    this.#keys = (
-      [
-        ["plain", 0, null],
-        ["bounded", 0, budget],
-        ["alone", 1, budget],
-      ] as const
-    ).map(([name, at, budget]) =>
-      historyLine(gateway, this.#model, { name, account: this.#accounts[at] ?? "", budget }),
-    );
-    if ((word >>> 12) % 2 === 0) for (const key of this.#keys) this.told.push(key.change(0));
-    if ((word >>> 13) % 2 === 0) for (const at of [0, 1]) this.#move(0, (word >>> 14) * 2 + at);
+    const line = (name: string, at: number, budget: bigint | null) =>
+      historyLine(this.#gateway, this.#model, { name, account: this.#accounts[at] ?? "", budget });
+    this.#keys = [
+      await line("plain", 0, null),
+      await line("bounded", 0, budget),
+      await line("alone", 1, budget),
+    ];
+    if ((word >>> 12) % 2 === 0) for (const key of this.#keys) this.told.push(await key.change(0));
+    if ((word >>> 13) % 2 === 0)
+      for (const at of [0, 1]) await this.#move(0, (word >>> 14) * 2 + at);
   }
 
   async step(word: number): Promise<void> {
     const kind = word % 16;
     const rest = word >>> 4;
-    if (kind < 4) this.#move(kind, rest);
+    if (kind < 4) await this.#move(kind, rest);
     else if (kind < 10) await this.#ask(rest);
     else if (kind < 14) await this.#end(rest);
     else if (kind === 14) await this.#disconnect(rest);
-    else this.told.push(this.#keys[rest % 3]?.change(rest >>> 2) ?? "");
-    this.#compare();
+    else this.told.push((await this.#keys[rest % 3]?.change(rest >>> 2)) ?? "");
+    await this.#compare();
   }
 
   async finish(): Promise<void> {
     for (const request of this.#open) await this.#endAs(request, { kind: "fails" });
-    this.#compare();
+    await this.#compare();
   }
 
   async letAllGo(): Promise<void> {
@@ -108,7 +111,7 @@ class HttpHistory {
     await until("nothing is held any more", () => holds.total() === 0n);
   }
 
-  #move(kind: number, word: number): void {
+  async #move(kind: number, word: number): Promise<void> {
     const account = this.#accounts[word % 2] ?? "";
     // Some are large enough for a few searches.
     const amount = BigInt(((word >>> 1) % 1024) + 1) * ((word >>> 11) % 2 === 0 ? 16n : 1n);
@@ -117,18 +120,18 @@ class HttpHistory {
     const booking = { account, amount, ref: null, note: null };
     if (kind < 2) {
       this.#model.credit(account, amount);
-      admin.changeBalance(actor, { ...booking, kind: "credit" });
+      await admin.changeBalance(actor, { ...booking, kind: "credit" });
       this.told.push(`credit ${account} ${amount}`);
     } else if (kind === 2) {
-      this.#takeAway(account, `debit ${account} ${amount}`, {
-        work: () => admin.changeBalance(actor, { ...booking, kind: "debit" }),
+      await this.#takeAway(account, `debit ${account} ${amount}`, {
+        work: async () => await admin.changeBalance(actor, { ...booking, kind: "debit" }),
         left: (money) => money - amount,
         expected: (model) => model.debit(account, amount),
       });
     } else {
       const { overdraft } = this.#model.account(account);
-      this.#takeAway(account, `overdraft ${account} ${amount}`, {
-        work: () => admin.setOverdraft(actor, account, amount),
+      await this.#takeAway(account, `overdraft ${account} ${amount}`, {
+        work: async () => await admin.setOverdraft(actor, account, amount),
         left: (money) => money - overdraft + amount,
         expected: (model) => model.setOverdraft(account, amount),
       });
@@ -136,34 +139,34 @@ class HttpHistory {
   }
 
   /** A command may take what nothing holds, unless the gateway still has it reserved. */
-  #takeAway(
+  async #takeAway(
     account: string,
     what: string,
     change: {
-      work(): unknown;
+      work(): Promise<unknown>;
       /** Balance and overdraft after it. */
       left(money: bigint): bigint;
       expected(model: MoneyModel): boolean;
     },
-  ): void {
+  ): Promise<void> {
     const { balance, overdraft } = this.#model.account(account);
-    const before = this.#reserved(account);
+    const before = await this.#reserved(account);
     let isDone = true;
     try {
-      change.work();
+      await change.work();
     } catch {
       isDone = false;
     }
     this.told.push(`${what}: ${isDone}`);
     if (isDone) return same(true, change.expected(this.#model), what);
     // The writer may have changed the reserve meanwhile.
-    const after = this.#reserved(account);
+    const after = await this.#reserved(account);
     const left = change.left(balance + overdraft);
     same(left < before || left < after, true, `${what} is refused, and the money is not reserved`);
   }
 
-  #reserved(account: string): bigint {
-    return this.#gateway.store.accounts.findOrThrow(account).reserved;
+  async #reserved(account: string): Promise<bigint> {
+    return (await this.#gateway.store.accounts.findOrThrow(account)).reserved;
   }
 
   /** Sends a request; it waits at its provider, or is refused. */
@@ -186,8 +189,9 @@ class HttpHistory {
     );
     const id = requestIdOf(request) ?? "";
     this.#model.hold(id, key.name, expected.hold);
-    const isReserved = () => this.#reserved(key.account) >= this.#model.held(key.account);
-    await until("the money of all open requests is reserved", isReserved);
+    const isReserved = async () =>
+      (await this.#reserved(key.account)) >= this.#model.held(key.account);
+    await untilAsync("the money of all open requests is reserved", isReserved);
     const tokensHeld = expected.tokens * asked.choices;
     this.#open.push({ ...asked, id, turn, reply, tokensHeld });
   }
@@ -265,8 +269,8 @@ class HttpHistory {
     await reply.seen(SAID);
     reply.disconnect();
     const { requests } = this.#gateway.store;
-    const status = () => requests.find(request.id)?.status ?? "running";
-    await until("it is settled", () => status() !== "running");
+    const status = async () => (await requests.find(request.id))?.status ?? "running";
+    await untilAsync("it is settled", async () => (await status()) !== "running");
     request.turn.end({ kind: "fails" });
     this.#over(request);
     this.#model.end(request.id, "cancelled", cost);
@@ -276,11 +280,16 @@ class HttpHistory {
     this.#open = this.#open.filter((one) => one !== request);
   }
 
-  #compare(): void {
-    const seen = snapshotOfModel(ended(snapshotOfStore(this.#gateway.store, this.#keys)));
+  async #compare(): Promise<void> {
+    const snapshot = await snapshotOfStore(this.#gateway.store, this.#keys);
+    const seen = snapshotOfModel(ended(snapshot));
     same(seen, snapshotOfModel(ended(this.#model)), "the store");
     for (const account of this.#accounts)
-      same(this.#reserved(account) >= this.#model.held(account), true, "what is held is reserved");
+      same(
+        (await this.#reserved(account)) >= this.#model.held(account),
+        true,
+        "what is held is reserved",
+      );
   }
 }
 
@@ -315,33 +324,35 @@ export interface HistoryLine extends HistoryKey {
   /** One of its keys, all of which work. */
   anyOf(word: number): TestKey;
   /** Rotates it, or sets its budget on one of its keys; returns what happened. */
-  change(word: number): string;
+  change(word: number): Promise<string>;
 }
 
 /** Makes the first key of one, in the gateway and in the model. */
-function historyLine(
+async function historyLine(
   gateway: TestApp,
   model: MoneyModel,
   made: { name: string; account: string; budget: bigint | null },
-): HistoryLine {
+): Promise<HistoryLine> {
   const { name, account, budget } = made;
   model.addKey(name, account, budget);
-  const first = gateway.key({ account, balance: 0n, ...(budget === null ? {} : { budget }) });
+  const first = await gateway.key({ account, balance: 0n, ...(budget === null ? {} : { budget }) });
   const keys: TestKey[] = [first];
   const { store } = gateway;
   const anyOf = (word: number): TestKey => keys[word % keys.length] ?? first;
   return {
     name,
     account,
-    keyId: store.keys.find(first.id)?.id ?? 0,
+    keyId: (await store.keys.find(first.id))?.id ?? 0,
     anyOf,
-    change(word) {
+    async change(word) {
       if (word % 2 === 0 && keys.length < KEYS_MAX) {
-        keys.push(gateway.rotate(keys.at(-1) ?? first, GRACE_MS));
+        keys.push(await gateway.rotate(keys.at(-1) ?? first, GRACE_MS));
         return `${name} is rotated`;
       }
       const budget = word % 8 === 1 ? null : BigInt((word >>> 3) % BUDGET_MAX);
-      store.admin.changeKey({ name: "tester", at: 0 }, anyOf(word >>> 15).id, { budget });
+      const changed = anyOf(word >>> 15);
+      await store.admin.changeKey({ name: "tester", at: 0 }, changed.id, { budget });
+      await gateway.toldOfChanges();
       model.key(name).budget = budget;
       return `the budget of ${name} is ${budget}`;
     },

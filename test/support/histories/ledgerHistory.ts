@@ -334,7 +334,7 @@ class LedgerHistory {
       this.#askEnd(request, "failed", 0n);
     await this.#collect();
     await this.#setup.writer.write({ kind: "probe" });
-    const seen = snapshotOfStore(this.#setup.store, this.#keys);
+    const seen = await snapshotOfStore(this.#setup.store, this.#keys);
     same(textOfStore(seen), textOfStore(this.#recorded()), "the store");
     for (const account of this.#accounts) {
       const secured = this.#open.filter(

@@ -1,4 +1,4 @@
-import type { KeyRow, SqliteStore } from "../../../src/store/store.ts";
+import type { KeyRow, SqliteStore, Store } from "../../../src/store/store.ts";
 import { MoneyModel, type ModelKey } from "./moneyModel.ts";
 
 /** A key of a history, with its rotation chain; `keyId` is the row id of the first key. */
@@ -9,30 +9,34 @@ export interface HistoryKey extends Pick<ModelKey, "account"> {
 
 const ROWS_MAX = 1000;
 
+/** A store of either engine. That of a file also says what its gateway decides by. */
+type Seen = Pick<Store, "accounts" | "keys" | "ledger" | "requests"> &
+  Partial<Pick<SqliteStore, "funds">>;
+
 /** The store's state of these keys and their accounts, in the form of the model. */
-export function snapshotOfStore(
-  store: SqliteStore,
+export async function snapshotOfStore(
+  store: Seen,
   historyKeys: readonly HistoryKey[],
-): MoneyModel {
+): Promise<MoneyModel> {
   const { accounts, keys, ledger, requests } = store;
   const model = new MoneyModel();
   const names = new Map<string, string>();
   for (const { name, account, keyId } of historyKeys) {
-    const line = keys.list(account).filter(({ firstKeyId }) => firstKeyId === keyId);
+    const line = (await keys.list(account)).filter(({ firstKeyId }) => firstKeyId === keyId);
     for (const { publicId } of line) names.set(publicId, name);
     const { budget, spent } = moneyOfChain(store, line);
     model.addKey(name, account, budget);
     model.key(name).spent = spent;
   }
   for (const [name, account] of model.accounts) {
-    const row = accounts.find(name);
+    const row = await accounts.find(name);
     if (!row) throw new Error(`account ${name} is gone`);
     Object.assign(account, { balance: row.balance, overdraft: row.overdraft });
-    for (const { kind, amount } of ledger.history(row.id, ROWS_MAX).toReversed()) {
+    for (const { kind, amount } of (await ledger.history(row.id, ROWS_MAX)).toReversed()) {
       if (kind === "refund") throw new Error("a refund that no history made");
       account.ledger.push({ kind, amount });
     }
-    for (const one of requests.list({ account: name, limit: ROWS_MAX })) {
+    for (const one of await requests.list({ account: name, limit: ROWS_MAX })) {
       const { hold, status, charge, writeOff } = one;
       const key = names.get(one.key) ?? one.key;
       model.requests.set(one.id, { key, hold, status, charge, writeOff });
@@ -42,11 +46,8 @@ export function snapshotOfStore(
 }
 
 /** The shared budget and spending of a rotation chain, whichever key is read. */
-function moneyOfChain(
-  { funds }: SqliteStore,
-  line: readonly KeyRow[],
-): Pick<KeyRow, "budget" | "spent"> {
-  const said = line.flatMap((row) => [row, funds.chain(row.firstKeyId)]);
+function moneyOfChain({ funds }: Seen, line: readonly KeyRow[]): Pick<KeyRow, "budget" | "spent"> {
+  const said = line.flatMap((row) => [row, funds?.chain(row.firstKeyId) ?? row]);
   const [first] = said;
   if (!first) throw new Error("a key is gone");
   for (const money of said)

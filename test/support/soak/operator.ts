@@ -1,6 +1,7 @@
-import { rm, writeFile } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { configText, type GatewayConfig } from "../gateway/gatewayConfig.ts";
+import type { CliFolder } from "../binary/cli.ts";
+import type { GatewayConfig } from "../gateway/gatewayConfig.ts";
 import type { GatewayProcess } from "../binary/gatewayProcess.ts";
 import type { LogLine } from "../binary/servingProcess.ts";
 
@@ -64,7 +65,7 @@ export async function reload(
   { gateway, configOf }: Pick<SoakOperator, "gateway" | "configOf">,
   done: SoakDone,
 ): Promise<void> {
-  await writeFile(gateway.cli.config, configText(configOf(done.reloads + 1)));
+  await gateway.configure(configOf(done.reloads + 1));
   done.problems.push(...errorsIn(gateway.log));
   gateway.forgetLog();
   gateway.signal("SIGHUP");
@@ -73,16 +74,12 @@ export async function reload(
 }
 
 async function runCommands({ gateway, isOver }: SoakOperator, done: SoakDone): Promise<void> {
-  const { cli } = gateway;
+  const { cli, place } = gateway;
   const commands: Readonly<Record<string, () => Promise<unknown>>> = {
     usage: () => cli.json("usage", "--by", "model"),
     requests: () => cli.json("requests", "--limit", "50"),
     audit: () => cli.json("audit"),
-    backup: async () => {
-      const file = join(cli.folder, "soak-backup.db");
-      await cli.json("backup", file);
-      await rm(file);
-    },
+    ...("path" in place ? { backup: () => backUp(cli) } : {}),
   };
   while (!isOver()) {
     for (const [name, run] of Object.entries(commands)) {
@@ -93,6 +90,12 @@ async function runCommands({ gateway, isOver }: SoakOperator, done: SoakDone): P
       if (isOver()) return;
     }
   }
+}
+
+async function backUp(cli: CliFolder): Promise<void> {
+  const file = join(cli.folder, "soak-backup.db");
+  await cli.json("backup", file);
+  await rm(file);
 }
 
 /** The failure of a provider is not an error here: the client's answer is checked. */

@@ -63,7 +63,7 @@ interface Run {
   /** How long requests were sent. */
   loadMs: number;
   /** The last request that was looked at. */
-  lastRow: number;
+  lastRow: bigint;
 }
 
 /** Uses the gateway for this time, and waits until it is idle. Ends early with the first problem. */
@@ -74,10 +74,13 @@ export async function soak(setup: SoakSetup, options: SoakOptions): Promise<Soak
   const { tally, figures, done, startedMs } = run;
   const tookMs = (): number => performance.now() - startedMs;
   const isOver = (): boolean => tookMs() > options.seconds * 1000 || tally.problems.length > 0;
+  let judging = Promise.resolve();
   const everyMinute = setInterval(() => {
     run.loadMs = tookMs();
-    judge(run);
-    options.report?.(standingOf(run));
+    judging = judging
+      .then(() => judge(run))
+      .catch((error: unknown) => tally.problems.push(String(error)))
+      .then(() => options.report?.(standingOf(run)));
   }, minuteMs);
   const send = async (): Promise<void> => {
     await sendSoakLoad({ ...setup, perSecond, tally, isOver });
@@ -89,6 +92,7 @@ export async function soak(setup: SoakSetup, options: SoakOptions): Promise<Soak
     watch(setup, figures, isOver).catch((error: unknown) => tally.problems.push(String(error))),
   ]);
   clearInterval(everyMinute);
+  await judging;
   await judgeAtRest(run);
   return standingOf(run);
 }
@@ -113,19 +117,19 @@ async function warmUp(setup: SoakSetup, perSecond: number): Promise<Run> {
     now: before,
     startedMs: performance.now(),
     loadMs: 0,
-    lastRow: 0,
+    lastRow: 0n,
   };
 }
 
 /** Compares the answers since the last check with the database. */
-function judge(run: Run): void {
+async function judge(run: Run): Promise<void> {
   const { setup, tally, figures } = run;
-  const path = setup.gateway.cli.database;
-  const unpaid = paidFor(path, tally.unpaid.splice(0));
+  const { place } = setup.gateway;
+  const unpaid = await paidFor(place, tally.unpaid.splice(0));
   tally.unpaid.push(...unpaid.open);
-  const usage = strangeUsage(path, run.lastRow);
+  const usage = await strangeUsage(place, run.lastRow);
   run.lastRow = usage.last;
-  const lost = lostCharges(path, tally.whole.splice(0));
+  const lost = await lostCharges(place, tally.whole.splice(0));
   tally.problems.push(...lost, ...unpaid.problems, ...usage.problems);
   setup.forget();
   if (figures.walBytesMax >= walBytesMost)
@@ -136,7 +140,7 @@ async function judgeAtRest(run: Run): Promise<void> {
   const { setup, tally, done } = run;
   await untilAtRest(setup).catch((error: unknown) => tally.problems.push(String(error)));
   await untilGivenBack(run);
-  judge(run);
+  await judge(run);
   tally.problems.push(...tally.unpaid.map((id) => `${id} has no record of its end`));
   setup.gateway.auditor.credits.push(...done.refs);
   tally.problems.push(...(await finalProblems(setup)));

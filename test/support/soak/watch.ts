@@ -11,7 +11,7 @@ export interface SoakFigures {
   readonly lagsMs: number[];
   /** The duration of health checks in milliseconds, without the time that other processes took. */
   readonly healthMs: number[];
-  /** The largest that the write-ahead log was. */
+  /** The largest that the write-ahead log of the file was; 0 with a server. */
   walBytesMax: number;
 }
 

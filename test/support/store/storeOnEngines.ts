@@ -7,7 +7,7 @@ import { connect } from "../../../src/store/sqlite/sqlite.ts";
 import { runInTime } from "../../../src/store/steps.ts";
 import type { RequestRecord, Store, Writer } from "../../../src/store/store.ts";
 import type { Values } from "../../../src/store/connection.ts";
-import { auditFile, openServerAuditor } from "../auditor/auditor.ts";
+import { auditFile, openAuditor } from "../auditor/auditor.ts";
 import { describePostgres } from "../servers/describeServers.ts";
 import { recordRequest, reserve } from "./recordedRequest.ts";
 import { fastClock, openReplica } from "./replica.ts";
@@ -181,7 +181,7 @@ async function openPostgres(): Promise<OpenStore> {
     async endWithProblems() {
       await replica[Symbol.asyncDispose]();
       const { problems } = await store.auditInParallel();
-      return [...problems, ...(await openServerAuditor(database.url).problems())];
+      return [...problems, ...(await openAuditor({ url: database.url }).problems())];
     },
     async close() {
       await store.close();

@@ -17,39 +17,25 @@ interface Settings {
   readonly expiresAt?: number;
 }
 
-/** Creates vouchers of 500 nano-roubles, unless `settings` has another amount. They do not expire, and have no note. */
-export function issueVouchers(
-  store: SqliteStore,
-  count: number,
-  settings: Settings = {},
-): IssuedVoucher[] {
-  const { created, codes } = newVouchers(count, settings);
-  return withCodes(store.admin.createVouchers(actor, created), codes);
-}
-
-/** The same in a store of either engine. */
-export async function issueIn(
-  { admin }: Store,
+/** Creates vouchers in a store of either engine: of 500 nano-roubles, unless `settings` has another amount. They do not expire, and have no note. */
+export async function issueVouchers(
+  { admin }: Pick<Store, "admin">,
   count: number,
   settings: Settings = {},
 ): Promise<IssuedVoucher[]> {
-  const { created, codes } = newVouchers(count, settings);
-  return withCodes(await admin.createVouchers(actor, created), codes);
-}
-
-function newVouchers(count: number, settings: Settings) {
   const issued = Array.from({ length: count }, () => issueCode(systemRandom));
   const codes = issued.map(({ hash, prefix }) => ({ publicId: newId("vch"), hash, prefix }));
   const created = { amount: 500n, note: null, expiresAt: null, ...settings, codes };
-  return { created, codes: issued.map(({ code }) => code) };
+  const rows = await admin.createVouchers(actor, created);
+  return rows.map((row, index) => Object.assign(row, { code: issued[index]?.code ?? "" }));
 }
 
-function withCodes(rows: readonly VoucherRow[], codes: readonly string[]): IssuedVoucher[] {
-  return rows.map((row, index) => Object.assign(row, { code: codes[index] ?? "" }));
-}
-
-export function issueVoucher(store: SqliteStore, settings: Settings = {}): IssuedVoucher {
-  const [voucher] = issueVouchers(store, 1, settings);
+/** The same for one voucher. */
+export async function issueVoucher(
+  store: Pick<Store, "admin">,
+  settings: Settings = {},
+): Promise<IssuedVoucher> {
+  const [voucher] = await issueVouchers(store, 1, settings);
   if (voucher === undefined) throw new Error("no voucher was created");
   return voucher;
 }

@@ -137,6 +137,7 @@ describe.skipIf(chromiumPath === null)("the login", () => {
         "mallory",
       )) as { id: string }[];
       await setup.gateway.cli.json("keys", "revoke", id);
+      await setup.gateway.toldOfChanges();
       await page.clock.fastForward(30_000);
       await page.getByText("The gateway no longer accepts the key.").waitFor();
       expect(await page.getByText("mallory").count()).toBe(0);
