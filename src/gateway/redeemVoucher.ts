@@ -35,9 +35,10 @@ export async function redeemVoucher(
   const { accountId, publicId: actor } = caller;
   const hash = hashOfCode(code);
   if (hash === undefined) throw mistypedCode();
+  refuseOverLimit(limits, accountId);
   const voucher = await store.vouchers.findByHash(hash);
-  const allowed = limits.check(accountId);
-  if (!allowed.ok) throw rateLimitExceeded(allowed.retryAfterMs);
+  // Other codes may have been counted meanwhile.
+  refuseOverLimit(limits, accountId);
   const at = clock.epochMs();
   const found = voucher === undefined ? "refused" : redeemability(voucher, accountId, at);
   if (voucher === undefined || found === "refused") throw wrongCode(limits, accountId);
@@ -52,6 +53,11 @@ export async function redeemVoucher(
   if (redeemed === "refused") throw wrongCode(limits, accountId);
   if (redeemed === "too_large") throw invalidRequest("the balance cannot take this amount");
   return { voucher, applied: redeemed === "applied" };
+}
+
+function refuseOverLimit(limits: WrongCodeLimits, accountId: number): void {
+  const allowed = limits.check(accountId);
+  if (!allowed.ok) throw rateLimitExceeded(allowed.retryAfterMs);
 }
 
 /** The checksum finds it, so it tells nothing about other codes and does not count. */

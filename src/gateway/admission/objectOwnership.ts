@@ -29,7 +29,8 @@ export async function pinToProvider(
   candidates: readonly Candidate[],
 ): Promise<PinnedCandidates> {
   const { sharedObjects } = context.snapshot.config.api;
-  const owners = await ownersOf(gateway, context, request);
+  const find = finderOfOwned(gateway, context);
+  const owners = await ownersOf(find, sharedObjects, request);
   let serving = candidates;
   const pinTo = (objectId: string, missing: () => ApiError): number => {
     const owned = owners.get(objectId);
@@ -49,7 +50,7 @@ export async function pinToProvider(
   if (comparisonResponseId !== undefined) pinTo(comparisonResponseId, responseNotFound);
   // Another provider may refuse encrypted reasoning or ignore it. The newest item decides.
   for (const objectId of request.encryptedReasoningIds.toReversed()) {
-    const providerId = owners.get(objectId)?.provider;
+    const providerId = (await find(objectId))?.provider;
     const decrypting = serving.filter(({ provider }) => provider.id === providerId);
     if (decrypting.length === 0) continue;
     serving = decrypting;
@@ -63,26 +64,25 @@ interface Owned {
   readonly historyTokens: number;
 }
 
-/** The stored objects that a request names, as far as the account owns them. */
+/** Finds a stored object of the account by its id. */
+type FindOwned = (objectId: string) => Owned | undefined | Promise<Owned | undefined>;
+
+function finderOfOwned({ store, clock }: Gateway, { caller }: RequestContext): FindOwned {
+  const nowMs = clock.epochMs();
+  return (objectId) => store.owners.find(sha256(objectId), caller.accountId, nowMs);
+}
+
+/** The stored objects that a request must own, as far as the account owns them. */
 async function ownersOf(
-  { store, clock }: Gateway,
-  { caller, snapshot }: RequestContext,
-  request: ResponsesRequest,
+  find: FindOwned,
+  shared: readonly string[],
+  { previousResponseId, comparisonResponseId, objectIds }: ResponsesRequest,
 ): Promise<ReadonlyMap<string, Owned>> {
-  const { previousResponseId, comparisonResponseId, objectIds, encryptedReasoningIds } = request;
-  const shared = snapshot.config.api.sharedObjects;
   const named = new Set([
     ...[previousResponseId, comparisonResponseId].filter((id) => id !== undefined),
     ...objectIds.filter((id) => !shared.includes(id)),
-    ...encryptedReasoningIds,
   ]);
-  const nowMs = clock.epochMs();
-  const found = await Promise.all(
-    [...named].map(async (id) => {
-      const owned = await store.owners.find(sha256(id), caller.accountId, nowMs);
-      return [id, owned] as const;
-    }),
-  );
+  const found = await Promise.all([...named].map(async (id) => [id, await find(id)] as const));
   return new Map(found.flatMap(([id, owned]) => (owned ? [[id, owned] as const] : [])));
 }
 

@@ -246,10 +246,14 @@ export class WriteQueue implements Writer {
 
   /** Takes what waits, without the charges whose holds are void. The lease does not change until the batch has begun. */
   #takePayable(): readonly PendingWrite[] {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    const { planner } = this;
+    if (planner?.isVoid === undefined) return waiting;
     const payable: PendingWrite[] = [];
-    for (const pending of this.#waiting.splice(0)) {
+    for (const pending of waiting) {
       const { ending } = pending;
-      if (ending && ending.charge > 0n && this.planner?.isVoid?.(ending.holds) === true)
+      if (ending && ending.charge > 0n && planner.isVoid(ending.holds))
         pending.reject(new WriteError("fenced", "the lease of its hold is lost"));
       else payable.push(pending);
     }
