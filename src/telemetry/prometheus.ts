@@ -216,14 +216,14 @@ function money(registry: Registry): (request: EndedRequest) => void {
   };
 }
 
-/** A gauge without a value shows 0: a SQLite database has no replicas, a server has no log file here. */
-type LiveGauge = readonly [
+/** A figure without a value is left out: SQLite has no replicas, and PostgreSQL's write-ahead log is not on this machine. */
+type LiveFigure = readonly [
   name: string,
   help: string,
   value: (figures: LiveFigures) => number | undefined,
 ];
 
-const LIVE_GAUGES: readonly LiveGauge[] = [
+const LIVE_GAUGES: readonly LiveFigure[] = [
   ["tollgate_open_requests", "Requests in progress, streams included.", (now) => now.openRequests],
   ["tollgate_open_streams", "Streamed answers in progress.", (now) => now.openStreams],
   [
@@ -292,43 +292,47 @@ const LIVE_GAUGES: readonly LiveGauge[] = [
     ({ replica }) => replica && roubles(replica.reserved),
   ],
   [
-    "tollgate_store_transactions",
-    "Transactions of this replica's writer since the start.",
-    ({ replica }) => replica?.transactions,
-  ],
-  [
-    "tollgate_store_round_trips",
-    "Round trips of this replica's writer to the PostgreSQL server since the start.",
-    ({ replica }) => replica?.roundTrips,
-  ],
-  [
-    "tollgate_store_commit_lookups",
-    "Commits since the start whose reply was lost and whose outcome was looked up.",
-    ({ replica }) => replica?.lookUps,
-  ],
-  [
-    "tollgate_store_conflicts",
-    "Transactions since the start that were run again because another one was in the way.",
-    ({ replica }) => replica?.conflicts,
-  ],
-  [
     "tollgate_limits_server_used",
     "1 while the limits server counts for all replicas, 0 while this replica allows its share of each limit.",
     ({ sharedLimits }) => sharedLimits && (sharedLimits.isUsed ? 1 : 0),
   ],
+];
+
+/** They begin at 0 with the gateway. */
+const LIVE_COUNTERS: readonly LiveFigure[] = [
   [
-    "tollgate_limits_by_share",
+    "tollgate_store_transactions_total",
+    "Transactions of this replica's writer since the start.",
+    ({ replica }) => replica?.transactions,
+  ],
+  [
+    "tollgate_store_round_trips_total",
+    "Round trips of this replica's writer to the PostgreSQL server since the start.",
+    ({ replica }) => replica?.roundTrips,
+  ],
+  [
+    "tollgate_store_commit_lookups_total",
+    "Commits since the start whose reply was lost and whose outcome was looked up.",
+    ({ replica }) => replica?.lookUps,
+  ],
+  [
+    "tollgate_store_conflicts_total",
+    "Transactions since the start that were run again because another one was in the way.",
+    ({ replica }) => replica?.conflicts,
+  ],
+  [
+    "tollgate_limits_by_share_total",
     "Requests since the start that this replica counted by itself because the limits server did not answer in time.",
     ({ sharedLimits }) => sharedLimits?.byShare,
   ],
 ];
 
-/** Registers the live gauges. Returns the function that sets them. */
+/** Registers the live figures. Returns the function that sets them. */
 function liveFigures(registry: Registry): (figures: LiveFigures) => void {
   const registers = [registry];
-  const gauges = LIVE_GAUGES.map(
-    ([name, help, read]) => [new Gauge({ name, help, registers }), read] as const,
-  );
+  const figuresOf = (Kind: typeof Gauge | typeof Counter, all: readonly LiveFigure[]) =>
+    all.map(([name, help, read]) => [new Kind({ name, help, registers }), read] as const);
+  const live = [...figuresOf(Gauge, LIVE_GAUGES), ...figuresOf(Counter, LIVE_COUNTERS)];
   const breakers = new Gauge({
     name: "tollgate_breaker_state",
     help: "Circuit breaker of a route, by provider and the model name of the provider: 0 closed, 1 half-open, 2 open.",
@@ -336,7 +340,11 @@ function liveFigures(registry: Registry): (figures: LiveFigures) => void {
     registers,
   });
   return (figures) => {
-    for (const [gauge, read] of gauges) gauge.set(read(figures) ?? 0);
+    for (const [metric, read] of live) {
+      metric.remove();
+      const value = read(figures);
+      if (value !== undefined) metric.inc(value);
+    }
     // A reload may have removed routes.
     breakers.reset();
     for (const { provider, model, state } of figures.breakers) {

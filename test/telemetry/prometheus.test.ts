@@ -79,24 +79,21 @@ test("a model id is a label without changes, whatever characters it has", async 
   expect(sample?.labels["model"]).toBe(written);
 });
 
-test("the figures of a limits server are 0 without one", async () => {
+test("the figures of a limits server are left out without one", async () => {
   const shown = async (sharedLimits: LiveFigures["sharedLimits"]) => {
     const metrics = createPrometheusMetrics();
     metrics.watch(() => ({ ...rest, sharedLimits }));
     const text = await metrics.read();
     return [...text.matchAll(/^tollgate_limits_\w+ \d+$/gm)].map(([line]) => line);
   };
-  expect(await shown(undefined)).toEqual([
-    "tollgate_limits_server_used 0",
-    "tollgate_limits_by_share 0",
-  ]);
+  expect(await shown(undefined)).toEqual([]);
   expect(await shown({ isUsed: true, byShare: 3 })).toEqual([
     "tollgate_limits_server_used 1",
-    "tollgate_limits_by_share 3",
+    "tollgate_limits_by_share_total 3",
   ]);
   expect(await shown({ isUsed: false, byShare: 4 })).toEqual([
     "tollgate_limits_server_used 0",
-    "tollgate_limits_by_share 4",
+    "tollgate_limits_by_share_total 4",
   ]);
 });
 
