@@ -10,7 +10,7 @@ import { idMaker, type NewId, systemRandom, type Random } from "./lib/random.ts"
 import { bodyBytesMax, createBodyBudget, type BodyBudget } from "./limits/bodyBudget.ts";
 import { createFailedKeyLimits, type FailedKeyLimits } from "./limits/failedKeys.ts";
 import { createFairQueue, type FairQueue } from "./limits/fairQueue.ts";
-import { createRateLimiter, type LiveReplicas, type RateLimiter } from "./limits/rateLimits.ts";
+import { LocalRates, type LiveReplicas, type RateLimiter } from "./limits/rateLimits.ts";
 import type { SharedRates } from "./limits/sharedRates.ts";
 import { createWrongCodeLimits, type WrongCodeLimits } from "./limits/wrongCodes.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
@@ -135,7 +135,7 @@ export async function openApp(
   metrics.watch(() => liveFigures({ gateway, requests, bodies, database, sharedRates }));
   return {
     gateway,
-    rateLimiter: sharedRates ?? createRateLimiter(clock, replicas),
+    rateLimiter: sharedRates ?? new LocalRates(clock, replicas),
     failedKeyLimits: createFailedKeyLimits(clock, replicas),
     wrongCodeLimits: createWrongCodeLimits(clock, replicas),
     fairQueue: createFairQueue(clock),

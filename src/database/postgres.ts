@@ -15,47 +15,47 @@ export async function openPostgresDatabase(
   services: DatabaseServices,
 ): Promise<ServedDatabase> {
   const { clock, random } = services;
-  const money: Partial<Record<"holds", ReplicaHolds>> = {};
+  let holds: ReplicaHolds | undefined;
   const replica = await openReplica(address, {
     name: hostname(),
     version: version(),
     clock,
-    listener: listenerOf(services, () => money.holds),
+    listener: listenerOf(services, () => holds),
   });
   const { store, writer, lease, changes } = replica;
-  logJoined(services, lease.id);
-  const requireLease = (): void => {
-    if (!lease.isValid) throw new WriteError("unreachable", "the replica has no lease");
-  };
-  const refuse = (): void => {
-    services.refuse();
-    try {
-      requireLease();
-    } catch (error) {
-      throw serviceUnavailable(error);
-    }
-  };
-  const holds = new ReplicaHolds({ writer, clock, random, refuse });
-  money.holds = holds;
+  if (lease.id !== undefined) logJoined(services, lease.id);
+  const noLease = () => new WriteError("unreachable", "the replica has no lease");
+  const ownHolds = new ReplicaHolds({
+    writer,
+    clock,
+    random,
+    refuse() {
+      services.refuse();
+      if (!lease.isValid) throw serviceUnavailable(noLease());
+    },
+  });
+  holds = ownHolds;
   return {
     store,
     writer,
-    holds,
+    holds: ownHolds,
     knownKeys: new KnownKeys({ keys: store.keys, changes }),
     replicas: () => lease.liveReplicas,
-    requireReadable: requireLease,
+    requireReadable() {
+      if (!lease.isValid) throw noLease();
+    },
     figures: () => ({
       replica: {
         id: lease.id,
         leaseAgeMs: lease.ageMs,
         liveReplicas: lease.liveReplicas,
-        blocks: holds.blocks(),
-        reserved: holds.reserved(),
+        blocks: ownHolds.blocks(),
+        reserved: ownHolds.reserved(),
         ...writer.figures(),
       },
     }),
     async close() {
-      holds.close();
+      ownHolds.close();
       await replica.close();
     },
   };
@@ -71,23 +71,23 @@ function listenerOf(
     onChanged: (accountId) => holds()?.changed(accountId),
     onWanted: (accountId) => holds()?.wanted(accountId),
     onError: (error) =>
-      log.warn("the database server did not answer: it is asked again", {
+      log.warn("asking the database server failed: trying again", {
         error: errorClass(error),
       }),
     onLost() {
       holds()?.reset();
       log.error(
-        "another replica has ended this one, because it gave no sign of life: its open requests fail, and nothing is charged",
+        "this replica was fenced, because it sent no heartbeat for 15 s: open requests here fail, and nothing is charged",
       );
     },
     onOutdated: () =>
       services.fatal(
-        "it was upgraded by a newer version of tollgate, and this version cannot work with it any more: upgrade this one",
+        "a newer version of tollgate has upgraded it, and this version cannot work with it any more: upgrade this one",
       ),
     onJoined: (replicaId) => logJoined(services, replicaId),
     onEnded: ({ replicaId, interrupted, released }) =>
       log.warn(
-        "a replica gave no sign of life: its open requests are interrupted, what it had reserved is released, and nothing is charged",
+        "another replica sent no heartbeat for 15 s: its open requests are interrupted, what it had reserved is released, and nothing is charged",
         { replica_id: replicaId, count: interrupted, held_rub: formatRoubles(released) },
       ),
     onCommit: (tookMs) => metrics.committed(tookMs),
@@ -95,6 +95,6 @@ function listenerOf(
   };
 }
 
-function logJoined({ log }: DatabaseServices, replicaId = 0): void {
+function logJoined({ log }: DatabaseServices, replicaId: number): void {
   log.info("this replica serves from the database", { replica_id: replicaId });
 }

@@ -29,11 +29,6 @@ export const oneReplica: LiveReplicas = () => 1;
  * Rate and concurrency of all keys, in memory. A replica admits its share of each limit: limit / live replicas. A restart
  * begins with full buckets.
  */
-export function createRateLimiter(clock: Clock, replicas: LiveReplicas = oneReplica): RateLimiter {
-  return new LocalRates(clock, replicas);
-}
-
-/** The rates as this replica counts them by itself. */
 export class LocalRates implements RateLimiter, RateCounter {
   readonly clock: Clock;
   readonly #replicas: LiveReplicas;

@@ -166,7 +166,7 @@ class CountedByServer implements SharedRates {
   /** An answer that came too late to count. A request that this replica admitted by itself keeps the slot. */
   #dropLateSlot({ isOpen, hasSlot, rates, name }: SharedRequest, late: Reply | undefined): void {
     if (isOpen || !hasSlot || late === undefined || !readAdmission(late).result.ok) return;
-    this.#server.tell(releaseCall(rates.keyId, name));
+    this.#server.send(releaseCall(rates.keyId, name));
   }
 
   takeTokens(request: SharedRequest, estimate: number): RateLimitResult | Promise<RateLimitResult> {
@@ -182,9 +182,9 @@ class CountedByServer implements SharedRates {
     const reply = await this.#server.ask(
       takeTokensCall(keyId, limits.tokensPerMinute, estimate),
       (late) => {
-        // The request's tokens are told when they are counted, as of one that the server has not seen.
+        // The request's tokens are sent when they are counted, as of one that the server has not seen.
         if (late === undefined || !readTokens(late).result.ok) return;
-        this.#server.tell(correctTokensCall(keyId, limits.tokensPerMinute, -estimate));
+        this.#server.send(correctTokensCall(keyId, limits.tokensPerMinute, -estimate));
       },
     );
     if (reply === undefined) return this.#takeShare(request, estimate);
@@ -197,22 +197,22 @@ class CountedByServer implements SharedRates {
 
   #takeShare(request: SharedRequest, estimate: number): RateLimitResult {
     this.#countByShare(request);
-    request.untoldTokens = estimate;
+    request.unsentTokens = estimate;
     return this.#share.takeShare(request.rates, estimate);
   }
 
-  correctTokens({ rates, untoldTokens }: SharedRequest, difference: number): void {
+  correctTokens({ rates, unsentTokens }: SharedRequest, difference: number): void {
     this.#share.correctTokens(rates, difference);
     const { tokensPerMinute } = rates.limits;
-    const untold = untoldTokens + difference;
-    if (tokensPerMinute > 0 && untold !== 0)
-      this.#server.tell(correctTokensCall(rates.keyId, tokensPerMinute, untold));
+    const unsent = unsentTokens + difference;
+    if (tokensPerMinute > 0 && unsent !== 0)
+      this.#server.send(correctTokensCall(rates.keyId, tokensPerMinute, unsent));
   }
 
   released(request: SharedRequest): void {
     request.isOpen = false;
     this.#open.delete(request);
-    if (request.hasSlot) this.#server.tell(releaseCall(request.rates.keyId, request.name));
+    if (request.hasSlot) this.#server.send(releaseCall(request.rates.keyId, request.name));
   }
 
   /**
@@ -276,7 +276,7 @@ class SharedRequest implements RateCounter {
   /** The server has its slot, or may have it. */
   hasSlot = false;
   /** Tokens that were taken here and not at the server. */
-  untoldTokens = 0;
+  unsentTokens = 0;
   isByShare = false;
   readonly #counted: CountedByServer;
 

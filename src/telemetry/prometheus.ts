@@ -278,7 +278,7 @@ const LIVE_GAUGES: readonly LiveFigure[] = [
   ],
   [
     "tollgate_replicas_live",
-    "Replicas on the same database that gave a sign of life, this one included.",
+    "Replicas on the same database with a heartbeat in the last 15 s, this one included.",
     ({ replica }) => replica?.liveReplicas,
   ],
   [

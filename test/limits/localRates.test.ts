@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { createRateLimiter } from "../../src/limits/rateLimits.ts";
+import { LocalRates, oneReplica } from "../../src/limits/rateLimits.ts";
 import { createWrongCodeLimits } from "../../src/limits/wrongCodes.ts";
 import { admitNow, noLimits } from "../support/gateway/permits.ts";
 import { testLimiterRules } from "../support/limits/limiterRules.ts";
@@ -18,7 +18,7 @@ function stoppedClock() {
 describe("a limiter in memory", () => {
   const clock = stoppedClock();
   const under = {
-    limiter: createRateLimiter(clock),
+    limiter: new LocalRates(clock, oneReplica),
     nowMs: clock.monotonicMs,
     advance: (ms: number) => Promise.resolve(clock.advance(ms)),
   };
@@ -29,7 +29,7 @@ describe("a replica's share", () => {
   function open(replicas: number) {
     const clock = stoppedClock();
     const live = { replicas };
-    const limiter = createRateLimiter(clock, () => live.replicas);
+    const limiter = new LocalRates(clock, () => live.replicas);
     /** How many of 100 requests are admitted. */
     const admitted = (limits: Partial<typeof noLimits>): number => {
       let count = 0;

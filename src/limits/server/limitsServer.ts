@@ -31,8 +31,8 @@ const CONNECT_WITHIN_MS = 2000;
 /** A connection on which a probe waits longer than this is replaced. */
 const HANGS_AFTER_MS = 2000;
 /** Calls that need no answer are kept during an outage, up to this number. What is lost then ends or refills by itself. */
-const UNTOLD_MAX = 10_000;
-const TOLD_AT_ONCE = 200;
+const UNSENT_MAX = 10_000;
+const SENT_AT_ONCE = 200;
 const CLOSE_WITHIN_MS = 200;
 
 type Answer = Reply | ServerProblem;
@@ -50,7 +50,7 @@ interface OpenCall {
 
 interface Outage {
   readonly sinceMs: number;
-  readonly told: Set<string>;
+  readonly reported: Set<string>;
 }
 
 /**
@@ -66,7 +66,7 @@ export class LimitsServer {
   readonly #open = new Set<OpenCall>();
   #turn: Turn | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #untold: ScriptCall[] = [];
+  #unsent: ScriptCall[] = [];
   #outage: Outage | undefined;
   #steadyTimer: ReturnType<typeof setTimeout> | undefined;
   #isUsable = false;
@@ -99,12 +99,12 @@ export class LimitsServer {
   }
 
   /** Sends a call whose answer does not matter, at once or when the server is usable again. */
-  tell(call: ScriptCall): void {
+  send(call: ScriptCall): void {
     if (this.#isUsable) void this.#run(call).catch(ignored);
-    else if (this.#untold.length < UNTOLD_MAX) this.#untold.push(call);
+    else if (this.#unsent.length < UNSENT_MAX) this.#unsent.push(call);
   }
 
-  /** Waits a moment for what was told, and closes the connection. */
+  /** Waits a moment for what was sent, and closes the connection. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#steadyTimer);
@@ -184,10 +184,10 @@ export class LimitsServer {
 
   #report({ words, isRefusal }: ServerProblem): void {
     clearTimeout(this.#steadyTimer);
-    this.#outage ??= { sinceMs: systemClock.monotonicMs(), told: new Set() };
-    const { told } = this.#outage;
-    const isNew = isRefusal ? !told.has(words) : told.size === 0;
-    told.add(words);
+    this.#outage ??= { sinceMs: systemClock.monotonicMs(), reported: new Set() };
+    const { reported } = this.#outage;
+    const isNew = isRefusal ? !reported.has(words) : reported.size === 0;
+    reported.add(words);
     if (isNew) this.#listener.lost(words);
   }
 
@@ -230,7 +230,7 @@ export class LimitsServer {
     if (this.#outage !== undefined)
       this.#steadyTimer = setTimeout(() => this.#endOutage(), this.#times.steadyMs).unref();
     this.#listener.usable();
-    void this.#tellUntold();
+    void this.#sendUnsent();
   }
 
   #endOutage(): void {
@@ -241,9 +241,9 @@ export class LimitsServer {
   }
 
   /** In small parts: the calls of requests must not wait behind thousands of these. */
-  async #tellUntold(): Promise<void> {
-    while (this.#isUsable && this.#untold.length > 0) {
-      const part = this.#untold.splice(0, TOLD_AT_ONCE);
+  async #sendUnsent(): Promise<void> {
+    while (this.#isUsable && this.#unsent.length > 0) {
+      const part = this.#unsent.splice(0, SENT_AT_ONCE);
       await Promise.allSettled(part.map((call) => this.#run(call)));
     }
   }

@@ -86,7 +86,7 @@ describePostgres("a replica of two", () => {
         () =>
           other.process.log
             .slice(since)
-            .some(({ msg }) => msg.startsWith("a replica gave no sign")),
+            .some(({ msg }) => msg.startsWith("another replica sent no heartbeat")),
         endedWithinMs,
       );
       still.process.signal("SIGCONT");
