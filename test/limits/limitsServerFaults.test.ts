@@ -147,6 +147,25 @@ describeRedis("a limits server that fails", () => {
     expect(await view.keys()).not.toContain("tollgate:rates:1");
   });
 
+  test.each([
+    ["those of the last minute", 60_000, false],
+    ["none that is older", 100, true],
+  ])("takes after an outage the tokens of its requests: %s", async (_, unsentForMs, ok) => {
+    const replica = await opening({ times: { unsentForMs } });
+    proxy.hang();
+    await burst(replica, 1);
+    await replica.isLost();
+    const limits = { tokensPerMinute: 300 };
+    const permit = await admitted(replica, 3, limits);
+    expect(await permit.takeTokens(90)).toEqual({ ok: true });
+    permit.correctTokens(300);
+    await Bun.sleep(150);
+    proxy.pass();
+    await replica.isUsed();
+    const next = await admitted(replica, 3, limits);
+    expect(await next.takeTokens(10)).toMatchObject({ ok });
+  });
+
   const atOnce = (): Promise<void> => Promise.resolve();
   const inTimer = (): Promise<void> => Bun.sleep(2);
   /** Resolves while the thread reads from its sockets. */

@@ -12,9 +12,16 @@ export interface ServerTimes {
   readonly pauseMs: number;
   /** An outage is over when the server has answered for this long. */
   readonly steadyMs: number;
+  /** After an outage older calls are not sent. In a minute a bucket is refilled, and a slot has ended. */
+  readonly unsentForMs: number;
 }
 
-export const serverTimes: ServerTimes = { answerWithinMs: 10, pauseMs: 250, steadyMs: 2000 };
+export const serverTimes: ServerTimes = {
+  answerWithinMs: 10,
+  pauseMs: 250,
+  steadyMs: 2000,
+  unsentForMs: 60_000,
+};
 
 /** What the owner of a connection is told. The calls must not throw. */
 export interface ServerListener {
@@ -48,6 +55,12 @@ interface OpenCall {
   readonly resolve: (answer: Answer) => void;
 }
 
+/** A call that the server has not got yet. */
+interface UnsentCall {
+  readonly call: ScriptCall;
+  readonly atMs: number;
+}
+
 interface Outage {
   readonly sinceMs: number;
   readonly reported: Set<string>;
@@ -66,7 +79,7 @@ export class LimitsServer {
   readonly #open = new Set<OpenCall>();
   #turn: Turn | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #unsent: ScriptCall[] = [];
+  #unsent: UnsentCall[] = [];
   #outage: Outage | undefined;
   #steadyTimer: ReturnType<typeof setTimeout> | undefined;
   #isUsable = false;
@@ -98,10 +111,16 @@ export class LimitsServer {
     return undefined;
   }
 
-  /** Sends a call whose answer does not matter, at once or when the server is usable again. */
+  /**
+   * Sends a call whose answer does not matter, at once or when the server is usable again. After an outage only those of the
+   * last minute are sent.
+   */
   send(call: ScriptCall): void {
     if (this.#isUsable) void this.#run(call).catch(ignored);
-    else if (this.#unsent.length < UNSENT_MAX) this.#unsent.push(call);
+    else {
+      this.#unsent.push({ call, atMs: systemClock.monotonicMs() });
+      if (this.#unsent.length > UNSENT_MAX) this.#unsent.shift();
+    }
   }
 
   /** Waits a moment for what was sent, and closes the connection. */
@@ -242,9 +261,11 @@ export class LimitsServer {
 
   /** In small parts: the calls of requests must not wait behind thousands of these. */
   async #sendUnsent(): Promise<void> {
+    const sinceMs = systemClock.monotonicMs() - this.#times.unsentForMs;
+    this.#unsent = this.#unsent.filter(({ atMs }) => atMs > sinceMs);
     while (this.#isUsable && this.#unsent.length > 0) {
       const part = this.#unsent.splice(0, SENT_AT_ONCE);
-      await Promise.allSettled(part.map((call) => this.#run(call)));
+      await Promise.allSettled(part.map(({ call }) => this.#run(call)));
     }
   }
 }
