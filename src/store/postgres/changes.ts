@@ -134,6 +134,7 @@ class ChangeFollower {
     // A transaction tells an account once, however often it has changed. Then this look tells it again.
     if (seq > known) this.#changed(undefined);
     this.#seq = seq;
-    this.#told -= toldBefore;
+    // What was told meanwhile may be counted in `seq` or not: at worst the next look tells a change again.
+    this.#told = 0n;
   }
 }
