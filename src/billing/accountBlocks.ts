@@ -100,6 +100,14 @@ export class AccountBlocks {
     return this.money.reserved;
   }
 
+  get hasReserve(): boolean {
+    return this.#isAnyBlock(({ reserved }) => reserved > 0n);
+  }
+
+  get hasFree(): boolean {
+    return this.#isAnyBlock(({ reserved, held }) => reserved > held);
+  }
+
   takeOrWait(
     holdWait: HoldWait,
     owner: HoldOwner,
@@ -166,7 +174,8 @@ export class AccountBlocks {
   /** A command has changed the account or one of its keys. Later decisions about its budgets wait for a new answer. */
   changed(): void {
     this.#changes += 1;
-    if (this.#waiting.size > 0) this.#options.onDue();
+    // The next batch asks for the budgets of open requests, too: there may be new ones.
+    if (this.#active.size > 0) this.#options.onDue();
   }
 
   /** Another replica needs money that this one has reserved. */
@@ -202,9 +211,10 @@ export class AccountBlocks {
     const chains = [];
     for (const chain of this.#active) {
       const asked = waitingOf.get(chain);
-      if (asked === undefined && chain.budget === null) continue;
+      const mustAsk = asked !== undefined || chain.knownChanges !== this.#changes;
+      if (!mustAsk && chain.budget === null) continue;
       const target = chain.money.plan({ waiting: asked ?? 0n, ...how });
-      if (asked === undefined && target === undefined) continue;
+      if (!mustAsk && target === undefined) continue;
       const after = target ?? greaterOf(chain.money.reserved - chain.money.charging, 0n);
       chains.push({ firstKeyId: chain.firstKeyId, reserved: amountToWire(after) });
     }
@@ -273,10 +283,15 @@ export class AccountBlocks {
   }
 
   #giveBack(): void {
-    const hasFree = [...this.#active].some(({ money }) => money.reserved > money.held);
-    if (this.money.reserved <= this.money.held && !hasFree) return;
+    if (!this.hasFree) return;
     this.#givesBack = true;
     this.#options.onDue();
+  }
+
+  #isAnyBlock(is: (block: Block) => boolean): boolean {
+    if (is(this.money)) return true;
+    for (const { money } of this.#active) if (is(money)) return true;
+    return false;
   }
 
   /** The newest answer lets the blocks decide: they cover the most of the range, and no command changed the budget. */
@@ -312,6 +327,8 @@ export class AccountBlocks {
     const afterMs = ASK_EVERY_MS * (0.5 + this.#options.random.fraction());
     this.#poll = setTimeout(() => {
       this.#askLater();
+      // A batch whose outcome is unknown may keep the next one waiting for as long as the server is away.
+      for (const waiter of this.#waiting) this.#isRefused(waiter);
       this.#options.onDue();
     }, afterMs);
   }

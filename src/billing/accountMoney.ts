@@ -99,6 +99,14 @@ export class AccountMoney {
     this.#options = options;
   }
 
+  get hasReserve(): boolean {
+    return this.reserved > 0n;
+  }
+
+  get hasFree(): boolean {
+    return this.reserved > this.held;
+  }
+
   take(owner: HoldOwner, range: AmountRange): HoldResult {
     const decision = this.#decide(owner.keyId, range);
     return decision.ok ? { ok: true, hold: this.#open(owner, decision.amount) } : decision;

@@ -113,7 +113,7 @@ export class LocalHolds implements Holds, BatchPlanner {
     this.#ending = [];
     for (const account of planned) {
       account.batchEnded(failure);
-      if (account.reserved > 0n) this.#sweep.add(account);
+      if (account.hasReserve) this.#sweep.add(account);
     }
     for (const account of planned) {
       if (account.hasUnsecured) this.#requestReserve(account);

@@ -134,7 +134,7 @@ export class ReplicaHolds implements Holds, BatchPlanner {
     for (const { holds } of ended) for (const hold of holds as readonly BlockHold[]) hold.end();
     for (const account of planned) {
       account.batchEnded(failure);
-      if (account.reserved > 0n) this.#sweep.add(account);
+      if (account.hasReserve) this.#sweep.add(account);
     }
   }
 

@@ -2,9 +2,10 @@ import type { Clock } from "../lib/clock.ts";
 
 /** An account with a reserve. */
 interface SweptAccount {
-  /** What is held, what is reserved, and when a hold was taken last, in monotonic time. */
-  readonly held: bigint;
-  readonly reserved: bigint;
+  readonly hasReserve: boolean;
+  /** More is reserved than is held. */
+  readonly hasFree: boolean;
+  /** When a hold was taken last, in monotonic time. */
   readonly takenAtMs: number;
   /** The reserve may be lowered to what is held. */
   isIdle: boolean;
@@ -53,10 +54,10 @@ export class ReserveSweep<Account extends SweptAccount> {
     for (const account of this.#accounts) {
       account.forgetPeak();
       if (account.takenAtMs > idleSinceMs) continue;
-      if (account.reserved > account.held) {
+      if (account.hasFree) {
         account.isIdle = true;
         this.#lower(account);
-      } else if (account.reserved === 0n) this.#accounts.delete(account);
+      } else if (!account.hasReserve) this.#accounts.delete(account);
     }
     if (this.#accounts.size > 0)
       this.#timer = setTimeout(() => this.#sweep(), SWEEP_EVERY_MS).unref();

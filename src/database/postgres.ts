@@ -15,7 +15,8 @@ export async function openPostgresDatabase(
   services: DatabaseServices,
 ): Promise<ServedDatabase> {
   const { clock, random } = services;
-  let holds: ReplicaHolds | undefined;
+  /** There are none before the writer. */
+  let holds: ReplicaHolds | undefined = undefined;
   const replica = await openReplica(address, {
     name: hostname(),
     version: version(),

@@ -12,6 +12,7 @@ import {
   ReplicaDatabase,
   type Replica,
 } from "../support/histories/replicaDatabase.ts";
+import { until } from "../support/until.ts";
 import { replicaHistory } from "../support/histories/replicaHistory.ts";
 
 const histories = 1500;
@@ -85,6 +86,38 @@ async function ended(
   replica.settle();
   await end;
 }
+
+describe("a command that sets or removes a budget while requests are open", () => {
+  test("counts what another replica holds as soon as that has been told", async () => {
+    const { database, first, second } = open({ balance: 1000n, replicas: 2 });
+    await held(first, { amount: 50n, keyId: BUDGET_KEY });
+    database.setBudget(50n);
+    first.settle();
+    const other = await decided(second, { amount: 50n, keyId: BUDGET_KEY, waitMs: 0 });
+    expect(other).toMatchObject(refused("insufficient", 50n, 0n));
+  });
+
+  test("leaves nothing of the old budget reserved", async () => {
+    const { database, first, second } = open({ balance: 1000n, budget: 100n, replicas: 2 });
+    const hold = await held(first, { amount: 40n, keyId: BUDGET_KEY });
+    database.setBudget(null);
+    await ended(first, BUDGET_KEY, 5n, [hold]);
+    first.settle();
+    database.setBudget(80n);
+    first.settle();
+    expect(await decided(second, { amount: 70n, keyId: BUDGET_KEY })).toMatchObject({ ok: true });
+  });
+});
+
+describe("an idle replica", () => {
+  test("gives a block of a budget back whose account has nothing more", async () => {
+    const { database, first } = open({ balance: 10n, budget: 20n }, () => 1);
+    const one = await ask(first, { amount: 10n, keyId: BUDGET_KEY });
+    if (one.ok) await first.end(BUDGET_KEY, 10n, [one.hold]);
+    const { blocks } = database.chain(BUDGET_KEY);
+    await until("nothing is reserved of the budget", () => blocks.get(first) === 0n, 5000);
+  });
+});
 
 describe("a hold", () => {
   test("waits for one batch if the block does not cover it, and then for none", async () => {

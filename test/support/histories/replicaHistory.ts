@@ -47,6 +47,8 @@ export function replicaHistory(): IAsyncProperty<[readonly number[]]> {
 class ReplicaHistory {
   readonly #database: ReplicaDatabase;
   #requests: Request[] = [];
+  /** The budget was removed at some time. */
+  #wasRemoved = false;
   /** The requests of the key with a budget that came to hold money since the last check. */
   #opened: Request[] = [];
   /** What the account should have in the end. */
@@ -104,6 +106,8 @@ class ReplicaHistory {
     // A replica that lost its lease heard only now that its last batch was committed.
     await told();
     same(this.#database.reserved, 0n, "what is reserved when all is over");
+    for (const block of this.#database.chain(BUDGET_KEY).blocks.values())
+      same(block, 0n, "what is reserved of the budget when all is over");
     same(this.#database.balance, this.#balance, "the balance");
   }
 
@@ -116,7 +120,7 @@ class ReplicaHistory {
     if (this.#problem !== undefined) throw this.#problem;
     const { reserved, spendable, replicas, blocks } = this.#database;
     same(reserved <= spendable, true, "the account can pay what all replicas have reserved");
-    if (this.#opened.length > 0) {
+    if (this.#opened.length > 0 && !this.#wasRemoved) {
       const budget = this.#opened.reduce(
         (most, one) => (one.budget > most ? one.budget : most),
         0n,
@@ -133,7 +137,8 @@ class ReplicaHistory {
       same(sumOf(unpaid) <= block, true, "the block of a replica covers its holds");
       const ofBudget = unpaid.filter(({ keyId }) => keyId === BUDGET_KEY);
       const budgetBlock = this.#database.chain(BUDGET_KEY).blocks.get(replica) ?? 0n;
-      same(sumOf(ofBudget) <= budgetBlock, true, "so does its block of the budget");
+      const isCovered = sumOf(ofBudget) <= budgetBlock || this.#wasRemoved;
+      same(isCovered, true, "so does its block of the budget");
     }
   }
 
@@ -196,7 +201,14 @@ class ReplicaHistory {
     const amount = BigInt((word >>> 2) % 64);
     const credit = word % 4 < 2 ? amount : -amount;
     if (word % 4 === 0) this.#setBudget(amount * BigInt((word >>> 8) % 4));
+    else if (word % 64 === 1) this.#removeBudget();
     else if (this.#database.credit(credit)) this.#balance += credit;
+  }
+
+  /** What requests hold without a budget is not counted in the blocks of the next one. */
+  #removeBudget(): void {
+    this.#database.setBudget(null);
+    this.#wasRemoved = true;
   }
 
   /** A request that waits may still be decided by a budget that was lowered since it arrived. */
