@@ -19,6 +19,15 @@ const testTimeoutMs = 30 * 60_000;
 const oneTestTimeoutMs = 60_000;
 /** More than the two cores: tests wait for much of their time. */
 const filesAtOnce = 4;
+/** These run again with gateways on PostgreSQL and Redis, beside the others. docs/contributing.md has the whole. */
+const onServers = [
+  "test/http/money",
+  "test/http/disconnects",
+  "test/http/server/rateLimits.test.ts",
+  "test/http/server/rotatedKeys.test.ts",
+];
+const servers = { TOLLGATE_TEST_ENGINE: "postgres", TOLLGATE_TEST_LIMITS: "redis" };
+const areServersThere = postgresMissing === undefined && redisMissing === undefined;
 
 interface Tally {
   readonly passed: number;
@@ -62,17 +71,34 @@ async function runTests(testArguments: readonly string[]): Promise<Tally> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-tests-"));
   // One for all test files: each would need seconds to start its own. It ends with this process.
   const postgres = postgresMissing === undefined ? await startPostgres() : undefined;
-  try {
-    const report = join(folder, "junit.xml");
+  const shared = postgres && { [SHARED_POSTGRES]: postgres.url() };
+  const bunTest = async (
+    name: string,
+    files: readonly string[],
+    workers: number,
+    run: Run,
+    environment = {},
+  ): Promise<Tally> => {
+    const report = join(folder, `${name}.xml`);
     const reporter = ["--reporter=junit", `--reporter-outfile=${report}`];
     // Test files share no state, and a new global object for each would take longer.
-    const workers = [`--parallel=${filesAtOnce}`, "--no-isolate"];
-    const status = await run(
-      ["test", `--timeout=${oneTestTimeoutMs}`, ...workers, ...reporter, ...testArguments],
-      testTimeoutMs,
-      postgres && { [SHARED_POSTGRES]: postgres.url() },
-    );
+    const how = [`--timeout=${oneTestTimeoutMs}`, `--parallel=${workers}`, "--no-isolate"];
+    const status = await run(["test", ...how, ...reporter, ...files], testTimeoutMs, {
+      ...shared,
+      ...environment,
+    });
     return tally(status, await readIfThere(report));
+  };
+  const isWhole = testArguments.length === 0 && areServersThere;
+  try {
+    const all = await Promise.all([
+      bunTest("all", testArguments, filesAtOnce - (isWhole ? 1 : 0), run),
+      ...(isWhole ? [bunTest("servers", onServers, 1, runQuietly, servers)] : []),
+    ]);
+    return {
+      passed: all.reduce((sum, { passed }) => sum + passed, 0),
+      failed: all.reduce((sum, { failed }) => sum + failed, 0),
+    };
   } finally {
     await postgres?.close();
     await rm(folder, { recursive: true, force: true });
@@ -97,20 +123,37 @@ async function readIfThere(path: string): Promise<string | undefined> {
   return (await file.exists()) ? await file.text() : undefined;
 }
 
+type Run = (
+  args: readonly string[],
+  timeoutMs: number,
+  environment?: Readonly<Record<string, string>>,
+) => Promise<number>;
+
 /** Both outputs are inherited: Bun's own summary goes to stderr, and the verdict must come after it. */
-async function run(
+const run: Run = (args, timeoutMs, environment) =>
+  start("inherit", args, timeoutMs, environment).exited;
+
+/** The same beside another run: its output is printed when it has ended. */
+const runQuietly: Run = async (args, timeoutMs, environment) => {
+  const child = start("pipe", args, timeoutMs, environment);
+  const texts = [child.stdout, child.stderr].map((stream) => new Response(stream).text());
+  const status = await child.exited;
+  console.log((await Promise.all(texts)).join(""));
+  return status;
+};
+
+function start<Output extends "inherit" | "pipe">(
+  output: Output,
   args: readonly string[],
   timeoutMs: number,
   environment: Readonly<Record<string, string>> = {},
-): Promise<number> {
-  const command = [process.execPath, ...args];
-  const child = Bun.spawn(command, {
+) {
+  return Bun.spawn([process.execPath, ...args], {
     cwd: projectRoot,
     env: { ...process.env, ...environment },
-    stdio: ["ignore", "inherit", "inherit"],
+    stdio: ["ignore", output, output],
     timeout: timeoutMs,
   });
-  return await child.exited;
 }
 
 if (import.meta.main) {
