@@ -87,3 +87,11 @@ export interface Dialect {
   /** Whether a text contains another one. */
   readonly contains: (text: SQL, part: SQL) => SQL;
 }
+
+/** Tells whether keys, accounts or ledger were changed by another process. */
+export interface ChangeCounter {
+  /** Reads a number that grows with each change. Call it for each request that arrives. */
+  read(): number;
+  /** The same, as it was read last in this turn of the event loop. Reads it if it was not. */
+  current(): number;
+}

@@ -14,7 +14,8 @@ import type { AuditReport } from "./audit/audit.ts";
 import { auditRecords, auditStore, auditStoreInParallel } from "./sqlite/audit/auditSqlite.ts";
 import type { OnAuditProgress } from "./audit/auditProgress.ts";
 import { startBackgroundAudit, type BackgroundAudit } from "./sqlite/audit/backgroundAudit.ts";
-import { changeCounter, changeSignal, type ChangeCounter } from "./sqlite/changes.ts";
+import { changeCounter, changeSignal } from "./sqlite/changes.ts";
+import type { ChangeCounter } from "./connection.ts";
 import { fundsTable, type FundsTable } from "./sqlite/funds.ts";
 import { checkpointWal } from "./sqlite/writeAheadLog.ts";
 import { keyTable, type KeyTable } from "./tables/keys.ts";
@@ -252,7 +253,7 @@ export {
   hardLinkProblem,
   STORE_SUFFIXES,
 } from "./sqlite/databaseFile.ts";
-export type { ChangeCounter } from "./sqlite/changes.ts";
+export type { ChangeCounter } from "./connection.ts";
 export type { AccountFunds, ChainFunds, FundsTable } from "./sqlite/funds.ts";
 export type { KeyChanges, KeyRow, KeySecretRow } from "./tables/keys.ts";
 export type { HistoryRow } from "./tables/ledger.ts";
@@ -283,7 +284,8 @@ export type { ReceiptRow, RequestRow } from "./tables/requests.ts";
 export { stepByStep, type Awaited, type Steps } from "./steps.ts";
 export { redeemability } from "./writer/redemption.ts";
 export type { VoucherRow } from "./tables/vouchers.ts";
-export { NotFoundError, toStoreError, refuseOrphanedWal, StoreError } from "./sqlite/sqlite.ts";
+export { toStoreError, refuseOrphanedWal } from "./sqlite/sqlite.ts";
+export { NotFoundError, StoreError } from "./storeError.ts";
 export {
   usageGroupings,
   type UsageFilter,

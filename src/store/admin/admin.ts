@@ -1,7 +1,7 @@
 import { formatRoubles } from "../../lib/money.ts";
 import type { Connection } from "../connection.ts";
 import { type Actor, adminLog } from "../schema/schema.ts";
-import { StoreError } from "../sqlite/sqlite.ts";
+import { StoreError } from "../storeError.ts";
 import type { Steps } from "../steps.ts";
 import { accountTable, available, type AccountRow, type AccountTable } from "../tables/accounts.ts";
 import {

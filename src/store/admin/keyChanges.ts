@@ -2,7 +2,7 @@ import { isoTime } from "../../lib/clock.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { Actor } from "../schema/schema.ts";
 import type { KeyChanges, KeyRow, KeyTable, NewKey } from "../tables/keys.ts";
-import { StoreError } from "../sqlite/sqlite.ts";
+import { StoreError } from "../storeError.ts";
 import type { Steps } from "../steps.ts";
 
 /** What a new key does not inherit from the key that it replaces. */

@@ -4,7 +4,7 @@ import type { Actor } from "../schema/schema.ts";
 import { ledgerTable, refTakenError, type Charge, type LedgerRow } from "../tables/ledger.ts";
 import { requestTable } from "../tables/requests.ts";
 import type { Connection } from "../connection.ts";
-import { NotFoundError, StoreError } from "../sqlite/sqlite.ts";
+import { NotFoundError, StoreError } from "../storeError.ts";
 import type { Steps } from "../steps.ts";
 
 /** `request` is a public id. `amount` is positive nano-roubles; null: the rest of the charge. */

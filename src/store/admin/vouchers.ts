@@ -1,7 +1,7 @@
 import { isoTime } from "../../lib/clock.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { Actor } from "../schema/schema.ts";
-import { StoreError } from "../sqlite/sqlite.ts";
+import { StoreError } from "../storeError.ts";
 import type { Steps } from "../steps.ts";
 import type { NewVoucher, VoucherRow, VoucherTable } from "../tables/vouchers.ts";
 

@@ -1,7 +1,6 @@
 import type { SQL } from "bun";
 import { assert } from "../../lib/assert.ts";
-import type { Connection } from "../connection.ts";
-import type { ChangeCounter } from "../sqlite/changes.ts";
+import type { ChangeCounter, Connection } from "../connection.ts";
 import { openClient, type PostgresPool } from "./pool.ts";
 import type { PostgresQueries } from "./queries.ts";
 import type { Steps } from "../steps.ts";

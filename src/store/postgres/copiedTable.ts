@@ -3,7 +3,7 @@ import { getTableColumns, getTableName } from "drizzle-orm";
 import type { PgTable } from "drizzle-orm/pg-core";
 import { sha256 } from "../../lib/sha256.ts";
 import type { Connection } from "../connection.ts";
-import { StoreError } from "../sqlite/sqlite.ts";
+import { StoreError } from "../storeError.ts";
 import type { Steps } from "../steps.ts";
 import { isConnectionLoss } from "./pool.ts";
 import { messageOf, sqlState } from "./writer/failures.ts";

@@ -1,5 +1,5 @@
 import type { SQL } from "bun";
-import { StoreError } from "../sqlite/sqlite.ts";
+import { StoreError } from "../storeError.ts";
 
 const serverSettings = [
   "synchronous_commit",

@@ -1,5 +1,5 @@
 import { SQL } from "bun";
-import { StoreError } from "../sqlite/sqlite.ts";
+import { StoreError } from "../storeError.ts";
 import { readServerKind, type ServerKind } from "./durability.ts";
 import { readServerSchema, type ServerSchema } from "./schema/migrations.ts";
 

@@ -1,5 +1,5 @@
 import { SQL } from "bun";
-import { StoreError } from "../sqlite/sqlite.ts";
+import { StoreError } from "../storeError.ts";
 import { runInTime, stepByStep, type Awaited, type Steps } from "../steps.ts";
 import { sqlState } from "./writer/failures.ts";
 import { ConnectionLost } from "./writer/session.ts";

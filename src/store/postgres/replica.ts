@@ -5,7 +5,7 @@ import { openServer, type ServerStore } from "./store.ts";
 import { knownMigrations } from "./schema/migrations.ts";
 import { Lease, type LeaseListener } from "./writer/lease.ts";
 import { startReplicaWriter, type ReplicaWriter } from "./writer/writer.ts";
-import type { ChangeCounter } from "../sqlite/changes.ts";
+import type { ChangeCounter } from "../connection.ts";
 
 /** A read that takes longer is given up: a client waits for it. */
 const ANSWER_WITHIN_MS = 5000;

@@ -1,14 +1,7 @@
+import type { ChangeCounter } from "../connection.ts";
 import { changes } from "../schema/schema.ts";
 import type { SqliteConnection } from "./sqlite.ts";
 import { prepareStatement } from "./statement.ts";
-
-/** Tells whether keys, accounts or ledger were changed by another process. */
-export interface ChangeCounter {
-  /** Reads a number that grows with each change. Call it for each request that arrives. */
-  read(): number;
-  /** The same, as it was read last in this turn of the event loop. Reads it if it was not. */
-  current(): number;
-}
 
 export function changeCounter(connection: SqliteConnection): ChangeCounter {
   const statement = prepareStatement<{ seq: bigint }>(

@@ -8,8 +8,8 @@ import {
   notWritableError,
   setBusyTimeout,
   sqliteFault,
-  StoreError,
 } from "./sqlite.ts";
+import { StoreError } from "../storeError.ts";
 
 /** A command that asks whether a gateway runs holds the lock for less than this. */
 const LOCK_WAIT_MS = 200;

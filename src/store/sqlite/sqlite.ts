@@ -3,6 +3,7 @@ import type { BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
 import { accessSync, closeSync, constants, existsSync, openSync, statSync } from "node:fs";
 import type { Connection } from "../connection.ts";
 import { errorCode, fileErrorReason } from "../../lib/systemError.ts";
+import { StoreError } from "../storeError.ts";
 import {
   findOrphanedWal,
   isNotRegularFile,
@@ -30,14 +31,6 @@ export const BUSY_TIMEOUT_MS = 5000;
 const WAL_MODE_POLL_MS = 5;
 /** The WAL keeps this size on the disk after a burst: writing into an existing file is faster. */
 const WAL_BYTES_KEPT = 16 * 1024 * 1024;
-
-/** The store cannot be used. The message is one line that tells what to do. */
-export class StoreError extends Error {
-  override readonly name = "StoreError";
-}
-
-/** There is no record with the name or the id. */
-export class NotFoundError extends StoreError {}
 
 /**
  * Opens the database and creates it if it is absent, readable by its owner alone. Integers are read as bigint.

@@ -3,7 +3,7 @@ import { assert } from "../../lib/assert.ts";
 import { lazy } from "../../lib/lazy.ts";
 import type { Connection } from "../connection.ts";
 import { accounts } from "../schema/schema.ts";
-import { NotFoundError } from "../sqlite/sqlite.ts";
+import { NotFoundError } from "../storeError.ts";
 import type { Steps } from "../steps.ts";
 
 /** `reserved` is what the serving gateway may hold for open requests. Amounts are nano-roubles. */

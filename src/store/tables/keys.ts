@@ -4,7 +4,7 @@ import { assert } from "../../lib/assert.ts";
 import { lazy } from "../../lib/lazy.ts";
 import type { Connection } from "../connection.ts";
 import { accounts, keys } from "../schema/schema.ts";
-import { NotFoundError } from "../sqlite/sqlite.ts";
+import { NotFoundError } from "../storeError.ts";
 import type { Steps } from "../steps.ts";
 
 /** The settings of a key. A limit that is null comes from the config. `models`: null means all; an empty list is damaged and allows none. */

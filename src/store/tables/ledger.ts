@@ -3,7 +3,7 @@ import { assert } from "../../lib/assert.ts";
 import { formatRoubles, NANO_ROUBLES_MAX } from "../../lib/money.ts";
 import type { Connection } from "../connection.ts";
 import { accounts, ledger, requests, type history } from "../schema/schema.ts";
-import { StoreError } from "../sqlite/sqlite.ts";
+import { StoreError } from "../storeError.ts";
 import type { Steps } from "../steps.ts";
 
 /** `amount` is nano-roubles, negative for a debit and a charge. */

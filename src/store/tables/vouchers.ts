@@ -1,7 +1,7 @@
 import { and, desc, eq, isNull, or, sql, type SQL } from "drizzle-orm";
 import type { Connection, Dialect } from "../connection.ts";
 import { accounts, vouchers } from "../schema/schema.ts";
-import { NotFoundError } from "../sqlite/sqlite.ts";
+import { NotFoundError } from "../storeError.ts";
 import type { Steps } from "../steps.ts";
 
 /** Without the hash of its code. `amount` is nano-roubles. `redeemedBy` is the name of an account. */

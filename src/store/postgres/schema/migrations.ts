@@ -1,6 +1,6 @@
 import type { SQL, TransactionSQL } from "bun";
 import { migrationStatements } from "../../schema/migrationFiles.ts";
-import { StoreError } from "../../sqlite/sqlite.ts";
+import { StoreError } from "../../storeError.ts";
 import { messageOf, sqlState } from "../writer/failures.ts";
 
 /**

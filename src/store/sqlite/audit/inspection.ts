@@ -12,10 +12,10 @@ import {
   setUntrustedFilePragmas,
   toStoreError,
   refuseOrphanedWal,
-  StoreError,
   notFileMessage,
   setBusyTimeout,
 } from "../sqlite.ts";
+import { StoreError } from "../../storeError.ts";
 
 /** What `doctor` reads from a database. */
 export interface StoreInspection {

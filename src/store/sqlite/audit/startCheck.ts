@@ -1,6 +1,7 @@
 import type { Database } from "bun:sqlite";
 import { schemaProblems } from "../schema/schemaCheck.ts";
-import { StoreError, type SqliteConnection } from "../sqlite.ts";
+import type { SqliteConnection } from "../sqlite.ts";
+import { StoreError } from "../../storeError.ts";
 import { auditChecks, type AuditCheck } from "../../audit/audit.ts";
 
 /** Rows of the ledger and requests that a start checks, in 3 ms for any size of the database. */

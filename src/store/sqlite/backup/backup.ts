@@ -2,7 +2,8 @@ import { linkSync, lstatSync, realpathSync, renameSync, statSync } from "node:fs
 import { basename, dirname, join } from "node:path";
 import { discardCopy, makeCopy, partialName, syncPath } from "./copying.ts";
 import { STORE_SUFFIXES } from "../databaseFile.ts";
-import { withStoreErrors, StoreError } from "../sqlite.ts";
+import { withStoreErrors } from "../sqlite.ts";
+import { StoreError } from "../../storeError.ts";
 
 export interface Backup {
   bytes: number;

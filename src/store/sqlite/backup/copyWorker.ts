@@ -1,5 +1,5 @@
 import type { CopyOrder, CopyReply } from "./copying.ts";
-import { StoreError } from "../sqlite.ts";
+import { StoreError } from "../../storeError.ts";
 import { copyBackup, copyDatabase } from "./verifiedCopy.ts";
 
 declare const self: Worker;

@@ -6,10 +6,10 @@ import {
   connect,
   journalMode,
   sqliteFault,
-  StoreError,
   type SqliteConnection,
   withStoreErrors,
 } from "../sqlite.ts";
+import { StoreError } from "../../storeError.ts";
 import { findOrphanedWal, WAL_SUFFIXES, OWNER_ONLY, SIDE_SUFFIXES } from "../databaseFile.ts";
 import { fileErrorReason } from "../../../lib/systemError.ts";
 

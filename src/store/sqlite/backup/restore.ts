@@ -12,7 +12,8 @@ import {
   missingFolderProblem,
 } from "../databaseFile.ts";
 import { takeInstanceLock } from "../lock.ts";
-import { withStoreErrors, StoreError, connectReadOnly, sqliteFault } from "../sqlite.ts";
+import { withStoreErrors, connectReadOnly, sqliteFault } from "../sqlite.ts";
+import { StoreError } from "../../storeError.ts";
 import { holdDatabase, replaceDatabase } from "./replaceDatabase.ts";
 
 /** How long a restore waits for other commands. */

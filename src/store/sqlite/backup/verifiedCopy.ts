@@ -9,10 +9,10 @@ import {
   journalMode,
   createDatabaseFile,
   sqliteFault,
-  StoreError,
   type SqliteConnection,
   type SqliteFault,
 } from "../sqlite.ts";
+import { StoreError } from "../../storeError.ts";
 import { auditStore } from "../audit/auditSqlite.ts";
 import { fileProblems } from "../audit/integrity.ts";
 import { readSchemaVersion, migrate } from "../schema/migrations.ts";

@@ -1,6 +1,7 @@
 import type { Database } from "bun:sqlite";
 import { migrationStatements, migrationTags } from "../../schema/migrationFiles.ts";
-import { type SqliteConnection, sqliteFault, StoreError } from "../sqlite.ts";
+import { type SqliteConnection, sqliteFault } from "../sqlite.ts";
+import { StoreError } from "../../storeError.ts";
 import { problemsBefore, referenceProblems } from "./migrationChecks.ts";
 
 /** A start takes milliseconds from its lock to its migration. The rest is for a busy machine. */

@@ -1,7 +1,8 @@
 import { eq } from "drizzle-orm";
 import { lazy } from "../../../lib/lazy.ts";
 import { vouchers } from "../../schema/schema.ts";
-import { StoreError, type SqliteConnection } from "../sqlite.ts";
+import type { SqliteConnection } from "../sqlite.ts";
+import { StoreError } from "../../storeError.ts";
 import { redeemability, type Redemption, type RedemptionOutcome } from "../../writer/redemption.ts";
 import { runAtOnce } from "../../steps.ts";
 import { ledgerTable } from "../../tables/ledger.ts";

@@ -1,0 +1,7 @@
+/** The store cannot be used. The message is one line that tells what to do. */
+export class StoreError extends Error {
+  override readonly name = "StoreError";
+}
+
+/** There is no record with the name or the id. */
+export class NotFoundError extends StoreError {}
