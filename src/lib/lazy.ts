@@ -3,3 +3,13 @@ export function lazy<Value>(make: () => Value): () => Value {
   let made: { value: Value } | undefined;
   return () => (made ??= { value: make() }).value;
 }
+
+/** Returns an object with the results of these functions. It calls each function once, at the first read of its name. */
+export function lazyParts<Parts extends object>(makers: {
+  readonly [Name in keyof Parts]: () => Parts[Name];
+}): Parts {
+  const parts = {};
+  for (const [name, make] of Object.entries<() => unknown>(makers))
+    Object.defineProperty(parts, name, { get: lazy(make), enumerable: true });
+  return parts as Parts;
+}

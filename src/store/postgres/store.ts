@@ -1,4 +1,4 @@
-import { lazy } from "../../lib/lazy.ts";
+import { lazyParts } from "../../lib/lazy.ts";
 import { admin, type Admin } from "../admin/admin.ts";
 import type { AuditReport } from "../audit/audit.ts";
 import type { OnAuditProgress } from "../audit/auditProgress.ts";
@@ -82,65 +82,32 @@ export async function openServer(
 
 function createStore(pool: PostgresPool, queries: PostgresQueries): ServerStore {
   const reads = <Part extends object>(part: Part) => inTime(part, (make) => pool.read(make));
-  const parts = {
-    accounts: lazy(() => reads(accountTable(queries))),
-    keys: lazy(() => reads(keyTable(queries))),
-    ledger: lazy(() => reads(ledgerTable(queries))),
-    requests: lazy(() => reads(requestTable(queries))),
-    owners: lazy(() => reads(ownerTable(queries))),
-    vouchers: lazy(() => reads(voucherTable(queries))),
-    reports: lazy(() => reads(reports(queries))),
-    usageOfAccount: lazy(() => longRead(pool, accountUsage(queries))),
-    hourlyUsageOfAccount: lazy(() => longRead(pool, hourlyUsage(queries))),
-    requestsOfAccount: lazy(() => longRead(pool, requestPages(queries))),
-    admin: lazy(() =>
+  const parts = lazyParts({
+    accounts: () => reads(accountTable(queries)),
+    keys: () => reads(keyTable(queries)),
+    ledger: () => reads(ledgerTable(queries)),
+    requests: () => reads(requestTable(queries)),
+    owners: () => reads(ownerTable(queries)),
+    vouchers: () => reads(voucherTable(queries)),
+    reports: () => reads(reports(queries)),
+    usageOfAccount: () => longRead(pool, accountUsage(queries)),
+    hourlyUsageOfAccount: () => longRead(pool, hourlyUsage(queries)),
+    requestsOfAccount: () => longRead(pool, requestPages(queries)),
+    admin: () =>
       inTime(
         admin(queries, (id) => askForReserve(queries, id)),
         (make) => pool.change(make),
       ),
-    ),
-  };
-  return {
-    get accounts() {
-      return parts.accounts();
-    },
-    get keys() {
-      return parts.keys();
-    },
-    get ledger() {
-      return parts.ledger();
-    },
-    get requests() {
-      return parts.requests();
-    },
-    get owners() {
-      return parts.owners();
-    },
-    get vouchers() {
-      return parts.vouchers();
-    },
-    get admin() {
-      return parts.admin();
-    },
-    get reports() {
-      return parts.reports();
-    },
-    usage: (by, filter) => pool.read(() => usageReport(queries, by, filter)),
-    get usageOfAccount() {
-      return parts.usageOfAccount();
-    },
-    get hourlyUsageOfAccount() {
-      return parts.hourlyUsageOfAccount();
-    },
-    get requestsOfAccount() {
-      return parts.requestsOfAccount();
-    },
+  });
+  return Object.assign(parts, {
+    usage: (by: UsageGrouping, filter: UsageFilter) =>
+      pool.read(() => usageReport(queries, by, filter)),
     changeSignal: () => pool.read(() => changeSignal(queries)),
     auditInParallel: () => pool.read(() => auditServer(queries)),
-    auditInBackground: (onProgress) => startServerAudit(pool.address, onProgress),
-    isFileReplaced: () => false,
+    auditInBackground: (onProgress: OnAuditProgress) => startServerAudit(pool.address, onProgress),
+    isFileReplaced: () => false as const,
     close: () => pool.close(),
-  };
+  });
 }
 
 /** The same read. The pool looks after its waits. It hands over nothing before its first pause. */

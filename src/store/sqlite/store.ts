@@ -1,0 +1,161 @@
+import { lazy, lazyParts } from "../../lib/lazy.ts";
+import { admin, type Admin } from "../admin/admin.ts";
+import type { AuditReport } from "../audit/audit.ts";
+import type { OnAuditProgress } from "../audit/auditProgress.ts";
+import type { ChangeCounter, Connection } from "../connection.ts";
+import { reports, type Reports } from "../reports/reports.ts";
+import { atOnce, runAtOnce, type AtOnce, type Steps } from "../steps.ts";
+import { accountTable, type AccountTable } from "../tables/accounts.ts";
+import { hourlyUsage, type ReadHourlyUsage } from "../tables/hourlyUsage.ts";
+import { keyTable, type KeyTable } from "../tables/keys.ts";
+import { ledgerTable, type LedgerTable } from "../tables/ledger.ts";
+import { ownerTable, type OwnerTable } from "../tables/objectOwners.ts";
+import { requestPages, type ReadRequestPage } from "../tables/requestPages.ts";
+import { requestTable, type RequestTable } from "../tables/requests.ts";
+import {
+  accountUsage,
+  usageReport,
+  type ReadAccountUsage,
+  type UsageFilter,
+  type UsageGrouping,
+  type UsageRow,
+} from "../tables/usage.ts";
+import { voucherTable, type VoucherTable } from "../tables/vouchers.ts";
+import { auditRecords, auditStore, auditStoreInParallel } from "./audit/auditSqlite.ts";
+import { startBackgroundAudit, type BackgroundAudit } from "./audit/backgroundAudit.ts";
+import { checkAtStart } from "./audit/startCheck.ts";
+import { changeCounter, changeSignal } from "./changes.ts";
+import { fundsTable, type FundsTable } from "./funds.ts";
+import { interruptRunning, type Interrupted } from "./interruptRunning.ts";
+import { isGatewayRunning } from "./lock.ts";
+import { migrate, refuseMigration, type MigrationProgress } from "./schema/migrations.ts";
+import { schemaProblems } from "./schema/schemaCheck.ts";
+import { connect, toStoreError, type Durability, type SqliteConnection } from "./sqlite.ts";
+import { checkpointWal } from "./writeAheadLog.ts";
+
+/** The store in a SQLite file. Its functions return at once. */
+export interface SqliteStore {
+  readonly accounts: AtOnce<Pick<AccountTable, "findOrThrow" | "find" | "list">>;
+  readonly keys: AtOnce<
+    Pick<KeyTable, "findOrThrow" | "find" | "findByHash" | "list" | "newestOfChain">
+  >;
+  readonly funds: FundsTable;
+  readonly changes: ChangeCounter;
+  /** A text that differs after each commit to the database, by this process or by another one. */
+  changeSignal(): string;
+  readonly ledger: AtOnce<Pick<LedgerTable, "history">>;
+  readonly requests: AtOnce<RequestTable>;
+  readonly owners: AtOnce<OwnerTable>;
+  readonly vouchers: AtOnce<Pick<VoucherTable, "findByHash" | "findOrThrow" | "list" | "count">>;
+  readonly admin: AtOnce<Admin>;
+  usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
+  readonly usageOfAccount: ReadAccountUsage;
+  readonly reports: AtOnce<Reports>;
+  readonly hourlyUsageOfAccount: ReadHourlyUsage;
+  readonly requestsOfAccount: ReadRequestPage;
+  /**
+   * Sets all running requests to `interrupted`, without a charge. The caller holds the instance lock. Throws SQLite's
+   * errors; then nothing is changed.
+   */
+  interruptRunning(): Interrupted;
+  audit(): AuditReport;
+  /** The same audit in two threads and half the time. */
+  auditInParallel(): Promise<AuditReport>;
+  /** The same audit in other threads, with its progress. */
+  auditInBackground(onProgress: OnAuditProgress): BackgroundAudit;
+  /** True if the database was created, or was empty when it was opened. */
+  readonly isNew: boolean;
+  /** Throws when the store cannot be read. */
+  requireReadable(): void;
+  /** True when the path names another file than the opened one, or none. */
+  isFileReplaced(): boolean;
+  /** Returns true if the database file alone has all commits, and its WAL is empty. */
+  close(): boolean;
+}
+
+/**
+ * Opens the store. Creates the database and migrates its schema if needed. `serving`: the caller holds the instance
+ * lock, and the schema and the last rows are checked. `onMigration` is called while an older database is migrated. Throws
+ * StoreError.
+ */
+export function openStore(options: {
+  path: string;
+  durability: Durability;
+  serving: boolean;
+  onMigration?: (progress: MigrationProgress) => void;
+}): SqliteStore {
+  const connection = connect(options.path, options.durability);
+  try {
+    const isNew = migrate(connection, {
+      mayMigrate: () => options.serving || !isGatewayRunning(options.path),
+      schemaProblems: (applied) => schemaProblems(connection.sqlite, applied),
+      audit: () => auditRecords(connection),
+      refuse: refuseMigration,
+      onProgress: options.onMigration,
+    });
+    if (options.serving) checkAtStart(connection, options.path);
+    return createStore(connection, { ...options, isNew });
+  } catch (error) {
+    connection.sqlite.close();
+    throw toStoreError(options.path, error);
+  }
+}
+
+/** Each part prepares its statements at its first use: a command needs only a few of them. */
+function createStore(
+  connection: SqliteConnection,
+  { path, serving, isNew }: { path: string; serving: boolean; isNew: boolean },
+): SqliteStore {
+  const { queries } = connection;
+  const signal = lazy(() => changeSignal(connection));
+  const parts = lazyParts({
+    accounts: () => atOnce(accountTable(queries)),
+    keys: () => atOnce(keyTable(queries)),
+    ledger: () => atOnce(ledgerTable(queries)),
+    requests: () => atOnce(requestTable(queries)),
+    owners: () => atOnce(ownerTable(queries)),
+    vouchers: () => atOnce(voucherTable(queries)),
+    admin: () => atOnce(admin(queries, (id) => releaseReserve(queries, path, id))),
+    reports: () => atOnce(reports(queries)),
+    usageOfAccount: () => accountUsage(queries),
+    hourlyUsageOfAccount: () => hourlyUsage(queries),
+    requestsOfAccount: () => requestPages(queries),
+    funds: () => fundsTable(connection),
+    changes: () => changeCounter(connection),
+  });
+  return Object.assign(parts, {
+    changeSignal: () => signal()(),
+    usage: (by: UsageGrouping, filter: UsageFilter) => runAtOnce(usageReport(queries, by, filter)),
+    interruptRunning: () => interruptRunning(connection),
+    audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),
+    auditInParallel: () =>
+      auditStoreInParallel(connection, path, { atRest: !isGatewayRunning(path) }),
+    auditInBackground: (onProgress: OnAuditProgress) =>
+      startBackgroundAudit(path, { atRest: !isGatewayRunning(path) }, onProgress),
+    isNew,
+    requireReadable() {
+      connection.sqlite.query("SELECT 1 FROM accounts LIMIT 1").get();
+    },
+    isFileReplaced: () => connection.file.isReplaced(),
+    close() {
+      // After a command SQLite does it at the close, if no other connection is open.
+      const wal = serving ? checkpointWal(connection) : "kept";
+      // Closing would checkpoint again. That may succeed after the first try lost pages, and remove the WAL.
+      if (wal !== "failed") connection.sqlite.close(true);
+      return wal === "empty";
+    },
+  });
+}
+
+/** Releases a reserve that a gateway left when it crashed. Returns false if a gateway is running. */
+function* releaseReserve(queries: Connection, path: string, accountId: number): Steps<boolean> {
+  // Also before the transaction, because the answer can take 200 ms, and the gateway must not wait for it.
+  if (isGatewayRunning(path)) return false;
+  return yield* queries.inTransaction(function* (transaction) {
+    if (isGatewayRunning(path)) return false;
+    yield* transaction.rows("UPDATE accounts SET reserved = 0 WHERE id = $accountId", {
+      accountId,
+    });
+    return true;
+  });
+}
