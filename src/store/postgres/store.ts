@@ -4,9 +4,9 @@ import type { AuditReport } from "../audit/audit.ts";
 import type { OnAuditProgress } from "../audit/auditProgress.ts";
 import { reports, type Reports } from "../reports/reports.ts";
 import { inTime, type InTime, type Steps } from "../steps.ts";
-import { accountTable, type AccountTable } from "../tables/accounts.ts";
-import { keyTable, type KeyTable } from "../tables/keys.ts";
-import { ledgerTable, type LedgerTable } from "../tables/ledger.ts";
+import { accountTable, type AccountReads } from "../tables/accounts.ts";
+import { keyTable, type KeyReads } from "../tables/keys.ts";
+import { ledgerTable, type LedgerReads } from "../tables/ledger.ts";
 import { ownerTable, type OwnerTable } from "../tables/objectOwners.ts";
 import { hourlyUsage, type ReadHourlyUsage } from "../tables/hourlyUsage.ts";
 import { requestPages, type ReadRequestPage } from "../tables/requestPages.ts";
@@ -19,7 +19,7 @@ import {
   type UsageGrouping,
   type UsageRow,
 } from "../tables/usage.ts";
-import { voucherTable, type VoucherTable } from "../tables/vouchers.ts";
+import { voucherTable, type VoucherReads } from "../tables/vouchers.ts";
 import { auditServer, startServerAudit, type ServerAudit } from "./audit/audit.ts";
 import { changeSignal } from "./changes.ts";
 import { requireDurableServer } from "./durability.ts";
@@ -29,12 +29,12 @@ import { migrateServer } from "./schema/migrations.ts";
 
 /** The store on a PostgreSQL server. Its functions return promises. They reject with StoreError if it cannot be used. */
 export interface ServerStore {
-  readonly accounts: InTime<AccountTable>;
-  readonly keys: InTime<KeyTable>;
-  readonly ledger: InTime<LedgerTable>;
+  readonly accounts: InTime<AccountReads>;
+  readonly keys: InTime<KeyReads>;
+  readonly ledger: InTime<LedgerReads>;
   readonly requests: InTime<RequestTable>;
   readonly owners: InTime<OwnerTable>;
-  readonly vouchers: InTime<VoucherTable>;
+  readonly vouchers: InTime<VoucherReads>;
   readonly admin: InTime<Admin>;
   readonly reports: InTime<Reports>;
   usage(by: UsageGrouping, filter: UsageFilter): Promise<UsageRow[]>;

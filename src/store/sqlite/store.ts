@@ -5,10 +5,10 @@ import type { OnAuditProgress } from "../audit/auditProgress.ts";
 import type { ChangeCounter, Connection } from "../connection.ts";
 import { reports, type Reports } from "../reports/reports.ts";
 import { atOnce, runAtOnce, type AtOnce, type Steps } from "../steps.ts";
-import { accountTable, type AccountTable } from "../tables/accounts.ts";
+import { accountTable, type AccountReads } from "../tables/accounts.ts";
 import { hourlyUsage, type ReadHourlyUsage } from "../tables/hourlyUsage.ts";
-import { keyTable, type KeyTable } from "../tables/keys.ts";
-import { ledgerTable, type LedgerTable } from "../tables/ledger.ts";
+import { keyTable, type KeyReads } from "../tables/keys.ts";
+import { ledgerTable, type LedgerReads } from "../tables/ledger.ts";
 import { ownerTable, type OwnerTable } from "../tables/objectOwners.ts";
 import { requestPages, type ReadRequestPage } from "../tables/requestPages.ts";
 import { requestTable, type RequestTable } from "../tables/requests.ts";
@@ -20,7 +20,7 @@ import {
   type UsageGrouping,
   type UsageRow,
 } from "../tables/usage.ts";
-import { voucherTable, type VoucherTable } from "../tables/vouchers.ts";
+import { voucherTable, type VoucherReads } from "../tables/vouchers.ts";
 import { auditRecords, auditStore, auditStoreInParallel } from "./audit/auditSqlite.ts";
 import { startBackgroundAudit, type BackgroundAudit } from "./audit/backgroundAudit.ts";
 import { checkAtStart } from "./audit/startCheck.ts";
@@ -35,18 +35,16 @@ import { checkpointWal } from "./writeAheadLog.ts";
 
 /** The store in a SQLite file. Its functions return at once. */
 export interface SqliteStore {
-  readonly accounts: AtOnce<Pick<AccountTable, "findOrThrow" | "find" | "list">>;
-  readonly keys: AtOnce<
-    Pick<KeyTable, "findOrThrow" | "find" | "findByHash" | "list" | "newestOfChain">
-  >;
+  readonly accounts: AtOnce<AccountReads>;
+  readonly keys: AtOnce<KeyReads>;
   readonly funds: FundsTable;
   readonly changes: ChangeCounter;
   /** A text that differs after each commit to the database, by this process or by another one. */
   changeSignal(): string;
-  readonly ledger: AtOnce<Pick<LedgerTable, "history">>;
+  readonly ledger: AtOnce<LedgerReads>;
   readonly requests: AtOnce<RequestTable>;
   readonly owners: AtOnce<OwnerTable>;
-  readonly vouchers: AtOnce<Pick<VoucherTable, "findByHash" | "findOrThrow" | "list" | "count">>;
+  readonly vouchers: AtOnce<VoucherReads>;
   readonly admin: AtOnce<Admin>;
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
   readonly usageOfAccount: ReadAccountUsage;

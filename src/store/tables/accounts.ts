@@ -34,6 +34,9 @@ export interface AccountTable {
   setDisabled(id: number, disabled: boolean): Steps<void>;
 }
 
+/** What others read. Only the changes of commands write. */
+export type AccountReads = Pick<AccountTable, "findOrThrow" | "find" | "list">;
+
 /** What the account can still spend. */
 export function available(account: Pick<AccountRow, "balance" | "overdraft" | "reserved">): bigint {
   return account.balance + account.overdraft - account.reserved;

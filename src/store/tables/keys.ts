@@ -74,6 +74,12 @@ export interface KeyTable {
   revoke(id: number, at: number): Steps<boolean>;
 }
 
+/** What others read. Only the changes of commands write. */
+export type KeyReads = Pick<
+  KeyTable,
+  "findOrThrow" | "find" | "findByHash" | "list" | "newestOfChain"
+>;
+
 export function keyTable(connection: Connection): KeyTable {
   const { db, dialect } = connection;
   const first = alias(keys, "first");

@@ -33,6 +33,9 @@ export interface LedgerTable {
   refundsOf(charge: Pick<Charge, "accountId" | "seq">): Steps<LedgerRow[]>;
 }
 
+/** What others read. Only the changes of commands write. */
+export type LedgerReads = Pick<LedgerTable, "history">;
+
 /** The most that balance and overdraft may be together: all of it may be held, and sums of holds have 64 bits. */
 export const SPENDABLE_MAX = 9_223_372_036_854_775_807n;
 const CHARGE_REF = "req:";

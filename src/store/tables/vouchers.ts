@@ -53,6 +53,9 @@ export interface VoucherTable {
   revoke(id: number, at: number): Steps<boolean>;
 }
 
+/** What others read. Only the changes of commands write. */
+export type VoucherReads = Pick<VoucherTable, "findByHash" | "findOrThrow" | "list" | "count">;
+
 /** The prefix of the ref of a credit that redeems a voucher. The public id of the voucher follows. */
 export const VOUCHER_REF = "voucher:";
 
