@@ -35,15 +35,6 @@ const flag = customType<{ data: boolean; driverData: bigint | number }>({
 /** The value of an `id` that SQLite assigns. */
 export const newRowId = sql`NULL`;
 
-/**
- * A placeholder for a query over several tables. SQLite 3.54 plans such a query again at each run if a column is
- * compared with a plain placeholder: 4 to 13 us instead of 1. The sign hides the placeholder from the planner. The
- * index is used all the same.
- */
-export function plannedOnce(name: string): SQL {
-  return sql`+${sql.placeholder(name)}`;
-}
-
 /** A placeholder for each of these columns, with the column's name. */
 export function placeholders<Name extends string>(
   ...names: Name[]

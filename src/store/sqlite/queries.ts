@@ -11,11 +11,12 @@ import type {
   Values,
   Visit,
 } from "../connection.ts";
+import { newRowId } from "../schema/schema.ts";
 import { doNow, type Steps } from "../steps.ts";
 
 const sqliteDialect: Dialect = {
   engine: "sqlite",
-  newRowId: sql`NULL`,
+  newRowId,
   // A transaction that writes is the only one.
   lockingRows: "",
   // SQLite 3.54 plans a query over several tables again at each run if a column is compared with a plain placeholder: 4 to
