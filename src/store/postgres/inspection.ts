@@ -1,7 +1,9 @@
-import { SQL } from "bun";
+import type { SQL } from "bun";
 import { StoreError } from "../storeError.ts";
 import { readServerKind, type ServerKind } from "./durability.ts";
+import { openClient } from "./pool.ts";
 import { readServerSchema, type ServerSchema } from "./schema/migrations.ts";
+import { messageOf } from "./writer/failures.ts";
 
 /** What `doctor` reads from a PostgreSQL server. */
 export interface ServerInspection extends ServerKind {
@@ -37,28 +39,23 @@ export interface LiveReplica {
   readonly silentMs: number;
 }
 
-const CONNECT_WITHIN_S = 5;
 const CLOCK_READS = 3;
 
 /** Inspects a server and the database without a change. Rejects with StoreError if it cannot be read. */
 export async function inspectServer(url: string, shownUrl: string): Promise<ServerInspection> {
-  const sql = new SQL(url, { max: 1, bigint: true, connectionTimeout: CONNECT_WITHIN_S });
+  const sql = openClient(url, 1);
   try {
     return await inspect(sql);
   } catch (cause) {
     if (cause instanceof StoreError)
       throw new StoreError(`${shownUrl}: ${cause.message}`, { cause });
     throw new StoreError(
-      `the PostgreSQL database ${shownUrl} cannot be read: ${reasonOf(cause)}; check the URL, the server and its pg_hba.conf`,
+      `the PostgreSQL database ${shownUrl} cannot be read: ${messageOf(cause)}; check the URL, the server and its pg_hba.conf`,
       { cause },
     );
   } finally {
     await sql.close();
   }
-}
-
-function reasonOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }
 
 interface DatabaseRow {

@@ -1,7 +1,7 @@
 import { SQL } from "bun";
 import { StoreError } from "../storeError.ts";
 import { runInTime, stepByStep, type Awaited, type Steps } from "../steps.ts";
-import { sqlState } from "./writer/failures.ts";
+import { messageOf, sqlState } from "./writer/failures.ts";
 import { ConnectionLost } from "./writer/session.ts";
 
 /** Connections for reads and the changes of commands. The writer and the lease have their own. */
@@ -141,8 +141,4 @@ export function isConnectionLoss(error: unknown): boolean {
 /** What an operator of the server must mend: refused passwords, missing rights and databases, full disks, time-outs. */
 function isServerProblem(state: string | undefined): boolean {
   return state !== undefined && /^(?:25006|28|3D|42501|53|55|57|58|XX)/.test(state);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
