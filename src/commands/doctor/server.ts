@@ -12,8 +12,6 @@ const CONNECTIONS_LEFT_MIN = 10;
 /** A key expires, and a request counts for a day, by the clock of the replica. */
 const CLOCK_SKEW_MS_MAX = 2000;
 const STANDBY_LAG_MS_MAX = 60_000;
-/** A replica sends a heartbeat each 2 s, and is ended after 15 s. */
-const SILENT_MS_MAX = 15_000;
 
 /** A database on a server, and how its clock differs from that of this machine. */
 export interface ServerReading extends DatabaseReading {
@@ -120,9 +118,9 @@ function standbyLine({ name, state, syncState, lagMs, lagBytes }: Standby): stri
 
 function replicaLines({ replicas }: ServerInspection): readonly string[] {
   if (replicas.length === 0) return ["no gateway is running on it"];
-  return replicas.map(({ id, name, version, silentMs }) => {
+  return replicas.map(({ id, name, version, silentMs, isSilent }) => {
     const silent = `last heartbeat ${secondsText(silentMs)} ago`;
-    const state = silentMs > SILENT_MS_MAX ? `${silent}: the next gateway ends it` : silent;
+    const state = isSilent ? `${silent}: the next gateway ends it` : silent;
     return `replica ${id} on ${name}: version ${version}, ${state}`;
   });
 }

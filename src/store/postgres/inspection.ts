@@ -4,6 +4,7 @@ import { readServerKind, type ServerKind } from "./durability.ts";
 import { openClient } from "./pool.ts";
 import { readServerSchema, type ServerSchema } from "./schema/migrations.ts";
 import { messageOf } from "./writer/failures.ts";
+import { SILENT_MS } from "./writer/replicas.ts";
 
 /** What `doctor` reads from a PostgreSQL server. */
 export interface ServerInspection extends ServerKind {
@@ -37,6 +38,8 @@ export interface LiveReplica {
   readonly version: string;
   /** The time since its last heartbeat, by the server's clock. */
   readonly silentMs: number;
+  /** It was silent for so long that the next gateway ends it. */
+  readonly isSilent: boolean;
 }
 
 const CLOCK_READS = 3;
@@ -118,7 +121,8 @@ async function readReplicas(sql: SQL): Promise<readonly LiveReplica[]> {
     FROM replicas WHERE ended_at IS NULL ORDER BY id`,
   );
   return rows.map(({ id, name, version, ms }) => {
-    return { id: Number(id), name, version, silentMs: Math.max(0, Number(ms)) };
+    const silentMs = Math.max(0, Number(ms));
+    return { id: Number(id), name, version, silentMs, isSilent: silentMs >= SILENT_MS };
   });
 }
 

@@ -21,7 +21,7 @@ const healthy: ServerInspection = {
   bytes: 42_000_000,
   connections: { open: 87, max: 97 },
   standbys: [standby],
-  replicas: [{ id: 7, name: "gate-1", version: "1.2.0", silentMs: 1900 }],
+  replicas: [{ id: 7, name: "gate-1", version: "1.2.0", silentMs: 1900, isSilent: false }],
   clockSkew: { ms: 3, within: 1 },
   lastEntryMs: undefined,
 };
@@ -29,6 +29,15 @@ const healthy: ServerInspection = {
 function withSettings(settings: Partial<ServerInspection["settings"]>): ServerInspection {
   return { ...healthy, settings: { ...healthy.settings, ...settings } };
 }
+
+test("a replica that is silent is described as one that the next gateway ends", () => {
+  const replica = { id: 8, name: "gate-2", version: "1.2.0", silentMs: 16_000, isSilent: true };
+  const { ok, lines } = judgeServer(url, { ...healthy, replicas: [replica] });
+  expect(ok).toBe(true);
+  expect(lines).toContain(
+    "replica 8 on gate-2: version 1.2.0, last heartbeat 16.0 s ago: the next gateway ends it",
+  );
+});
 
 test("a server in order is described with its standbys and replicas", () => {
   expect(judgeServer(url, healthy)).toEqual({
