@@ -146,6 +146,22 @@ interface AuditNote extends AuditCheck {
   readonly isAlways?: true;
 }
 
+/** What a gateway that ended with requests open leaves. `starter`: the gateway that ends it at its start. */
+export function crashNotes(starter: "a gateway" | "the gateway"): readonly AuditNote[] {
+  return [
+    {
+      problem: `is set to interrupted when ${starter} starts`,
+      // The second condition lets the index of requests that are not done be used.
+      query: `SELECT 'request ' || public_id AS subject FROM requests
+        WHERE status = 'running' AND status <> 'done'`,
+    },
+    {
+      problem: `its reserve is released when ${starter} starts`,
+      query: `SELECT 'account ' || name AS subject FROM accounts WHERE reserved > 0`,
+    },
+  ];
+}
+
 /** A sum that may be above 64 bits after a manual change. SQLite's `sum` fails there. */
 function sumWithoutFailure(column: string): string {
   return `(sum(${column} / 1000000000) * 1000000000 + sum(${column} % 1000000000))`;

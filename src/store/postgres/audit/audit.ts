@@ -1,5 +1,6 @@
 import {
   audit,
+  crashNotes,
   type AuditCheck,
   type AuditReport,
   type EngineChecks,
@@ -143,15 +144,7 @@ const serverChecks: Omit<EngineChecks, "structure"> = {
     },
   ],
   notes: [
-    {
-      problem: "is set to interrupted when a gateway starts",
-      query: `SELECT 'request ' || public_id AS subject FROM requests
-        WHERE status = 'running' AND status <> 'done'`,
-    },
-    {
-      problem: "its reserve is released when a gateway starts",
-      query: `SELECT 'account ' || name AS subject FROM accounts WHERE reserved > 0`,
-    },
+    ...crashNotes("a gateway"),
     {
       problem: "gives no sign of life, and ends when a gateway starts",
       query: `SELECT 'replica ' || id AS subject FROM replicas WHERE ended_at IS NULL`,

@@ -1,6 +1,7 @@
 import type { Database } from "bun:sqlite";
 import {
   audit,
+  crashNotes,
   type AuditOptions,
   type AuditReport,
   type EngineChecks,
@@ -68,7 +69,7 @@ function runAudit(
       }),
     hasFile: true,
     rules: uniqueColumns,
-    notes: crashNotes,
+    notes: crashNotes("the gateway"),
   };
   return runAtOnce(audit(new SqliteQueries(sqlite), engine, options, onProgress));
 }
@@ -88,16 +89,3 @@ const uniqueColumns = (
     ["vouchers", "hash"],
   ] as const
 ).map(([table, column]) => ({ problem: "is not unique", query: isNotUnique(table, column) }));
-
-/** What a crash leaves. The next start ends it, so it is no problem. */
-const crashNotes = [
-  {
-    problem: "is set to interrupted when the gateway starts",
-    query: `SELECT 'request ' || public_id AS subject FROM requests
-      WHERE status = 'running' AND status <> 'done'`,
-  },
-  {
-    problem: "its reserve is released when the gateway starts",
-    query: `SELECT 'account ' || name AS subject FROM accounts WHERE reserved > 0`,
-  },
-];
