@@ -1,7 +1,7 @@
 import { isAbsolute } from "node:path";
 import { isPrivate } from "./address.ts";
-import { ConfigError, type DeepPartial, type Inspection } from "./inspection.ts";
-import type { Config, ConfigFile, SqliteDatabase } from "./schema.ts";
+import type { DeepPartial, Inspection } from "./inspection.ts";
+import type { Config, ConfigFile } from "./schema.ts";
 import { readDurationMs, readNamedFile } from "./values.ts";
 
 type DatabaseFile = NonNullable<DeepPartial<ConfigFile>["database"]>;
@@ -69,14 +69,6 @@ export function readRedis(
 /** The database in messages: a path, or a URL without password. */
 export function databaseName(database: Config["database"]): string {
   return database.engine === "sqlite" ? database.path : database.shownUrl;
-}
-
-/** The SQLite database of the config. Throws ConfigError if the config has another: `user` is what needs the file. */
-export function requireSqlite(database: Config["database"], user: string): SqliteDatabase {
-  if (database.engine === "sqlite") return database;
-  throw new ConfigError([
-    `database.url: ${user} needs a SQLite database: use a config with [database] path`,
-  ]);
 }
 
 function readSqlite(file: DatabaseFile, inspection: Inspection) {

@@ -1,4 +1,3 @@
-import { requireSqlite } from "../../src/config/database.ts";
 import { afterAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,6 +6,7 @@ import { demoConfigToml } from "../../src/commands/demo/demoConfig.ts";
 import { fillMonth } from "../../src/commands/demo/month.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { voucherDocument } from "../../src/contract/operator/voucher.ts";
+import { assert } from "../../src/lib/assert.ts";
 import { openStore, type SqliteStore } from "../../src/store/store.ts";
 import { auditFile } from "../support/auditor/auditor.ts";
 
@@ -28,7 +28,8 @@ async function monthUntil(
   writeFileSync(config, toml.replace("demo.db", `${months}.db`), { mode: 0o600 });
   const loaded = loadConfig({ path: config }).config;
   const { key } = await fillMonth(loaded, until);
-  const { path } = requireSqlite(loaded.database, "the test");
+  assert(loaded.database.engine === "sqlite", "the config of the demo has a file");
+  const { path } = loaded.database;
   return { path, key, store: openStore({ path, durability: "process", serving: false }) };
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { databaseName, requireSqlite } from "../../src/config/database.ts";
-import { configOf, loadText, minimal } from "./loadText.ts";
+import { databaseName } from "../../src/config/database.ts";
+import { loadText, minimal } from "./loadText.ts";
 
 const postgres = 'database.url = "postgres://gate@db.internal/tollgate"\n';
 
@@ -105,13 +105,6 @@ describe("a PostgreSQL database", () => {
     expect(loadText(text, { mode: 0o644 }).warnings).toEqual([
       "FOLDER/config.toml: is readable by other users and contains database.url: chmod 600 it, or use ${NAME} or a file (api_key_file, url_file, redis_file)",
     ]);
-  });
-
-  test("is refused in words by what needs a file", () => {
-    const { database } = configOf(`${postgres}${minimal}`);
-    expect(() => requireSqlite(database, "`tollgate backup`")).toThrow(
-      "database.url: `tollgate backup` needs a SQLite database: use a config with [database] path",
-    );
   });
 });
 

@@ -1,4 +1,3 @@
-import { requireSqlite } from "../../config/database.ts";
 import type { Config } from "../../config/schema.ts";
 import type { CreatedVoucherDocument } from "../../contract/operator/voucher.ts";
 import { assert } from "../../lib/assert.ts";
@@ -35,7 +34,9 @@ const REFUND_NOTES = ["the answer was cut off", "half of it, as agreed with the 
  * refunds and requests, by the same code as commands and gateway write them. Throws StoreError.
  */
 export async function fillMonth(config: Config, until: number): Promise<Month> {
-  const { path } = requireSqlite(config.database, "the demo");
+  const { database } = config;
+  assert(database.engine === "sqlite", "the config of the demo has a file");
+  const { path } = database;
   // The folder is removed at the end, so nothing has to survive a power cut.
   const store = openStore({ path, durability: "process", serving: false });
   const broken = Promise.withResolvers<never>();
