@@ -14,8 +14,9 @@ import type {
 } from "../connection.ts";
 import { assert } from "../../lib/assert.ts";
 import { waitFor, type Steps } from "../steps.ts";
+import { LOCKS } from "./locks.ts";
 import { isConnectionLoss, type PostgresPool } from "./pool.ts";
-import { isConflict } from "./writer/failures.ts";
+import { CONFLICT_TRIES, isConflict } from "./writer/failures.ts";
 
 const postgresDialect: Dialect = {
   engine: "postgres",
@@ -45,11 +46,8 @@ interface Sender {
   ): PromiseLike<unknown> & { values(): PromiseLike<unknown> };
 }
 
-/** One change of a command at a time, as with SQLite's one writer. The number has no meaning. */
-const CHANGE_LOCK = 7_035_403;
 /** A settle has an account for some milliseconds. */
 const LOCK_WITHIN = "5s";
-const CONFLICT_TRIES = 5;
 const LOOK_AGAIN_MS = 100;
 const LOOK_WITHIN_MS = 10_000;
 const ROWS_PER_FETCH = 5000;
@@ -182,7 +180,7 @@ export class PostgresQueries extends TransactionQueries {
         function* (transaction) {
           yield* transaction.rows(`SET LOCAL lock_timeout = '${LOCK_WITHIN}'`);
           const row = yield* transaction.row<{ id: string }>(
-            `SELECT pg_current_xact_id()::text AS id, pg_advisory_xact_lock(${CHANGE_LOCK})::text`,
+            `SELECT pg_current_xact_id()::text AS id, pg_advisory_xact_lock(${LOCKS.change})::text`,
           );
           const result = yield* work(transaction);
           committing = { id: row?.id ?? "0", result };

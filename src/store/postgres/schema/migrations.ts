@@ -1,6 +1,7 @@
 import type { SQL, TransactionSQL } from "bun";
 import { migrationStatements } from "../../schema/migrationFiles.ts";
 import { StoreError } from "../../storeError.ts";
+import { LOCKS } from "../locks.ts";
 import { messageOf, sqlState } from "../writer/failures.ts";
 
 /**
@@ -39,8 +40,7 @@ export interface ServerSchema extends SchemaVersion {
 
 const NEWER_SCHEMA =
   "the database was upgraded by a newer version of tollgate, and this version cannot work with it any more: upgrade this one";
-/** One process migrates at a time. The number has no meaning. */
-const LOCK_SCHEMA = "SELECT pg_advisory_xact_lock(7035401)";
+const LOCK_SCHEMA = `SELECT pg_advisory_xact_lock(${LOCKS.migration})`;
 /** The user may have a limit that is too short for the wait or for a migration. */
 const NO_LIMITS = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
 const MAKE_VERSION = `CREATE TABLE schema_version (

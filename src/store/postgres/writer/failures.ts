@@ -12,6 +12,9 @@ export function sqlState(error: unknown): string | undefined {
   return typeof error.errno === "string" ? error.errno : undefined;
 }
 
+/** How often a transaction is tried while others are in the way. */
+export const CONFLICT_TRIES = 5;
+
 /** Another transaction was in the way, and the same one may succeed at once. */
 export function isConflict(error: unknown): boolean {
   const state = sqlState(error);

@@ -1,11 +1,11 @@
 import { FOLD_BATCH } from "../../writer/folding.ts";
+import { LOCKS } from "../locks.ts";
 import { Fenced } from "./failures.ts";
 import { arrayOf, BEGIN, COMMIT, statement, type Session } from "./session.ts";
 import type { BatchNumber } from "./settle.ts";
 import { FENCE, LOCK_ACCOUNTS } from "./statements.ts";
 
-/** Only one replica folds at a time. The number has no meaning. */
-const LOCK_FOLDING = "SELECT pg_try_advisory_xact_lock(7035402) AS is_mine";
+const LOCK_FOLDING = `SELECT pg_try_advisory_xact_lock(${LOCKS.folding}) AS is_mine`;
 const OLDEST = `SELECT id, at, account_id FROM requests WHERE at < $1::text::bigint AND status <> 'running' ORDER BY at LIMIT ${FOLD_BATCH}`;
 /** Not `before`: newer requests are still there. */
 const MOVE_START =

@@ -14,7 +14,7 @@ import {
   type Writer,
 } from "../../writer/writeQueue.ts";
 import { toWire, type WireBatch, type WireOperation } from "../../writer/writerMessages.ts";
-import { Fenced, isConflict, messageOf, refusedBy } from "./failures.ts";
+import { CONFLICT_TRIES, Fenced, isConflict, messageOf, refusedBy } from "./failures.ts";
 import { fold } from "./fold.ts";
 import type { Lease } from "./lease.ts";
 import { ConnectionLost, Session, statement, UnsentStatement, type Connect } from "./session.ts";
@@ -23,7 +23,6 @@ import { settle, type BatchNumber, type Settled } from "./settle.ts";
 /** A burst of this many transactions starts at once. After it one starts each PACE_MS, with all that waits. */
 export const BURST = 4;
 export const PACE_MS = 25;
-const CONFLICT_TRIES = 5;
 const LOOK_AGAIN_MS_MIN = 50;
 const LOOK_AGAIN_MS_MAX = 1000;
 
