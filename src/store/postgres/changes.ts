@@ -1,4 +1,3 @@
-import type { SQL } from "bun";
 import { assert } from "../../lib/assert.ts";
 import type { ChangeCounter, Connection } from "../connection.ts";
 import { openClient, type PostgresPool } from "./pool.ts";
@@ -47,7 +46,7 @@ export async function followChanges(
     current: () => follower.count,
     async close() {
       await follower.stop();
-      await closeListening(client);
+      await client.close({ timeout: 0 });
     },
   };
 }
@@ -62,10 +61,6 @@ export function* changeSignal(connection: Connection): Steps<string> {
   );
   assert(row !== undefined, "a snapshot has one row");
   return row.ended;
-}
-
-async function closeListening(client: SQL): Promise<void> {
-  await client.close({ timeout: 0 });
 }
 
 class ChangeFollower {
