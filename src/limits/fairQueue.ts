@@ -1,5 +1,5 @@
 import type { Clock } from "../lib/clock.ts";
-import type { Awaited, Steps } from "../store/store.ts";
+import { awaitStep, type Awaited, type Steps } from "../store/store.ts";
 
 /** Runs long work in steps on the main thread, and leaves time for requests between the steps. */
 export interface FairQueue {
@@ -46,7 +46,7 @@ export function createFairQueue(clock: Clock): FairQueue {
     try {
       let step = await inTurn(() => runTurn(steps, clock));
       while (step.done !== true && step.value !== undefined)
-        step = await inTurn(await resumeWith(steps, step.value));
+        step = await inTurn(await awaitStep(steps, step.value));
       return step;
     } finally {
       places.giveBack();
@@ -93,19 +93,6 @@ function createPlaces(count: number) {
 }
 
 type Step<T> = IteratorResult<Awaited, T>;
-
-/** Runs the next step. */
-type Resume<T> = () => Step<T>;
-
-/** Waits for what the steps wait for. */
-async function resumeWith<T>(steps: Steps<T>, awaited: Awaited): Promise<Resume<T>> {
-  try {
-    const value = await awaited;
-    return () => steps.next(value);
-  } catch (error) {
-    return () => steps.throw(error);
-  }
-}
 
 /** Runs steps until the turn is over at a pause, or until one has to wait. Returns the result of the last step. */
 function runTurn<T>(steps: Steps<T>, clock: Clock): Step<T> {

@@ -21,22 +21,21 @@ export function runAtOnce<Result>(steps: Steps<Result>): Result {
 /** Runs work on PostgreSQL, or on either engine. */
 export async function runInTime<Result>(steps: Steps<Result>): Promise<Result> {
   let step = steps.next();
-  while (step.done !== true) step = await continued(steps, step.value);
+  while (step.done !== true) step = (await awaitStep(steps, step.value))();
   return step.value;
 }
 
-/** Waits for what a step yields, and hands the outcome to the work. */
-async function continued<Result>(
+/** Waits for what a step yields. Resolves with a function that hands over the outcome and runs the next step. */
+export async function awaitStep<Result>(
   steps: Steps<Result>,
   awaited: Awaited,
-): Promise<IteratorResult<Awaited, Result>> {
-  let value: unknown;
+): Promise<() => IteratorResult<Awaited, Result>> {
   try {
-    value = await awaited;
+    const value = await awaited;
+    return () => steps.next(value);
   } catch (error) {
-    return steps.throw(error);
+    return () => steps.throw(error);
   }
-  return steps.next(value);
 }
 
 /**

@@ -82,7 +82,7 @@ export { restore, type Restored } from "./sqlite/backup/restore.ts";
 export { openStore, type SqliteStore } from "./sqlite/store.ts";
 export type { PageFilter, PagePosition } from "./tables/requestPages.ts";
 export type { ReceiptRow, RequestRow } from "./tables/requests.ts";
-export { stepByStep, type Awaited, type Steps } from "./steps.ts";
+export { awaitStep, stepByStep, type Awaited, type Steps } from "./steps.ts";
 export { redeemability } from "./writer/redemption.ts";
 export type { VoucherRow } from "./tables/vouchers.ts";
 export { toStoreError, refuseOrphanedWal } from "./sqlite/sqlite.ts";
