@@ -10,7 +10,7 @@ export type Steps<Result> = Generator<Awaited, Result, unknown>;
 export type Awaited = PromiseLike<unknown> | undefined;
 
 /** Runs work on SQLite, without a pause. */
-export function runAtOnce<Result>(steps: Steps<Result>): Result {
+export function runSync<Result>(steps: Steps<Result>): Result {
   for (;;) {
     const { done, value } = steps.next();
     if (done === true) return value;
@@ -19,7 +19,7 @@ export function runAtOnce<Result>(steps: Steps<Result>): Result {
 }
 
 /** Runs work on PostgreSQL, or on either engine. */
-export async function runInTime<Result>(steps: Steps<Result>): Promise<Result> {
+export async function runAsync<Result>(steps: Steps<Result>): Promise<Result> {
   let step = steps.next();
   while (step.done !== true) step = (await awaitStep(steps, step.value))();
   return step.value;
@@ -78,14 +78,14 @@ export function* waitFor<Value>(promise: PromiseLike<Value>): Steps<Value> {
 }
 
 /** The same functions. They return their results at once. */
-export type AtOnce<Part> = {
+export type Sync<Part> = {
   readonly [Name in keyof Part]: Part[Name] extends (...args: infer Args) => Steps<infer Result>
     ? (...args: Args) => Result
     : Part[Name];
 };
 
 /** The same functions. They return promises. */
-export type InTime<Part> = {
+export type Async<Part> = {
   readonly [Name in keyof Part]: Part[Name] extends (...args: infer Args) => Steps<infer Result>
     ? (...args: Args) => Promise<Result>
     : Part[Name];
@@ -94,16 +94,16 @@ export type InTime<Part> = {
 type StepFunction = (...args: readonly never[]) => Steps<unknown>;
 
 /** All functions of `part` return steps. */
-export function atOnce<Part extends object>(part: Part): AtOnce<Part> {
-  return mapped(part, (make) => runAtOnce(make())) as AtOnce<Part>;
+export function asSync<Part extends object>(part: Part): Sync<Part> {
+  return mapped(part, (make) => runSync(make())) as Sync<Part>;
 }
 
 /** All functions of `part` return steps. `run` may make them again, as after a lost connection. */
-export function inTime<Part extends object>(
+export function asAsync<Part extends object>(
   part: Part,
   run: (make: () => Steps<unknown>) => Promise<unknown>,
-): InTime<Part> {
-  return mapped(part, run) as InTime<Part>;
+): Async<Part> {
+  return mapped(part, run) as Async<Part>;
 }
 
 function mapped(part: object, run: (make: () => Steps<unknown>) => unknown): object {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { eq, sql } from "drizzle-orm";
 import type { Connection } from "../../src/store/connection.ts";
 import { accounts, keys } from "../../src/store/schema/schema.ts";
-import { runInTime, type Steps } from "../../src/store/steps.ts";
+import { runAsync, type Steps } from "../../src/store/steps.ts";
 import { describeEngines } from "../support/store/engines.ts";
 
 const NOW = 1_790_000_000_123;
@@ -11,7 +11,7 @@ const LARGE = 9_007_199_254_740_993n;
 describeEngines("a connection", (open) => {
   const run = async <Result>(work: (connection: Connection) => Steps<Result>): Promise<Result> => {
     await using engine = await open();
-    return await runInTime(work(engine.connection));
+    return await runAsync(work(engine.connection));
   };
 
   const insert = (connection: Connection, name: string, overdraft = 0n) =>

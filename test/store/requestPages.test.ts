@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { requestStatuses } from "../../src/contract/account/requestStatus.ts";
-import { runInTime } from "../../src/store/steps.ts";
+import { runAsync } from "../../src/store/steps.ts";
 import type { PageFilter, PagePosition, RequestRecord } from "../../src/store/store.ts";
 import { seededRandom } from "../support/seededRandom.ts";
 import { countPauses, isDoneAtPause } from "../support/store/partsOf.ts";
@@ -27,7 +27,7 @@ describeStores("the list of an account's requests", (opened) => {
     opened.store.requestsOfAccount(accountId, filter, after);
 
   const readPage = async (owner: Owner, filter: PageFilter, after?: PagePosition) => {
-    const page = await runInTime(begin(owner, filter, after));
+    const page = await runAsync(begin(owner, filter, after));
     if (page === undefined) throw new Error("the position is unknown");
     return page;
   };
@@ -175,7 +175,7 @@ describeStores("the list of an account's requests", (opened) => {
     await opened.record(ended("req_2", alice));
     await opened.record(ended("req_4", alice));
     const read = async (list: ReturnType<typeof listOf>) =>
-      (await runInTime(list))?.rows.map(({ id, status }) => `${id} ${status}`);
+      (await runAsync(list))?.rows.map(({ id, status }) => `${id} ${status}`);
     expect(await read(lists.all)).toEqual(["req_3 running", "req_2 done", "req_1 failed"]);
     expect(await read(listOf("running"))).toEqual(["req_3 running"]);
     expect(await read(listOf())).toEqual([

@@ -8,7 +8,7 @@ import { loadConfig } from "../../src/config/load.ts";
 import { requestStatuses } from "../../src/contract/account/requestStatus.ts";
 import { reportSpans } from "../../src/contract/operator/span.ts";
 import { DAY_MS } from "../../src/lib/clock.ts";
-import { runInTime } from "../../src/store/steps.ts";
+import { runAsync } from "../../src/store/steps.ts";
 import {
   openStore,
   startWriter,
@@ -167,12 +167,12 @@ function register(fill: Fill): void {
     for (const { id } of accounts().slice(0, 6)) {
       await both(async (store) => {
         const parts: unknown[] = [];
-        await runInTime(store.usageOfAccount(id, days, (day) => parts.push(day)));
+        await runAsync(store.usageOfAccount(id, days, (day) => parts.push(day)));
         return parts;
       });
       await both(async (store) => {
         const parts: string[] = [];
-        await runInTime(
+        await runAsync(
           store.hourlyUsageOfAccount(id, days, (part) =>
             parts.push(...part.map(({ hour, sums }) => `${hour} ${text(sums)}`)),
           ),
@@ -195,7 +195,7 @@ function register(fill: Fill): void {
           const pages: unknown[] = [];
           let after: PagePosition | undefined;
           for (let page = 0; page < 4; page += 1) {
-            const read = await runInTime(
+            const read = await runAsync(
               store.requestsOfAccount(id, { ...filter, limit: 30 }, after),
             );
             pages.push(read);

@@ -119,7 +119,7 @@ async function copyFrom(
     server = await openServer(address);
     const { pool, queries } = server;
     const { shownUrl } = address;
-    return await pool.change(() =>
+    return await pool.runOnce(() =>
       queries.inTransaction((transaction) =>
         copyAll(sqlite, transaction, { copies, total, shownUrl, onProgress }),
       ),

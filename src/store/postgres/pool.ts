@@ -1,6 +1,6 @@
 import { SQL } from "bun";
 import { StoreError } from "../storeError.ts";
-import { runInTime, stepByStep, type Awaited, type Steps } from "../steps.ts";
+import { runAsync, stepByStep, type Awaited, type Steps } from "../steps.ts";
 import { messageOf, sqlState } from "./writer/failures.ts";
 import { ConnectionLost } from "./writer/session.ts";
 
@@ -45,12 +45,12 @@ export class PostgresPool {
   /** Runs reads. If a connection breaks, it runs them once more. Rejects with StoreError if the server cannot be used. */
   async read<Result>(make: () => Steps<Result>): Promise<Result> {
     try {
-      return await this.#inTime(runInTime(make()));
+      return await this.#inTime(runAsync(make()));
     } catch (error) {
       if (!isConnectionLoss(error)) throw this.#translated(error);
     }
     await forgotten();
-    return await this.change(make);
+    return await this.runOnce(make);
   }
 
   /**
@@ -76,8 +76,8 @@ export class PostgresPool {
     }
   }
 
-  /** Runs work that has connections of its own. Rejects with StoreError if the server cannot be used. */
-  async asking<Result>(work: () => Promise<Result>): Promise<Result> {
+  /** Runs work. An error of the server becomes a StoreError. */
+  async withStoreErrors<Result>(work: () => Promise<Result>): Promise<Result> {
     try {
       return await work();
     } catch (error) {
@@ -85,9 +85,9 @@ export class PostgresPool {
     }
   }
 
-  /** Runs a change once. Rejects with StoreError if the server cannot be used. */
-  async change<Result>(make: () => Steps<Result>): Promise<Result> {
-    return await this.asking(() => this.#inTime(runInTime(make())));
+  /** Runs the steps once, within the time-out. Rejects with StoreError if the server cannot be used. */
+  async runOnce<Result>(make: () => Steps<Result>): Promise<Result> {
+    return await this.withStoreErrors(() => this.#inTime(runAsync(make())));
   }
 
   async close(): Promise<void> {

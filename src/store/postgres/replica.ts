@@ -51,8 +51,8 @@ export async function openReplica(
   const { pool, queries, store } = server;
   const connect = () => openClient(address.url, 1);
   try {
-    const followed = await pool.asking(() => followChanges(pool, queries, listener));
-    const lease = await pool.asking(() =>
+    const followed = await pool.withStoreErrors(() => followChanges(pool, queries, listener));
+    const lease = await pool.withStoreErrors(() =>
       Lease.take({ ...member, connect, knownSchema: knownMigrations() }),
     );
     const writer = startReplicaWriter({

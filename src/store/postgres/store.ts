@@ -3,7 +3,7 @@ import { admin, type Admin } from "../admin/admin.ts";
 import type { AuditReport } from "../audit/audit.ts";
 import type { OnAuditProgress } from "../audit/auditProgress.ts";
 import { reports, type Reports } from "../reports/reports.ts";
-import { inTime, type InTime, type Steps } from "../steps.ts";
+import { asAsync, type Async, type Steps } from "../steps.ts";
 import { accountTable, type AccountReads } from "../tables/accounts.ts";
 import { keyTable, type KeyReads } from "../tables/keys.ts";
 import { ledgerTable, type LedgerReads } from "../tables/ledger.ts";
@@ -29,14 +29,14 @@ import { migrateServer } from "./schema/migrations.ts";
 
 /** The store on a PostgreSQL server. Its functions return promises. They reject with StoreError if it cannot be used. */
 export interface ServerStore {
-  readonly accounts: InTime<AccountReads>;
-  readonly keys: InTime<KeyReads>;
-  readonly ledger: InTime<LedgerReads>;
-  readonly requests: InTime<RequestTable>;
-  readonly owners: InTime<OwnerTable>;
-  readonly vouchers: InTime<VoucherReads>;
-  readonly admin: InTime<Admin>;
-  readonly reports: InTime<Reports>;
+  readonly accounts: Async<AccountReads>;
+  readonly keys: Async<KeyReads>;
+  readonly ledger: Async<LedgerReads>;
+  readonly requests: Async<RequestTable>;
+  readonly owners: Async<OwnerTable>;
+  readonly vouchers: Async<VoucherReads>;
+  readonly admin: Async<Admin>;
+  readonly reports: Async<Reports>;
   usage(by: UsageGrouping, filter: UsageFilter): Promise<UsageRow[]>;
   readonly usageOfAccount: ReadAccountUsage;
   readonly hourlyUsageOfAccount: ReadHourlyUsage;
@@ -68,7 +68,7 @@ export async function openServer(
 ): Promise<OpenServer> {
   const pool = new PostgresPool(address, answerWithinMs);
   try {
-    await pool.asking(async () => {
+    await pool.withStoreErrors(async () => {
       await requireDurableServer(pool.client);
       await migrateServer(pool.client);
     });
@@ -81,7 +81,7 @@ export async function openServer(
 }
 
 function createStore(pool: PostgresPool, queries: PostgresQueries): ServerStore {
-  const reads = <Part extends object>(part: Part) => inTime(part, (make) => pool.read(make));
+  const reads = <Part extends object>(part: Part) => asAsync(part, (make) => pool.read(make));
   const parts = lazyParts({
     accounts: () => reads(accountTable(queries)),
     keys: () => reads(keyTable(queries)),
@@ -94,9 +94,9 @@ function createStore(pool: PostgresPool, queries: PostgresQueries): ServerStore 
     hourlyUsageOfAccount: () => longRead(pool, hourlyUsage(queries)),
     requestsOfAccount: () => longRead(pool, requestPages(queries)),
     admin: () =>
-      inTime(
+      asAsync(
         admin(queries, (id) => askForReserve(queries, id)),
-        (make) => pool.change(make),
+        (make) => pool.runOnce(make),
       ),
   });
   return Object.assign(parts, {

@@ -4,7 +4,7 @@ import type { AuditReport } from "../audit/audit.ts";
 import type { OnAuditProgress } from "../audit/auditProgress.ts";
 import type { ChangeCounter, Connection } from "../connection.ts";
 import { reports, type Reports } from "../reports/reports.ts";
-import { atOnce, runAtOnce, type AtOnce, type Steps } from "../steps.ts";
+import { asSync, runSync, type Steps, type Sync } from "../steps.ts";
 import { accountTable, type AccountReads } from "../tables/accounts.ts";
 import { hourlyUsage, type ReadHourlyUsage } from "../tables/hourlyUsage.ts";
 import { keyTable, type KeyReads } from "../tables/keys.ts";
@@ -35,20 +35,20 @@ import { checkpointWal } from "./writeAheadLog.ts";
 
 /** The store in a SQLite file. Its functions return at once. */
 export interface SqliteStore {
-  readonly accounts: AtOnce<AccountReads>;
-  readonly keys: AtOnce<KeyReads>;
+  readonly accounts: Sync<AccountReads>;
+  readonly keys: Sync<KeyReads>;
   readonly funds: FundsTable;
   readonly changes: ChangeCounter;
   /** A text that differs after each commit to the database, by this process or by another one. */
   changeSignal(): string;
-  readonly ledger: AtOnce<LedgerReads>;
-  readonly requests: AtOnce<RequestTable>;
-  readonly owners: AtOnce<OwnerTable>;
-  readonly vouchers: AtOnce<VoucherReads>;
-  readonly admin: AtOnce<Admin>;
+  readonly ledger: Sync<LedgerReads>;
+  readonly requests: Sync<RequestTable>;
+  readonly owners: Sync<OwnerTable>;
+  readonly vouchers: Sync<VoucherReads>;
+  readonly admin: Sync<Admin>;
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
   readonly usageOfAccount: ReadAccountUsage;
-  readonly reports: AtOnce<Reports>;
+  readonly reports: Sync<Reports>;
   readonly hourlyUsageOfAccount: ReadHourlyUsage;
   readonly requestsOfAccount: ReadRequestPage;
   /**
@@ -107,14 +107,14 @@ function createStore(
   const { queries } = connection;
   const signal = lazy(() => changeSignal(connection));
   const parts = lazyParts({
-    accounts: () => atOnce(accountTable(queries)),
-    keys: () => atOnce(keyTable(queries)),
-    ledger: () => atOnce(ledgerTable(queries)),
-    requests: () => atOnce(requestTable(queries)),
-    owners: () => atOnce(ownerTable(queries)),
-    vouchers: () => atOnce(voucherTable(queries)),
-    admin: () => atOnce(admin(queries, (id) => releaseReserve(queries, path, id))),
-    reports: () => atOnce(reports(queries)),
+    accounts: () => asSync(accountTable(queries)),
+    keys: () => asSync(keyTable(queries)),
+    ledger: () => asSync(ledgerTable(queries)),
+    requests: () => asSync(requestTable(queries)),
+    owners: () => asSync(ownerTable(queries)),
+    vouchers: () => asSync(voucherTable(queries)),
+    admin: () => asSync(admin(queries, (id) => releaseReserve(queries, path, id))),
+    reports: () => asSync(reports(queries)),
     usageOfAccount: () => accountUsage(queries),
     hourlyUsageOfAccount: () => hourlyUsage(queries),
     requestsOfAccount: () => requestPages(queries),
@@ -123,7 +123,7 @@ function createStore(
   });
   return Object.assign(parts, {
     changeSignal: () => signal()(),
-    usage: (by: UsageGrouping, filter: UsageFilter) => runAtOnce(usageReport(queries, by, filter)),
+    usage: (by: UsageGrouping, filter: UsageFilter) => runSync(usageReport(queries, by, filter)),
     interruptRunning: () => interruptRunning(connection),
     audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),
     auditInParallel: () =>

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { openServer, type ServerStore } from "../../../src/store/postgres/store.ts";
-import { runInTime } from "../../../src/store/steps.ts";
+import { runAsync } from "../../../src/store/steps.ts";
 import { StoreError, type Steps } from "../../../src/store/store.ts";
 import { rejectionOf } from "../../support/gateway/httpClient.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
@@ -73,27 +73,27 @@ describePostgres("a long read on PostgreSQL", () => {
       for (let waits = 0; !(await endAfter(waits, read(store, owner.accountId)));) waits += 1;
     // All connections are free.
     await Promise.all(
-      Array.from({ length: CONNECTIONS_MAX }, () => runInTime(read(store, owner.accountId))),
+      Array.from({ length: CONNECTIONS_MAX }, () => runAsync(read(store, owner.accountId))),
     );
     expect(await store.accounts.list()).toHaveLength(1);
     while ((await openTransactions()) > 0) await Bun.sleep(1);
   });
 
   test.each(reads)("fails in time where the server gives no answer: %s", async (_, read) => {
-    await runInTime(read(store, owner.accountId));
+    await runAsync(read(store, owner.accountId));
     proxy.hang();
-    const error = await rejectionOf(runInTime(read(store, owner.accountId)));
+    const error = await rejectionOf(runAsync(read(store, owner.accountId)));
     expect(error).toBeInstanceOf(StoreError);
     expect((error as Error).message).toContain(SHOWN_URL);
     proxy.pass();
-    await runInTime(read(store, owner.accountId));
+    await runAsync(read(store, owner.accountId));
   });
 
   test.each(reads)("begins again where its connection breaks at first: %s", async (_, read) => {
     for (let time = 0; time < 5; time += 1) {
-      await runInTime(read(store, owner.accountId));
+      await runAsync(read(store, owner.accountId));
       proxy.reset();
-      await runInTime(read(store, owner.accountId));
+      await runAsync(read(store, owner.accountId));
       proxy.reset();
       expect(await store.accounts.list()).toHaveLength(1);
     }
@@ -102,7 +102,7 @@ describePostgres("a long read on PostgreSQL", () => {
   test.each(reads)("fails where its server is gone, as other reads do: %s", async (_, read) => {
     await proxy.refuse();
     proxy.reset();
-    const error = await rejectionOf(runInTime(read(store, owner.accountId)));
+    const error = await rejectionOf(runAsync(read(store, owner.accountId)));
     expect(error).toBeInstanceOf(StoreError);
   });
 });

@@ -6,7 +6,7 @@ import type { Connection } from "../../../src/store/connection.ts";
 import { PostgresPool } from "../../../src/store/postgres/pool.ts";
 import { PostgresQueries } from "../../../src/store/postgres/queries.ts";
 import { searchRequests, type RequestSearch } from "../../../src/store/reports/requestSearch.ts";
-import { runInTime, type Steps } from "../../../src/store/steps.ts";
+import { runAsync, type Steps } from "../../../src/store/steps.ts";
 import { hourlyUsage } from "../../../src/store/tables/hourlyUsage.ts";
 import { requestPages } from "../../../src/store/tables/requestPages.ts";
 import { accountUsage } from "../../../src/store/tables/usage.ts";
@@ -75,7 +75,7 @@ describePostgres("a read of one account on PostgreSQL", () => {
 
   /** How many rows and index entries of `requests` a read looks at. */
   const lookedAt = (plans: string, read: (connection: Connection) => Steps<unknown>) =>
-    runInTime(
+    runAsync(
       new PostgresQueries(pool).inSnapshot(function* (snapshot) {
         yield* snapshot.rows(`SET LOCAL plan_cache_mode = ${plans}`);
         const count = function* () {

@@ -4,7 +4,7 @@ import { hashKey } from "../../../src/auth/apiKey.ts";
 import { DAY_MS } from "../../../src/lib/clock.ts";
 import { openServer } from "../../../src/store/postgres/store.ts";
 import { connect } from "../../../src/store/sqlite/sqlite.ts";
-import { runInTime } from "../../../src/store/steps.ts";
+import { runAsync } from "../../../src/store/steps.ts";
 import type { RequestRecord, Store, Writer } from "../../../src/store/store.ts";
 import type { Values } from "../../../src/store/connection.ts";
 import { auditFile, openAuditor } from "../auditor/auditor.ts";
@@ -143,7 +143,7 @@ async function openSqlite(): Promise<OpenStore> {
   return {
     store,
     writer,
-    rows: (text, values) => runInTime(queries.rows(text, values)),
+    rows: (text, values) => runAsync(queries.rows(text, values)),
     async interruptRunning() {
       store.interruptRunning();
     },
@@ -173,7 +173,7 @@ async function openPostgres(): Promise<OpenStore> {
       return replica.writer;
     },
     // Bun's array of rows has more than rows.
-    rows: async (text, values) => Array.from(await runInTime(queries.rows(text, values))),
+    rows: async (text, values) => Array.from(await runAsync(queries.rows(text, values))),
     async interruptRunning() {
       await replica[Symbol.asyncDispose]();
       replica = await openReplica(database.url, { writerClock: fastClock });

@@ -7,7 +7,7 @@ import {
   type EngineChecks,
 } from "../../audit/audit.ts";
 import type { OnAuditProgress } from "../../audit/auditProgress.ts";
-import { doNow, runAtOnce } from "../../steps.ts";
+import { doNow, runSync } from "../../steps.ts";
 import { SqliteQueries } from "../queries.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";
 import type { SqliteConnection } from "../sqlite.ts";
@@ -71,7 +71,7 @@ function runAudit(
     rules: uniqueColumns,
     notes: crashNotes("the gateway"),
   };
-  return runAtOnce(audit(new SqliteQueries(sqlite), engine, options, onProgress));
+  return runSync(audit(new SqliteQueries(sqlite), engine, options, onProgress));
 }
 
 /** Finds a column without a unique index. The check of the file proves the content of indexes. */

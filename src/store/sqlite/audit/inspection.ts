@@ -2,7 +2,7 @@ import { Database } from "bun:sqlite";
 import { statSync } from "node:fs";
 import { NAME_ANOTHER } from "../databaseFile.ts";
 import { settingsProblems } from "../../audit/audit.ts";
-import { runAtOnce } from "../../steps.ts";
+import { runSync } from "../../steps.ts";
 import { SqliteQueries } from "../queries.ts";
 import { fileProblems } from "./integrity.ts";
 import { isGatewayRunning } from "../lock.ts";
@@ -81,7 +81,7 @@ function inspect(sqlite: Database, path: string, bytes: number): StoreInspection
     schemaProblems: schemaLines,
     settingsProblems:
       isCurrent && problems.length + schemaLines.length === 0
-        ? runAtOnce(settingsProblems(new SqliteQueries(sqlite)))
+        ? runSync(settingsProblems(new SqliteQueries(sqlite)))
         : [],
     isFullyChecked,
     lastEntryMs: hasTables ? lastEntryMs(sqlite) : undefined,

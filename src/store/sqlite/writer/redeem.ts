@@ -4,7 +4,7 @@ import { vouchers } from "../../schema/schema.ts";
 import type { SqliteConnection } from "../sqlite.ts";
 import { StoreError } from "../../storeError.ts";
 import { redeemability, type Redemption, type RedemptionOutcome } from "../../writer/redemption.ts";
-import { runAtOnce } from "../../steps.ts";
+import { runSync } from "../../steps.ts";
 import { ledgerTable } from "../../tables/ledger.ts";
 import { VOUCHER_REF } from "../../tables/vouchers.ts";
 
@@ -36,7 +36,7 @@ export function prepareRedeem(
     const ref = VOUCHER_REF + publicId;
     try {
       const entry = { accountId, amount, ref, actor, at, note: null, refundOf: null };
-      runAtOnce(ledger().append({ ...entry, kind: "credit" }));
+      runSync(ledger().append({ ...entry, kind: "credit" }));
     } catch (error) {
       // `append` throws it before it writes.
       if (error instanceof StoreError) return "too_large";
