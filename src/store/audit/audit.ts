@@ -26,7 +26,7 @@ export interface EngineChecks {
   /** Problems of the file and of the schema. Runs in the snapshot of the audit. */
   structure(snapshot: Connection): Steps<readonly StructureProblem[]>;
   /** The check of the structure reads all records. */
-  readonly hasFile: boolean;
+  readonly structureReadsAllRecords: boolean;
   readonly rules: readonly AuditCheck[];
   /** What the end of a gateway leaves. The next one mends it, so it is no problem. */
   readonly notes: readonly AuditNote[];
@@ -67,10 +67,10 @@ function* auditSnapshot(
   const history = sizes.requests + sizes.ledger;
   const rowsOf = ({ query }: AuditCheck): number =>
     query.includes("FROM requests") ? sizes.requests : sizes.ledger;
-  const ofFile = engine.hasFile ? history : 0;
+  const ofFile = engine.structureReadsAllRecords ? history : 0;
   const total = rules.reduce((sum, rule) => sum + rowsOf(rule), ofFile + history + sizes.requests);
   const steps = onProgress ? auditSteps(total, onProgress) : noSteps;
-  steps.begin(engine.hasFile ? "file" : "rules", ofFile);
+  steps.begin(engine.structureReadsAllRecords ? "file" : "rules", ofFile);
   for (const { subject, problem } of yield* engine.structure(snapshot))
     problems.add(subject, problem);
   for (const rule of rules) {

@@ -98,7 +98,7 @@ function isThereTwice(table: string, column: string, subject: string): AuditChec
 }
 
 const serverChecks: Omit<EngineChecks, "structure"> = {
-  hasFile: false,
+  structureReadsAllRecords: false,
   rules: [
     isThereTwice("ledger", "ref", "'ledger row ' || min(id)"),
     isThereTwice("requests", "public_id", "'request ' || public_id"),

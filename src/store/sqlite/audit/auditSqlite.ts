@@ -67,7 +67,7 @@ function runAudit(
           ...schemaProblems(sqlite).map((problem) => ({ subject: "schema", problem })),
         ];
       }),
-    hasFile: true,
+    structureReadsAllRecords: true,
     rules: uniqueColumns,
     notes: crashNotes("the gateway"),
   };
