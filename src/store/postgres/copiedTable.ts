@@ -1,8 +1,11 @@
 import type { Database } from "bun:sqlite";
-import { getTableColumns, getTableName } from "drizzle-orm";
+import { getTableColumns, getTableName, is } from "drizzle-orm";
 import type { PgTable } from "drizzle-orm/pg-core";
+import { SQLiteTable } from "drizzle-orm/sqlite-core";
+import { assert } from "../../lib/assert.ts";
 import { sha256 } from "../../lib/sha256.ts";
 import type { Connection } from "../connection.ts";
+import * as tablesOfFile from "../schema/schema.ts";
 import { StoreError } from "../storeError.ts";
 import type { Steps } from "../steps.ts";
 import { isConnectionLoss } from "./pool.ts";
@@ -106,14 +109,24 @@ function* rowsOf(target: Connection, table: PgTable, money: string | undefined):
   };
 }
 
-/** Without the column that only PostgreSQL has. */
+/** The columns of the file, with their types on PostgreSQL. */
 function columnsOf(table: PgTable): readonly Column[] {
-  return Object.values(getTableColumns(table))
-    .filter(({ name }) => name !== "replica_id")
-    .map((column) => {
-      const type = column.getSQLType();
-      return { name: column.name, type: type === "bytea" || type === "bigint" ? type : "text" };
-    });
+  const types = new Map(
+    Object.values(getTableColumns(table)).map((column) => [column.name, column.getSQLType()]),
+  );
+  return Object.values(getTableColumns(tableOfFile(getTableName(table)))).map(({ name }) => {
+    const type = types.get(name);
+    assert(type !== undefined, `PostgreSQL has the column ${name} of the file`);
+    return { name, type: type === "bytea" || type === "bigint" ? type : "text" };
+  });
+}
+
+function tableOfFile(name: string): SQLiteTable {
+  const found = Object.values<unknown>(tablesOfFile).find(
+    (table): table is SQLiteTable => is(table, SQLiteTable) && getTableName(table) === name,
+  );
+  assert(found !== undefined, `the file has the table ${name}`);
+  return found;
 }
 
 function* batchesOf(

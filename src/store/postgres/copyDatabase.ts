@@ -187,7 +187,7 @@ function* copyAll(sqlite: Database, target: Connection, work: Copy): Steps<Copie
     tables: done,
     interrupted,
     released: reserved?.sum ?? 0n,
-    balance: done[0]?.amount ?? 0n,
+    balance: done.find(({ name }) => name === "accounts")?.amount ?? 0n,
   };
 }
 
