@@ -46,8 +46,12 @@ interface Sender {
   ): PromiseLike<unknown> & { values(): PromiseLike<unknown> };
 }
 
-/** A settle has an account for some milliseconds. */
-const LOCK_WITHIN = "5s";
+/**
+ * A settle has an account for some milliseconds. A command that stands still for longer loses its transaction: replicas wait
+ * for its locks.
+ */
+const COMMAND_LIMITS = `SELECT set_config('lock_timeout', '5s', true),
+  set_config('idle_in_transaction_session_timeout', '5s', true)`;
 const LOOK_AGAIN_MS = 100;
 const LOOK_WITHIN_MS = 10_000;
 const ROWS_PER_FETCH = 5000;
@@ -178,7 +182,7 @@ export class PostgresQueries extends TransactionQueries {
       return yield* this.#within(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
         function* (transaction) {
-          yield* transaction.rows(`SET LOCAL lock_timeout = '${LOCK_WITHIN}'`);
+          yield* transaction.rows(COMMAND_LIMITS);
           const row = yield* transaction.row<{ id: string }>(
             `SELECT pg_current_xact_id()::text AS id, pg_advisory_xact_lock(${LOCKS.change})::text`,
           );

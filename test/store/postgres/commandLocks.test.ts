@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
+import { openServer } from "../../../src/store/postgres/store.ts";
+import { runAsync } from "../../../src/store/steps.ts";
 import { MoneyReservedError, openServerStore } from "../../../src/store/store.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import type { TestDatabase } from "../../support/servers/postgres.ts";
@@ -8,6 +10,30 @@ import { actor, costOfEnded } from "../../support/store/storeFolder.ts";
 import { chargeInto, moveAlice } from "../../support/store/uncheckedSql.ts";
 
 const balance = 10n * costOfEnded;
+
+describePostgres("a command that stands still in its transaction", () => {
+  test("loses its locks after five seconds, so that replicas can go on", async () => {
+    await using database = await replicaDatabase();
+    await using books = new Books(database.url);
+    await books.open("alice", balance);
+    const { queries, store } = await openServer({ url: database.url, shownUrl: "the database" });
+    const [locked, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const command = runAsync(
+      queries.inTransaction(function* (transaction) {
+        yield* transaction.rows("SELECT id FROM accounts FOR UPDATE");
+        locked.resolve();
+        yield goOn.promise;
+        yield* transaction.rows("SELECT 1");
+      }),
+    );
+    const failure = command.catch((error: unknown) => error);
+    await locked.promise;
+    expect(await books.sql`SELECT id FROM accounts FOR UPDATE`).toHaveLength(1);
+    goOn.resolve();
+    expect(await failure).toBeInstanceOf(Error);
+    await store.close();
+  }, 15_000);
+});
 
 describePostgres("a command that waits for a batch of a replica", () => {
   let database: TestDatabase;
