@@ -125,14 +125,14 @@ describePostgres("the audit of what replicas have reserved and run", () => {
     expect(await ledger.audit()).toMatchObject({ problems: [], notes: [] });
   });
 
-  test("notes what the next gateway ends, once no replica gives a sign of life", async () => {
+  test("notes what the next gateway ends, once no replica sends a heartbeat", async () => {
     await ledger.tamper(silent, block(7, 2, 0, 5), reserveBob, runDone("7"));
     expect(await ledger.audit()).toMatchObject({
       problems: [],
       notes: [
         "request req_open: is set to interrupted when a gateway starts",
         "account bob: its reserve is released when a gateway starts",
-        "replica 7: gives no sign of life, and ends when a gateway starts",
+        "replica 7: sends no heartbeat, and ends when a gateway starts",
       ],
     });
   });

@@ -24,7 +24,7 @@ describePostgres("the lease of a replica", () => {
 
   const reserve = (replica: Replica, { accountId }: Owner, amount: bigint) =>
     replica.reserve({ accountId, reserved: String(amount) });
-  /** As if the replica had given no sign of life for 16 seconds. */
+  /** As if the replica had sent no heartbeat for 16 seconds. */
   const silence = (replica: Replica) =>
     books.sql`UPDATE replicas SET seen_at = seen_at - 16000 WHERE id = ${replica.lease.id}`;
 

@@ -146,7 +146,7 @@ const serverChecks: Omit<EngineChecks, "structure"> = {
   notes: [
     ...crashNotes("a gateway"),
     {
-      problem: "gives no sign of life, and ends when a gateway starts",
+      problem: "sends no heartbeat, and ends when a gateway starts",
       query: `SELECT 'replica ' || id AS subject FROM replicas WHERE ended_at IS NULL`,
     },
     {

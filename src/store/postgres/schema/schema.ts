@@ -439,7 +439,7 @@ export const replicas = pgTable("replicas", {
   name: text("name").notNull(),
   version: text("version").notNull(),
   startedAt: count("started_at").notNull(),
-  /** The last sign of life. */
+  /** The last heartbeat. */
   seenAt: count("seen_at").notNull(),
   /** From then on the lease is refused. */
   endedAt: count("ended_at"),

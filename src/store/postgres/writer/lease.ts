@@ -103,7 +103,7 @@ export class Lease {
     return this.#id !== undefined && this.ageMs <= VALID_MS;
   }
 
-  /** The number of replicas that gave a sign of life, with this one; 1 or more. */
+  /** The number of replicas with a recent heartbeat, this one included; 1 or more. */
   get liveReplicas(): number {
     return this.#live;
   }

@@ -2,7 +2,7 @@ import { dayOf, emptyTotal, type DailyTotal } from "../../writer/dailyTotal.ts";
 import { arrayOf, BEGIN, COMMIT, statement, type Row, type Session } from "./session.ts";
 import { ADD_TO_TOTALS, CLOCK_MS, LOCK_ACCOUNTS, totalRow } from "./statements.ts";
 
-/** A replica that gives no sign of life for this long is ended by any other one, by the clock of the database. */
+/** A replica without a heartbeat for this long is ended by any other one, by the clock of the database. */
 export const SILENT_MS = 15_000;
 
 /** What the end of a replica released. */
