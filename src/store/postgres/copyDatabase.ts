@@ -160,7 +160,9 @@ interface Copy {
 
 function* copyAll(sqlite: Database, target: Connection, work: Copy): Steps<CopiedDatabase> {
   const { copies, total, shownUrl, onProgress } = work;
+  // It is long, and nobody serves from the database.
   yield* target.rows("SET LOCAL statement_timeout = 0");
+  yield* target.rows("SET LOCAL idle_in_transaction_session_timeout = 0");
   yield* requireEmpty(target, shownUrl);
   // Rows come with their history, which the rules would make them earn. Constraints stay on.
   yield* setRules(target, "DISABLE");
