@@ -92,7 +92,7 @@ async function runTests(testArguments: readonly string[]): Promise<Tally> {
   const isWhole = testArguments.length === 0 && areServersThere;
   try {
     const all = await Promise.all([
-      bunTest("all", testArguments, filesAtOnce - (isWhole ? 1 : 0), run),
+      bunTest("all", testArguments, filesAtOnce, run),
       ...(isWhole ? [bunTest("servers", onServers, 1, runQuietly, servers)] : []),
     ]);
     return {

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { runFleetFaults } from "../../support/fleet/fleetFaults.ts";
 import { describePostgres, describeRedis } from "../../support/servers/describeServers.ts";
 
-const seconds = 30;
+const seconds = 20;
 
 describePostgres("three replicas under load", () => {
   describeRedis("whose parts are killed, stopped, cut off and restarted", () => {
