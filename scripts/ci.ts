@@ -22,7 +22,6 @@ const filesAtOnce = 4;
 /** These run again with gateways on PostgreSQL and Redis, beside the others. docs/contributing.md has the whole. */
 const onServers = [
   "test/http/money",
-  "test/http/disconnects",
   "test/http/server/rateLimits.test.ts",
   "test/http/server/rotatedKeys.test.ts",
 ];

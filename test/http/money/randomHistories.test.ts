@@ -4,8 +4,10 @@ import { historyConfig } from "../../support/histories/historyPrices.ts";
 import { httpHistory } from "../../support/histories/httpHistory.ts";
 import { answerOnDemand } from "../../support/histories/moneyProvider.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { testedStore } from "../../support/testedEngines.ts";
 
-const histories = 200;
+/** A server needs some turns of the writer for each step. */
+const histories = testedStore === "sqlite" ? 200 : 50;
 const timeoutMs = 120_000;
 
 const at = openBefore(["local"], ({ local }) => historyConfig(local));
