@@ -87,7 +87,7 @@ export async function openApp(
     metrics,
     refuse: () => refuseWhileUnwritable(gateway),
     fatal(message) {
-      log.error("the database failed, the gateway stops", { problem: message });
+      log.error("database_failed", { problem: message });
       log.flush();
       edges.fatal(message);
     },
@@ -100,13 +100,10 @@ export async function openApp(
     );
   let folding = foldingFor(config);
   const onUnsolicitedData = (provider: string, distrustMs: number): void =>
-    log.warn(
-      "the provider sent data that no request asked for: its connections are not reused for a while",
-      {
-        provider,
-        cooldown_ms: distrustMs,
-      },
-    );
+    log.warn("unrequested_data", {
+      provider,
+      cooldown_ms: distrustMs,
+    });
   const snapshotOf = (next: Config, before?: ConfigSnapshot): ConfigSnapshot => ({
     config: next,
     loadedAt: clock.epochMs(),
@@ -224,12 +221,9 @@ function watchLeakedRequests(gateway: Watched): Timer {
  */
 export function settleLeaked({ openMeters, log }: Watched): void {
   for (const requestId of openMeters.settleLeaked()) {
-    log.error(
-      "internal fault: a request did not end; its hold is released and nothing is charged",
-      {
-        request_id: requestId,
-      },
-    );
+    log.error("request_without_end", {
+      request_id: requestId,
+    });
   }
 }
 

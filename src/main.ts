@@ -35,6 +35,7 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   restore: async () => (await import("./commands/backup.ts")).addRestore,
   migrate: async () => (await import("./commands/migrate.ts")).addMigrate,
   doctor: async () => (await import("./commands/doctor/doctor.ts")).addDoctor,
+  explain: async () => (await import("./commands/explain.ts")).addExplain,
   service: async () => (await import("./commands/service/service.ts")).addService,
   completion: async () => (await import("./commands/completion/completion.ts")).addCompletion,
 };

@@ -72,14 +72,12 @@ function listenerOf(
     onChanged: (accountId) => holds()?.changed(accountId),
     onWanted: (accountId) => holds()?.wanted(accountId),
     onError: (error) =>
-      log.warn("asking the database server failed: trying again", {
+      log.warn("database_server_silent", {
         error: errorClass(error),
       }),
     onLost() {
       holds()?.reset();
-      log.error(
-        "this replica was fenced, because it sent no heartbeat for 15 s: open requests here fail, and nothing is charged",
-      );
+      log.error("replica_fenced");
     },
     onOutdated: () =>
       services.fatal(
@@ -87,10 +85,11 @@ function listenerOf(
       ),
     onJoined: (replicaId) => logJoined(services, replicaId),
     onEnded: ({ replicaId, interrupted, released }) =>
-      log.warn(
-        "another replica sent no heartbeat for 15 s: its open requests are interrupted, what it had reserved is released, and nothing is charged",
-        { replica_id: replicaId, count: interrupted, held_rub: formatRoubles(released) },
-      ),
+      log.warn("other_replica_fenced", {
+        replica_id: replicaId,
+        count: interrupted,
+        held_rub: formatRoubles(released),
+      }),
     onCommit: (tookMs) => metrics.committed(tookMs),
     onFatal: (message) => services.fatal(message),
   };

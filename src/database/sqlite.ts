@@ -22,10 +22,6 @@ import type { DatabaseServices, ServedDatabase } from "./servedDatabase.ts";
 /** How often the gateway checks that database and lock are still the files that it opened, and the size of the WAL. */
 const FILE_WATCH_MS = 5000;
 
-/** Logged when a stop could not move the WAL into the database file. Nothing is lost. */
-const WAL_KEPT =
-  "the write-ahead log (-wal file) still holds committed data: copy or move it together with the database file";
-
 /** Opens the SQLite file of the one gateway that serves from it. Throws StoreError. */
 export function openSqliteDatabase(
   database: SqliteDatabase,
@@ -42,10 +38,7 @@ export function openSqliteDatabase(
     log.info("created a new database: none existed at this path", { database: path });
   if (interrupted.count > 0) {
     const fields = { count: interrupted.count, held_rub: formatRoubles(interrupted.reserved) };
-    log.warn(
-      "the previous run left open requests: they are interrupted, their holds are released and nothing is charged",
-      fields,
-    );
+    log.warn("previous_run_interrupted", fields);
   }
   const writer = startWriter(
     { path, durability },
@@ -68,7 +61,7 @@ export function openSqliteDatabase(
       holds.close();
       await writer.close();
       // After a failed sync nothing may be written, and closing the database writes.
-      if (!writer.isBroken && !store.close()) log.warn(WAL_KEPT);
+      if (!writer.isBroken && !store.close()) log.warn("wal_kept");
       lock.release();
     },
   };
@@ -117,11 +110,7 @@ function watchFiles(
 ): Timer {
   const checkWalSize = createWalSizeWarning(
     () => walSizeBytes(path),
-    (bytes) =>
-      log.error(
-        "the write-ahead log cannot be emptied: another program keeps a read transaction open, as `tollgate audit` does while it runs; end that program",
-        { bytes },
-      ),
+    (bytes) => log.error("wal_not_emptied", { bytes }),
   );
   const timer = setInterval(() => {
     checkWalSize();

@@ -196,16 +196,10 @@ function logAttempt(
   if (error.cause !== undefined) fields.error = errorClass(error.cause);
   if (cooldownMs > 0) fields.cooldown_ms = cooldownMs;
   if (error.fault === "account") {
-    log.error(
-      "the provider refuses the API key, the account or the country: run `tollgate check --live` to see why, fix it, then reload (SIGHUP) to use the provider again at once",
-      fields,
-    );
+    log.error("provider_refused", fields);
   } else if (error.fault === "notFound") {
-    log.error(
-      "the provider answers 404: check its base_url and the model name of the route",
-      fields,
-    );
+    log.error("route_answers_404", fields);
   } else {
-    log.warn("attempt failed", fields);
+    log.warn("attempt_failed", fields);
   }
 }

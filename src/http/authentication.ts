@@ -142,7 +142,7 @@ function recordLastUse(app: App, caller: Caller): void {
   if (caller.lastUsedAt !== null && at - caller.lastUsedAt < LAST_USED_STEP_MS) return;
   caller.lastUsedAt = at;
   app.gateway.writer.write({ kind: "touchKey", keyId: caller.id, at }).catch((error: unknown) => {
-    app.gateway.log.warn("the last use of a key was not recorded", {
+    app.gateway.log.warn("key_use_not_recorded", {
       error: errorClass(error),
     });
   });

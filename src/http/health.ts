@@ -41,6 +41,6 @@ export function health(app: App): HealthAnswer {
 }
 
 function unavailable(app: App, error: string): HealthAnswer {
-  app.gateway.log.error("the database is not usable", { error });
+  app.gateway.log.error("database_unusable", { error });
   return { status: 503, body: JSON.stringify({ status: "unavailable" }) };
 }

@@ -107,7 +107,7 @@ export class RequestLog {
       this.#app.gateway.log.info("request", fields);
     } else {
       fields.error = this.#error;
-      this.#app.gateway.log.error("request", fields);
+      this.#app.gateway.log.error("request_failed", fields);
     }
   }
 }

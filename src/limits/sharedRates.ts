@@ -74,7 +74,7 @@ export function openSharedRates(options: SharedRatesOptions): SharedRates {
 export function logLimitsServer(log: Log): SharedRatesListener {
   return {
     lost: (problem) =>
-      log.warn("the limits server cannot be used: this replica allows its share of each limit", {
+      log.warn("limits_server_unusable", {
         problem,
       }),
     back: ({ durationMs, byShare }) =>

@@ -1,6 +1,7 @@
 import type { Config } from "../config/schema.ts";
 import { errorCode } from "../lib/systemError.ts";
 import { jsonEscape, replaceUnprintable } from "../lib/printable.ts";
+import { events, type EventName, type EventOf } from "./events.ts";
 
 /**
  * All fields that a log line may have. Headers, bodies and texts of clients or providers are never logged. Amounts are
@@ -47,8 +48,9 @@ export interface Log {
   readonly isDebug: boolean;
   debug(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;
-  warn(message: string, fields?: LogFields): void;
-  error(message: string, fields?: LogFields): void;
+  /** The line has the event's name and its message. */
+  warn(event: EventOf<"warn">, fields?: LogFields): void;
+  error(event: EventOf<"error">, fields?: LogFields): void;
   /** Writes the buffered lines. Call it before the process ends. */
   flush(): void;
 }
@@ -58,6 +60,7 @@ type Level = Exclude<Config["log"]["level"], "silent">;
 /** A line that is not formatted yet. */
 interface Entry {
   readonly level: Level;
+  readonly event: string | undefined;
   readonly message: string;
   readonly fields: LogFields;
 }
@@ -81,17 +84,21 @@ export function createLog({ level, format }: Config["log"], write: (lines: strin
     for (const entry of entries) lines += lineOf(time, entry);
     write(lines);
   };
-  const add = (entryLevel: Level, message: string, fields: LogFields): void => {
-    if (SEVERITY[entryLevel] < SEVERITY[level]) return;
+  const add = (entry: Entry): void => {
+    if (SEVERITY[entry.level] < SEVERITY[level]) return;
     if (pending.length === 0) setImmediate(flush);
-    pending.push({ level: entryLevel, message, fields });
+    pending.push(entry);
   };
+  const addMessage = (entryLevel: Level, message: string, fields: LogFields): void =>
+    add({ level: entryLevel, event: undefined, message, fields });
+  const addEvent = (event: EventName, fields: LogFields): void =>
+    add({ level: events[event].level, event, message: events[event].message, fields });
   return {
     isDebug: level === "debug",
-    debug: (message, fields = {}) => add("debug", message, fields),
-    info: (message, fields = {}) => add("info", message, fields),
-    warn: (message, fields = {}) => add("warn", message, fields),
-    error: (message, fields = {}) => add("error", message, fields),
+    debug: (message, fields = {}) => addMessage("debug", message, fields),
+    info: (message, fields = {}) => addMessage("info", message, fields),
+    warn: (event, fields = {}) => addEvent(event, fields),
+    error: (event, fields = {}) => addEvent(event, fields),
     flush,
   };
 }
@@ -107,15 +114,16 @@ export function errorClass(error: unknown): string {
 }
 
 /** One JSON object in one line. The fields are flat, so one call of the engine's serializer writes all of them. */
-function jsonLine(time: string, { level, message, fields }: Entry): string {
+function jsonLine(time: string, { level, event, message, fields }: Entry): string {
+  const name = event === undefined ? "" : `,"event":"${event}"`;
   const members = JSON.stringify(capped(fields)).slice(1, -1);
   const comma = members === "" ? "" : ",";
-  return `{"level":"${level}","time":"${time}"${comma}${members},"msg":${JSON.stringify(message)}}\n`;
+  return `{"level":"${level}","time":"${time}"${name}${comma}${members},"msg":${JSON.stringify(message)}}\n`;
 }
 
 /** `12:00:01 info  request  account=alice status=200`. Values that are not plain ASCII are written as JSON. */
-function prettyLine(time: string, { level, message, fields }: Entry): string {
-  const shown = Object.entries(capped(fields))
+function prettyLine(time: string, { level, event, message, fields }: Entry): string {
+  const shown = Object.entries({ event, ...capped(fields) })
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}=${plainOrJson(value)}`);
   return `${time.slice(11, 19)} ${level.padEnd(5)} ${plainOrJson(message)}  ${shown.join(" ")}\n`;

@@ -133,7 +133,7 @@ export class SpanExport {
   #beginOutage(fields: LogFields): void {
     if (this.#isOutage) return;
     this.#isOutage = true;
-    this.#log.warn("the trace collector does not accept spans: some may be lost", {
+    this.#log.warn("trace_collector_unusable", {
       address: this.#collector.address,
       ...fields,
     });

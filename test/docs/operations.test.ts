@@ -1,56 +1,62 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import { events } from "../../src/telemetry/events.ts";
 import { createPrometheusMetrics } from "../../src/telemetry/prometheus.ts";
 import { readScrape } from "../support/gateway/scrape.ts";
 import { readSourceTree } from "../support/sourceTree.ts";
-import { codeOf, rowsUnder } from "./markdownTable.ts";
+import { codeOf, rowsUnder, tableUnder } from "./markdownTable.ts";
 
 const root = join(import.meta.dir, "../..");
-const document = await Bun.file(join(root, "docs/operations.md")).text();
+const page = join(root, "docs/operations.md");
+const document = await Bun.file(page).text();
 
-const tableUnder = (heading: string): string[][] => rowsUnder(document, heading);
+/** The rows of the table of log lines, from the table that the log itself uses. */
+const eventRows = Object.entries(events).map(([name, { level, message, meaning, advice }]) => [
+  `\`${name}\``,
+  level,
+  message.includes("`") ? `\`\`${message}\`\`` : `\`${message}\``,
+  meaning,
+  advice,
+]);
 
-/** Every `level message` that src/ gives to log.warn and log.error. */
-async function loggedMessages(): Promise<string[]> {
-  const files = await readSourceTree(root, "src");
-  return files.flatMap(({ path, source }) =>
-    [...source.matchAll(/\blog\.(warn|error)\(\s*(?:"([^"]*)"|(\w+))/g)].map(
-      ([, level = "", literal, name]) => {
-        const constant = new RegExp(`const ${name} =\\s*"([^"]*)"`);
-        const message = literal ?? constant.exec(source)?.[1];
-        if (message === undefined)
-          throw new Error(`${path}: the message of log.${level} is no text`);
-        return `${level} ${message}`;
-      },
-    ),
-  );
+/** Writes the table of log lines again. */
+async function renewEvents(): Promise<void> {
+  const old = tableUnder(document, "Log lines");
+  const lineOf = (cells: readonly string[]): string => `| ${cells.join(" | ")} |`;
+  const [before = "", after = ""] = document.split("\n### Log lines\n");
+  const kept = after.split("\n");
+  const start = kept.findIndex((line) => line.startsWith("|"));
+  kept.splice(start, old.length, ...[...old.slice(0, 2), ...eventRows].map(lineOf));
+  await Bun.write(page, `${before}\n### Log lines\n${kept.join("\n")}`);
 }
 
-const sortedOnce = (texts: readonly string[]): string[] => [...new Set(texts)].sort();
+if (process.env["RENEW_EVENTS"] === "1") await renewEvents();
 
 describe("docs/operations.md", () => {
-  test("lists every warn and error message of the log, and no other", async () => {
-    const listed = tableUnder("Log lines").map(([level, message]) => `${level} ${codeOf(message)}`);
-    expect(listed.toSorted()).toEqual(sortedOnce(await loggedMessages()));
+  test("says of every warning and error of the log what it means and what to do", () => {
+    expect(rowsUnder(document, "Log lines")).toEqual(eventRows);
+    for (const row of eventRows) expect(row).not.toContain("");
   });
 
-  test("says of every log message what it means and what to do", () => {
-    for (const row of tableUnder("Log lines")) {
-      expect(row).toHaveLength(4);
-      expect(row).not.toContain("");
-    }
+  test("has no event that nothing logs", async () => {
+    const files = await readSourceTree(root, "src");
+    const sources = files.filter(({ path }) => path !== "src/telemetry/events.ts");
+    const logged = (name: string) => sources.some(({ source }) => source.includes(`"${name}"`));
+    expect(Object.keys(events).filter((name) => !logged(name))).toEqual([]);
   });
 
   test("lists every metric with its type and meaning, and no other", async () => {
     const served = readScrape(await createPrometheusMetrics().read()).types;
-    const rows = tableUnder("Metrics");
+    const rows = rowsUnder(document, "Metrics");
     expect(Object.fromEntries(rows.map(([name, type]) => [codeOf(name), type]))).toEqual(served);
     for (const [name, , meaning] of rows) expect([name, meaning]).not.toContain("");
   });
 
   test("alerts on metrics that exist", async () => {
     const served = Object.keys(readScrape(await createPrometheusMetrics().read()).types);
-    const expressions = tableUnder("Recommended alerts").map(([, , expression]) => expression);
+    const expressions = rowsUnder(document, "Recommended alerts").map(
+      ([, , expression]) => expression,
+    );
     const used = [...expressions.join("\n").matchAll(/\b(?:tollgate|process|nodejs)_\w+/g)];
     expect(used).not.toBeEmpty();
     for (const [name] of used) expect(served).toContain(name.replace(/_bucket$/, ""));

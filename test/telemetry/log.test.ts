@@ -42,12 +42,22 @@ describe.each(["json", "pretty"] as const)("a %s line", (format) => {
   test("is written with all lines of its turn, in their order, from the level of the config up", () => {
     const text = textOf((log) => {
       log.debug("hidden");
-      log.warn("first");
-      log.error("second", { count: 2 });
+      log.warn("attempt_failed");
+      log.info("second", { count: 2 });
     });
-    const words = text.match(/hidden|first|second|warn|error/g);
-    expect(words).toEqual(["warn", "first", "error", "second"]);
+    const words = text.match(/hidden|attempt failed|second|warn|info/g);
+    expect(words).toEqual(["warn", "attempt failed", "info", "second"]);
     expect(text.split("\n")).toHaveLength(3);
+  });
+
+  test("of a warning or an error has the name of its event", () => {
+    const text = textOf((log) => {
+      log.warn("attempt_failed", { provider: "openai" });
+      log.error("database_unusable");
+      log.info("no event");
+    });
+    expect(text.match(/(?<="?event"?[:=]"?)\w+/g)).toEqual(["attempt_failed", "database_unusable"]);
+    expect(text).toContain("the database is not usable");
   });
 
   test("has at most 256 characters of a text, and no field without a value", () => {

@@ -112,8 +112,7 @@ async function listen(
 
 async function renewCertificate({ gateway }: App, listener: Listener): Promise<void> {
   const problem = await listener.renewCertificate(gateway.current.config.server.tls);
-  if (problem !== undefined)
-    gateway.log.error("certificate rejected, the old certificate stays in use", { problem });
+  if (problem !== undefined) gateway.log.error("certificate_rejected", { problem });
 }
 
 /** Loaded on demand, because it delays the start. */

@@ -30,7 +30,7 @@ export function addServe(program: Command): void {
       process.on("SIGHUP", () => void reloadStarted(starting));
       try {
         const { gateway, warnings } = await starting;
-        for (const problem of warnings) gateway.app.gateway.log.warn("config warning", { problem });
+        for (const problem of warnings) gateway.app.gateway.log.warn("config_warning", { problem });
         await untilStopped(gateway, signals);
       } finally {
         await log.drain();
@@ -80,7 +80,7 @@ export function reload(gateway: GatewayServer, file: string, environment?: Envir
     app.gateway.metrics.reloaded(true);
     const late = neededRestarts(gateway.startedWith, config);
     for (const problem of [...warnings, ...late])
-      app.gateway.log.warn("config warning", { problem });
+      app.gateway.log.warn("config_warning", { problem });
   } catch (error) {
     app.gateway.metrics.reloaded(false);
     // Catches every error: a failed reload must not end the gateway.
@@ -88,8 +88,7 @@ export function reload(gateway: GatewayServer, file: string, environment?: Envir
       error instanceof ConfigError
         ? error.problems.map((problem) => ({ problem }))
         : [{ error: errorClass(error) }];
-    for (const reason of reasons)
-      app.gateway.log.error("config rejected, the old config stays in force", reason);
+    for (const reason of reasons) app.gateway.log.error("config_rejected", reason);
   }
 }
 

@@ -228,14 +228,11 @@ function warnOfUsage(gateway: Gateway, requestId: string, { id }: ModelConfig): 
   const fields = { request_id: requestId, model: id };
   return (problem) => {
     if (problem === "implausible") {
-      gateway.log.error(
-        "the provider reported an impossible usage: the gateway does not charge these figures",
-        fields,
-      );
+      gateway.log.error("usage_impossible", fields);
     } else if (problem === "decreased") {
-      gateway.log.warn("the provider reported less usage than earlier in the same answer", fields);
+      gateway.log.warn("usage_decreased", fields);
     } else {
-      gateway.log.warn("the provider reported more tokens than the model can produce", fields);
+      gateway.log.warn("usage_above_maximum", fields);
     }
   };
 }

@@ -1,0 +1,192 @@
+/** What an event means, in the words of docs/operations.md. Texts are Markdown of one line. */
+interface EventDescription {
+  readonly level: "warn" | "error";
+  /** The field `msg` of the log line. */
+  readonly message: string;
+  readonly meaning: string;
+  /** What to do. */
+  readonly advice: string;
+}
+
+/**
+ * Every log line of level WARN and ERROR, by its stable name: the field `event`. Programs may rely on the names. The
+ * table "Log lines" of docs/operations.md has the same rows, and `tollgate explain` prints one.
+ */
+export const events = {
+  request_failed: {
+    level: "error",
+    message: "request",
+    meaning:
+      "The gateway could not serve a request because of its own fault. The client received an error. `error` names the cause: `StoreFull` (disk full), `StoreLocked` (database locked), or the class and code of an exception.",
+    advice:
+      "For `StoreFull` free disk space. For `StoreLocked` find the process that locks the database. For another class report it with the line.",
+  },
+  provider_refused: {
+    level: "error",
+    message:
+      "the provider refuses the API key, the account or the country: run `tollgate check --live` to see why, fix it, then reload (SIGHUP) to use the provider again at once",
+    meaning:
+      "The provider answered 401, 402 or 403, or said that its account is empty. The gateway avoids the provider for 5 minutes and uses other routes.",
+    advice: "Run `tollgate check --live`. Pay the provider, or replace its key, then reload.",
+  },
+  route_answers_404: {
+    level: "error",
+    message: "the provider answers 404: check its base_url and the model name of the route",
+    meaning: "`base_url` is wrong, or the provider does not know the model.",
+    advice: "Correct `base_url` or the `model` of the route, run `tollgate check --live`, reload.",
+  },
+  usage_impossible: {
+    level: "error",
+    message: "the provider reported an impossible usage: the gateway does not charge these figures",
+    meaning:
+      "The token counts cannot be true. The gateway charges another report of the same answer, or an estimate.",
+    advice:
+      "Compare the request with the bill of the provider. Report it to the provider. Remove the route if it repeats.",
+  },
+  request_without_end: {
+    level: "error",
+    message: "internal fault: a request did not end; its hold is released and nothing is charged",
+    meaning: "A bug of the gateway left a request without an end.",
+    advice: "Report it with the lines of the same `request_id`.",
+  },
+  database_unusable: {
+    level: "error",
+    message: "the database is not usable",
+    meaning:
+      "`/healthz` could not read the database, or the disk is full (`StoreFull`), or the database is locked (`StoreLocked`). The gateway answers 503 there.",
+    advice:
+      "Run `tollgate doctor`. Free disk space, end the process that locks the database, or restore a backup.",
+  },
+  wal_not_emptied: {
+    level: "error",
+    message:
+      "the write-ahead log cannot be emptied: another program keeps a read transaction open, as `tollgate audit` does while it runs; end that program",
+    meaning: "The write-ahead log is over 256 MB and grows.",
+    advice: "Find the program with `fuser DATABASE` and end it. The log shrinks by itself.",
+  },
+  database_failed: {
+    level: "error",
+    message: "the database failed, the gateway stops",
+    meaning:
+      "An I/O error, a crash of the writer, or a database file that was removed or replaced while the gateway ran (`problem`). The gateway stops because it cannot record charges.",
+    advice:
+      "Check the disk (`dmesg`) and the database folder. Then start the gateway and run `tollgate audit`. Restore a backup if the file is damaged. With PostgreSQL `problem` says that a newer version upgraded the database (upgrade this one), or names a fault of the gateway (start it again, then run `tollgate audit`).",
+  },
+  config_rejected: {
+    level: "error",
+    message: "config rejected, the old config stays in force",
+    meaning: "A reload found a problem in the config (`problem`), or could not read it (`error`).",
+    advice:
+      "Run `tollgate check`, correct the config, reload. If the problem is an unset `${NAME}`, restart.",
+  },
+  certificate_rejected: {
+    level: "error",
+    message: "certificate rejected, the old certificate stays in use",
+    meaning: "The new TLS certificate or key is not usable.",
+    advice: "Correct the files in `server.tls_cert` and `server.tls_key`, then reload.",
+  },
+  config_warning: {
+    level: "warn",
+    message: "config warning",
+    meaning:
+      "The config is valid, but something in it is suspicious, or a change needs a restart (`problem`).",
+    advice: "Read `problem`. Correct the config, or restart.",
+  },
+  attempt_failed: {
+    level: "warn",
+    message: "attempt failed",
+    meaning:
+      "One attempt at a provider failed (`outcome`, `status`). The gateway tries another route if there is one.",
+    advice:
+      "Nothing for a single line. For many look at the status page of the provider and run `tollgate check --live`.",
+  },
+  usage_decreased: {
+    level: "warn",
+    message: "the provider reported less usage than earlier in the same answer",
+    meaning: "Two reports of one answer disagree. The gateway charges the larger figures.",
+    advice: "Compare some requests with the bill of the provider.",
+  },
+  usage_above_maximum: {
+    level: "warn",
+    message: "the provider reported more tokens than the model can produce",
+    meaning:
+      "The reported completion is larger than `max_output_tokens` of the model. The gateway charges it as reported.",
+    advice: "Correct `max_output_tokens` if it is too small. Otherwise ask the provider.",
+  },
+  trace_collector_unusable: {
+    level: "warn",
+    message: "the trace collector does not accept spans: some may be lost",
+    meaning:
+      "No connection or timeout (`error`), an HTTP status (`status`), or too many spans wait (`problem`). Requests are not affected. One line for each outage; an info line with the number of lost spans (`count`) ends it.",
+    advice:
+      "Check `telemetry.otlp` and the collector. Status 401 or 403: check `telemetry.headers`. Status 404: the address must not include `/v1/traces`.",
+  },
+  limits_server_unusable: {
+    level: "warn",
+    message: "the limits server cannot be used: this replica allows its share of each limit",
+    meaning:
+      "Valkey or Redis is gone, slower than 10 ms, or refuses the gateway (`problem`). One line for each outage, and one more if it refuses. An info line ends it, with the number of requests meanwhile (`count`).",
+    advice:
+      "Run `tollgate doctor`. The gateway tries again by itself four times a second. A new URL or password needs a restart.",
+  },
+  key_use_not_recorded: {
+    level: "warn",
+    message: "the last use of a key was not recorded",
+    meaning: "`last_used_at` of a key stays old. Nothing else is affected.",
+    advice: "Look for database errors in other lines.",
+  },
+  previous_run_interrupted: {
+    level: "warn",
+    message:
+      "the previous run left open requests: they are interrupted, their holds are released and nothing is charged",
+    meaning:
+      "The last run ended by a crash, `kill -9` or a power cut. `count` requests were open for more than a second. `held_rub` is what was still reserved: a command that ran after the crash may have released it.",
+    advice: "Find the reason of the crash. The data needs no repair.",
+  },
+  replica_fenced: {
+    level: "error",
+    message:
+      "this replica was fenced, because it sent no heartbeat for 15 s: open requests here fail, and nothing is charged",
+    meaning:
+      "The replica could not reach the PostgreSQL server for 15 s, or stood still for that long. Others have released what it had reserved. It joins again by itself.",
+    advice: "Look at the network to the server, and at the load of this machine.",
+  },
+  other_replica_fenced: {
+    level: "warn",
+    message:
+      "another replica sent no heartbeat for 15 s: its open requests are interrupted, what it had reserved is released, and nothing is charged",
+    meaning:
+      "Another replica (`replica_id`) was killed, stood still or was cut off for 15 s. `count` requests were open for more than a second. `held_rub` is what was released.",
+    advice: "Find out why the other replica was silent.",
+  },
+  database_server_silent: {
+    level: "warn",
+    message: "asking the database server failed: trying again",
+    meaning:
+      "A heartbeat, or reading the counter of changes, failed (`error`). One line is normal while the server restarts. Without an answer for 10 s the replica refuses requests.",
+    advice: "For many lines look at the server and the network.",
+  },
+  unrequested_data: {
+    level: "warn",
+    message:
+      "the provider sent data that no request asked for: its connections are not reused for a while",
+    meaning:
+      "Bytes arrived on an idle connection. The gateway opens a new connection for each request for `cooldown_ms`.",
+    advice: "Report it to the provider, or check the proxy between.",
+  },
+  wal_kept: {
+    level: "warn",
+    message:
+      "the write-ahead log (-wal file) still holds committed data: copy or move it together with the database file",
+    meaning: "Another process had the database open at the stop. Nothing is lost.",
+    advice:
+      "Move or copy the database only together with its `-wal` file, or use `tollgate backup`.",
+  },
+} as const satisfies Readonly<Record<string, EventDescription>>;
+
+export type EventName = keyof typeof events;
+
+/** The events whose lines have this level. */
+export type EventOf<Level extends EventDescription["level"]> = {
+  [Name in EventName]: (typeof events)[Name]["level"] extends Level ? Name : never;
+}[EventName];
