@@ -1,5 +1,5 @@
 import { accountDocument, type AccountDocument } from "../contract/operator/account.ts";
-import { available, type AccountRow } from "../store/store.ts";
+import { available, type AccountChanges, type AccountRow } from "../store/store.ts";
 import type { Operator } from "./operator.ts";
 import { withReservedMoney, type OnWait } from "./reservedMoney.ts";
 
@@ -24,14 +24,14 @@ export async function createAccount(
 }
 
 /** Waits for money that the serving gateway has reserved. */
-export async function setOverdraft(
+export async function setAccount(
   operator: Operator,
   name: string,
-  overdraft: bigint,
+  changes: AccountChanges,
   onWait?: OnWait,
 ): Promise<ShownAccount> {
   const { admin } = operator.store;
-  const change = () => admin.setOverdraft(operator.actor, name, overdraft);
+  const change = () => admin.setAccount(operator.actor, name, changes);
   return shownAccount(await withReservedMoney(admin, name, change, onWait));
 }
 

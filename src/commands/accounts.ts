@@ -2,19 +2,25 @@ import { Option, type Command } from "commander";
 import {
   createAccount,
   setDisabled,
-  setOverdraft,
+  setAccount,
   shownAccount,
   type ShownAccount,
 } from "../administration/accounts.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow } from "../store/store.ts";
-import { accountName, overdraft } from "./cli/arguments.ts";
-import { visible, type Result } from "./cli/print.ts";
+import { accountName, lowBalance, none, noticeUrl, orNone, overdraft } from "./cli/arguments.ts";
+import { CommandFailure, visible, type Result } from "./cli/print.ts";
 import { fields, table, shortTime } from "./cli/format.ts";
 import { printWaiting, withSession, type Session } from "./cli/session.ts";
 
 interface OverdraftOption {
   readonly overdraft: bigint;
+}
+
+interface SetOptions {
+  readonly overdraft?: bigint;
+  readonly low?: bigint | typeof none;
+  readonly notify?: string | typeof none;
 }
 
 /** Registers `tollgate accounts`. */
@@ -55,15 +61,19 @@ function addChanges(accounts: Command): void {
     .command("set")
     .description("change the settings of an account")
     .argument("<name>")
-    .requiredOption(
-      "--overdraft <roubles>",
-      "how far the balance may go below 0, or none",
-      overdraft,
+    .option("--overdraft <roubles>", "how far the balance may go below 0, or none", overdraft)
+    .option(
+      "--low <roubles>",
+      "send a notice when less is left, or none: as the config says",
+      orNone(lowBalance),
     )
-    .action((name: string, options: OverdraftOption, command: Command) =>
-      withSession(command, "existing", async (session) =>
-        accountResult(await setOverdraft(session, name, options.overdraft, printWaiting)),
-      ),
+    .option(
+      "--notify <url>",
+      "send notices about the account and its keys there too, such as https://... or mailto:..., or none",
+      orNone(noticeUrl),
+    )
+    .action((name: string, options: SetOptions, command: Command) =>
+      withSession(command, "existing", (session) => set(session, name, options)),
     );
   const states = [
     ["disable", "reject all keys of an account, starting with the next request"],
@@ -80,6 +90,21 @@ function addChanges(accounts: Command): void {
         ),
       );
   }
+}
+
+async function set(session: Session, name: string, options: SetOptions): Promise<Result> {
+  const { overdraft, low, notify } = options;
+  if (overdraft === undefined && low === undefined && notify === undefined)
+    throw new CommandFailure(
+      "nothing to change: give at least one of --overdraft, --low, --notify",
+      { status: 2 },
+    );
+  const changes = {
+    overdraft,
+    low: low === none ? null : low,
+    notifyUrl: notify === none ? null : notify,
+  };
+  return accountResult(await setAccount(session, name, changes, printWaiting));
 }
 
 async function create(session: Session, name: string, options: OverdraftOption): Promise<Result> {
@@ -109,6 +134,8 @@ function accountResult({ account, document }: ShownAccount): Result {
         ["held, RUB", document.held_rub],
         ["overdraft, RUB", document.overdraft_rub],
         ["available, RUB", document.available_rub],
+        ["low below, RUB", document.low_rub ?? "as in the config"],
+        ["notices to", document.notify ?? "the operator only"],
         ["created", shortTime(account.createdAt)],
       ]),
   };

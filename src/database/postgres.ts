@@ -41,6 +41,7 @@ export async function openPostgresDatabase(
     writer,
     holds: ownHolds,
     knownKeys: new KnownKeys({ keys: store.keys, changes }),
+    changeNotice: async (change) => await store.notices.change(change),
     replicas: () => lease.liveReplicas,
     requireReadable() {
       if (!lease.isValid) throw noLease();

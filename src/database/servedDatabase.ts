@@ -3,7 +3,7 @@ import type { Holds } from "../billing/hold.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Random } from "../lib/random.ts";
 import type { LiveReplicas } from "../limits/rateLimits.ts";
-import type { Store, Writer } from "../store/store.ts";
+import type { NoticeChange, Store, Writer } from "../store/store.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { DatabaseFigures, Metrics } from "../telemetry/metrics.ts";
 
@@ -13,6 +13,8 @@ export interface ServedDatabase {
   readonly writer: Writer;
   readonly holds: Holds;
   readonly knownKeys: KnownKeys;
+  /** Changes the record of a notice. Resolves with true for a claim that this gateway has got. Rejects if it cannot be written. */
+  changeNotice(change: NoticeChange): Promise<boolean>;
   /** The gateways that serve from this database and are alive, with this one. */
   readonly replicas: LiveReplicas;
   /** Throws if the database cannot be read. */

@@ -53,6 +53,8 @@ export function openSqliteDatabase(
     writer,
     holds,
     knownKeys: new KnownKeys(store),
+    changeNotice: async (change) =>
+      (await writer.write({ kind: "notice", change })).claimed === true,
     replicas: oneReplica,
     requireReadable: () => store.requireReadable(),
     figures: () => ({ walBytes: walSizeBytes(path) }),

@@ -34,13 +34,15 @@ export interface Store
   readonly requests: EitherWay<SqliteStore["requests"]>;
   readonly owners: EitherWay<SqliteStore["owners"]>;
   readonly vouchers: EitherWay<SqliteStore["vouchers"]>;
+  readonly notices: EitherWay<SqliteStore["notices"]>;
+  readonly noticeCauses: EitherWay<SqliteStore["noticeCauses"]>;
   readonly admin: EitherWay<SqliteStore["admin"]>;
   readonly reports: EitherWay<SqliteStore["reports"]>;
   close(): boolean | Promise<void>;
 }
 
 export { MoneyReservedError } from "./admin/admin.ts";
-export { available, type AccountRow } from "./tables/accounts.ts";
+export { available, type AccountChanges, type AccountRow } from "./tables/accounts.ts";
 export type { Actor } from "./schema/schema.ts";
 export type { AuditReport } from "./audit/audit.ts";
 export type { BackgroundAudit } from "./sqlite/audit/backgroundAudit.ts";
@@ -80,6 +82,8 @@ export type { ListedAccount, ListedKey } from "./reports/directory.ts";
 export type { UsageReport as ReportedUsage } from "./reports/usageReport.ts";
 export { restore, type Restored } from "./sqlite/backup/restore.ts";
 export { openStore, type SqliteStore } from "./sqlite/store.ts";
+export type { LowAccount } from "./tables/noticeCauses.ts";
+export type { NoticeChange } from "./tables/notices.ts";
 export type { PageFilter, PagePosition } from "./tables/requestPages.ts";
 export type { ReceiptRow, RequestRow } from "./tables/requests.ts";
 export { awaitStep, stepByStep, type Awaited, type Steps } from "./steps.ts";

@@ -15,6 +15,8 @@ const alice = {
   overdraft_rub: "0",
   disabled: false,
   created_at: expect.stringMatching(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/),
+  low_rub: null,
+  notify: null,
 };
 
 describe("accounts", () => {
@@ -28,6 +30,11 @@ describe("accounts", () => {
     expect(await cli.json("accounts", "show", "bob")).toEqual(bob);
     const bounded = { ...bob, overdraft_rub: "0", available_rub: "0" };
     expect(await cli.json("accounts", "set", "bob", "--overdraft", "none")).toEqual(bounded);
+    const told = { ...bounded, low_rub: "50", notify: "mailto:bob@example.com" };
+    const set = (...options: readonly string[]) => cli.json("accounts", "set", "bob", ...options);
+    expect(await set("--low", "50", "--notify", "mailto:bob@example.com")).toEqual(told);
+    expect(await set("--low", "none")).toEqual({ ...told, low_rub: null });
+    expect(await set("--notify", "none")).toEqual(bounded);
     expect(await cli.json("accounts", "disable", "bob")).toEqual({ ...bounded, disabled: true });
     expect(await cli.json("accounts", "disable", "bob")).toEqual({ ...bounded, disabled: true });
     expect(await cli.json("accounts", "enable", "bob")).toEqual(bounded);

@@ -15,7 +15,7 @@ describeStores("the changes of commands:", (current) => {
   }
 
   async function setOverdraft(overdraft: bigint) {
-    return await current.store.admin.setOverdraft(actor, "alice", overdraft);
+    return await current.store.admin.setAccount(actor, "alice", { overdraft });
   }
 
   describe("a booking", () => {

@@ -41,7 +41,7 @@ describe("a charge", () => {
   ])("%s moves balance, reserve, spending and history", async (_, balance, overdraft) => {
     const { store } = storeFolder;
     alice = fund(store, "alice", balance);
-    store.admin.setOverdraft(actor, "alice", overdraft);
+    store.admin.setAccount(actor, "alice", { overdraft });
     await storeFolder.reserve(alice.accountId, costOfEnded);
     expect(moneyOf("alice")).toEqual({ balance, reserved: costOfEnded });
     await write(ended("req_1", alice));
@@ -76,7 +76,7 @@ describe("a charge", () => {
 describe("the reserve", () => {
   test("is at most what the account can pay", async () => {
     alice = fund(storeFolder.store, "alice", 100n);
-    storeFolder.store.admin.setOverdraft(actor, "alice", 20n);
+    storeFolder.store.admin.setAccount(actor, "alice", { overdraft: 20n });
     await storeFolder.reserve(alice.accountId, 1000n);
     expect(moneyOf("alice")).toEqual({ balance: 100n, reserved: 120n });
   });
@@ -84,7 +84,7 @@ describe("the reserve", () => {
   test("cannot be taken by a debit or by a lower overdraft", async () => {
     const { admin } = storeFolder.store;
     alice = fund(storeFolder.store, "alice", 100n);
-    admin.setOverdraft(actor, "alice", 20n);
+    admin.setAccount(actor, "alice", { overdraft: 20n });
     await storeFolder.reserve(alice.accountId, 90n);
     const debit = (amount: bigint) =>
       admin.changeBalance(actor, {
@@ -96,8 +96,8 @@ describe("the reserve", () => {
       });
     expect(() => debit(31n)).toThrow();
     debit(25n);
-    expect(() => admin.setOverdraft(actor, "alice", 14n)).toThrow();
-    admin.setOverdraft(actor, "alice", 15n);
+    expect(() => admin.setAccount(actor, "alice", { overdraft: 14n })).toThrow();
+    admin.setAccount(actor, "alice", { overdraft: 15n });
     expect(moneyOf("alice")).toEqual({ balance: 75n, reserved: 90n });
   });
 

@@ -73,7 +73,8 @@ describeStores("vouchers:", (current) => {
       const expiresAt = actor.at + 1000;
       const { id, publicId } = await issue({ expiresAt });
       if (state === "revoked") await admin.revokeVoucher(actor, publicId);
-      if (state.startsWith("more")) await admin.setOverdraft(actor, "alice", HUGE - 10n);
+      if (state.startsWith("more"))
+        await admin.setAccount(actor, "alice", { overdraft: HUGE - 10n });
       const voucher = { id: state === "unknown" ? 99 : id };
       const at = state === "expired" ? expiresAt : actor.at;
       expect(await redeem(voucher, alice, at)).toBe(outcome);

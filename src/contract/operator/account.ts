@@ -17,6 +17,9 @@ export const AccountDocument = Type.Object({
   overdraft_rub: Roubles,
   disabled: Type.Boolean(),
   created_at: time(),
+  /** Null: the value of the config. */
+  low_rub: Type.Union([Roubles, Type.Null()]),
+  notify: Type.Union([Type.String(), Type.Null()]),
 });
 
 /** Amounts are nano-roubles. */
@@ -27,6 +30,8 @@ interface ShownAccount {
   readonly overdraft: bigint;
   readonly disabled: boolean;
   readonly createdAt: number;
+  readonly low: bigint | null;
+  readonly notifyUrl: string | null;
 }
 
 /** `available` is nano-roubles. */
@@ -37,5 +42,7 @@ export function accountDocument(account: ShownAccount, available: bigint): Accou
     overdraft_rub: formatRoubles(account.overdraft),
     disabled: account.disabled,
     created_at: isoTime(account.createdAt),
+    low_rub: account.low === null ? null : formatRoubles(account.low),
+    notify: account.notifyUrl,
   };
 }

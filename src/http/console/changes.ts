@@ -1,6 +1,6 @@
 import { Type, type Static, type TObject, type TSchema } from "@sinclair/typebox";
 import { Elysia } from "elysia";
-import { createAccount, setDisabled, setOverdraft } from "../../administration/accounts.ts";
+import { createAccount, setAccount, setDisabled } from "../../administration/accounts.ts";
 import { changeBalance, refund } from "../../administration/balances.ts";
 import {
   changeKey,
@@ -108,8 +108,8 @@ async function accountChanges(operator: () => Operator) {
       "/api/accounts/:name/overdraft",
       async ({ request, params }) => {
         const body = await readValues(request, NewOverdraft);
-        const limit = readField("overdraft", body.overdraft, overdraft);
-        return (await setOverdraft(operator(), params.name, limit)).document;
+        const changes = { overdraft: readField("overdraft", body.overdraft, overdraft) };
+        return (await setAccount(operator(), params.name, changes)).document;
       },
       change(NewOverdraft, AccountDocument),
     )

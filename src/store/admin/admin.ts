@@ -1,14 +1,22 @@
 import { formatRoubles } from "../../lib/money.ts";
+import { shownAddress } from "../../lib/shownAddress.ts";
 import type { Connection } from "../connection.ts";
 import { type Actor, adminLog } from "../schema/schema.ts";
 import { StoreError } from "../storeError.ts";
 import type { Steps } from "../steps.ts";
-import { accountTable, available, type AccountRow, type AccountTable } from "../tables/accounts.ts";
+import {
+  accountTable,
+  available,
+  type AccountChanges,
+  type AccountRow,
+  type AccountTable,
+} from "../tables/accounts.ts";
 import {
   changeKey,
   changesDetail,
   rotateKey,
   rotationDetail,
+  settingsDetail,
   type Rotated,
   type Successor,
 } from "./keyChanges.ts";
@@ -51,7 +59,7 @@ export interface LedgerChangeResult {
  */
 export interface Admin {
   createAccount(actor: Actor, name: string, overdraft: bigint): Steps<AccountRow>;
-  setOverdraft(actor: Actor, name: string, overdraft: bigint): Steps<AccountRow>;
+  setAccount(actor: Actor, name: string, changes: AccountChanges): Steps<AccountRow>;
   setDisabled(actor: Actor, name: string, disabled: boolean): Steps<AccountRow>;
   /** Creates the account if it does not exist. */
   createKey(
@@ -95,14 +103,14 @@ export function admin(connection: Connection, releaseReserve: ReleaseReserve): A
             `account ${JSON.stringify(name)} exists already: tollgate accounts show ${name} shows it`,
           );
         const result = yield* accounts.insert({ name, overdraft, createdAt: actor.at });
-        return { result, detail: overdraftDetail(overdraft) };
+        return { result, detail: accountDetail({ overdraft }) };
       }),
-    setOverdraft: (actor, name, overdraft) =>
+    setAccount: (actor, name, changes) =>
       change(connection, actor, ["accounts set", name], function* ({ accounts }) {
         const account = yield* accounts.lockOrThrow(name);
-        refuseOverdraft(account, overdraft);
-        yield* accounts.setOverdraft(account.id, overdraft);
-        return { result: yield* accounts.findOrThrow(name), detail: overdraftDetail(overdraft) };
+        if (changes.overdraft !== undefined) refuseOverdraft(account, changes.overdraft);
+        yield* accounts.set(account.id, changes);
+        return { result: yield* accounts.findOrThrow(name), detail: accountDetail(changes) };
       }),
     setDisabled: (actor, name, disabled) => {
       const command = disabled ? "accounts disable" : "accounts enable";
@@ -204,8 +212,14 @@ function reservedText(account: AccountRow): string {
   return `the gateway has reserved ${formatRoubles(account.reserved)} for open requests: try again when they have ended, or disable the account first`;
 }
 
-function overdraftDetail(overdraft: bigint): string {
-  return `overdraft ${formatRoubles(overdraft)}`;
+/** For the admin log. The path of a webhook's address may be a secret, so only its host is there. */
+function accountDetail({ overdraft, low, notifyUrl }: AccountChanges): string {
+  const options = {
+    overdraft: overdraft === undefined ? undefined : formatRoubles(overdraft),
+    low: low && formatRoubles(low),
+    notify: notifyUrl && shownAddress(notifyUrl),
+  };
+  return settingsDetail(options);
 }
 
 /** For the admin log. The note is in the ledger. */

@@ -71,9 +71,16 @@ export function changesDetail(changes: KeyChanges): string {
     models: changes.models && changes.models.join(","),
     budget: budget && formatRoubles(budget),
   };
-  return Object.entries(options)
+  return settingsDetail(options);
+}
+
+/** Settings for the admin log: `label web, rpm none`. An undefined value is left out. */
+export function settingsDetail(
+  settings: Readonly<Record<string, string | number | bigint | null | undefined>>,
+): string {
+  return Object.entries(settings)
     .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => `${name} ${String(value ?? "none")}`)
+    .map(([name, value]) => `${name} ${value ?? "none"}`)
     .join(", ");
 }
 

@@ -52,6 +52,7 @@ const COPIED: readonly { readonly table: PgTable; readonly money?: string }[] = 
   { table: tables.adminLog },
   { table: tables.responseOwner },
   { table: tables.dailyTotals, money: "charge" },
+  { table: tables.notices },
   // The migrations have made a row in each of these.
   { table: tables.retention },
   { table: tables.changes },

@@ -7,6 +7,8 @@ import { asAsync, type Async, type Steps } from "../steps.ts";
 import { accountTable, type AccountReads } from "../tables/accounts.ts";
 import { keyTable, type KeyReads } from "../tables/keys.ts";
 import { ledgerTable, type LedgerReads } from "../tables/ledger.ts";
+import { noticeCauses, type NoticeCauses } from "../tables/noticeCauses.ts";
+import { noticeTable, type NoticeTable } from "../tables/notices.ts";
 import { ownerTable, type OwnerTable } from "../tables/objectOwners.ts";
 import { hourlyUsage, type ReadHourlyUsage } from "../tables/hourlyUsage.ts";
 import { requestPages, type ReadRequestPage } from "../tables/requestPages.ts";
@@ -35,6 +37,8 @@ export interface ServerStore {
   readonly requests: Async<RequestTable>;
   readonly owners: Async<OwnerTable>;
   readonly vouchers: Async<VoucherReads>;
+  readonly notices: Async<NoticeTable>;
+  readonly noticeCauses: Async<NoticeCauses>;
   readonly admin: Async<Admin>;
   readonly reports: Async<Reports>;
   usage(by: UsageGrouping, filter: UsageFilter): Promise<UsageRow[]>;
@@ -93,6 +97,8 @@ function createStore(pool: PostgresPool, queries: PostgresQueries): ServerStore 
     usageOfAccount: () => longRead(pool, accountUsage(queries)),
     hourlyUsageOfAccount: () => longRead(pool, hourlyUsage(queries)),
     requestsOfAccount: () => longRead(pool, requestPages(queries)),
+    noticeCauses: () => reads(noticeCauses(queries)),
+    notices: () => asAsync(noticeTable(queries), (make) => pool.runOnce(make)),
     admin: () =>
       asAsync(
         admin(queries, (id) => askForReserve(queries, id)),

@@ -1,6 +1,8 @@
 import type { Connection } from "../connection.ts";
 import type { Steps } from "../steps.ts";
 import { DAY_MS } from "../../lib/clock.ts";
+import { noticeCauses, type ExpiringKey } from "../tables/noticeCauses.ts";
+import { chargedSince, daysLeft, paceSpan } from "../tables/pace.ts";
 import { joinSum, splitSum, type TimeSpan } from "../tables/usage.ts";
 import { readRecentAttempts } from "./attempts.ts";
 import { inOrder } from "./figures.ts";
@@ -21,15 +23,6 @@ export interface LowAccount {
   /** In the last seven days. */
   readonly charged: bigint;
   readonly daysLeft: number;
-}
-
-export interface ExpiringKey {
-  readonly key: string;
-  readonly account: string;
-  readonly label: string | null;
-  readonly expiresAt: number;
-  readonly lastUsedAt: number | null;
-  readonly isReplaced: boolean;
 }
 
 export interface OldHold {
@@ -71,7 +64,7 @@ export function* readAttention(
 ): Steps<Attention> {
   return {
     lowAccounts: yield* readLowAccounts(connection, nowMs),
-    expiringKeys: yield* readExpiringKeys(connection, nowMs),
+    expiringKeys: yield* noticeCauses(connection).expiringKeys(nowMs, WEEK_MS, ROWS_MAX),
     failingProviders: (yield* readRecentAttempts(connection, nowMs - HOUR_MS))
       .filter(({ failed }) => failed > 0)
       .toSorted(
@@ -90,52 +83,24 @@ interface LowRow {
   chargeRest: bigint;
 }
 
-/** Today counts as a part of a day: the pace is that of the last 6 whole days and today until now. */
 function* readLowAccounts(connection: Connection, nowMs: number): Steps<LowAccount[]> {
-  const today = Math.floor(nowMs / DAY_MS);
-  const firstDay = today - DAYS_LEFT_MAX + 1;
-  const days = (nowMs - firstDay * DAY_MS) / DAY_MS;
+  const pace = paceSpan(nowMs);
   const rows = yield* connection.rows<LowRow>(
     `SELECT name, balance, balance + overdraft - reserved AS available, charge, "chargeRest"
-      FROM (SELECT account_id, ${splitSum("charge", "charge")}
-        FROM daily_totals WHERE day >= $firstDay GROUP BY account_id) AS used
-      JOIN accounts ON accounts.id = account_id WHERE disabled = 0`,
-    { firstDay },
+      FROM (${chargedSince()}) AS used JOIN accounts ON accounts.id = account_id WHERE disabled = 0`,
+    { firstDay: pace.firstDay },
   );
   return rows
     .flatMap((row): LowAccount | [] => {
       const charged = joinSum(row.charge, row.chargeRest);
-      if (charged <= 0n) return [];
-      const left = row.available > 0n ? row.available : 0n;
-      const daysLeft = (Number(left) / Number(charged)) * days;
+      const lasts = daysLeft(row.available, charged, pace);
       const { name: account, balance, available } = row;
-      return daysLeft < DAYS_LEFT_MAX ? { account, balance, available, charged, daysLeft } : [];
+      return lasts !== undefined && lasts < DAYS_LEFT_MAX
+        ? { account, balance, available, charged, daysLeft: lasts }
+        : [];
     })
     .toSorted((a, b) => a.daysLeft - b.daysLeft || inOrder(a.account, b.account))
     .slice(0, ROWS_MAX);
-}
-
-function* readExpiringKeys(connection: Connection, nowMs: number): Steps<ExpiringKey[]> {
-  const rows = yield* connection.rows<
-    Record<"expires" | "isReplaced", bigint> &
-      Record<"id" | "account", string> & { label: string | null; used: bigint | null }
-  >(
-    `SELECT k.public_id AS id, a.name AS account, k.label, k.expires_at AS expires, k.last_used_at AS used,
-          CASE WHEN EXISTS (SELECT 1 FROM keys n WHERE n.id > k.id AND n.account_id = k.account_id
-            AND coalesce(n.first_key_id, n.id) = coalesce(k.first_key_id, k.id)) THEN 1 ELSE 0 END AS "isReplaced"
-        FROM keys k JOIN accounts a ON a.id = k.account_id
-        WHERE k.revoked_at IS NULL AND a.disabled = 0 AND k.expires_at > $after AND k.expires_at <= $until
-        ORDER BY k.expires_at, k.id LIMIT ${ROWS_MAX}`,
-    { after: nowMs, until: nowMs + WEEK_MS },
-  );
-  return rows.map(({ id, account, label, expires, used, isReplaced }) => ({
-    key: id,
-    account,
-    label,
-    expiresAt: Number(expires),
-    lastUsedAt: used === null ? null : Number(used),
-    isReplaced: Number(isReplaced) === 1,
-  }));
 }
 
 function* readOldHolds(connection: Connection, before: number): Steps<OldHold[]> {

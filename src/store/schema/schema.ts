@@ -72,6 +72,10 @@ export const accounts = sqliteTable(
       .notNull()
       .default(sql`0`),
     createdAt: count("created_at").notNull(),
+    /** Below this much money the account is low; NULL: the value of the config. */
+    low: nano("low"),
+    /** Where notices about the account go besides the operator's: an http, https or mailto URL. */
+    notifyUrl: text("notify_url"),
   },
   (table) => [
     check("accounts_promise", sql`${table.balance} + ${table.overdraft} >= 0`),
@@ -198,6 +202,26 @@ export const voucherStart = sqliteTable("voucher_start", {
   id: count("id").primaryKey(),
   ledgerId: count("ledger_id").notNull(),
 });
+
+/**
+ * Conditions that a person is told about, by type and subject: an account, a key, a provider. A row whose condition has
+ * ended stays for an hour, so that a person hears of one cause once an hour at most.
+ */
+export const notices = sqliteTable(
+  "notices",
+  {
+    type: text("type").notNull(),
+    /** Empty for a condition of the whole gateway. */
+    subject: text("subject").notNull(),
+    /** Whether the condition holds. */
+    open: flag("open").notNull(),
+    /** Whether every recipient took the notice of this time that the condition holds. */
+    told: flag("told").notNull(),
+    /** When a gateway began to send the last notice; 0: never. */
+    claimedAt: count("claimed_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.type, table.subject] })],
+);
 
 /** Who ran which command that changed something. Append-only. Contains no secret. */
 export const adminLog = sqliteTable("admin_log", {

@@ -9,6 +9,8 @@ import { accountTable, type AccountReads } from "../tables/accounts.ts";
 import { hourlyUsage, type ReadHourlyUsage } from "../tables/hourlyUsage.ts";
 import { keyTable, type KeyReads } from "../tables/keys.ts";
 import { ledgerTable, type LedgerReads } from "../tables/ledger.ts";
+import { noticeCauses, type NoticeCauses } from "../tables/noticeCauses.ts";
+import { noticeTable, type NoticeTable } from "../tables/notices.ts";
 import { ownerTable, type OwnerTable } from "../tables/objectOwners.ts";
 import { requestPages, type ReadRequestPage } from "../tables/requestPages.ts";
 import { requestTable, type RequestTable } from "../tables/requests.ts";
@@ -45,6 +47,8 @@ export interface SqliteStore {
   readonly requests: Sync<RequestTable>;
   readonly owners: Sync<OwnerTable>;
   readonly vouchers: Sync<VoucherReads>;
+  readonly notices: Sync<NoticeTable>;
+  readonly noticeCauses: Sync<NoticeCauses>;
   readonly admin: Sync<Admin>;
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
   readonly usageOfAccount: ReadAccountUsage;
@@ -113,6 +117,8 @@ function createStore(
     requests: () => asSync(requestTable(queries)),
     owners: () => asSync(ownerTable(queries)),
     vouchers: () => asSync(voucherTable(queries)),
+    notices: () => asSync(noticeTable(queries)),
+    noticeCauses: () => asSync(noticeCauses(queries)),
     admin: () => asSync(admin(queries, (id) => releaseReserve(queries, path, id))),
     reports: () => asSync(reports(queries)),
     usageOfAccount: () => accountUsage(queries),

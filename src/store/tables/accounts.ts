@@ -15,6 +15,17 @@ export interface AccountRow {
   reserved: bigint;
   disabled: boolean;
   createdAt: number;
+  /** Below this much money the account is low; null: the value of the config. */
+  low: bigint | null;
+  /** Where notices about the account go besides the operator's: an http, https or mailto URL. */
+  notifyUrl: string | null;
+}
+
+/** What `accounts set` changes. An absent value stays. Null: the value of the config; no notices. */
+export interface AccountChanges {
+  readonly overdraft?: bigint | undefined;
+  readonly low?: bigint | null | undefined;
+  readonly notifyUrl?: string | null | undefined;
 }
 
 export interface AccountTable {
@@ -30,7 +41,8 @@ export interface AccountTable {
   /** Locks the account in the same way. Throws if there is no such row. */
   lockById(id: number): Steps<AccountRow>;
   list(): Steps<AccountRow[]>;
-  setOverdraft(id: number, overdraft: bigint): Steps<void>;
+  /** At least one value is there. */
+  set(id: number, changes: AccountChanges): Steps<void>;
   setDisabled(id: number, disabled: boolean): Steps<void>;
 }
 
@@ -51,6 +63,8 @@ export const accountColumns = {
   reserved: accounts.reserved,
   disabled: accounts.disabled,
   createdAt: accounts.createdAt,
+  low: accounts.low,
+  notifyUrl: accounts.notifyUrl,
 };
 
 export function accountTable(connection: Connection): AccountTable {
@@ -83,7 +97,8 @@ export function accountTable(connection: Connection): AccountTable {
         db.insert(accounts).values(values).returning({ id: accounts.id }),
       );
       assert(row !== undefined, "an insert returns its row");
-      return { ...account, id: row.id, balance: 0n, reserved: 0n, disabled: false };
+      const fresh = { balance: 0n, reserved: 0n, disabled: false, low: null, notifyUrl: null };
+      return { ...account, id: row.id, ...fresh };
     },
     find,
     findOrThrow,
@@ -92,8 +107,8 @@ export function accountTable(connection: Connection): AccountTable {
     },
     lockById,
     list: () => connection.all(select().orderBy(asc(accounts.name))),
-    setOverdraft: (id, overdraft) =>
-      connection.run(db.update(accounts).set({ overdraft }).where(eq(accounts.id, id))),
+    set: (id, changes) =>
+      connection.run(db.update(accounts).set(changes).where(eq(accounts.id, id))),
     setDisabled: (id, disabled) =>
       connection.run(db.update(accounts).set({ disabled }).where(eq(accounts.id, id))),
   };

@@ -1,3 +1,4 @@
+import type { NoticeChange } from "../tables/notices.ts";
 import type { OwnedObject } from "../tables/objectOwners.ts";
 import { recordToWire, type RequestRecord, type WireRecord } from "./requestRecord.ts";
 import type { ReserveTarget } from "./effects.ts";
@@ -15,13 +16,17 @@ export type WriteOperation =
   | { kind: "probe" }
   /** Folds one batch of ended requests that were admitted before this time. */
   | { kind: "fold"; before: number }
-  | { kind: "redeemVoucher"; redemption: Redemption };
+  | { kind: "redeemVoucher"; redemption: Redemption }
+  /** On SQLite. On PostgreSQL the store does it: notices have nothing to do with the lease. */
+  | { kind: "notice"; change: NoticeChange };
 
 /** The result of an operation. */
 export interface WriteResult {
   /** The number of requests that a fold removed. */
   folded?: number;
   redeemed?: RedemptionOutcome;
+  /** Whether a notice was claimed. */
+  claimed?: boolean;
 }
 
 /** An operation in JSON. A structured clone of the objects costs ten times as much on each side. */
@@ -32,7 +37,10 @@ export type WireOperation =
       objects: readonly (Omit<OwnedObject, "hash"> & { hash: string })[];
       at: number;
     }
-  | Extract<WriteOperation, { kind: "reserve" | "touchKey" | "probe" | "fold" | "redeemVoucher" }>;
+  | Extract<
+      WriteOperation,
+      { kind: "reserve" | "touchKey" | "probe" | "fold" | "redeemVoucher" | "notice" }
+    >;
 
 /** The operations of one transaction, and the reserves of accounts after it. */
 export interface WireBatch {
@@ -69,6 +77,7 @@ export function toWire(operation: WriteOperation): WireOperation {
     case "probe":
     case "fold":
     case "redeemVoucher":
+    case "notice":
       return operation;
   }
 }

@@ -116,7 +116,9 @@ describe("the first check that fails answers", () => {
     const key = await at.gateway.key({ tokensPerMinute: 27, balance: 0n, overdraft: 300_000_000n });
     await exhausted(key);
     await at.gateway.unreserved(key);
-    await at.gateway.store.admin.setOverdraft({ name: "tester", at: 0 }, key.account, 2_000_000n);
+    await at.gateway.store.admin.setAccount({ name: "tester", at: 0 }, key.account, {
+      overdraft: 2_000_000n,
+    });
     expectRefusal(await chat(at.gateway, key), tooOften);
     await at.gateway.advance(60_000);
     expect((await chat(at.gateway, key)).status).toBe(402);

@@ -157,7 +157,7 @@ describePostgres("commands of two processes", () => {
       [
         "a lower overdraft, by a reserve",
         reserveAll,
-        (admin) => admin.setOverdraft(actor, "alice", OVERDRAFT - 1n),
+        (admin) => admin.setAccount(actor, "alice", { overdraft: OVERDRAFT - 1n }),
         "has reserved",
       ],
       [
@@ -275,7 +275,7 @@ describePostgres("commands of two processes", () => {
       (admin) => book(admin, "credit", costs(20) + 1n),
       (admin) => book(admin, "debit", costs(40) + 1n),
       (admin) => refund(admin, pick(charged)),
-      (admin) => admin.setOverdraft(actor, "alice", costs(20)),
+      (admin) => admin.setAccount(actor, "alice", { overdraft: costs(20) }),
       (admin) => admin.changeKey(actor, "key_next", { label: "x", budget: costs(90) }),
       (admin) => admin.setDisabled(actor, "alice", false),
     ];

@@ -81,7 +81,7 @@ describePostgres("the copy of a SQLite file", () => {
     }
   };
 
-  /** What the sample ledger has not: a redeemed and a revoked voucher, an owner of an object, an open request, a reserve. */
+  /** What the sample ledger has not: vouchers that have ended, an owner of an object, an open request, a reserve, notices. */
   async function addRest(): Promise<void> {
     const { store, writer } = source;
     const bob = store.keys.findOrThrow("key_bob");
@@ -100,6 +100,8 @@ describePostgres("the copy of a SQLite file", () => {
         at: actor.at,
       },
     });
+    store.admin.setAccount(actor, "bob", { low: 5n, notifyUrl: "mailto:bob@example.com" });
+    store.notices.change({ type: "account_low", subject: "bob", step: "hold", at: actor.at });
     tamper(
       source,
       `INSERT INTO response_owner VALUES (x'${"ab".repeat(32)}', 2, 'local', -5, 12)`,

@@ -131,7 +131,7 @@ class HttpHistory {
     } else {
       const { overdraft } = this.#model.account(account);
       await this.#takeAway(account, `overdraft ${account} ${amount}`, {
-        work: async () => await admin.setOverdraft(actor, account, amount),
+        work: async () => await admin.setAccount(actor, account, { overdraft: amount }),
         left: (money) => money - overdraft + amount,
         expected: (model) => model.setOverdraft(account, amount),
       });

@@ -133,7 +133,7 @@ class LedgerHistory {
         same(this.#model.debit(account, amount, 0n), true, "a debit that the account can pay");
     } else {
       const { overdraft } = this.#model.account(account);
-      const set = () => admin.setOverdraft(actor, account, amount);
+      const set = () => admin.setAccount(actor, account, { overdraft: amount });
       const left = (free: bigint) => free - overdraft + amount;
       if (this.#takes(account, `overdraft ${account} ${amount}`, set, left))
         same(

@@ -23,7 +23,10 @@ export interface KnownSchema {
 }
 
 export const knownSchema: KnownSchema = {
-  releases: [{ migrations: ["0000_tables", "0001_rules"], oldest: 2 }],
+  releases: [
+    { migrations: ["0000_tables", "0001_rules"], oldest: 2 },
+    { migrations: ["0002_notices"], oldest: 2 },
+  ],
   statements: (migration) => migrationStatements("postgres", migration),
 };
 

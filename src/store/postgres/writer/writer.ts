@@ -1,4 +1,5 @@
 import { systemClock, type Clock } from "../../../lib/clock.ts";
+import { assert } from "../../../lib/assert.ts";
 import {
   isRefusal,
   outcomeOfFailure,
@@ -113,6 +114,7 @@ class PostgresTransport implements BatchTransport {
     const nowMs = this.#clock.monotonicMs();
     this.#pacedUntilMs = Math.max(this.#pacedUntilMs, nowMs) + PACE_MS;
     if (lease === undefined) return outcomeOfFailure(WITHOUT_LEASE, operations.length);
+    assert(!operations.some(({ kind }) => kind === "notice"), "the store writes notices");
     const all = operations.map(toWire);
     const isFold = ({ kind }: WireOperation): boolean => kind === "fold";
     const settled = await this.#runBatch(

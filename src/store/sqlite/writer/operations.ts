@@ -1,9 +1,12 @@
 import { eq, sql } from "drizzle-orm";
+import { lazy } from "../../../lib/lazy.ts";
 import { keys } from "../../schema/schema.ts";
 import type { SqliteConnection } from "../sqlite.ts";
 import { prepareFold } from "./fold.ts";
 import { prepareRecordOwner } from "./recordOwner.ts";
 import { prepareRedeem } from "./redeem.ts";
+import { runSync } from "../../steps.ts";
+import { noticeTable } from "../../tables/notices.ts";
 import type { GroupEffect } from "../../writer/effects.ts";
 import { FOLD_BATCH } from "../../writer/folding.ts";
 import type { WireBatch, WireOperation, WriteResult } from "../../writer/writerMessages.ts";
@@ -24,6 +27,7 @@ export function prepareGroups(connection: SqliteConnection): RunGroup {
   const redeem = prepareRedeem(connection);
   const touchKey = prepareTouchKey(connection);
   const probe = prepareProbe(connection, touchKey);
+  const notices = lazy(() => noticeTable(connection.queries));
   return ({ operations, reserves, onlyRaise = false }) => {
     const group = newGroup();
     const run = (operation: WireOperation): WriteResult => {
@@ -47,6 +51,8 @@ export function prepareGroups(connection: SqliteConnection): RunGroup {
           return { folded: fold(operation.before) };
         case "redeemVoucher":
           return { redeemed: redeem(operation.redemption) };
+        case "notice":
+          return { claimed: runSync(notices().change(operation.change)) };
       }
     };
     const results = operations.map(() => DONE);

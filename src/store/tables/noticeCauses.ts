@@ -1,0 +1,125 @@
+import type { Connection } from "../connection.ts";
+import type { Steps } from "../steps.ts";
+import { chargedSince, daysLeft, paceSpan } from "./pace.ts";
+import { joinSum } from "./usage.ts";
+
+/** What makes an account low, unless the account has a threshold of its own. */
+export interface LowLimits {
+  /** In nano-roubles; 0: no threshold. */
+  readonly low: bigint;
+  /** Days at the account's pace; 0: the pace does not count. */
+  readonly days: number;
+}
+
+/** An account with less money than its threshold, or whose money does not last long. Amounts are nano-roubles. */
+export interface LowAccount {
+  readonly name: string;
+  /** The balance and the overdraft. */
+  readonly left: bigint;
+  /** The threshold that it is below; undefined if only its pace makes it low. */
+  readonly below: bigint | undefined;
+  /** At its pace; undefined if it was not charged lately. */
+  readonly daysLeft: number | undefined;
+  readonly notifyUrl: string | null;
+}
+
+/** A key that works until then. */
+export interface ExpiringKey {
+  readonly key: string;
+  readonly account: string;
+  readonly label: string | null;
+  readonly expiresAt: number;
+  readonly lastUsedAt: number | null;
+  /** Whether a newer key of its rotation chain exists. */
+  readonly isReplaced: boolean;
+  readonly notifyUrl: string | null;
+}
+
+/** The conditions of accounts and keys that a person should know. A serving gateway reads them, so each read is short. */
+export interface NoticeCauses {
+  /**
+   * The low accounts among the next `limit` ones after the row id `after`. `next` is the row id to go on after; undefined
+   * at the end. Disabled accounts and those that never had money are left out.
+   */
+  lowAccounts(
+    page: { readonly after: number; readonly limit: number },
+    limits: LowLimits,
+    nowMs: number,
+  ): Steps<{ readonly low: readonly LowAccount[]; readonly next: number | undefined }>;
+  /** Keys that expire within this time, the first ones first. Keys of disabled accounts are left out. */
+  expiringKeys(nowMs: number, withinMs: number, limit: number): Steps<ExpiringKey[]>;
+}
+
+export function noticeCauses(connection: Connection): NoticeCauses {
+  return {
+    *lowAccounts({ after, limit }, limits, nowMs) {
+      const page = yield* connection.row<{ upTo: bigint | null; rows: bigint }>(
+        `SELECT max(id) AS "upTo", count(*) AS rows
+          FROM (SELECT id FROM accounts WHERE id > $after ORDER BY id LIMIT $limit) AS page`,
+        { after, limit },
+      );
+      if (page === undefined || page.upTo === null) return { low: [], next: undefined };
+      const pace = paceSpan(nowMs);
+      const upTo = Number(page.upTo);
+      const rows = yield* connection.rows<AccountOfPage>(
+        `SELECT name, balance + overdraft AS "left", low, notify_url AS "notifyUrl", charge, "chargeRest"
+          FROM accounts LEFT JOIN (${chargedSince("account_id > $after AND account_id <= $upTo")}) AS used
+            ON used.account_id = accounts.id
+          WHERE id > $after AND id <= $upTo AND disabled = 0 AND ledger_seq > 0 ORDER BY id`,
+        { after, upTo, firstDay: pace.firstDay },
+      );
+      const low = rows.flatMap((row): LowAccount | [] => {
+        const { name, left, notifyUrl } = row;
+        const threshold = row.low ?? limits.low;
+        const charged = joinSum(row.charge ?? 0n, row.chargeRest ?? 0n);
+        const lasts = daysLeft(left, charged, pace);
+        const below = left < threshold ? threshold : undefined;
+        const isShort = lasts !== undefined && lasts < limits.days;
+        return below !== undefined || isShort
+          ? { name, left, below, daysLeft: lasts, notifyUrl }
+          : [];
+      });
+      return { low, next: Number(page.rows) === limit ? upTo : undefined };
+    },
+    *expiringKeys(nowMs, withinMs, limit) {
+      const rows = yield* connection.rows<KeyOfList>(
+        `SELECT k.public_id AS id, a.name AS account, k.label, k.expires_at AS expires, k.last_used_at AS used,
+            a.notify_url AS "notifyUrl",
+            CASE WHEN EXISTS (SELECT 1 FROM keys n WHERE n.id > k.id AND n.account_id = k.account_id
+              AND coalesce(n.first_key_id, n.id) = coalesce(k.first_key_id, k.id)) THEN 1 ELSE 0 END AS "isReplaced"
+          FROM keys k JOIN accounts a ON a.id = k.account_id
+          WHERE k.revoked_at IS NULL AND a.disabled = 0 AND k.expires_at > $after AND k.expires_at <= $until
+          ORDER BY k.expires_at, k.id LIMIT $limit`,
+        { after: nowMs, until: nowMs + withinMs, limit },
+      );
+      return rows.map(({ id, account, label, expires, used, isReplaced, notifyUrl }) => ({
+        key: id,
+        account,
+        label,
+        expiresAt: Number(expires),
+        lastUsedAt: used === null ? null : Number(used),
+        isReplaced: Number(isReplaced) === 1,
+        notifyUrl,
+      }));
+    },
+  };
+}
+
+interface AccountOfPage {
+  name: string;
+  left: bigint;
+  low: bigint | null;
+  notifyUrl: string | null;
+  charge: bigint | null;
+  chargeRest: bigint | null;
+}
+
+interface KeyOfList {
+  id: string;
+  account: string;
+  label: string | null;
+  expires: bigint;
+  used: bigint | null;
+  isReplaced: bigint;
+  notifyUrl: string | null;
+}
