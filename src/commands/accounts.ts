@@ -23,6 +23,8 @@ interface SetOptions {
   readonly notify?: string | typeof none;
 }
 
+const NOTHING_TO_CHANGE = "nothing to change: give at least one of --overdraft, --low, --notify";
+
 /** Registers `tollgate accounts`. */
 export function addAccounts(program: Command): void {
   const accounts = program.command("accounts").description("create, list and change accounts");
@@ -72,9 +74,11 @@ function addChanges(accounts: Command): void {
       "send notices about the account and its keys there too, such as https://... or mailto:..., or none",
       orNone(noticeUrl),
     )
-    .action((name: string, options: SetOptions, command: Command) =>
-      withSession(command, "existing", (session) => set(session, name, options)),
-    );
+    .action((name: string, options: SetOptions, command: Command) => {
+      if (Object.keys(options).length === 0)
+        throw new CommandFailure(NOTHING_TO_CHANGE, { status: 2 });
+      return withSession(command, "existing", (session) => set(session, name, options));
+    });
   const states = [
     ["disable", "reject all keys of an account, starting with the next request"],
     ["enable", "accept the keys of a disabled account again"],
@@ -94,11 +98,6 @@ function addChanges(accounts: Command): void {
 
 async function set(session: Session, name: string, options: SetOptions): Promise<Result> {
   const { overdraft, low, notify } = options;
-  if (overdraft === undefined && low === undefined && notify === undefined)
-    throw new CommandFailure(
-      "nothing to change: give at least one of --overdraft, --low, --notify",
-      { status: 2 },
-    );
   const changes = {
     overdraft,
     low: low === none ? null : low,

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { auditResult } from "../contract/operator/auditResult.ts";
 import type { AuditReport } from "../store/store.ts";
-import { CommandFailure, printResult, visible, type Result } from "./cli/print.ts";
+import { CommandFailure, printResult, printWarning, visible, type Result } from "./cli/print.ts";
 import { globalOptions, runSession } from "./cli/session.ts";
 
 /** Registers `tollgate audit`. */
@@ -11,7 +11,11 @@ export function addAudit(program: Command): void {
     .description("verify the ledger and all balances; list the problems and exit with 1 if any")
     .action(async (_: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
-      const report = await runSession(config, "existing", ({ store }) => store.auditInParallel());
+      const report = await runSession(config, "existing", async ({ store, actor }) => {
+        const found = await store.auditInParallel();
+        await recordOutcome(() => store.notices.audited(found.problems.length > 0, actor.at));
+        return found;
+      });
       printResult(resultOf(report), json);
       const count = report.problems.length;
       if (count > 0) {
@@ -20,6 +24,20 @@ export function addAudit(program: Command): void {
         );
       }
     });
+}
+
+/**
+ * Records the outcome of an audit, which a serving gateway tells a person. A database that cannot be written does not fail
+ * the audit.
+ */
+export async function recordOutcome(record: () => void | Promise<void>): Promise<void> {
+  try {
+    await record();
+  } catch (error) {
+    printWarning(
+      `the outcome could not be recorded, so no notice of it is sent: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
 }
 
 function resultOf(report: AuditReport): Result {

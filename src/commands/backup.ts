@@ -1,8 +1,17 @@
 import type { Command } from "commander";
 import { resolve } from "node:path";
 import { loadConfig } from "../config/load.ts";
-import { backUp, type Backup, restore, type Restored } from "../store/store.ts";
-import type { Config } from "../config/schema.ts";
+import {
+  backUp,
+  type Backup,
+  DamagedStoreError,
+  recordAudit,
+  restore,
+  type Restored,
+} from "../store/store.ts";
+import type { Config, SqliteDatabase } from "../config/schema.ts";
+import { systemClock } from "../lib/clock.ts";
+import { recordOutcome } from "./audit.ts";
 import { CommandFailure, printResult, visible, type Result } from "./cli/print.ts";
 import { commandToPaste, shellWord } from "./cli/format.ts";
 import { globalOptions, requireDatabase, listenForStop, currentActor } from "./cli/session.ts";
@@ -17,17 +26,40 @@ export function addBackup(program: Command): void {
       const { config: configPath, json } = globalOptions(command);
       const { config } = loadConfig({ path: configPath, secrets: "unread" });
       const file = resolve(given);
-      const path = requireFile(config, "backup", file);
-      requireDatabase(path);
+      const database = requireFile(config, "backup", file);
+      requireDatabase(database.path);
       const stopped = listenForStop().first;
-      const backup = await backUp({ database: path, file, stopped });
+      const backup = await recordingAudit(database, () =>
+        backUp({ database: database.path, file, stopped }),
+      );
       printResult(backupResult(file, backup, configPath), json);
     });
 }
 
-/** The file of the database. Throws CommandFailure with PostgreSQL's own command if a server has the database. */
-function requireFile({ database }: Config, command: "backup" | "restore", file: string): string {
-  if (database.engine === "sqlite") return database.path;
+/** Makes a backup, and records whether the database or its copy is damaged: the gateway tells a person. */
+async function recordingAudit(
+  database: SqliteDatabase,
+  work: () => Promise<Backup>,
+): Promise<Backup> {
+  const record = (hasProblems: boolean) =>
+    recordOutcome(() => recordAudit(database, hasProblems, systemClock.epochMs()));
+  try {
+    const backup = await work();
+    await record(false);
+    return backup;
+  } catch (error) {
+    if (error instanceof DamagedStoreError) await record(true);
+    throw error;
+  }
+}
+
+/** The SQLite file. Throws CommandFailure with PostgreSQL's own command if a server has the database. */
+function requireFile(
+  { database }: Config,
+  command: "backup" | "restore",
+  file: string,
+): SqliteDatabase {
+  if (database.engine === "sqlite") return database;
   const url = new URL(database.url);
   // The program asks for it, or finds it in ~/.pgpass.
   url.password = "";
@@ -66,7 +98,7 @@ export function addRestore(program: Command): void {
       const { config: configPath, json } = globalOptions(command);
       const { config } = loadConfig({ path: configPath, secrets: "unread" });
       const file = resolve(given);
-      const path = requireFile(config, "restore", file);
+      const { path } = requireFile(config, "restore", file);
       const stopped = listenForStop().first;
       const done = await restore({ database: path, file, actor: currentActor(), stopped });
       printResult(restoreResult({ file, database: path }, done, configPath), json);

@@ -40,6 +40,15 @@ export class RouteHealth {
     this.#accountsCoolUntilMs = new WeakMap();
   }
 
+  /** The ids of those providers of the candidates that refused the key or the account, and are in cooldown. */
+  refusedProviders(candidates: Iterable<Candidate>): ReadonlySet<string> {
+    const nowMs = this.#clock.monotonicMs();
+    const refused = new Set<string>();
+    for (const { provider } of candidates)
+      if ((this.#accountsCoolUntilMs.get(provider) ?? 0) > nowMs) refused.add(provider.id);
+    return refused;
+  }
+
   /** Starts an attempt at the route. The caller must call `ended` once. */
   begin(candidate: Candidate): BreakerAttempt {
     return this.#routeOf(candidate).breaker.begin();

@@ -3,5 +3,8 @@ export class StoreError extends Error {
   override readonly name = "StoreError";
 }
 
+/** A database or a copy is damaged, or its records do not agree. */
+export class DamagedStoreError extends StoreError {}
+
 /** There is no record with the name or the id. */
 export class NotFoundError extends StoreError {}

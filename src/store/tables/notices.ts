@@ -40,7 +40,12 @@ export interface NoticeTable {
    * and the last notice of the cause is an hour old.
    */
   change(change: NoticeChange): Steps<boolean>;
+  /** Records whether the last audit found problems. Writes nothing if neither it nor the one before found any. */
+  audited(hasProblems: boolean, at: number): Steps<void>;
 }
+
+/** The condition that the last audit found problems. */
+export const AUDIT_FAILED = "audit_failed";
 
 export function noticeTable(connection: Connection): NoticeTable {
   const { db } = connection;
@@ -61,14 +66,21 @@ export function noticeTable(connection: Connection): NoticeTable {
           ...(isAgain ? {} : { setWhere: eq(notices.open, false) }),
         }),
     );
-  return {
-    open: (types) =>
-      connection.all(
-        db
-          .select(columns)
-          .from(notices)
-          .where(and(eq(notices.open, true), inArray(notices.type, [...types]))),
-      ),
+  const open = (types: readonly string[]): Steps<OpenNotice[]> =>
+    connection.all(
+      db
+        .select(columns)
+        .from(notices)
+        .where(and(eq(notices.open, true), inArray(notices.type, [...types]))),
+    );
+  const table: NoticeTable = {
+    open,
+    *audited(hasProblems, at) {
+      const cause = { type: AUDIT_FAILED, subject: "", at };
+      if (hasProblems) yield* table.change({ ...cause, step: "again" });
+      else if ((yield* open([AUDIT_FAILED])).length > 0)
+        yield* table.change({ ...cause, step: "end" });
+    },
     *change({ step, at, ...cause }) {
       const { type, subject } = cause;
       const isCause = and(eq(notices.type, type), eq(notices.subject, subject));
@@ -100,4 +112,5 @@ export function noticeTable(connection: Connection): NoticeTable {
       }
     },
   };
+  return table;
 }

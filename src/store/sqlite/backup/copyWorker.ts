@@ -1,5 +1,5 @@
 import type { CopyOrder, CopyReply } from "./copying.ts";
-import { StoreError } from "../../storeError.ts";
+import { DamagedStoreError, StoreError } from "../../storeError.ts";
 import { copyBackup, copyDatabase } from "./verifiedCopy.ts";
 
 declare const self: Worker;
@@ -19,8 +19,13 @@ function replyTo(order: CopyOrder): CopyReply {
     return { ok: true, copy };
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    return { ok: false, message, isStoreError: error instanceof StoreError };
+    return { ok: false, message, kind: kindOf(error) };
   }
+}
+
+function kindOf(error: unknown): Extract<CopyReply, { ok: false }>["kind"] {
+  if (error instanceof DamagedStoreError) return "damaged";
+  return error instanceof StoreError ? "store" : "other";
 }
 
 if (!Bun.isMainThread) serveCopy();

@@ -4,7 +4,7 @@ import { systemRandom } from "../../../lib/random.ts";
 import type { Actor } from "../../schema/schema.ts";
 import { OWNER_ONLY, SIDE_SUFFIXES } from "../databaseFile.ts";
 import { withStoreErrors } from "../sqlite.ts";
-import { StoreError } from "../../storeError.ts";
+import { DamagedStoreError, StoreError } from "../../storeError.ts";
 import { migrationTrialPath, type VerifiedCopy } from "./verifiedCopy.ts";
 import { startWorker } from "../workers.ts";
 import { systemClock } from "../../../lib/clock.ts";
@@ -16,7 +16,10 @@ export type CopyOrder =
 
 export type CopyReply =
   | { ok: true; copy: VerifiedCopy }
-  | { ok: false; message: string; isStoreError: boolean };
+  | { ok: false; message: string; kind: keyof typeof ERRORS };
+
+/** The errors of the Worker. A message between threads loses the class of an error. */
+const ERRORS = { damaged: DamagedStoreError, store: StoreError, other: Error } as const;
 
 const NAME_BYTES = 6;
 
@@ -83,7 +86,7 @@ async function runWorker(order: CopyOrder, stopped: Promise<void>): Promise<Veri
   try {
     const reply = await Promise.race([promise, stop]);
     if (reply.ok) return reply.copy;
-    throw reply.isStoreError ? new StoreError(reply.message) : new Error(reply.message);
+    throw new ERRORS[reply.kind](reply.message);
   } finally {
     worker.terminate();
   }

@@ -12,7 +12,7 @@ import {
   type SqliteConnection,
   type SqliteFault,
 } from "../sqlite.ts";
-import { StoreError } from "../../storeError.ts";
+import { DamagedStoreError, StoreError } from "../../storeError.ts";
 import { auditStore } from "../audit/auditSqlite.ts";
 import { fileProblems } from "../audit/integrity.ts";
 import { readSchemaVersion, migrate } from "../schema/migrations.ts";
@@ -145,7 +145,9 @@ function verdictOf({ name }: Subject): string {
 function refuseProblems(problems: readonly string[], verdict: string, { advice }: Subject): void {
   const [first] = problems;
   if (first === undefined) return;
-  throw new StoreError(`${verdict} (problems: ${problems.length}, the first: ${first}): ${advice}`);
+  throw new DamagedStoreError(
+    `${verdict} (problems: ${problems.length}, the first: ${first}): ${advice}`,
+  );
 }
 
 function logRestore({ db }: SqliteConnection, { name, at }: Actor, backup: string): void {
