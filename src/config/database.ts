@@ -2,7 +2,8 @@ import { isAbsolute } from "node:path";
 import { isPrivate } from "./address.ts";
 import type { DeepPartial, Inspection } from "./inspection.ts";
 import type { Config, ConfigFile } from "./schema.ts";
-import { readDurationMs, readNamedFile } from "./values.ts";
+import { readSecret, readSecretUrl } from "./secretUrl.ts";
+import { readDurationMs } from "./values.ts";
 
 type DatabaseFile = NonNullable<DeepPartial<ConfigFile>["database"]>;
 type Redis = NonNullable<Config["limits"]["redis"]>;
@@ -12,9 +13,6 @@ const SSL_MODES = ["disable", "allow", "prefer", "require", "verify-ca", "verify
 /** What a URL may say besides server, user and name. The client would take others from there too, such as `host`. */
 const URL_PARAMETERS: ReadonlySet<string> = new Set(["sslmode", "sslrootcert", "channel_binding"]);
 
-/** One name or address. */
-const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9a-f:.]+\])$/i;
-
 /** Reads [database]: a SQLite file, or the URL of a PostgreSQL server. Problems go to the inspection. */
 export function readDatabase(file: DatabaseFile, inspection: Inspection): Config["database"] {
   const keepRequestsMs = readDurationMs(inspection, "database.keep_requests", file.keep_requests, {
@@ -22,7 +20,7 @@ export function readDatabase(file: DatabaseFile, inspection: Inspection): Config
     least: "1h",
     most: "36500d",
   });
-  const secret = readSecretUrl("database.url", file.url, file.url_file, inspection);
+  const secret = readSecret("database.url", file.url, file.url_file, inspection);
   if (secret === undefined) return { ...readSqlite(file, inspection), keepRequestsMs };
   if (file.path !== undefined)
     inspection.problem(
@@ -35,7 +33,7 @@ export function readDatabase(file: DatabaseFile, inspection: Inspection): Config
       "must not be set together with url: remove it; with PostgreSQL a charge always survives a power cut of the server",
     );
   const { key, text } = secret;
-  const url = readUrl(text, key, "postgres://user:password@host:5432/name", inspection);
+  const url = readSecretUrl(text, key, "postgres://user:password@host:5432/name", inspection);
   if (url === undefined) return { engine: "postgres", url: "", shownUrl: "", keepRequestsMs };
   checkPostgres(url, key, inspection);
   const shownUrl = `${url.protocol}//${url.username}@${url.host}${url.pathname}`;
@@ -47,10 +45,10 @@ export function readRedis(
   file: { readonly redis?: string | undefined; readonly redis_file?: string | undefined },
   inspection: Inspection,
 ): Redis | undefined {
-  const secret = readSecretUrl("limits.redis", file.redis, file.redis_file, inspection);
+  const secret = readSecret("limits.redis", file.redis, file.redis_file, inspection);
   if (secret === undefined) return undefined;
   const { key, text } = secret;
-  const url = readUrl(text, key, "redis://user:password@host:6379", inspection);
+  const url = readSecretUrl(text, key, "redis://user:password@host:6379", inspection);
   if (url === undefined) return { url: "", shownUrl: "" };
   const isEncrypted = ["rediss:", "valkeys:"].includes(url.protocol);
   if (!isEncrypted && !["redis:", "valkey:"].includes(url.protocol))
@@ -83,43 +81,6 @@ function readSqlite(file: DatabaseFile, inspection: Inspection) {
   } as const;
 }
 
-/** A URL that stands in the config or in a file that the config names, with the key for problems. */
-function readSecretUrl(
-  key: string,
-  literal = "",
-  path = "",
-  inspection: Inspection,
-): { readonly key: string; readonly text: string } | undefined {
-  const name = key.split(".")[1] ?? "";
-  if (literal !== "" && path !== "")
-    inspection.problem(`${key}_file`, `must not be set together with ${name}: keep one of them`);
-  if (literal !== "") return { key, text: literal };
-  if (path === "") return undefined;
-  const content = readNamedFile(inspection, `${key}_file`, path)?.trim();
-  if (content === "") inspection.problem(`${key}_file`, "the file is empty: write the URL into it");
-  return { key: `${key}_file`, text: content ?? "" };
-}
-
-/** Checks the parts that every URL of a server with a password has. `example` is the form in messages. */
-function readUrl(
-  text: string,
-  key: string,
-  example: string,
-  inspection: Inspection,
-): URL | undefined {
-  const escapes = "; write @ : / ? # % in a password as %40 %3A %2F %3F %23 %25";
-  const url =
-    /^[a-z]+:\/\/[^\s\\\p{Cc}]+$/iu.test(text) && URL.canParse(text) ? new URL(text) : null;
-  if (!url || !HOST.test(url.hostname) || url.hash !== "") {
-    inspection.problem(key, `must be a URL such as ${example}${escapes}`);
-    return undefined;
-  }
-  if (!isDecodable(url.username) || !isDecodable(url.password))
-    inspection.problem(key, "has a % in its user or password: write it as %25");
-  if (url.password !== "" && !key.endsWith("_file")) inspection.markSecret(key, url.password);
-  return url;
-}
-
 function checkPostgres(url: URL, key: string, inspection: Inspection): void {
   if (url.protocol !== "postgres:" && url.protocol !== "postgresql:")
     inspection.problem(
@@ -147,14 +108,4 @@ function checkPostgres(url: URL, key: string, inspection: Inspection): void {
       key,
       "goes to a public address without a check of its certificate: add ?sslmode=verify-full",
     );
-}
-
-/** Whether the percent signs of a user or password are those of encoded characters. */
-export function isDecodable(text: string): boolean {
-  try {
-    decodeURIComponent(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -31,11 +31,11 @@ const PROXY_VARIABLES: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PR
  * /etc/tollgate/config.toml. It reads every file that the config names and changes nothing. Warnings are one line each.
  * `plainSecrets` are the keys whose secrets are written in the file itself. Throws {@link ConfigError} with all problems;
  * no message has the value of a secret. With `secrets: "unread"` secrets are skipped: commands on the database do not
- * need the keys of the providers. `environment` is the process's by default; `clock` is for the dates of certificates.
+ * need the keys of the providers. With "notify" only those of [notify] are read. `environment` is the process's by default; `clock` is for the dates of certificates.
  */
 export function loadConfig(options: {
   path?: string | undefined;
-  secrets?: "read" | "unread";
+  secrets?: "read" | "notify" | "unread";
   environment?: Environment | undefined;
   clock?: Clock;
 }): {
@@ -45,7 +45,8 @@ export function loadConfig(options: {
 } {
   const file = findFile(options.path);
   const fullTree = parseToml(file, readText(file));
-  const tree = options.secrets === "unread" ? withoutSecrets(fullTree) : fullTree;
+  const { secrets = "read" } = options;
+  const tree = secrets === "read" ? fullTree : withoutSecrets(fullTree, secrets === "notify");
   const clock = options.clock ?? systemClock;
   const inspection = new Inspection(dirname(file), clock.epochMs());
   const checked = checkShape(
@@ -170,7 +171,7 @@ function warnAboutReaders(file: string, inspection: Inspection): void {
   if ((statSync(file).mode & GROUP_AND_OTHERS) === 0) return;
   inspection.warning(
     file,
-    `is readable by other users and contains ${inspection.plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or a file (api_key_file, url_file, redis_file)`,
+    `is readable by other users and contains ${inspection.plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or a file (api_key_file or another key that ends with _file)`,
   );
 }
 
@@ -184,6 +185,18 @@ export function exampleConfig(): string {
 const SERVER_KEYS = new Set(["tls_cert", "tls_key"]);
 const LIMITS_KEYS = new Set(["redis", "redis_file"]);
 const TELEMETRY_KEYS = new Set(["headers"]);
+/** `email` and `from` need the mail server. */
+const NOTIFY_KEYS = new Set([
+  "webhook",
+  "webhook_file",
+  "secret",
+  "secret_file",
+  "smtp",
+  "smtp_file",
+  "from",
+  "email",
+  "ca_file",
+]);
 const PROVIDER_KEYS = new Set(["api_key", "api_key_file", "headers", "proxy", "ca_file"]);
 
 /** The keys among these whose value is a file name. */
@@ -194,17 +207,21 @@ const FILE_KEYS = new Set([
   "ca_file",
   "url_file",
   "redis_file",
+  "webhook_file",
+  "secret_file",
+  "smtp_file",
 ]);
 
 /** A copy of a parsed TOML tree without secrets that only `serve` needs. Every command needs the database. */
-function withoutSecrets(tree: unknown): unknown {
+function withoutSecrets(tree: unknown, hasNotify: boolean): unknown {
   if (!isTable(tree)) return tree;
-  const { server, limits, telemetry, providers } = tree;
+  const { server, limits, telemetry, notify, providers } = tree;
   return {
     ...tree,
     ...(isTable(server) ? { server: omit(server, SERVER_KEYS) } : {}),
     ...(isTable(limits) ? { limits: omit(limits, LIMITS_KEYS) } : {}),
     ...(isTable(telemetry) ? { telemetry: omit(telemetry, TELEMETRY_KEYS) } : {}),
+    ...(isTable(notify) && !hasNotify ? { notify: omit(notify, NOTIFY_KEYS) } : {}),
     ...(Array.isArray(providers)
       ? {
           providers: providers.map((one: unknown) =>
@@ -218,9 +235,9 @@ function withoutSecrets(tree: unknown): unknown {
 /** The names of the secret files in the tree. */
 function secretFilesIn(tree: unknown): readonly string[] {
   if (!isTable(tree)) return [];
-  const { server, database, limits, providers } = tree;
+  const { server, database, limits, notify, providers } = tree;
   const listed: readonly unknown[] = Array.isArray(providers) ? providers : [];
-  return [server, database, limits, ...listed]
+  return [server, database, limits, notify, ...listed]
     .filter(isTable)
     .flatMap((table) => [...FILE_KEYS].map((key) => table[key]))
     .filter((value) => typeof value === "string");

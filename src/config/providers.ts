@@ -1,11 +1,11 @@
 import { isPrivate } from "./address.ts";
 import { readCredential } from "./credential.ts";
-import { isDecodable } from "./database.ts";
-import { readNamedFile, readNames, readDurationMs } from "./values.ts";
+import { isDecodable } from "./secretUrl.ts";
+import { readNames, readDurationMs } from "./values.ts";
 import type { Inspection, ProviderFile, DeepPartial } from "./inspection.ts";
 import type { ConfigFile, ProviderConfig, ProviderKind } from "./schema.ts";
 import { baseOf, isUnencrypted, parseUrl, readServerUrl } from "./serverUrl.ts";
-import { isCertificate } from "./tls.ts";
+import { readAuthority } from "./tls.ts";
 
 /** The addresses of kinds that have one provider. */
 const STANDARD_ADDRESSES: Partial<Record<ProviderKind, string>> = {
@@ -143,15 +143,6 @@ function readProxy(text: string, key: string, inspection: Inspection): string | 
     );
   }
   return url.href.replace(/\/$/, "");
-}
-
-function readAuthority(path: string, key: string, inspection: Inspection): string | undefined {
-  if (path === "") return undefined;
-  const pem = readNamedFile(inspection, key, path);
-  if (pem !== undefined && !isCertificate(pem)) {
-    inspection.problem(key, "the file is not a PEM certificate");
-  }
-  return pem;
 }
 
 function readMaxTokensField(value: string | undefined, at: string, inspection: Inspection): string {

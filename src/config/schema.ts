@@ -55,6 +55,11 @@ const choice = <const Values extends readonly string[]>(...values: Values) =>
   );
 const texts = () =>
   Type.Array(text(), { description: 'a list, such as ["one", "two"]', maxItems: 1000 });
+/** A whole number or a decimal text. Decimals without quotes would be floating point. */
+const roubles = () =>
+  Type.Union([Type.BigInt(), text()], {
+    description: 'roubles: a whole number, or a decimal text in quotes, such as "49.5"',
+  });
 const table = <Properties extends TProperties>(properties: Properties) =>
   Type.Object(properties, { additionalProperties: false, description: "a table" });
 
@@ -200,6 +205,28 @@ export const ConfigFile = table({
       headers: Type.Optional(headers()),
     }),
   ),
+  notify: Type.Optional(
+    table({
+      webhook: Type.Optional(text('an address in quotes, such as "https://example.com/hook"')),
+      webhook_file: Type.Optional(text()),
+      secret: Type.Optional(text()),
+      secret_file: Type.Optional(text()),
+      smtp: Type.Optional(
+        text('an address in quotes, such as "smtps://user:password@mail.example.com"'),
+      ),
+      smtp_file: Type.Optional(text()),
+      from: Type.Optional(text()),
+      email: Type.Optional(
+        Type.Union([text(), texts()], {
+          description: 'a mail address in quotes, or a list such as ["one@example.com"]',
+        }),
+      ),
+      ca_file: Type.Optional(text()),
+      low: Type.Optional(roubles()),
+      low_days: Type.Optional(wholeNumber(0, 365)),
+      key_expires: Type.Optional(duration()),
+    }),
+  ),
   providers: Type.Optional(
     Type.Array(ProviderFile, {
       description: "a list of tables: write [[providers]]",
@@ -306,8 +333,39 @@ export interface Config {
         readonly headers: Readonly<Record<string, string>>;
       }
     | undefined;
+  readonly notify: NotifyConfig;
   readonly providers: readonly ProviderConfig[];
   readonly models: readonly ModelConfig[];
+}
+
+/** Who gets notices, how, and from which thresholds on. */
+export interface NotifyConfig {
+  /** The operator's webhook: https, or http in a private network. Its path may be a secret. Set only with `secret`. */
+  readonly webhook: string | undefined;
+  /** `whsec_` and base64. It signs the operator's webhook, and the secrets of accounts are derived from it. */
+  readonly secret: string | undefined;
+  /** What sends mails, with the address of the sender. */
+  readonly mail: { readonly server: MailServer; readonly from: string } | undefined;
+  /** The operator's addresses. Not empty only with `mail`. */
+  readonly emails: readonly string[];
+  /** The PEM text of a private certificate authority, which is trusted besides the built-in ones. */
+  readonly ca: string | undefined;
+  /** An account is low below this many nano-roubles. 0: never. */
+  readonly low: bigint;
+  /** An account is low if its money lasts for fewer days at its pace. 0: never. */
+  readonly lowDays: number;
+  /** How long before its end a key is reported. 0: never. */
+  readonly keyExpiresMs: number;
+}
+
+/** A server that takes mails to send, by SMTP. */
+export interface MailServer {
+  /** A name or an address; IPv6 without brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** "implicit": from the first byte. "starttls": before login and mail, or nothing is sent. */
+  readonly tls: "implicit" | "starttls" | "none";
+  readonly login: { readonly user: string; readonly password: string } | undefined;
 }
 
 export interface ProviderConfig {

@@ -5,6 +5,7 @@ import type { Config, ConfigFile, Listen } from "./schema.ts";
 import { baseOf, isUnencrypted, parseUrl, readServerUrl } from "./serverUrl.ts";
 import { readHeaders } from "./credential.ts";
 import { readDatabase, readRedis } from "./database.ts";
+import { readNotify } from "./notify.ts";
 import { readTls } from "./tls.ts";
 
 /** The config without providers and models. */
@@ -25,6 +26,7 @@ export function readSettings(file: DeepPartial<ConfigFile>, inspection: Inspecti
     log: { level: file.log?.level ?? "info", format: file.log?.format ?? "json" } as const,
     metrics: readMetrics(file.metrics, inspection),
     telemetry: readTelemetry(file.telemetry ?? {}, inspection),
+    notify: readNotify(file.notify ?? {}, inspection),
   };
   warnAboutListening(settings, inspection);
   if (settings.limits.redis !== undefined && settings.database.engine === "sqlite")

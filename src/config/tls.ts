@@ -44,9 +44,17 @@ function nodeCrypto() {
   return process.getBuiltinModule("node:crypto");
 }
 
-/** Whether the text has a certificate in PEM form. */
-export function isCertificate(pem: string): boolean {
-  return certificateIn(pem) !== undefined;
+/** The PEM text of a private certificate authority. Undefined if no file is named, or with a problem. */
+export function readAuthority(
+  path: string,
+  key: string,
+  inspection: Inspection,
+): string | undefined {
+  if (path === "") return undefined;
+  const pem = readNamedFile(inspection, key, path);
+  if (pem !== undefined && certificateIn(pem) === undefined)
+    inspection.problem(key, "the file is not a PEM certificate");
+  return pem;
 }
 
 /** The first certificate, which is the server's own. */

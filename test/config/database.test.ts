@@ -103,7 +103,7 @@ describe("a PostgreSQL database", () => {
   test("with a password makes the config a secret", () => {
     const text = `database.url = "postgres://gate:canary@db/toll"\n${minimal}`;
     expect(loadText(text, { mode: 0o644 }).warnings).toEqual([
-      "FOLDER/config.toml: is readable by other users and contains database.url: chmod 600 it, or use ${NAME} or a file (api_key_file, url_file, redis_file)",
+      "FOLDER/config.toml: is readable by other users and contains database.url: chmod 600 it, or use ${NAME} or a file (api_key_file or another key that ends with _file)",
     ]);
   });
 });

@@ -42,7 +42,16 @@ test("it also loads with every setting switched on", () => {
 test("the settings that it shows are the defaults", () => {
   const shown = configOf(exampleConfig(), { environment });
   const defaults = configOf(minimal);
-  for (const section of ["server", "page", "api", "billing", "limits", "log", "metrics"] as const) {
+  for (const section of [
+    "server",
+    "page",
+    "api",
+    "billing",
+    "limits",
+    "log",
+    "metrics",
+    "notify",
+  ] as const) {
     expect(shown[section]).toEqual(defaults[section]);
   }
   expect({ ...shown.database, path: "" }).toEqual({ ...defaults.database, path: "" });

@@ -102,6 +102,8 @@ describe("what a config needs besides itself", () => {
       tls_key = "key.pem"
       [database]
       path = "a.db"
+      [notify]
+      secret_file = "secrets/notify"
       [[providers]]
       api_key_file = "secrets/one"
       ca_file = "\${WHERE}/ca.pem"
@@ -112,6 +114,7 @@ describe("what a config needs besides itself", () => {
     expect(files).toEqual([
       "/etc/cert.pem",
       join(folder, "key.pem"),
+      join(folder, "secrets/notify"),
       join(folder, "secrets/one"),
       join(folder, "../ca.pem"),
     ]);

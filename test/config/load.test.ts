@@ -214,7 +214,7 @@ headers = { "X-Api-Key" = "canary", "x-team" = "plain" }
 `;
   test.each([0o640, 0o604, 0o644, 0o660, 0o620])("mode %o with secrets in it", (mode) => {
     expect(loadText(secrets, { mode }).warnings).toContain(
-      "FOLDER/config.toml: is readable by other users and contains providers[0].api_key, providers[0].headers.X-Api-Key, providers[0].proxy: chmod 600 it, or use ${NAME} or a file (api_key_file, url_file, redis_file)",
+      "FOLDER/config.toml: is readable by other users and contains providers[0].api_key, providers[0].headers.X-Api-Key, providers[0].proxy: chmod 600 it, or use ${NAME} or a file (api_key_file or another key that ends with _file)",
     );
   });
   const about = "is open to other users";

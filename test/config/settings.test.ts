@@ -45,6 +45,16 @@ test("the shortest file gets every default", () => {
     log: { level: "info", format: "json" },
     metrics: undefined,
     telemetry: undefined,
+    notify: {
+      webhook: undefined,
+      secret: undefined,
+      mail: undefined,
+      emails: [],
+      ca: undefined,
+      low: 0n,
+      lowDays: 3,
+      keyExpiresMs: 7 * day,
+    },
     providers: [
       {
         id: "one",

@@ -96,7 +96,7 @@ function configProblems(
     }
     if (plainSecrets.length > 0) {
       return [
-        `${path} is open to other users (mode ${mode}), and contains ${plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or a file (api_key_file, url_file, redis_file)`,
+        `${path} is open to other users (mode ${mode}), and contains ${plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or a file (api_key_file or another key that ends with _file)`,
       ];
     }
   }

@@ -1,0 +1,67 @@
+import type { Inspection } from "./inspection.ts";
+import { readNamedFile } from "./values.ts";
+
+/** A secret of the config, and the key that has it, for problems. */
+export interface Secret {
+  /** Ends with `_file` if the secret is in a file. */
+  readonly key: string;
+  readonly text: string;
+}
+
+/**
+ * A secret that stands in the config or in a file that the config names; `what` is its name in problems. Undefined if
+ * neither is set. Problems go to the inspection.
+ */
+export function readSecret(
+  key: string,
+  literal = "",
+  path = "",
+  inspection: Inspection,
+  what = "URL",
+): Secret | undefined {
+  const name = key.split(".")[1] ?? "";
+  if (literal !== "" && path !== "")
+    inspection.problem(`${key}_file`, `must not be set together with ${name}: keep one of them`);
+  if (literal !== "") return { key, text: literal };
+  if (path === "") return undefined;
+  const content = readNamedFile(inspection, `${key}_file`, path)?.trim();
+  if (content === "")
+    inspection.problem(`${key}_file`, `the file is empty: write the ${what} into it`);
+  return { key: `${key}_file`, text: content ?? "" };
+}
+
+/** One name or address. */
+const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9a-f:.]+\])$/i;
+
+/**
+ * Checks the parts that every URL of a server with a password has. Undefined if it is no URL. `example` is the form in
+ * messages. Problems go to the inspection.
+ */
+export function readSecretUrl(
+  text: string,
+  key: string,
+  example: string,
+  inspection: Inspection,
+): URL | undefined {
+  const escapes = "; write @ : / ? # % in a password as %40 %3A %2F %3F %23 %25";
+  const url =
+    /^[a-z]+:\/\/[^\s\\\p{Cc}]+$/iu.test(text) && URL.canParse(text) ? new URL(text) : null;
+  if (!url || !HOST.test(url.hostname) || url.hash !== "") {
+    inspection.problem(key, `must be a URL such as ${example}${escapes}`);
+    return undefined;
+  }
+  if (!isDecodable(url.username) || !isDecodable(url.password))
+    inspection.problem(key, "has a % in its user or password: write it as %25");
+  if (url.password !== "" && !key.endsWith("_file")) inspection.markSecret(key, url.password);
+  return url;
+}
+
+/** Whether the percent signs of a user or password are those of encoded characters. */
+export function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
