@@ -21,7 +21,7 @@ const ranks = [
   ["http"],
   ["app"],
   ["gateway", "administration", "database"],
-  ["routing", "billing", "limits", "auth"],
+  ["routing", "billing", "limits", "auth", "notices"],
   ["providers", "store", "telemetry"],
   ["config", "web"],
   ["contract"],
@@ -41,7 +41,7 @@ const faces = {
 };
 
 /** Loaded only if configured, to keep the start fast. */
-const onDemand = ["src/telemetry/otlp.ts", "src/telemetry/prometheus.ts"];
+const onDemand = ["src/telemetry/otlp.ts", "src/telemetry/prometheus.ts", "src/notices/mail.ts"];
 
 const adapterKinds = ["openai", "anthropic", "gemini"];
 
@@ -64,6 +64,7 @@ const powers: readonly Power[] = [
   },
   { name: "commander", packages: ["commander"], owners: ["src/main.ts", "src/commands/"] },
   { name: "prom-client", packages: ["prom-client"], owners: ["src/telemetry/"] },
+  { name: "nodemailer", packages: ["nodemailer"], owners: ["src/notices/"] },
   { name: "TOML", packages: ["smol-toml"], code: /\bTOML\b/, owners: ["src/config/"] },
   {
     name: "a socket of its own to the outside",
@@ -132,7 +133,7 @@ describe("the source tree", () => {
   test("lets only the owner use a power", () => expect(ownerViolations(files, powers)).toEqual([]));
   test("has no adapter that imports another", () =>
     expect(adapterViolations(files, "src/providers/", adapterKinds)).toEqual([]));
-  test("loads metrics and traces on demand", () =>
+  test("loads metrics, traces and mail on demand", () =>
     expect(eagerImports(files, onDemand)).toEqual([]));
   test("has no circular imports", () => expect(circularImports(files)).toEqual([]));
   test("has file names that describe their content", () =>

@@ -33,7 +33,7 @@ export function readNotify(file: NotifyFile, inspection: Inspection): NotifyConf
     secret,
     mail,
     emails: readEmails(file.email ?? [], mail !== undefined, inspection),
-    ca: readAuthority(file.ca_file ?? "", "notify.ca_file", inspection),
+    ca: readAuthorities(file.ca_file ?? "", inspection),
     low: readLow(file.low ?? 0n, inspection),
     lowDays: Number(file.low_days ?? 3n),
     keyExpiresMs: readDurationMs(inspection, "notify.key_expires", file.key_expires, {
@@ -45,7 +45,7 @@ export function readNotify(file: NotifyFile, inspection: Inspection): NotifyConf
 }
 
 /** The bytes of a signing secret; undefined if the text is none. */
-function signingKeyOf(secret: string): Uint8Array | undefined {
+export function signingKeyOf(secret: string): Uint8Array | undefined {
   const base64 = SECRET_FORM.exec(secret)?.[1];
   if (base64 === undefined) return undefined;
   const key = Buffer.from(base64, "base64");
@@ -53,7 +53,7 @@ function signingKeyOf(secret: string): Uint8Array | undefined {
 }
 
 /** Why the text cannot be the address of a webhook, as the end of the sentence "it ..."; undefined if it can. */
-function webhookProblem(text: string): string | undefined {
+export function webhookProblem(text: string): string | undefined {
   const url = parseUrl(text);
   if (url === undefined) return "must be a URL that begins with https://";
   if (url.username !== "" || url.password !== "") return "must not contain a user or password";
@@ -64,7 +64,7 @@ function webhookProblem(text: string): string | undefined {
 }
 
 /** Whether the text is one mail address, without a name. */
-function isMailAddress(text: string): boolean {
+export function isMailAddress(text: string): boolean {
   return MAIL_ADDRESS.test(text);
 }
 
@@ -177,6 +177,14 @@ function readEmails(
   else if (listed.length > 0 && !hasServer)
     inspection.problem("notify.email", "requires smtp: set it, or remove email");
   return listed;
+}
+
+/** The public authorities and a private one: the mail server and the webhooks may need either. */
+function readAuthorities(path: string, inspection: Inspection): string | undefined {
+  const own = readAuthority(path, "notify.ca_file", inspection);
+  if (own === undefined) return undefined;
+  // Loaded only if an authority is configured.
+  return [...process.getBuiltinModule("node:tls").rootCertificates, own].join("\n");
 }
 
 /** Nano-roubles. */

@@ -348,7 +348,7 @@ export interface NotifyConfig {
   readonly mail: { readonly server: MailServer; readonly from: string } | undefined;
   /** The operator's addresses. Not empty only with `mail`. */
   readonly emails: readonly string[];
-  /** The PEM text of a private certificate authority, which is trusted besides the built-in ones. */
+  /** The PEM text of all authorities that are trusted. Undefined: the built-in ones. */
   readonly ca: string | undefined;
   /** An account is low below this many nano-roubles. 0: never. */
   readonly low: bigint;

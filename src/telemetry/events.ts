@@ -182,6 +182,14 @@ export const events = {
     advice:
       "Move or copy the database only together with its `-wal` file, or use `tollgate backup`.",
   },
+  notice_not_delivered: {
+    level: "warn",
+    message: "a notice was not delivered",
+    meaning:
+      "`count` of `total` recipients were given up. `address` is the host of the first one, `outcome` and `status` its last failure. `problem`: the queue was full, or the gateway stopped. Then `count` notices are lost.",
+    advice:
+      "Run `tollgate check --live`, which sends a test notice. A low account, an expiring key and a failed audit are told again after an hour, if they still hold.",
+  },
 } as const satisfies Readonly<Record<string, EventDescription>>;
 
 export type EventName = keyof typeof events;

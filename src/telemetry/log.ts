@@ -41,6 +41,8 @@ export interface LogFields {
   /** The path of the database. */
   database?: string;
   problem?: string;
+  /** The type of a notice. */
+  notice?: string;
 }
 
 export interface Log {

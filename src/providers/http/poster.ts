@@ -13,8 +13,11 @@ export interface PosterOptions extends Omit<HttpClientOptions, "headers"> {
 
 /** Sends JSON to one server that is not a provider. */
 export interface Poster {
-  /** Resolves with the status of the answer. Rejects with ConnectionError. One request at a time. */
-  post(path: string, body: string): Promise<number>;
+  /**
+   * Resolves with the status of the answer. Rejects with ConnectionError. One request at a time. `headers` are of this
+   * request alone.
+   */
+  post(path: string, body: string, headers?: Readonly<Record<string, string>>): Promise<number>;
   /** Ends the request in flight, and closes the connection. */
   close(): void;
 }
@@ -33,11 +36,11 @@ export function createPoster({ timeoutMs, headers, ...options }: PosterOptions):
   const abort = (): void =>
     exchange?.abort(new ConnectionError("timeout", "the answer did not come in time"));
   return {
-    async post(path, body) {
+    async post(path, body, own = {}) {
       const answer = Promise.withResolvers<number>();
       const timer = setTimeout(abort, timeoutMs).unref();
       exchange = client.send(
-        { path, headers: { accept: "application/json" }, body },
+        { path, headers: { accept: "application/json", ...own }, body },
         {
           responded: () => exchange?.collect(ANSWER_BYTES_MAX),
           exceeded() {

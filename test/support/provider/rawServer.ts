@@ -42,7 +42,7 @@ export function testAuthority(): string {
   return readFileSync(new URL("../certificates/authority.pem", import.meta.url), "utf8");
 }
 
-function testCertificate(name: CertificateName): { key: string; cert: string } {
+export function testCertificate(name: CertificateName): { key: string; cert: string } {
   return {
     key: readFileSync(new URL("../certificates/server.key", import.meta.url), "utf8"),
     cert: readFileSync(new URL(`../certificates/${name}.pem`, import.meta.url), "utf8"),
