@@ -13,6 +13,8 @@ import { createFairQueue, type FairQueue } from "./limits/fairQueue.ts";
 import { LocalRates, type LiveReplicas, type RateLimiter } from "./limits/rateLimits.ts";
 import type { SharedRates } from "./limits/sharedRates.ts";
 import { createWrongCodeLimits, type WrongCodeLimits } from "./limits/wrongCodes.ts";
+import { Delivery } from "./notices/delivery.ts";
+import { NoticeWatch } from "./notices/watch.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
 import { createRetryBudget } from "./routing/dispatch.ts";
 import { RouteHealth } from "./routing/routeHealth.ts";
@@ -48,6 +50,7 @@ export interface App {
   /** True from the moment that the gateway refuses new requests. */
   isDraining: boolean;
   readonly requests: RequestCount;
+  readonly notices: NoticeWatch;
   /** Throws if the database cannot be read. */
   requireReadable(): void;
   /**
@@ -127,9 +130,21 @@ export async function openApp(
     inFlight,
   };
   const leakWatch = watchLeakedRequests(gateway);
+  const delivery = new Delivery({ clock, random, log });
+  const notices = new NoticeWatch({
+    clock,
+    store,
+    changeNotice: (change) => database.changeNotice(change),
+    notify: () => gateway.current.config.notify,
+    live: () => ({
+      blockedBy: writer.blockedBy,
+      refusedProviders: gateway.health.refusedProviders(candidatesOf(gateway.current.catalog)),
+    }),
+    send: (notice, recipients, settled) => delivery.send(notice, recipients, settled),
+  });
   const requests = countRequests();
   const bodies = createBodyBudget(bodyBytesMax());
-  metrics.watch(() => liveFigures({ gateway, requests, bodies, database, sharedRates }));
+  metrics.watch(() => liveFigures({ gateway, requests, bodies, notices, database, sharedRates }));
   return {
     gateway,
     rateLimiter: sharedRates ?? new LocalRates(clock, replicas),
@@ -140,6 +155,7 @@ export async function openApp(
     newId: idMaker(clock, random),
     isDraining: false,
     requests,
+    notices,
     requireReadable: () => database.requireReadable(),
     reload(next) {
       const before = gateway.current;
@@ -159,6 +175,8 @@ export async function openApp(
     async close() {
       clearInterval(leakWatch);
       folding.stop();
+      await notices.close();
+      await delivery.close();
       gateway.current.catalog.close();
       await gateway.tracing?.close();
       await sharedRates?.close();
@@ -184,9 +202,10 @@ function liveFigures({
   gateway,
   requests,
   bodies,
+  notices,
   database,
   sharedRates,
-}: Pick<App, "gateway" | "requests" | "bodies"> & {
+}: Pick<App, "gateway" | "requests" | "bodies" | "notices"> & {
   readonly database: ServedDatabase;
   readonly sharedRates: SharedRates | undefined;
 }): LiveFigures {
@@ -200,6 +219,7 @@ function liveFigures({
     queuedWrites: writer.queued,
     blockedBy: writer.blockedBy,
     breakers: health.states(candidatesOf(current.catalog)),
+    notices: notices.counts(),
     sharedLimits: sharedRates?.figures(),
     ...database.figures(),
   };

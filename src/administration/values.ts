@@ -47,8 +47,6 @@ export function readOptionalField<Value>(
 const ACCOUNT_NAME = /^[A-Za-z0-9_][A-Za-z0-9._@-]{0,63}$/;
 /** A date with an optional time. */
 const DATE_TIME = /^([^T]*)(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
-/** One address in its usual form. */
-const MAIL_ADDRESS = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}$/;
 const LABEL_CHARS_MAX = 128;
 const REF_CHARS_MAX = 128;
 const NOTE_CHARS_MAX = 512;
@@ -85,20 +83,6 @@ export function lowBalance(text: string): bigint {
   const nano = roubles(text);
   if (nano < 0n) throw new InvalidValue("The threshold must be 0 or more.");
   return nano;
-}
-
-const NOTICE_URL_CHARS_MAX = 2048;
-
-/** Where notices for the holder of an account go: a webhook or an e-mail address. */
-export function noticeUrl(text: string): string {
-  const url = text.length <= NOTICE_URL_CHARS_MAX ? URL.parse(text) : null;
-  const isWebhook = url?.protocol === "https:" || url?.protocol === "http:";
-  if (isWebhook && url.username === "" && url.password === "") return url.href;
-  if (url?.protocol === "mailto:" && MAIL_ADDRESS.test(url.pathname) && url.search === "")
-    return url.href;
-  throw new InvalidValue(
-    "Write the address of a webhook, such as https://example.com/hook, or of a person, such as mailto:alice@example.com.",
-  );
 }
 
 /** A bound for the cost of requests: 0 or more. */

@@ -6,9 +6,11 @@ import {
   shownAccount,
   type ShownAccount,
 } from "../administration/accounts.ts";
+import type { NotifyConfig } from "../config/schema.ts";
 import { formatRoubles } from "../lib/money.ts";
+import { accountWebhookSecret } from "../notices/recipients.ts";
 import { available, type AccountRow } from "../store/store.ts";
-import { accountName, lowBalance, none, noticeUrl, orNone, overdraft } from "./cli/arguments.ts";
+import { accountName, lowBalance, none, orNone, overdraft } from "./cli/arguments.ts";
 import { CommandFailure, visible, type Result } from "./cli/print.ts";
 import { fields, table, shortTime } from "./cli/format.ts";
 import { printWaiting, withSession, type Session } from "./cli/session.ts";
@@ -72,12 +74,14 @@ function addChanges(accounts: Command): void {
     .option(
       "--notify <url>",
       "send notices about the account and its keys there too, such as https://... or mailto:..., or none",
-      orNone(noticeUrl),
+      orNone(String),
     )
     .action((name: string, options: SetOptions, command: Command) => {
       if (Object.keys(options).length === 0)
         throw new CommandFailure(NOTHING_TO_CHANGE, { status: 2 });
-      return withSession(command, "existing", (session) => set(session, name, options));
+      // The address must be one that the config can send to, and its secret follows from that of the config.
+      const secrets = typeof options.notify === "string" ? "notify" : "unread";
+      return withSession(command, "existing", (session) => set(session, name, options), secrets);
     });
   const states = [
     ["disable", "reject all keys of an account, starting with the next request"],
@@ -103,7 +107,23 @@ async function set(session: Session, name: string, options: SetOptions): Promise
     low: low === none ? null : low,
     notifyUrl: notify === none ? null : notify,
   };
-  return accountResult(await setAccount(session, name, changes, printWaiting));
+  const shown = await setAccount(session, name, changes, printWaiting);
+  const result = accountResult(shown);
+  const secret = webhookSecret(session.config.notify, shown.account);
+  if (secret === undefined) return result;
+  return {
+    document: { ...shown.document, notify_secret: secret },
+    text: () => `${result.text()}\nthe holder checks the signature of a notice with ${secret}`,
+  };
+}
+
+/** The secret that the receiver of an account's notices needs. Undefined for one that is not a webhook. */
+function webhookSecret(
+  { secret }: NotifyConfig,
+  { name, notifyUrl }: AccountRow,
+): string | undefined {
+  const isWebhook = notifyUrl !== null && !notifyUrl.startsWith("mailto:");
+  return isWebhook && secret !== undefined ? accountWebhookSecret(secret, name) : undefined;
 }
 
 async function create(session: Session, name: string, options: OverdraftOption): Promise<Result> {

@@ -83,7 +83,7 @@ export type { UsageReport as ReportedUsage } from "./reports/usageReport.ts";
 export { restore, type Restored } from "./sqlite/backup/restore.ts";
 export { recordAudit } from "./sqlite/audit/recordAudit.ts";
 export { openStore, type SqliteStore } from "./sqlite/store.ts";
-export type { LowAccount } from "./tables/noticeCauses.ts";
+export type { ExpiringKey, LowAccount } from "./tables/noticeCauses.ts";
 export { AUDIT_FAILED, type NoticeChange } from "./tables/notices.ts";
 export type { PageFilter, PagePosition } from "./tables/requestPages.ts";
 export type { ReceiptRow, RequestRow } from "./tables/requests.ts";

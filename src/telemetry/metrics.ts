@@ -76,6 +76,14 @@ export interface SharedLimitsFigures {
   readonly byShare: number;
 }
 
+/** Conditions that a person should know. */
+export type NoticeCause =
+  | "account_low"
+  | "key_expires"
+  | "audit_failed"
+  | "provider_refused"
+  | "store_blocked";
+
 /** Values that are read at each scrape. */
 export interface LiveFigures extends DatabaseFigures {
   /** Undefined without a limits server. */
@@ -94,6 +102,8 @@ export interface LiveFigures extends DatabaseFigures {
   /** Why the database cannot be written. */
   readonly blockedBy: "full" | "busy" | "unreachable" | undefined;
   readonly breakers: readonly RouteState[];
+  /** How many conditions of each kind hold: of the last look at the database, a minute ago at most, and of this moment. */
+  readonly notices: Readonly<Record<NoticeCause, number>>;
 }
 
 /**

@@ -339,7 +339,14 @@ function liveFigures(registry: Registry): (figures: LiveFigures) => void {
     labelNames: ["provider", "model"],
     registers,
   });
+  const notices = new Gauge({
+    name: "tollgate_notices",
+    help: "Conditions that hold and that a person should know, by type: accounts that are low, keys that expire soon, and so on.",
+    labelNames: ["type"],
+    registers,
+  });
   return (figures) => {
+    for (const [type, count] of Object.entries(figures.notices)) notices.set({ type }, count);
     for (const [metric, read] of live) {
       metric.remove();
       const value = read(figures);

@@ -1,5 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { createHmac } from "node:crypto";
+import { appendFile } from "node:fs/promises";
+import { join } from "node:path";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
+
+const MAIL = 'smtp = "smtp://127.0.0.1"\nfrom = "us@example.com"';
+const SECRET = `secret = "whsec_${Buffer.alloc(32, 7).toString("base64")}"`;
 
 let cli: CliFolder;
 beforeEach(async () => {
@@ -30,15 +36,49 @@ describe("accounts", () => {
     expect(await cli.json("accounts", "show", "bob")).toEqual(bob);
     const bounded = { ...bob, overdraft_rub: "0", available_rub: "0" };
     expect(await cli.json("accounts", "set", "bob", "--overdraft", "none")).toEqual(bounded);
-    const told = { ...bounded, low_rub: "50", notify: "mailto:bob@example.com" };
     const set = (...options: readonly string[]) => cli.json("accounts", "set", "bob", ...options);
-    expect(await set("--low", "50", "--notify", "mailto:bob@example.com")).toEqual(told);
-    expect(await set("--low", "none")).toEqual({ ...told, low_rub: null });
-    expect(await set("--notify", "none")).toEqual(bounded);
+    expect(await set("--low", "50")).toEqual({ ...bounded, low_rub: "50" });
+    expect(await set("--low", "none")).toEqual(bounded);
     expect(await cli.json("accounts", "disable", "bob")).toEqual({ ...bounded, disabled: true });
     expect(await cli.json("accounts", "disable", "bob")).toEqual({ ...bounded, disabled: true });
     expect(await cli.json("accounts", "enable", "bob")).toEqual(bounded);
   }, 20_000);
+
+  test("have an address for notices, whose secret follows from that of the config", async () => {
+    cli.makeDatabase();
+    await appendFile(join(cli.folder, "config.toml"), `[notify]\n${SECRET}\n${MAIL}\n`);
+    await cli.run("accounts", "create", "alice");
+    const set = (...options: readonly string[]) => cli.json("accounts", "set", "alice", ...options);
+    const own = createHmac("sha256", Buffer.alloc(32, 7)).update("account:alice").digest("base64");
+    const hook = "https://example.com/hook?token=1";
+    expect(await set("--notify", hook)).toEqual({
+      ...alice,
+      notify: hook,
+      notify_secret: `whsec_${own}`,
+    });
+    expect((await cli.run("accounts", "show", "alice")).stdout).toContain(hook);
+    const mail = "mailto:alice@example.com";
+    expect(await set("--notify", mail)).toEqual({ ...alice, notify: mail });
+    expect(await set("--notify", "none")).toEqual(alice);
+  }, 20_000);
+
+  test.each([
+    ["https://example.com/", "", "needs a secret that signs the notices: set [notify] secret"],
+    ["mailto:alice@example.com", "", "needs a mail server: set [notify] smtp and from"],
+    ["mailto:a@example.com?bcc=b@example.com", MAIL, "must have one mail address after mailto:"],
+    ["example.com/hook", SECRET, "must begin with https:// or mailto:"],
+    ["http://example.com/hook", SECRET, "must begin with https://: over http:// others can read"],
+    ["https://user:pass@example.com/", SECRET, "must not contain a user or password"],
+  ])("refuse the address %s for notices", async (url, notify, problem) => {
+    await appendFile(join(cli.folder, "config.toml"), `[notify]\n${notify}\n`);
+    await cli.run("accounts", "create", "alice");
+    const { status, stderr } = await cli.run("accounts", "set", "alice", "--notify", url);
+    expect({ status, stderr }).toEqual({
+      status: 1,
+      stderr: expect.stringContaining(`error: notify ${problem}`),
+    });
+    expect(await cli.json("accounts", "show", "alice")).toEqual(alice);
+  });
 
   test("are printed as text", async () => {
     cli.makeDatabase();

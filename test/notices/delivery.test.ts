@@ -63,6 +63,7 @@ describe("a receiver that never answers", () => {
     expect(results).toEqual(Array.from({ length: 1002 }, () => false));
     expect(delivery.lines()[1]).toEqual({
       level: "warn",
+      event: "notice_not_delivered",
       msg: "a notice was not delivered",
       problem: "the gateway stops",
       count: 1001,

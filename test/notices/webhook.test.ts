@@ -105,6 +105,7 @@ describe("a webhook", () => {
     expect(delivery.lines()).toEqual([
       {
         level: "warn",
+        event: "notice_not_delivered",
         msg: WARNING,
         notice: "account_low",
         address: hostOf(receiver),

@@ -11,7 +11,6 @@ export const accountName = argument(values.accountName);
 export const amount = argument(values.amount);
 export const overdraft = argument(values.overdraft);
 export const lowBalance = argument(values.lowBalance);
-export const noticeUrl = argument(values.noticeUrl);
 export const reference = argument(values.reference);
 export const note = argument(values.note);
 export const graceDuration = argument(values.graceDuration);

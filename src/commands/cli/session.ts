@@ -41,15 +41,16 @@ export function globalOptions(command: Command): GlobalOptions {
 
 /**
  * Opens the config and the store, prints what `work` returns, and closes the store, also after a
- * failure. Rejects with ConfigError, StoreError, CommandFailure, and what `work` throws.
+ * failure. With the secrets "notify" the config has those of [notify]. Rejects with ConfigError, StoreError, CommandFailure, and what `work` throws.
  */
 export async function withSession(
   command: Command,
   access: Access,
   work: (session: Session) => Result | Promise<Result>,
+  secrets: "unread" | "notify" = "unread",
 ): Promise<void> {
   const options = globalOptions(command);
-  printResult(await runSession(options.config, access, work), options.json);
+  printResult(await runSession(options.config, access, work, secrets), options.json);
 }
 
 /** The same without printing: resolves with what `work` returns. */
@@ -57,8 +58,9 @@ export async function runSession<T>(
   configPath: string | undefined,
   access: Access,
   work: (session: Session) => T | Promise<T>,
+  secrets: "unread" | "notify" = "unread",
 ): Promise<T> {
-  const { config } = loadConfig({ path: configPath, secrets: "unread" });
+  const { config } = loadConfig({ path: configPath, secrets });
   const database = await openForCommand(config.database, access);
   const session = {
     config,

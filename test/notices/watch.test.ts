@@ -1,0 +1,267 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { recordAudit } from "../../src/store/store.ts";
+import { chat } from "../support/gateway/chatCalls.ts";
+import { costOf, oneModel } from "../support/gateway/gatewayConfig.ts";
+import { openTestApp, rouble, type TestApp, type TestKey } from "../support/gateway/testApp.ts";
+import { startReceiver, type WebhookReceiver } from "../support/notices/webhookReceiver.ts";
+import { answered } from "../support/provider/chatAnswers.ts";
+import { raw, startProvider, type ScriptedProvider } from "../support/provider/scriptedProvider.ts";
+import { holdWrites } from "../support/store/gatewayDatabase.ts";
+import { describePostgres } from "../support/servers/describeServers.ts";
+import { freshDatabase } from "../support/servers/postgres.ts";
+import { scrape } from "../support/gateway/scrape.ts";
+import { testSqlite } from "../support/testedEngines.ts";
+import { until, untilAsync } from "../support/until.ts";
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
+const actor = { name: "tester", at: 0 };
+
+let operator: WebhookReceiver;
+let holder: WebhookReceiver;
+let provider: ScriptedProvider;
+let gateway: TestApp;
+
+function configOf(notify: Record<string, string | number> = {}, sections = {}) {
+  return oneModel(`http://127.0.0.1:${provider.port}/v1`, {
+    notify: { webhook: operator.url, secret, low: 50, low_days: 0, ...notify },
+    metrics: { listen: "127.0.0.1:0" },
+    ...sections,
+  });
+}
+
+beforeEach(async () => {
+  operator = startReceiver();
+  holder = startReceiver();
+  provider = startProvider();
+  gateway = await openTestApp(configOf());
+  gateway.auditor.listenTo(provider);
+});
+afterEach(async () => {
+  await gateway.close();
+  provider.stop();
+  operator.stop();
+  holder.stop();
+});
+
+/** What a receiver got: the kind of each notice, its subject and its facts. */
+function noticesAt({ received }: WebhookReceiver): Record<string, unknown>[] {
+  return received.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
+}
+
+/** Lets time pass and looks once. Resolves when what it sent has been recorded. */
+async function look(afterMs = MINUTE_MS, at = gateway): Promise<void> {
+  await at.advance(afterMs);
+  await at.app.notices.look();
+}
+
+async function untilTold(count: number, receiver = operator): Promise<void> {
+  await receiver.untilReceived(count);
+  await untilAsync("the notices are recorded as told", async () => {
+    const open = await gateway.store.notices.open(["account_low", "key_expires", "audit_failed"]);
+    return open.every(({ told }) => told);
+  });
+}
+
+async function change(
+  { account }: TestKey,
+  kind: "credit" | "debit",
+  amount: bigint,
+): Promise<void> {
+  await gateway.store.admin.changeBalance(actor, { account, kind, amount, ref: null, note: null });
+  await gateway.toldOfChanges();
+}
+
+const credit = (key: TestKey, amount: bigint) => change(key, "credit", amount);
+
+describe("a low account", () => {
+  test("is told once, and again when it has become low again an hour later", async () => {
+    const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+    const key = await gateway.key({ balance: 50n * rouble });
+    await look();
+    expect(operator.received).toEqual([]);
+    provider.answer = answered();
+    await chat(gateway, key);
+    await gateway.records(key, 1);
+    await look();
+    await untilTold(1);
+    expect(noticesAt(operator)).toMatchObject([
+      {
+        notice: "account_low",
+        subject: key.account,
+        data: { account: key.account, low_rub: "50" },
+      },
+    ]);
+    expect(noticesAt(operator)[0]?.["text"]).toContain(`Account ${key.account} has 49.`);
+    expect(await gateway.balance(key)).toBe(50n * rouble - cost);
+    await look(2 * HOUR_MS);
+    await credit(key, rouble);
+    await look();
+    await look(HOUR_MS);
+    expect(operator.received).toHaveLength(1);
+    await chat(gateway, key);
+    await gateway.store.admin.setAccount(actor, key.account, { low: 60n * rouble });
+    await look();
+    await untilTold(2);
+    expect(noticesAt(operator)[1]).toMatchObject({ data: { low_rub: "60" } });
+  });
+
+  test("that flaps is told once an hour", async () => {
+    const key = await gateway.key({ balance: 49n * rouble });
+    await look();
+    await untilTold(1);
+    for (let minute = 1; minute < 59; minute += 2) {
+      await credit(key, 2n * rouble);
+      await look();
+      await change(key, "debit", 2n * rouble);
+      await look();
+    }
+    expect(operator.received).toHaveLength(1);
+    await look(2 * MINUTE_MS);
+    await untilTold(2);
+  });
+
+  test("is told to its holder too, who gets nothing of other accounts", async () => {
+    const key = await gateway.key({ balance: rouble });
+    await gateway.key({ balance: rouble, account: "other" });
+    await gateway.store.admin.setAccount(actor, key.account, { notifyUrl: holder.url });
+    await look();
+    await untilTold(2);
+    await untilTold(1, holder);
+    expect(noticesAt(holder)).toMatchObject([{ notice: "account_low", subject: key.account }]);
+  });
+
+  test("is one of many: the operator gets one notice, each holder his own", async () => {
+    for (let number = 0; number < 12; number += 1) {
+      const account = `account-${number}`;
+      await gateway.key({ account, balance: rouble });
+      if (number < 3)
+        await gateway.store.admin.setAccount(actor, account, { notifyUrl: holder.url });
+    }
+    await look();
+    await untilTold(1);
+    await untilTold(3, holder);
+    expect(noticesAt(operator)).toMatchObject([
+      { notice: "account_low", subject: null, data: { accounts: 12 } },
+    ]);
+    await look();
+    expect(operator.received).toHaveLength(1);
+  });
+
+  test("that nobody took notice of is told again an hour later", async () => {
+    operator.statuses = [410];
+    await gateway.key({ balance: rouble });
+    await look();
+    await operator.untilReceived(1);
+    await until("it was given up", () =>
+      gateway.log.some(({ event }) => event === "notice_not_delivered"),
+    );
+    await look();
+    expect(operator.received).toHaveLength(1);
+    await look(HOUR_MS);
+    await untilTold(2);
+  });
+
+  test("is told of its pace", async () => {
+    await gateway.reload(configOf({ low: 0, low_days: 365 }));
+    provider.answer = answered();
+    const key = await gateway.key({ balance: rouble / 10n });
+    await chat(gateway, key);
+    await gateway.records(key, 1);
+    await look();
+    await untilTold(1);
+    expect(noticesAt(operator)).toMatchObject([
+      { data: { low_rub: null, days_left: expect.any(Number) } },
+    ]);
+  });
+});
+
+test("a key is told before it expires, unless another one replaces it", async () => {
+  const expiresAt = gateway.clock.epochMs() + 3 * 24 * HOUR_MS;
+  const key = await gateway.key({ balance: 100n * rouble, expiresAt });
+  const rotated = await gateway.key({ balance: 100n * rouble });
+  await gateway.rotate(rotated, HOUR_MS);
+  await gateway.key({ balance: 100n * rouble, expiresAt: expiresAt + 30 * 24 * HOUR_MS });
+  await look();
+  await untilTold(1);
+  expect(noticesAt(operator)).toMatchObject([
+    {
+      notice: "key_expires",
+      subject: key.id,
+      data: { account: key.account, expires_at: new Date(expiresAt).toISOString() },
+    },
+  ]);
+});
+
+test("a provider that refuses its key is told once an hour", async () => {
+  const key = await gateway.key();
+  provider.answer = raw("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n");
+  for (const passedMs of [0, 6 * MINUTE_MS, 6 * MINUTE_MS]) {
+    await gateway.advance(passedMs);
+    expect((await chat(gateway, key)).status).toBe(502);
+    await gateway.app.notices.look();
+  }
+  await operator.untilReceived(1);
+  expect(noticesAt(operator)).toMatchObject([{ notice: "provider_refused", subject: "local" }]);
+  await gateway.advance(HOUR_MS);
+  await chat(gateway, key);
+  await gateway.app.notices.look();
+  await operator.untilReceived(2);
+});
+
+testSqlite("a database that takes no charges is told", async () => {
+  const key = await gateway.key();
+  provider.answer = answered();
+  await using held = await holdWrites(gateway.place);
+  const asked = chat(gateway, key);
+  await until("the writer is blocked", () => gateway.app.gateway.writer.blockedBy !== undefined);
+  await gateway.app.notices.look();
+  await operator.untilReceived(1);
+  expect(noticesAt(operator)).toMatchObject([
+    { notice: "store_blocked", data: { reason: "busy" } },
+  ]);
+  const scraped = await scrape(gateway.metricsUrl);
+  expect(scraped.value("tollgate_notices", { type: "store_blocked" })).toBe(1);
+  await held.release();
+  await asked;
+});
+
+testSqlite("an audit that found problems is told, and no more after one without", async () => {
+  const database = { path: gateway.path, durability: "process" } as const;
+  const counted = async () =>
+    (await scrape(gateway.metricsUrl)).value("tollgate_notices", { type: "audit_failed" });
+  recordAudit(database, true, gateway.clock.epochMs());
+  await look();
+  await untilTold(1);
+  expect(noticesAt(operator)).toMatchObject([{ notice: "audit_failed", subject: null }]);
+  expect(await counted()).toBe(1);
+  // The next night.
+  recordAudit(database, true, gateway.clock.epochMs());
+  await look(24 * HOUR_MS);
+  await untilTold(2);
+  recordAudit(database, false, gateway.clock.epochMs());
+  await look();
+  expect(await counted()).toBe(0);
+});
+
+describePostgres("several replicas and a restart", () => {
+  test("tell a cause once", async () => {
+    await using database = await freshDatabase();
+    const config = configOf({}, { database: { url: database.url } });
+    const one = await openTestApp(config);
+    const two = await openTestApp(config);
+    await one.key({ balance: rouble });
+    await Promise.all([look(0, one), look(0, two)]);
+    await untilAsync("it is told", async () => {
+      const [open] = await one.store.notices.open(["account_low"]);
+      return open?.told === true;
+    });
+    await one.close();
+    await two.close();
+    const three = await openTestApp(config);
+    await look(HOUR_MS, three);
+    await three.close();
+    expect(noticesAt(operator)).toHaveLength(1);
+  });
+});
