@@ -36,6 +36,7 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   migrate: async () => (await import("./commands/migrate.ts")).addMigrate,
   doctor: async () => (await import("./commands/doctor/doctor.ts")).addDoctor,
   explain: async () => (await import("./commands/explain.ts")).addExplain,
+  healthcheck: async () => (await import("./commands/healthcheck.ts")).addHealthcheck,
   service: async () => (await import("./commands/service/service.ts")).addService,
   completion: async () => (await import("./commands/completion/completion.ts")).addCompletion,
 };

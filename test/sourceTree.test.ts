@@ -77,8 +77,8 @@ const powers: readonly Power[] = [
     // It runs 256 requests at once at most and decompresses without a bound. A method called fetch is no call of it.
     name: "fetch",
     code: /\b(?:globalThis|Bun|self)\s*\.\s*fetch\b|(?<![\w$.]|\bfunction\s)fetch\s*\((?![^()]*(?:\([^()]*\)[^()]*)*\)\s*(?::[^;=,)]*)?\{)|[=:(,?]\s*fetch\s*[;,)\n]/,
-    // The second reads the metrics of the gateway on the same machine.
-    owners: ["src/web/", "src/http/console/reports/breakers.ts"],
+    // The second and the third send one request to the gateway on the same machine.
+    owners: ["src/web/", "src/http/console/reports/breakers.ts", "src/commands/healthcheck.ts"],
   },
   {
     name: "Preact",

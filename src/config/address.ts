@@ -76,8 +76,19 @@ function isHostName(host: string): boolean {
   return host.length <= 253 && /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/.test(host);
 }
 
+/**
+ * The URL by which a program of this machine reaches who listens there. Who listens at every address also listens at the
+ * loopback address. A unix socket is reached by its path, and the host in the URL does not count.
+ */
+export function localOrigin(listen: Listen, scheme: "http" | "https" = "http"): string {
+  if (listen.kind === "unix") return `${scheme}://localhost`;
+  const bare = bareHost(listen.host);
+  const host = bare === "0.0.0.0" ? "127.0.0.1" : bare === "::" ? "::1" : bare;
+  return `${scheme}://${host.includes(":") ? `[${host}]` : host}:${listen.port}`;
+}
+
 /** A host without brackets, in lower case. */
-export function bareHost(host: string): string {
+function bareHost(host: string): string {
   const bare = withoutBrackets(host).toLowerCase();
   return canonicalIp(bare) ?? bare;
 }

@@ -8,7 +8,7 @@ import { ConfigError, Inspection, checkShape } from "./inspection.ts";
 import { interpolate, variablesIn, type Environment } from "./interpolate.ts";
 import { readModels } from "./models.ts";
 import { readProviders } from "./providers.ts";
-import type { Config } from "./schema.ts";
+import type { Config, Listen } from "./schema.ts";
 import { readSettings } from "./settings.ts";
 
 export { ConfigError } from "./inspection.ts";
@@ -74,6 +74,30 @@ export function readReferences(file: string): {
   const tree = parseToml(file, readText(file));
   const files = secretFilesIn(tree).filter((path) => path !== "" && !path.includes("${"));
   return { variables: variablesIn(tree), files: files.map((path) => resolve(dirname(file), path)) };
+}
+
+/**
+ * Where a gateway with this config listens, and whether it expects TLS there. It finds the file like {@link loadConfig}
+ * and reads nothing else of it, so secrets may be out of reach and the other settings may be wrong. Throws
+ * {@link ConfigError} if the file or `server.listen` is wrong.
+ */
+export function readListener(path: string | undefined): {
+  readonly listen: Listen;
+  readonly isSecure: boolean;
+} {
+  const file = findFile(path);
+  const tree = parseToml(file, readText(file));
+  const { listen, tls_cert: certificate = "" } =
+    isTable(tree) && isTable(tree["server"]) ? tree["server"] : {};
+  const inspection = new Inspection(dirname(file), systemClock.epochMs());
+  const address = interpolate(
+    listen === undefined ? {} : { server: { listen } },
+    process.env,
+    inspection,
+  );
+  const { server } = readSettings(checkShape(address, inspection), inspection);
+  if (inspection.problems.length > 0) throw new ConfigError(inspection.problems);
+  return { listen: server.listen, isSecure: certificate !== "" };
 }
 
 /**

@@ -1,4 +1,4 @@
-import { bareHost } from "../../../config/address.ts";
+import { localOrigin } from "../../../config/address.ts";
 import type { Listen } from "../../../config/schema.ts";
 import type { ProviderReport } from "../../../contract/operator/providerReport.ts";
 
@@ -29,7 +29,7 @@ export async function readBreakers(listen: Listen | undefined): Promise<Breakers
 }
 
 async function readMetrics(listen: Listen): Promise<string> {
-  const response = await fetch(`${originOf(listen)}/metrics`, {
+  const response = await fetch(`${localOrigin(listen)}/metrics`, {
     ...(listen.kind === "unix" && { unix: listen.path }),
     redirect: "manual",
     signal: AbortSignal.timeout(TIMEOUT_MS),
@@ -59,14 +59,6 @@ function unescaped(label: string): string {
   return label.replaceAll(/\\(.)/g, (_, char: string) => (char === "n" ? "\n" : char));
 }
 
-/** Who listens at every address also listens at the loopback address. */
-function originOf(listen: Listen): string {
-  if (listen.kind === "unix") return "http://localhost";
-  const bare = bareHost(listen.host);
-  const host = bare === "0.0.0.0" ? "127.0.0.1" : bare === "::" ? "::1" : bare;
-  return `http://${host.includes(":") ? `[${host}]` : host}:${listen.port}`;
-}
-
 function nameOf(listen: Listen): string {
-  return listen.kind === "unix" ? listen.path : originOf(listen);
+  return listen.kind === "unix" ? listen.path : localOrigin(listen);
 }
