@@ -88,7 +88,7 @@ export function localOrigin(listen: Listen, scheme: "http" | "https" = "http"): 
 }
 
 /** A host without brackets, in lower case. */
-function bareHost(host: string): string {
+export function bareHost(host: string): string {
   const bare = withoutBrackets(host).toLowerCase();
   return canonicalIp(bare) ?? bare;
 }
