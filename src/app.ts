@@ -1,7 +1,7 @@
 import { OpenMeters } from "./billing/meter.ts";
 import type { Config } from "./config/schema.ts";
 import { openDatabase } from "./database/database.ts";
-import type { ServedDatabase } from "./database/servedDatabase.ts";
+import type { ServedDatabase, UpgradeChoice } from "./database/servedDatabase.ts";
 import { refuseWhileUnwritable } from "./gateway/admission/admit.ts";
 import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
 import type { ConfigSnapshot, Gateway } from "./gateway/gateway.ts";
@@ -69,12 +69,21 @@ export type StartTracing = (
   services: Pick<Gateway, "clock" | "random" | "log" | "metrics">,
 ) => Tracing;
 
+/** A backup before an upgrade, which nothing stops. */
+const USUAL_UPGRADE: UpgradeChoice = { hasBackup: true, stopped: new Promise(() => undefined) };
+
+/** What an app may have besides config and edges. */
+export interface AppOptions {
+  readonly metrics?: Metrics | undefined;
+  readonly startTracing?: StartTracing | undefined;
+  readonly upgrade?: UpgradeChoice | undefined;
+}
+
 /** The composition root. Rejects with StoreError if the database cannot be opened. */
 export async function openApp(
   config: Config,
   edges: Edges,
-  metrics: Metrics = silentMetrics,
-  startTracing?: StartTracing,
+  { metrics = silentMetrics, startTracing, upgrade = USUAL_UPGRADE }: AppOptions = {},
 ): Promise<App> {
   const { clock, random } = edges;
   const log = createLog(config.log, (lines) => edges.writeLog(lines));
@@ -88,6 +97,7 @@ export async function openApp(
     random,
     log,
     metrics,
+    upgrade,
     refuse: () => refuseWhileUnwritable(gateway),
     fatal(message) {
       log.error("database_failed", { problem: message });

@@ -7,7 +7,7 @@ export async function openDatabase(
   database: Config["database"],
   services: DatabaseServices,
 ): Promise<ServedDatabase> {
-  if (database.engine === "sqlite") return openSqliteDatabase(database, services);
+  if (database.engine === "sqlite") return await openSqliteDatabase(database, services);
   // Loaded on demand: most gateways have a SQLite file, and their start stays as fast as it is.
   const { openPostgresDatabase } = await import("./postgres.ts");
   return await openPostgresDatabase(database, services);

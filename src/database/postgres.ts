@@ -22,6 +22,10 @@ export async function openPostgresDatabase(
     version: version(),
     clock,
     listener: listenerOf(services, () => holds),
+    onUpgrade: ({ known }) =>
+      services.log.info("upgrading the database on the server: the gateway makes no backup of it", {
+        schema: known,
+      }),
   });
   const { store, writer, lease, changes } = replica;
   if (lease.id !== undefined) logJoined(services, lease.id);

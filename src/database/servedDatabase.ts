@@ -24,12 +24,21 @@ export interface ServedDatabase {
   close(): Promise<void>;
 }
 
+/** How a gateway that starts upgrades the database of an earlier version. */
+export interface UpgradeChoice {
+  /** False: no backup of a SQLite file is made before. */
+  readonly hasBackup: boolean;
+  /** Ends the backup and the start. */
+  readonly stopped: Promise<void>;
+}
+
 /** What a database needs of the gateway. */
 export interface DatabaseServices {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
   readonly metrics: Metrics;
+  readonly upgrade: UpgradeChoice;
   /** Throws if no request may be admitted now. */
   refuse(): void;
   /** Ends the process: the database can no longer be trusted. */

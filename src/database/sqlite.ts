@@ -13,8 +13,10 @@ import {
   toStoreError,
   walSizeBytes,
   type InstanceLock,
-  type MigrationProgress,
+  StoppedError,
+  upgradeStore,
   type SqliteStore,
+  type UpgradeStep,
 } from "../store/store.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { DatabaseServices, ServedDatabase } from "./servedDatabase.ts";
@@ -22,17 +24,14 @@ import type { DatabaseServices, ServedDatabase } from "./servedDatabase.ts";
 /** How often the gateway checks that database and lock are still the files that it opened, and the size of the WAL. */
 const FILE_WATCH_MS = 5000;
 
-/** Opens the SQLite file of the one gateway that serves from it. Throws StoreError. */
-export function openSqliteDatabase(
+/** Opens the SQLite file of the one gateway that serves from it. Rejects with StoreError. */
+export async function openSqliteDatabase(
   database: SqliteDatabase,
   services: DatabaseServices,
-): ServedDatabase {
+): Promise<ServedDatabase> {
   const { clock, log, metrics } = services;
   const { path, durability } = database;
-  const { lock, store, interrupted } = openLocked(database, ({ copied, total }) => {
-    log.info("migrating the database", { count: copied, total });
-    log.flush();
-  });
+  const { lock, store, interrupted } = await openLocked(database, services);
   // Normal at a first start. Later it means that the database file was lost or the path has changed.
   if (store.isNew)
     log.info("created a new database: none existed at this path", { database: path });
@@ -69,24 +68,79 @@ export function openSqliteDatabase(
   };
 }
 
-/** Takes the instance lock, opens the store, and ends requests that an earlier run left open. Releases all on failure. */
-function openLocked(
-  { path, durability }: SqliteDatabase,
-  onMigration: (progress: MigrationProgress) => void,
-) {
+/**
+ * Takes the instance lock, upgrades and opens the store, and ends requests that an earlier run left open. Releases all on
+ * failure.
+ */
+async function openLocked({ path, durability }: SqliteDatabase, services: DatabaseServices) {
+  const { log, upgrade } = services;
   const lock = takeInstanceLock(path);
   if (!lock) throw alreadyRunning(path);
   let store: SqliteStore | undefined;
   try {
     const problem = hardLinkProblem(path);
     if (problem !== undefined) throw new StoreError(problem);
-    store = openStore({ path, durability, serving: true, onMigration });
+    const serving = true;
+    const onStep = (step: UpgradeStep): void => logUpgrade(log, step);
+    await upgradeStore({ path, durability, serving, ...upgrade, onStep });
+    store = openStore({ path, durability, serving });
     return { lock, store, interrupted: store.interruptRunning() };
   } catch (error) {
     store?.close();
     lock.release();
+    if (error instanceof StoppedError) {
+      log.info("stopped before the upgrade: nothing was changed");
+      log.flush();
+    }
     throw toStoreError(path, error);
   }
+}
+
+function logUpgrade(log: Log, step: UpgradeStep): void {
+  switch (step.step) {
+    case "backup":
+      log.info("making a backup before the upgrade", { backup: step.file, bytes: step.bytes });
+      break;
+    case "copying":
+      log.info("copying the database", { bytes: step.done, total: step.total });
+      break;
+    case "checking":
+      log.info("checking the backup", { count: step.done, total: step.total });
+      break;
+    case "backedUp": {
+      const { file, bytes, tookMs } = step;
+      log.info("made a backup before the upgrade", {
+        backup: file,
+        bytes,
+        duration_ms: Math.round(tookMs),
+      });
+      break;
+    }
+    case "noBackup":
+      logNoBackup(log, step);
+      break;
+    case "migrating":
+      log.info("migrating the database", { count: step.copied, total: step.total });
+      break;
+    case "upgraded": {
+      const { known, tookMs } = step;
+      log.info("upgraded the database", { schema: known, duration_ms: Math.round(tookMs) });
+    }
+  }
+  // The migration blocks this thread.
+  log.flush();
+}
+
+function logNoBackup(log: Log, step: UpgradeStep & { step: "noBackup" }): void {
+  if (step.reason === "unwanted") {
+    log.info("no backup is made before the upgrade: --no-backup");
+    return;
+  }
+  const { neededBytes, freeBytes } = step.room;
+  log.warn("no backup is made before the upgrade: the disk has not enough room", {
+    needed_bytes: neededBytes,
+    free_bytes: freeBytes,
+  });
 }
 
 function alreadyRunning(path: string): StoreError {

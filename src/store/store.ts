@@ -2,6 +2,7 @@ import type { CopiedDatabase, CopyProgress } from "./postgres/copyDatabase.ts";
 import type { ServerInspection } from "./postgres/inspection.ts";
 import type { ServerAddress } from "./postgres/pool.ts";
 import type { ReplicaOptions, ReplicaStore } from "./postgres/replica.ts";
+import type { OnUpgrade } from "./postgres/schema/migrations.ts";
 import type { ServerStore } from "./postgres/store.ts";
 import type { SqliteStore } from "./sqlite/store.ts";
 
@@ -59,7 +60,12 @@ export type { ChangeCounter } from "./connection.ts";
 export type { AccountFunds, ChainFunds, FundsTable } from "./sqlite/funds.ts";
 export type { KeyChanges, KeyRow, KeySecretRow } from "./tables/keys.ts";
 export type { HistoryRow } from "./tables/ledger.ts";
-export type { MigrationProgress } from "./sqlite/schema/migrations.ts";
+export {
+  needsUpgrade,
+  upgradeStore,
+  type UpgradeRoom,
+  type UpgradeStep,
+} from "./sqlite/schema/upgrade.ts";
 export { takeInstanceLock, type InstanceLock } from "./sqlite/lock.ts";
 export { createWalSizeWarning, WAL_BYTES_MAX, walSizeBytes } from "./sqlite/writeAheadLog.ts";
 export { inspectStore, type StoreInspection } from "./sqlite/audit/inspection.ts";
@@ -91,7 +97,7 @@ export { awaitStep, stepByStep, type Awaited, type Steps } from "./steps.ts";
 export { redeemability } from "./writer/redemption.ts";
 export type { VoucherRow } from "./tables/vouchers.ts";
 export { toStoreError, refuseOrphanedWal } from "./sqlite/sqlite.ts";
-export { DamagedStoreError, NotFoundError, StoreError } from "./storeError.ts";
+export { DamagedStoreError, NotFoundError, StoppedError, StoreError } from "./storeError.ts";
 export {
   usageGroupings,
   type UsageFilter,
@@ -126,9 +132,12 @@ export async function copyDatabase(
 }
 
 /** Opens the store on a PostgreSQL server for a command, and migrates its schema if needed. Rejects with StoreError. */
-export async function openServerStore(address: ServerAddress): Promise<ServerStore> {
+export async function openServerStore(
+  address: ServerAddress,
+  onUpgrade?: OnUpgrade,
+): Promise<ServerStore> {
   const { openServer } = await import("./postgres/store.ts");
-  return (await openServer(address)).store;
+  return (await openServer(address, undefined, onUpgrade)).store;
 }
 
 /** Opens the database on a PostgreSQL server for a gateway that serves, as one of its replicas. Rejects with StoreError. */

@@ -6,5 +6,11 @@ export class StoreError extends Error {
 /** A database or a copy is damaged, or its records do not agree. */
 export class DamagedStoreError extends StoreError {}
 
+/** The work was asked to stop, and has changed nothing. */
+export class StoppedError extends StoreError {}
+
+/** The disk has no room for a copy. */
+export class NoRoomError extends StoreError {}
+
 /** There is no record with the name or the id. */
 export class NotFoundError extends StoreError {}

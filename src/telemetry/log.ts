@@ -37,9 +37,15 @@ export interface LogFields {
   count?: number;
   total?: number;
   bytes?: number;
+  needed_bytes?: number;
+  free_bytes?: number;
   held_rub?: string;
   /** The path of the database. */
   database?: string;
+  /** The path of the backup that an upgrade makes. */
+  backup?: string;
+  /** The number of migrations that the database has. */
+  schema?: number;
   problem?: string;
   /** The type of a notice. */
   notice?: string;

@@ -3,21 +3,23 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { migrate, type MigrationOptions } from "../../src/store/sqlite/schema/migrations.ts";
+import { migrationTags } from "../../src/store/schema/migrationFiles.ts";
+import { createSchema } from "../../src/store/sqlite/schema/migrations.ts";
 import { connect } from "../../src/store/sqlite/sqlite.ts";
-import { openStore, type MigrationProgress, type SqliteStore } from "../../src/store/store.ts";
+import { openStore, type SqliteStore, type UpgradeStep } from "../../src/store/store.ts";
 import { fillEarlierVersion } from "../support/store/earlierRecords.ts";
-import { makeEarlierVersion } from "../support/store/firstVersion.ts";
+import { makeEarlierVersion, upgrade } from "../support/store/firstVersion.ts";
 import { tamper } from "../support/store/sampleLedger.ts";
 import { actor } from "../support/store/storeFolder.ts";
 
-/** The numbers of migrations that released versions had. */
-const VERSIONS = [2, 3, 4, 5, 6] as const;
+const KNOWN = migrationTags("sqlite").length;
+/** The numbers of migrations of earlier versions. */
+const VERSIONS = Array.from({ length: KNOWN - 1 }, (_, index) => index + 1);
 /** The last one in which all charges are in the ledger. */
 const CHARGES_IN_LEDGER = 4;
 /** The last one whose requests are copied. */
 const REQUESTS_ARE_COPIED = 5;
-const LAST_VERSION = 6;
+const LAST_VERSION = KNOWN - 1;
 
 let folder: string;
 let path: string;
@@ -47,10 +49,11 @@ function everything(): unknown[] {
   );
 }
 
-function withStore<T>(work: (store: SqliteStore) => T): T {
+async function withStore(work: (store: SqliteStore) => void): Promise<void> {
+  await upgrade(path);
   const store = openStore({ path, durability: "process", serving: true });
   try {
-    return work(store);
+    work(store);
   } finally {
     store.close();
   }
@@ -62,7 +65,7 @@ describe.each(VERSIONS)("a store with %i migrations", (version) => {
   );
   const hasRefunds = version > 2;
 
-  test("keeps each history, request and attempt", () => {
+  test("keeps each history, request and attempt", async () => {
     const table = version > CHARGES_IN_LEDGER ? "history" : "ledger";
     const isRefunded =
       version > CHARGES_IN_LEDGER
@@ -78,7 +81,7 @@ describe.each(VERSIONS)("a store with %i migrations", (version) => {
       `SELECT public_id AS request, a.provider, outcome, a.status, a.duration_ms AS durationMs
         FROM attempts a JOIN requests r ON r.id = a.request_id ORDER BY request_id DESC, n`,
     );
-    withStore((store) => {
+    await withStore((store) => {
       const histories = [1, 2].flatMap((id) => store.ledger.history(id, 100));
       expect(asText(histories)).toMatchObject(asText(ledger));
       const list = store.requests.list({ limit: 100 });
@@ -104,9 +107,9 @@ describe.each(VERSIONS)("a store with %i migrations", (version) => {
     });
   });
 
-  test("goes on: its audit finds no problem, charges are refunded, requests are interrupted and folded", () => {
+  test("goes on: its audit finds no problem, charges are refunded, requests are interrupted and folded", async () => {
     const spent = hasRefunds ? 950n : 1075n;
-    withStore((store) => {
+    await withStore((store) => {
       expect(store.audit()).toMatchObject({ problems: [], requests: hasRefunds ? 9 : 12 });
       expect(store.keys.list("alice")).toMatchObject([{ spent }]);
       expect(store.interruptRunning()).toEqual({ count: 1, reserved: 0n });
@@ -124,8 +127,8 @@ describe.each(VERSIONS)("a store with %i migrations", (version) => {
     });
   });
 
-  test("keeps a ref that begins like those of vouchers, and accepts no new one", () => {
-    withStore((store) => {
+  test("keeps a ref that begins like those of vouchers, and accepts no new one", async () => {
+    await withStore((store) => {
       const repeat = { account: "bob", kind: "credit", amount: 1000n, ref: "voucher:42" } as const;
       const change = { ...repeat, note: null };
       expect(store.admin.changeBalance(actor, change).applied).toBe(false);
@@ -136,17 +139,17 @@ describe.each(VERSIONS)("a store with %i migrations", (version) => {
     });
   });
 
-  test("is migrated once", () => {
-    withStore(() => undefined);
+  test("is migrated once", async () => {
+    await withStore(() => undefined);
     const migrated = everything();
-    withStore(() => undefined);
+    await withStore(() => undefined);
     expect(everything()).toEqual(migrated);
   });
 });
 
-test.each(VERSIONS)("an empty store with %i migrations is migrated", (version) => {
+test.each(VERSIONS)("an empty store with %i migrations is migrated", async (version) => {
   makeEarlierVersion(path, version, () => undefined);
-  withStore((store) => {
+  await withStore((store) => {
     expect(store.usage("day", {})).toEqual([]);
     expect(store.audit().problems).toEqual([]);
   });
@@ -201,20 +204,21 @@ describe("a store whose records do not agree is left as it was", () => {
   test("the totals of the last version", () =>
     expectRefused(LAST_VERSION, "UPDATE daily_totals SET prompt_tokens = 1", "totals of"));
 
-  function expectRefused(version: number, damage: string, problem: string): void {
+  async function expectRefused(version: number, damage: string, problem: string): Promise<void> {
     makeEarlierVersion(path, version, (sqlite) => fillEarlierVersion(sqlite, version));
     tamper({ path }, damage);
     const before = everything();
     const opening = () => withStore(() => undefined);
-    expect(opening).toThrow("database cannot be migrated to this version, and was not changed");
-    expect(opening).toThrow(problem);
-    expect(opening).toThrow("`tollgate audit` of the version before shows what is wrong");
+    const message = await opening().catch(String);
+    expect(message).toContain("database cannot be migrated to this version, and was not changed");
+    expect(message).toContain(problem);
+    expect(message).toContain("`tollgate audit` of the version before shows what is wrong");
     expect(everything()).toEqual(before);
   }
 
-  test("a trigger that is missing", () => {
+  test("a trigger that is missing", async () => {
     makeEarlierVersion(path, LAST_VERSION, (sqlite) => sqlite.run("DROP TRIGGER ledger_keeps"));
-    expect(() => withStore(() => undefined)).toThrow(
+    expect(withStore(() => undefined)).rejects.toThrow(
       "trigger ledger_keeps is missing or not the program's own",
     );
   });
@@ -244,13 +248,14 @@ describe("the migration of a large store", () => {
     expect(await migration.exited).not.toBe(0);
     expect(read(...state)).toEqual(before);
 
-    const progress: MigrationProgress[] = [];
-    const onMigration = (step: MigrationProgress) => progress.push(step);
-    openStore({ path, durability: "process", serving: true, onMigration }).close();
+    const steps: UpgradeStep[] = [];
+    await upgrade(path, (step) => steps.push(step));
     const total = COUNT + 9;
-    expect(progress).toEqual(
-      [0, 20_000, 40_000, 60_000, 80_000, 100_000, 120_000, total].map((copied) => ({
-        copied,
+    const copied = steps.flatMap((step) => (step.step === "migrating" ? [step] : []));
+    expect(copied).toEqual(
+      [0, 20_000, 40_000, 60_000, 80_000, 100_000, 120_000, total].map((count) => ({
+        step: "migrating",
+        copied: count,
         total,
       })),
     );
@@ -258,22 +263,14 @@ describe("the migration of a large store", () => {
   }, 60_000);
 });
 
-test("a process that meets a gateway during a migration waits, and changes nothing", () => {
+test("a process that meets a gateway that makes a database waits, and changes nothing", () => {
   const gateway = connect(path, "process");
   const command = connect(path, "process");
-  const options = (mayMigrate: () => boolean): MigrationOptions => {
-    return { mayMigrate, schemaProblems: () => [], audit: () => [], refuse: () => undefined };
-  };
   const startsMeanwhile = (): boolean => {
-    expect(
-      migrate(
-        gateway,
-        options(() => true),
-      ),
-    ).toBe(true);
+    expect(createSchema(gateway, () => true)).toBe(true);
     return false;
   };
-  expect(migrate(command, options(startsMeanwhile))).toBe(false);
+  expect(createSchema(command, startsMeanwhile)).toBe(false);
   expect(command.sqlite.query("SELECT name FROM accounts").all()).toEqual([]);
   expect(gateway.sqlite.query("PRAGMA foreign_keys").all()).toEqual([{ foreign_keys: 1n }]);
   for (const { sqlite } of [command, gateway]) sqlite.close();

@@ -15,6 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { openStore, startWriter, StoreError, takeInstanceLock } from "../../src/store/store.ts";
+import { upgrade } from "../support/store/firstVersion.ts";
 import { fund } from "../support/store/storeFolder.ts";
 
 const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
@@ -153,7 +154,12 @@ describe("a store that cannot be used is refused", () => {
     const sqlite = new Database(path);
     sqlite.run("PRAGMA user_version = 2");
     sqlite.close();
-    refused("database cannot be migrated to this version, and was not changed");
+    const before = readFileSync(path);
+    expect(upgrade(path)).rejects.toThrow(
+      "database cannot be migrated to this version, and was not changed",
+    );
+    refused("database has the schema of an earlier version");
+    expect(readFileSync(path).equals(before)).toBe(true);
   });
 
   test("when the disk fails under it, or a folder has the name of its log", () => {

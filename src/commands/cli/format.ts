@@ -79,3 +79,11 @@ export function commandToPaste(config: string | undefined, ...words: readonly st
 export function shellWord(text: string): string {
   return /^[\w./%@:+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
+
+/** Bytes for people, such as `1.5 GB`. */
+export function bytesText(bytes: number): string {
+  const units = ["bytes", "KB", "MB", "GB", "TB"];
+  const power = Math.min(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), units.length - 1);
+  const digits = power === 0 ? 0 : 1;
+  return `${(bytes / 1000 ** power).toFixed(digits)} ${units[power]}`;
+}

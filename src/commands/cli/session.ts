@@ -2,21 +2,24 @@ import type { Command } from "commander";
 import { existsSync, readFileSync } from "node:fs";
 import { databaseName } from "../../config/database.ts";
 import { forgetPostgresEnvironment, loadConfig } from "../../config/load.ts";
-import type { Config } from "../../config/schema.ts";
+import type { Config, SqliteDatabase } from "../../config/schema.ts";
 import { systemClock } from "../../lib/clock.ts";
 import {
   emptyFileProblem,
   toStoreError,
   missingFolderProblem,
+  needsUpgrade,
   openServerStore,
   openStore,
   refuseOrphanedWal,
+  upgradeStore,
   type Actor,
   type Store,
+  type UpgradeStep,
 } from "../../store/store.ts";
 import type { Operator } from "../../administration/operator.ts";
-import { CommandFailure, printNotice, printResult, type Result } from "./print.ts";
-import { commandToPaste } from "./format.ts";
+import { CommandFailure, printNotice, printResult, printWarning, type Result } from "./print.ts";
+import { bytesText, commandToPaste } from "./format.ts";
 
 /** The options that every command takes. */
 export interface GlobalOptions {
@@ -93,7 +96,11 @@ async function openForCommand(
 ): Promise<CommandDatabase> {
   if (database.engine === "postgres") {
     forgetPostgresEnvironment();
-    const store = await openServerStore(database);
+    const store = await openServerStore(database, ({ applied, known }) =>
+      printNotice(
+        `upgrading the database on the server from schema ${applied} to ${known}; tollgate makes no backup of it`,
+      ),
+    );
     return {
       store: () => store,
       async close() {
@@ -103,21 +110,71 @@ async function openForCommand(
   }
   const { path, durability } = database;
   if (access === "existing") requireDatabase(path);
+  if (needsUpgrade(path)) await upgradeForCommand(database);
   let opened: Store | undefined;
-  const open = (): Store =>
-    openStore({
-      path,
-      durability,
-      serving: false,
-      onMigration: ({ copied, total }) =>
-        printNotice(`migrating the database: ${copied} of ${total} requests`),
-    });
+  const open = (): Store => openStore({ path, durability, serving: false });
   return {
     store: () => (opened ??= open()),
     async close() {
       await opened?.close();
     },
   };
+}
+
+/** A signal ends the backup. A signal during the migration ends the process, and SQLite undoes the migration. */
+async function upgradeForCommand({ path, durability }: SqliteDatabase): Promise<void> {
+  const signals = listenForStop("SIGHUP");
+  try {
+    await upgradeStore({
+      path,
+      durability,
+      serving: false,
+      hasBackup: true,
+      stopped: signals.first,
+      onStep(step) {
+        if (step.step === "backedUp" || step.step === "noBackup") signals.end();
+        printUpgrade(step);
+      },
+    });
+  } finally {
+    signals.end();
+  }
+}
+
+function printUpgrade(step: UpgradeStep): void {
+  switch (step.step) {
+    case "backup":
+      return printNotice(
+        `the database is of an earlier version: making a backup of it (${bytesText(step.bytes)}) before the upgrade`,
+      );
+    case "copying":
+      return printNotice(`copying: ${bytesText(step.done)} of ${bytesText(step.total)}`);
+    case "checking":
+      return printNotice(`checking the backup: ${step.done} of ${step.total} requests`);
+    case "backedUp":
+      return printNotice(`made the backup ${step.file} in ${secondsText(step.tookMs)}`);
+    case "noBackup":
+      return printNoBackup(step);
+    case "migrating":
+      return printNotice(`migrating the database: ${step.copied} of ${step.total} requests`);
+    case "upgraded":
+      return printNotice(
+        `upgraded the database from schema ${step.applied} to ${step.known} in ${secondsText(step.tookMs)}`,
+      );
+  }
+}
+
+/** A command always wants one. */
+function printNoBackup(step: UpgradeStep & { step: "noBackup" }): void {
+  if (step.reason === "unwanted") return;
+  const { neededBytes, freeBytes } = step.room;
+  printWarning(
+    `no backup is made before the upgrade: it needs up to ${bytesText(neededBytes)} on the disk of the database, and ${bytesText(freeBytes)} are free`,
+  );
+}
+
+function secondsText(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
 }
 
 /** Throws CommandFailure for a missing or empty database, and StoreError for an orphaned WAL. */
@@ -167,6 +224,8 @@ export interface StopSignals {
   readonly first: Promise<void>;
   /** Asks to stop without waiting for open requests. */
   readonly second: Promise<void>;
+  /** Gives the signals their usual effect back. */
+  end(): void;
 }
 
 /** Handles SIGTERM, SIGINT and `more` from now on, so that a signal during the start is not lost. */
@@ -179,6 +238,13 @@ export function listenForStop(...more: readonly NodeJS.Signals[]): StopSignals {
     isAsked = true;
     first.resolve();
   };
-  for (const signal of ["SIGTERM", "SIGINT", ...more] as const) process.on(signal, onSignal);
-  return { first: first.promise, second: second.promise };
+  const handled = ["SIGTERM", "SIGINT", ...more] as const;
+  for (const signal of handled) process.on(signal, onSignal);
+  return {
+    first: first.promise,
+    second: second.promise,
+    end() {
+      for (const signal of handled) process.off(signal, onSignal);
+    },
+  };
 }

@@ -5,9 +5,11 @@ import {
   hardLinkProblem,
   StoreError,
   type StoreInspection,
+  type UpgradeRoom,
 } from "../../store/store.ts";
 import type { LastEntry } from "./host.ts";
-import { bytesText, failed, passed, type Verdict } from "./verdict.ts";
+import { bytesText } from "../cli/format.ts";
+import { failed, passed, type Verdict } from "./verdict.ts";
 
 const PROBLEMS_SHOWN_MAX = 3;
 
@@ -52,19 +54,31 @@ function judgeDatabase(path: string, inspection: StoreInspection): Verdict {
     );
   }
   const age = `schema ${schema.applied} of ${schema.known}`;
-  if (schema.applied < schema.known && isGatewayRunning) {
+  const upgrade = inspection.upgradeRoom && judgeUpgrade(inspection.upgradeRoom);
+  if (upgrade && isGatewayRunning) {
     return failed(
       `${path} has an older schema (${age}) and a running gateway: unless it has just started, it has another version: restart it`,
+      ...upgrade.lines,
     );
   }
   const facts = [
     bytesText(inspection.bytes),
-    schema.applied < schema.known ? `${age}, the next command migrates it` : age,
+    upgrade ? `${age}, the next start or command upgrades it` : age,
     isGatewayRunning ? "a gateway is running on it" : "no gateway is running on it",
   ];
   const check = inspection.isFullyChecked ? "in order" : "in order by the quick check";
-  return passed(
-    `${path} is ${check} (${facts.join(", ")}); \`tollgate audit\` verifies its ledger`,
+  const found = `${path} is ${check} (${facts.join(", ")})`;
+  if (upgrade) return { ok: upgrade.ok, lines: [found, ...upgrade.lines] };
+  return passed(`${found}; \`tollgate audit\` verifies its ledger`);
+}
+
+/** Whether the upgrade of an older database can make its backup. */
+function judgeUpgrade({ neededBytes, freeBytes }: UpgradeRoom): Verdict {
+  const room = `needs up to ${bytesText(neededBytes)} on its disk, and ${bytesText(freeBytes)} are free`;
+  if (freeBytes >= neededBytes)
+    return passed(`the upgrade makes a verified backup beside the database first: it ${room}`);
+  return failed(
+    `the upgrade ${room}, so it would make no backup: free disk space first, or run \`tollgate backup FILE\` with a file on another disk`,
   );
 }
 

@@ -3,8 +3,8 @@ import { dirname } from "node:path";
 import { WAL_BYTES_MAX, walSizeBytes, storeFiles } from "../../store/store.ts";
 import { fileErrorReason } from "../../lib/systemError.ts";
 import { isoTime } from "../../lib/clock.ts";
-import { shellWord } from "../cli/format.ts";
-import { bytesText, failed, passed, type Verdict } from "./verdict.ts";
+import { bytesText, shellWord } from "../cli/format.ts";
+import { failed, passed, type Verdict } from "./verdict.ts";
 
 /** The clock of a machine on which it was never set shows an earlier time. */
 const EARLIEST_MS = Date.UTC(2026, 0, 1);

@@ -5,7 +5,8 @@ import {
   type ServerInspection,
 } from "../../store/store.ts";
 import type { DatabaseReading } from "./database.ts";
-import { bytesText, failed, passed, type Verdict } from "./verdict.ts";
+import { bytesText } from "../cli/format.ts";
+import { failed, passed, type Verdict } from "./verdict.ts";
 
 /** A gateway has a small pool, and commands need some connections too. */
 const CONNECTIONS_LEFT_MIN = 10;
@@ -74,7 +75,9 @@ function schemaText(schema: ServerInspection["schema"]): string {
   if (schema === undefined) return "no tables yet, the first command makes them";
   const { applied, known } = schema;
   const text = `schema ${applied} of ${known}`;
-  return applied < known ? `${text}, the next command migrates it` : text;
+  return applied < known
+    ? `${text}, the next start or command upgrades it without a backup: run pg_dump first`
+    : text;
 }
 
 function settingProblems({ settings }: ServerInspection): readonly string[] {

@@ -12,11 +12,3 @@ export function passed(...lines: readonly string[]): Verdict {
 export function failed(...lines: readonly string[]): Verdict {
   return { ok: false, lines };
 }
-
-/** Bytes for people, such as `1.5 GB`. */
-export function bytesText(bytes: number): string {
-  const units = ["bytes", "KB", "MB", "GB", "TB"];
-  const power = Math.min(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), units.length - 1);
-  const digits = power === 0 ? 0 : 1;
-  return `${(bytes / 1000 ** power).toFixed(digits)} ${units[power]}`;
-}

@@ -1,5 +1,6 @@
 import { openApp, systemEdges, type App, type Edges, type StartTracing } from "../../app.ts";
 import type { Config } from "../../config/schema.ts";
+import type { UpgradeChoice } from "../../database/servedDatabase.ts";
 import { createMetricsServer, createServer } from "../../http/server.ts";
 import { version } from "../../lib/version.ts";
 import { createPoster } from "../../providers/upstream.ts";
@@ -40,6 +41,7 @@ const METRICS_SOCKET_MODE = 0o600;
 export async function startGateway(
   config: Config,
   writeLog: Edges["writeLog"],
+  upgrade?: UpgradeChoice,
 ): Promise<GatewayServer> {
   const broken = Promise.withResolvers<never>();
   broken.promise.catch(() => undefined);
@@ -52,8 +54,9 @@ export async function startGateway(
     broken.reject(new CommandFailure(`the database failed: ${message}${advice}`));
   };
   const metrics = config.metrics && (await loadMetrics());
-  const tracing = config.telemetry && (await loadTracing(config.telemetry));
-  const app = await openApp(config, systemEdges({ writeLog, fatal }), metrics, tracing);
+  const startTracing = config.telemetry && (await loadTracing(config.telemetry));
+  const edges = systemEdges({ writeLog, fatal });
+  const app = await openApp(config, edges, { metrics, startTracing, upgrade });
   return await listen(app, config, metrics, broken);
 }
 

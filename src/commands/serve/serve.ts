@@ -12,6 +12,8 @@ import type { GatewayServer } from "./gatewayServer.ts";
 import { openLogWriter, type LogWriter } from "./logWriter.ts";
 import { globalOptions, listenForStop, type StopSignals } from "../cli/session.ts";
 import type { Config } from "../../config/schema.ts";
+import type { UpgradeChoice } from "../../database/servedDatabase.ts";
+import { StoppedError } from "../../store/store.ts";
 import { REWRITE_UNIT } from "../service/unit.ts";
 
 /** `serve` may start without models. On reload, no models usually means that the file is being written. */
@@ -22,16 +24,21 @@ export function addServe(program: Command): void {
   program
     .command("serve")
     .description("run the gateway")
-    .action(async (_: unknown, command: Command) => {
+    .option("--no-backup", "upgrade a SQLite database of an earlier version without a backup of it")
+    .action(async ({ backup }: { backup: boolean }, command: Command) => {
       const signals = listenForStop();
       const log = openLogWriter();
       // Starts in a later turn, after the SIGHUP handler is set: the start can block the thread while it waits for the store.
-      const starting = Promise.resolve().then(() => start(command, log.write));
+      const starting = Promise.resolve().then(() =>
+        start(command, log.write, { hasBackup: backup, stopped: signals.first }),
+      );
       process.on("SIGHUP", () => void reloadStarted(starting));
       try {
         const { gateway, warnings } = await starting;
         for (const problem of warnings) gateway.app.gateway.log.warn("config_warning", { problem });
         await untilStopped(gateway, signals);
+      } catch (error) {
+        if (!(error instanceof StoppedError)) throw error;
       } finally {
         await log.drain();
       }
@@ -45,14 +52,18 @@ interface Started {
   readonly environment: Environment;
 }
 
-async function start(command: Command, writeLog: LogWriter["write"]): Promise<Started> {
+async function start(
+  command: Command,
+  writeLog: LogWriter["write"],
+  upgrade: UpgradeChoice,
+): Promise<Started> {
   checkEnvironment();
   const environment = forgetProxyEnvironment();
   const path = globalOptions(command).config;
   const { config, warnings } = loadConfig({ path, environment });
   if (config.database.engine === "postgres") forgetPostgresEnvironment();
   const { startGateway } = await import("./gatewayServer.ts");
-  return { gateway: await startGateway(config, writeLog), warnings, environment };
+  return { gateway: await startGateway(config, writeLog, upgrade), warnings, environment };
 }
 
 /** Runs until a signal or until the gateway breaks. A second signal ends the grace. */

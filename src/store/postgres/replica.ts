@@ -2,7 +2,7 @@ import type { Clock } from "../../lib/clock.ts";
 import { followChanges, type ChangeListener } from "./changes.ts";
 import { openClient, type ServerAddress } from "./pool.ts";
 import { openServer, type ServerStore } from "./store.ts";
-import { knownMigrations } from "./schema/migrations.ts";
+import { knownMigrations, type OnUpgrade } from "./schema/migrations.ts";
 import { Lease, type LeaseListener } from "./writer/lease.ts";
 import { startReplicaWriter, type ReplicaWriter } from "./writer/writer.ts";
 import type { ChangeCounter } from "../connection.ts";
@@ -25,6 +25,8 @@ export interface ReplicaOptions {
   /** For the time-outs of the writer. A lease counts real time, as its server does. */
   readonly clock: Clock;
   readonly listener: ReplicaListener;
+  /** Called before the replica has its lease. */
+  readonly onUpgrade?: OnUpgrade;
 }
 
 /** What a serving gateway has of a PostgreSQL database. */
@@ -45,9 +47,9 @@ export async function openReplica(
   address: ServerAddress,
   options: ReplicaOptions,
 ): Promise<ReplicaStore> {
-  const { clock, ...member } = options;
+  const { clock, onUpgrade, ...member } = options;
   const { listener } = member;
-  const server = await openServer(address, ANSWER_WITHIN_MS);
+  const server = await openServer(address, ANSWER_WITHIN_MS, onUpgrade);
   const { pool, queries, store } = server;
   const connect = () => openClient(address.url, 1);
   try {

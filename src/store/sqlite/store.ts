@@ -23,15 +23,14 @@ import {
   type UsageRow,
 } from "../tables/usage.ts";
 import { voucherTable, type VoucherReads } from "../tables/vouchers.ts";
-import { auditRecords, auditStore, auditStoreInParallel } from "./audit/auditSqlite.ts";
+import { auditStore, auditStoreInParallel } from "./audit/auditSqlite.ts";
 import { startBackgroundAudit, type BackgroundAudit } from "./audit/backgroundAudit.ts";
 import { checkAtStart } from "./audit/startCheck.ts";
 import { changeCounter, changeSignal } from "./changes.ts";
 import { fundsTable, type FundsTable } from "./funds.ts";
 import { interruptRunning, type Interrupted } from "./interruptRunning.ts";
 import { isGatewayRunning } from "./lock.ts";
-import { migrate, refuseMigration, type MigrationProgress } from "./schema/migrations.ts";
-import { schemaProblems } from "./schema/schemaCheck.ts";
+import { createSchema } from "./schema/migrations.ts";
 import { connect, toStoreError, type Durability, type SqliteConnection } from "./sqlite.ts";
 import { checkpointWal } from "./writeAheadLog.ts";
 
@@ -76,25 +75,20 @@ export interface SqliteStore {
 }
 
 /**
- * Opens the store. Creates the database and migrates its schema if needed. `serving`: the caller holds the instance
- * lock, and the schema and the last rows are checked. `onMigration` is called while an older database is migrated. Throws
- * StoreError.
+ * Opens the store. Creates the database if needed; `upgradeStore` must have brought an older one to this program's schema.
+ * `serving`: the caller holds the instance lock, and the schema and the last rows are checked. Throws StoreError.
  */
 export function openStore(options: {
   path: string;
   durability: Durability;
   serving: boolean;
-  onMigration?: (progress: MigrationProgress) => void;
 }): SqliteStore {
   const connection = connect(options.path, options.durability);
   try {
-    const isNew = migrate(connection, {
-      mayMigrate: () => options.serving || !isGatewayRunning(options.path),
-      schemaProblems: (applied) => schemaProblems(connection.sqlite, applied),
-      audit: () => auditRecords(connection),
-      refuse: refuseMigration,
-      onProgress: options.onMigration,
-    });
+    const isNew = createSchema(
+      connection,
+      () => options.serving || !isGatewayRunning(options.path),
+    );
     if (options.serving) checkAtStart(connection, options.path);
     return createStore(connection, { ...options, isNew });
   } catch (error) {

@@ -104,7 +104,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
     fatal: (message: string) => fatal.push(message),
   };
   const tracing = loaded.telemetry && (await loadTracing(loaded.telemetry));
-  const app = await openApp(loaded, edges, metrics, tracing);
+  const app = await openApp(loaded, edges, { metrics, startTracing: tracing });
   const { store } = app.gateway;
   const { database } = loaded;
   const place = database.engine === "sqlite" ? { path: database.path } : { url: database.url };

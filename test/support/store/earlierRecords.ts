@@ -1,5 +1,6 @@
 import type { Database } from "bun:sqlite";
 import { DAY_MS } from "../../../src/lib/clock.ts";
+import { migrationTags } from "../../../src/store/schema/migrationFiles.ts";
 import { actor } from "./storeFolder.ts";
 
 /** The first version whose form of `requests` is kept until the charges move into it: with refunds and folding. */
@@ -8,6 +9,46 @@ const WITH_REFUNDS = 3;
 const WITH_CHARGED_REQUESTS = 5;
 /** The first version that prices one-hour cache writes and web searches. */
 const WITH_ALL_PRICES = 6;
+/** The first version with vouchers. A `ref` of an operator may not begin like theirs from there on. */
+const WITH_VOUCHERS = 7;
+
+const LATER_MS = 4_102_444_800_000;
+
+type Fill = (sqlite: Database) => void;
+const nothing: Fill = () => undefined;
+
+/**
+ * What only a database with this migration can have, besides the requests and entries below. Each migration has a line, so
+ * that its version has a fixture.
+ */
+const recordsSince: Readonly<Record<string, Fill>> = {
+  "0000_tables": (sqlite) => {
+    sqlite.run(
+      "INSERT INTO response_owner (hash, account_id, provider, expires_at) VALUES (x'01', 1, 'local', ?)",
+      [LATER_MS],
+    );
+    sqlite.run(
+      "INSERT INTO admin_log (at, actor, command, subject) VALUES (1, 'tester', 'accounts create', 'alice')",
+    );
+  },
+  "0001_triggers": nothing,
+  "0002_corrections_and_totals": (sqlite) =>
+    sqlite.run(`INSERT INTO keys (public_id, account_id, hash, prefix, created_at, first_key_id)
+      VALUES ('key_rotated', 2, x'03', 'sk', 3, 2)`),
+  "0003_history_tokens": (sqlite) =>
+    sqlite.run(
+      "INSERT INTO response_owner (hash, account_id, provider, expires_at, history_tokens) VALUES (x'02', 2, 'local', ?, 77)",
+      [LATER_MS],
+    ),
+  "0004_one_row_per_charge": nothing,
+  "0005_usage_with_prices": nothing,
+  "0006_vouchers": (sqlite) =>
+    sqlite.run(`INSERT INTO vouchers (public_id, hash, prefix, amount, created_at, expires_at)
+      VALUES ('open', x'05', '7Q2MV', 300, 1, NULL), ('expired', x'06', '8Q2MV', 300, 1, 2)`),
+};
+
+/** The number of migrations that the fixtures know. */
+export const FIXTURE_VERSIONS = Object.keys(recordsSince).length;
 
 interface EarlierRequest {
   readonly id: string;
@@ -46,12 +87,15 @@ export function fillEarlierVersion(sqlite: Database, version: number): void {
   sqlite.run(`INSERT INTO keys (public_id, account_id, hash, prefix, created_at, budget, models)
     VALUES ('key_alice', 1, x'01', 'sk', 1, 7000, '["small"]'), ('key_bob', 2, x'02', 'sk', 2, NULL, NULL)`);
   append(sqlite, { account: 1, kind: "credit", amount: 10_000, ref: "pay", note: "first" });
-  // Later versions reserve the prefix of this ref.
+  if (version >= WITH_VOUCHERS) openVoucher(sqlite);
+  // Versions without vouchers accepted this ref from an operator.
   append(sqlite, { account: 2, kind: "credit", amount: 1000, ref: "voucher:42" });
+  if (version >= WITH_VOUCHERS) redeemVoucher(sqlite);
   for (const request of requests) {
     run(sqlite, version, request);
     if (request.id === "req_free") append(sqlite, { account: 1, kind: "debit", amount: -30 });
   }
+  for (const fill of fillsUntil(version)) fill(sqlite);
   if (version < WITH_REFUNDS) return;
   refund(sqlite, version, "req_done", 120);
   refund(sqlite, version, "req_folded_refunded", 5);
@@ -63,6 +107,31 @@ export function fillEarlierVersion(sqlite: Database, version: number): void {
       SELECT account_id, ledger_seq, 'charge', -charge, balance_after, 'req:' || public_id, at + 40
       FROM requests WHERE public_id LIKE 'req_folded%' AND ledger_seq IS NOT NULL`);
   sqlite.run("DELETE FROM requests WHERE public_id LIKE 'req_folded%'");
+}
+
+/** Throws for a version without a fixture. */
+function fillsUntil(version: number): readonly Fill[] {
+  return migrationTags("sqlite")
+    .slice(0, version)
+    .map((tag) => {
+      const fill = recordsSince[tag];
+      if (fill === undefined)
+        throw new Error(
+          `add a line for the migration ${tag} to recordsSince: what only a database with it can have`,
+        );
+      return fill;
+    });
+}
+
+function openVoucher(sqlite: Database): void {
+  sqlite.run(`INSERT INTO vouchers (public_id, hash, prefix, amount, created_at)
+    VALUES ('42', x'04', '6Q2MV', 1000, 1)`);
+}
+
+function redeemVoucher(sqlite: Database): void {
+  sqlite.run("UPDATE vouchers SET redeemed_at = ?, redeemed_by = 2 WHERE public_id = '42'", [
+    actor.at,
+  ]);
 }
 
 interface EarlierEntry {

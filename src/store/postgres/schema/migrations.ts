@@ -41,6 +41,9 @@ export interface ServerSchema extends SchemaVersion {
   readonly known: number;
 }
 
+/** Is told that this process is about to migrate an older database. Another process may do it first. */
+export type OnUpgrade = (version: ServerSchema) => void;
+
 const NEWER_SCHEMA =
   "the database was upgraded by a newer version of tollgate, and this version cannot work with it any more: upgrade this one";
 const LOCK_SCHEMA = `SELECT pg_advisory_xact_lock(${LOCKS.migration})`;
@@ -67,13 +70,18 @@ const FOREIGN_TABLE = `SELECT relname FROM pg_class
  * processes open a database, one of them migrates and the others wait. A database that a newer version has upgraded is left
  * as it is if this program can work with it. Returns true if the database was empty. Throws StoreError for one that this
  * program cannot work with, for a foreign one, and if the server refuses a migration; then what its release has changed is
- * rolled back. Throws the errors of a lost connection.
+ * rolled back. `onUpgrade` is called before an older database is migrated. Throws the errors of a lost connection.
  */
-export async function migrateServer(sql: SQL, schema = knownSchema): Promise<boolean> {
+export async function migrateServer(
+  sql: SQL,
+  schema = knownSchema,
+  onUpgrade?: OnUpgrade,
+): Promise<boolean> {
   const known = countMigrations(schema);
   const found = await readVersion(sql);
   if (found !== undefined) refuseNewer(found, known);
   let applied = found?.applied ?? 0;
+  if (found !== undefined && applied > 0 && applied < known) onUpgrade?.({ ...found, known });
   let wasEmpty = false;
   while (applied < known) {
     const step = await applyRelease(sql, schema);

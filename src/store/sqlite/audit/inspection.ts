@@ -6,8 +6,9 @@ import { runSync } from "../../steps.ts";
 import { SqliteQueries } from "../queries.ts";
 import { fileProblems } from "./integrity.ts";
 import { isGatewayRunning } from "../lock.ts";
-import { requireSupportedSchema, type SchemaVersion } from "../schema/migrations.ts";
+import { isOlder, requireSupportedSchema, type SchemaVersion } from "../schema/migrations.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";
+import { upgradeRoom, type UpgradeRoom } from "../schema/upgrade.ts";
 import {
   setUntrustedFilePragmas,
   toStoreError,
@@ -20,6 +21,8 @@ import { StoreError } from "../../storeError.ts";
 /** What `doctor` reads from a database. */
 export interface StoreInspection {
   readonly schema: SchemaVersion;
+  /** What the upgrade of an older database needs; undefined for another one. */
+  readonly upgradeRoom: UpgradeRoom | undefined;
   readonly isGatewayRunning: boolean;
   /** The size without the WAL. */
   readonly bytes: number;
@@ -75,6 +78,7 @@ function inspect(sqlite: Database, path: string, bytes: number): StoreInspection
   const hasTables = schema.applied > 0 && !schemaLines.some((line) => line.startsWith("table "));
   return {
     schema,
+    upgradeRoom: isOlder(schema) ? upgradeRoom(sqlite, path, schema) : undefined,
     isGatewayRunning: isGatewayRunning(path),
     bytes,
     problems,

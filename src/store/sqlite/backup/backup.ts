@@ -1,6 +1,6 @@
 import { linkSync, lstatSync, realpathSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { discardCopy, makeCopy, partialName, syncPath } from "./copying.ts";
+import { discardCopy, makeCopy, partialName, syncPath, type CopyWatch } from "./copying.ts";
 import { STORE_SUFFIXES } from "../databaseFile.ts";
 import { withStoreErrors } from "../sqlite.ts";
 import { StoreError } from "../../storeError.ts";
@@ -20,13 +20,15 @@ export async function backUp(options: {
   database: string;
   file: string;
   stopped: Promise<void>;
+  watch?: CopyWatch;
 }): Promise<Backup> {
-  const { database, file, stopped } = options;
+  const { database, file, stopped, watch } = options;
   withStoreErrors(`cannot write ${file}`, () => refuseTarget(file, database));
   const partial = partialName(file);
   const { accounts, requests } = await makeCopy(
     { kind: "snapshot", from: database, to: partial },
     stopped,
+    watch,
   );
   try {
     const bytes = statSync(partial).size;

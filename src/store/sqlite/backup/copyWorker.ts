@@ -1,5 +1,6 @@
-import type { CopyOrder, CopyReply } from "./copying.ts";
+import { sqliteFault } from "../sqlite.ts";
 import { DamagedStoreError, StoreError } from "../../storeError.ts";
+import type { CopyMessage, CopyOrder, CopyReply } from "./copying.ts";
 import { copyBackup, copyDatabase } from "./verifiedCopy.ts";
 
 declare const self: Worker;
@@ -7,25 +8,32 @@ declare const self: Worker;
 /** Makes one verified copy. The main thread handles signals meanwhile. */
 function serveCopy(): void {
   self.onmessage = ({ data }: MessageEvent<CopyOrder>) => {
-    self.postMessage(replyTo(data));
+    send(replyTo(data));
   };
+}
+
+function send(message: CopyMessage): void {
+  self.postMessage(message);
 }
 
 function replyTo(order: CopyOrder): CopyReply {
   try {
     const { from, to } = order;
     const copy =
-      order.kind === "snapshot" ? copyDatabase(from, to) : copyBackup(from, to, order.actor);
-    return { ok: true, copy };
+      order.kind === "snapshot"
+        ? copyDatabase(from, to, (done, total) => send({ kind: "checking", done, total }))
+        : copyBackup(from, to, order.actor);
+    return { kind: "copied", copy };
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    return { ok: false, message, kind: kindOf(error) };
+    return { kind: "failed", message, reason: reasonOf(error) };
   }
 }
 
-function kindOf(error: unknown): Extract<CopyReply, { ok: false }>["kind"] {
+function reasonOf(error: unknown): Extract<CopyReply, { kind: "failed" }>["reason"] {
+  if (sqliteFault(error) === "full") return "noRoom";
   if (error instanceof DamagedStoreError) return "damaged";
-  return error instanceof StoreError ? "store" : "other";
+  return error instanceof StoreError ? "store" : "fault";
 }
 
 if (!Bun.isMainThread) serveCopy();

@@ -1,10 +1,10 @@
-import { closeSync, fsyncSync, lstatSync, openSync, readdirSync, rmSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { closeSync, fsyncSync, lstatSync, openSync, readdirSync, rmSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { systemRandom } from "../../../lib/random.ts";
 import type { Actor } from "../../schema/schema.ts";
 import { OWNER_ONLY, SIDE_SUFFIXES } from "../databaseFile.ts";
 import { withStoreErrors } from "../sqlite.ts";
-import { DamagedStoreError, StoreError } from "../../storeError.ts";
+import { DamagedStoreError, NoRoomError, StoppedError, StoreError } from "../../storeError.ts";
 import { migrationTrialPath, type VerifiedCopy } from "./verifiedCopy.ts";
 import { startWorker } from "../workers.ts";
 import { systemClock } from "../../../lib/clock.ts";
@@ -14,12 +14,35 @@ export type CopyOrder =
   | { kind: "snapshot"; from: string; to: string }
   | { kind: "copyBackup"; from: string; to: string; actor: Actor };
 
+/** What the Worker sends: how far its check is, and at the end one reply. */
+export type CopyMessage = { kind: "checking"; done: number; total: number } | CopyReply;
+
 export type CopyReply =
-  | { ok: true; copy: VerifiedCopy }
-  | { ok: false; message: string; kind: keyof typeof ERRORS };
+  | { kind: "copied"; copy: VerifiedCopy }
+  | { kind: "failed"; message: string; reason: keyof typeof ERRORS };
 
 /** The errors of the Worker. A message between threads loses the class of an error. */
-const ERRORS = { damaged: DamagedStoreError, store: StoreError, other: Error } as const;
+const ERRORS = {
+  noRoom: NoRoomError,
+  damaged: DamagedStoreError,
+  store: StoreError,
+  fault: Error,
+} as const;
+
+/** How far a copy is: in bytes, then in requests. The check of a small or current database reports nothing. */
+export interface CopyProgress {
+  readonly step: "copying" | "checking";
+  readonly done: number;
+  readonly total: number;
+}
+
+/** Who is told of the progress. `bytes`: the size that the copy will have. */
+export interface CopyWatch {
+  readonly bytes: number;
+  readonly onProgress: (progress: CopyProgress) => void;
+}
+
+const SIZE_POLL_MS = 1000;
 
 const NAME_BYTES = 6;
 
@@ -31,15 +54,20 @@ export function partialName(file: string): string {
 /**
  * Writes a verified copy to the new file `order.to`, which only its owner can read. It is on the disk when this
  * resolves, and removed when this rejects or `stopped` resolves. Removes abandoned copies in that folder first. Rejects
- * with StoreError.
+ * with StoreError:
+ * StoppedError if it was stopped, NoRoomError for a full disk.
  */
-export async function makeCopy(order: CopyOrder, stopped: Promise<void>): Promise<VerifiedCopy> {
+export async function makeCopy(
+  order: CopyOrder,
+  stopped: Promise<void>,
+  watch?: CopyWatch,
+): Promise<VerifiedCopy> {
   removeAbandonedCopies(dirname(order.to));
   withStoreErrors(`cannot write into ${dirname(order.to)}`, () =>
     closeSync(openSync(order.to, "wx", OWNER_ONLY)),
   );
   try {
-    const copy = await runWorker(order, stopped);
+    const copy = await runWorker(order, stopped, watch);
     syncPath(order.to);
     return copy;
   } catch (error) {
@@ -49,7 +77,19 @@ export async function makeCopy(order: CopyOrder, stopped: Promise<void>): Promis
 }
 
 function removeAbandonedCopies(folder: string): void {
-  for (const copy of abandonedCopies(folder)) {
+  removeCopies(abandonedCopies(folder));
+}
+
+/**
+ * Removes the partial copies in a folder whose names begin with `prefix`, however young they are. The caller knows that no
+ * process makes one.
+ */
+export function removePartialCopies(folder: string, prefix: string): void {
+  removeCopies(partialCopies(folder).filter((path) => basename(path).startsWith(prefix)));
+}
+
+function removeCopies(copies: readonly string[]): void {
+  for (const copy of copies) {
     try {
       discardCopy(copy);
     } catch {
@@ -74,22 +114,42 @@ export function syncPath(path: string): void {
   }
 }
 
-async function runWorker(order: CopyOrder, stopped: Promise<void>): Promise<VerifiedCopy> {
+async function runWorker(
+  order: CopyOrder,
+  stopped: Promise<void>,
+  watch: CopyWatch | undefined,
+): Promise<VerifiedCopy> {
   const worker = startWorker("backup/copyWorker");
   const { promise, resolve, reject } = Promise.withResolvers<CopyReply>();
-  worker.onmessage = ({ data }: MessageEvent<CopyReply>) => resolve(data);
+  const sizePoll = watch && setInterval(sizeReporter(order.to, watch), SIZE_POLL_MS);
+  worker.onmessage = ({ data }: MessageEvent<CopyMessage>) => {
+    clearInterval(sizePoll);
+    if (data.kind !== "checking") return resolve(data);
+    watch?.onProgress({ step: "checking", done: data.done, total: data.total });
+  };
   worker.onerror = ({ message }) => reject(new Error(message));
   worker.postMessage(order);
   const stop = stopped.then(() => {
-    throw new StoreError("stopped: nothing was changed");
+    throw new StoppedError("stopped: nothing was changed");
   });
   try {
     const reply = await Promise.race([promise, stop]);
-    if (reply.ok) return reply.copy;
-    throw new ERRORS[reply.kind](reply.message);
+    if (reply.kind === "copied") return reply.copy;
+    throw new ERRORS[reply.reason](reply.message);
   } finally {
+    clearInterval(sizePoll);
     worker.terminate();
   }
+}
+
+/** Reports the size of the copy at each call, for as long as it grows. */
+function sizeReporter(copy: string, { bytes, onProgress }: CopyWatch): () => void {
+  let reported = 0;
+  return () => {
+    const size = statSync(copy, { throwIfNoEntry: false })?.size ?? 0;
+    if (size > reported) onProgress({ step: "copying", done: Math.min(size, bytes), total: bytes });
+    reported = size;
+  };
 }
 
 const PARTIAL_NAME = /\.[0-9a-f]{12}\.partial$/;
@@ -99,21 +159,30 @@ const ABANDONED_AFTER_MS = 12 * 3_600_000;
 /** Partial copies of killed processes in a folder. Never throws. */
 function abandonedCopies(folder: string): string[] {
   try {
-    return readdirSync(folder)
-      .filter((name) => PARTIAL_NAME.test(name))
-      .map((name) => join(folder, name))
-      .filter(isAbandoned);
+    return partialCopies(folder).filter((path) => ageOf(path) > ABANDONED_AFTER_MS);
   } catch {
     return [];
   }
 }
 
-function isAbandoned(path: string): boolean {
+/** The partial copies of this user in a folder. Throws the errors of the system. */
+function partialCopies(folder: string): string[] {
+  return readdirSync(folder)
+    .filter((name) => PARTIAL_NAME.test(name))
+    .map((name) => join(folder, name))
+    .filter(isOwnCopy);
+}
+
+function isOwnCopy(path: string): boolean {
   const status = lstatSync(path, { throwIfNoEntry: false });
   return (
     status?.isFile() === true &&
     status.uid === process.getuid?.() &&
-    (status.mode & 0o777) === OWNER_ONLY &&
-    systemClock.epochMs() - status.mtimeMs > ABANDONED_AFTER_MS
+    (status.mode & 0o777) === OWNER_ONLY
   );
+}
+
+function ageOf(path: string): number {
+  const status = lstatSync(path, { throwIfNoEntry: false });
+  return status ? systemClock.epochMs() - status.mtimeMs : 0;
 }

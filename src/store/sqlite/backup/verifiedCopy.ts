@@ -15,7 +15,7 @@ import {
 import { DamagedStoreError, StoreError } from "../../storeError.ts";
 import { auditStore } from "../audit/auditSqlite.ts";
 import { fileProblems } from "../audit/integrity.ts";
-import { readSchemaVersion, migrate } from "../schema/migrations.ts";
+import { migrateCopy, readSchemaVersion } from "../schema/migrations.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";
 import { errorCode } from "../../../lib/systemError.ts";
 
@@ -36,20 +36,28 @@ const DATABASE_SUBJECT: Subject = {
   name: "the database",
   advice: "tollgate audit shows all of them",
 };
+/** This version cannot audit it before it is migrated. */
+const OLDER_DATABASE_SUBJECT: Subject = {
+  name: "the database",
+  advice: "`tollgate audit` of the version before shows all of them",
+};
 const CHUNK_BYTES = 1024 * 1024;
 
 /**
  * Writes a snapshot of the database into the empty file `copy` and verifies it. A gateway may write meanwhile and does
- * not wait. Keeps the schema, also one of an earlier version. Throws StoreError.
+ * not wait. Keeps the schema, also one of an earlier version. `onCheck` is told how many requests of such a copy are
+ * migrated for its audit. Throws StoreError.
  */
-export function copyDatabase(database: string, copy: string): VerifiedCopy {
+export function copyDatabase(database: string, copy: string, onCheck?: OnCheck): VerifiedCopy {
   const age = vacuumInto(database, copy);
   if (age === "current") return verifySnapshot(copy);
   // The audit needs this version's schema, so a second copy is migrated.
   const trial = migrationTrialPath(copy);
   createDatabaseFile(trial);
-  return copyBackup(copy, trial, undefined, DATABASE_SUBJECT);
+  return copyBackup(copy, trial, undefined, OLDER_DATABASE_SUBJECT, onCheck);
 }
+
+type OnCheck = (done: number, total: number) => void;
 
 /** A copy of an earlier version's database is migrated here for its audit, and then discarded. */
 export function migrationTrialPath(copy: string): string {
@@ -90,12 +98,13 @@ export function copyBackup(
   copy: string,
   actor: Actor | undefined,
   subject: Subject = { name: backup, advice: "name another backup" },
+  onCheck?: OnCheck,
 ): VerifiedCopy {
   copyContent(backup, copy);
   let connection: SqliteConnection | undefined;
   try {
     connection = connect(copy, "power");
-    if (schemaAge(connection, backup) === "older") migrateCopy(connection, subject);
+    if (schemaAge(connection, backup) === "older") migrateVerified(connection, subject, onCheck);
     const verified = verify(connection.sqlite, subject);
     if (actor) logRestore(connection, actor, backup);
     // Out of WAL mode, so that no WAL belongs to the copy.
@@ -110,16 +119,20 @@ export function copyBackup(
 }
 
 /** The caller verifies the copy afterwards. */
-function migrateCopy(connection: SqliteConnection, subject: Subject): void {
+function migrateVerified(
+  connection: SqliteConnection,
+  subject: Subject,
+  onCheck: OnCheck | undefined,
+): void {
   const { sqlite } = connection;
   const { applied } = readSchemaVersion(sqlite);
   refuseProblems(fileProblems(sqlite), `the file of ${subject.name} is damaged`, subject);
   refuseSchemaProblems(schemaProblems(sqlite, applied), subject);
-  migrate(connection, {
-    mayMigrate: () => true,
+  migrateCopy(connection, {
     schemaProblems: () => [],
     audit: () => [],
     refuse: (problems) => refuseProblems(problems, verdictOf(subject), subject),
+    onProgress: onCheck && (({ copied, total }) => onCheck(copied, total)),
   });
 }
 
@@ -190,6 +203,8 @@ function schemaAge({ sqlite }: SqliteConnection, path: string): "older" | "curre
 function toCopyError(error: unknown, source: string, copy: string): unknown {
   const fault = sqliteFault(error);
   if (fault === undefined) return error;
+  // The failed migration of the copy: its message says what is wrong with the records.
+  if (fault === "constraint" && error instanceof StoreError) return error;
   const cause = error instanceof StoreError ? error.cause : error;
   return new StoreError(copyErrorMessage(fault, { source, copy, code: errorCode(cause) }), {
     cause,

@@ -19,44 +19,67 @@ export interface MigrationProgress {
   readonly total: number;
 }
 
-/** How a database is migrated. The records of an empty one are not checked. */
+/** How an older database is checked, and who is told of the progress. */
 export interface MigrationOptions {
-  /** False: only a gateway may migrate the database now. */
-  mayMigrate(): boolean;
   /** The problems of the schema, which has this number of migrations. */
   schemaProblems(applied: number): readonly string[];
   /** The problems of the records after the migration. */
   audit(): readonly string[];
   /** Throws if there are problems. Then nothing is changed. */
   refuse(problems: readonly string[]): void;
-  /** Called one to eleven times, unless the database is empty. */
+  /** Called one to eleven times for a migration that copies the requests, else never. */
   onProgress?: ((progress: MigrationProgress) => void) | undefined;
 }
 
+/** What happens before the migration of an older database. */
+export interface MigrationStart {
+  /** False: only a gateway may migrate the database now. */
+  mayMigrate(): boolean;
+  /** No other process writes from its beginning until the end of the migration. */
+  prepare(version: SchemaVersion): Promise<void>;
+}
+
 /**
- * Migrates the database to this program's schema in one transaction. If several processes open a new file, one of them
- * migrates. SQLite's `user_version` counts the applied migrations. Returns true if the database was empty. Throws
- * StoreError for a newer or a foreign database, for an older one if `mayMigrate` returns false, and for one whose
- * records do not agree. An error and a crash leave the database as it was.
+ * Makes this program's schema in an empty database, in one transaction. If several processes open a new file, one of them
+ * makes it. SQLite's `user_version` counts the applied migrations. Returns true if the database was empty. Throws
+ * StoreError for a newer, an older or a foreign database, and if `mayMigrate` returns false and no gateway makes the schema.
  */
-export function migrate(
+export function createSchema(
   { sqlite }: Pick<SqliteConnection, "sqlite">,
-  options: MigrationOptions,
+  mayMigrate: () => boolean,
 ): boolean {
-  const known = migrationTags("sqlite").length;
-  const applied = userVersion(sqlite);
+  const { applied, known } = readSchemaVersion(sqlite);
   refuseNewer(applied, known);
   if (applied === known) return false;
-  if (!options.mayMigrate()) {
+  if (!mayMigrate()) {
     if (waitForMigration(sqlite, known)) return false;
-    throw new StoreError(
-      "database has another version's schema and a gateway is running on it: restart the gateway first",
-    );
+    throw gatewayRunsError();
   }
-  // SQLite ignores this pragma inside a transaction. A table cannot be replaced while foreign keys refer to it.
+  return sqlite
+    .transaction(() => {
+      const done = userVersion(sqlite);
+      if (done === known) return false;
+      if (done > 0)
+        throw new StoreError("database has the schema of an earlier version by now: try again");
+      refuseForeignTables(sqlite);
+      applyMigrations(sqlite, 0, known);
+      sqlite.run(`PRAGMA user_version = ${known}`);
+      return true;
+    })
+    .immediate();
+}
+
+/**
+ * Migrates an older database that no other process uses, in one transaction. Throws StoreError if its records do not agree.
+ * An error and a crash leave the database as it was.
+ */
+export function migrateCopy(
+  { sqlite }: Pick<SqliteConnection, "sqlite">,
+  options: MigrationOptions,
+): void {
   sqlite.run("PRAGMA foreign_keys = OFF");
   try {
-    return sqlite.transaction(() => migrateFrom(sqlite, known, options)).immediate();
+    sqlite.transaction(() => migrateFrom(sqlite, readSchemaVersion(sqlite), options)).immediate();
   } catch (error) {
     throw toMigrationError(error);
   } finally {
@@ -64,22 +87,73 @@ export function migrate(
   }
 }
 
-/** Returns true if the database was empty. */
-function migrateFrom(sqlite: Database, known: number, options: MigrationOptions): boolean {
-  const done = userVersion(sqlite);
-  // Another process has migrated it meanwhile.
-  if (done === known) return false;
-  if (done <= 0) {
-    refuseForeignTables(sqlite);
-    applyMigrations(sqlite, 0, known);
-  } else {
-    options.refuse(options.schemaProblems(done));
-    sqlite.run(`PRAGMA cache_size = -${MIGRATION_CACHE_KILOBYTES}`);
-    applyMigrations(sqlite, done, known, options);
-    options.refuse([...referenceProblems(sqlite), ...options.audit()]);
+/**
+ * Migrates an older database that others may use, in one transaction that begins before `prepare`. Returns the number of
+ * migrations that were applied before; undefined if the database is not older, or if only a gateway may migrate it now.
+ * Rejects as `migrateCopy` throws, and with what `prepare` throws; then the database is as it was.
+ */
+export async function migrateOlder(
+  { sqlite }: Pick<SqliteConnection, "sqlite">,
+  options: MigrationOptions & MigrationStart,
+): Promise<number | undefined> {
+  if (!isOlder(readSchemaVersion(sqlite)) || !options.mayMigrate()) return undefined;
+  // SQLite ignores this pragma inside a transaction. A table cannot be replaced while foreign keys refer to it.
+  sqlite.run("PRAGMA foreign_keys = OFF");
+  try {
+    beginWriting(sqlite);
+    const version = readSchemaVersion(sqlite);
+    // Another process may have migrated it meanwhile.
+    const isStillOlder = isOlder(version);
+    if (isStillOlder) {
+      await options.prepare(version);
+      // An earlier version's gateway may have started meanwhile.
+      if (!options.mayMigrate()) throw gatewayRunsError();
+      migrateFrom(sqlite, version, options);
+    }
+    sqlite.run("COMMIT");
+    return isStillOlder ? version.applied : undefined;
+  } catch (error) {
+    throw toMigrationError(error);
+  } finally {
+    // SQLite itself ends the transaction after some errors, such as a full disk.
+    if (sqlite.inTransaction) sqlite.run("ROLLBACK");
+    sqlite.run("PRAGMA foreign_keys = ON");
   }
+}
+
+function beginWriting(sqlite: Database): void {
+  try {
+    sqlite.run("BEGIN IMMEDIATE");
+  } catch (cause) {
+    throw toUpgradingError(cause);
+  }
+}
+
+/** A process that upgrades a database keeps the others from writing, for as long as its backup and its migration take. */
+function toUpgradingError(error: unknown): unknown {
+  if (sqliteFault(error) !== "busy") return error;
+  return new StoreError(
+    "database is locked by another process, which may be upgrading it: try again when that has ended",
+    { cause: error },
+  );
+}
+
+function gatewayRunsError(): StoreError {
+  return new StoreError(
+    "database has another version's schema and a gateway is running on it: restart the gateway first",
+  );
+}
+
+function migrateFrom(
+  sqlite: Database,
+  { applied, known }: SchemaVersion,
+  options: MigrationOptions,
+): void {
+  options.refuse(options.schemaProblems(applied));
+  sqlite.run(`PRAGMA cache_size = -${MIGRATION_CACHE_KILOBYTES}`);
+  applyMigrations(sqlite, applied, known, options);
+  options.refuse([...referenceProblems(sqlite), ...options.audit()]);
   sqlite.run(`PRAGMA user_version = ${known}`);
-  return done <= 0;
 }
 
 /** Throws StoreError. */
@@ -115,10 +189,14 @@ export function applyMigrations(
   for (const tag of migrationTags("sqlite").slice(done, last)) {
     options?.refuse(problemsBefore(sqlite, tag));
     for (const statement of migrationStatements("sqlite", tag)) {
-      if (statement.includes("?1")) copyRequests(sqlite, statement, options?.onProgress);
+      if (isForRanges(statement)) copyRequests(sqlite, statement, options?.onProgress);
       else sqlite.run(statement);
     }
   }
+}
+
+function isForRanges(statement: string): boolean {
+  return statement.includes("?1");
 }
 
 /** Runs a statement for ranges of the ids of requests: above ?1, up to ?2. */
@@ -149,22 +227,38 @@ function copyRequests(
 
 /**
  * Waits for a gateway that just started: it migrates as soon as it has its lock. The write transaction waits for a
- * running migration, which takes seconds for a large database. Returns false if the database stays old.
+ * running migration. Returns false if the database stays old. Throws StoreError if the migration takes longer.
  */
 function waitForMigration(sqlite: Database, known: number): boolean {
   const deadlineMs = performance.now() + GATEWAY_STARTS_WITHIN_MS;
   const readVersion = sqlite.transaction(() => userVersion(sqlite));
-  while (readVersion.immediate() !== known) {
-    if (performance.now() > deadlineMs) return false;
-    Bun.sleepSync(START_POLL_MS);
+  try {
+    while (readVersion.immediate() !== known) {
+      if (performance.now() > deadlineMs) return false;
+      Bun.sleepSync(START_POLL_MS);
+    }
+    return true;
+  } catch (error) {
+    throw toUpgradingError(error);
   }
-  return true;
 }
 
 /** The number of migrations that were applied to a database, and that this program has. */
 export interface SchemaVersion {
   readonly applied: number;
   readonly known: number;
+}
+
+/** Whether an earlier version made the database. */
+export function isOlder({ applied, known }: SchemaVersion): boolean {
+  return applied > 0 && applied < known;
+}
+
+/** True if a migration of this older database copies the requests, and with them most of the file. */
+export function copiesRequests({ applied, known }: SchemaVersion): boolean {
+  return migrationTags("sqlite")
+    .slice(applied, known)
+    .some((tag) => migrationStatements("sqlite", tag).some(isForRanges));
 }
 
 /** For any database, also a foreign one or one of a newer version. */

@@ -1,0 +1,183 @@
+import { Database } from "bun:sqlite";
+import { rmSync, statfsSync } from "node:fs";
+import { basename, dirname } from "node:path";
+import { systemClock } from "../../../lib/clock.ts";
+import { pathStatus } from "../../../lib/systemError.ts";
+import { NoRoomError, StoppedError, StoreError } from "../../storeError.ts";
+import { auditRecords } from "../audit/auditSqlite.ts";
+import { backUp } from "../backup/backup.ts";
+import { removePartialCopies, type CopyProgress } from "../backup/copying.ts";
+import { databaseFile } from "../databaseFile.ts";
+import { isGatewayRunning } from "../lock.ts";
+import { connect, sqliteFault, toStoreError, type Durability } from "../sqlite.ts";
+import {
+  copiesRequests,
+  isOlder,
+  migrateOlder,
+  readSchemaVersion,
+  refuseMigration,
+  type MigrationProgress,
+  type SchemaVersion,
+} from "./migrations.ts";
+import { schemaProblems } from "./schemaCheck.ts";
+
+/**
+ * What an upgrade does, in this order: it makes a backup or none, migrates, and has ended. An upgrade that fails reports no
+ * end.
+ */
+export type UpgradeStep =
+  | { readonly step: "backup"; readonly file: string; readonly bytes: number }
+  | CopyProgress
+  | {
+      readonly step: "backedUp";
+      readonly file: string;
+      readonly bytes: number;
+      readonly tookMs: number;
+    }
+  | { readonly step: "noBackup"; readonly reason: "unwanted" }
+  | { readonly step: "noBackup"; readonly reason: "noRoom"; readonly room: UpgradeRoom }
+  | ({ readonly step: "migrating" } & MigrationProgress)
+  | ({ readonly step: "upgraded"; readonly tookMs: number } & SchemaVersion);
+
+export interface UpgradeOptions {
+  readonly path: string;
+  readonly durability: Durability;
+  /** The caller holds the instance lock. */
+  readonly serving: boolean;
+  readonly hasBackup: boolean;
+  /** Ends the backup. A migration goes on to its end. */
+  readonly stopped: Promise<void>;
+  readonly onStep: (step: UpgradeStep) => void;
+}
+
+/** Space on the disk of a database, for its backup and its migration. */
+export interface UpgradeRoom {
+  readonly neededBytes: number;
+  readonly freeBytes: number;
+}
+
+/**
+ * Backup, its migrated copy, and what the migration adds to the file and its log, in sizes of the database. A migration
+ * that copies a million requests added 1.5 sizes, another one nothing.
+ */
+const ROOM_TO_COPY_REQUESTS = 4;
+const ROOM_ELSE = 2.5;
+const ROOM_SPARE_BYTES = 32 * 1024 * 1024;
+
+/** Whether an earlier version made the database at `path`. False also if it cannot be read: its opening says why. */
+export function needsUpgrade(path: string): boolean {
+  // SQLite would delete the log of an empty database.
+  if (!hasContent(path)) return false;
+  try {
+    const sqlite = new Database(path, { readonly: true });
+    try {
+      return isOlder(readSchemaVersion(sqlite));
+    } finally {
+      sqlite.close();
+    }
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Brings the database of an earlier version to this program's schema, after a verified backup beside it. Without enough room
+ * for a backup none is made. No other process writes from the backup until the end. Does nothing for another database, and
+ * while a gateway of another version runs. Rejects with StoreError if the backup or the migration fails, and with StoppedError;
+ * then the database is as it was.
+ */
+export async function upgradeStore(options: UpgradeOptions): Promise<void> {
+  const { path, durability, serving, onStep } = options;
+  if (!hasContent(path)) return;
+  const connection = connect(path, durability);
+  const { sqlite } = connection;
+  const beganMs = performance.now();
+  let backup: string | undefined;
+  try {
+    const applied = await migrateOlder(connection, {
+      mayMigrate: () => serving || !isGatewayRunning(path),
+      async prepare(version) {
+        backup = await backUpBefore(sqlite, version, options);
+      },
+      schemaProblems: (count) => schemaProblems(sqlite, count),
+      audit: () => auditRecords(connection),
+      refuse: refuseMigration,
+      onProgress: (progress) => onStep({ step: "migrating", ...progress }),
+    });
+    if (applied === undefined) return;
+    const tookMs = performance.now() - beganMs;
+    onStep({ step: "upgraded", applied, known: readSchemaVersion(sqlite).known, tookMs });
+  } catch (error) {
+    if (backup !== undefined && !isDiskFailure(error)) rmSync(backup, { force: true });
+    throw toStoreError(path, error);
+  } finally {
+    sqlite.close();
+  }
+}
+
+/** A backup is worth more than the database then. Else the database is as it was, and each further try would leave one. */
+function isDiskFailure(error: unknown): boolean {
+  const fault = sqliteFault(error);
+  return fault === "io" || fault === "damaged";
+}
+
+/** Returns the path of the backup; undefined without one. */
+async function backUpBefore(
+  sqlite: Database,
+  version: SchemaVersion,
+  { path, hasBackup, stopped, onStep }: UpgradeOptions,
+): Promise<string | undefined> {
+  if (!hasBackup) {
+    onStep({ step: "noBackup", reason: "unwanted" });
+    return undefined;
+  }
+  const database = databaseFile(path);
+  const prefix = `${database}.before-upgrade-`;
+  // This process alone upgrades the database, so that they are of processes that were killed.
+  removePartialCopies(dirname(database), basename(prefix));
+  const noRoom = (room: UpgradeRoom): undefined => {
+    onStep({ step: "noBackup", reason: "noRoom", room });
+  };
+  const room = upgradeRoom(sqlite, path, version);
+  if (room.freeBytes < room.neededBytes) return noRoom(room);
+  const time = new Date(systemClock.epochMs()).toISOString().replace(/[-:]/g, "");
+  const file = `${prefix}${time}-schema-${version.applied}`;
+  const beganMs = performance.now();
+  const bytes = usedBytes(sqlite);
+  onStep({ step: "backup", file, bytes });
+  try {
+    const made = await backUp({ database, file, stopped, watch: { bytes, onProgress: onStep } });
+    const tookMs = performance.now() - beganMs;
+    onStep({ step: "backedUp", file, bytes: made.bytes, tookMs });
+    return file;
+  } catch (error) {
+    if (error instanceof NoRoomError) return noRoom(upgradeRoom(sqlite, path, version));
+    if (!(error instanceof StoreError) || error instanceof StoppedError) throw error;
+    throw new StoreError(
+      `database was not upgraded and not changed, because its backup failed: ${error.message}`,
+      { cause: error },
+    );
+  }
+}
+
+/** The room that a backup and the migration of this older database need, and the free room of its disk. */
+export function upgradeRoom(sqlite: Database, path: string, version: SchemaVersion): UpgradeRoom {
+  const sizes = copiesRequests(version) ? ROOM_TO_COPY_REQUESTS : ROOM_ELSE;
+  const { bavail, bsize } = statfsSync(dirname(databaseFile(path)));
+  return {
+    neededBytes: Math.ceil(usedBytes(sqlite) * sizes) + ROOM_SPARE_BYTES,
+    freeBytes: bavail * bsize,
+  };
+}
+
+/** The size of a copy: without free pages, and with what is only in the log. */
+function usedBytes(sqlite: Database): number {
+  const query = `SELECT (page_count - freelist_count) * page_size AS bytes
+    FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`;
+  return Number(sqlite.query<{ bytes: bigint | number }, []>(query).get()?.bytes);
+}
+
+function hasContent(path: string): boolean {
+  const found = pathStatus(path);
+  return typeof found === "object" && found.isFile() && found.size > 0;
+}
