@@ -110,9 +110,13 @@ describePostgres("a PostgreSQL database at its opening", () => {
     expect(migrateServer(sql)).rejects.toThrow("tables of another program");
   });
 
-  test("that is older is migrated one release after the other", async () => {
-    await migrateServer(sql);
-    expect(await migrateServer(sql, longer(expanding, contracting))).toBe(false);
+  test("that is older is migrated one release after the other, and that is told before", async () => {
+    const told: unknown[] = [];
+    const tell = (found: unknown) => told.push(found);
+    await migrateServer(sql, knownSchema, tell);
+    expect(await migrateServer(sql, longer(expanding, contracting), tell)).toBe(false);
+    expect(await migrateServer(sql, longer(expanding, contracting), tell)).toBe(false);
+    expect(told).toEqual([{ applied: KNOWN, oldest: KNOWN, known: KNOWN + 2 }]);
     expect(await version()).toEqual([KNOWN + 2, KNOWN + 2]);
   });
 
