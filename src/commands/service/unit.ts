@@ -50,6 +50,7 @@ After=network-online.target
 StartLimitIntervalSec=0
 
 [Service]
+# The service counts as started when the program runs. So no time limit ends a start that upgrades a large database.
 Type=exec
 User=${plan.user}
 ExecStart=${command("serve")}
