@@ -3,8 +3,9 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:te
 import { copyFileSync, readdirSync, rmSync, statSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { migrationTags } from "../../src/store/schema/migrationFiles.ts";
+import { takeInstanceLock } from "../../src/store/store.ts";
 import { binaryPath, outputOf, type ChildOutput } from "../support/binary/binary.ts";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
@@ -27,6 +28,7 @@ const COPIED_VERSION = 5;
 const MANY_REQUESTS = 130_000;
 
 const config = oneModel("http://127.0.0.1:9/v1");
+const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
 
 /** All that a database has, and the statements that made it. */
 function contentOf(path: string): unknown {
@@ -294,6 +296,26 @@ describeSqlite("an upgrade", () => {
       expect(versionOf(cli.database)).toBe(COPIED_VERSION);
     });
 
+    test.skipIf(!canMount())("learns from its backup that the disk became full", async () => {
+      // The room was enough when it was asked for: another program has filled the disk.
+      const program = `
+        import { backUp } from ${JSON.stringify(storeModule)};
+        const stopped = new Promise(() => undefined);
+        await backUp({ database: "tollgate.db", file: "disk/copy.db", stopped })
+          .catch((error) => console.log(error.constructor.name, error.message));`;
+      const script = `mkdir disk; mount -t tmpfs -o size=1m none disk || exit 99
+        "$0" -e "$1"; ls disk`;
+      const child = Bun.spawn(["unshare", "-rm", "bash", "-c", script, process.execPath, program], {
+        cwd: cli.folder,
+        stdio: ["ignore", "pipe", "pipe"],
+      });
+      expect(await outputOf(child)).toEqual({
+        stdout: "NoRoomError cannot write into disk: no room left on its disk\n",
+        stderr: "",
+        status: 0,
+      });
+    });
+
     test("by a command stops at a signal during its backup, and ends at one during its migration", async () => {
       for (const [said, status, stderr, backups] of [
         ["making a backup", 1, "error: stopped: nothing was changed", 0],
@@ -330,6 +352,18 @@ describeSqlite("an upgrade", () => {
       expect(audit.stderr).toContain(`checking the backup: 20000 of ${MANY_REQUESTS + 9} requests`);
       expect(backupsIn(cli.folder)).toHaveLength(1);
       expect(isCopying()).toBe(false);
+    });
+
+    test("by a command changes nothing if a gateway of the version before starts meanwhile", async () => {
+      const running = cli.run("accounts", "list");
+      await until("it makes the backup", isCopying);
+      const lock = takeInstanceLock(cli.database);
+      const { status, stderr } = await running;
+      lock?.release();
+      expect(status).toBe(1);
+      expect(stderr).toContain("a gateway is running on it: restart the gateway first");
+      expect(versionOf(cli.database)).toBe(COPIED_VERSION);
+      expect(backupsIn(cli.folder)).toEqual([]);
     });
 
     test("by a gateway lets a command wait, which then works or says what to do", async () => {

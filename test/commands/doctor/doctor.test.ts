@@ -119,12 +119,14 @@ describe("doctor without problems", () => {
     expect(provider.requests).toEqual([]);
   });
 
-  test("says that the next command migrates an older database, and does not change it", async () => {
+  test("says that an older database is upgraded, and whether there is room, and does not change it", async () => {
     await makeOlder();
     for (let run = 0; run < 2; run += 1) {
       const { failed, messages } = await examine(cli);
       expect(failed).toEqual([]);
-      expect(messages["database"]).toContain("schema 2 of 7, the next command migrates it");
+      expect(messages["database"]).toMatch(
+        /schema 2 of 7, the next start or command upgrades it, .*; the upgrade makes a verified backup beside the database first: it needs up to 33\.\d MB on its disk, and \S+ \SB are free$/,
+      );
     }
   });
 
@@ -379,8 +381,8 @@ describe("doctor finds", () => {
     try {
       const { failed, messages } = await examine(cli);
       expect(failed).toEqual(["database"]);
-      expect(messages["database"]).toEndWith(
-        "unless it has just started, it has another version: restart it",
+      expect(messages["database"]).toContain(
+        "unless it has just started, it has another version: restart it; the upgrade makes a verified backup",
       );
     } finally {
       lock?.release();

@@ -64,10 +64,14 @@ const ROOM_TO_COPY_REQUESTS = 4;
 const ROOM_ELSE = 2.5;
 const ROOM_SPARE_BYTES = 32 * 1024 * 1024;
 
-/** Whether an earlier version made the database at `path`. False also if it cannot be read: its opening says why. */
+/**
+ * Whether an earlier version made the database at `path`. False also if there is none, or if it cannot be read: its opening
+ * says why. Takes a tenth of a millisecond.
+ */
 export function needsUpgrade(path: string): boolean {
-  // SQLite would delete the log of an empty database.
-  if (!hasContent(path)) return false;
+  const found = pathStatus(path);
+  // SQLite would delete the log of an empty database. Opening a pipe would wait for a writer.
+  if (typeof found !== "object" || !found.isFile() || found.size === 0) return false;
   try {
     const sqlite = new Database(path, { readonly: true });
     try {
@@ -88,7 +92,7 @@ export function needsUpgrade(path: string): boolean {
  */
 export async function upgradeStore(options: UpgradeOptions): Promise<void> {
   const { path, durability, serving, onStep } = options;
-  if (!hasContent(path)) return;
+  if (!needsUpgrade(path)) return;
   const connection = connect(path, durability);
   const { sqlite } = connection;
   const beganMs = performance.now();
@@ -104,6 +108,8 @@ export async function upgradeStore(options: UpgradeOptions): Promise<void> {
       refuse: refuseMigration,
       onProgress: (progress) => onStep({ step: "migrating", ...progress }),
     });
+    // From here on it is what leads back.
+    backup = undefined;
     if (applied === undefined) return;
     const tookMs = performance.now() - beganMs;
     onStep({ step: "upgraded", applied, known: readSchemaVersion(sqlite).known, tookMs });
@@ -175,9 +181,4 @@ function usedBytes(sqlite: Database): number {
   const query = `SELECT (page_count - freelist_count) * page_size AS bytes
     FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`;
   return Number(sqlite.query<{ bytes: bigint | number }, []>(query).get()?.bytes);
-}
-
-function hasContent(path: string): boolean {
-  const found = pathStatus(path);
-  return typeof found === "object" && found.isFile() && found.size > 0;
 }
