@@ -54,8 +54,7 @@ export function partialName(file: string): string {
 /**
  * Writes a verified copy to the new file `order.to`, which only its owner can read. It is on the disk when this
  * resolves, and removed when this rejects or `stopped` resolves. Removes abandoned copies in that folder first. Rejects
- * with StoreError:
- * StoppedError if it was stopped, NoRoomError for a full disk.
+ * with StoreError: StoppedError if it was stopped, NoRoomError for a full disk.
  */
 export async function makeCopy(
   order: CopyOrder,
