@@ -137,7 +137,7 @@ function logNoBackup(log: Log, step: UpgradeStep & { step: "noBackup" }): void {
     return;
   }
   const { neededBytes, freeBytes } = step.room;
-  log.warn("no backup is made before the upgrade: the disk has not enough room", {
+  log.warn("upgrade_without_backup", {
     needed_bytes: neededBytes,
     free_bytes: freeBytes,
   });

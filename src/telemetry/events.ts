@@ -190,6 +190,14 @@ export const events = {
     advice:
       "Run `tollgate check --live`, which sends a test notice. A low account, an expiring key and a failed audit are told again after an hour, if they still hold.",
   },
+  upgrade_without_backup: {
+    level: "warn",
+    message: "no backup is made before the upgrade: the disk has not enough room",
+    meaning:
+      "The start upgrades a database of an earlier version, and its disk has not enough room for a backup (`free_bytes` of `needed_bytes`). The upgrade goes on.",
+    advice:
+      "Watch the end of the upgrade. To go back you need a backup of your own. Next time run `tollgate doctor` before the restart, and free disk space.",
+  },
 } as const satisfies Readonly<Record<string, EventDescription>>;
 
 export type EventName = keyof typeof events;

@@ -45,6 +45,10 @@ const recordsSince: Readonly<Record<string, Fill>> = {
   "0006_vouchers": (sqlite) =>
     sqlite.run(`INSERT INTO vouchers (public_id, hash, prefix, amount, created_at, expires_at)
       VALUES ('open', x'05', '7Q2MV', 300, 1, NULL), ('expired', x'06', '8Q2MV', 300, 1, 2)`),
+  "0007_notices": (sqlite) => {
+    sqlite.run("UPDATE accounts SET low = 50, notify_url = 'mailto:a@example.com' WHERE id = 1");
+    sqlite.run("INSERT INTO notices VALUES ('account_low', 'alice', 1, 0, 5)");
+  },
 };
 
 /** The number of migrations that the fixtures know. */

@@ -48,6 +48,10 @@ const recordsSince: Readonly<Record<string, readonly string[]>> = {
     "INSERT INTO response_owner (hash, account_id, provider, expires_at, history_tokens) VALUES ('\\x01', 1, 'local', 4102444800000, 77)",
     "INSERT INTO admin_log (at, actor, command, subject) VALUES (1, 'tester', 'accounts create', 'alice')",
   ],
+  "0002_notices": [
+    "UPDATE accounts SET low = 50, notify_url = 'mailto:a@example.com' WHERE id = 1",
+    "INSERT INTO notices VALUES ('account_low', 'alice', 1, 0, 5)",
+  ],
 };
 
 /** Fills a database of this schema as its gateways did. Throws for a release without a fixture. */
