@@ -6,7 +6,12 @@ import { join } from "node:path";
 import { migrationTags } from "../../src/store/schema/migrationFiles.ts";
 import { createSchema } from "../../src/store/sqlite/schema/migrations.ts";
 import { connect } from "../../src/store/sqlite/sqlite.ts";
-import { openStore, type SqliteStore, type UpgradeStep } from "../../src/store/store.ts";
+import {
+  needsUpgrade,
+  openStore,
+  type SqliteStore,
+  type UpgradeStep,
+} from "../../src/store/store.ts";
 import { fillEarlierVersion } from "../support/store/earlierRecords.ts";
 import { makeEarlierVersion, upgrade } from "../support/store/firstVersion.ts";
 import { tamper } from "../support/store/sampleLedger.ts";
@@ -274,6 +279,31 @@ test("a process that meets a gateway that makes a database waits, and changes no
   expect(command.sqlite.query("SELECT name FROM accounts").all()).toEqual([]);
   expect(gateway.sqlite.query("PRAGMA foreign_keys").all()).toEqual([{ foreign_keys: 1n }]);
   for (const { sqlite } of [command, gateway]) sqlite.close();
+});
+
+test("a database that another process opens or closes at that moment is found to be older", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "tollgate-busy-"));
+  const path = join(folder, "tollgate.db");
+  makeEarlierVersion(path, 5, (sqlite) => fillEarlierVersion(sqlite, 5));
+  const holder = Bun.spawn(
+    [
+      process.execPath,
+      "-e",
+      `const db = new (require("bun:sqlite").Database)(${JSON.stringify(path)});
+       db.run("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE");
+       console.log("locked");
+       await Bun.sleep(300);
+       db.close();`,
+    ],
+    { stdout: "pipe", stderr: "inherit" },
+  );
+  try {
+    await holder.stdout.getReader().read();
+    expect(needsUpgrade(path)).toBe(true);
+  } finally {
+    await holder.exited;
+    rmSync(folder, { recursive: true });
+  }
 });
 
 /** Whether an attempt has a row of its own. */

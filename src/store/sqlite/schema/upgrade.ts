@@ -9,7 +9,14 @@ import { backUp } from "../backup/backup.ts";
 import { removePartialCopies, type CopyProgress } from "../backup/copying.ts";
 import { databaseFile } from "../databaseFile.ts";
 import { isGatewayRunning } from "../lock.ts";
-import { connect, sqliteFault, toStoreError, type Durability } from "../sqlite.ts";
+import {
+  BUSY_TIMEOUT_MS,
+  connect,
+  setBusyTimeout,
+  sqliteFault,
+  toStoreError,
+  type Durability,
+} from "../sqlite.ts";
 import {
   copiesRequests,
   isOlder,
@@ -75,6 +82,8 @@ export function needsUpgrade(path: string): boolean {
   try {
     const sqlite = new Database(path, { readonly: true });
     try {
+      // Another process may be opening or closing the database, and locks it for that moment.
+      setBusyTimeout(sqlite, BUSY_TIMEOUT_MS);
       return isOlder(readSchemaVersion(sqlite));
     } finally {
       sqlite.close();
