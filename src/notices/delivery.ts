@@ -1,7 +1,7 @@
 import type { Clock } from "../lib/clock.ts";
 import { idMaker, type NewId, type Random } from "../lib/random.ts";
 import { errorClass, type Log, type LogFields } from "../telemetry/log.ts";
-import { attemptNotice } from "./attempt.ts";
+import { ATTEMPT_TIMEOUTS_MS, attemptNotice } from "./attempt.ts";
 import type { AttemptFailure } from "./attemptFailure.ts";
 import type { Notice, NoticeMessage } from "./notice.ts";
 import { hostOf, type Recipient } from "./recipients.ts";
@@ -14,9 +14,6 @@ const JITTER = 0.2;
 const WAITING_MAX = 1000;
 /** Attempts at the same time, each at another receiver. */
 const ATTEMPTS_MAX = 16;
-const WEBHOOK_TIMEOUT_MS = 10_000;
-/** Some mail servers greet late on purpose, and look up the client before they answer. */
-const MAIL_TIMEOUT_MS = 30_000;
 /** The time for the last attempts when the gateway stops. */
 const CLOSE_TIMEOUT_MS = 3000;
 
@@ -24,8 +21,7 @@ const CLOSE_TIMEOUT_MS = 3000;
 export interface DeliveryEdges {
   /** Calls `run` after a time. Returns a function that prevents it. The timer does not keep the process alive. */
   pause(afterMs: number, run: () => void): () => void;
-  readonly webhookTimeoutMs: number;
-  readonly mailTimeoutMs: number;
+  readonly attemptTimeoutsMs: typeof ATTEMPT_TIMEOUTS_MS;
   readonly closeTimeoutMs: number;
 }
 
@@ -86,8 +82,7 @@ export class Delivery {
     this.#newId = idMaker(clock, random);
     this.#edges = {
       pause: systemPause,
-      webhookTimeoutMs: WEBHOOK_TIMEOUT_MS,
-      mailTimeoutMs: MAIL_TIMEOUT_MS,
+      attemptTimeoutsMs: ATTEMPT_TIMEOUTS_MS,
       closeTimeoutMs: CLOSE_TIMEOUT_MS,
       ...edges,
     };
@@ -166,11 +161,10 @@ export class Delivery {
   /** Never rejects. */
   async #attempt(queued: QueuedNotice): Promise<void> {
     const { recipient, progress } = queued;
-    const { webhookTimeoutMs, mailTimeoutMs } = this.#edges;
     queued.attempts += 1;
     const outcome = await attemptNotice(progress.message, recipient, {
       clock: this.#clock,
-      timeoutMs: recipient.kind === "webhook" ? webhookTimeoutMs : mailTimeoutMs,
+      timeoutMs: this.#edges.attemptTimeoutsMs[recipient.kind],
       signal: this.#closing.signal,
     }).catch((error: unknown) => errorClass(error));
     // `close` has given it up.

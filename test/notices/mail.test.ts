@@ -142,7 +142,7 @@ describe("a mail is not delivered", () => {
   test("if the server says nothing", async () => {
     const silent = startRawServer(() => undefined);
     receivers.push(silent);
-    const delivery = openDelivery({ mailTimeoutMs: 20 });
+    const delivery = openDelivery({ attemptTimeoutsMs: { webhook: 0, email: 20 } });
     expect(await delivery.send(mailTo(silent))).toBe(false);
     expect(delivery.lines()).toMatchObject([{ outcome: "timeout", attempts: 7 }]);
   });

@@ -18,7 +18,7 @@ export function addCheck(program: Command): void {
     .description("validate the config")
     .option(
       "--live",
-      "also send a small request to each route, for which the providers charge, and ask the limits server",
+      "also send a small request to each route, for which the providers charge, ask the limits server, and send a test notice",
     )
     .action(async (options: { live?: true }, command: Command) => {
       const global = globalOptions(command);
@@ -48,7 +48,7 @@ function printValid(config: Config, warnings: readonly string[], { json }: Globa
   printResult({ document, text: () => validText(config) }, json);
 }
 
-/** Prints the result of each route, and of the limits server. Throws CommandFailure if one failed. */
+/** Prints the result of each route, of the limits server and of the test notices. Throws CommandFailure if one failed. */
 async function checkLive(
   config: Config,
   warnings: readonly string[],
@@ -59,10 +59,15 @@ async function checkLive(
   const { redis } = config.limits;
   const limitsServer = redis && (await examineLimitsServer(redis));
   const { askRoutes, liveText } = await import("./liveCheck.ts");
-  const live = await askRoutes(config);
-  const failed = live.filter(({ ok }) => !ok).length;
+  const { sendTestNotices, noticesText } = await import("./noticeCheck.ts");
+  const [live, notices] = await Promise.all([askRoutes(config), sendTestNotices(config.notify)]);
+  const failures = [
+    ...failuresOf(live, "routes"),
+    ...(limitsServer?.ok === false ? ["the limits server failed"] : []),
+    ...failuresOf(notices, "test notices"),
+  ];
   const document = {
-    ok: failed === 0 && limitsServer?.ok !== false,
+    ok: failures.length === 0,
     file: config.file,
     problems: [],
     warnings,
@@ -70,19 +75,23 @@ async function checkLive(
     ...(limitsServer && {
       limits_server: { ok: limitsServer.ok, message: limitsServer.lines.join("; ") },
     }),
+    ...(notices.length > 0 && { notices }),
   };
   const text = () =>
     [
       validText(config),
       ...(limitsServer ? [visible(`limits server: ${limitsServer.lines.join("; ")}`)] : []),
       ...(live.length > 0 ? ["", liveText(live)] : []),
+      ...(notices.length > 0 ? ["", noticesText(notices)] : []),
     ].join("\n");
   printResult({ document, text }, json);
-  const failures = [
-    ...(failed > 0 ? [`${failed} of ${live.length} routes failed`] : []),
-    ...(limitsServer?.ok === false ? ["the limits server failed"] : []),
-  ];
   if (failures.length > 0) throw new CommandFailure(`${failures.join(", ")}: see above`);
+}
+
+/** `2 of 3 routes failed`, if one failed. */
+function failuresOf(results: readonly { readonly ok: boolean }[], what: string): readonly string[] {
+  const failed = results.filter(({ ok }) => !ok).length;
+  return failed > 0 ? [`${failed} of ${results.length} ${what} failed`] : [];
 }
 
 function validText({ file, providers, models }: Config): string {

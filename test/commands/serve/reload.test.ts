@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import type { Config } from "../../../src/config/schema.ts";
 import type { GatewayServer } from "../../../src/commands/serve/gatewayServer.ts";
 import { neededRestarts, reload } from "../../../src/commands/serve/serve.ts";
+import { operatorRecipients } from "../../../src/notices/recipients.ts";
 import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";
 import { growth } from "../../support/gateway/scrape.ts";
 import { openTestApp, type TestApp } from "../../support/gateway/testApp.ts";
@@ -92,6 +93,17 @@ test("a valid file takes effect", async () => {
   const before = gateway.app.gateway.current;
   expect(await reloaded(configText(config))).toMatchObject([{ msg: "config reloaded", count: 1 }]);
   expect(gateway.app.gateway.current).not.toBe(before);
+});
+
+test("a reload changes who gets notices, and needs no restart", async () => {
+  const to = (email: string): object => ({ kind: "email", to: email });
+  for (const email of ["one@example.com", "two@example.com"]) {
+    const notify = { smtp: "smtp://localhost:2525", from: "tollgate@example.com", email };
+    const changed = configText({ ...config, sections: { metrics, notify } });
+    expect(await reloaded(changed)).toMatchObject([{ msg: "config reloaded" }]);
+    const { notify: inForce } = gateway.app.gateway.current.config;
+    expect(operatorRecipients(inForce)).toMatchObject([to(email)]);
+  }
 });
 
 const unit =
