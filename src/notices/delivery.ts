@@ -90,7 +90,7 @@ export class Delivery {
 
   /**
    * Queues the notice for each recipient. Never throws and never waits. `settled` is called once, when every recipient took
-   * the notice or was given up: with true if at least one took it. Without recipients it gets false.
+   * the notice or was given up: with true if at least one took it. Without recipients it gets false. It must not throw.
    */
   send(
     notice: Notice,

@@ -15,6 +15,7 @@ export async function sendMail(
   { timeoutMs, signal }: AttemptOptions,
 ): Promise<AttemptFailure | undefined> {
   const mail = await mailOf(message, recipient);
+  if (signal.aborted) return failureOf(new MailAborted("closed"));
   const connection = connectionTo(recipient, timeoutMs);
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => undefined);
@@ -113,13 +114,15 @@ const REASONS: Readonly<Record<string, FailureReason>> = {
   ECONNECTION: "closed",
   EENVELOPE: "status",
   EMESSAGE: "status",
+  EPROTOCOL: "protocol",
 };
 
 function failureOf(error: unknown): AttemptFailure {
   if (error instanceof MailAborted)
     return { reason: error.reason, status: undefined, isFinal: false };
   const status = replyCodeOf(error);
-  const reason = REASONS[errorCode(error) ?? ""] ?? (status ? "status" : socketReason(error));
+  const known = REASONS[errorCode(error) ?? ""] ?? socketReason(error);
+  const reason = known === "protocol" && status !== undefined ? "status" : known;
   // A 5xx reply to login or mail stays: https://www.rfc-editor.org/rfc/rfc5321#section-4.2.1
   const isRefusal = reason === "login" || reason === "status";
   return { reason, status, isFinal: isRefusal && (status ?? 0) >= 500 };

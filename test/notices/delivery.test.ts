@@ -21,7 +21,7 @@ const silent = () => times(2000, undefined);
 describe("a receiver that never answers", () => {
   test("has its attempts ended, and delays no other", async () => {
     const [slow, quick] = [open(silent()), open()];
-    const delivery = openDelivery({ attemptTimeoutsMs: { webhook: 50, email: 0 } });
+    const delivery = openDelivery({ attemptTimeoutsMs: { webhook: 200, email: 0 } });
     const settled = delivery.send(webhooks(slow.url, quick.url));
     await quick.untilReceived(1);
     expect(slow.received.length).toBeLessThan(2);

@@ -6,7 +6,7 @@ import {
   type MailReceiver,
   type MailReceiverOptions,
 } from "../support/notices/mailReceiver.ts";
-import { startRawServer, testAuthority } from "../support/provider/rawServer.ts";
+import { startRawServer, testAuthority, type RawPeer } from "../support/provider/rawServer.ts";
 
 const receivers: { stop(): void }[] = [];
 const open = async (options: MailReceiverOptions = {}): Promise<MailReceiver> => {
@@ -159,12 +159,16 @@ describe("a mail is not delivered", () => {
     expect(await refused).toBe(false);
   });
 
-  test("if the server closes the connection", async () => {
-    const closing = startRawServer((peer) => peer.fin());
-    receivers.push(closing);
+  test.each<[string, (peer: RawPeer) => unknown, string]>([
+    ["closes the connection", (peer) => peer.fin(), "closed"],
+    ["resets the connection", (peer) => peer.reset(), "closed"],
+    ["speaks no SMTP", (peer) => peer.send("HTTP/1.1 400 Bad Request\r\n\r\n"), "protocol"],
+  ])("if the server %s", async (_, script, outcome) => {
+    const server = startRawServer((peer) => void script(peer));
+    receivers.push(server);
     const delivery = openDelivery();
-    expect(await delivery.send(mailTo(closing))).toBe(false);
-    expect(delivery.lines()).toMatchObject([{ outcome: "closed", attempts: 7 }]);
+    expect(await delivery.send(mailTo(server))).toBe(false);
+    expect(delivery.lines()).toMatchObject([{ outcome, attempts: 7 }]);
   });
 });
 

@@ -15,7 +15,11 @@ import {
   webhooks,
 } from "../support/notices/deliveryUnderTest.ts";
 import { startReceiver, type WebhookReceiver } from "../support/notices/webhookReceiver.ts";
-import { testAuthority, type CertificateName } from "../support/provider/rawServer.ts";
+import {
+  startRawServer,
+  testAuthority,
+  type CertificateName,
+} from "../support/provider/rawServer.ts";
 
 const receivers: WebhookReceiver[] = [];
 const open = (...options: Parameters<typeof startReceiver>): WebhookReceiver => {
@@ -95,6 +99,17 @@ describe("a webhook", () => {
       expect(delivery.lines()).toHaveLength(1);
     },
   );
+
+  test("whose answer has no end was taken if its status says so", async () => {
+    const server = startRawServer(async (peer) => {
+      await peer.request();
+      await peer.send("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n");
+    });
+    const delivery = openDelivery({ attemptTimeoutsMs: { webhook: 300, email: 0 } });
+    expect(await delivery.send(webhooks(`http://127.0.0.1:${server.port}/hook`))).toBe(true);
+    expect(server.peers).toHaveLength(1);
+    server.stop();
+  });
 
   test("that is gone gets no second attempt", async () => {
     const receiver = open();

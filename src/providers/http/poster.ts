@@ -48,8 +48,10 @@ export function createPoster({ timeoutMs, headers, ...options }: PosterOptions):
             abort();
           },
           ended(failure) {
-            if (failure) answer.reject(failure);
-            else answer.resolve(exchange?.status ?? 0);
+            // Only the status counts, also of an answer that is cut.
+            const status = exchange?.status;
+            if (status !== undefined) answer.resolve(status);
+            else answer.reject(failure);
           },
         },
       );
