@@ -68,7 +68,7 @@ export class Delivery {
   readonly #inUse = new Map<string, QueuedNotice>();
   readonly #closing = new AbortController();
   #isClosing = false;
-  /** Notices that ended without any recipient during `close`. */
+  /** Notices that at least one recipient did not get because of `close`. */
   #lostCount = 0;
   #onIdle: (() => void) | undefined;
 
