@@ -1,5 +1,5 @@
 import { OpenMeters } from "./billing/meter.ts";
-import type { Config } from "./config/schema.ts";
+import type { Config, TlsConfig } from "./config/schema.ts";
 import { openDatabase } from "./database/database.ts";
 import type { ServedDatabase, UpgradeChoice } from "./database/servedDatabase.ts";
 import { refuseWhileUnwritable } from "./gateway/admission/admit.ts";
@@ -154,7 +154,10 @@ export async function openApp(
   });
   const requests = countRequests();
   const bodies = createBodyBudget(bodyBytesMax());
-  metrics.watch(() => liveFigures({ gateway, requests, bodies, notices, database, sharedRates }));
+  let { tls } = config.server;
+  metrics.watch(() =>
+    liveFigures({ gateway, requests, bodies, notices, database, sharedRates, tls }),
+  );
   return {
     gateway,
     rateLimiter: sharedRates ?? new LocalRates(clock, replicas),
@@ -171,6 +174,8 @@ export async function openApp(
       const before = gateway.current;
       gateway.current = snapshotOf(next, before);
       before.catalog.close(gateway.current.catalog);
+      // A reload renews the certificate. It cannot add TLS or remove it.
+      tls &&= next.server.tls ?? tls;
       gateway.health.resetAccountCooldowns();
       if (next.database.keepRequestsMs === before.config.database.keepRequestsMs) return;
       folding.stop();
@@ -215,9 +220,11 @@ function liveFigures({
   notices,
   database,
   sharedRates,
+  tls,
 }: Pick<App, "gateway" | "requests" | "bodies" | "notices"> & {
   readonly database: ServedDatabase;
   readonly sharedRates: SharedRates | undefined;
+  readonly tls: TlsConfig | undefined;
 }): LiveFigures {
   const { current, inFlight, holds, writer, health } = gateway;
   return {
@@ -231,6 +238,7 @@ function liveFigures({
     breakers: health.states(candidatesOf(current.catalog)),
     notices: notices.counts(),
     sharedLimits: sharedRates?.figures(),
+    certificateExpiresAt: tls?.expiresAt,
     ...database.figures(),
   };
 }

@@ -250,6 +250,8 @@ export interface TlsConfig {
   readonly keyFile: string;
   readonly cert: string;
   readonly key: string;
+  /** The end of the certificate in Unix milliseconds. */
+  readonly expiresAt: number;
 }
 
 /** One SQLite file, for one gateway. */

@@ -29,13 +29,15 @@ export function readTls(
   }
   const cert = readNamedFile(inspection, "server.tls_cert", certPath);
   const key = readNamedFile(inspection, "server.tls_key", keyPath);
-  if (cert !== undefined && key !== undefined) checkPair(cert, key, inspection);
+  const certificate =
+    cert !== undefined && key !== undefined ? checkPair(cert, key, inspection) : undefined;
   return {
     certFile: inspection.absolutePath(certPath),
     keyFile: inspection.absolutePath(keyPath),
-    // A file that cannot be read is a problem, so an empty text is never used.
+    // A file that cannot be read is a problem, so these empty values are never used.
     cert: cert ?? "",
     key: key ?? "",
+    expiresAt: certificate ? Date.parse(certificate.validTo) : 0,
   };
 }
 
@@ -62,7 +64,8 @@ function certificateIn(pem: string): X509Certificate | undefined {
   return parsed(() => new (nodeCrypto().X509Certificate)(pem));
 }
 
-function checkPair(cert: string, key: string, inspection: Inspection): void {
+/** Returns the server's own certificate; undefined if one of the files cannot be used at all. */
+function checkPair(cert: string, key: string, inspection: Inspection): X509Certificate | undefined {
   const certificate = certificateIn(cert);
   const privateKey = parsed(() => nodeCrypto().createPrivateKey(key));
   if (certificate === undefined) {
@@ -71,11 +74,12 @@ function checkPair(cert: string, key: string, inspection: Inspection): void {
   if (privateKey === undefined) {
     inspection.problem("server.tls_key", "the file is not an unencrypted PEM private key");
   }
-  if (certificate === undefined || privateKey === undefined) return;
+  if (certificate === undefined || privateKey === undefined) return undefined;
   if (!certificate.checkPrivateKey(privateKey)) {
     inspection.problem("server.tls_key", "is not the key of the certificate in tls_cert");
   } else checkServable(cert, key, inspection);
   warnAboutDates(certificate, inspection);
+  return certificate;
 }
 
 /** A listener would fail in the same way, but after a reload has closed the old listener. */

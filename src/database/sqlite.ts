@@ -5,6 +5,7 @@ import { formatRoubles } from "../lib/money.ts";
 import { oneReplica } from "../limits/rateLimits.ts";
 import {
   createWalSizeWarning,
+  freeDiskBytes,
   hardLinkProblem,
   openStore,
   startWriter,
@@ -56,7 +57,7 @@ export async function openSqliteDatabase(
       (await writer.write({ kind: "notice", change })).claimed === true,
     replicas: oneReplica,
     requireReadable: () => store.requireReadable(),
-    figures: () => ({ walBytes: walSizeBytes(path) }),
+    figures: () => ({ walBytes: walSizeBytes(path), freeBytes: knownFreeBytes(path) }),
     async close() {
       clearInterval(watch);
       holds.close();
@@ -141,6 +142,15 @@ function logNoBackup(log: Log, step: UpgradeStep & { step: "noBackup" }): void {
     needed_bytes: neededBytes,
     free_bytes: freeBytes,
   });
+}
+
+/** Undefined if the disk cannot be asked: a scrape shows the other figures all the same. */
+function knownFreeBytes(path: string): number | undefined {
+  try {
+    return freeDiskBytes(path);
+  } catch {
+    return undefined;
+  }
 }
 
 function alreadyRunning(path: string): StoreError {

@@ -66,6 +66,7 @@ export {
   type UpgradeRoom,
   type UpgradeStep,
 } from "./sqlite/schema/upgrade.ts";
+export { FREE_BYTES_MIN, freeDiskBytes } from "./sqlite/diskSpace.ts";
 export { takeInstanceLock, type InstanceLock } from "./sqlite/lock.ts";
 export { createWalSizeWarning, WAL_BYTES_MAX, walSizeBytes } from "./sqlite/writeAheadLog.ts";
 export { inspectStore, type StoreInspection } from "./sqlite/audit/inspection.ts";

@@ -65,6 +65,8 @@ export interface ReplicaFigures {
 export interface DatabaseFigures {
   /** Size of the write-ahead log of a SQLite file. */
   readonly walBytes?: number;
+  /** Bytes that the gateway may still write to the disk of a SQLite file. Undefined if the disk cannot be asked. */
+  readonly freeBytes?: number | undefined;
   readonly replica?: ReplicaFigures;
 }
 
@@ -88,6 +90,8 @@ export type NoticeCause =
 export interface LiveFigures extends DatabaseFigures {
   /** Undefined without a limits server. */
   readonly sharedLimits?: SharedLimitsFigures | undefined;
+  /** When the certificate of the public listener expires, in Unix milliseconds. Undefined without TLS. */
+  readonly certificateExpiresAt?: number | undefined;
   /** Requests in flight, streams included. */
   readonly openRequests: number;
   readonly openStreams: number;

@@ -216,7 +216,7 @@ function money(registry: Registry): (request: EndedRequest) => void {
   };
 }
 
-/** A figure without a value is left out: SQLite has no replicas, and PostgreSQL's write-ahead log is not on this machine. */
+/** A figure without a value is left out: SQLite has no replicas, and PostgreSQL's files are not on this machine. */
 type LiveFigure = readonly [
   name: string,
   help: string,
@@ -230,6 +230,11 @@ const LIVE_GAUGES: readonly LiveFigure[] = [
     "tollgate_store_log_bytes",
     "Size of the write-ahead log of the database in bytes.",
     (now) => now.walBytes,
+  ],
+  [
+    "tollgate_store_free_bytes",
+    "Bytes that the gateway may still write to the disk of the database.",
+    (now) => now.freeBytes,
   ],
   [
     "tollgate_body_bytes",
@@ -295,6 +300,11 @@ const LIVE_GAUGES: readonly LiveFigure[] = [
     "tollgate_limits_server_used",
     "1 while the limits server counts for all replicas, 0 while this replica allows its share of each limit.",
     ({ sharedLimits }) => sharedLimits && (sharedLimits.isUsed ? 1 : 0),
+  ],
+  [
+    "tollgate_tls_certificate_expiry_timestamp_seconds",
+    "When the TLS certificate of the public listener expires, Unix time.",
+    ({ certificateExpiresAt }) => certificateExpiresAt && certificateExpiresAt / 1000,
   ],
 ];
 

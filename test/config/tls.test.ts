@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { X509Certificate } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inScratchFolder, loadText, minimal, outcomeOf, withEnvironment } from "./loadText.ts";
@@ -21,6 +22,7 @@ describe("TLS", () => {
         keyFile: join(folder, "key.pem"),
         cert,
         key: readFileSync(join(folder, "key.pem"), "utf8"),
+        expiresAt: Date.parse(new X509Certificate(cert).validTo),
       });
     });
   });

@@ -1,6 +1,12 @@
-import { readFileSync, statfsSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { WAL_BYTES_MAX, walSizeBytes, storeFiles } from "../../store/store.ts";
+import {
+  FREE_BYTES_MIN,
+  freeDiskBytes,
+  storeFiles,
+  WAL_BYTES_MAX,
+  walSizeBytes,
+} from "../../store/store.ts";
 import { fileErrorReason } from "../../lib/systemError.ts";
 import { isoTime } from "../../lib/clock.ts";
 import { bytesText, shellWord } from "../cli/format.ts";
@@ -10,9 +16,6 @@ import { failed, passed, type Verdict } from "./verdict.ts";
 const EARLIEST_MS = Date.UTC(2026, 0, 1);
 /** A time server may set the clock back by this much. */
 const CLOCK_BACK_MS_MAX = 60_000;
-
-/** Free space that the gateway needs in addition to the size of the write-ahead log, which a checkpoint copies. */
-const FREE_BYTES_MIN = 250_000_000;
 
 /** An open request uses two: its own connection and its provider's. */
 const OPEN_FILES_MIN = 4096;
@@ -53,9 +56,9 @@ export function examineDisk(databasePath: string): Verdict {
   const { database } = storeFiles(databasePath);
   const folder = dirname(database);
   try {
-    const { bavail, bsize } = statfsSync(folder);
+    const freeBytes = freeDiskBytes(databasePath);
     const walBytes = walSizeBytes(databasePath);
-    return judgeDisk({ database, freeBytes: bavail * bsize, walBytes });
+    return judgeDisk({ database, freeBytes, walBytes });
   } catch (error) {
     return failed(
       `${folder} cannot be read (${fileErrorReason(error)}): create the folder, or use another file as the path of [database]`,

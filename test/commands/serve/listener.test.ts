@@ -37,6 +37,7 @@ test("a listener keeps its certificate when the next one is unusable, and takes 
       keyFile: "",
       cert: makeCertificate(folder, `${name}.pem`, `${name}-key.pem`),
       key: readFileSync(`${folder}/${name}-key.pem`, "utf8"),
+      expiresAt: 0,
     });
     return { first: made("first"), second: made("second") };
   });

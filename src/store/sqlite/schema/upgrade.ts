@@ -1,5 +1,5 @@
 import { Database } from "bun:sqlite";
-import { rmSync, statfsSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { systemClock } from "../../../lib/clock.ts";
 import { pathStatus } from "../../../lib/systemError.ts";
@@ -8,6 +8,7 @@ import { auditRecords } from "../audit/auditSqlite.ts";
 import { backUp } from "../backup/backup.ts";
 import { removePartialCopies, type CopyProgress } from "../backup/copying.ts";
 import { databaseFile } from "../databaseFile.ts";
+import { freeDiskBytes } from "../diskSpace.ts";
 import { isGatewayRunning } from "../lock.ts";
 import {
   BUSY_TIMEOUT_MS,
@@ -178,10 +179,9 @@ async function backUpBefore(
 /** The room that a backup and the migration of this older database need, and the free room of its disk. */
 export function upgradeRoom(sqlite: Database, path: string, version: SchemaVersion): UpgradeRoom {
   const sizes = copiesRequests(version) ? ROOM_TO_COPY_REQUESTS : ROOM_ELSE;
-  const { bavail, bsize } = statfsSync(dirname(databaseFile(path)));
   return {
     neededBytes: Math.ceil(usedBytes(sqlite) * sizes) + ROOM_SPARE_BYTES,
-    freeBytes: bavail * bsize,
+    freeBytes: freeDiskBytes(path),
   };
 }
 
