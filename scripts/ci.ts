@@ -3,6 +3,7 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { screenshotsFolder } from "../test/support/browser/screenshots.ts";
+import { prometheusMissing } from "../test/support/monitoring/prometheusServer.ts";
 import {
   postgresMissing,
   SHARED_POSTGRES,
@@ -64,6 +65,8 @@ function tellNotRun(): void {
   if (postgresMissing !== undefined)
     console.log(`NOT RUN: the tests with PostgreSQL: ${postgresMissing}`);
   if (redisMissing !== undefined) console.log(`NOT RUN: the tests with Redis: ${redisMissing}`);
+  if (prometheusMissing !== undefined)
+    console.log(`NOT RUN: the tests with Prometheus: ${prometheusMissing}`);
 }
 
 async function runTests(testArguments: readonly string[]): Promise<Tally> {
