@@ -9,20 +9,6 @@ import { answered, choice, usual } from "../provider/chatAnswers.ts";
 import { embeds } from "../provider/embeddingsAnswers.ts";
 import { refusal, startProvider, type ProviderAnswer } from "../provider/scriptedProvider.ts";
 
-/** What the rules and the dashboard use and this branch does not serve yet. REMOVE when the metric is merged. */
-export const EXPECTED_FROM_MAIN = {
-  metrics: `
-# HELP tollgate_notices Conditions that hold and that a person should know, by type.
-# TYPE tollgate_notices gauge
-tollgate_notices{type="account_low"} 2
-tollgate_notices{type="audit_failed"} 1
-tollgate_notices{type="key_expires"} 0
-tollgate_notices{type="provider_refused"} 1
-tollgate_notices{type="store_blocked"} 0
-`,
-  headings: ["Notices"],
-};
-
 /** Gateways that have served good and bad requests. `await using` ends them. */
 export interface BusyGateways extends AsyncDisposable {
   /** The URLs of their metrics. The first is a gateway with a SQLite file, the second has the figures of a replica. */
@@ -54,6 +40,13 @@ const replicaFigures: LiveFigures = {
   blockedBy: "unreachable",
   breakers: [{ provider: "good", model: "good", state: "closed" }],
   certificateExpiresAt: Date.now() + 3_600_000,
+  notices: {
+    account_low: 2,
+    key_expires: 0,
+    audit_failed: 1,
+    provider_refused: 1,
+    store_blocked: 0,
+  },
   sharedLimits: { isUsed: false, byShare: 7 },
   replica: {
     id: 1,
@@ -113,14 +106,7 @@ async function sendRequests(gateway: TestApp, models: readonly string[]): Promis
 function serveReplicaFigures(): Bun.Server<undefined> {
   const metrics = createPrometheusMetrics();
   metrics.watch(() => replicaFigures);
-  const server = createMetricsServer(metrics);
-  return Bun.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    async fetch(request) {
-      const answer = await server.handle(request);
-      const text = (await answer.text()) + EXPECTED_FROM_MAIN.metrics;
-      return new Response(text, { headers: answer.headers });
-    },
-  });
+  const { server } = createMetricsServer(metrics).listen({ hostname: "127.0.0.1", port: 0 });
+  if (server === null) throw new Error("the metrics of a replica have no server");
+  return server;
 }
