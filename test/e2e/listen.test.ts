@@ -1,4 +1,3 @@
-import packageJson from "../../package.json" with { type: "json" };
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, exists, mkdtemp, rm, stat } from "node:fs/promises";
@@ -41,10 +40,10 @@ describe("a gateway on a unix socket", () => {
     gateway = await startGatewayProcess(config());
   }, startTimeoutMs);
 
-  test("logs its address at the start", () => {
+  test("logs its address at the start", async () => {
     const sqlite = new Database(":memory:").query("SELECT sqlite_version() AS sqlite").get();
     expect(gateway.log.find(({ msg }) => msg === "listening")).toMatchObject({
-      version: packageJson.version,
+      version: (await gateway.cli.run("--version")).stdout,
       bun: Bun.version,
       ...(sqlite as { sqlite: string }),
     });

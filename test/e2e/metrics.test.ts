@@ -1,4 +1,3 @@
-import packageJson from "../../package.json" with { type: "json" };
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { exists, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -47,7 +46,8 @@ describe("a gateway with metrics", () => {
     expect(found.value("tollgate_requests_total", done)).toBe(1);
     const refused = { endpoint: "chat", status: "401" };
     expect(found.value("tollgate_requests_refused_total", refused)).toBe(1);
-    const built = { version: packageJson.version, bun: Bun.version };
+    const { stdout: version } = await gateway.cli.run("--version");
+    const built = { version, bun: Bun.version };
     expect(found.value("tollgate_build_info", built)).toBe(1);
     expect(found.value("tollgate_store_commit_duration_seconds_count")).toBeGreaterThan(0);
     expect(found.value("process_cpu_seconds_total")).toBeGreaterThan(0);

@@ -35,7 +35,7 @@ async function loadPage(name: PageName): Promise<Page> {
   );
 }
 
-/** scripts/build.ts puts each file and its compressed forms into this folder. */
+/** The build puts each file and its compressed forms into this folder. */
 function embeddedFiles(page: PageName): readonly PageFile[] {
   const folder = join(import.meta.dir, "web", page);
   const read = (name: string) => new Uint8Array(readFileSync(join(folder, name)));

@@ -1,16 +1,17 @@
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 /** What a store is made on. Each has a folder of migrations. */
 export type Engine = "sqlite" | "postgres";
 
 /**
- * The executable embeds the SQL files beside its entry point. `import.meta.dir` is the root there, or in a Worker a
- * folder three levels below.
+ * The executable embeds the SQL files beside its main entry point. The entry point of a Worker is three folders below. This
+ * module is no guide there: the build may move it into a file that both share.
  */
 function migrationsFolder(engine: Engine): string {
   if (!Bun.isStandaloneExecutable) return join(import.meta.dir, "../../../drizzle", engine);
-  return join(import.meta.dir, Bun.isMainThread ? "drizzle" : "../../../drizzle", engine);
+  const root = Bun.isMainThread ? "." : "../../..";
+  return join(dirname(Bun.main), root, "drizzle", engine);
 }
 
 /** In the order of drizzle-kit's journal. Drizzle's own reader also hashes the files, which takes 10 ms of each start. */

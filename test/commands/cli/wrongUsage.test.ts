@@ -163,8 +163,11 @@ describe("help", () => {
     }
   });
 
-  test("is not printed for --version, which prints the version of the package", async () => {
+  test("is not printed for --version, which prints the version of the package and the commit", async () => {
     const { status, stdout } = await cli.run("--version");
-    expect({ status, stdout }).toEqual({ status: 0, stdout: packageJson.version });
+    const [version, build] = stdout.split("+");
+    expect({ status, version }).toEqual({ status: 0, version: packageJson.version });
+    // Without git there is no commit.
+    if (build !== undefined) expect(build).toMatch(/^[0-9a-f]{8}(\.dirty)?$/);
   });
 });

@@ -13,6 +13,7 @@ const sources = [
   "bun.lock",
   "config.example.toml",
   "scripts/build.ts",
+  "scripts/release",
 ];
 
 const buildTimeoutMs = 60_000;

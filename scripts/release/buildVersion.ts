@@ -1,0 +1,27 @@
+import { realpath } from "node:fs/promises";
+import { join } from "node:path";
+
+/**
+ * The version that a build of the tree in this folder reports, as https://semver.org writes it: the version in package.json
+ * with the commit as build metadata, such as `1.2.3+0a1b2c3d`. With uncommitted changes in tracked files it ends with
+ * `.dirty`. Without git, or in an unpacked archive of the sources, it is only the version. Throws without a package.json.
+ */
+export async function buildVersion(projectRoot: string): Promise<string> {
+  const file = Bun.file(join(projectRoot, "package.json"));
+  const { version } = (await file.json()) as { version: string };
+  const top = await git(projectRoot, ["rev-parse", "--show-toplevel"]);
+  // The folder may lie inside the repository of something else.
+  if (top === undefined || top !== (await realpath(projectRoot))) return version;
+  const commit = await git(projectRoot, ["rev-parse", "HEAD"]);
+  if (commit === undefined) return version;
+  const changes = await git(projectRoot, ["status", "--porcelain", "--untracked-files=no"]);
+  return `${version}+${commit.slice(0, 8)}${changes === "" ? "" : ".dirty"}`;
+}
+
+/** What git prints, without the last line end. Undefined when there is no git, or it fails. */
+async function git(cwd: string, args: readonly string[]): Promise<string | undefined> {
+  if (Bun.which("git") === null) return undefined;
+  const child = Bun.spawn(["git", ...args], { cwd, stdio: ["ignore", "pipe", "ignore"] });
+  const text = await child.stdout.text();
+  return (await child.exited) === 0 ? text.trimEnd() : undefined;
+}
