@@ -5,7 +5,11 @@ import { join, resolve } from "node:path";
 import { outputOf } from "../test/support/binary/binary.ts";
 
 const projectRoot = resolve(import.meta.dir, "..");
-const lockfiles = ["bun.lock", "test/support/programs/bun.lock"];
+const lockfiles = [
+  "bun.lock",
+  "test/support/programs/bun.lock",
+  "scripts/release/runtimes/bun.lock",
+];
 const toolTimeoutMs = 5 * 60_000;
 
 /** The result of a check. `complaint` is the output to show when `ok` is false. */

@@ -18,6 +18,14 @@ export async function buildVersion(projectRoot: string): Promise<string> {
   return `${version}+${commit.slice(0, 8)}${changes === "" ? "" : ".dirty"}`;
 }
 
+/** When the commit of the tree in this folder was made; the year 1980 without git. */
+export async function commitTime(projectRoot: string): Promise<Date> {
+  const seconds = await git(projectRoot, ["log", "-1", "--format=%ct"]);
+  return seconds === undefined
+    ? new Date("1980-01-01T00:00:00Z")
+    : new Date(Number(seconds) * 1000);
+}
+
 /** What git prints, without the last line end. Undefined when there is no git, or it fails. */
 async function git(cwd: string, args: readonly string[]): Promise<string | undefined> {
   if (Bun.which("git") === null) return undefined;
