@@ -106,4 +106,5 @@ function printUsageError(text: string): void {
   );
 }
 
-if (import.meta.main) process.exit(await main(process.argv.slice(2)));
+// In an executable for Windows Bun 1.4.5 calls no module the main one.
+if (import.meta.main || Bun.isStandaloneExecutable) process.exit(await main(process.argv.slice(2)));

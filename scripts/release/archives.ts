@@ -33,10 +33,14 @@ const DICTIONARY = "64MiB";
  * Writes the bytes, compressed by the xz of this machine, which needs 700 MB of memory. The same version of xz gives the same
  * bytes. Throws without xz.
  */
-export async function writeXz(path: string, bytes: Uint8Array, isX86: boolean): Promise<void> {
+export async function writeXz(
+  path: string,
+  bytes: Uint8Array,
+  isFilteredForX86: boolean,
+): Promise<void> {
   if (Bun.which("xz") === null)
     throw new Error("a release needs xz: install it (Debian: apt-get install xz-utils)");
-  const filters = [...(isX86 ? ["--x86"] : []), `--lzma2=preset=9e,dict=${DICTIONARY}`];
+  const filters = [...(isFilteredForX86 ? ["--x86"] : []), `--lzma2=preset=9e,dict=${DICTIONARY}`];
   // One thread: several would cut the data into blocks, and the result depend on their number.
   const child = Bun.spawn(["xz", "--compress", "--stdout", "--threads=1", ...filters], {
     stdin: bytes,

@@ -89,7 +89,7 @@ async function makeTarget(release: Release, target: ReleaseTarget): Promise<Made
     commitTime,
   );
   const archive = join(folder, `${name}.tar.xz`);
-  await writeXz(archive, tar, target.isX86);
+  await writeXz(archive, tar, target.isFilteredForX86);
   console.log(`${basename(archive)} is ready`);
   return {
     target,

@@ -7,8 +7,11 @@ export interface ReleaseTarget {
   /** The package with Bun for it, in `runtimes/package.json`. */
   readonly runtimePackage: string;
   readonly isMacOs?: boolean;
-  /** Whether xz shortens the jumps in its machine code. Older versions of xz can undo that for x86 only. */
-  readonly isX86: boolean;
+  /**
+   * Whether xz rewrites the jumps in its machine code first, which saves 3%. The xz of BusyBox, which systems with musl have,
+   * cannot undo it, and before version 5.4 no xz can for arm64.
+   */
+  readonly isFilteredForX86: boolean;
   /** False: it is made only by its name, because it is not fit for use. docs/releasing.md says why. */
   readonly isReleased: boolean;
 }
@@ -18,28 +21,28 @@ const releaseTargets: readonly ReleaseTarget[] = [
     name: "linux-x64",
     bunTarget: "bun-linux-x64",
     runtimePackage: "@oven/bun-linux-x64",
-    isX86: true,
+    isFilteredForX86: true,
     isReleased: true,
   },
   {
     name: "linux-x64-musl",
     bunTarget: "bun-linux-x64-musl",
     runtimePackage: "@oven/bun-linux-x64-musl",
-    isX86: true,
+    isFilteredForX86: false,
     isReleased: true,
   },
   {
     name: "linux-arm64",
     bunTarget: "bun-linux-arm64",
     runtimePackage: "@oven/bun-linux-aarch64",
-    isX86: false,
+    isFilteredForX86: false,
     isReleased: true,
   },
   {
     name: "linux-arm64-musl",
     bunTarget: "bun-linux-arm64-musl",
     runtimePackage: "@oven/bun-linux-aarch64-musl",
-    isX86: false,
+    isFilteredForX86: false,
     isReleased: true,
   },
   {
@@ -47,7 +50,7 @@ const releaseTargets: readonly ReleaseTarget[] = [
     bunTarget: "bun-darwin-x64",
     runtimePackage: "@oven/bun-darwin-x64",
     isMacOs: true,
-    isX86: true,
+    isFilteredForX86: true,
     isReleased: true,
   },
   {
@@ -55,14 +58,14 @@ const releaseTargets: readonly ReleaseTarget[] = [
     bunTarget: "bun-darwin-arm64",
     runtimePackage: "@oven/bun-darwin-aarch64",
     isMacOs: true,
-    isX86: false,
+    isFilteredForX86: false,
     isReleased: true,
   },
   {
     name: "windows-x64",
     bunTarget: "bun-windows-x64",
     runtimePackage: "@oven/bun-windows-x64",
-    isX86: true,
+    isFilteredForX86: true,
     isReleased: false,
   },
 ];

@@ -3,10 +3,11 @@ import { mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buildVersion, commitTime } from "../../scripts/release/buildVersion.ts";
-import { compile } from "../../scripts/release/compile.ts";
+import { compile, projectRoot } from "../../scripts/release/compile.ts";
 import { differenceOf } from "../../scripts/release/reproducibility.ts";
 import { namedTargets } from "../../scripts/release/targets.ts";
-import { outputOf } from "../support/binary/binary.ts";
+import { openStore } from "../../src/store/store.ts";
+import { binaryPath, outputOf } from "../support/binary/binary.ts";
 
 let folder: string;
 beforeAll(async () => {
@@ -69,6 +70,30 @@ describe("two builds", () => {
     expect(one && other && differenceOf(one, other)).toBeUndefined();
     const child = Bun.spawn([first.path, "--version"], { stdio: ["ignore", "pipe", "pipe"] });
     expect((await outputOf(child)).stdout).toBe("1.2.3+0a1b2c3d\n");
+  }, 60_000);
+
+  test("have stack traces that name the source files and their lines", async () => {
+    const config = join(folder, "config.toml");
+    const preload = join(folder, "tellStack.ts");
+    await writeFile(config, "", { mode: 0o600 });
+    // The audit starts a Worker.
+    await writeFile(
+      preload,
+      `const Real = globalThis.Worker;
+       globalThis.Worker = class extends Real {
+         constructor(url) { console.error(new Error().stack); super(url); }
+       };`,
+    );
+    openStore({ path: join(folder, "tollgate.db"), durability: "process", serving: false }).close();
+    const child = Bun.spawn([await binaryPath(), "audit", "--config", config], {
+      cwd: folder,
+      env: { BUN_OPTIONS: `--preload ${preload}` },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    const { stderr } = await outputOf(child);
+    const [, file = "", line] = /at startWorker \((src\/\S+):(\d+):\d+\)/.exec(stderr) ?? [];
+    const source = await Bun.file(join(projectRoot, file)).text();
+    expect(source.split("\n")[Number(line) - 1]).toContain("return new Worker(");
   }, 60_000);
 
   test("that differ are told by what differs", () => {
