@@ -51,6 +51,8 @@ export async function compile(
       autoloadDotenv: false,
       autoloadBunfig: false,
     },
+    // Elysia loads it to check the kind of a sent file. No endpoint takes files, and it brings nine packages.
+    external: ["file-type"],
     // The main thread and the Workers share the store's code. Without it each would contain a copy.
     splitting: true,
     bytecode: true,
