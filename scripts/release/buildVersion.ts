@@ -1,5 +1,4 @@
-import { realpath } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 /**
  * The version that a build of the tree in this folder reports, as https://semver.org writes it: the version in package.json
@@ -9,9 +8,6 @@ import { join } from "node:path";
 export async function buildVersion(projectRoot: string): Promise<string> {
   const file = Bun.file(join(projectRoot, "package.json"));
   const { version } = (await file.json()) as { version: string };
-  const top = await git(projectRoot, ["rev-parse", "--show-toplevel"]);
-  // The folder may lie inside the repository of something else.
-  if (top === undefined || top !== (await realpath(projectRoot))) return version;
   const commit = await git(projectRoot, ["rev-parse", "HEAD"]);
   if (commit === undefined) return version;
   const changes = await git(projectRoot, ["status", "--porcelain", "--untracked-files=no"]);
@@ -26,10 +22,15 @@ export async function commitTime(projectRoot: string): Promise<Date> {
     : new Date(Number(seconds) * 1000);
 }
 
-/** What git prints, without the last line end. Undefined when there is no git, or it fails. */
-async function git(cwd: string, args: readonly string[]): Promise<string | undefined> {
+/** What git prints, without the last line end. Undefined when it fails, or the folder is no repository by itself. */
+async function git(folder: string, args: readonly string[]): Promise<string | undefined> {
   if (Bun.which("git") === null) return undefined;
-  const child = Bun.spawn(["git", ...args], { cwd, stdio: ["ignore", "pipe", "ignore"] });
+  const child = Bun.spawn(["git", ...args], {
+    cwd: folder,
+    // The folder may lie inside the repository of something else.
+    env: { ...process.env, GIT_CEILING_DIRECTORIES: dirname(folder) },
+    stdio: ["ignore", "pipe", "ignore"],
+  });
   const text = await child.stdout.text();
   return (await child.exited) === 0 ? text.trimEnd() : undefined;
 }

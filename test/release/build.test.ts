@@ -57,6 +57,7 @@ describe.skipIf(Bun.which("git") === null)("the version of a build", () => {
     await mkdir(inner);
     await writeFile(join(inner, "package.json"), '{ "version": "3.0.0" }');
     expect(await buildVersion(inner)).toBe("3.0.0");
+    expect(await commitTime(inner)).toEqual(new Date("1980-01-01T00:00:00Z"));
   });
 });
 
