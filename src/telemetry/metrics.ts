@@ -107,7 +107,7 @@ export interface LiveFigures extends DatabaseFigures {
   readonly blockedBy: "full" | "busy" | "unreachable" | undefined;
   readonly breakers: readonly RouteState[];
   /** How many conditions of each kind hold: of the last look at the database, a minute ago at most, and of this moment. */
-  readonly notices: Readonly<Record<NoticeCause, number>>;
+  readonly notices?: Readonly<Record<NoticeCause, number>>;
 }
 
 /**

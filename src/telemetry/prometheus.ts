@@ -356,7 +356,7 @@ function liveFigures(registry: Registry): (figures: LiveFigures) => void {
     registers,
   });
   return (figures) => {
-    for (const [type, count] of Object.entries(figures.notices)) notices.set({ type }, count);
+    for (const [type, count] of Object.entries(figures.notices ?? {})) notices.set({ type }, count);
     for (const [metric, read] of live) {
       metric.remove();
       const value = read(figures);

@@ -7,13 +7,6 @@ import { readScrape } from "../support/gateway/scrape.ts";
 import { readSourceTree } from "../support/sourceTree.ts";
 
 const rest: LiveFigures = {
-  notices: {
-    account_low: 0,
-    key_expires: 0,
-    audit_failed: 0,
-    provider_refused: 0,
-    store_blocked: 0,
-  },
   openRequests: 0,
   openStreams: 0,
   bodyBytes: 0,

@@ -1,5 +1,4 @@
 import { formatRoubles } from "../../lib/money.ts";
-import { shownAddress } from "../../lib/shownAddress.ts";
 import type { Connection } from "../connection.ts";
 import { type Actor, adminLog } from "../schema/schema.ts";
 import { StoreError } from "../storeError.ts";
@@ -212,14 +211,19 @@ function reservedText(account: AccountRow): string {
   return `the gateway has reserved ${formatRoubles(account.reserved)} for open requests: try again when they have ended, or disable the account first`;
 }
 
-/** For the admin log. The path of a webhook's address may be a secret, so only its host is there. */
+/** For the admin log. */
 function accountDetail({ overdraft, low, notifyUrl }: AccountChanges): string {
-  const options = {
+  return settingsDetail({
     overdraft: overdraft === undefined ? undefined : formatRoubles(overdraft),
     low: low && formatRoubles(low),
-    notify: notifyUrl && shownAddress(notifyUrl),
-  };
-  return settingsDetail(options);
+    notify: notifyUrl && placeOf(notifyUrl),
+  });
+}
+
+/** The host of a webhook, because its path may be a secret; or the mail address. */
+function placeOf(notifyUrl: string): string {
+  const { protocol, host, pathname } = new URL(notifyUrl);
+  return protocol === "mailto:" ? pathname : host;
 }
 
 /** For the admin log. The note is in the ledger. */

@@ -30,13 +30,6 @@ metrics.watch(() => ({
   queuedWrites: 0,
   blockedBy: undefined,
   breakers,
-  notices: {
-    account_low: 0,
-    key_expires: 0,
-    audit_failed: 0,
-    provider_refused: 0,
-    store_blocked: 0,
-  },
 }));
 
 beforeAll(async () => {
