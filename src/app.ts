@@ -143,11 +143,12 @@ export async function openApp(
   const delivery = new Delivery({ clock, random, log });
   const notices = new NoticeWatch({
     clock,
+    log,
     store,
     changeNotice: (change) => database.changeNotice(change),
     notify: () => gateway.current.config.notify,
     live: () => ({
-      blockedBy: writer.blockedBy,
+      blockedBy: database.blockedBy,
       refusedProviders: gateway.health.refusedProviders(candidatesOf(gateway.current.catalog)),
     }),
     send: (notice, recipients, settled) => delivery.send(notice, recipients, settled),
@@ -234,7 +235,7 @@ function liveFigures({
     disconnectedAnswers: inFlight.disconnectedCount,
     held: holds.total(),
     queuedWrites: writer.queued,
-    blockedBy: writer.blockedBy,
+    blockedBy: database.blockedBy,
     breakers: health.states(candidatesOf(current.catalog)),
     notices: notices.counts(),
     sharedLimits: sharedRates?.figures(),

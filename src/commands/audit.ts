@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { auditResult } from "../contract/operator/auditResult.ts";
-import type { AuditReport } from "../store/store.ts";
+import { isDamage, type AuditReport } from "../store/store.ts";
 import { CommandFailure, printResult, printWarning, visible, type Result } from "./cli/print.ts";
 import { globalOptions, runSession } from "./cli/session.ts";
 
@@ -12,9 +12,16 @@ export function addAudit(program: Command): void {
     .action(async (_: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
       const report = await runSession(config, "existing", async ({ store, actor }) => {
-        const found = await store.auditInParallel();
-        await recordOutcome(() => store.notices.audited(found.problems.length > 0, actor.at));
-        return found;
+        const record = (hasProblems: boolean) =>
+          recordOutcome(() => store.notices.audited("audit", hasProblems, actor.at));
+        try {
+          const found = await store.auditInParallel();
+          await record(found.problems.length > 0);
+          return found;
+        } catch (error) {
+          if (isDamage(error)) await record(true);
+          throw error;
+        }
       });
       printResult(resultOf(report), json);
       const count = report.problems.length;

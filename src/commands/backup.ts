@@ -4,8 +4,8 @@ import { loadConfig } from "../config/load.ts";
 import {
   backUp,
   type Backup,
-  DamagedStoreError,
-  recordAudit,
+  isDamage,
+  recordBackup,
   restore,
   type Restored,
 } from "../store/store.ts";
@@ -42,13 +42,13 @@ async function recordingAudit(
   work: () => Promise<Backup>,
 ): Promise<Backup> {
   const record = (hasProblems: boolean) =>
-    recordOutcome(() => recordAudit(database, hasProblems, systemClock.epochMs()));
+    recordOutcome(() => recordBackup(database, hasProblems, systemClock.epochMs()));
   try {
     const backup = await work();
     await record(false);
     return backup;
   } catch (error) {
-    if (error instanceof DamagedStoreError) await record(true);
+    if (isDamage(error)) await record(true);
     throw error;
   }
 }

@@ -31,7 +31,8 @@ const PROXY_VARIABLES: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PR
  * /etc/tollgate/config.toml. It reads every file that the config names and changes nothing. Warnings are one line each.
  * `plainSecrets` are the keys whose secrets are written in the file itself. Throws {@link ConfigError} with all problems;
  * no message has the value of a secret. With `secrets: "unread"` secrets are skipped: commands on the database do not
- * need the keys of the providers. With "notify" only those of [notify] are read. `environment` is the process's by default; `clock` is for the dates of certificates.
+ * need the keys of the providers. With "notify" only those of [notify] are read. `environment` is the process's by
+ * default; `clock` is for the dates of certificates.
  */
 export function loadConfig(options: {
   path?: string | undefined;

@@ -47,6 +47,10 @@ export async function openPostgresDatabase(
     knownKeys: new KnownKeys({ keys: store.keys, changes }),
     changeNotice: async (change) => await store.notices.change(change),
     replicas: () => lease.liveReplicas,
+    // Without a lease requests are refused before the writer could fail.
+    get blockedBy() {
+      return writer.blockedBy ?? (lease.isValid ? undefined : "unreachable");
+    },
     requireReadable() {
       if (!lease.isValid) throw noLease();
     },

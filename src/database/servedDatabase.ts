@@ -17,6 +17,8 @@ export interface ServedDatabase {
   changeNotice(change: NoticeChange): Promise<boolean>;
   /** The gateways that serve from this database and are alive, with this one. */
   readonly replicas: LiveReplicas;
+  /** Why no charge can be written now; undefined if it can. */
+  readonly blockedBy: Writer["blockedBy"];
   /** Throws if the database cannot be read. */
   requireReadable(): void;
   figures(): DatabaseFigures;

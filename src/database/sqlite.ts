@@ -56,6 +56,9 @@ export async function openSqliteDatabase(
     changeNotice: async (change) =>
       (await writer.write({ kind: "notice", change })).claimed === true,
     replicas: oneReplica,
+    get blockedBy() {
+      return writer.blockedBy;
+    },
     requireReadable: () => store.requireReadable(),
     figures: () => ({ walBytes: walSizeBytes(path), freeBytes: knownFreeBytes(path) }),
     async close() {

@@ -12,8 +12,10 @@ const PAUSES_MS = [1000, 5000, 30_000, 120_000, 600_000, 1_800_000];
 const JITTER = 0.2;
 /** Notices to single recipients that wait. Further ones are lost. */
 const WAITING_MAX = 1000;
+/** A notice that waits for longer is given up. A cause that still holds is told again after an hour. */
+const LIFE_MS = 55 * 60_000;
 /** Attempts at the same time, each at another receiver. */
-const ATTEMPTS_MAX = 16;
+const ATTEMPTS_MAX = 64;
 /** The time for the last attempts when the gateway stops. */
 const CLOSE_TIMEOUT_MS = 3000;
 
@@ -42,6 +44,8 @@ interface QueuedNotice {
 /** A notice for all its recipients. */
 interface NoticeProgress {
   readonly message: NoticeMessage;
+  /** In monotonic time. */
+  readonly endsMs: number;
   readonly settled: (isDelivered: boolean) => void;
   readonly total: number;
   /** Recipients that have neither taken it nor were given up. */
@@ -99,6 +103,7 @@ export class Delivery {
   ): void {
     const progress: NoticeProgress = {
       message: { id: this.#newId("ntc"), notice },
+      endsMs: this.#clock.monotonicMs() + LIFE_MS,
       settled,
       total: recipients.length,
       open: recipients.length,
@@ -152,6 +157,10 @@ export class Delivery {
       const at = this.#ready.findIndex(({ receiver }) => !this.#inUse.has(receiver));
       const [queued] = at < 0 ? [] : this.#ready.splice(at, 1);
       if (queued === undefined) break;
+      if (this.#clock.monotonicMs() >= queued.progress.endsMs) {
+        this.#giveUp(queued, { problem: "it waited for too long" });
+        continue;
+      }
       this.#inUse.set(queued.receiver, queued);
       void this.#attempt(queued);
     }

@@ -3,9 +3,12 @@ import { formatRoubles } from "../lib/money.ts";
 import type { ExpiringKey, LowAccount } from "../store/store.ts";
 import type { Notice } from "./notice.ts";
 
-// The texts of all notices. The operator and the holder of an account read the same text. None contains a label, a secret
-// or anything of a prompt.
+// The texts of all notices. None contains a label, a secret or anything of a prompt.
 
+/** Who reads a notice: the operator, or the holder of the account, who cannot run commands. */
+export type Audience = "operator" | "holder";
+
+/** For both audiences. */
 export function lowAccountNotice(
   { name, left, below, daysLeft }: LowAccount,
   atMs: number,
@@ -13,12 +16,16 @@ export function lowAccountNotice(
   const threshold =
     below === undefined ? "" : `, less than its threshold of ${formatRoubles(below)}`;
   const days = daysLeft === undefined ? undefined : Math.floor(daysLeft * 10) / 10;
-  const pace = days === undefined ? "" : ` At its pace that lasts for ${days} days.`;
+  const pace = days === undefined || left <= 0n ? "" : ` ${paceText(days)}`;
+  const advice =
+    left <= 0n
+      ? "Its requests are refused until money is added."
+      : "Add money before its requests are refused.";
   return {
     type: "account_low",
     subject: name,
     atMs,
-    text: `Account ${name} has ${formatRoubles(left)} roubles left${threshold}.${pace} Add money before requests are refused.`,
+    text: `Account ${name} has ${formatRoubles(left)} roubles left${threshold}.${pace} ${advice}`,
     data: {
       account: name,
       left_rub: formatRoubles(left),
@@ -28,29 +35,50 @@ export function lowAccountNotice(
   };
 }
 
-const NAMED_MAX = 20;
-
-/** One notice for the operator about accounts that are low at once. */
-export function lowAccountsNotice(accounts: readonly LowAccount[], atMs: number): Notice {
-  const names = accounts.slice(0, NAMED_MAX).map(({ name }) => name);
-  const more = accounts.length > NAMED_MAX ? " and others" : "";
-  return {
-    type: "account_low",
-    subject: undefined,
-    atMs,
-    text: `${accounts.length} accounts are low: ${names.join(", ")}${more}. \`tollgate accounts list\` shows their balances.`,
-    data: { accounts: accounts.length },
-  };
+function paceText(days: number): string {
+  return days < 1
+    ? "At its pace that lasts for less than a day."
+    : `At its pace that lasts for ${days} ${days === 1 ? "day" : "days"}.`;
 }
 
-export function expiringKeyNotice({ key, account, expiresAt }: ExpiringKey, atMs: number): Notice {
+export function expiringKeyNotice(
+  { key, account, expiresAt }: ExpiringKey,
+  audience: Audience,
+  atMs: number,
+): Notice {
   const at = isoTime(expiresAt);
+  const advice =
+    audience === "operator"
+      ? `\`tollgate keys rotate ${key}\` gives a new key.`
+      : "Ask for a new key before.";
   return {
     type: "key_expires",
     subject: key,
     atMs,
-    text: `Key ${key} of account ${account} expires at ${at}. Requests with it are refused from then on. \`tollgate keys rotate ${key}\` gives a new key.`,
+    text: `Key ${key} of account ${account} expires at ${at}. Requests with it are refused from then on. ${advice}`,
     data: { account, key, expires_at: at },
+  };
+}
+
+const NAMED_MAX = 20;
+
+/** One notice for the operator about many that begin at once. */
+export function digestNotice(
+  type: "account_low" | "key_expires",
+  subjects: readonly string[],
+  atMs: number,
+): Notice {
+  const names = subjects.slice(0, NAMED_MAX).join(", ");
+  const more = subjects.length > NAMED_MAX ? " and others" : "";
+  const count = subjects.length;
+  const isAccounts = type === "account_low";
+  const what = isAccounts ? `${count} accounts are low` : `${count} keys expire soon`;
+  return {
+    type,
+    subject: undefined,
+    atMs,
+    text: `${what}: ${names}${more}. \`tollgate console\` shows what is most urgent.`,
+    data: isAccounts ? { accounts: count } : { keys: count },
   };
 }
 

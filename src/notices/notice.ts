@@ -30,15 +30,15 @@ export interface NoticeMessage {
 export function noticeTitle({ type, subject = "" }: Notice): string {
   switch (type) {
     case "account_low":
-      return `account ${subject} is low`;
+      return subject === "" ? "accounts are low" : `account ${subject} is low`;
     case "key_expires":
-      return `key ${subject} expires soon`;
+      return subject === "" ? "keys expire soon" : `key ${subject} expires soon`;
     case "provider_refused":
       return `provider ${subject} refuses its key`;
     case "store_blocked":
       return "the database takes no charges";
     case "audit_failed":
-      return "a backup failed its audit";
+      return "an audit found problems";
     case "test":
       return "test notice";
   }

@@ -4,13 +4,15 @@ import type { Clock } from "../lib/clock.ts";
 import { AUDIT_FAILED, type LowAccount, type NoticeChange, type Store } from "../store/store.ts";
 import {
   blockedStoreNotice,
+  digestNotice,
   expiringKeyNotice,
   failedAuditNotice,
   lowAccountNotice,
-  lowAccountsNotice,
   refusedProviderNotice,
+  type Audience,
   type BlockedBy,
 } from "./messages.ts";
+import type { Log } from "../telemetry/log.ts";
 import type { NoticeCause } from "../telemetry/metrics.ts";
 import type { Notice } from "./notice.ts";
 import { accountRecipient, operatorRecipients, type Recipient } from "./recipients.ts";
@@ -25,6 +27,7 @@ export interface LiveConditions {
 
 export interface NoticeWatchOptions {
   readonly clock: Clock;
+  readonly log: Pick<Log, "warn">;
   readonly store: Pick<Store, "notices" | "noticeCauses">;
   /** Resolves with true for a claim that this gateway has got. Rejects if the database cannot be written. */
   readonly changeNotice: (change: NoticeChange) => Promise<boolean>;
@@ -45,24 +48,34 @@ const STORED_EVERY_MS = 60_000;
 /** Accounts of one read. A read blocks the thread for some milliseconds at most. */
 const PAGE_ACCOUNTS = 200;
 const KEYS_MAX = 1000;
-/** The operator gets one notice for more low accounts than this at once. */
-const SINGLE_ACCOUNTS_MAX = 10;
+/** The operator gets one notice for more conditions of a type than this at once. */
+const SINGLE_MAX = 10;
+/** Changes of records that are written together. Others are written between them. */
+const CHANGES_AT_ONCE = 50;
 /** A live condition is told again after this time. So is a cause whose notice did not arrive. */
 const REPEAT_MS = 3_600_000;
 /** When a claim of a live condition is tried again that another gateway has got. */
 const RETRY_CLAIM_MS = 60_000;
 
 type StoredType = "account_low" | "key_expires" | "audit_failed";
-const STORED_TYPES = ["account_low", "key_expires", AUDIT_FAILED] as const satisfies StoredType[];
 
-/** A condition of the database that a person should know. */
-interface Stored {
+/** What the holder of an account is told has a record of its own, so that nobody misses what the other has got. */
+const HOLDERS = { account_low: "account_low_holder", key_expires: "key_expires_holder" } as const;
+const RECORD_TYPES: readonly string[] = [
+  "account_low",
+  "key_expires",
+  AUDIT_FAILED,
+  ...Object.values(HOLDERS),
+];
+
+/** A condition of the database that one audience should know. */
+interface Condition {
   readonly type: StoredType;
-  readonly subject: string;
+  readonly audience: Audience;
+  /** The cause of its record. */
+  readonly cause: { readonly type: string; readonly subject: string };
   readonly notice: Notice;
   readonly recipients: readonly Recipient[];
-  /** Of a low account. */
-  readonly account?: LowAccount;
 }
 
 /**
@@ -77,6 +90,8 @@ export class NoticeWatch {
   #isClosed = false;
   /** When a live condition may be told again, in monotonic time. By type and subject. */
   readonly #liveDueMs = new Map<string, number>();
+  /** The config of which the log was told that an account's address cannot be used. */
+  #unusableIn: NotifyConfig | undefined;
   #stored: Readonly<Record<StoredType, number>> = {
     account_low: 0,
     key_expires: 0,
@@ -159,62 +174,76 @@ export class NoticeWatch {
   }
 
   async #lookAtStored(): Promise<void> {
-    const { clock, store, changeNotice } = this.#options;
+    const { clock, store } = this.#options;
     const at = clock.epochMs();
-    const open = await store.notices.open(STORED_TYPES);
+    const records = await store.notices.open(RECORD_TYPES);
     const found = [
       ...(await this.#lowAccounts(at)),
       ...(await this.#expiringKeys(at)),
-      ...(open.some(({ type }) => type === AUDIT_FAILED) ? [this.#failedAudit(at)] : []),
+      ...records
+        .filter(({ type }) => type === AUDIT_FAILED)
+        .map((cause) => this.#failedAudit(cause, at)),
     ];
     if (this.#isClosed) return;
     this.#stored = countTypes(found);
-    const keyOf = ({ type, subject }: { type: string; subject: string }) => `${type} ${subject}`;
-    const holding = new Set(found.map(keyOf));
-    const ended = open.filter((one) => !holding.has(keyOf(one)));
-    await Promise.all(
-      ended.map(({ type, subject }) => changeNotice({ step: "end", type, subject, at })),
-    );
-    const known = new Map(open.map((one) => [keyOf(one), one]));
-    const untold = found.filter((one) => {
-      const record = known.get(keyOf(one));
-      const isDue = !record || (!record.told && at - record.claimedAt >= REPEAT_MS);
-      return isDue && one.recipients.length > 0;
+    // Without recipients it would end what another replica tells.
+    if (!this.#hasRecipients()) return;
+    const keyOf = ({ type, subject }: Condition["cause"]) => `${type} ${subject}`;
+    const holding = new Set(found.map(({ cause }) => keyOf(cause)));
+    const ended = records.filter((record) => !holding.has(keyOf(record)));
+    await inGroups(ended, ({ type, subject }) => this.#change("end", { type, subject }, at));
+    const known = new Map(records.map((record) => [keyOf(record), record]));
+    const untold = found.filter(({ cause, recipients }) => {
+      const record = known.get(keyOf(cause));
+      const isDue = !record || (!record.told && Math.abs(at - record.claimedAt) >= REPEAT_MS);
+      return isDue && recipients.length > 0;
     });
-    const claims = await Promise.all(untold.map((one) => this.#claim(one, at)));
-    this.#send(
+    const claims = await inGroups(untold, async ({ cause }) => {
+      await this.#change("hold", cause, at);
+      return await this.#change("claim", cause, at);
+    });
+    this.#sendAll(
       untold.filter((_, index) => claims[index]),
       at,
     );
   }
 
-  async #claim({ type, subject }: Stored, at: number): Promise<boolean> {
-    const { changeNotice } = this.#options;
-    await changeNotice({ step: "hold", type, subject, at });
-    return await changeNotice({ step: "claim", type, subject, at });
+  #change(step: NoticeChange["step"], cause: Condition["cause"], at: number): Promise<boolean> {
+    return this.#options.changeNotice({ step, ...cause, at });
   }
 
-  #send(claimed: readonly Stored[], at: number): void {
-    const { notify, send, changeNotice } = this.#options;
-    // If it cannot be written, the cause is told again after an hour.
-    const told = ({ type, subject }: Stored) =>
-      void changeNotice({ step: "told", type, subject, at }).catch(() => undefined);
-    const operator = operatorRecipients(notify());
-    const low = claimed.filter(({ account }) => account !== undefined);
-    const isDigest = operator.length > 0 && low.length > SINGLE_ACCOUNTS_MAX;
-    for (const one of claimed) {
-      const { notice, recipients, account } = one;
-      const rest = isDigest && account ? recipients.slice(operator.length) : recipients;
-      if (rest.length > 0) send(notice, rest, (isDelivered) => isDelivered && told(one));
+  /** Sends to the operator first: the holders may have slow receivers. */
+  #sendAll(claimed: readonly Condition[], at: number): void {
+    const operators = claimed.filter(({ audience }) => audience === "operator");
+    for (const type of ["audit_failed", "account_low", "key_expires"] as const) {
+      const conditions = operators.filter((one) => one.type === type);
+      const [first] = conditions;
+      if (first === undefined) continue;
+      if (type === "audit_failed" || conditions.length <= SINGLE_MAX)
+        for (const one of conditions) this.#send(one.notice, one.recipients, [one], at);
+      else {
+        const subjects = conditions.map(({ cause }) => cause.subject);
+        this.#send(digestNotice(type, subjects, at), first.recipients, conditions, at);
+      }
     }
-    if (!isDigest) return;
-    const accounts = low.flatMap(({ account }) => account ?? []);
-    send(lowAccountsNotice(accounts, at), operator, (isDelivered) => {
-      if (isDelivered) low.forEach(told);
+    for (const one of claimed)
+      if (one.audience === "holder") this.#send(one.notice, one.recipients, [one], at);
+  }
+
+  #send(
+    notice: Notice,
+    recipients: readonly Recipient[],
+    told: readonly Condition[],
+    at: number,
+  ): void {
+    this.#options.send(notice, recipients, (isDelivered) => {
+      if (!isDelivered) return;
+      // What cannot be written is told again after an hour.
+      inGroups(told, ({ cause }) => this.#change("told", cause, at)).catch(() => undefined);
     });
   }
 
-  async #lowAccounts(at: number): Promise<Stored[]> {
+  async #lowAccounts(at: number): Promise<Condition[]> {
     const { store, notify } = this.#options;
     const config = notify();
     const found: LowAccount[] = [];
@@ -229,47 +258,88 @@ export class NoticeWatch {
       // Requests go on between two reads.
       await setImmediate();
     }
-    return found.map((account) => ({
-      type: "account_low",
-      subject: account.name,
-      notice: lowAccountNotice(account, at),
-      recipients: this.#recipients(account.name, account.notifyUrl),
-      account,
-    }));
+    return found.flatMap((account) =>
+      this.#forBoth("account_low", account.name, account.name, account.notifyUrl, () =>
+        lowAccountNotice(account, at),
+      ),
+    );
   }
 
-  async #expiringKeys(at: number): Promise<Stored[]> {
+  /** A key that never lives for longer is told of by nobody: its holder knows. */
+  async #expiringKeys(at: number): Promise<Condition[]> {
     const { store, notify } = this.#options;
-    const keys = await store.noticeCauses.expiringKeys(at, notify().keyExpiresMs, KEYS_MAX);
+    const { keyExpiresMs } = notify();
+    const keys = await store.noticeCauses.expiringKeys(at, keyExpiresMs, KEYS_MAX);
     return keys
-      .filter(({ isReplaced }) => !isReplaced)
-      .map((key) => ({
-        type: "key_expires",
-        subject: key.key,
-        notice: expiringKeyNotice(key, at),
-        recipients: this.#recipients(key.account, key.notifyUrl),
-      }));
+      .filter((key) => !key.isReplaced && key.expiresAt - key.createdAt > keyExpiresMs)
+      .flatMap((key) =>
+        this.#forBoth("key_expires", key.key, key.account, key.notifyUrl, (audience) =>
+          expiringKeyNotice(key, audience, at),
+        ),
+      );
   }
 
-  #failedAudit(at: number): Stored {
+  #failedAudit({ type, subject }: Condition["cause"], at: number): Condition {
     return {
       type: AUDIT_FAILED,
-      subject: "",
+      audience: "operator",
+      cause: { type, subject },
       notice: failedAuditNotice(at),
       recipients: operatorRecipients(this.#options.notify()),
     };
   }
 
-  /** Those of the operator come first. */
-  #recipients(account: string, notifyUrl: string | null): readonly Recipient[] {
+  /** The condition for the operator, and for the holder of the account if he has an address that can be used. */
+  #forBoth(
+    type: keyof typeof HOLDERS,
+    subject: string,
+    account: string,
+    notifyUrl: string | null,
+    noticeFor: (audience: Audience) => Notice,
+  ): readonly Condition[] {
     const config = this.#options.notify();
-    const own = notifyUrl === null ? undefined : accountRecipient(config, account, notifyUrl);
-    return [...operatorRecipients(config), ...(own ? [own] : [])];
+    const conditionFor = (audience: Audience, recipients: readonly Recipient[]): Condition => ({
+      type,
+      audience,
+      cause: { type: audience === "operator" ? type : HOLDERS[type], subject },
+      notice: noticeFor(audience),
+      recipients,
+    });
+    const holder = notifyUrl === null ? undefined : accountRecipient(config, account, notifyUrl);
+    if (notifyUrl !== null && holder === undefined) this.#tellUnusable(config);
+    return [
+      conditionFor("operator", operatorRecipients(config)),
+      ...(holder ? [conditionFor("holder", [holder])] : []),
+    ];
+  }
+
+  #hasRecipients(): boolean {
+    const { webhook, secret, mail } = this.#options.notify();
+    return webhook !== undefined || secret !== undefined || mail !== undefined;
+  }
+
+  /** Once for each config. */
+  #tellUnusable(config: NotifyConfig): void {
+    if (this.#unusableIn === config) return;
+    this.#unusableIn = config;
+    this.#options.log.warn("account_address_unusable");
   }
 }
 
-function countTypes(found: readonly Stored[]): Record<StoredType, number> {
+/** Runs the work for some items at once, and then for the next ones. Resolves with the results in the order of the items. */
+async function inGroups<Item, Result>(
+  items: readonly Item[],
+  work: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  for (let first = 0; first < items.length; first += CHANGES_AT_ONCE)
+    results.push(...(await Promise.all(items.slice(first, first + CHANGES_AT_ONCE).map(work))));
+  return results;
+}
+
+/** Each condition once, as the operator sees it. */
+function countTypes(found: readonly Condition[]): Record<StoredType, number> {
   const counts = { account_low: 0, key_expires: 0, audit_failed: 0 };
-  for (const { type } of found) counts[type] += 1;
+  for (const { type, audience } of found) if (audience === "operator") counts[type] += 1;
   return counts;
 }

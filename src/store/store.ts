@@ -88,7 +88,7 @@ export type { ProviderFigures } from "./reports/providersReport.ts";
 export type { ListedAccount, ListedKey } from "./reports/directory.ts";
 export type { UsageReport as ReportedUsage } from "./reports/usageReport.ts";
 export { restore, type Restored } from "./sqlite/backup/restore.ts";
-export { recordAudit } from "./sqlite/audit/recordAudit.ts";
+export { recordBackup } from "./sqlite/backup/recordBackup.ts";
 export { openStore, type SqliteStore } from "./sqlite/store.ts";
 export type { ExpiringKey, LowAccount } from "./tables/noticeCauses.ts";
 export { AUDIT_FAILED, type NoticeChange } from "./tables/notices.ts";
@@ -97,8 +97,8 @@ export type { ReceiptRow, RequestRow } from "./tables/requests.ts";
 export { awaitStep, stepByStep, type Awaited, type Steps } from "./steps.ts";
 export { redeemability } from "./writer/redemption.ts";
 export type { VoucherRow } from "./tables/vouchers.ts";
-export { toStoreError, refuseOrphanedWal } from "./sqlite/sqlite.ts";
-export { DamagedStoreError, NotFoundError, StoppedError, StoreError } from "./storeError.ts";
+export { isDamage, toStoreError, refuseOrphanedWal } from "./sqlite/sqlite.ts";
+export { NotFoundError, StoppedError, StoreError } from "./storeError.ts";
 export {
   usageGroupings,
   type UsageFilter,

@@ -186,9 +186,17 @@ export const events = {
     level: "warn",
     message: "a notice was not delivered",
     meaning:
-      "`count` of `total` recipients were given up. `address` is the host of the first one, `outcome` and `status` its last failure. `problem`: the queue was full, or the gateway stopped. Then `count` notices are lost.",
+      "`count` of `total` recipients were given up. `address` is the host of the first one, `outcome` and `status` its last failure, `error` a fault of the gateway. `problem`: the queue was full, the notice waited for too long, or the gateway stopped; at a stop `count` notices are lost.",
     advice:
-      "Run `tollgate check --live`, which sends a test notice. A low account, an expiring key and a failed audit are told again after an hour, if they still hold.",
+      "Run `tollgate check --live`, which sends a test notice. What still holds is told again after an hour.",
+  },
+  account_address_unusable: {
+    level: "warn",
+    message: "an account has an address for notices that cannot be used",
+    meaning:
+      "An account that has something to be told has a webhook, and `[notify]` has no `secret`; or it has a mail address, and there is no `smtp`. One line for each config.",
+    advice:
+      "Set `[notify]` `secret`, or `smtp` and `from`, and reload. Or remove the address: `tollgate accounts set NAME --notify none`.",
   },
   upgrade_without_backup: {
     level: "warn",

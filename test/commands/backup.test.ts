@@ -1,5 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { copyFileSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  copyFileSync,
+  openSync,
+  readdirSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { Database } from "bun:sqlite";
 import { takeInstanceLock } from "../../src/store/store.ts";
@@ -99,6 +108,18 @@ describe("exits with 1 and prints one line with the advice", () => {
     expect(stderr).toContain(message);
   };
 
+  test("for a damaged file, which is recorded so that a person is told", async () => {
+    damagePage(cli.database, "requests");
+    await failing("damaged or not a database", "backup", "night.db");
+    await failing("damaged", "audit");
+    const recorded = new Database(cli.database, { readonly: true });
+    expect(recorded.query("SELECT subject, open FROM notices ORDER BY subject").values()).toEqual([
+      ["audit", 1],
+      ["backup", 1],
+    ]);
+    recorded.close();
+  });
+
   test("for a backup to an existing file", async () => {
     writeFileSync(join(cli.folder, "taken"), "precious");
     await failing("exists already and was not changed: use another file name", "backup", "taken");
@@ -117,6 +138,19 @@ describe("exits with 1 and prints one line with the advice", () => {
     await failing("damaged or not a database", "restore", name);
   });
 });
+
+/** Overwrites the first page of a table, as a failing disk does. */
+function damagePage(path: string, table: string): void {
+  const sqlite = new Database(path);
+  sqlite.run("PRAGMA wal_checkpoint(TRUNCATE)");
+  const read = (query: string): number => Number(sqlite.query(query).values()[0]?.[0]);
+  const root = read(`SELECT rootpage FROM sqlite_schema WHERE name = '${table}'`);
+  const size = read("PRAGMA page_size");
+  sqlite.close();
+  const file = openSync(path, "r+");
+  writeSync(file, Buffer.alloc(size, 0xa5), 0, size, (root - 1) * size);
+  closeSync(file);
+}
 
 /** Starts a backup that cannot finish, because `holder` locks the database. */
 async function startBackup() {

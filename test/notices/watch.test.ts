@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { recordAudit } from "../../src/store/store.ts";
+import { recordBackup } from "../../src/store/store.ts";
 import { chat } from "../support/gateway/chatCalls.ts";
 import { costOf, oneModel } from "../support/gateway/gatewayConfig.ts";
 import { openTestApp, rouble, type TestApp, type TestKey } from "../support/gateway/testApp.ts";
@@ -9,14 +9,18 @@ import { raw, startProvider, type ScriptedProvider } from "../support/provider/s
 import { holdWrites } from "../support/store/gatewayDatabase.ts";
 import { describePostgres } from "../support/servers/describeServers.ts";
 import { freshDatabase } from "../support/servers/postgres.ts";
+import { startTcpProxy } from "../support/servers/tcpProxy.ts";
 import { scrape } from "../support/gateway/scrape.ts";
 import { testSqlite } from "../support/testedEngines.ts";
 import { until, untilAsync } from "../support/until.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
 const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 const actor = { name: "tester", at: 0 };
+const holdersTypes = ["account_low_holder", "key_expires_holder"];
+const recordTypes = ["account_low", "key_expires", "audit_failed", ...holdersTypes];
 
 let operator: WebhookReceiver;
 let holder: WebhookReceiver;
@@ -59,7 +63,7 @@ async function look(afterMs = MINUTE_MS, at = gateway): Promise<void> {
 async function untilTold(count: number, receiver = operator): Promise<void> {
   await receiver.untilReceived(count);
   await untilAsync("the notices are recorded as told", async () => {
-    const open = await gateway.store.notices.open(["account_low", "key_expires", "audit_failed"]);
+    const open = await gateway.store.notices.open(recordTypes);
     return open.every(({ told }) => told);
   });
 }
@@ -163,6 +167,31 @@ describe("a low account", () => {
     await untilTold(2);
   });
 
+  test("is told again to the one who did not get it, and not to the other one", async () => {
+    operator.statuses = [410];
+    const key = await gateway.key({ balance: rouble });
+    await gateway.store.admin.setAccount(actor, key.account, { notifyUrl: holder.url });
+    await look();
+    await operator.untilReceived(1);
+    await holder.untilReceived(1);
+    await until("it was given up", () =>
+      gateway.log.some(({ event }) => event === "notice_not_delivered"),
+    );
+    await look(HOUR_MS);
+    await untilTold(2);
+    expect(holder.received).toHaveLength(1);
+  });
+
+  test("with an address that cannot be used is told to the operator, and the log says so once", async () => {
+    const key = await gateway.key({ balance: rouble });
+    await gateway.store.admin.setAccount(actor, key.account, { notifyUrl: "mailto:a@example.com" });
+    await look();
+    await untilTold(1);
+    await look();
+    const lines = gateway.log.filter(({ event }) => event === "account_address_unusable");
+    expect(lines).toHaveLength(1);
+  });
+
   test("is told of its pace", async () => {
     await gateway.reload(configOf({ low: 0, low_days: 365 }));
     provider.answer = answered();
@@ -177,20 +206,30 @@ describe("a low account", () => {
   });
 });
 
-test("a key is told before it expires, unless another one replaces it", async () => {
-  const expiresAt = gateway.clock.epochMs() + 3 * 24 * HOUR_MS;
-  const key = await gateway.key({ balance: 100n * rouble, expiresAt });
+test("a key is told before it expires, unless another one replaces it or it lives for a short time", async () => {
+  const nowMs = gateway.clock.epochMs();
+  const inDays = (days: number) => nowMs + days * DAY_MS;
+  const key = await gateway.key({ balance: 100n * rouble, expiresAt: inDays(10) });
+  await gateway.key({ balance: 100n * rouble, expiresAt: inDays(6) });
+  await gateway.key({ balance: 100n * rouble, expiresAt: inDays(30) });
   const rotated = await gateway.key({ balance: 100n * rouble });
-  await gateway.rotate(rotated, HOUR_MS);
-  await gateway.key({ balance: 100n * rouble, expiresAt: expiresAt + 30 * 24 * HOUR_MS });
+  await gateway.rotate(rotated, 5 * DAY_MS + HOUR_MS);
+  await gateway.store.admin.setAccount(actor, key.account, { notifyUrl: holder.url });
   await look();
+  expect(operator.received).toEqual([]);
+  await look(5 * DAY_MS);
   await untilTold(1);
+  await untilTold(1, holder);
+  const expected = {
+    notice: "key_expires",
+    subject: key.id,
+    data: { account: key.account, expires_at: new Date(inDays(10)).toISOString() },
+  };
   expect(noticesAt(operator)).toMatchObject([
-    {
-      notice: "key_expires",
-      subject: key.id,
-      data: { account: key.account, expires_at: new Date(expiresAt).toISOString() },
-    },
+    { ...expected, text: expect.stringContaining("tollgate keys rotate") },
+  ]);
+  expect(noticesAt(holder)).toMatchObject([
+    { ...expected, text: expect.stringContaining("Ask for a new key") },
   ]);
 });
 
@@ -231,18 +270,43 @@ testSqlite("an audit that found problems is told, and no more after one without"
   const database = { path: gateway.path, durability: "process" } as const;
   const counted = async () =>
     (await scrape(gateway.metricsUrl)).value("tollgate_notices", { type: "audit_failed" });
-  recordAudit(database, true, gateway.clock.epochMs());
+  recordBackup(database, true, gateway.clock.epochMs());
   await look();
   await untilTold(1);
   expect(noticesAt(operator)).toMatchObject([{ notice: "audit_failed", subject: null }]);
   expect(await counted()).toBe(1);
   // The next night.
-  recordAudit(database, true, gateway.clock.epochMs());
+  recordBackup(database, true, gateway.clock.epochMs());
   await look(24 * HOUR_MS);
   await untilTold(2);
-  recordAudit(database, false, gateway.clock.epochMs());
+  recordBackup(database, false, gateway.clock.epochMs());
   await look();
   expect(await counted()).toBe(0);
+});
+
+describePostgres("a replica without requests", () => {
+  test("tells that its server cannot be reached", async () => {
+    await using database = await freshDatabase();
+    const url = new URL(database.url);
+    await using proxy = await startTcpProxy(Number(url.port));
+    url.port = String(proxy.port);
+    const replica = await openTestApp(configOf({}, { database: { url: url.href } }));
+    proxy.hang();
+    await until(
+      "its lease has ended",
+      () => replica.app.notices.counts().store_blocked === 1,
+      20_000,
+    );
+    await replica.app.notices.look();
+    await operator.untilReceived(1);
+    expect(noticesAt(operator)).toMatchObject([
+      { notice: "store_blocked", data: { reason: "unreachable" } },
+    ]);
+    proxy.reset();
+    proxy.pass();
+    await until("it serves again", () => replica.app.notices.counts().store_blocked === 0, 20_000);
+    await replica.close();
+  }, 60_000);
 });
 
 describePostgres("several replicas and a restart", () => {

@@ -58,6 +58,23 @@ describeStores("the record of a notice", (current) => {
   });
 });
 
+describeStores("the record of audits", (current) => {
+  const store = () => current.store.notices;
+  const found = async () =>
+    (await store().open(["audit_failed"])).map(({ subject }) => subject).toSorted();
+
+  test("keeps what an audit found until an audit finds nothing: a backup audits the money only", async () => {
+    await store().audited("audit", true, actor.at);
+    await store().audited("backup", true, actor.at);
+    expect(await found()).toEqual(["audit", "backup"]);
+    await store().audited("backup", false, actor.at);
+    expect(await found()).toEqual(["audit"]);
+    await store().audited("backup", true, actor.at);
+    await store().audited("audit", false, actor.at);
+    expect(await found()).toEqual([]);
+  });
+});
+
 describeStores("the causes of notices:", (current) => {
   /** The accounts that are low, read in pages of two. */
   async function lowAccounts(low: bigint, days: number, nowMs: number): Promise<LowAccount[]> {

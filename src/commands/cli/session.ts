@@ -43,8 +43,8 @@ export function globalOptions(command: Command): GlobalOptions {
 }
 
 /**
- * Opens the config and the store, prints what `work` returns, and closes the store, also after a
- * failure. With the secrets "notify" the config has those of [notify]. Rejects with ConfigError, StoreError, CommandFailure, and what `work` throws.
+ * Opens the config and the store, prints what `work` returns, and closes the store, also after a failure. With the secrets
+ * "notify" the config has those of [notify]. Rejects with ConfigError, StoreError, CommandFailure, and what `work` throws.
  */
 export async function withSession(
   command: Command,

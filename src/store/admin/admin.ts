@@ -222,8 +222,9 @@ function accountDetail({ overdraft, low, notifyUrl }: AccountChanges): string {
 
 /** The host of a webhook, because its path may be a secret; or the mail address. */
 function placeOf(notifyUrl: string): string {
-  const { protocol, host, pathname } = new URL(notifyUrl);
-  return protocol === "mailto:" ? pathname : host;
+  return notifyUrl.startsWith("mailto:")
+    ? notifyUrl.slice("mailto:".length)
+    : new URL(notifyUrl).host;
 }
 
 /** For the admin log. The note is in the ledger. */

@@ -205,17 +205,16 @@ export const voucherStart = sqliteTable("voucher_start", {
 
 /**
  * Conditions that a person is told about, by type and subject: an account, a key, a provider. A row whose condition has
- * ended stays for an hour, so that a person hears of one cause once an hour at most.
+ * ended stays for an hour at least, so that a person hears of one cause once an hour at most.
  */
 export const notices = sqliteTable(
   "notices",
   {
     type: text("type").notNull(),
-    /** Empty for a condition of the whole gateway. */
     subject: text("subject").notNull(),
     /** Whether the condition holds. */
     open: flag("open").notNull(),
-    /** Whether every recipient took the notice of this time that the condition holds. */
+    /** Whether a recipient took a notice since the condition holds. */
     told: flag("told").notNull(),
     /** When a gateway began to send the last notice; 0: never. */
     claimedAt: count("claimed_at").notNull(),

@@ -3,7 +3,7 @@ import type { BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
 import { accessSync, closeSync, constants, existsSync, openSync, statSync } from "node:fs";
 import type { Connection } from "../connection.ts";
 import { errorCode, fileErrorReason } from "../../lib/systemError.ts";
-import { StoreError } from "../storeError.ts";
+import { DamagedStoreError, StoreError } from "../storeError.ts";
 import {
   findOrphanedWal,
   isNotRegularFile,
@@ -123,6 +123,12 @@ export function sqliteFault(error: unknown): SqliteFault | undefined {
   return FAULT_CODES.find(([, prefixes]) =>
     prefixes.some((prefix) => code.startsWith(prefix)),
   )?.[0];
+}
+
+/** Whether a database is damaged, or its disk failed. */
+export function isDamage(error: unknown): boolean {
+  const fault = sqliteFault(error);
+  return error instanceof DamagedStoreError || fault === "damaged" || fault === "io";
 }
 
 function prepareConnection(sqlite: Database, durability: Durability): void {

@@ -28,6 +28,7 @@ export interface ExpiringKey {
   readonly key: string;
   readonly account: string;
   readonly label: string | null;
+  readonly createdAt: number;
   readonly expiresAt: number;
   readonly lastUsedAt: number | null;
   /** Whether a newer key of its rotation chain exists. */
@@ -83,7 +84,7 @@ export function noticeCauses(connection: Connection): NoticeCauses {
     },
     *expiringKeys(nowMs, withinMs, limit) {
       const rows = yield* connection.rows<KeyOfList>(
-        `SELECT k.public_id AS id, a.name AS account, k.label, k.expires_at AS expires, k.last_used_at AS used,
+        `SELECT k.public_id AS id, a.name AS account, k.label, k.created_at AS created, k.expires_at AS expires, k.last_used_at AS used,
             a.notify_url AS "notifyUrl",
             CASE WHEN EXISTS (SELECT 1 FROM keys n WHERE n.id > k.id AND n.account_id = k.account_id
               AND coalesce(n.first_key_id, n.id) = coalesce(k.first_key_id, k.id)) THEN 1 ELSE 0 END AS "isReplaced"
@@ -92,10 +93,11 @@ export function noticeCauses(connection: Connection): NoticeCauses {
           ORDER BY k.expires_at, k.id LIMIT $limit`,
         { after: nowMs, until: nowMs + withinMs, limit },
       );
-      return rows.map(({ id, account, label, expires, used, isReplaced, notifyUrl }) => ({
+      return rows.map(({ id, account, label, created, expires, used, isReplaced, notifyUrl }) => ({
         key: id,
         account,
         label,
+        createdAt: Number(created),
         expiresAt: Number(expires),
         lastUsedAt: used === null ? null : Number(used),
         isReplaced: Number(isReplaced) === 1,
@@ -118,6 +120,7 @@ interface KeyOfList {
   id: string;
   account: string;
   label: string | null;
+  created: bigint;
   expires: bigint;
   used: bigint | null;
   isReplaced: bigint;

@@ -1,4 +1,4 @@
-import { and, eq, inArray, lte } from "drizzle-orm";
+import { and, eq, gt, inArray, lte, or } from "drizzle-orm";
 import type { Connection } from "../connection.ts";
 import { notices } from "../schema/schema.ts";
 import type { Steps } from "../steps.ts";
@@ -18,7 +18,7 @@ export interface NoticeCause {
  * - `hold`: the condition holds.
  * - `again`: it has come about once more, so it is told once more.
  * - `claim`: the caller wants to send a notice.
- * - `told`: the notice that was claimed at that time has reached all recipients.
+ * - `told`: a recipient took the notice that was claimed at that time.
  * - `end`: the condition holds no longer.
  */
 export type NoticeChange = NoticeCause & {
@@ -40,12 +40,16 @@ export interface NoticeTable {
    * and the last notice of the cause is an hour old.
    */
   change(change: NoticeChange): Steps<boolean>;
-  /** Records whether the last audit found problems. Writes nothing if neither it nor the one before found any. */
-  audited(hasProblems: boolean, at: number): Steps<void>;
+  /**
+   * Records whether the last audit found problems. A backup audits the money only, so it does not end what an audit has
+   * found. Writes nothing if neither this one nor the one before found any.
+   */
+  audited(by: AuditedBy, hasProblems: boolean, at: number): Steps<void>;
 }
 
-/** The condition that the last audit found problems. */
+/** The condition that the last audit found problems. Its subject is what audited. */
 export const AUDIT_FAILED = "audit_failed";
+export type AuditedBy = "audit" | "backup";
 
 export function noticeTable(connection: Connection): NoticeTable {
   const { db } = connection;
@@ -75,11 +79,12 @@ export function noticeTable(connection: Connection): NoticeTable {
     );
   const table: NoticeTable = {
     open,
-    *audited(hasProblems, at) {
-      const cause = { type: AUDIT_FAILED, subject: "", at };
-      if (hasProblems) yield* table.change({ ...cause, step: "again" });
-      else if ((yield* open([AUDIT_FAILED])).length > 0)
-        yield* table.change({ ...cause, step: "end" });
+    *audited(by, hasProblems, at) {
+      const cause = { type: AUDIT_FAILED, at };
+      if (hasProblems) return void (yield* table.change({ ...cause, subject: by, step: "again" }));
+      for (const { subject } of yield* open([AUDIT_FAILED]))
+        if (by === "audit" || subject === by)
+          yield* table.change({ ...cause, subject, step: "end" });
     },
     *change({ step, at, ...cause }) {
       const { type, subject } = cause;
@@ -92,7 +97,11 @@ export function noticeTable(connection: Connection): NoticeTable {
           return false;
         case "claim": {
           const isUntold = and(eq(notices.open, true), eq(notices.told, false));
-          const isOld = lte(notices.claimedAt, at - NOTICE_EVERY_MS);
+          // A time in the future was written while the clock was wrong.
+          const isOld = or(
+            lte(notices.claimedAt, at - NOTICE_EVERY_MS),
+            gt(notices.claimedAt, at + NOTICE_EVERY_MS),
+          );
           const claimed = yield* connection.first(
             update
               .set({ claimedAt: at })
@@ -108,6 +117,11 @@ export function noticeTable(connection: Connection): NoticeTable {
         }
         case "end":
           yield* connection.run(update.set({ open: false, told: false }).where(isCause));
+          yield* connection.run(
+            db
+              .delete(notices)
+              .where(and(eq(notices.open, false), lte(notices.claimedAt, at - NOTICE_EVERY_MS))),
+          );
           return false;
       }
     },

@@ -8,6 +8,7 @@ import {
   connectReadOnly,
   journalMode,
   createDatabaseFile,
+  isDamage,
   sqliteFault,
   type SqliteConnection,
   type SqliteFault,
@@ -206,7 +207,8 @@ function toCopyError(error: unknown, source: string, copy: string): unknown {
   // The failed migration of the copy: its message says what is wrong with the records.
   if (fault === "constraint" && error instanceof StoreError) return error;
   const cause = error instanceof StoreError ? error.cause : error;
-  return new StoreError(copyErrorMessage(fault, { source, copy, code: errorCode(cause) }), {
+  const Kind = isDamage(error) ? DamagedStoreError : StoreError;
+  return new Kind(copyErrorMessage(fault, { source, copy, code: errorCode(cause) }), {
     cause,
   });
 }

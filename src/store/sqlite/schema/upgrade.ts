@@ -1,5 +1,5 @@
 import { Database } from "bun:sqlite";
-import { rmSync } from "node:fs";
+import { chownSync, rmSync, statSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { systemClock } from "../../../lib/clock.ts";
 import { pathStatus } from "../../../lib/systemError.ts";
@@ -163,6 +163,7 @@ async function backUpBefore(
   onStep({ step: "backup", file, bytes });
   try {
     const made = await backUp({ database, file, stopped, watch: { bytes, onProgress: onStep } });
+    giveToOwner(file, database);
     const tookMs = performance.now() - beganMs;
     onStep({ step: "backedUp", file, bytes: made.bytes, tookMs });
     return file;
@@ -174,6 +175,13 @@ async function backUpBefore(
       { cause: error },
     );
   }
+}
+
+/** Root may run the first command. Then the service user must be able to restore the backup. */
+function giveToOwner(file: string, database: string): void {
+  if (process.getuid?.() !== 0) return;
+  const { uid, gid } = statSync(database);
+  chownSync(file, uid, gid);
 }
 
 /** The room that a backup and the migration of this older database need, and the free room of its disk. */

@@ -4,10 +4,10 @@ import { readSchemaVersion } from "../schema/migrations.ts";
 import { connect, toStoreError, type Durability } from "../sqlite.ts";
 
 /**
- * Records whether the last audit of a SQLite file found problems, for the gateway that tells a person. A file with the
+ * Records whether the last backup of a SQLite file found problems, for the gateway that tells a person. A file with the
  * schema of another version stays as it is. Throws StoreError if the file cannot be written.
  */
-export function recordAudit(
+export function recordBackup(
   database: { readonly path: string; readonly durability: Durability },
   hasProblems: boolean,
   at: number,
@@ -16,7 +16,8 @@ export function recordAudit(
     const connection = connect(database.path, database.durability);
     try {
       const { applied, known } = readSchemaVersion(connection.sqlite);
-      if (applied === known) runSync(noticeTable(connection.queries).audited(hasProblems, at));
+      if (applied === known)
+        runSync(noticeTable(connection.queries).audited("backup", hasProblems, at));
     } finally {
       connection.sqlite.close();
     }
