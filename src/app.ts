@@ -70,7 +70,7 @@ export type StartTracing = (
 ) => Tracing;
 
 /** A backup before an upgrade, which nothing stops. */
-const USUAL_UPGRADE: UpgradeChoice = { hasBackup: true, stopped: new Promise(() => undefined) };
+const USUAL_UPGRADE: UpgradeChoice = { wantsBackup: true, stopped: new Promise(() => undefined) };
 
 /** What an app may have besides config and edges. */
 export interface AppOptions {

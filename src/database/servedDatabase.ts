@@ -29,7 +29,7 @@ export interface ServedDatabase {
 /** How a gateway that starts upgrades the database of an earlier version. */
 export interface UpgradeChoice {
   /** False: no backup of a SQLite file is made before. */
-  readonly hasBackup: boolean;
+  readonly wantsBackup: boolean;
   /** Ends the backup and the start. */
   readonly stopped: Promise<void>;
 }

@@ -265,7 +265,7 @@ export class NoticeWatch {
     );
   }
 
-  /** A key that never lives for longer is told of by nobody: its holder knows. */
+  /** A key whose whole life is no longer than `key_expires` is left out: it would be told as soon as it is made. */
   async #expiringKeys(at: number): Promise<Condition[]> {
     const { store, notify } = this.#options;
     const { keyExpiresMs } = notify();

@@ -31,7 +31,7 @@ export async function sendWebhook(
     const headers = signatureHeaders(id, Math.floor(clock.epochMs() / 1000), body, secret);
     const status = await poster.post(pathname + search, body, headers);
     if (status >= 200 && status < 300) return undefined;
-    // The standard sends again after every other status: a proxy may answer 404 while the receiver restarts.
+    // Any other status may pass: a proxy may answer 404 while the receiver restarts.
     return { reason: "status", status, isFinal: status === GONE };
   } catch (error) {
     if (!(error instanceof ConnectionError)) throw error;

@@ -129,7 +129,7 @@ async function upgradeForCommand({ path, durability }: SqliteDatabase): Promise<
       path,
       durability,
       serving: false,
-      hasBackup: true,
+      wantsBackup: true,
       stopped: signals.first,
       onStep(step) {
         if (step.step === "backedUp" || step.step === "noBackup") signals.end();

@@ -30,7 +30,7 @@ export function addServe(program: Command): void {
       const log = openLogWriter();
       // Starts in a later turn, after the SIGHUP handler is set: the start can block the thread while it waits for the store.
       const starting = Promise.resolve().then(() =>
-        start(command, log.write, { hasBackup: backup, stopped: signals.first }),
+        start(command, log.write, { wantsBackup: backup, stopped: signals.first }),
       );
       process.on("SIGHUP", () => void reloadStarted(starting));
       try {

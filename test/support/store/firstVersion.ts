@@ -49,7 +49,7 @@ export async function upgrade(
     path,
     durability: "process",
     serving: true,
-    hasBackup: false,
+    wantsBackup: false,
     stopped,
     onStep,
   });

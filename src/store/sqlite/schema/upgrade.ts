@@ -52,7 +52,7 @@ export interface UpgradeOptions {
   readonly durability: Durability;
   /** The caller holds the instance lock. */
   readonly serving: boolean;
-  readonly hasBackup: boolean;
+  readonly wantsBackup: boolean;
   /** Ends the backup. A migration goes on to its end. */
   readonly stopped: Promise<void>;
   readonly onStep: (step: UpgradeStep) => void;
@@ -69,7 +69,7 @@ export interface UpgradeRoom {
  * that copies a million requests added 1.5 sizes, another one nothing.
  */
 const ROOM_TO_COPY_REQUESTS = 4;
-const ROOM_ELSE = 2.5;
+const ROOM_WITHOUT_COPY = 2.5;
 const ROOM_SPARE_BYTES = 32 * 1024 * 1024;
 
 /**
@@ -141,9 +141,9 @@ function isDiskFailure(error: unknown): boolean {
 async function backUpBefore(
   sqlite: Database,
   version: SchemaVersion,
-  { path, hasBackup, stopped, onStep }: UpgradeOptions,
+  { path, wantsBackup, stopped, onStep }: UpgradeOptions,
 ): Promise<string | undefined> {
-  if (!hasBackup) {
+  if (!wantsBackup) {
     onStep({ step: "noBackup", reason: "unwanted" });
     return undefined;
   }
@@ -186,7 +186,7 @@ function giveToOwner(file: string, database: string): void {
 
 /** The room that a backup and the migration of this older database need, and the free room of its disk. */
 export function upgradeRoom(sqlite: Database, path: string, version: SchemaVersion): UpgradeRoom {
-  const sizes = copiesRequests(version) ? ROOM_TO_COPY_REQUESTS : ROOM_ELSE;
+  const sizes = copiesRequests(version) ? ROOM_TO_COPY_REQUESTS : ROOM_WITHOUT_COPY;
   return {
     neededBytes: Math.ceil(usedBytes(sqlite) * sizes) + ROOM_SPARE_BYTES,
     freeBytes: freeDiskBytes(path),
