@@ -1,3 +1,4 @@
+import type { Caller } from "../auth/knownKeys.ts";
 import { hashOfCode } from "../auth/voucherCode.ts";
 import {
   invalidRequest,
@@ -35,13 +36,13 @@ export async function redeemVoucher(
   const { accountId, publicId: actor } = caller;
   const hash = hashOfCode(code);
   if (hash === undefined) throw mistypedCode();
-  refuseOverLimit(limits, accountId);
+  refuseOverLimit(limits, caller);
   const voucher = await store.vouchers.findByHash(hash);
   // Other codes may have been counted meanwhile.
-  refuseOverLimit(limits, accountId);
+  refuseOverLimit(limits, caller);
   const at = clock.epochMs();
   const found = voucher === undefined ? "refused" : redeemability(voucher, accountId, at);
-  if (voucher === undefined || found === "refused") throw wrongCode(limits, accountId);
+  if (voucher === undefined || found === "refused") throw wrongCode(limits, caller);
   if (found === "repeated") return { voucher, applied: false };
   refuseWhileUnwritable(gateway);
   const redemption = { voucherId: voucher.id, accountId, actor, at };
@@ -50,13 +51,13 @@ export async function redeemVoucher(
     .catch((error: unknown) => {
       throw serviceUnavailable(error);
     });
-  if (redeemed === "refused") throw wrongCode(limits, accountId);
+  if (redeemed === "refused") throw wrongCode(limits, caller);
   if (redeemed === "too_large") throw invalidRequest("the balance cannot take this amount");
   return { voucher, applied: redeemed === "applied" };
 }
 
-function refuseOverLimit(limits: WrongCodeLimits, accountId: number): void {
-  const allowed = limits.check(accountId);
+function refuseOverLimit(limits: WrongCodeLimits, caller: Caller): void {
+  const allowed = limits.check(caller);
   if (!allowed.ok) throw rateLimitExceeded(allowed.retryAfterMs);
 }
 
@@ -65,7 +66,7 @@ function mistypedCode(): ApiError {
   return invalidRequest("code has a typing error: compare each character with the voucher");
 }
 
-function wrongCode(limits: WrongCodeLimits, accountId: number): ApiError {
-  limits.count(accountId);
+function wrongCode(limits: WrongCodeLimits, caller: Caller): ApiError {
+  limits.count(caller);
   return voucherNotFound();
 }

@@ -8,7 +8,7 @@ import {
 import { errorAnswers } from "../contract/errorSchemas.ts";
 import { parseJsonObject } from "../contract/jsonBody.ts";
 import { redeemVoucher } from "../gateway/redeemVoucher.ts";
-import { WRONG_CODES_MAX } from "../limits/wrongCodes.ts";
+import { WRONG_CODES_OF_ACCOUNT_MAX, WRONG_CODES_OF_KEY_MAX } from "../limits/wrongCodes.ts";
 import { available } from "../store/store.ts";
 import { declaredRoute } from "./declaredRoute.ts";
 import type { InFlightRequest } from "./inFlightRequest.ts";
@@ -29,7 +29,7 @@ export const createRedemption = declaredRoute({
       "A voucher is redeemed once. A repeat by the same account changes nothing and gets the same answer with `applied: false`.",
       "A code that is unknown, revoked, expired or redeemed by another account is a 404: `voucher not found`.",
       "A code with a typing error is a 400.",
-      `After ${WRONG_CODES_MAX} codes with a 404 within an hour the account gets a 429.`,
+      `After ${WRONG_CODES_OF_KEY_MAX} codes with a 404 within an hour the key gets a 429, and after ${WRONG_CODES_OF_ACCOUNT_MAX} of all its keys the account does.`,
     ].join(" "),
     requestBody: {
       description: "Other fields than `code` get a 400.",

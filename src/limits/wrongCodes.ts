@@ -1,46 +1,65 @@
+import type { Caller } from "../auth/knownKeys.ts";
 import type { Clock } from "../lib/clock.ts";
 import { oneReplica, type LiveReplicas } from "./rateLimits.ts";
 import type { RateLimitResult } from "./tokenBucket.ts";
 
-/** Limits wrong voucher codes, by account. In memory: a restart begins with none. */
+/** Who tries a code: a key, together with all keys of its rotation chain. */
+type Guesser = Pick<Caller, "accountId" | "firstKeyId">;
+
+/** Limits wrong voucher codes, by key and by account. In memory: a restart begins with none. */
 export interface WrongCodeLimits {
-  /** Whether the account may try a code now. It takes nothing. */
-  check(accountId: number): RateLimitResult;
+  /** Whether the key may try a code now. It takes nothing. */
+  check(guesser: Guesser): RateLimitResult;
   /** Counts a wrong code. */
-  count(accountId: number): void;
+  count(guesser: Guesser): void;
 }
 
-/** Wrong codes of one account in an hour, at all replicas together if there are not more than these. */
-export const WRONG_CODES_MAX = 10;
+/** Wrong codes of one key in an hour, at all replicas together if there are not more than these. Other keys go on. */
+export const WRONG_CODES_OF_KEY_MAX = 10;
+/** Wrong codes of all keys of an account in an hour, so that many keys do not get many guesses. */
+export const WRONG_CODES_OF_ACCOUNT_MAX = 30;
 const HOUR_MS = 3_600_000;
+
+interface WrongCode {
+  readonly firstKeyId: number;
+  readonly atMs: number;
+}
 
 /** In memory. A replica admits its share, which is at least one code. */
 export function createWrongCodeLimits(
   clock: Clock,
   replicas: LiveReplicas = oneReplica,
 ): WrongCodeLimits {
-  /** The times of the last wrong codes of each account, oldest first. The account with the oldest last one is first. */
-  const accounts = new Map<number, readonly number[]>();
-  const share = (): number => Math.max(1, Math.floor(WRONG_CODES_MAX / replicas()));
+  /** The last wrong codes of each account, oldest first. The account with the oldest last one is first. */
+  const accounts = new Map<number, readonly WrongCode[]>();
+  /** When the wrong code ends to count that fills the share of a limit; in the past if none does. */
+  const freeAtMs = (codes: readonly WrongCode[], max: number): number => {
+    const share = Math.max(1, Math.floor(max / replicas()));
+    return (codes.at(-share)?.atMs ?? -Infinity) + HOUR_MS;
+  };
   const dropOld = (sinceMs: number): void => {
-    for (const [accountId, times] of accounts) {
-      if ((times.at(-1) ?? sinceMs) > sinceMs) return;
+    for (const [accountId, codes] of accounts) {
+      if ((codes.at(-1)?.atMs ?? sinceMs) > sinceMs) return;
       accounts.delete(accountId);
     }
   };
   return {
-    check(accountId) {
-      const times = accounts.get(accountId) ?? [];
-      const freeAtMs = (times.at(-share()) ?? -Infinity) + HOUR_MS;
-      const retryAfterMs = freeAtMs - clock.monotonicMs();
+    check({ accountId, firstKeyId }) {
+      const codes = accounts.get(accountId) ?? [];
+      const ofKey = codes.filter((code) => code.firstKeyId === firstKeyId);
+      const retryAfterMs =
+        Math.max(
+          freeAtMs(ofKey, WRONG_CODES_OF_KEY_MAX),
+          freeAtMs(codes, WRONG_CODES_OF_ACCOUNT_MAX),
+        ) - clock.monotonicMs();
       return retryAfterMs > 0 ? { ok: false, retryAfterMs } : { ok: true };
     },
-    count(accountId) {
-      const nowMs = clock.monotonicMs();
-      const times = [...(accounts.get(accountId) ?? []), nowMs].slice(-WRONG_CODES_MAX);
+    count({ accountId, firstKeyId }) {
+      const atMs = clock.monotonicMs();
+      const codes = [...(accounts.get(accountId) ?? []), { firstKeyId, atMs }];
       accounts.delete(accountId);
-      accounts.set(accountId, times);
-      dropOld(nowMs - HOUR_MS);
+      accounts.set(accountId, codes.slice(-WRONG_CODES_OF_ACCOUNT_MAX));
+      dropOld(atMs - HOUR_MS);
     },
   };
 }

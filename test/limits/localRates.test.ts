@@ -81,8 +81,9 @@ describe("a replica's share", () => {
     ] as const) {
       const limits = createWrongCodeLimits(clock, () => replicas);
       let count = 0;
-      while (limits.check(1).ok) {
-        limits.count(1);
+      const guesser = { accountId: 1, firstKeyId: 1 };
+      while (limits.check(guesser).ok) {
+        limits.count(guesser);
         count += 1;
       }
       expect(count).toBe(expected);

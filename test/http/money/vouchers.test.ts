@@ -192,7 +192,7 @@ describe("the credit", () => {
 });
 
 describe("wrong codes", () => {
-  test("are limited to ten in an hour and account; then no code is accepted", async () => {
+  test("are limited to ten in an hour for a key; then it may try no code, and the others of its account may", async () => {
     const key = await at.gateway.key({ balance: 0n });
     const sibling = await at.gateway.key({ account: key.account, balance: 0n });
     const { code } = await voucherOf();
@@ -200,19 +200,34 @@ describe("wrong codes", () => {
       expectRefusal(await redeem(at.gateway, key, unknownCode()), notFound);
       at.gateway.clock.advance(60_000);
     }
-    for (const sender of [key, sibling]) {
+    const successor = await at.gateway.rotate(key, HOUR_MS);
+    await at.gateway.toldOfChanges();
+    for (const sender of [key, successor]) {
       const reply = await redeem(at.gateway, sender, code);
       expectRefusal(reply, tooOften);
       const retryAfter = Number(reply.headers.get("retry-after"));
       expect(retryAfter).toBeGreaterThan(49 * 60);
       expect(retryAfter).toBeLessThanOrEqual(50 * 60);
     }
-    const { code: othersCode } = await voucherOf();
-    expect((await redeem(at.gateway, await at.gateway.key(), othersCode)).status).toBe(200);
+    expect((await redeem(at.gateway, sibling, code)).body).toMatchObject({ applied: true });
     at.gateway.clock.advance(50 * 60_000);
-    expect((await redeem(at.gateway, key, code)).body).toMatchObject({ applied: true });
-    expectRefusal(await redeem(at.gateway, key, unknownCode()), notFound);
-    expectRefusal(await redeem(at.gateway, key, unknownCode()), tooOften);
+    expectRefusal(await redeem(at.gateway, successor, unknownCode()), notFound);
+    expectRefusal(await redeem(at.gateway, successor, unknownCode()), tooOften);
+  });
+
+  test("are limited to thirty in an hour for an account, however many keys it has", async () => {
+    const first = await at.gateway.key({ balance: 0n });
+    const { account } = first;
+    const keys = [first];
+    while (keys.length < 5) keys.push(await at.gateway.key({ account, balance: 0n }));
+    const statuses: number[] = [];
+    for (const key of keys)
+      for (let count = 0; count < 9; count += 1)
+        statuses.push((await redeem(at.gateway, key, unknownCode())).status);
+    expect(statuses).toEqual([...Array<number>(30).fill(404), ...Array<number>(15).fill(429)]);
+    const { code } = await voucherOf();
+    expectRefusal(await redeem(at.gateway, first, code), tooOften);
+    expect((await redeem(at.gateway, await at.gateway.key(), code)).status).toBe(200);
   });
 
   test("at once are limited, too", async () => {
