@@ -143,6 +143,7 @@ export const ConfigFile = table({
       tls_key: Type.Optional(text()),
       shutdown_grace: Type.Optional(duration()),
       sse_keepalive: Type.Optional(duration()),
+      json_keepalive: Type.Optional(flag()),
       cors_origins: Type.Optional(texts()),
       page: Type.Optional(flag()),
     }),
@@ -282,8 +283,10 @@ export interface Config {
     readonly maxBodyBytes: number;
     readonly tls: TlsConfig | undefined;
     readonly shutdownGraceMs: number;
-    /** 0 turns keep-alive comments off. */
+    /** 0 turns keep-alives off. */
     readonly sseKeepaliveMs: number;
+    /** Whether a JSON answer gets keep-alives too: white space before it. */
+    readonly jsonKeepalive: boolean;
     /** Origins as browsers send them. Pages of these may call the API. */
     readonly corsOrigins: readonly string[];
     /** Whether `GET /` answers with the page for key holders. */

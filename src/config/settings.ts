@@ -58,6 +58,7 @@ function readServer(server: Section<"server">, inspection: Inspection): Settings
       least: "0s",
       most: "1h",
     }),
+    jsonKeepalive: server.json_keepalive ?? true,
     corsOrigins: readNames(
       inspection,
       "server.cors_origins",

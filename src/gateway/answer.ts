@@ -26,14 +26,15 @@ export interface Relay {
   resume(): void;
 }
 
-/** An answer with status 200: JSON, as text or in UTF-8, with headers of its own, or a stream. */
-export type Answer =
-  | {
-      readonly kind: "json";
-      readonly body: string | Uint8Array;
-      readonly headers: Readonly<Record<string, string>>;
-    }
-  | StreamedAnswer;
+/** An answer with status 200. */
+export type Answer = WholeAnswer | StreamedAnswer;
+
+/** JSON, as text or in UTF-8. */
+export interface WholeAnswer {
+  readonly kind: "json";
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array;
+}
 
 /** The header with the charge of an answer in JSON, in roubles. */
 export const COST_HEADER = "x-tollgate-cost-rub";
@@ -45,8 +46,10 @@ export function modelHeader(model: string): Readonly<Record<string, string>> {
   return { [MODEL_HEADER]: encodeURI(model) };
 }
 
+/** An answer whose body is sent as it comes. */
 export interface StreamedAnswer {
-  readonly kind: "stream";
+  /** `lateJson`: one JSON document, whose 200 is sent before it is known. */
+  readonly kind: "stream" | "lateJson";
   readonly headers: Readonly<Record<string, string>>;
   readonly relay: Relay;
   /** Set if the 200 was sent before any content. Resolves when content has arrived or cannot arrive any more. */

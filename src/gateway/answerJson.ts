@@ -1,5 +1,5 @@
 import type { BilledUsage, RequestOutcome } from "../billing/meter.ts";
-import type { ApiError } from "../contract/errors.ts";
+import { ApiError } from "../contract/errors.ts";
 import {
   decodeAnswer,
   ExcessiveAnswerError,
@@ -26,9 +26,19 @@ import {
   settleRequest,
   type AdmittedRequest,
 } from "./admittedRequest.ts";
-import { type Answer, abortExchange, COST_HEADER, reportedFailure, clientGone } from "./answer.ts";
+import {
+  type Answer,
+  type Relay,
+  type WholeAnswer,
+  abortExchange,
+  COST_HEADER,
+  reportedFailure,
+  clientGone,
+} from "./answer.ts";
 import { billedUsage, estimatedUsage } from "./billedUsage.ts";
 import type { StoredObject } from "./decoding/answerDecoder.ts";
+import { brokenRelay, lateRelay, singleChunkRelay, withEarlyHead } from "./earlyHead.ts";
+import type { RequestContext } from "./gateway.ts";
 
 /** A JSON answer that was read completely. Everything that can fail happens before it is charged. */
 export interface ReadAnswer {
@@ -58,13 +68,36 @@ const DISCONNECTED_MAX = 256;
 
 /**
  * Answers in JSON with the first route whose answer `reader` accepts, and charges it, also if the client disconnects.
- * Throws ApiError; the meter is settled by then.
+ * Throws ApiError; the meter is settled by then. If the answer takes longer than `sse_keepalive`, the 200 is sent before
+ * it, so that no proxy closes the connection. Routes are still tried then.
  */
 export function answerJson(
   admittedRequest: AdmittedRequest,
   reader: JsonAnswerReader,
 ): Promise<Answer> {
-  return new JsonAnswer(admittedRequest, reader).run();
+  const { context, gateway } = admittedRequest;
+  const { sseKeepaliveMs, jsonKeepalive } = context.snapshot.config.server;
+  const answer = new JsonAnswer(admittedRequest, reader).run();
+  return withEarlyHead(gateway.deadlines, jsonKeepalive ? sseKeepaliveMs : 0, answer, () => {
+    const late = endLate(context, answer);
+    return { kind: "lateJson", relay: lateRelay(late), beginning: late, headers: {} };
+  });
+}
+
+/**
+ * Ends an answer whose 200 was sent early. After a failure the connection is closed: a client would take an error object
+ * under a 200 for the answer. Never rejects.
+ */
+async function endLate(context: RequestContext, answer: Promise<WholeAnswer>): Promise<Relay> {
+  try {
+    return singleChunkRelay((await answer).body);
+  } catch (error) {
+    const cause = error instanceof ApiError ? error.cause : error;
+    if (cause !== undefined) context.logFailure(cause);
+    return brokenRelay;
+  } finally {
+    context.onStreamEnd();
+  }
 }
 
 /** One answer in JSON. It also listens to the client's signal: after a disconnect the answer is read to its end. */
@@ -97,7 +130,7 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
     else this.#signal.addEventListener("abort", this);
   }
 
-  async run(): Promise<Answer> {
+  async run(): Promise<WholeAnswer> {
     const { gateway, context, admission } = this.#admittedRequest;
     let answer: ReadAnswer;
     try {

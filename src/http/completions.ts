@@ -23,7 +23,7 @@ import { admit, presentedKey } from "./authentication.ts";
 import { readBody, type BodyText } from "./requestBody.ts";
 import type { ConnectionServer, InFlightRequest } from "./inFlightRequest.ts";
 import { RequestLog } from "./requestLog.ts";
-import { checkHost, errorResponse, eventStreamResponse, jsonResponse } from "./response.ts";
+import { checkHost, errorResponse, streamResponse, jsonResponse } from "./response.ts";
 import { streamBody } from "./streamBody.ts";
 
 /** An endpoint whose requests a provider answers. */
@@ -114,16 +114,16 @@ async function serve<Checked extends CheckedRequest>(
       const body = await readBody(request, maxBodyBytes, reservation);
       inFlight.startWaiting();
       const result = await answer(app.gateway, inFlight, completion, body);
-      if (result.kind === "stream") {
-        inFlight.startStreaming();
-        ({ beginning } = result);
-        const stream = streamBody(result, app.gateway.deadlines, request.signal, sseKeepaliveMs);
-        return eventStreamResponse(log, stream, result.headers);
+      if (result.kind === "json") {
+        inFlight.end();
+        return jsonResponse(log, 200, result.body, result.headers);
       }
-      inFlight.end();
-      return jsonResponse(log, 200, result.body, result.headers);
+      if (result.kind === "stream") inFlight.startStreaming();
+      ({ beginning } = result);
+      const sent = streamBody(result, app.gateway.deadlines, request.signal, sseKeepaliveMs);
+      return streamResponse(log, result.kind, sent, result.headers);
     } finally {
-      // The body is no longer needed once the answer has begun. A stream with an early 200 begins later.
+      // The body is no longer needed once the answer has begun. With an early 200 it begins later.
       if (beginning) void beginning.then(() => reservation.release());
       else reservation.release();
     }

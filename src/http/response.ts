@@ -29,14 +29,18 @@ export function emptyResponse(log: RequestLog, extra: Readonly<HeaderFields>): R
   return new Response(null, { status: 204, headers: { ...commonHeaders(log), ...extra } });
 }
 
-/** A stream of events. The log line is written when the stream ends. */
-export function eventStreamResponse(
+/** What a body that is sent as it comes consists of. */
+const STREAM_TYPES = { stream: "text/event-stream", lateJson: "application/json" } as const;
+
+/** A body that is sent as it comes. The log line is written at its end. */
+export function streamResponse(
   log: RequestLog,
+  kind: keyof typeof STREAM_TYPES,
   body: ReadableStream<Uint8Array>,
   extra: Readonly<HeaderFields>,
 ): Response {
   const headers = commonHeaders(log);
-  headers["content-type"] = "text/event-stream";
+  headers["content-type"] = STREAM_TYPES[kind];
   headers["x-accel-buffering"] = "no";
   Object.assign(headers, extra);
   return new Response(body, { headers });

@@ -1,13 +1,13 @@
 import type { StreamChunk, StreamedAnswer } from "../gateway/answer.ts";
 import { Deadline, type Deadlines } from "../lib/clock.ts";
 
-/** A comment. Clients ignore it, and it keeps the connection open. */
-const KEEP_ALIVE = ": keep-alive\n\n";
+/** Clients ignore it, and it keeps the connection open: a comment, or white space before the JSON. */
+const KEEP_ALIVES = { stream: ": keep-alive\n\n", lateJson: "\n" } as const;
 
 /**
  * The body of a streamed answer. Each chunk of the relay is one write. Nothing is read from the provider while the
  * client does not read. A direct stream has no queue before the socket, which saves a seventh of the cost of an event.
- * `keepaliveMs` 0 sends no comments.
+ * Each `keepaliveMs` without a chunk a keep-alive is sent; 0 sends none.
  */
 export function streamBody(
   answer: StreamedAnswer,
@@ -37,8 +37,9 @@ class Delivery {
   readonly #answer: StreamedAnswer;
   readonly #sink: ReadableStreamDirectController;
   readonly #options: DeliveryOptions;
-  /** The time at which a comment is due, if nothing is written before. */
+  /** The time at which a keep-alive is due, if nothing is written before. */
   readonly #keepAlive: Deadline;
+  readonly #keepAliveText: string;
   #isWaiting = false;
   /** Writes that the client has not read yet. */
   #pendingWrites = 0;
@@ -49,6 +50,7 @@ class Delivery {
     options: DeliveryOptions,
   ) {
     this.#answer = answer;
+    this.#keepAliveText = KEEP_ALIVES[answer.kind];
     this.#sink = sink;
     this.#options = options;
     this.#keepAlive = new Deadline(options.deadlines, () => this.#sendKeepAlive());
@@ -61,7 +63,7 @@ class Delivery {
     try {
       this.#expectWrite();
       // Bun sends the status with the first byte. This client must get its 200 before the content.
-      if (beginning && this.#options.keepaliveMs > 0) void this.#write(KEEP_ALIVE);
+      if (beginning && this.#options.keepaliveMs > 0) void this.#write(this.#keepAliveText);
       for (let isFirst = true; ; isFirst = false) {
         const ready = relay.ready(send);
         if (ready !== undefined) {
@@ -112,8 +114,8 @@ class Delivery {
 
   #sendKeepAlive(): void {
     if (this.#options.signal.aborted) return;
-    // A client that does not read gets no comment.
-    if (this.#isWaiting && this.#pendingWrites === 0) void this.#write(KEEP_ALIVE);
+    // A client that does not read gets none.
+    if (this.#isWaiting && this.#pendingWrites === 0) void this.#write(this.#keepAliveText);
     this.#keepAlive.set(this.#options.keepaliveMs);
   }
 }

@@ -14,6 +14,7 @@ test("the shortest file gets every default", () => {
       tls: undefined,
       shutdownGraceMs: 30_000,
       sseKeepaliveMs: 15_000,
+      jsonKeepalive: true,
       corsOrigins: [],
       page: true,
     },

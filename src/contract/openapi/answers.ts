@@ -42,7 +42,7 @@ export function headerComponents(schemas: SchemaWriter): Readonly<Record<string,
       pattern: "^req_[0-9a-z]+$",
     }),
     CostOfJson: sometimes(
-      "The charge for the answer. Only JSON answers have it.",
+      "The charge for the answer. A stream has none, and neither has a JSON answer that is late, after white space.",
       schemas.show(Roubles),
     ),
     Estimated: sometimes("`true` if the count is the gateway's estimate.", { type: "string" }),

@@ -1,6 +1,5 @@
 import type { RequestOutcome } from "../../billing/meter.ts";
 import type { ApiError } from "../../contract/errors.ts";
-import { Deadline } from "../../lib/clock.ts";
 import type { UpstreamError } from "../../providers/upstream.ts";
 import {
   dispatch,
@@ -9,7 +8,7 @@ import {
   type Dispatch,
 } from "../../routing/dispatch.ts";
 import type { Candidate } from "../../routing/candidates.ts";
-import type { Answer, StreamChunk, Relay } from "../answer.ts";
+import type { Answer, Relay } from "../answer.ts";
 import type { AnswerDecoder } from "../decoding/answerDecoder.ts";
 import {
   answerHeaders,
@@ -19,6 +18,7 @@ import {
   settleFailure,
   type AdmittedRequest,
 } from "../admittedRequest.ts";
+import { lateRelay, singleChunkRelay, withEarlyHead } from "../earlyHead.ts";
 import { StreamRelay } from "./streamRelay.ts";
 
 /** How long the 200 waits for the first content, so that a failure can still be a 502. */
@@ -39,33 +39,24 @@ export function openStream(
   const { sseKeepaliveMs } = admittedRequest.context.snapshot.config.server;
   const stream = new StreamBeginning(admittedRequest, decoderFor);
   const beginning = stream.run();
-  const opened = Promise.withResolvers<Answer>();
-  const headWait = new Deadline(admittedRequest.gateway.deadlines, () => {
-    const late = beginLate(admittedRequest, beginning);
-    // Which model will answer is not known yet.
-    opened.resolve({ kind: "stream", relay: lateRelay(late), beginning: late, headers: {} });
-  });
   // Bun sends the head with the first byte of the body, so without keep-alive comments an early 200 has no effect.
-  if (sseKeepaliveMs > 0) headWait.set(Math.min(sseKeepaliveMs, HEAD_WAIT_MS));
-  void settleWith(beginning, opened, headWait, () => stream.headers);
-  return opened.promise;
+  const waitMs = Math.min(sseKeepaliveMs, HEAD_WAIT_MS);
+  return withEarlyHead(
+    admittedRequest.gateway.deadlines,
+    waitMs,
+    openedStream(beginning, stream),
+    () => {
+      const late = beginLate(admittedRequest, beginning);
+      // Which model will answer is not known yet.
+      return { kind: "stream", relay: lateRelay(late), beginning: late, headers: {} };
+    },
+  );
 }
 
-/** Settles `opened` with the beginning of the stream, unless `headWait` has passed. */
-async function settleWith(
-  beginning: Promise<Relay>,
-  opened: PromiseWithResolvers<Answer>,
-  headWait: Deadline,
-  headersOf: () => Readonly<Record<string, string>>,
-): Promise<void> {
-  try {
-    const relay = await beginning;
-    opened.resolve({ kind: "stream", relay, beginning: undefined, headers: headersOf() });
-  } catch (error) {
-    opened.reject(error);
-  } finally {
-    headWait.clear();
-  }
+/** The answer of a stream that has begun. */
+async function openedStream(beginning: Promise<Relay>, stream: StreamBeginning): Promise<Answer> {
+  const relay = await beginning;
+  return { kind: "stream", relay, beginning: undefined, headers: stream.headers };
 }
 
 /** The beginning of one stream: the attempts up to the first content. */
@@ -149,36 +140,4 @@ async function beginLate(
     context.onStreamEnd();
     return singleChunkRelay(admittedRequest.streamFailure(failure));
   }
-}
-
-/** A relay that waits for another one. A separate function, because it outlives the admitted request. */
-function lateRelay(beginning: Promise<Relay>): Relay {
-  let relay: Relay | undefined;
-  return {
-    ready: (send) =>
-      relay === undefined
-        ? beginning.then((begun) => {
-            relay = begun;
-            return relay.ready(send);
-          })
-        : relay.ready(send),
-    take: () => relay?.take(),
-    pause: () => relay?.pause(),
-    resume: () => relay?.resume(),
-  };
-}
-
-/** A relay of one chunk. */
-function singleChunkRelay(chunk: StreamChunk): Relay {
-  let left: StreamChunk | undefined = chunk;
-  return {
-    ready: () => undefined,
-    take() {
-      const taken = left;
-      left = undefined;
-      return taken;
-    },
-    pause() {},
-    resume() {},
-  };
 }

@@ -18,13 +18,13 @@ import {
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore, openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import {
+  held,
   json,
   piece,
   raw,
   refusal,
   streamEnd,
   streamHead,
-  type ProviderAnswer,
 } from "../../support/provider/scriptedProvider.ts";
 import { until } from "../../support/until.ts";
 
@@ -48,18 +48,6 @@ const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 
 const tooLongInWords = { message: "too long", code: "context_length_exceeded", param: "messages" };
 const tooLong = json({ error: tooLongInWords }, { status: 400 });
-
-/** Waits for permission, and then answers. */
-function held(answer: ProviderAnswer): { answer: ProviderAnswer; go(): void } {
-  const gate = Promise.withResolvers<void>();
-  return {
-    answer: async (peer, request) => {
-      await gate.promise;
-      await answer(peer, request);
-    },
-    go: gate.resolve,
-  };
-}
 
 const good = raw(
   streamHead,

@@ -75,6 +75,18 @@ export function raw(...pieces: readonly (string | Uint8Array)[]): ProviderAnswer
   };
 }
 
+/** Waits for permission, and then answers. */
+export function held(answer: ProviderAnswer): { answer: ProviderAnswer; go(): void } {
+  const gate = Promise.withResolvers<void>();
+  return {
+    answer: async (peer, request) => {
+      await gate.promise;
+      await answer(peer, request);
+    },
+    go: gate.resolve,
+  };
+}
+
 /** Closes or resets the connection after these bytes. */
 export function cut(
   how: "fin" | "reset",

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, expect, spyOn, type Mock } from "bun:te
 import type { ProviderKind } from "../../../src/config/schema.ts";
 import { formatRoubles } from "../../../src/lib/money.ts";
 import { usage } from "../provider/chatAnswers.ts";
-import { costOf } from "../gateway/gatewayConfig.ts";
+import { costOf, type GatewayConfig } from "../gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
@@ -46,7 +46,10 @@ const tracingSwitches = ["LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN
  * Opens a setup before the tests of the block, and closes it after them, when the audits must pass and nothing may be
  * held. Nothing in the process but the wires may reach anybody meanwhile.
  */
-export function openSdkSetup(kind: ProviderKind = "openai"): SdkSetup {
+export function openSdkSetup(
+  kind: ProviderKind = "openai",
+  sections: NonNullable<GatewayConfig["sections"]> = {},
+): SdkSetup {
   const provider = startProvider(answerByModel);
   let gateway: GatewayProcess | undefined;
   let key = "";
@@ -63,7 +66,7 @@ export function openSdkSetup(kind: ProviderKind = "openai"): SdkSetup {
         ...models.map((id) => ({ id, routes: [{ provider: "local", responses }] })),
         { id: "gone", routes: [{ provider: "gone", responses }] },
       ],
-      sections: { billing: { disconnect_grace: "50ms" } },
+      sections: { billing: { disconnect_grace: "50ms" }, ...sections },
     });
     key = await gateway.key("alice", "100");
   }, startTimeoutMs);

@@ -165,7 +165,7 @@ function ask(client: SdkClient, call: Call, way: Way): Promise<SdkResult> {
 }
 
 /** What a call rejects with. */
-function failure(call: Promise<unknown>): Promise<unknown> {
+export function failure(call: Promise<unknown>): Promise<unknown> {
   return call.then(
     () => {
       throw new Error("the SDK took it for a whole answer");
