@@ -193,16 +193,21 @@ describe("a low account", () => {
   });
 
   test("is told of its pace", async () => {
-    await gateway.reload(configOf({ low: 0, low_days: 365 }));
+    await gateway.reload(configOf({ low: 0, low_days: 355 }));
     provider.answer = answered();
-    const key = await gateway.key({ balance: rouble / 10n });
-    await chat(gateway, key);
-    await gateway.records(key, 1);
+    const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+    // The charge of today is that of six to seven days, by the hour. So what is left lasts for 300 to 350, 360 to 420 days.
+    const low = await gateway.key({ balance: cost + 50n * cost });
+    const rich = await gateway.key({ balance: cost + 60n * cost });
+    for (const key of [low, rich]) {
+      await chat(gateway, key);
+      await gateway.records(key, 1);
+    }
     await look();
     await untilTold(1);
-    expect(noticesAt(operator)).toMatchObject([
-      { data: { low_rub: null, days_left: expect.any(Number) } },
-    ]);
+    const notices = noticesAt(operator) as { data: { days_left: number } }[];
+    expect(notices).toMatchObject([{ subject: low.account, data: { low_rub: null } }]);
+    expect(notices[0]?.data.days_left).toBeWithin(300, 350.1);
   });
 });
 
