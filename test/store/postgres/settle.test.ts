@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { FIND_LATE_ROWS } from "../../../src/store/postgres/writer/statements.ts";
+import { BURST, PACE_MS } from "../../../src/store/postgres/writer/writer.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import type { TestDatabase } from "../../support/servers/postgres.ts";
 import { several } from "../../support/several.ts";
@@ -66,20 +67,22 @@ describePostgres("the writer of a replica", () => {
     expect(attempts.n).toBe(8n);
   });
 
-  test("needs at most 30 transactions for 1,000 requests under load, and charges each once", async () => {
+  test("starts a few transactions and then one each 25 ms, however many requests end, and charges each once", async () => {
     await using replica = await openReplica(database.url);
     const owner = await books.open("alice", 1000n * costOfEnded);
     await replica.reserve(wanting(owner, 1000n * costOfEnded));
     const before = replica.writer.figures().transactions;
+    const began = performance.now();
     const writes: Promise<unknown>[] = [];
-    // 2,000 requests a second.
+    // 2,000 requests a second on a machine that is not busy: then these are 24 transactions.
     for (let at = 0; at < 1000; at += 10) {
       for (const more of several(10, (index) => index))
         writes.push(replica.record(ended(`req_${at + more}`, owner)));
       await Bun.sleep(5);
     }
     await Promise.all(writes);
-    expect(replica.writer.figures().transactions - before).toBeLessThanOrEqual(30);
+    const inTime = BURST + (performance.now() - began) / PACE_MS;
+    expect(replica.writer.figures().transactions - before).toBeLessThanOrEqual(inTime);
     expect(await books.account(owner.accountId)).toEqual({
       balance: 0n,
       reserved: 0n,
