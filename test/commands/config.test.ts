@@ -1,16 +1,17 @@
 import { Database } from "bun:sqlite";
 import { afterEach, describe, expect, test } from "bun:test";
-import { chownSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
+import { readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { binaryPath } from "../support/binary/binary.ts";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
+import { asUser, testAsRoot } from "../support/binary/otherUser.ts";
 
 const desks: CliFolder[] = [];
 afterEach(async () => {
   for (const cli of desks.splice(0)) await cli.remove();
 });
-async function newDesk(config?: string | null, program?: readonly string[]): Promise<CliFolder> {
-  const cli = await openCliFolder(config, program);
+async function newDesk(config?: string | null): Promise<CliFolder> {
+  const cli = await openCliFolder(config);
   desks.push(cli);
   return cli;
 }
@@ -176,13 +177,13 @@ describe("a command that cannot open what it needs", () => {
 });
 
 describe("the admin log names the person who ran the command", () => {
-  /** The actor in the log after a command that this launcher started, as this user if one is given. */
-  async function actorOf(launcher: readonly string[], uid?: number): Promise<string> {
-    const cli = await newDesk(undefined, [...launcher, await binaryPath()]);
-    if (uid !== undefined) chownSync(cli.folder, uid, uid);
-    if (uid !== undefined) chownSync(cli.config, uid, uid);
-    await cli.json("accounts", "create", "alice");
-    const sqlite = new Database(cli.database, { readonly: true });
+  /** The actor in the log after this command, which runs the executable. */
+  async function actorOf({ folder, database }: CliFolder, command: readonly string[]) {
+    const environment = { PATH: process.env["PATH"], USER: "mallory", LOGNAME: "mallory" };
+    const all = [...command, "accounts", "create", "alice"];
+    const { success, stderr } = Bun.spawnSync(all, { cwd: folder, env: environment });
+    expect([success, stderr.toString()]).toEqual([true, ""]);
+    const sqlite = new Database(database, { readonly: true });
     const row = sqlite.query("SELECT actor, command, subject FROM admin_log").get();
     sqlite.close();
     expect(row).toMatchObject({ command: "accounts create", subject: "alice" });
@@ -192,12 +193,11 @@ describe("the admin log names the person who ran the command", () => {
   test("by uid and by name in /etc/passwd, whatever the environment contains", async () => {
     const name = Bun.spawnSync(["id", "-un"]).stdout.toString().trim();
     const who = `${name} (uid ${process.getuid?.()})`;
-    expect(await actorOf([])).toBe(who);
-    expect(await actorOf(["env", "USER=mallory", "LOGNAME=mallory"])).toBe(who);
+    expect(await actorOf(await newDesk(), [await binaryPath()])).toBe(who);
   });
 
-  test.skipIf(process.getuid?.() !== 0)("by uid only if the user has no name", async () => {
-    const launcher = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"];
-    expect(await actorOf([...launcher, "env", "USER=mallory"], 54_321)).toBe("uid 54321");
+  testAsRoot("by uid only if the user has no name", async () => {
+    const cli = await newDesk();
+    expect(await actorOf(cli, await asUser(54_321, cli))).toBe("uid 54321");
   });
 });

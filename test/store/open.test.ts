@@ -1,7 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import {
-  chmodSync,
   copyFileSync,
   mkdirSync,
   mkdtempSync,
@@ -184,12 +183,6 @@ describe("a store that cannot be used is refused", () => {
     expect(() => open()).toThrow(
       `there is no folder ${join(folder, "missing")} for the database: make it`,
     );
-  });
-
-  test.skipIf(process.getuid?.() === 0)("when it may not be written", () => {
-    open().close();
-    chmodSync(path, 0o400);
-    refused("not writable");
   });
 });
 

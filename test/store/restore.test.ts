@@ -18,6 +18,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { backUp, openStore, restore, takeInstanceLock, type Actor } from "../../src/store/store.ts";
+import { testAsRoot } from "../support/binary/otherUser.ts";
 import { makeFirstVersion } from "../support/store/firstVersion.ts";
 import { actor, ended, fund, type Owner } from "../support/store/storeFolder.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
@@ -171,7 +172,7 @@ describe("a restore", () => {
     expect(modes).toEqual([0o600, 0o600, 0o600]);
   });
 
-  test.skipIf(process.getuid?.() !== 0)("by root leaves them to the database's owner", async () => {
+  testAsRoot("by root leaves them to the database's owner", async () => {
     makeTarget();
     chownSync(target, 4242, 4343);
     await restored();

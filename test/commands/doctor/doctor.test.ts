@@ -23,6 +23,7 @@ import {
   examine,
   type SpoiledCase,
 } from "../../support/binary/doctor.ts";
+import { describeAsRoot } from "../../support/binary/otherUser.ts";
 import { makeFirstVersion } from "../../support/store/firstVersion.ts";
 import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";
 import { startProvider } from "../../support/provider/scriptedProvider.ts";
@@ -344,7 +345,7 @@ describe("doctor finds", () => {
     );
   });
 
-  describe.skipIf(process.getuid?.() !== 0)("as root", () => {
+  describeAsRoot("as root", () => {
     test("no problem in a database of another user, and names that user", async () => {
       cli.makeDatabase();
       await chown(cli.database, 12_345, 12_345);

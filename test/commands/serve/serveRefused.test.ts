@@ -2,7 +2,8 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { takeInstanceLock } from "../../../src/store/store.ts";
-import { fromSource, openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
+import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
+import { withoutRoot } from "../../support/binary/otherUser.ts";
 import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";
 
 const desks: CliFolder[] = [];
@@ -26,7 +27,15 @@ async function refusalOf(cli: CliFolder): Promise<string> {
 const rewriteUnit =
   "write the unit of the service again (remove it, then `tollgate service install` and `systemctl daemon-reload`)";
 const noFolder = `the folder of the socket does not exist: create it, or ${rewriteUnit}`;
-const asNobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+
+/** What the executable prints as an error in this folder when it runs without the rights of root. */
+async function refusalWithoutRoot(cli: CliFolder, ...args: readonly string[]): Promise<string> {
+  const child = Bun.spawn([...(await withoutRoot(cli)), ...args, "--config", cli.config], {
+    cwd: cli.folder,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  return (await child.stderr.text()).trimEnd();
+}
 
 describe("serve that cannot listen prints the advice for", () => {
   test.each([
@@ -44,18 +53,15 @@ describe("serve that cannot listen prints the advice for", () => {
     expect(await refusalOf(cli)).toBe(`error: cannot listen on ${shown}: ${reason}`);
   });
 
-  test.skipIf(process.getuid?.() !== 0).each([
+  test.each([
     ["unix:closed/x.sock", "use a folder that this user owns"],
     ["127.0.0.1:1", "use a port from 1024 up"],
   ])("%s, which needs a permission", async (listen, advice) => {
-    const cli = await newDesk({ server: { listen }, database: { path: "own/tollgate.db" } });
-    await Bun.$`mkdir closed own && chown 65534 own config.toml && chmod 755 .`.cwd(cli.folder);
-    const child = Bun.spawn([...asNobody, ...fromSource, "serve", "--config", cli.config], {
-      stdio: ["ignore", "ignore", "pipe"],
-    });
+    const cli = await newDesk({ server: { listen } });
+    await mkdir(join(cli.folder, "closed"), { mode: 0o500 });
     const shown = listen.replace("unix:", `${cli.folder}/`);
-    expect(await child.stderr.text()).toBe(
-      `error: cannot listen on ${shown}: permission denied: ${advice}, or ${rewriteUnit}\n`,
+    expect(await refusalWithoutRoot(cli, "serve")).toBe(
+      `error: cannot listen on ${shown}: permission denied: ${advice}, or ${rewriteUnit}`,
     );
   });
 
@@ -116,15 +122,11 @@ describe("serve that cannot use its database prints the advice for", () => {
     }
   });
 
-  test.skipIf(process.getuid?.() !== 0)("a database of another user", async () => {
-    const { folder, database, config } = await newDesk({});
-    await Bun.$`touch ${database} && chmod 600 ${database} && chmod 644 ${config} && chmod 755 ${folder}`;
-    const program = [...fromSource, "accounts"];
-    const child = Bun.spawn([...asNobody, ...program, "create", "alice", "--config", config], {
-      stdio: ["ignore", "ignore", "pipe"],
-    });
-    expect(await child.stderr.text()).toBe(
-      `error: database is not writable: ${database} (permission denied); run as its owner, mount its disk writable, ${rewriteUnit}, or name another file as the path of [database]\n`,
+  test("a database that it may not write", async () => {
+    const cli = await newDesk({});
+    await writeFile(cli.database, "", { mode: 0o400 });
+    expect(await refusalWithoutRoot(cli, "accounts", "create", "alice")).toBe(
+      `error: database is not writable: ${cli.database} (permission denied); run as its owner, mount its disk writable, ${rewriteUnit}, or name another file as the path of [database]`,
     );
   });
 });
