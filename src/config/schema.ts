@@ -195,6 +195,7 @@ export const ConfigFile = table({
     table({
       level: Type.Optional(choice("debug", "info", "warn", "error", "silent")),
       format: Type.Optional(choice("json", "pretty")),
+      addresses: Type.Optional(flag()),
     }),
   ),
   metrics: Type.Optional(
@@ -244,6 +245,13 @@ export type ConfigFile = Static<typeof ConfigFile>;
 export type Listen =
   | { readonly kind: "tcp"; readonly host: string; readonly port: number }
   | { readonly kind: "unix"; readonly path: string };
+
+/** All addresses of one family whose first `prefix` bits are those of `bytes`. An address is a network of one. */
+export interface Network {
+  /** The first address: 4 bytes of IPv4, or 16 of IPv6. */
+  readonly bytes: readonly number[];
+  readonly prefix: number;
+}
 
 /** The files of a certificate and its key, and their checked contents. */
 export interface TlsConfig {
@@ -319,14 +327,15 @@ export interface Config {
     readonly tokensPerMinute: number;
     readonly concurrentRequests: number;
     readonly failedKeysPerMinute: number;
-    /** IP addresses in their shortest form. */
-    readonly trustedProxies: readonly string[];
+    readonly trustedProxies: readonly Network[];
     /** The Redis or Valkey server that counts for all replicas. The URL may contain a password, `shownUrl` does not. */
     readonly redis: { readonly url: string; readonly shownUrl: string } | undefined;
   };
   readonly log: {
     readonly level: "debug" | "info" | "warn" | "error" | "silent";
     readonly format: "json" | "pretty";
+    /** Whether a request's line has the client's address and user agent. */
+    readonly addresses: boolean;
   };
   readonly metrics: { readonly listen: Listen } | undefined;
   /** The trace collector. Undefined: no traces are sent. */

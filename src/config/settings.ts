@@ -1,5 +1,6 @@
-import { canonicalIp, fitsSocketPath, isLoopback, hostsOverlap, parseListen } from "./address.ts";
+import { fitsSocketPath, isLoopback, hostsOverlap, parseListen } from "./address.ts";
 import type { Inspection, DeepPartial } from "./inspection.ts";
+import { networkAround, parseNetwork } from "./network.ts";
 import { readNames, readDurationMs, readSizeBytes } from "./values.ts";
 import type { Config, ConfigFile, Listen } from "./schema.ts";
 import { baseOf, isUnencrypted, parseUrl, readServerUrl } from "./serverUrl.ts";
@@ -23,7 +24,7 @@ export function readSettings(file: DeepPartial<ConfigFile>, inspection: Inspecti
     api: readApi(file.api ?? {}, inspection),
     billing: readBilling(file.billing ?? {}, inspection),
     limits: readLimits(file.limits ?? {}, inspection),
-    log: { level: file.log?.level ?? "info", format: file.log?.format ?? "json" } as const,
+    log: readLog(file.log ?? {}),
     metrics: readMetrics(file.metrics, inspection),
     telemetry: readTelemetry(file.telemetry ?? {}, inspection),
     notify: readNotify(file.notify ?? {}, inspection),
@@ -154,18 +155,34 @@ function readLimits(limits: Section<"limits">, inspection: Inspection): Settings
     inspection,
     "limits.trusted_proxies",
     limits.trusted_proxies ?? [],
-    (name) =>
-      canonicalIp(name) === undefined
-        ? 'must be one IP address, such as "10.0.0.5" (not a network, not a name)'
-        : undefined,
+    proxyProblem,
   );
   return {
     requestsPerMinute: Number(limits.requests_per_minute ?? 600n),
     tokensPerMinute: Number(limits.tokens_per_minute ?? 0n),
     concurrentRequests: Number(limits.concurrent_requests ?? 64n),
     failedKeysPerMinute: Number(limits.failed_keys_per_minute ?? 60n),
-    trustedProxies: proxies.map((address) => canonicalIp(address) ?? address),
+    trustedProxies: proxies.flatMap((text) => parseNetwork(text) ?? []),
     redis: readRedis(limits, inspection),
+  };
+}
+
+function proxyProblem(text: string): string | undefined {
+  const network = parseNetwork(text);
+  if (network?.prefix === 0)
+    return "must not be every address: the gateway could not tell a client from a proxy; list the networks of the proxies";
+  if (network !== undefined) return undefined;
+  const around = networkAround(text);
+  return around === undefined
+    ? 'must be an IP address or a network, such as "10.0.0.5", "10.0.0.0/8" or "fd00::/8" (not a name)'
+    : `is not the first address of its network: write "${around}", or one address without a slash`;
+}
+
+function readLog(log: Section<"log">): Settings["log"] {
+  return {
+    level: log.level ?? "info",
+    format: log.format ?? "json",
+    addresses: log.addresses ?? true,
   };
 }
 

@@ -2,7 +2,6 @@ import { bearer } from "@elysiajs/bearer";
 import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { authenticate, type Caller } from "../auth/knownKeys.ts";
-import { canonicalIp } from "../config/address.ts";
 import {
   type ApiError,
   invalidApiKey,
@@ -13,7 +12,8 @@ import { ShuttingDown } from "../gateway/gateway.ts";
 import type { KeyLimits } from "../limits/keyRates.ts";
 import type { RateLimitAdmission } from "../limits/rateLimits.ts";
 import { errorClass } from "../telemetry/log.ts";
-import { InFlightRequest, type ConnectionServer } from "./inFlightRequest.ts";
+import type { ConnectionServer } from "./clientAddress.ts";
+import { InFlightRequest } from "./inFlightRequest.ts";
 import type { RequestLog, RequestLogOf } from "./requestLog.ts";
 
 /** The scheme in any case, one or more spaces, the key, trailing blanks. Two headers arrive joined by a comma. */
@@ -117,10 +117,9 @@ export function authentication(app: App, logOf: RequestLogOf) {
 }
 
 /** The error for an invalid key: 401, or 429 for an address that has sent too many of them. */
-function refusedKey(app: App, { request, server }: ArrivedRequest): ApiError {
-  const { limits } = app.gateway.current.config;
-  const address = clientAddress(request, server, limits.trustedProxies);
-  const counted = app.failedKeyLimits.count(address, limits.failedKeysPerMinute);
+function refusedKey(app: App, { log }: ArrivedRequest): ApiError {
+  const { failedKeysPerMinute } = app.gateway.current.config.limits;
+  const counted = app.failedKeyLimits.count(log.address, failedKeysPerMinute);
   return counted.ok ? invalidApiKey() : rateLimitExceeded(counted.retryAfterMs);
 }
 
@@ -146,41 +145,4 @@ function recordLastUse(app: App, caller: Caller): void {
       error: errorClass(error),
     });
   });
-}
-
-/** The address of a client on a unix socket. */
-const LOCAL = "127.0.0.1";
-
-/** An IPv6 address in brackets, with or without a port, or an IPv4 address with a port. */
-const ADDRESS_WITH_PORT = /^(?:\[([^[\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5})$/;
-
-/**
- * The client's address. This is the address of the socket. If that is a trusted proxy, it is the last entry of
- * X-Forwarded-For that is not a trusted proxy. The client can invent all entries before that one. If that entry is not
- * an address, the address of the socket counts.
- */
-function clientAddress(
-  request: Request,
-  server: ConnectionServer | null,
-  trustedProxies: readonly string[],
-): string {
-  const socketAddress = server?.requestIP(request)?.address ?? LOCAL;
-  const address = canonicalIp(socketAddress) ?? socketAddress;
-  if (!trustedProxies.includes(address)) return address;
-  const forwarded = (request.headers.get("x-forwarded-for") ?? "")
-    .split(",")
-    .map((entry) => entry.trim())
-    // Empty list elements are ignored: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.1.2
-    .filter((entry) => entry !== "")
-    .map(addressIn);
-  const nearest = forwarded.findLast(
-    (entry) => entry === undefined || !trustedProxies.includes(entry),
-  );
-  return nearest ?? address;
-}
-
-/** Some proxies write the client's port too. */
-function addressIn(entry: string): string | undefined {
-  const [, bracketed, beforePort] = ADDRESS_WITH_PORT.exec(entry) ?? [];
-  return canonicalIp(bracketed ?? beforePort ?? entry);
 }

@@ -21,7 +21,8 @@ import { responses } from "../gateway/endpoints/responses.ts";
 import type { JsonFields } from "../lib/json.ts";
 import { admit, presentedKey } from "./authentication.ts";
 import { readBody, type BodyText } from "./requestBody.ts";
-import type { ConnectionServer, InFlightRequest } from "./inFlightRequest.ts";
+import type { ConnectionServer } from "./clientAddress.ts";
+import type { InFlightRequest } from "./inFlightRequest.ts";
 import { RequestLog } from "./requestLog.ts";
 import { checkHost, errorResponse, streamResponse, jsonResponse } from "./response.ts";
 import { streamBody } from "./streamBody.ts";
@@ -101,7 +102,7 @@ async function serve<Checked extends CheckedRequest>(
   request: Request,
   server: ConnectionServer | null,
 ): Promise<Response> {
-  const log = new RequestLog(app, request, completion.path);
+  const log = new RequestLog(app, request, server, completion.path);
   try {
     checkHost(request);
     const admitted = admit(app, { request, server, log }, presentedKey(request));

@@ -4,13 +4,8 @@ import type { ConfigSnapshot, RequestContext } from "../gateway/gateway.ts";
 import type { RateLimitPermit } from "../limits/keyRates.ts";
 import { errorClass, type LogFields } from "../telemetry/log.ts";
 import type { RequestSpan } from "../telemetry/tracing.ts";
+import type { ConnectionServer } from "./clientAddress.ts";
 import type { RequestLog } from "./requestLog.ts";
-
-/** Bun's server. It knows the address of a socket; null for a unix socket. It closes an idle connection after a time-out. */
-export interface ConnectionServer {
-  requestIP(request: Request): { address: string } | null;
-  timeout(request: Request, seconds: number): void;
-}
 
 /** How long a connection may be idle while the gateway's own time-outs do not apply. */
 export const IDLE_TIMEOUT_SECONDS = 60;

@@ -6,10 +6,11 @@ import type { KeyBuckets } from "../limits/keyRates.ts";
 import type { LogFields } from "../telemetry/log.ts";
 import type { MeasuredEndpoint } from "../telemetry/metrics.ts";
 import type { RequestSpan } from "../telemetry/tracing.ts";
+import { clientAddress, type ConnectionServer } from "./clientAddress.ts";
 import { pathStartOf } from "./requestPath.ts";
 
 /** The client chooses these texts. They may contain a key or the code of a voucher. */
-const CLIENT_TEXTS = ["path", "model"] as const;
+const CLIENT_TEXTS = ["path", "model", "user_agent"] as const;
 
 /** Whose form the errors and the list of models have. */
 export type ApiForm = "openai" | "anthropic";
@@ -25,6 +26,8 @@ export class RequestLog {
   readonly id: string;
   readonly form: ApiForm;
   readonly path: string;
+  /** The client's address. */
+  readonly address: string;
   readonly cors: Cors | undefined;
   /** Set once the key is known. */
   caller: Caller | undefined;
@@ -41,14 +44,18 @@ export class RequestLog {
   #isWritten = false;
 
   /** `path` has no query: a query may contain a key. */
-  constructor(app: App, { method, headers }: Request, path: string) {
+  constructor(app: App, request: Request, server: ConnectionServer | null, path: string) {
+    const { method, headers } = request;
+    const { config } = app.gateway.current;
     this.#app = app;
     this.id = app.newId("req");
     this.form = formOf(path, headers);
-    this.cors = corsOf(app.gateway.current.config.server.corsOrigins, headers);
+    this.cors = corsOf(config.server.corsOrigins, headers);
     this.#startedMs = this.nowMs();
     this.path = path;
+    this.address = clientAddress(request, server, config.limits.trustedProxies);
     this.#fields = { request_id: this.id, method, path };
+    if (config.log.addresses) this.addFields(originOf(this.address, headers));
   }
 
   /** The monotonic time. */
@@ -116,15 +123,21 @@ export class RequestLog {
 export type RequestLogOf = (request: Request) => RequestLog;
 
 /** The logs of the requests that Elysia serves, including requests that match no route. */
-export function createRequestLogs(app: App): RequestLogOf {
+export function createRequestLogs(app: App, server: () => ConnectionServer | null): RequestLogOf {
   const logs = new WeakMap<Request, RequestLog>();
   return (request) => {
     const existing = logs.get(request);
     if (existing) return existing;
-    const log = new RequestLog(app, request, pathOf(request.url));
+    const log = new RequestLog(app, request, server(), pathOf(request.url));
     logs.set(request, log);
     return log;
   };
+}
+
+/** Where a request came from. A header has bytes of any encoding: what is not ASCII becomes `?`. */
+function originOf(address: string, headers: Headers): LogFields {
+  const agent = headers.get("user-agent")?.replace(/[^ -~]/g, "?");
+  return agent ? { address, user_agent: agent } : { address };
 }
 
 /** `/v1/models` is in both interfaces. All of Anthropic's clients send `anthropic-version`, and no others do. */

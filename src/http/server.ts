@@ -17,6 +17,7 @@ import { options, type Route } from "./cors.ts";
 import { getDescription } from "./declaredRoute.ts";
 import { errors, jsonResponse } from "./response.ts";
 import { getHealth, health } from "./health.ts";
+import type { ConnectionServer } from "./clientAddress.ts";
 import { IDLE_TIMEOUT_SECONDS, type InFlightRequest } from "./inFlightRequest.ts";
 import { getModel, listModels, modelFor, modelsFor } from "./models.ts";
 import { createRequestLogs } from "./requestLog.ts";
@@ -45,7 +46,7 @@ export type TollgateApp = ReturnType<typeof createServer>;
  * `/v1/./responses`, which Bun's router does not match.
  */
 export function createServer(app: App) {
-  const logOf = createRequestLogs(app);
+  const logOf = createRequestLogs(app, () => socketServer());
   const post = postHandlers(app);
   const routes = {
     "/v1/chat/completions": { POST: post.chat },
@@ -135,6 +136,7 @@ export function createServer(app: App) {
     );
   const description: () => string = lazy(() => openapiText(server.routes));
   const routesOfServer = (): readonly Route[] => server.routes;
+  const socketServer = (): ConnectionServer | null => server.server;
   return server;
 }
 

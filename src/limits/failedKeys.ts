@@ -1,9 +1,10 @@
 import { isLoopback } from "../config/address.ts";
+import { networkOfClient } from "../config/network.ts";
 import type { Clock } from "../lib/clock.ts";
 import { oneReplica, type LiveReplicas } from "./rateLimits.ts";
 import { TokenBucket, type RateLimitResult } from "./tokenBucket.ts";
 
-/** Limits requests with an invalid key, by client address. Requests with a valid key are not counted. */
+/** Limits requests with an invalid key, by client address, or by /64 network of IPv6. Requests with a valid key are not counted. */
 export interface FailedKeyLimits {
   /** Counts one invalid key, unless the address is over its limit. */
   count(address: string, perMinute: number): RateLimitResult;
@@ -24,12 +25,13 @@ export function createFailedKeyLimits(
   return {
     count(address, perMinute) {
       if (perMinute === 0 || isLoopback(address)) return { ok: true };
+      const client = networkOfClient(address);
       const now = clock.monotonicMs();
       const share = Math.max(1, perMinute / replicas());
-      const bucket = buckets.get(address) ?? new TokenBucket(share, now);
+      const bucket = buckets.get(client) ?? new TokenBucket(share, now);
       if (bucket.perMinute !== share) bucket.resize(share, now);
-      buckets.delete(address);
-      buckets.set(address, bucket);
+      buckets.delete(client);
+      buckets.set(client, bucket);
       if (buckets.size > ADDRESSES_MAX) dropOldest(buckets);
       return bucket.take(1, now);
     },

@@ -4,8 +4,8 @@ import { jsonEscape, replaceUnprintable } from "../lib/printable.ts";
 import { events, type EventName, type EventOf } from "./events.ts";
 
 /**
- * All fields that a log line may have. Headers, bodies and texts of clients or providers are never logged. Amounts are
- * roubles as decimal strings.
+ * All fields that a log line may have. Headers but the user agent, bodies, and texts of clients or providers are never logged.
+ * Amounts are roubles as decimal strings.
  */
 export interface LogFields {
   request_id?: string;
@@ -30,7 +30,9 @@ export interface LogFields {
   first_byte_ms?: number;
   cooldown_ms?: number;
   error?: string;
+  /** Of a client, of a listener, or the host of a recipient. */
   address?: string;
+  user_agent?: string;
   version?: string;
   bun?: string;
   sqlite?: string | undefined;
@@ -63,6 +65,8 @@ export interface Log {
   flush(): void;
 }
 
+/** Which lines are written, and how. */
+type LogForm = Pick<Config["log"], "level" | "format">;
 type Level = Exclude<Config["log"]["level"], "silent">;
 
 /** A line that is not formatted yet. */
@@ -80,7 +84,7 @@ const TEXT_CHARS_MAX = 256;
  * Creates the log. `write` gets complete lines, all lines of one turn of the event loop in one call. They are formatted
  * after that turn, so that its answers are sent first. The caller must not change the fields after the call.
  */
-export function createLog({ level, format }: Config["log"], write: (lines: string) => void): Log {
+export function createLog({ level, format }: LogForm, write: (lines: string) => void): Log {
   const lineOf = format === "json" ? jsonLine : prettyLine;
   let pending: Entry[] = [];
   const flush = (): void => {

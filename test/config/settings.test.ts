@@ -43,7 +43,7 @@ test("the shortest file gets every default", () => {
       trustedProxies: [],
       redis: undefined,
     },
-    log: { level: "info", format: "json" },
+    log: { level: "info", format: "json", addresses: true },
     metrics: undefined,
     telemetry: undefined,
     notify: {
@@ -148,14 +148,39 @@ describe("lists of names", () => {
       'api.shared_objects = ["a\\nb"]',
       "api.shared_objects[0]: must be a name without control characters",
     ],
-    [
-      'limits.trusted_proxies = ["10.0.0.0/8"]',
-      'limits.trusted_proxies[0]: must be one IP address, such as "10.0.0.5" (not a network, not a name)',
-    ],
-    [
-      'limits.trusted_proxies = ["proxy"]',
-      'limits.trusted_proxies[0]: must be one IP address, such as "10.0.0.5" (not a network, not a name)',
-    ],
+    ...[
+      "proxy",
+      "10.0.0.0/33",
+      "10.0.0.0/08",
+      "10.0.0.0/",
+      "10.0.0/8",
+      "10.0.0.0/255.0.0.0",
+      "10.0.0.0/8/8",
+      "10.0.0.0/-1",
+      "10.0.0.5:8080",
+      "fd00::/129",
+      "[fd00::]/8",
+      "fe80::1%eth0",
+      "::ffff:10.0.0.0/95",
+      " 10.0.0.0/8",
+    ].map((proxy) => [
+      `limits.trusted_proxies = ["${proxy}"]`,
+      'limits.trusted_proxies[0]: must be an IP address or a network, such as "10.0.0.5", "10.0.0.0/8" or "fd00::/8" (not a name)',
+    ]),
+    ...[
+      ["10.0.0.5/8", "10.0.0.0/8"],
+      ["172.31.255.255/12", "172.16.0.0/12"],
+      ["::ffff:10.0.0.5/104", "10.0.0.0/8"],
+      ["2001:db8:1:2:ff::1/63", "2001:db8:1:2::/63"],
+      ["fd12::/7", "fc00::/7"],
+    ].map(([written, first]) => [
+      `limits.trusted_proxies = ["${written}"]`,
+      `limits.trusted_proxies[0]: is not the first address of its network: write "${first}", or one address without a slash`,
+    ]),
+    ...["0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96"].map((every) => [
+      `limits.trusted_proxies = ["${every}"]`,
+      "limits.trusted_proxies[0]: must not be every address: the gateway could not tell a client from a proxy; list the networks of the proxies",
+    ]),
     ...[
       "*",
       "https://*",
@@ -187,12 +212,13 @@ describe("lists of names", () => {
     expect(loadText(`${text}\n${minimal}`).problems).toEqual([problem]);
   });
 
-  test("are read in their order, addresses in their shortest form", () => {
+  test("are read in their order, addresses as networks, betas in lower case", () => {
     const config = configOf(`
 api.refused_fields = []
 api.refused_tools = ["image_generation", "web_search"]
 api.shared_objects = ["file-1", "vs_2"]
-limits.trusted_proxies = ["10.0.0.5", "FD00:0:0::1", "::ffff:10.0.0.6"]
+limits.trusted_proxies = ["10.0.0.5", "FD00:0:0::1", "::ffff:10.0.0.6", "172.16.0.0/12", "::ffff:10.0.0.0/104", "fd00::/8"]
+api.refused_betas = ["Context-1M"]
 server.cors_origins = ["https://chat.example.com", "http://[::1]:3000", "app://obsidian.md"]
 ${minimal}`);
     expect(config.server.corsOrigins).toEqual([
@@ -203,17 +229,30 @@ ${minimal}`);
     expect(config.api.refusedFields).toEqual([]);
     expect(config.api.refusedTools).toEqual(["image_generation", "web_search"]);
     expect(config.api.sharedObjects).toEqual(["file-1", "vs_2"]);
-    expect(config.limits.trustedProxies).toEqual(["10.0.0.5", "fd00::1", "10.0.0.6"]);
+    expect(config.api.refusedBetas).toEqual(["context-1m"]);
+    const zeros = Array<number>(14).fill(0);
+    expect(config.limits.trustedProxies).toEqual([
+      { bytes: [10, 0, 0, 5], prefix: 32 },
+      { bytes: [0xfd, 0, ...zeros.slice(1), 1], prefix: 128 },
+      { bytes: [10, 0, 0, 6], prefix: 32 },
+      { bytes: [172, 16, 0, 0], prefix: 12 },
+      { bytes: [10, 0, 0, 0], prefix: 8 },
+      { bytes: [0xfd, 0, ...zeros], prefix: 8 },
+    ]);
   });
 });
 
-describe("server.page", () => {
+describe.each([
+  ["server", "page"],
+  ["log", "addresses"],
+])("%s.%s", (section, name) => {
+  const key = `${section}.${name}`;
   test.each([true, false])("is %p", (value) => {
-    expect(configOf(`server.page = ${value}\n${minimal}`).server.page).toBe(value);
+    expect(configOf(`${key} = ${value}\n${minimal}`)).toHaveProperty([section, name], value);
   });
   test.each(['"true"', "1"])("refuses %s", (value) => {
-    expect(loadText(`server.page = ${value}\n${minimal}`).problems).toEqual([
-      "server.page: must be true or false, without quotes",
+    expect(loadText(`${key} = ${value}\n${minimal}`).problems).toEqual([
+      `${key}: must be true or false, without quotes`,
     ]);
   });
 });

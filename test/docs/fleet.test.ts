@@ -78,7 +78,9 @@ describe.skipIf(Bun.which("openssl") === null)("docs/fleet", () => {
     expect(replicas).toHaveLength(2);
     expect(upstreams?.split(" ")).toEqual(replicas.map((name) => `${name}:${port}`));
     const caddy = services["caddy"]?.networks["fleet"]?.ipv4_address;
-    expect(config.limits.trustedProxies).toEqual([caddy ?? ""]);
+    expect(config.limits.trustedProxies).toEqual([
+      { bytes: (caddy ?? "").split(".").map(Number), prefix: 32 },
+    ]);
     for (const name of replicas) {
       const service = services[name];
       const graceMs = Number.parseInt(service?.stop_grace_period ?? "0") * 1000;

@@ -7,7 +7,10 @@ import { untilAsync } from "../../support/until.ts";
 
 const at = openOneModelBefore();
 const proxied = openOneModelBefore({
-  limits: { failed_keys_per_minute: 3, trusted_proxies: ["127.0.0.1", "10.0.0.1"] },
+  limits: {
+    failed_keys_per_minute: 3,
+    trusted_proxies: ["127.0.0.1", "10.0.0.1", "10.1.0.0/16", "fd00:1::/32"],
+  },
 });
 const path = "/v1/models";
 
@@ -195,7 +198,7 @@ describe("wrong keys from one address", () => {
     const claims = [
       "9.9.9.9, 3.3.3.3, ,",
       "8.8.8.8,3.3.3.3, 10.0.0.1",
-      "x, ::ffff:3.3.3.3",
+      "x, ::ffff:3.3.3.3, 10.1.2.3,[fd00:1:2::3]:99",
       "3.3.3.3",
     ];
     const statuses: number[] = [];
@@ -203,12 +206,28 @@ describe("wrong keys from one address", () => {
     expect(statuses).toEqual([401, 401, 401, 429]);
   });
 
+  test("count for the first address if all are trusted proxies", async () => {
+    const claims = ["10.1.0.1", "10.1.0.1,10.1.0.2", "10.1.0.1, 10.0.0.1", "10.1.0.1, 127.0.0.1"];
+    const statuses: number[] = [];
+    for (const claim of claims) statuses.push((await fail(claim)).status);
+    expect([...statuses, (await fail("10.1.0.2")).status]).toEqual([401, 401, 401, 429, 401]);
+  });
+
+  test("count for the /64 network of an IPv6 address", async () => {
+    const statuses: number[] = [];
+    for (const at of ["1::1", "1:ffff::2", "1:0:0:3:4", "1::5"])
+      statuses.push((await fail(`2001:db8:64:${at}`)).status);
+    expect([...statuses, (await fail("2001:db8:64:2::1")).status]).toEqual([
+      401, 401, 401, 429, 401,
+    ]);
+  });
+
   test.each([
     ["with a port", (round: number) => `9.9.9.${round}, 5.5.5.5:500${round}`],
     ["in brackets", (round: number) => `9.9.9.${round}, [2001:db8::1]`],
     [
       "in brackets, with a port",
-      (round: number) => `9.9.9.${round},[2001:db8::2]:500${round}, 10.0.0.1:1`,
+      (round: number) => `9.9.9.${round},[2001:db8:0:2::1]:500${round}, 10.0.0.1:1`,
     ],
   ])("count for an address that a proxy writes %s", async (_, claim) => {
     const statuses: number[] = [];

@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { answered, choice, usual } from "../../support/provider/chatAnswers.ts";
 import { ask, call, chat } from "../../support/gateway/chatCalls.ts";
+import { oneModel } from "../../support/gateway/gatewayConfig.ts";
 import { openOneModelBefore, upstreamKey } from "../../support/gateway/gatewayUnderTest.ts";
+import { connectRaw } from "../../support/gateway/rawClient.ts";
 import { refusal } from "../../support/provider/scriptedProvider.ts";
 import { until } from "../../support/until.ts";
 import { storedText } from "../../support/store/gatewayDatabase.ts";
@@ -76,6 +78,38 @@ describe("each request has one line in the log", () => {
     expect([...draining, ...cut]).toMatchObject([refused, refused]);
   });
 
+  test.each<[number, () => Promise<{ readonly key: string } | undefined>]>([
+    [200, () => at.gateway.key()],
+    [401, () => Promise.resolve(undefined)],
+    [401, () => Promise.resolve({ key: "sk-tg-wrong" })],
+  ])("with the address and the user agent of the client, status %d", async (status, keyOf) => {
+    at.provider.answer = usual;
+    const key = await keyOf();
+    const headers = { "user-agent": "OpenAI/Python 2.1" };
+    const lines = await linesOf(2, async () => {
+      await call(at.gateway, key, { body: ask(), headers });
+      await call(at.gateway, key, { path: "/v1/models", headers });
+    });
+    const origin = { status, address: "127.0.0.1", user_agent: "OpenAI/Python 2.1" };
+    expect(lines).toMatchObject([origin, origin]);
+  });
+
+  test.each<[string, (secret: string) => string, string]>([
+    ["at most 256 characters", () => "a".repeat(9000), "a".repeat(256)],
+    ["no character that is not printable", () => "a\tb\u009b31m\u00e9", "a?b?31m?"],
+    ["no key", (secret) => `curl/${secret}`, "curl/sk-tg-***"],
+  ])("with a user agent of %s", async (_, agentOf, shown) => {
+    const { key } = await at.gateway.key();
+    const client = await connectRaw(at.gateway.port);
+    const lines = await linesOf(1, async () => {
+      const head = `GET /x HTTP/1.1\r\nHost: localhost\r\nUser-Agent: ${agentOf(key)}\r\n\r\n`;
+      client.send(Buffer.from(head, "latin1"));
+      await client.response();
+    });
+    client.fin();
+    expect(lines).toMatchObject([{ user_agent: shown }]);
+  });
+
   test("for any path", async () => {
     const path = "/v1/models/%0a%7B%22level%22%3A%22error%22%7D%1b[31m?key=sk-tg-secret";
     const lines = await linesOf(1, async () => call(at.gateway, await at.gateway.key(), { path }));
@@ -138,7 +172,7 @@ describe("the log and the store never contain", () => {
   test("a key, a prompt, an answer, or text of a provider", async () => {
     const key = await at.gateway.key();
     const messages = [{ role: "user", content: "canary-of-the-prompt" }];
-    const headers = { "user-agent": "canary-of-the-agent" };
+    const headers = { "x-other": "canary-of-a-header" };
     at.provider.answer = answered({ choices: [choice({ content: "canary-of-the-answer" })] });
     expect((await call(at.gateway, key, { body: ask({ messages }), headers })).status).toBe(200);
     at.provider.answer = refusal(500, "canary-of-the-provider");
@@ -161,4 +195,17 @@ describe("the log and the store never contain", () => {
       [upstreamKey, false],
     ]);
   });
+});
+
+test("a reload with [log] addresses = false keeps addresses and user agents out", async () => {
+  const reload = (log: { level: string; addresses?: boolean }) =>
+    at.gateway.reload(oneModel(`http://127.0.0.1:${at.provider.port}/v1`, { log }));
+  await reload({ level: "debug", addresses: false });
+  const lines = await linesOf(2, async () => {
+    await chat(at.gateway, undefined);
+    await call(at.gateway, await at.gateway.key(), { path: "/v1/models" });
+  });
+  await reload({ level: "debug" });
+  expect(lines).toMatchObject([{ status: 401 }, { status: 200 }]);
+  for (const line of lines) expect(line).not.toContainAnyKeys(["address", "user_agent"]);
 });
