@@ -65,9 +65,14 @@ export function incompleteRequest(): ApiError {
   return invalidRequest("the request was not completed");
 }
 
-/** 401: the key is missing, malformed, unknown, revoked, expired, or its account is disabled. All get the same answer. */
-export function invalidApiKey(): ApiError {
-  return new ApiError(401, "auth_error", "invalid api key");
+/**
+ * 401: the key is missing, malformed, unknown, revoked, expired, or its account is disabled. All get the same answer.
+ * `foreign`: what the header has beside the key that does not belong to it, whatever the key is.
+ */
+export function invalidApiKey(foreign?: string): ApiError {
+  const advice =
+    foreign === undefined ? "" : `: the header has ${foreign} beside the key, send the key alone`;
+  return new ApiError(401, "auth_error", `invalid api key${advice}`);
 }
 
 /** 402: the hold is larger than what is available, even without other holds. Both amounts are roubles as decimal strings. */

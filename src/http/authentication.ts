@@ -40,6 +40,36 @@ export function presentedKey({ headers }: Request): string | undefined {
   return authorization === "" || BEARER.exec(authorization)?.[1] === key ? key : undefined;
 }
 
+/** What people paste together with a key. A space or a tab after the key belongs to the header. */
+const FOREIGN = {
+  quotes: /["'`\u00ab\u00bb\u2018-\u201f]/,
+  "a comma or semicolon": /[,;]/,
+  "a line break or an invisible character": /\\[nrt]|%0[ad]|[^\S \t]|[\u200b-\u200f\u2060]/i,
+} as const;
+const BEFORE_KEY = new RegExp(`^(?:${FOREIGN.quotes.source})* *(?:bearer +)?`, "i");
+const ONLY_FOREIGN = new RegExp(
+  `^(?:${Object.values(FOREIGN)
+    .map(({ source }) => source)
+    .join("|")}|[ \t])*$`,
+  "i",
+);
+
+/** What a header has around one word that may be a key, in words; undefined if nothing, or more than that. */
+function foreignPart({ headers }: Request): string | undefined {
+  for (const name of ["authorization", "x-api-key"]) {
+    // Bun reads a header as Latin-1. Clients write UTF-8.
+    const value = Buffer.from(headers.get(name) ?? "", "latin1").toString();
+    const [start = ""] = BEFORE_KEY.exec(value) ?? [];
+    const [, before = "", after = ""] =
+      /^([^\w,;]*)[\w-]+(.*)$/s.exec(value.slice(start.length)) ?? [];
+    const around = start.replace(/bearer/i, "") + before + after;
+    if (!ONLY_FOREIGN.test(around)) continue;
+    const found = Object.entries(FOREIGN).find(([, pattern]) => pattern.test(around));
+    if (found) return found[0];
+  }
+  return undefined;
+}
+
 /**
  * Checks the key (401), then the key's request rate and concurrency (429). Throws ApiError, or rejects with it. It runs
  * before query and body are read. A Promise comes back only if something has to be waited for.
@@ -117,10 +147,10 @@ export function authentication(app: App, logOf: RequestLogOf) {
 }
 
 /** The error for an invalid key: 401, or 429 for an address that has sent too many of them. */
-function refusedKey(app: App, { log }: ArrivedRequest): ApiError {
+function refusedKey(app: App, { request, log }: ArrivedRequest): ApiError {
   const { failedKeysPerMinute } = app.gateway.current.config.limits;
   const counted = app.failedKeyLimits.count(log.address, failedKeysPerMinute);
-  return counted.ok ? invalidApiKey() : rateLimitExceeded(counted.retryAfterMs);
+  return counted.ok ? invalidApiKey(foreignPart(request)) : rateLimitExceeded(counted.retryAfterMs);
 }
 
 /** The limits of the key. The config's limit applies where the key has none. */

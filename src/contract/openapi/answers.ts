@@ -80,7 +80,7 @@ const errors: Readonly<Record<ErrorStatus, ErrorAnswer>> = {
   401: {
     name: "InvalidKey",
     description:
-      "`invalid api key`: the key is missing, unknown, revoked or expired, or its account is disabled.",
+      "`invalid api key`: the key is missing, unknown, revoked or expired, or its account is disabled. If the header has quotes or something else around the key, the message also says that.",
     headers: commonHeaders,
   },
   402: {

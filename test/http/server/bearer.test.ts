@@ -97,6 +97,45 @@ describe("a key is refused", () => {
     expect(at.gateway.logText()).not.toContain(key);
   });
 
+  describe.each<[string, (value: string) => string]>([
+    ["authorization", (value) => `Authorization: Bearer ${value}`],
+    ["x-api-key", (value) => `x-api-key: ${value}`],
+  ])("with what does not belong to it in %s", (_, lineOf) => {
+    const quotes = "quotes";
+    const separator = "a comma or semicolon";
+    const blank = "a line break or an invisible character";
+    test.each<[string, (key: string) => string]>([
+      [quotes, (key) => `"${key}"`],
+      [quotes, (key) => `'${key}'`],
+      [quotes, (key) => `\u201c${key}\u201d`],
+      [quotes, (key) => `\u00ab${key}\u00bb`],
+      [quotes, (key) => `${key}"`],
+      [quotes, (key) => `"${key}",`],
+      [separator, (key) => `${key},`],
+      [separator, (key) => `${key};`],
+      [blank, (key) => `${key}\\n`],
+      [blank, (key) => `${key}%0A`],
+      [blank, (key) => `\u00a0${key}`],
+      [blank, (key) => `${key}\u200b`],
+      [blank, (key) => `\ufeff${key}`],
+    ])("%s: %p", async (foreign, written) => {
+      const message = `invalid api key: the header has ${foreign} beside the key, send the key alone`;
+      const body = JSON.stringify({ error: { message, type: "auth_error" } });
+      const { key } = await at.gateway.key();
+      // The answer does not tell whether the key would be right.
+      for (const one of [key, `${key.slice(0, -1)}_`, "other"]) {
+        const bytes = Buffer.from(lineOf(written(one))).toString("latin1");
+        expect(await statusOf(`${bytes}\r\n`)).toEqual([401, body]);
+      }
+    });
+  });
+
+  test("with quotes around scheme and key", async () => {
+    const { key } = await at.gateway.key();
+    const [status, body] = await statusOf(`Authorization: "Bearer ${key}"\r\n`);
+    expect([status, body]).toEqual([401, expect.stringContaining("has quotes beside the key")]);
+  });
+
   test.each(["access_token", "key", "api_key", "x-api-key", "token"])(
     "in the URL as %s",
     async (name) => {
@@ -220,6 +259,13 @@ describe("wrong keys from one address", () => {
     expect([...statuses, (await fail("2001:db8:64:2::1")).status]).toEqual([
       401, 401, 401, 429, 401,
     ]);
+  });
+
+  test("count with quotes around them as any other", async () => {
+    const statuses: number[] = [];
+    for (const key of ["'a'", '"b"', "c", "'d'"])
+      statuses.push((await fail("7.7.7.7", key)).status);
+    expect(statuses).toEqual([401, 401, 401, 429]);
   });
 
   test.each([
