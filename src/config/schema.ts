@@ -311,7 +311,7 @@ export interface Config {
     readonly refusedFields: readonly string[];
     /** Types of tools that are refused. */
     readonly refusedTools: readonly string[];
-    /** Values of `anthropic-beta` that are refused. */
+    /** Values of `anthropic-beta` that are refused, in lower case. */
     readonly refusedBetas: readonly string[];
     readonly sharedObjects: readonly string[];
     readonly maxEmbeddingInputs: number;

@@ -127,7 +127,7 @@ function readApi(api: Section<"api">, inspection: Inspection): Settings["api"] {
       inspection,
       "api.refused_betas",
       api.refused_betas ?? ["context-1m-2025-08-07"],
-    ),
+    ).map((beta) => beta.toLowerCase()),
     sharedObjects: readNames(inspection, "api.shared_objects", api.shared_objects ?? []),
     maxEmbeddingInputs: Number(api.max_embedding_inputs ?? 2048n),
   };

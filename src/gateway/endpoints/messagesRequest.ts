@@ -26,7 +26,7 @@ export function messagesHeaders(context: RequestContext): Readonly<Record<string
   }
   const { refusedBetas } = context.snapshot.config.api;
   const betas = (headers["anthropic-beta"] ?? "").split(",").map((beta) => beta.trim());
-  const refused = betas.find((beta) => refusedBetas.includes(beta));
+  const refused = betas.find((beta) => refusedBetas.includes(beta.toLowerCase()));
   if (refused !== undefined) throw invalidRequest(`anthropic-beta ${refused} is not supported`);
   return headers;
 }

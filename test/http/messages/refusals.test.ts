@@ -126,18 +126,21 @@ test.each(largeParts)("the whole context is held for %j", async (part) => {
   expect(record?.hold).toBe(200_000n * 30_000n + 100n * 200_000n);
 });
 
-test("a refused beta is a 400", async () => {
-  const betas = "interleaved-thinking-2025-05-14, context-1m-2025-08-07";
-  const reply = await sendMessage(
-    at.gateway,
-    await at.gateway.key(),
-    {},
-    { "anthropic-beta": betas },
-  );
-  expect(reply.body).toMatchObject({
-    error: { message: "anthropic-beta context-1m-2025-08-07 is not supported" },
-  });
-});
+test.each(["context-1m-2025-08-07", "Context-1M-2025-08-07"])(
+  "a refused beta is a 400: %s",
+  async (beta) => {
+    const betas = `interleaved-thinking-2025-05-14, ${beta}`;
+    const reply = await sendMessage(
+      at.gateway,
+      await at.gateway.key(),
+      {},
+      { "anthropic-beta": betas },
+    );
+    expect(reply.body).toMatchObject({
+      error: { message: `anthropic-beta ${beta} is not supported` },
+    });
+  },
+);
 
 test("a file must be shared", async () => {
   at.providers.claude.answer = usualMessage;
