@@ -10,6 +10,7 @@ import {
   startPostgres,
 } from "../test/support/servers/postgres.ts";
 import { redisMissing } from "../test/support/servers/redis.ts";
+import { reverseProxies } from "../test/support/servers/reverseProxies.ts";
 import { runChecks } from "./check.ts";
 
 const projectRoot = resolve(import.meta.dir, "..");
@@ -67,6 +68,8 @@ function tellNotRun(): void {
   if (redisMissing !== undefined) console.log(`NOT RUN: the tests with Redis: ${redisMissing}`);
   if (prometheusMissing !== undefined)
     console.log(`NOT RUN: the tests with Prometheus: ${prometheusMissing}`);
+  for (const { name, missing } of reverseProxies)
+    if (missing !== undefined) console.log(`NOT RUN: the tests with ${name}: ${missing}`);
 }
 
 async function runTests(testArguments: readonly string[]): Promise<Tally> {
