@@ -75,8 +75,11 @@ export async function measureFolding(path: string): Promise<Figures> {
   const alone = await settles(performance.now() + FOLD_MS);
   let folded = 0;
   const clock = { ...systemClock, epochMs: () => FILLED_UNTIL_MS };
-  const store = { requests: { newestAt: clock.epochMs } };
-  const folding = startFolding({ writer, store }, clock, 180 * DAY_MS, (count) => (folded = count));
+  const store = { requests: { newestAt: clock.epochMs, lastEntryAt: clock.epochMs } };
+  const folding = startFolding({ writer, store }, clock, 180 * DAY_MS, {
+    onFolded: (count) => (folded = count),
+    onClockDoubt: () => {},
+  });
   const beside = await settles(performance.now() + FOLD_MS);
   folding.stop();
   await Bun.sleep(100);

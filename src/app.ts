@@ -108,9 +108,10 @@ export async function openApp(
   const { store, writer, holds, knownKeys, replicas } = database;
   const sharedRates = await openLimitsServer(config, { clock, log }, replicas);
   const foldingFor = ({ database: { keepRequestsMs } }: Config): Folding =>
-    startFolding({ writer, store }, clock, keepRequestsMs, (count) =>
-      log.info("folded old requests into daily totals", { count }),
-    );
+    startFolding({ writer, store }, clock, keepRequestsMs, {
+      onFolded: (count) => log.info("folded old requests into daily totals", { count }),
+      onClockDoubt: (doubt) => log.warn(doubt === "ahead" ? "clock_ahead" : "clock_behind"),
+    });
   let folding = foldingFor(config);
   const onUnsolicitedData = (provider: string, distrustMs: number): void =>
     log.warn("unrequested_data", {

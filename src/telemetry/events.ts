@@ -182,6 +182,22 @@ export const events = {
     advice:
       "Move or copy the database only together with its `-wal` file, or use `tollgate backup`.",
   },
+  clock_behind: {
+    level: "warn",
+    message: "the clock is behind the last entry of the database: nothing is folded meanwhile",
+    meaning:
+      "The last request, credit, debit or refund is more than a minute in the future. The clock is wrong, or was wrong when that was written. Days, budgets and the expiry of keys follow the clock. Old requests are kept until the clock agrees with the last entry. Told at the start, and once a day while it holds.",
+    advice:
+      "Run `tollgate doctor`. Correct the clock, and use a time service (`timedatectl set-ntp true`). If the clock is right, the next request ends this.",
+  },
+  clock_ahead: {
+    level: "warn",
+    message: "the clock is far ahead of the earlier entries of the database",
+    meaning:
+      "No request was made for more than 30 days, or the clock is wrong. Days, budgets and the expiry of keys follow the clock. So that a wrong clock does not make all requests old, none is folded in the week after the first request that follows such a pause. Told at the start, and once a day in that week.",
+    advice:
+      "Run `tollgate doctor`. Correct the clock, and use a time service (`timedatectl set-ntp true`). If the clock is right, nothing is to do.",
+  },
   notice_not_delivered: {
     level: "warn",
     message: "a notice was not delivered",

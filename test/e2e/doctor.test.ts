@@ -16,7 +16,7 @@ testSqlite(
       const { status, messages } = await examine(gateway.cli);
       expect(status).toBe(0);
       expect(messages["database"]).toContain("a gateway is running on it");
-      expect(messages["clock"]).toContain("not before the last ledger entry");
+      expect(messages["clock"]).toContain("not before the last entry of the database");
       expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
       await gateway.kill();
       expect((await examine(gateway.cli)).messages["database"]).toContain("no gateway is running");

@@ -26,6 +26,11 @@ describe("while a gateway serves, folding", () => {
     await storeFolder.record(running("req_newest", alice, { at: newestAt }));
   }
 
+  const told = (onFolded: (count: number) => void = () => {}) => ({
+    onFolded,
+    onClockDoubt: () => {},
+  });
+
   function kept(): number {
     return storeFolder.store.requests.list({ limit: COUNT, status: "done" }).length;
   }
@@ -35,7 +40,7 @@ describe("while a gateway serves, folding", () => {
     await run(nowMs);
     const clock = { epochMs: () => nowMs, monotonicMs: () => 0 };
     const { promise, resolve } = Promise.withResolvers<number>();
-    const folding = startFolding(storeFolder, clock, DAY_MS, resolve);
+    const folding = startFolding(storeFolder, clock, DAY_MS, told(resolve));
     expect(await promise).toBe(220);
     expect(kept()).toBe(COUNT - 220);
     folding.stop();
@@ -53,7 +58,7 @@ describe("while a gateway serves, folding", () => {
       return result;
     });
     const clock = { epochMs: () => aheadMs, monotonicMs: () => 0 };
-    const folding = startFolding({ ...storeFolder, writer }, clock, DAY_MS, () => {});
+    const folding = startFolding({ ...storeFolder, writer }, clock, DAY_MS, told());
     await promise;
     folding.stop();
     expect([batches, kept()]).toEqual([[0], COUNT]);
@@ -70,7 +75,7 @@ describe("while a gateway serves, folding", () => {
       return result;
     });
     const clock = { epochMs: () => start + 2 * DAY_MS, monotonicMs: () => 0 };
-    const folding = startFolding({ ...storeFolder, writer }, clock, DAY_MS, resolve);
+    const folding = startFolding({ ...storeFolder, writer }, clock, DAY_MS, told(resolve));
     expect(await promise).toBe(2 * FOLD_BATCH);
     expect(batches).toEqual([FOLD_BATCH, FOLD_BATCH]);
     expect(kept()).toBe(COUNT - 2 * FOLD_BATCH);
@@ -83,14 +88,13 @@ describe("while a gateway serves, folding", () => {
       asked += 1;
       return Promise.reject(new WriteError("full", "no room"));
     });
-    const told: number[] = [];
+    const counts: number[] = [];
     const clock = { epochMs: () => start, monotonicMs: () => 0 };
-    const folding = startFolding({ ...storeFolder, writer }, clock, DAY_MS, (count) =>
-      told.push(count),
-    );
+    const onFolded = (count: number) => counts.push(count);
+    const folding = startFolding({ ...storeFolder, writer }, clock, DAY_MS, told(onFolded));
     // The next batch would come behind the pause, and nothing else tells that there is none.
     await Bun.sleep(10 * FOLD_PAUSE_MS);
-    expect([asked, told]).toEqual([1, []]);
+    expect([asked, counts]).toEqual([1, []]);
     folding.stop();
   });
 

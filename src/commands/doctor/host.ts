@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import {
+  clockDoubt,
   FREE_BYTES_MIN,
   freeDiskBytes,
   storeFiles,
@@ -8,25 +9,23 @@ import {
   walSizeBytes,
 } from "../../store/store.ts";
 import { fileErrorReason } from "../../lib/systemError.ts";
-import { isoTime } from "../../lib/clock.ts";
+import { DAY_MS, isoTime } from "../../lib/clock.ts";
 import { bytesText, shellWord } from "../cli/format.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
 
 /** The clock of a machine on which it was never set shows an earlier time. */
 const EARLIEST_MS = Date.UTC(2026, 0, 1);
-/** A time server may set the clock back by this much. */
-const CLOCK_BACK_MS_MAX = 60_000;
 
 /** An open request uses two: its own connection and its provider's. */
 const OPEN_FILES_MIN = 4096;
 const OPEN_FILES_RECOMMENDED = 65_536;
 const limitAdvice = `set LimitNOFILE=${OPEN_FILES_RECOMMENDED} in the systemd unit, or \`ulimit -n ${OPEN_FILES_RECOMMENDED}\` before \`tollgate serve\``;
 
-/** The time of the last ledger entry. `none`: the ledger is empty. `unknown`: it cannot be read. */
+/** The time of the last entry of the database. `none`: it is empty. `unknown`: it cannot be read. */
 export type LastEntry = number | "none" | "unknown";
 
 /**
- * Checks that the clock can be right. `nowMs` must be read after the ledger. `problem`: how it differs from the clock of the
+ * Checks that the clock can be right. `nowMs` must be read after the database. `problem`: how it differs from the clock of the
  * database's server.
  */
 export function judgeClock(nowMs: number, lastEntry: LastEntry, problem?: string): Verdict {
@@ -35,13 +34,21 @@ export function judgeClock(nowMs: number, lastEntry: LastEntry, problem?: string
   if (nowMs < EARLIEST_MS) return failed(`${now}, which is impossible: ${advice}`);
   if (problem !== undefined) return failed(`${now}, and ${problem}: ${advice} on both`);
   if (lastEntry === "unknown") {
-    return failed(`${now}, not compared with the ledger: it cannot be read, see database`);
+    return failed(`${now}, not compared with the database: it cannot be read, see database`);
   }
-  if (lastEntry === "none") return passed(`${now}; the ledger has no entry yet to compare with`);
-  if (nowMs < lastEntry - CLOCK_BACK_MS_MAX) {
-    return failed(`${now}, but the last ledger entry is from ${isoTime(lastEntry)}: ${advice}`);
+  if (lastEntry === "none") return passed(`${now}; the database has no entry yet to compare with`);
+  const last = isoTime(lastEntry);
+  const doubt = clockDoubt(nowMs, lastEntry);
+  if (doubt === "behind") {
+    return failed(`${now}, but the last entry of the database is from ${last}: ${advice}`);
   }
-  return passed(`${now}, not before the last ledger entry (${isoTime(lastEntry)})`);
+  if (doubt === "ahead") {
+    const days = Math.floor((nowMs - lastEntry) / DAY_MS);
+    return failed(
+      `${now}, ${days} days after the last entry of the database (${last}): if nobody used the gateway for so long, all is well; otherwise ${advice}`,
+    );
+  }
+  return passed(`${now}, not before the last entry of the database (${last})`);
 }
 
 /** Space on the disk of the database. */

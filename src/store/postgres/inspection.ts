@@ -1,5 +1,6 @@
 import type { SQL } from "bun";
 import { StoreError } from "../storeError.ts";
+import { LAST_ENTRY } from "../tables/lastEntry.ts";
 import { readServerKind, type ServerKind } from "./durability.ts";
 import { openClient } from "./pool.ts";
 import { readServerSchema, type ServerSchema } from "./schema/migrations.ts";
@@ -143,11 +144,6 @@ async function readClockSkew(sql: SQL): Promise<ServerInspection["clockSkew"]> {
 }
 
 async function readLastEntry(sql: SQL): Promise<number | undefined> {
-  const [row] = await sql.unsafe<{ readonly at: bigint | null }[]>(
-    `SELECT max(at) AS at FROM (
-      SELECT at FROM ledger
-        WHERE id = (SELECT id FROM ledger WHERE kind <> 'charge' ORDER BY id DESC LIMIT 1)
-      UNION ALL SELECT at + coalesce(duration_ms, 0) FROM requests WHERE id = (SELECT max(id) FROM requests)) AS last`,
-  );
+  const [row] = await sql.unsafe<{ readonly at: bigint | null }[]>(LAST_ENTRY);
   return row === undefined || row.at === null ? undefined : Number(row.at);
 }

@@ -16,6 +16,7 @@ import { lazy } from "../../lib/lazy.ts";
 import type { Connection } from "../connection.ts";
 import { accounts, attempts, keys, ledger, requests } from "../schema/schema.ts";
 import type { Steps } from "../steps.ts";
+import { LAST_ENTRY } from "./lastEntry.ts";
 import type { AttemptRecord } from "../writer/requestRecord.ts";
 
 /** `id` and `key` are public ids. Amounts are nano-roubles. */
@@ -55,6 +56,8 @@ export interface RequestTable {
   attempts(publicId: string): Steps<AttemptRecord[]>;
   /** The admission time of the newest request up to this time. */
   newestAt(nowMs: number): Steps<number | undefined>;
+  /** The time of the last entry of requests and ledger, as `LAST_ENTRY` says. */
+  lastEntryAt(): Steps<number | undefined>;
 }
 
 export function requestTable(connection: Connection): RequestTable {
@@ -102,6 +105,10 @@ export function requestTable(connection: Connection): RequestTable {
           .limit(1),
       );
       return row?.at;
+    },
+    *lastEntryAt() {
+      const [row] = yield* connection.rows<{ at: bigint | null }>(LAST_ENTRY);
+      return row === undefined || row.at === null ? undefined : Number(row.at);
     },
   };
 }

@@ -96,7 +96,7 @@ describe("doctor without problems", () => {
     expect(messages["database"]).toStartWith(
       `there is no database yet at ${cli.database}: \`tollgate`,
     );
-    expect(messages["clock"]).toEndWith("the ledger has no entry yet to compare with");
+    expect(messages["clock"]).toEndWith("the database has no entry yet to compare with");
     expect(await readdir(cli.folder)).toEqual(["config.toml"]);
   });
 
@@ -108,7 +108,7 @@ describe("doctor without problems", () => {
     expect(failed).toEqual([]);
     expect(messages["database"]).toStartWith(`${cli.database} is in order (`);
     expect(messages["database"]).toContain("schema 8 of 8, no gateway is running on it");
-    expect(messages["clock"]).toContain("not before the last ledger entry");
+    expect(messages["clock"]).toContain("not before the last entry of the database");
     expect(await readFile(cli.database)).toEqual(before);
     expect(await exists(`${cli.database}.lock`)).toBe(false);
     expect(await cli.json("audit")).toMatchObject({ ok: true });
@@ -222,10 +222,10 @@ const spoiledCases: readonly SpoiledCase[] = [
     message: () => `database is no file: ${cli.folder}; name another`,
   },
   {
-    what: "a clock before the last ledger entry",
+    what: "a clock before the last entry",
     spoil: () => credit(cli, Date.now() + HOUR_MS),
     failed: ["clock"],
-    message: () => "but the last ledger entry is from 2",
+    message: () => "but the last entry of the database is from 2",
   },
   {
     what: "few open files",

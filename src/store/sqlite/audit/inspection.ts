@@ -17,6 +17,7 @@ import {
   setBusyTimeout,
 } from "../sqlite.ts";
 import { StoreError } from "../../storeError.ts";
+import { LAST_ENTRY } from "../../tables/lastEntry.ts";
 
 /** What `doctor` reads from a database. */
 export interface StoreInspection {
@@ -92,18 +93,6 @@ function inspect(sqlite: Database, path: string, bytes: number): StoreInspection
   };
 }
 
-/**
- * By row id: a clock that was ahead matters only until the next row. The charges in the ledger are of requests that were
- * folded, so the last row may be the charge of an old one.
- */
 function lastEntryMs(sqlite: Database): number | undefined {
-  const last = sqlite
-    .query<{ at: number | null }, []>(
-      `SELECT max(at) AS at FROM (
-        SELECT at FROM ledger
-          WHERE id = (SELECT id FROM ledger WHERE kind <> 'charge' ORDER BY id DESC LIMIT 1)
-        UNION ALL SELECT at + coalesce(duration_ms, 0) FROM requests WHERE id = (SELECT max(id) FROM requests))`,
-    )
-    .get();
-  return last?.at ?? undefined;
+  return sqlite.query<{ at: number | null }, []>(LAST_ENTRY).get()?.at ?? undefined;
 }
