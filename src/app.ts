@@ -10,6 +10,7 @@ import { idMaker, type NewId, systemRandom, type Random } from "./lib/random.ts"
 import { bodyBytesMax, createBodyBudget, type BodyBudget } from "./limits/bodyBudget.ts";
 import { createFailedKeyLimits, type FailedKeyLimits } from "./limits/failedKeys.ts";
 import { createFairQueue, type FairQueue } from "./limits/fairQueue.ts";
+import { LargeBodies } from "./limits/largeBodies.ts";
 import { LocalRates, type LiveReplicas, type RateLimiter } from "./limits/rateLimits.ts";
 import type { SharedRates } from "./limits/sharedRates.ts";
 import { createWrongCodeLimits, type WrongCodeLimits } from "./limits/wrongCodes.ts";
@@ -46,6 +47,7 @@ export interface App {
   readonly wrongCodeLimits: WrongCodeLimits;
   readonly fairQueue: FairQueue;
   readonly bodies: BodyBudget;
+  readonly largeBodies: LargeBodies;
   readonly newId: NewId;
   /** True from the moment that the gateway refuses new requests. */
   isDraining: boolean;
@@ -167,6 +169,7 @@ export async function openApp(
     wrongCodeLimits: createWrongCodeLimits(clock, replicas),
     fairQueue: createFairQueue(clock),
     bodies,
+    largeBodies: new LargeBodies(clock),
     newId: idMaker(clock, random),
     isDraining: false,
     requests,

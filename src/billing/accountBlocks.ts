@@ -29,6 +29,8 @@ const SCARCE_MS = 1000;
  * what is held as soon as they are told. What they have then is held by requests, and that counts like spent money.
  */
 const BUDGET_WAIT_MS = 1000;
+/** How long an answer refuses requests whose bodies were not read. A change counts within a second all the same. */
+const BELIEVED_MS = 1000;
 
 /** A request that waits for an answer, or for money. */
 interface Waiter {
@@ -73,6 +75,8 @@ export class AccountBlocks {
   #balance = 0n;
   #overdraft = 0n;
   #others = 0n;
+  /** When that answer came, in monotonic time. */
+  #answeredMs = -Infinity;
   /** Counts what commands have changed, as far as this replica was told; and the same when the batch was planned. */
   #changes = 0;
   #plannedChanges = 0;
@@ -157,6 +161,28 @@ export class AccountBlocks {
     return hold;
   }
 
+  /**
+   * The refusal of what the account cannot pay even when all open requests turn out to be free, by the newest answer. An
+   * older one, or one from before a change, says nothing: then the request itself asks.
+   */
+  refusalOf(keyId: number, required: bigint): HoldRefusal | undefined {
+    const chain = this.#chains.get(keyId);
+    if (chain?.knownChanges !== this.#changes || this.lost) return undefined;
+    if (this.#options.clock.monotonicMs() - this.#answeredMs > BELIEVED_MS) return undefined;
+    const spendable = this.#balance + this.#overdraft;
+    const left = leftOfBudget(chain);
+    const requiredMax = left === undefined ? spendable : lesserOf(spendable, left);
+    if (required <= requiredMax) return undefined;
+    const free = greaterOf(spendable - this.#others - this.money.held, 0n);
+    const available = left === undefined ? free : lesserOf(free, besideOthers(left, chain));
+    return { ok: false, reason: "insufficient", required, available };
+  }
+
+  /** This replica has credited the account, outside of its blocks. */
+  forgetAnswer(): void {
+    this.#answeredMs = -Infinity;
+  }
+
   /** Adds a hold that the block covers. */
   add(chain: ChainBlock, amount: bigint): void {
     this.money.add(amount);
@@ -229,6 +255,7 @@ export class AccountBlocks {
     this.#overdraft = BigInt(overdraft);
     this.#others = BigInt(others ?? 0);
     this.money.reserved = BigInt(reserved);
+    this.#answeredMs = this.#options.clock.monotonicMs();
   }
 
   applyChain({ firstKeyId, spent, budget, reserved, others }: ChainEffect): void {

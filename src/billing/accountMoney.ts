@@ -21,10 +21,18 @@ interface Busy extends HoldRefusal {
   readonly hasBudget: boolean;
 }
 
-type Decision =
-  | { ok: true; amount: bigint }
-  | Busy
-  | (HoldRefusal & { readonly reason: "insufficient" });
+type Insufficient = HoldRefusal & { readonly reason: "insufficient" };
+
+type Decision = { ok: true; amount: bigint } | Busy | Insufficient;
+
+/** What a key can use of its account now, in nano-roubles. */
+interface Payable {
+  /** The account's money that no request holds. */
+  readonly free: bigint;
+  /** Undefined if the key has no budget. */
+  readonly left: bigint | undefined;
+  readonly payable: bigint;
+}
 
 /** A request that waits. */
 interface Waiter {
@@ -295,20 +303,39 @@ export class AccountMoney {
   #decide(keyId: number, range: AmountRange): Decision {
     assert(0n <= range.least && range.least <= range.most, "a negative hold");
     this.#options.refuse();
-    this.#refresh();
+    const money = this.#payable(keyId);
     const { least: required } = range;
-    const spendable = this.#spendable();
-    const free = spendable - this.held;
+    const refusal = this.#insufficient(money, required);
+    if (refusal) return refusal;
+    const { free, left, payable } = money;
+    if (required <= free) return { ok: true, amount: mostOf(range, payable) };
+    const requiredMax = this.#requiredMax(left);
+    const available = greaterOf(payable, 0n);
+    const hasBudget = left !== undefined;
+    return { ok: false, reason: "busy", required, available, requiredMax, hasBudget };
+  }
+
+  /** The refusal of what the account cannot pay even when all its open requests turn out to be free. */
+  refusalOf(keyId: number, required: bigint): Insufficient | undefined {
+    return this.#insufficient(this.#payable(keyId), required);
+  }
+
+  #payable(keyId: number): Payable {
+    this.#refresh();
+    const free = this.#spendable() - this.held;
     const left = leftOfBudget(this.#chain(keyId));
-    const payable = left === undefined ? free : lesserOf(free, left);
-    const available = payable > 0n ? payable : 0n;
-    const requiredMax = left === undefined ? spendable : lesserOf(spendable, left);
-    if (required > requiredMax) return { ok: false, reason: "insufficient", required, available };
-    if (required > free) {
-      const hasBudget = left !== undefined;
-      return { ok: false, reason: "busy", required, available, requiredMax, hasBudget };
-    }
-    return { ok: true, amount: mostOf(range, payable) };
+    return { free, left, payable: left === undefined ? free : lesserOf(free, left) };
+  }
+
+  #insufficient({ left, payable }: Payable, required: bigint): Insufficient | undefined {
+    if (required <= this.#requiredMax(left)) return undefined;
+    return { ok: false, reason: "insufficient", required, available: greaterOf(payable, 0n) };
+  }
+
+  /** A request that requires more than this cannot be paid, whatever becomes of the others. */
+  #requiredMax(left: bigint | undefined): bigint {
+    const spendable = this.#spendable();
+    return left === undefined ? spendable : lesserOf(spendable, left);
   }
 
   /** Reads the account again if another process has changed something. */

@@ -64,6 +64,13 @@ export interface Holds {
     owner: HoldOwner,
     range: AmountRange,
   ): HoldResult | Promise<HoldResult>;
+  /**
+   * The refusal of a request that needs at least `required`, if the account and the key's budget cannot pay that. It holds
+   * nothing and asks nobody, so that it can come before a body is read. Undefined: `takeOrWait` decides.
+   */
+  refusalOf(owner: Omit<HoldOwner, "requestId">, required: bigint): HoldRefusal | undefined;
+  /** A redeemed voucher has credited the account. `refusalOf` knows it from the next request on. */
+  credited(accountId: number): void;
   /** The sum of all open holds, in nano-roubles; 0 at rest. */
   total(): bigint;
   /** Lowers every reserve to what is held, with the last batch. The gateway stops. */

@@ -11,7 +11,7 @@ import {
 } from "../store/store.ts";
 import { AccountMoney, type HeldMoney } from "./accountMoney.ts";
 import type { AmountRange } from "./cost.ts";
-import type { HoldOwner, HoldResult, Holds, HoldWait } from "./hold.ts";
+import type { HoldOwner, HoldRefusal, HoldResult, Holds, HoldWait } from "./hold.ts";
 import { ReserveSweep } from "./reserveSweep.ts";
 
 interface HoldsOptions {
@@ -61,6 +61,17 @@ export class LocalHolds implements Holds, BatchPlanner {
     range: AmountRange,
   ): HoldResult | Promise<HoldResult> {
     return this.#account(owner.accountId).takeOrWait(holdWait, owner, range);
+  }
+
+  refusalOf(
+    { accountId, keyId }: Omit<HoldOwner, "requestId">,
+    required: bigint,
+  ): HoldRefusal | undefined {
+    return this.#account(accountId).refusalOf(keyId, required);
+  }
+
+  credited(): void {
+    // The change counter tells it.
   }
 
   total(): bigint {

@@ -11,7 +11,7 @@ import type {
 import { AccountBlocks } from "./accountBlocks.ts";
 import type { BlockHold } from "./blockHold.ts";
 import type { AmountRange } from "./cost.ts";
-import type { HoldOwner, HoldResult, Holds, HoldWait } from "./hold.ts";
+import type { HoldOwner, HoldRefusal, HoldResult, Holds, HoldWait } from "./hold.ts";
 import { ReserveSweep } from "./reserveSweep.ts";
 
 interface ReplicaHoldsOptions {
@@ -54,6 +54,17 @@ export class ReplicaHolds implements Holds, BatchPlanner {
     range: AmountRange,
   ): HoldResult | Promise<HoldResult> {
     return this.#account(owner.accountId).takeOrWait(holdWait, owner, range);
+  }
+
+  refusalOf(
+    { accountId, keyId }: Omit<HoldOwner, "requestId">,
+    required: bigint,
+  ): HoldRefusal | undefined {
+    return this.#accounts.get(accountId)?.refusalOf(keyId, required);
+  }
+
+  credited(accountId: number): void {
+    this.#accounts.get(accountId)?.forgetAnswer();
   }
 
   total(): bigint {

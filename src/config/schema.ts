@@ -185,6 +185,7 @@ export const ConfigFile = table({
       requests_per_minute: Type.Optional(wholeNumber(0, LIMITS_MAX.requestsPerMinute)),
       tokens_per_minute: Type.Optional(wholeNumber(0, LIMITS_MAX.tokensPerMinute)),
       concurrent_requests: Type.Optional(wholeNumber(0, LIMITS_MAX.concurrentRequests)),
+      body_bytes_per_minute: Type.Optional(size()),
       failed_keys_per_minute: Type.Optional(wholeNumber(0, BILLION)),
       trusted_proxies: Type.Optional(texts()),
       redis: Type.Optional(text()),
@@ -326,6 +327,8 @@ export interface Config {
     readonly requestsPerMinute: number;
     readonly tokensPerMinute: number;
     readonly concurrentRequests: number;
+    /** Of all request bodies of a key; 0: no limit. */
+    readonly bodyBytesPerMinute: number;
     readonly failedKeysPerMinute: number;
     readonly trustedProxies: readonly Network[];
     /** The Redis or Valkey server that counts for all replicas. The URL may contain a password, `shownUrl` does not. */

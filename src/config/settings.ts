@@ -161,6 +161,12 @@ function readLimits(limits: Section<"limits">, inspection: Inspection): Settings
     requestsPerMinute: Number(limits.requests_per_minute ?? 600n),
     tokensPerMinute: Number(limits.tokens_per_minute ?? 0n),
     concurrentRequests: Number(limits.concurrent_requests ?? 64n),
+    bodyBytesPerMinute: readSizeBytes(
+      inspection,
+      "limits.body_bytes_per_minute",
+      limits.body_bytes_per_minute,
+      { fallback: "120MB", least: "0B", most: "1000GB" },
+    ),
     failedKeysPerMinute: Number(limits.failed_keys_per_minute ?? 60n),
     trustedProxies: proxies.flatMap((text) => parseNetwork(text) ?? []),
     redis: readRedis(limits, inspection),

@@ -1,3 +1,5 @@
+import { lesserOf } from "../billing/amounts.ts";
+import { amountRangeOf, inputTokensMax, noExtras, promptLimits } from "../billing/cost.ts";
 import type { Config, ModelConfig, ModelKind } from "../config/schema.ts";
 import { invalidRequest, modelNotFound, type ApiError } from "../contract/errors.ts";
 import type { Endpoint } from "../contract/account/requestStatus.ts";
@@ -25,6 +27,11 @@ export interface CatalogModel {
 export interface Catalog {
   readonly models: ReadonlyMap<string, CatalogModel>;
   readonly providers: ReadonlyMap<string, Provider>;
+  /**
+   * What the cheapest request to any model costs at least that a key limited to `allowed` may use, in nano-roubles.
+   * Undefined if there is no such model.
+   */
+  leastCost(allowed: readonly string[] | null): bigint | undefined;
   /** Closes idle connections of its providers, except of those that `successor` has too. Requests in flight go on. */
   close(successor?: Catalog): void;
 }
@@ -60,11 +67,44 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
   return {
     models: new Map(models),
     providers,
+    leastCost: leastCosts(config.models),
     close(successor) {
       for (const [id, provider] of providers)
         if (successor?.providers.get(id) !== provider) provider.upstream.close();
     },
   };
+}
+
+/** Of the models that a key may use. It is asked for each request, so each list of a key is looked at once. */
+function leastCosts(models: readonly ModelConfig[]): Catalog["leastCost"] {
+  const costs = models.map((model) => ({ id: model.id, cost: leastCostOf(model) }));
+  const leastOf = (allowed: readonly string[] | null): bigint | undefined =>
+    costs
+      .filter(({ id }) => mayUse(allowed, id))
+      .map(({ cost }) => cost)
+      .reduce<bigint | undefined>(
+        (least, cost) => (least === undefined ? cost : lesserOf(least, cost)),
+        undefined,
+      );
+  const ofAll = leastOf(null);
+  const byList = new WeakMap<readonly string[], { readonly cost: bigint | undefined }>();
+  return (allowed) => {
+    if (allowed === null) return ofAll;
+    let known = byList.get(allowed);
+    if (known === undefined) byList.set(allowed, (known = { cost: leastOf(allowed) }));
+    return known.cost;
+  };
+}
+
+/** No request to the model holds less: one message or input without text, and one token of an answer. */
+function leastCostOf({ kind, contextTokens, price }: ModelConfig): bigint {
+  const isChat = kind === "chat";
+  const prompt = isChat
+    ? { bodyBytes: 0, messageCount: 1, unbounded: false, ...noExtras }
+    : { tokensMax: inputTokensMax([0], contextTokens) };
+  const tokens = isChat ? 1 : 0;
+  const bound = { most: tokens, least: tokens };
+  return amountRangeOf(promptLimits(prompt, contextTokens), bound, 1, price).least;
 }
 
 /**

@@ -53,6 +53,7 @@ export async function redeemVoucher(
     });
   if (redeemed === "refused") throw wrongCode(limits, caller);
   if (redeemed === "too_large") throw invalidRequest("the balance cannot take this amount");
+  gateway.holds.credited(accountId);
   return { voucher, applied: redeemed === "applied" };
 }
 

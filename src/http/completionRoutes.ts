@@ -33,6 +33,7 @@ export const createChatCompletion = declaredRoute({
     summary: "Creates a chat completion",
     description: [
       "The gateway checks in this order: the key, its request rate, the body, the model, the key's token rate, the balance.",
+      "A key whose money pays for nothing gets its 402 before the body is read.",
       "It holds the most that the request can cost before it sends the request to a provider.",
       "It charges the cost before it sends the end of the answer.",
       "If the request sets no limit for the answer's tokens, the limit is what the account can pay.",

@@ -11,6 +11,7 @@ import {
   type MessagesRequest,
 } from "../contract/messages/messagesRequest.ts";
 import type { Endpoint } from "../contract/account/requestStatus.ts";
+import { refuseWithoutMoney } from "../gateway/admission/admit.ts";
 import { chat } from "../gateway/endpoints/chat.ts";
 import type { Answer } from "../gateway/answer.ts";
 import { embeddings } from "../gateway/endpoints/embeddings.ts";
@@ -20,6 +21,7 @@ import { messages } from "../gateway/endpoints/messages.ts";
 import { responses } from "../gateway/endpoints/responses.ts";
 import type { JsonFields } from "../lib/json.ts";
 import { admit, presentedKey } from "./authentication.ts";
+import { BodyIntake } from "./bodyIntake.ts";
 import { readBody, type BodyText } from "./requestBody.ts";
 import type { ConnectionServer } from "./clientAddress.ts";
 import type { InFlightRequest } from "./inFlightRequest.ts";
@@ -108,13 +110,18 @@ async function serve<Checked extends CheckedRequest>(
     const admitted = admit(app, { request, server, log }, presentedKey(request));
     const inFlight = admitted instanceof Promise ? await admitted : admitted;
     log.startSpan(request, completion.endpoint);
-    const reservation = app.bodies.claim(inFlight.caller.accountId);
+    refuseWithoutMoney(app.gateway, inFlight);
+    const intake = new BodyIntake(app, inFlight);
     let beginning: Promise<unknown> | undefined;
     try {
       const { maxBodyBytes, sseKeepaliveMs } = inFlight.snapshot.config.server;
-      const body = await readBody(request, maxBodyBytes, reservation);
+      const body = await readBody(request, maxBodyBytes, intake);
+      const mayCheck = intake.ready(body.bytes.length);
+      if (mayCheck) await mayCheck;
       inFlight.startWaiting();
-      const result = await answer(app.gateway, inFlight, completion, body);
+      const answering = answer(app.gateway, inFlight, completion, body);
+      intake.checked();
+      const result = await answering;
       if (result.kind === "json") {
         inFlight.end();
         return jsonResponse(log, 200, result.body, result.headers);
@@ -125,8 +132,8 @@ async function serve<Checked extends CheckedRequest>(
       return streamResponse(log, result.kind, sent, result.headers);
     } finally {
       // The body is no longer needed once the answer has begun. With an early 200 it begins later.
-      if (beginning) void beginning.then(() => reservation.release());
-      else reservation.release();
+      if (beginning) void beginning.then(() => intake.release());
+      else intake.release();
     }
   } catch (error) {
     return errorResponse(app, log, error);

@@ -4,7 +4,6 @@ import {
   invalidRequest,
   rateLimitExceeded,
 } from "../contract/errors.ts";
-import type { BodyReservation } from "../limits/bodyBudget.ts";
 
 /** Keeps a byte order mark, so that the JSON parser refuses it. */
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -20,31 +19,41 @@ export interface BodyText {
   readonly bytes: Uint8Array;
 }
 
+/** Counts the bytes of one body. Its functions may throw ApiError. */
+export interface BodyCounter {
+  /** The length is known before the body is read. It may have to wait. */
+  declared?(bytes: number): Promise<void> | undefined;
+  /** Bytes have arrived. Returns false to refuse them. */
+  take(bytes: number): boolean;
+}
+
 /**
- * Reads a request's body of at most `bytesMax` bytes. Checks the headers before it reads. The reservation counts the bytes
- * as they arrive. Throws ApiError: 400 for errors of the client, 429 if the reservation refuses the bytes.
+ * Reads a request's body of at most `bytesMax` bytes. Checks the headers before it reads. Throws ApiError: 400 for errors of
+ * the client, 429 if the counter refuses the bytes.
  */
 export async function readBody(
   request: Request,
   bytesMax: number,
-  reservation: Pick<BodyReservation, "take">,
+  counter: BodyCounter,
 ): Promise<BodyText> {
   const { headers } = request;
   checkHeaders(headers);
   const declared = headers.get("content-length");
   if (declared !== null && Number(declared) > bytesMax) throw tooLarge();
   const isBounded = declared !== null && !headers.has("transfer-encoding");
+  const mayRead = isBounded ? counter.declared?.(Number(declared)) : undefined;
+  if (mayRead) await mayRead;
   // Bun never returns more bytes than declared. One read costs half as much as reading chunks.
   const isShort = isBounded && Number(declared) <= ONE_READ_BYTES_MAX;
   let bytes: Uint8Array;
   try {
-    bytes = isShort ? await request.bytes() : await readChunks(request, bytesMax, reservation);
+    bytes = isShort ? await request.bytes() : await readChunks(request, bytesMax, counter);
   } catch (error) {
     if (request.signal.aborted && !(error instanceof ApiError)) throw incompleteRequest();
     throw error;
   }
   if (bytes.byteLength > bytesMax) throw tooLarge();
-  if (isShort) count(reservation, bytes);
+  if (isShort) count(counter, bytes);
   try {
     return { text: utf8.decode(bytes), bytes };
   } catch {
@@ -55,7 +64,7 @@ export async function readBody(
 async function readChunks(
   request: Request,
   bytesMax: number,
-  reservation: Pick<BodyReservation, "take">,
+  counter: BodyCounter,
 ): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
@@ -64,14 +73,14 @@ async function readChunks(
   for await (const chunk of request.body as ReadableStream<Uint8Array>) {
     length += chunk.byteLength;
     if (length > bytesMax) throw tooLarge();
-    count(reservation, chunk);
+    count(counter, chunk);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, length);
 }
 
-function count(reservation: Pick<BodyReservation, "take">, bytes: Uint8Array): void {
-  if (!reservation.take(bytes.byteLength)) throw rateLimitExceeded();
+function count(counter: BodyCounter, bytes: Uint8Array): void {
+  if (!counter.take(bytes.byteLength)) throw rateLimitExceeded();
 }
 
 function checkHeaders(headers: Headers): void {

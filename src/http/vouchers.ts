@@ -12,6 +12,7 @@ import { WRONG_CODES_OF_ACCOUNT_MAX, WRONG_CODES_OF_KEY_MAX } from "../limits/wr
 import { available } from "../store/store.ts";
 import { declaredRoute } from "./declaredRoute.ts";
 import type { InFlightRequest } from "./inFlightRequest.ts";
+import { BodyIntake } from "./bodyIntake.ts";
 import { readBody } from "./requestBody.ts";
 
 /** A code has 35 characters. */
@@ -47,9 +48,9 @@ export async function redemptionOf(
   inFlight: InFlightRequest,
 ): Promise<VoucherRedemption> {
   const { caller, request } = inFlight;
-  const reservation = app.bodies.claim(caller.accountId);
+  const intake = new BodyIntake(app, inFlight);
   try {
-    const body = await readBody(request, BODY_BYTES_MAX, reservation);
+    const body = await readBody(request, BODY_BYTES_MAX, intake);
     const { code } = checkVoucherRedemption(parseJsonObject(body).value);
     inFlight.startWaiting();
     const { voucher, applied } = await redeemVoucher(
@@ -62,6 +63,6 @@ export async function redemptionOf(
     const { publicId, amount } = voucher;
     return redemptionForm({ voucher: publicId, amount, applied }, account, available(account));
   } finally {
-    reservation.release();
+    intake.release();
   }
 }

@@ -28,6 +28,8 @@ export class KeyRates implements KeyBuckets {
   limits: KeyLimits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 0 };
   requests: TokenBucket | undefined;
   tokens: TokenBucket | undefined;
+  /** Of the bytes of request bodies. Each replica counts for itself: the limit protects the thread of one process. */
+  #bodyBytes: TokenBucket | undefined;
   /** The most requests at once that are admitted here; 0: no limit. */
   concurrentMax = 0;
   /** Requests of this replica that have a slot. */
@@ -56,6 +58,22 @@ export class KeyRates implements KeyBuckets {
     this.concurrentMax = Math.floor(shareOf(limits.concurrentRequests, share));
   }
 
+  /**
+   * Takes bytes of a body that has taken `before` bytes. A body of more than one minute's worth needs a full bucket only,
+   * also if its length is not known in advance.
+   */
+  takeBodyBytes(bytes: number, before: number, perMinute: number, nowMs: number): RateLimitResult {
+    this.#bodyBytes = resized(this.#bodyBytes, perMinute, nowMs);
+    if (this.#bodyBytes === undefined) return { ok: true };
+    const needed = Math.min(bytes, Math.max(0, perMinute - before));
+    if (needed > 0) {
+      const taken = this.#bodyBytes.take(needed, nowMs);
+      if (!taken.ok) return taken;
+    }
+    this.#bodyBytes.correct(bytes - needed, nowMs);
+    return { ok: true };
+  }
+
   hasSlot(): boolean {
     return this.concurrentMax === 0 || this.open < this.concurrentMax;
   }
@@ -73,6 +91,7 @@ function resized(
 ): TokenBucket | undefined {
   if (perMinute === 0) return undefined;
   if (bucket === undefined) return new TokenBucket(perMinute, nowMs);
+  if (bucket.perMinute === perMinute) return bucket;
   bucket.resize(perMinute, nowMs);
   return bucket;
 }
@@ -129,6 +148,7 @@ export class RateLimitPermit {
   readonly #counter: RateCounter;
   #isOpen = true;
   #estimated = 0;
+  #bodyBytes = 0;
 
   /** Takes the slot. */
   constructor(rates: KeyRates, counter: RateCounter) {
@@ -151,6 +171,14 @@ export class RateLimitPermit {
       tokens: tokens?.remaining(now),
       concurrentRequests: concurrentMax > 0 ? Math.max(0, concurrentMax - others) : undefined,
     };
+  }
+
+  /** Takes bytes of the request's body from the key's rate. If that fails, nothing was taken. */
+  takeBodyBytes(bytes: number, perMinute: number): RateLimitResult {
+    const nowMs = this.#counter.clock.monotonicMs();
+    const taken = this.#rates.takeBodyBytes(bytes, this.#bodyBytes, perMinute, nowMs);
+    this.#bodyBytes += bytes;
+    return taken;
   }
 
   /** Takes the prompt's estimate from the token rate. If that fails, nothing was taken. */

@@ -37,6 +37,14 @@ const ranges: readonly (readonly [
     ],
   ],
   [
+    "limits.body_bytes_per_minute",
+    "limits.bodyBytesPerMinute",
+    ['"0B"', 0],
+    ['"1000GB"', 1000 * 1024 ** 3],
+    'must be a size in the form "512KB" or "20MB", from 0B to 1000GB',
+    ['"1001GB"', '"120"'],
+  ],
+  [
     "server.shutdown_grace",
     "server.shutdownGraceMs",
     ['"0s"', 0],

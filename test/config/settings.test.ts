@@ -39,6 +39,7 @@ test("the shortest file gets every default", () => {
       requestsPerMinute: 600,
       tokensPerMinute: 0,
       concurrentRequests: 64,
+      bodyBytesPerMinute: 120 * 1024 * 1024,
       failedKeysPerMinute: 60,
       trustedProxies: [],
       redis: undefined,

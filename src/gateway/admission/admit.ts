@@ -9,12 +9,13 @@ import {
   type OutputBound,
   type PromptExtent,
 } from "../../billing/cost.ts";
-import type { Hold } from "../../billing/hold.ts";
+import type { Hold, HoldOwner, HoldRefusal } from "../../billing/hold.ts";
 import { recordedPrices, RequestMeter, type Meter } from "../../billing/meter.ts";
 import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import {
   balanceHeld,
   insufficientBalance,
+  type ApiError,
   rateLimitExceeded,
   serviceUnavailable,
 } from "../../contract/errors.ts";
@@ -202,13 +203,33 @@ async function holdMoney(
   context: RequestContext,
   range: AmountRange,
 ): Promise<Hold> {
-  const { caller, requestId, signal } = context;
-  const owner = { accountId: caller.accountId, keyId: caller.firstKeyId, requestId };
+  const { requestId, signal } = context;
+  const owner = { ...payerOf(context), requestId };
   const holdWait = { waitMs: context.snapshot.config.billing.holdWaitMs, signal };
   const result = await gateway.holds.takeOrWait(holdWait, owner, range);
   if (result.ok) return result.hold;
-  const refuse = result.reason === "busy" ? balanceHeld : insufficientBalance;
-  throw refuse(formatRoubles(result.required), formatRoubles(result.available));
+  throw moneyError(result);
+}
+
+/**
+ * Throws ApiError 402 if the account and the key's budget can pay for nothing that the key may use. It comes before the body
+ * is read, so that a client without money takes no time of others.
+ */
+export function refuseWithoutMoney({ holds }: Gateway, context: RequestContext): void {
+  const required = context.snapshot.catalog.leastCost(context.caller.models);
+  // A free request needs no money.
+  if (required === undefined || required === 0n) return;
+  const refusal = holds.refusalOf(payerOf(context), required);
+  if (refusal) throw moneyError(refusal);
+}
+
+function payerOf({ caller }: RequestContext): Omit<HoldOwner, "requestId"> {
+  return { accountId: caller.accountId, keyId: caller.firstKeyId };
+}
+
+function moneyError({ reason, required, available }: HoldRefusal): ApiError {
+  const error = reason === "busy" ? balanceHeld : insufficientBalance;
+  return error(formatRoubles(required), formatRoubles(available));
 }
 
 /** Throws ApiError 502 while the database cannot be written or the gateway stops. Starts a probe write to find out when it can. */

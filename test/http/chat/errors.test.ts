@@ -15,10 +15,10 @@ function holdOf(body: string, messages: number, outputTokens: number): bigint {
 
 describe("the error table", () => {
   test("402: with the required and the available amount", async () => {
-    const key = await at.gateway.key({ balance: 1_500_000n });
+    const key = await at.gateway.key({ balance: 10_000_000n });
     const bounded = { max_tokens: 1000 };
     const required_rub = formatRoubles(holdOf(JSON.stringify(ask(bounded)), 1, 1000));
-    const extra = { code: "insufficient_balance", required_rub, available_rub: "0.0015" };
+    const extra = { code: "insufficient_balance", required_rub, available_rub: "0.01" };
     expectRefusal(
       await chat(at.gateway, key, bounded),
       [402, "billing_error", "insufficient balance"],

@@ -42,7 +42,7 @@ describe("a chat that no route of its model can express is a 400", () => {
   });
 
   test("before the balance is checked", async () => {
-    const key = await at.gateway.key({ balance: 0n });
+    const key = await at.gateway.key({ balance: 10_000_000n });
     expectRefusal(await chat(at.gateway, key, { model: "claude", ...twice }), unfit);
   });
 

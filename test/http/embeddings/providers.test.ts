@@ -153,7 +153,7 @@ describe("over a provider of kind gemini", () => {
     ["another field", { truncate: "END" }, "truncate is not supported"],
     ["a task type that is no text", { taskType: 5 }, "taskType must be a string"],
   ])("%s are refused before anything is held", async (_, changes, message) => {
-    const key = await at.gateway.key({ balance: 0n });
+    const key = await at.gateway.key({ balance: 10_000_000n });
     const reply = await embed(at.gateway, key, { model: "gemini", ...changes });
     expectRefusal(reply, [400, "invalid_request_error", message]);
     expect(at.providers.google.requests).toEqual([]);

@@ -48,7 +48,7 @@ describe("when the bodies of one account fill its share of the memory", () => {
     // From another account, so that no body of the first account is the only one.
     const other = bodies().claim(0);
     other.take(1);
-    const hoarder = await at.gateway.key({ balance: 0n });
+    const hoarder = await at.gateway.key();
     const hoard = bodies().claim(await accountOf(hoarder));
     takeAll(hoard);
     const key = await at.gateway.key();

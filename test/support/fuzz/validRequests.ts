@@ -39,6 +39,8 @@ interface Call {
   readonly statuses: readonly number[];
   readonly needsKey: boolean;
   readonly body?: FuzzBody;
+  /** A provider answers it. */
+  readonly isPaid?: true;
 }
 
 /** Draws a request as a client, a browser or a proxy might write it. */
@@ -78,8 +80,8 @@ function statusesOf(call: Call, asker: Asker, isJson: boolean): readonly number[
   if (asker.kind === "stranger") return [401];
   const served = isJson ? call.statuses : [400];
   if (asker.kind === "limited") return [...served, 429];
-  // Every request costs more than nothing.
-  if (asker.kind === "poor" && call.body) return served.map((one) => (one === 200 ? 402 : one));
+  // Every request that a provider answers costs more than nothing. It is refused before its body is read.
+  if (asker.kind === "poor" && call.isPaid) return [402];
   return served;
 }
 
@@ -127,7 +129,8 @@ function completion(endpoint: Endpoint, { models }: FuzzTargets, chance: Chance)
   const body = bodyFor(endpoint, models, chance);
   const target = disguised(path, chance);
   const { statuses } = body;
-  return { method: "POST", target, operation: `POST ${path}`, statuses, needsKey: true, body };
+  const operation = `POST ${path}`;
+  return { method: "POST", target, operation, statuses, needsKey: true, body, isPaid: true };
 }
 
 function getting(path: string, target: string, statuses: readonly number[], chance: Chance): Call {

@@ -40,6 +40,9 @@ export const LEAST_TOKENS = 4;
 /** The context bounds every prompt, so that its hold does not hang on the length of a body. */
 export const PROMPT_TOKENS_MAX = 50;
 
+/** What the cheapest request of all costs: an input of the embedding model without text, of 16 tokens at most. */
+export const LEAST_COST = 16n * prices.vectors.input;
+
 /** The gateway that the histories are about: requests do not wait for money, and clients that leave get no grace. */
 export function historyConfig(providerUrl: string): GatewayConfig {
   const { claude, vectors } = prices;

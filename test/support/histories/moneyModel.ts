@@ -111,6 +111,15 @@ export class MoneyModel {
     return true;
   }
 
+  /** The most that a request of the key could have if all other open requests of the account turned out to be free. */
+  mostOf(key: string): bigint {
+    const { account, budget, spent } = this.key(key);
+    const { balance, overdraft } = this.account(account);
+    const ofKey = this.#sum((request) => request.key === key);
+    const spendable = balance + overdraft;
+    return budget === null ? spendable : smallest(spendable, budget - spent - ofKey);
+  }
+
   /** What admission must say now. */
   decide(key: string, { prompt, unit, least, most }: ModelDemand): ModelDecision {
     const { account, budget, spent } = this.key(key);
