@@ -1,10 +1,13 @@
-import type { Caller } from "../auth/knownKeys.ts";
 import type { Clock } from "../lib/clock.ts";
 import { oneReplica, type LiveReplicas } from "./rateLimits.ts";
 import type { RateLimitResult } from "./tokenBucket.ts";
 
 /** Who tries a code: a key, together with all keys of its rotation chain. */
-type Guesser = Pick<Caller, "accountId" | "firstKeyId">;
+interface Guesser {
+  readonly accountId: number;
+  /** The first key of the chain. */
+  readonly firstKeyId: number;
+}
 
 /** Limits wrong voucher codes, by key and by account. In memory: a restart begins with none. */
 export interface WrongCodeLimits {
