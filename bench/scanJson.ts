@@ -7,7 +7,12 @@ import { parseJsonObject } from "../src/contract/jsonBody.ts";
 import { splice } from "../src/lib/splice.ts";
 
 const ROUNDS = 7;
-const RULES = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
+const RULES = {
+  unknownFields: "forward",
+  refusedFields: [],
+  refusedTools: [],
+  allowedTools: [],
+} as const;
 const EDITS = { set: { model: '"m2"' }, remove: ["max_tokens"] };
 
 /** The content of messages: prose has no escapes, code has one at each quote and each line end. */

@@ -6,7 +6,7 @@ import { systemClock, type Clock } from "../lib/clock.ts";
 import { fileErrorReason } from "../lib/systemError.ts";
 import { ConfigError, Inspection, checkShape } from "./inspection.ts";
 import { interpolate, variablesIn, type Environment } from "./interpolate.ts";
-import { readModels } from "./models.ts";
+import { readModels, warnAboutUnpricedSearches } from "./models.ts";
 import { readProviders } from "./providers.ts";
 import type { Config, Listen } from "./schema.ts";
 import { readSettings } from "./settings.ts";
@@ -59,6 +59,7 @@ export function loadConfig(options: {
   const models = readModels(checked, providers, inspection);
   if (inspection.problems.length > 0) throw new ConfigError(inspection.problems);
   if (models.length === 0) inspection.warning(file, "has no [[models]]: no request can be served");
+  warnAboutUnpricedSearches(models, settings.api, inspection);
   warnAboutReaders(file, inspection);
   const { warnings, plainSecrets } = inspection;
   return { config: { file, ...settings, providers, models }, warnings, plainSecrets };

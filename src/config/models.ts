@@ -1,3 +1,4 @@
+import { namesWebSearch } from "../contract/extras.ts";
 import { NANO_ROUBLES_PER_SEARCH_UNIT } from "../lib/money.ts";
 import { hasUnprintable } from "../lib/printable.ts";
 import type { Inspection, ModelFile, DeepPartial } from "./inspection.ts";
@@ -5,6 +6,7 @@ import { nearest } from "../lib/nearest.ts";
 import { isProviderId } from "./providers.ts";
 import {
   MAX_OUTPUT_TOKENS,
+  type Config,
   type ConfigFile,
   type ModelConfig,
   type ModelKind,
@@ -202,6 +204,33 @@ function readSoldExtras(file: ModelFile, price: Price): SoldExtras {
     longCacheWrites: isFree || file.rub_cache_write_1h_per_1m !== undefined,
     webSearches: isFree || file.rub_web_search_per_1k !== undefined,
   };
+}
+
+/** Ids in one warning. */
+const SHOWN_MODELS_MAX = 3;
+
+/**
+ * Over the responses interface web searches pass without a price, because the specification of the service names them.
+ * One warning for all models whose searches the operator pays for.
+ */
+export function warnAboutUnpricedSearches(
+  models: readonly ModelConfig[],
+  { refusedTools, allowedTools }: Pick<Config["api"], "refusedTools" | "allowedTools">,
+  inspection: Inspection,
+): void {
+  if (namesWebSearch([...refusedTools, ...allowedTools])) return;
+  const unpriced = models.filter(
+    ({ sells, routes }) =>
+      !sells.webSearches && routes.some(({ api, responses }) => responses || api === "responses"),
+  );
+  if (unpriced.length === 0) return;
+  const shown = unpriced.slice(0, SHOWN_MODELS_MAX).map(({ id }) => id);
+  const others = unpriced.length - shown.length;
+  const names = others > 0 ? `${shown.join(", ")} and ${others} more` : shown.join(", ");
+  inspection.warning(
+    "models",
+    `web searches over the responses interface are not charged for ${names}: set rub_web_search_per_1k, or name "web_search" in [api] refused_tools, or in allowed_tools to give them away`,
+  );
 }
 
 function readRoute(

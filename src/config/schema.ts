@@ -168,6 +168,7 @@ export const ConfigFile = table({
       usage_chunk: Type.Optional(choice("finish", "own")),
       refused_fields: Type.Optional(texts()),
       refused_tools: Type.Optional(texts()),
+      allowed_tools: Type.Optional(texts()),
       refused_betas: Type.Optional(texts()),
       shared_objects: Type.Optional(texts()),
       max_embedding_inputs: Type.Optional(wholeNumber(1, EMBEDDING_INPUTS_MAX)),
@@ -312,6 +313,8 @@ export interface Config {
     readonly refusedFields: readonly string[];
     /** Types of tools that are refused. */
     readonly refusedTools: readonly string[];
+    /** Names of extras (`contract/extras.ts`) that are given away: tools and fields. */
+    readonly allowedTools: readonly string[];
     /** Values of `anthropic-beta` that are refused, in lower case. */
     readonly refusedBetas: readonly string[];
     readonly sharedObjects: readonly string[];

@@ -104,14 +104,7 @@ function readContact(text: string, inspection: Inspection): string | undefined {
 }
 
 function readApi(api: Section<"api">, inspection: Inspection): Settings["api"] {
-  const refused = [
-    "models",
-    "route",
-    "provider",
-    "plugins",
-    "web_search_options",
-    "speed",
-  ] as const;
+  const refused = ["models", "route", "provider"] as const;
   return {
     unknownFields: api.unknown_fields ?? "forward",
     usageChunk: api.usage_chunk ?? "finish",
@@ -123,6 +116,7 @@ function readApi(api: Section<"api">, inspection: Inspection): Settings["api"] {
         REQUEST_FIELDS_NEEDED.has(name) ? "names a field that requests require" : undefined,
     ),
     refusedTools: readNames(inspection, "api.refused_tools", api.refused_tools ?? []),
+    allowedTools: readNames(inspection, "api.allowed_tools", api.allowed_tools ?? []),
     refusedBetas: readNames(
       inspection,
       "api.refused_betas",

@@ -2,6 +2,7 @@ import { Type, type Static } from "@sinclair/typebox";
 import type { JsonFields } from "../lib/json.ts";
 import { tokens } from "./answerFields.ts";
 import { invalidRequest } from "./errors.ts";
+import { refuseExtraFields } from "./extras.ts";
 import { refuseKeysInOtherCase } from "./keyCase.ts";
 import { bodyCheck, modelField, nullable, oneOf, ownValue, refuseFields } from "./requestFields.ts";
 import type { Annotations } from "./validationMessage.ts";
@@ -73,10 +74,11 @@ export interface EmbeddingsRequest {
   readonly body: JsonFields;
 }
 
-/** The operator's rules. `refusedFields` are top-level names. */
+/** The operator's rules. `refusedFields` are top-level names, `allowedTools` are names of extras. */
 interface EmbeddingsRequestRules {
   readonly unknownFields: "forward" | "reject";
   readonly refusedFields: readonly string[];
+  readonly allowedTools: readonly string[];
   readonly maxEmbeddingInputs: number;
 }
 
@@ -88,6 +90,7 @@ export function checkEmbeddingsRequest(
   const body: EmbeddingsRequestBody =
     rules.unknownFields === "reject" ? checkStrict(value) : checkOpen(value);
   refuseFields(value, [...rules.refusedFields, OTHER_INPUT_FIELD]);
+  refuseExtraFields(value, rules.allowedTools);
   refuseKeysInOtherCase(value, OWN_FIELDS);
   const stream = ownValue(value, "stream");
   if (stream !== undefined && stream !== false) throw invalidRequest("stream is not supported");

@@ -21,9 +21,6 @@ const MODEL_CHARACTERS_MAX = 256;
  */
 const DEFERRED_ANSWER_FIELDS = ["background", "deferred"];
 
-/** The service tiers that cost the configured price. */
-const STANDARD_SERVICE_TIERS: ReadonlySet<unknown> = new Set(["auto", "default"]);
-
 /**
  * Other servers' names for the bound. They win over the standard names. llama.cpp:
  * https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md, text-generation-webui:
@@ -103,8 +100,8 @@ function refuseOtherName(body: JsonFields, name: string, ours: string): void {
 }
 
 /**
- * Throws ApiError 400 for a field that changes the price or the provider, and for a known field in other case. Null
- * counts as absent.
+ * Throws ApiError 400 for a field that the operator refuses or that defers the answer, and for a known field in other
+ * case. Null counts as absent.
  */
 export function refuseFields(body: JsonFields, refusedFields: readonly string[]): void {
   refuseFieldsInOtherCase(body, refusedFields);
@@ -113,10 +110,6 @@ export function refuseFields(body: JsonFields, refusedFields: readonly string[])
   for (const name of DEFERRED_ANSWER_FIELDS) {
     const value = ownValue(body, name);
     if (value !== undefined && value !== false) throw invalidRequest(`${name} is not supported`);
-  }
-  const tier = ownValue(body, "service_tier");
-  if (tier !== undefined && !STANDARD_SERVICE_TIERS.has(tier)) {
-    throw invalidRequest("service_tier is not supported");
   }
 }
 
@@ -137,24 +130,6 @@ export function bodyCheck<Schema extends TSchema>(
     if (compiled().Check(value)) return value;
     throw invalidRequest(validationMessage(schema, value) ?? "body is not a valid request");
   };
-}
-
-/**
- * Throws ApiError 400 for a tool of a type that the operator refuses, also inside another tool and inside an item of the
- * input, such as `additional_tools` and `tool_search_output`:
- * https://platform.openai.com/docs/api-reference/responses/create#responses-create-input
- */
-export function refuseTools(body: JsonFields, refusedTools: readonly string[]): void {
-  if (refusedTools.length === 0) return;
-  // Types of items and types of tools are disjoint, so both are read in the same way.
-  walk([ownValue(body, "tools"), ownValue(body, "input")], (found, key) => {
-    if (key !== undefined && key !== "tools") return false;
-    const type = isJsonObject(found) ? ownValue(found, "type") : undefined;
-    if (typeof type === "string" && refusedTools.includes(type)) {
-      throw invalidRequest(`tools of the type ${type} are not supported`);
-    }
-    return typeof found === "object";
-  });
 }
 
 const CACHE_CONTROL_CHARACTERS = "cache_control".length;

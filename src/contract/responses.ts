@@ -1,9 +1,8 @@
 import { Type, type Static } from "@sinclair/typebox";
-import { type JsonFields, isJsonObject } from "../lib/json.ts";
+import { fieldsOf, type JsonFields, isJsonObject } from "../lib/json.ts";
 import {
   bodyCheck,
   refuseLongPromptCacheTtl,
-  refuseTools,
   holdFields,
   modelField,
   nullable,
@@ -12,6 +11,7 @@ import {
   refuseFields,
   refuseOtherNames,
 } from "./requestFields.ts";
+import { refuseExtras, webSearchesMaxOf, type ExtraRules } from "./extras.ts";
 import { measureText, type TextSize } from "./textSize.ts";
 import {
   comparisonResponseIdOf,
@@ -89,17 +89,19 @@ export interface ResponsesRequest extends ResponsesObjects {
   readonly comparisonResponseId: string | undefined;
   /** The size of the request's text and parts, for the estimate. */
   readonly promptSize: TextSize;
+  /** The most web searches to hold for. */
+  readonly webSearchesMax: number;
 }
 
 /** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
 export function checkResponsesRequest(
   value: JsonFields,
-  rules: { readonly refusedFields: readonly string[]; readonly refusedTools: readonly string[] },
+  rules: ExtraRules & { readonly refusedFields: readonly string[] },
 ): ResponsesRequest {
   const body = checkBody(value);
   refuseFields(value, [...rules.refusedFields, RESPONSE_ID_FIELD]);
   refuseOtherNames(value, "max_output_tokens");
-  refuseTools(value, rules.refusedTools);
+  refuseExtras(value, rules);
   refuseLongPromptCacheTtl(value);
   refuseDifferentBounds(body);
   const stored = findStoredObjects(value);
@@ -112,6 +114,7 @@ export function checkResponsesRequest(
     previousResponseId,
     comparisonResponseId: comparisonResponseIdOf(value),
     promptSize: measurePrompt(value),
+    webSearchesMax: webSearchesMaxOf(value, value["max_tool_calls"]),
     ...stored,
     needsWholeContext: stored.needsWholeContext || previousResponseId !== undefined,
   };
@@ -161,6 +164,20 @@ export function isProviderCall(item: unknown): boolean {
   if (!isJsonObject(item)) return false;
   const { type } = item;
   return typeof type === "string" && type.endsWith("_call") && !CLIENT_CALLS.has(type);
+}
+
+/**
+ * The web searches in an output. Opening a page and looking in it are calls of the same type, and are not billed:
+ * https://platform.openai.com/docs/guides/tools-web-search
+ */
+export function webSearchesOf(output: unknown): number {
+  return Array.isArray(output) ? output.filter(isSearch).length : 0;
+}
+
+function isSearch(item: unknown): boolean {
+  const { type, action, status } = fieldsOf(item);
+  const { type: kind = "search" } = fieldsOf(action);
+  return type === "web_search_call" && kind === "search" && status !== "failed";
 }
 
 /** The finish reason of a response in the words of a chat. Empty if it did not finish. */

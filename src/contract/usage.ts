@@ -109,13 +109,14 @@ export function readEmbeddingsUsage(value: unknown): Usage | undefined {
   return billable(value["prompt_tokens"] ?? value["total_tokens"], 0, {});
 }
 
-/** Reads the `usage` of a response. */
-export function readResponsesUsage(value: unknown): Usage | undefined {
+/** Reads the `usage` of a response. It has no web searches: those are items of the output (`searches`). */
+export function readResponsesUsage(value: unknown, searches = 0): Usage | undefined {
   if (!isJsonObject(value)) return undefined;
   const details = isJsonObject(value["input_tokens_details"])
     ? value["input_tokens_details"]
     : value;
-  return billable(value["input_tokens"], value["output_tokens"], details);
+  const usage = billable(value["input_tokens"], value["output_tokens"], details);
+  return usage && { ...usage, webSearches: searches };
 }
 
 /**

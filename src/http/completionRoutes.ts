@@ -19,7 +19,8 @@ import { declaredRoute } from "./declaredRoute.ts";
 const refusals = [
   "These also get a 400: a key that appears twice in an object, a known field in other upper or lower case (`Model`),",
   "two different limits for the answer's tokens, another server's name for such a limit or for `n` (`n_predict`),",
-  "`background` or `deferred` other than false, `service_tier` other than `auto` and `default`,",
+  "`background` or `deferred` other than false,",
+  "a tool or a field that may cost more than tokens (`image_generation`, `modalities`, `service_tier` of `priority`),",
   "a `cache_control` with a `ttl` over `5m`, fields and types of tools that the operator refuses,",
   "an announced trailer, and a body over the operator's size limit.",
 ].join(" ");
@@ -127,8 +128,8 @@ export const createEmbedding = declaredRoute({
 const messagesRefusals = [
   "These also get a 400: a key that appears twice in an object, a known field in other upper or lower case (`Model`),",
   "`container`, `fallbacks` and other fields that name what belongs to the operator's account,",
-  "`inference_geo` other than `global`, a `service_tier` other than `auto` and `standard_only`,",
-  "a tool of the provider, a `cache_control` of `1h` or a value of `anthropic-beta` that the operator's prices do not cover,",
+  "a tool or a field that may cost more than tokens, such as `inference_geo` other than `global`,",
+  "a web search, a `cache_control` of `1h` or a value of `anthropic-beta` that the operator's prices do not cover,",
   "and fields and types of tools that the operator refuses.",
 ].join(" ");
 

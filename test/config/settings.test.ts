@@ -27,8 +27,9 @@ test("the shortest file gets every default", () => {
     },
     api: {
       unknownFields: "forward",
-      refusedFields: ["models", "route", "provider", "plugins", "web_search_options", "speed"],
+      refusedFields: ["models", "route", "provider"],
       refusedTools: [],
+      allowedTools: [],
       refusedBetas: ["context-1m-2025-08-07"],
       sharedObjects: [],
       usageChunk: "finish",
@@ -217,6 +218,7 @@ describe("lists of names", () => {
     const config = configOf(`
 api.refused_fields = []
 api.refused_tools = ["image_generation", "web_search"]
+api.allowed_tools = ["code_interpreter", "modalities"]
 api.shared_objects = ["file-1", "vs_2"]
 limits.trusted_proxies = ["10.0.0.5", "FD00:0:0::1", "::ffff:10.0.0.6", "172.16.0.0/12", "::ffff:10.0.0.0/104", "fd00::/8"]
 api.refused_betas = ["Context-1M"]
@@ -229,6 +231,7 @@ ${minimal}`);
     ]);
     expect(config.api.refusedFields).toEqual([]);
     expect(config.api.refusedTools).toEqual(["image_generation", "web_search"]);
+    expect(config.api.allowedTools).toEqual(["code_interpreter", "modalities"]);
     expect(config.api.sharedObjects).toEqual(["file-1", "vs_2"]);
     expect(config.api.refusedBetas).toEqual(["context-1m"]);
     const zeros = Array<number>(14).fill(0);

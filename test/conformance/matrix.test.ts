@@ -97,8 +97,8 @@ const onlyNative = [
   ["responses", { input: "hello" }, "this model does not keep responses: set store to false"],
   [
     "responses",
-    { input: "hello", store: false, tools: [{ type: "image_generation" }] },
-    "tools[0] of the type image_generation is not supported by this model's provider",
+    { input: "hello", store: false, tools: [{ type: "mcp" }] },
+    "tools[0] of the type mcp is not supported by this model's provider",
   ],
   [
     "messages",

@@ -1,11 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { checkChatRequest, type ChatRequestRules } from "../../src/contract/chat/chatRequest.ts";
+import { noPrice } from "../support/gateway/noPrice.ts";
 import { refusalOf } from "./refusal.ts";
 
 const forward: ChatRequestRules = {
   unknownFields: "forward",
   refusedFields: ["models", "plugins", "constructor"],
   refusedTools: ["image_generation"],
+  allowedTools: ["file_search", "code_interpreter", "audio"],
 };
 const reject: ChatRequestRules = { ...forward, unknownFields: "reject" };
 
@@ -149,8 +151,8 @@ describe("further fields, forwarded", () => {
       "stream_options.include_usage must be a boolean",
     ],
 
-    [{ service_tier: "" }, "service_tier is not supported"],
-    [{ service_tier: ["auto"] }, "service_tier is not supported"],
+    [{ service_tier: "" }, `service_tier is not supported: ${noPrice}`],
+    [{ service_tier: ["auto"] }, `service_tier is not supported: ${noPrice}`],
     [{ background: null }, undefined],
     [{ background: "true" }, "background is not supported"],
     [{ models: ["a"] }, "models is not supported"],
@@ -286,6 +288,7 @@ describe("the result", () => {
       outputTokensBound: undefined,
       stop: [],
       usesLongCacheTtl: false,
+      webSearchesMax: 0,
       messageCount: 1,
       promptSize: { textBytes: 5, nonTextParts: 0 },
       fieldSizes: new Map(),

@@ -4,7 +4,12 @@ import { refusalOf } from "./refusal.ts";
 
 type Fields = Record<string, unknown>;
 
-const rules = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
+const rules = {
+  unknownFields: "forward",
+  refusedFields: [],
+  refusedTools: [],
+  allowedTools: ["modalities", "audio"],
+} as const;
 const user = { role: "user", content: "hello" };
 const measured = (fields: Fields) =>
   checkChatRequest({ model: "m", messages: [user], ...fields }, rules);

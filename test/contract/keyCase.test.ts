@@ -11,6 +11,7 @@ const rules = {
   unknownFields: "forward",
   refusedFields: ["speed", "webSearch"],
   refusedTools: ["image_generation"],
+  allowedTools: ["code_interpreter", "file_search", "shell"],
 } as const;
 const user = { role: "user", content: "hello" };
 const chat = (fields: Fields) =>

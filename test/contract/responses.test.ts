@@ -4,7 +4,11 @@ import { collidingNames } from "../support/provider/collidingNames.ts";
 import { refusalOf } from "./refusal.ts";
 import { responsesRows, type Fields } from "./responsesRows.ts";
 
-const rules = { refusedFields: ["models", "speed"], refusedTools: ["image_search"] };
+const rules = {
+  refusedFields: ["models", "speed"],
+  refusedTools: ["image_search"],
+  allowedTools: ["file_search", "code_interpreter", "image_generation", "shell", "a"],
+};
 
 const check = (fields: Fields) =>
   checkResponsesRequest(JSON.parse(JSON.stringify({ model: "m", ...fields })), rules);
@@ -33,6 +37,7 @@ describe("the result", () => {
       referencedIds: new Set(),
       encryptedReasoningIds: [],
       needsWholeContext: false,
+      webSearchesMax: 0,
       promptSize: { textBytes: 5, nonTextParts: 0 },
     });
   });

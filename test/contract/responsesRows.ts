@@ -1,3 +1,5 @@
+import { noPrice } from "../support/gateway/noPrice.ts";
+
 export type Fields = Record<string, unknown>;
 
 const tooLarge = "must be at most 9007199254740991";
@@ -43,7 +45,7 @@ export const responsesRows: readonly [fields: Fields, message: string | undefine
   [{ service_tier: null }, undefined],
   [{ service_tier: "auto" }, undefined],
   [{ service_tier: "default" }, undefined],
-  [{ service_tier: "flex" }, "service_tier is not supported"],
+  [{ service_tier: "flex" }, `service_tier is not supported: ${noPrice}`],
   [{ cache_control: { ttl: "5m" } }, undefined],
   [{ cache_control: { ttl: "1h" } }, "cache_control beyond 5m is not supported"],
   [{ models: ["a"] }, "models is not supported"],

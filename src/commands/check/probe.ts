@@ -132,6 +132,7 @@ function embeddingsQuestion({ candidate, model }: Probe): Question {
   const request = checkEmbeddingsRequest(value, {
     unknownFields: "forward",
     refusedFields: [],
+    allowedTools: [],
     maxEmbeddingInputs: 1,
   });
   return {
@@ -151,6 +152,7 @@ function chatQuestion(probe: Probe, bound: number): Question {
       unknownFields: "forward",
       refusedFields: [],
       refusedTools: [],
+      allowedTools: [],
     }),
     object,
     model: candidate.route.model,

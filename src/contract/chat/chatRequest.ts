@@ -2,11 +2,11 @@ import { type JsonFields, fieldsOf } from "../../lib/json.ts";
 import {
   bodyCheck,
   usesLongPromptCacheTtl,
-  refuseTools,
   refuseDifferentBounds,
   refuseFields,
   refuseOtherNames,
 } from "../requestFields.ts";
+import { refuseExtras, webSearchesMaxOf, type ExtraRules } from "../extras.ts";
 import { measurePrompt, type PromptMeasure } from "./chatPrompt.ts";
 import {
   ChatRequestBody,
@@ -34,14 +34,15 @@ export interface ChatRequest extends PromptMeasure {
   readonly stop: readonly string[];
   /** A part of the prompt is to be kept in the provider's cache for an hour. */
   readonly usesLongCacheTtl: boolean;
+  /** The most web searches to hold for. */
+  readonly webSearchesMax: number;
   readonly body: ChatRequestBody;
 }
 
-/** The operator's rules. `refusedFields` are top-level names, `refusedTools` are types of tools. */
-export interface ChatRequestRules {
+/** The operator's rules. `refusedFields` are top-level names. */
+export interface ChatRequestRules extends ExtraRules {
   readonly unknownFields: "forward" | "reject";
   readonly refusedFields: readonly string[];
-  readonly refusedTools: readonly string[];
 }
 
 /** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
@@ -50,7 +51,7 @@ export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): Ch
     rules.unknownFields === "reject" ? checkStrict(value) : checkOpenly(value);
   refuseFields(value, rules.refusedFields);
   refuseOtherNames(value, "max_tokens");
-  refuseTools(value, rules.refusedTools);
+  refuseExtras(value, rules);
   const usesLongCacheTtl = usesLongPromptCacheTtl(value);
   refuseDifferentBounds(body);
   return {
@@ -62,6 +63,7 @@ export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): Ch
       body.max_tokens ?? body.max_completion_tokens ?? body.max_output_tokens ?? undefined,
     stop: typeof body.stop === "string" ? [body.stop] : (body.stop ?? []),
     usesLongCacheTtl,
+    webSearchesMax: webSearchesMaxOf(value, value["max_tool_calls"]),
     ...measurePrompt(body),
     body,
   };

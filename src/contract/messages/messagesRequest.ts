@@ -1,6 +1,6 @@
 import { Type, type Static } from "@sinclair/typebox";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { invalidRequest } from "../errors.ts";
+import { refuseExtras, type ExtraRules } from "../extras.ts";
 import { refuseKeysInOtherCase } from "../keyCase.ts";
 import {
   bodyCheck,
@@ -10,7 +10,6 @@ import {
   ownValue,
   refuseFields,
   refuseOtherNames,
-  refuseTools,
   usesLongPromptCacheTtl,
 } from "../requestFields.ts";
 import { findChatObjects } from "../storedObjects.ts";
@@ -88,9 +87,8 @@ export interface MessagesRequest extends CountTokensRequest {
   readonly webSearchesMax: number | undefined;
 }
 
-interface MessagesRules {
+interface MessagesRules extends ExtraRules {
   readonly refusedFields: readonly string[];
-  readonly refusedTools: readonly string[];
 }
 
 /**
@@ -110,9 +108,6 @@ export const OPERATORS_FIELDS = [
 
 /** Names of other interfaces for a bound or for more choices. A compatible server may obey them beside `max_tokens`. */
 const OTHER_INTERFACES_FIELDS = ["max_completion_tokens", "max_output_tokens", "n"] as const;
-
-/** With one of these tiers tokens cost the configured price. */
-const TIERS: ReadonlySet<unknown> = new Set(["auto", "default", "standard_only"]);
 
 const checkMessages = bodyCheck(MessagesRequestBody);
 const checkCount = bodyCheck(CountTokensRequestBody);
@@ -155,16 +150,9 @@ export function checkCountTokensRequest(
 }
 
 function refuseForeign(body: JsonFields, rules: MessagesRules): void {
-  const { service_tier: tier = null, ...others } = body;
-  refuseFields(others, [...rules.refusedFields, ...OPERATORS_FIELDS, ...OTHER_INTERFACES_FIELDS]);
-  if (tier !== null && !TIERS.has(tier)) throw invalidRequest("service_tier is not supported");
+  refuseFields(body, [...rules.refusedFields, ...OPERATORS_FIELDS, ...OTHER_INTERFACES_FIELDS]);
   refuseOtherNames(body, "max_tokens");
-  refuseTools(body, rules.refusedTools);
-  // Elsewhere tokens cost more than their configured price.
-  const geography = ownValue(body, "inference_geo");
-  if (geography !== undefined && geography !== "global") {
-    throw invalidRequest("inference_geo is not supported");
-  }
+  refuseExtras(body, rules);
   refuseMessagesInOtherCase(body);
 }
 

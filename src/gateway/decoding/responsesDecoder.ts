@@ -4,6 +4,7 @@ import {
   isProviderCall,
   measureItem,
   providerCallsOf,
+  webSearchesOf,
 } from "../../contract/responses.ts";
 import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
@@ -51,6 +52,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   readonly #objects = new StoredObjectCollector();
   #eventCount = 0;
   #openingBytes = 0;
+  #searches = 0;
   /** A read ended with the terminal event and `\r\n\r`. The next read may begin with the missing `\n`. */
   #lacksLineFeed = false;
 
@@ -143,6 +145,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   #readItem(item: unknown): void {
     if (!isJsonObject(item)) return;
     if (isProviderCall(item)) this.providerCalls += 1;
+    this.#searches += webSearchesOf([item]);
     const { encrypted_content: encrypted } = item;
     if (typeof encrypted === "string") this.#reasoning.addEncrypted(encrypted.length);
   }
@@ -168,7 +171,8 @@ export class ResponsesDecoder implements AnswerDecoder {
     const response = responseIn(fields);
     this.#heldBack.push(raw);
     // The usage comes first: it is charged even if the rest of the event throws.
-    this.usage = readResponsesUsage(response["usage"]);
+    this.#searches = Math.max(this.#searches, webSearchesOf(response["output"]));
+    this.usage = readResponsesUsage(response["usage"], this.#searches);
     this.model = response["model"];
     this.finishReasons = finishReasonsOf(response);
     this.providerCalls = Math.max(this.providerCalls, providerCallsOf(response["output"]));

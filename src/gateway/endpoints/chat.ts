@@ -41,7 +41,7 @@ export async function chat(
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
       longCacheWrites: request.usesLongCacheTtl,
-      webSearchesMax: 0,
+      webSearchesMax: request.webSearchesMax,
     },
     promptEstimate: promptEstimateOf(request, candidates),
     outputTokensBound,

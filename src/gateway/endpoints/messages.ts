@@ -1,6 +1,7 @@
 import { estimateTokens } from "../../billing/estimate.ts";
 import { checkChatRequest, type ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { ApiError, invalidRequest, upstreamFailure } from "../../contract/errors.ts";
+import { namesWebSearch, unpricedWebSearch } from "../../contract/extras.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import { parseJsonObject } from "../../contract/jsonBody.ts";
 import { messagesErrorBody, messagesFailure } from "../../contract/messages/messagesError.ts";
@@ -47,7 +48,7 @@ export async function messages(
 ): Promise<Answer> {
   const { request, object } = body;
   const named = findModels(context.snapshot.catalog, context.caller.models, request.model);
-  const models = withoutRefusing(named, (model) => unpricedIn(model, request));
+  const models = withoutRefusing(named, (model) => unpricedIn(context, model, request));
   const candidates = chatCandidatesOf(models);
   refuseForeignFiles(context, request.objectIds);
   const headers = messagesHeaders(context);
@@ -111,13 +112,17 @@ export function estimateOf({ promptSize }: Pick<MessagesRequest, "promptSize">):
 }
 
 /** The 400 of what the model's price list cannot express. It is refused before anything is sent. */
-function unpricedIn(model: CatalogModel, request: MessagesRequest): ApiError | undefined {
+function unpricedIn(
+  { snapshot }: RequestContext,
+  model: CatalogModel,
+  request: MessagesRequest,
+): ApiError | undefined {
   const { sells } = model.config;
   // Other providers get a chat, which has neither.
   if (!model.chatCandidates.some(isNative)) return undefined;
   if (request.usesLongCacheTtl && !sells.longCacheWrites) return longPromptCacheTtl();
   if (request.webSearchesMax === undefined || sells.webSearches) return undefined;
-  return invalidRequest("web search is not supported: the model has no price for it");
+  return namesWebSearch(snapshot.config.api.allowedTools) ? undefined : unpricedWebSearch();
 }
 
 /** Throws ApiError 400 if no candidate can express the request. */
@@ -150,7 +155,7 @@ function translate(
   const chat = parseJsonObject({ text });
   const { requestId } = context;
   return new ProviderChat(
-    checkedChat(chat.value),
+    checkedChat(chat.value, context),
     chat.object,
     (model) => ({ ...identityOf(gateway, context, model), unknownFields: "forward" }),
     ({ model }) => new MessagesForm({ requestId, model, promptEstimate }),
@@ -163,10 +168,11 @@ function translate(
  * makes only fields of a chat, so the operator's rules for the client's own fields, which were applied before, do not
  * apply to it.
  */
-function checkedChat(body: JsonFields): ChatRequest {
-  const rules = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
+function checkedChat(body: JsonFields, { snapshot }: RequestContext): ChatRequest {
+  const { allowedTools } = snapshot.config.api;
+  const own = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
   try {
-    return checkChatRequest(body, rules);
+    return checkChatRequest(body, { ...own, allowedTools });
   } catch (error) {
     if (error instanceof ApiError) throw new UnsupportedRequestError(error.message);
     throw error;

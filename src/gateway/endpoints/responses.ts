@@ -1,9 +1,10 @@
-import { noExtras, type PromptExtent } from "../../billing/cost.ts";
+import type { PromptExtent } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
 import { ApiError, resourceNotFound } from "../../contract/errors.ts";
 import {
   finishReasonsOf,
   providerCallsOf,
+  webSearchesOf,
   type ResponsesRequest,
 } from "../../contract/responses.ts";
 import { readResponsesUsage } from "../../contract/usage.ts";
@@ -142,14 +143,15 @@ function promptOf(
   { candidates, translated }: Plan,
 ): PromptExtent {
   const unbounded = request.needsWholeContext;
-  const native = { bodyBytes, messageCount: 0, unbounded, ...noExtras };
+  const { webSearchesMax } = request;
+  const native = { bodyBytes, messageCount: 0, unbounded, longCacheWrites: false, webSearchesMax };
   if (!translated) return native;
   if (!candidates.some(isNative)) return translated.prompt;
   return {
+    ...native,
     bodyBytes: Math.max(bodyBytes, translated.prompt.bodyBytes),
     messageCount: translated.prompt.messageCount,
     unbounded: unbounded || translated.prompt.unbounded,
-    ...noExtras,
   };
 }
 
@@ -168,7 +170,7 @@ function readResponse(received: Uint8Array, admission: Admission): ReadAnswer {
   const response = parseResponse(decodeAnswer(received));
   const reportsFailure = response["status"] === "failed";
   const read = {
-    usage: readResponsesUsage(response["usage"]),
+    usage: readResponsesUsage(response["usage"], webSearchesOf(response["output"])),
     isUsageFinal: true,
     providerCalls: providerCallsOf(response["output"]),
     textBytes: outputBytes(response["output"]),

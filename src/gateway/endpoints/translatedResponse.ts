@@ -50,8 +50,9 @@ function translated(
 ): TranslatedResponse {
   const { value, object } = parseObjectText(JSON.stringify(chatBodyOf(body)));
   // The operator's rules were applied to the client's own fields.
-  const rules = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
-  const request = checkChatRequest(fieldsOf(value), rules);
+  const { allowedTools } = context.snapshot.config.api;
+  const own = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
+  const request = checkChatRequest(fieldsOf(value), { ...own, allowedTools });
   refuseForeignFiles(context, request.objectIds);
   // The check of the responses request does not see what is inside returned reasoning.
   if (request.usesLongCacheTtl) throw longPromptCacheTtl();

@@ -76,7 +76,6 @@ function encodeMessages(call: ChatCall): EncodedRequest {
   refuseOtherAnswers(body);
   const foreign = OPERATORS_FIELDS.find((name) => isGiven(body[name]));
   if (foreign !== undefined) throw unsupported(foreign);
-  refuseGeography(body);
   const { system, turns } = conversationOf(body.messages, model);
   // The native field would replace the instructions of the messages.
   if (system.length > 0 && isGiven(body["system"])) {
@@ -105,11 +104,6 @@ function encodeMessages(call: ChatCall): EncodedRequest {
     output_config: outputConfigOf(body, reasoning),
   };
   return { path: "/messages", headers: VERSION_HEADER, body: bodyWithOthers(object, fields) };
-}
-
-/** A geography makes tokens more expensive than their configured price. */
-function refuseGeography({ inference_geo: geography = null }: Block): void {
-  if (geography !== null && geography !== "global") throw unsupported("inference_geo");
 }
 
 function toolOf(tool: ReturnType<typeof toolsOf>[number]): Block {

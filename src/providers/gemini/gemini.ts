@@ -35,13 +35,12 @@ export const gemini: ProviderAdapter = {
 };
 
 /**
- * Native fields that a caller may not set. Caches and instruction files belong to the operator's account. A service
- * tier has another price. `generation_config` would bypass the check of HELD_SETTINGS.
+ * Native fields that a caller may not set. Caches and instruction files belong to the operator's account.
+ * `generation_config` would bypass the check of HELD_SETTINGS.
  */
 const REFUSED_FIELDS = [
   "cachedContent",
   "cached_content",
-  "serviceTier",
   "systemInstruction",
   "system_instruction",
   "generation_config",

@@ -1,4 +1,4 @@
-import { isProviderCall } from "../../contract/responses.ts";
+import { isProviderCall, webSearchesOf } from "../../contract/responses.ts";
 import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { parseAnswer, reportedFailureOf } from "../reportedFailure.ts";
@@ -14,7 +14,10 @@ import {
   withoutIndex,
 } from "../provider.ts";
 
-export const responsesUsage: UsageMember = { name: "usage", read: readResponsesUsage };
+export const responsesUsage: UsageMember = {
+  name: "usage",
+  read: (value) => readResponsesUsage(value),
+};
 
 /**
  * Chat over the responses interface of OpenAI and compatible servers:
@@ -153,8 +156,9 @@ function readEnd(response: JsonFields, collected: ResponsesOutput, status: unkno
   const finishReason = finishReasonOf(response, status, collected.callsTools);
   const reasoningTokens = readReasoningTokens(reported);
   const details = { completion_tokens_details: { reasoning_tokens: reasoningTokens } };
+  const usage = readResponsesUsage(reported, webSearchesOf(output));
   const publicUsage = reasoningTokens === undefined ? undefined : details;
-  return { finishReason, usage: readResponsesUsage(reported), publicUsage };
+  return { finishReason, usage, publicUsage };
 }
 
 function finishReasonOf(response: JsonFields, status: unknown, callsTools: boolean): string {

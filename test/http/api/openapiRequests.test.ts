@@ -15,9 +15,9 @@ const saidInWords: readonly (readonly [message: RegExp, words: string])[] = [
   [/^\w+ is not supported, use \w+$/, "another server's name for such a limit or for `n`"],
   [/^(?:background|deferred) is not supported$/, "`background` or `deferred` other than false"],
   [/^cache_control beyond 5m is not supported$/, "a `cache_control` with a `ttl` over `5m`"],
-  [/^service_tier is not supported$/, "`service_tier` other than `auto` and `default`"],
+  [/: it may cost more than tokens, /, "a tool or a field that may cost more than tokens"],
   [
-    /^(?:models|route|provider|plugins|web_search_options|speed) is not supported$/,
+    /^(?:models|route|provider) is not supported$/,
     "fields and types of tools that the operator refuses",
   ],
 ];
@@ -46,7 +46,7 @@ const saidOfEmbeddings: typeof saidInWords = [
   [/^messages is not supported$/, "`messages`"],
   [/^input_type is not supported$/, "fields and types of tools that the operator refuses"],
   [/^background is not supported$/, "`background` or `deferred` other than false"],
-  [/^service_tier is not supported$/, "`service_tier` other than `auto` and `default`"],
+  [/: it may cost more than tokens, /, "a tool or a field that may cost more than tokens"],
   [/^\S*[A-Z]\S* is not supported$/, "a known field in other upper or lower case (`Model`)"],
   [/^model is not an embedding model: /, "a model of another kind"],
 ];

@@ -1,3 +1,4 @@
+import { noPrice } from "../../support/gateway/noPrice.ts";
 import { ask } from "../../support/gateway/chatCalls.ts";
 
 const message = { role: "user", content: "hello" };
@@ -86,12 +87,23 @@ export const openFields: readonly FieldRow[] = [
   [ask({ deferred: false }), accepted],
   [ask({ deferred: true }), "deferred is not supported"],
   [ask({ deferred: "true" }), "deferred is not supported"],
-  [ask({ service_tier: "priority" }), "service_tier is not supported"],
+  [ask({ service_tier: "priority" }), `service_tier is not supported: ${noPrice}`],
   [ask({ service_tier: "default" }), accepted],
   [ask({ cache_control: { ttl: "5m" } }), accepted],
   [ask({ cache_control: { ttl: "1h" } }), "cache_control beyond 5m is not supported"],
-  ...["models", "route", "provider", "plugins", "web_search_options", "speed"].map(
+  ...["models", "route", "provider"].map(
     (field) => [ask({ [field]: "x" }), `${field} is not supported`] as const,
+  ),
+  ...["modalities", "audio", "plugins", "web_search_options", "speed"].map(
+    (field) => [ask({ [field]: "x" }), `${field} is not supported: ${noPrice}`] as const,
+  ),
+  [ask({ tools: [{ type: "web_search" }] }), accepted],
+  ...["image_generation", "openrouter:web_search", "made_next_month"].map(
+    (type) =>
+      [
+        ask({ tools: [{ type }] }),
+        `tools of the type ${type} are not supported: ${noPrice}`,
+      ] as const,
   ),
   [ask({ tools: [{ type: "function", function: { name: "f" } }], seed: 1 }), accepted],
   [ask({ messages: [{ role: "user", content: [{ type: "text", text: "x" }] }] }), accepted],

@@ -17,7 +17,7 @@ import { json, refusal, stream } from "../../support/provider/scriptedProvider.t
 const at = openBefore(["over", "plain"], ({ over, plain }) => ({
   providers: { over: { base_url: over, api_key: "sk-of-the-provider" }, plain },
   models: modelsOver,
-  sections: { api: { refused_tools: ["image_generation"] } },
+  sections: { api: { refused_tools: ["image_generation"], allowed_tools: ["file_search"] } },
 }));
 const { over, plain } = at.providers;
 const strict = openBefore(["over", "plain"], ({ over, plain }) => ({

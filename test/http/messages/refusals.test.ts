@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { messagesErrorBody } from "../../../src/contract/messages/messagesError.ts";
 import { invalidRequest } from "../../../src/contract/errors.ts";
+import { noPrice } from "../../support/gateway/noPrice.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { sendMessage } from "../../support/gateway/messagesCalls.ts";
 import { message, usualMessage } from "../../support/provider/anthropicAnswers.ts";
@@ -54,15 +55,18 @@ const refused: readonly (readonly [change: object, problem: string])[] = [
   [{ n: 2 }, "n is not supported"],
   [{ max_output_tokens: 9 }, "max_output_tokens is not supported"],
   [{ fallbacks: [{ model: "x" }] }, "fallbacks is not supported"],
-  [{ speed: "fast" }, "speed is not supported"],
-  [{ service_tier: "priority" }, "service_tier is not supported"],
-  [{ inference_geo: "us" }, "inference_geo is not supported"],
+  [{ speed: "fast" }, `speed is not supported: ${noPrice}`],
+  [{ service_tier: "priority" }, `service_tier is not supported: ${noPrice}`],
+  [{ inference_geo: "us" }, `inference_geo is not supported: ${noPrice}`],
   [{ n_predict: 5 }, "n_predict is not supported, use max_tokens"],
-  [{ tools: [search] }, "web search is not supported: the model has no price for it"],
+  [
+    { tools: [search] },
+    "web search is not supported: the model has no rub_web_search_per_1k, and web_search is not in [api] allowed_tools",
+  ],
   [{ system: long }, "cache_control beyond 5m is not supported"],
   [
     { tools: [{ type: "code_execution_20250825", name: "x" }] },
-    "tools[0] is of a type that is not supported: it has no price",
+    `tools of the type code_execution_20250825 are not supported: ${noPrice}`,
   ],
   [{ tools: [{ ...search, max_uses: 0 }] }, "tools[0].max_uses must be an integer from 1 to 1000"],
   [

@@ -29,7 +29,12 @@ const at = openBefore(["first", "second"], ({ first, second }) => ({
     { id: "small", routes: [{ provider: "first" }, { provider: "second" }] },
     { id: "elsewhere", routes: [{ provider: "second" }] },
   ],
-  sections: { api: { shared_objects: [sharedFile, "pmpt_shared"] } },
+  sections: {
+    api: {
+      shared_objects: [sharedFile, "pmpt_shared"],
+      allowed_tools: ["file_search", "code_interpreter"],
+    },
+  },
 }));
 
 let count = 1_000_000;

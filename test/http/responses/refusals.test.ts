@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { prices } from "../../support/gateway/gatewayConfig.ts";
+import { noPrice } from "../../support/gateway/noPrice.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { responds } from "../../support/provider/responsesAnswers.ts";
 import { respond } from "../../support/gateway/responsesCalls.ts";
@@ -38,9 +39,24 @@ const refusals = [
   ],
   ["background", { background: true }, "background is not supported"],
   ["background of another type", { background: "yes" }, "background is not supported"],
-  ["service_tier flex", { service_tier: "flex" }, "service_tier is not supported"],
-  ["service_tier priority", { service_tier: "priority" }, "service_tier is not supported"],
-  ...["models", "route", "provider", "plugins", "web_search_options", "speed"].map(
+  ["service_tier flex", { service_tier: "flex" }, `service_tier is not supported: ${noPrice}`],
+  [
+    "service_tier priority",
+    { service_tier: "priority" },
+    `service_tier is not supported: ${noPrice}`,
+  ],
+  ...["plugins", "web_search_options", "speed", "search_parameters", "modalities"].map(
+    (field) => [field, { [field]: "x" }, `${field} is not supported: ${noPrice}`] as const,
+  ),
+  ...["code_interpreter", "shell", "made_next_month"].map(
+    (type) =>
+      [
+        type,
+        { tools: [{ type }] },
+        `tools of the type ${type} are not supported: ${noPrice}`,
+      ] as const,
+  ),
+  ...["models", "route", "provider"].map(
     (field) => [field, { [field]: "x" }, `${field} is not supported`] as const,
   ),
   [

@@ -53,7 +53,7 @@ const at = openBefore(
       { id: "mixed", routes: [{ provider: "native" }, { provider: "local", responses: false }] },
       { id: "reversed", routes: [{ provider: "local", responses: false }, { provider: "native" }] },
     ],
-    sections: { api: { unknown_fields: "reject" } },
+    sections: { api: { unknown_fields: "reject", allowed_tools: ["file_search"] } },
   }),
 );
 const { local, claude, google, native } = at.providers;

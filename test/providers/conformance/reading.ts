@@ -23,6 +23,18 @@ const identity: AnswerIdentity = {
 export const providersModel = "model-of-the-provider";
 export const outputTokensMax = 64_000;
 
+/** What some of the requests ask for that may cost more than tokens. It may still have no counterpart. */
+const EXTRAS: readonly string[] = [
+  "",
+  "a",
+  "web",
+  "googleSearch",
+  "code_execution",
+  "modalities",
+  "audio",
+  "web_search_options",
+];
+
 /** A request of this text, on its way to a provider. The text needs no model. */
 export function callOf(text: string): ChatCall {
   const { value, object } = parseJsonObject({ text: text.replace("{", '{"model":"asked-for",') });
@@ -30,6 +42,7 @@ export function callOf(text: string): ChatCall {
     unknownFields: "forward",
     refusedFields: [],
     refusedTools: [],
+    allowedTools: EXTRAS,
   });
   return {
     request,

@@ -133,7 +133,6 @@ describe("native fields", () => {
   test.each([
     [{ cachedContent: "cachedContents/1" }, "cachedContent is not supported"],
     [{ cached_content: "cachedContents/1" }, "cached_content is not supported"],
-    [{ serviceTier: "priority" }, "serviceTier is not supported"],
     [{ systemInstruction: { parts: [] } }, "systemInstruction is not supported"],
     [{ system_instruction: { parts: [] } }, "system_instruction is not supported"],
     [{ generation_config: {} }, "generation_config is not supported"],

@@ -1,5 +1,13 @@
 import { messageTokens, streamedMessageUsage } from "./messagesTokens.ts";
-import { largest, membersOf, tokensOf, type Form, type Members, type Tokens } from "./tokens.ts";
+import {
+  larger,
+  largest,
+  membersOf,
+  tokensOf,
+  type Form,
+  type Members,
+  type Tokens,
+} from "./tokens.ts";
 
 /**
  * What the text of an answer amounts to, whichever of the interfaces it is of: `whole`: it reached its end and
@@ -23,11 +31,23 @@ export function readAnswer(body: string): ReadAnswer {
   try {
     const answer = membersOf(JSON.parse(body));
     const { usage } = answer;
-    const tokens = isMessage(answer) ? messageTokens(usage) : tokensOf(usage, formOf(answer));
+    const tokens = isMessage(answer)
+      ? messageTokens(usage)
+      : withSearches(tokensOf(usage, formOf(answer)), answer["output"]);
     return { outcome: outcomeOf(answer), tokens };
   } catch {
     return { outcome: "cut", tokens: undefined };
   }
+}
+
+/** Searches of a provider's response are items of its output, and not figures of its usage. */
+function withSearches(tokens: Tokens | undefined, output: unknown): Tokens | undefined {
+  if (tokens === undefined || !Array.isArray(output)) return tokens;
+  const searches = output.map(membersOf).filter(({ type, action, status }) => {
+    const kind = membersOf(action)["type"] ?? "search";
+    return type === "web_search_call" && kind === "search" && status !== "failed";
+  });
+  return { ...tokens, searches: larger(tokens.searches, BigInt(searches.length)) };
 }
 
 function isMessage({ type, content }: Members): boolean {
@@ -107,8 +127,8 @@ function isText(value: unknown): boolean {
 function tokensOfEvents(events: readonly Members[]): ReadAnswer["tokens"] {
   const reports = events.map((event) =>
     event["response"] === undefined
-      ? { usage: event["usage"] ?? usageInChoice(event), form: "chat" as const }
-      : { usage: membersOf(event["response"])["usage"], form: "responses" as const },
+      ? { usage: event["usage"] ?? usageInChoice(event), form: "chat" as const, output: undefined }
+      : { ...membersOf(event["response"]), form: "responses" as const },
   );
   const isReport = ({ usage }: (typeof reports)[number]): boolean =>
     usage !== undefined && usage !== null;
@@ -116,7 +136,9 @@ function tokensOfEvents(events: readonly Members[]): ReadAnswer["tokens"] {
   if (said.length === 0) return undefined;
   if (reports.findLastIndex(isReport) < events.findLastIndex((one) => choicesOf(one).length > 0))
     return "unclear";
-  const possible = said.flatMap(({ usage, form }) => tokensOf(usage, form) ?? []);
+  const possible = said.flatMap(
+    ({ usage, form, output }) => withSearches(tokensOf(usage, form), output) ?? [],
+  );
   if (possible.length === 0) return undefined;
   return possible.length === said.length ? largest(possible) : "unclear";
 }

@@ -1,0 +1,231 @@
+import { describe, expect, test } from "bun:test";
+import { ask, call } from "../../support/gateway/chatCalls.ts";
+import { embeddingsAsk } from "../../support/gateway/embeddingsCalls.ts";
+import { embeddingModel } from "../../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { sendMessage } from "../../support/gateway/messagesCalls.ts";
+import { noPrice } from "../../support/gateway/noPrice.ts";
+import { respond } from "../../support/gateway/responsesCalls.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
+import { usualMessage } from "../../support/provider/anthropicAnswers.ts";
+import { usual } from "../../support/provider/chatAnswers.ts";
+import { usualGemini } from "../../support/provider/geminiAnswers.ts";
+import { created, ended, terminal } from "../../support/provider/responsesAnswers.ts";
+import { json, stream } from "../../support/provider/scriptedProvider.ts";
+import { embeds } from "../../support/provider/embeddingsAnswers.ts";
+
+type Urls = Record<"openai" | "claude" | "gemini", string>;
+
+const configOf = (allowed: readonly string[]) => (urls: Urls) => ({
+  providers: {
+    openai: urls.openai,
+    claude: { base_url: urls.claude, kind: "anthropic" },
+    gemini: { base_url: urls.gemini, kind: "gemini" },
+  },
+  models: [
+    { id: "small", routes: [{ provider: "openai" }] },
+    {
+      id: "searching",
+      routes: [{ provider: "openai" }],
+      settings: { rub_web_search_per_1k: 900_000 },
+    },
+    { id: "over-responses", routes: [{ provider: "openai", api: "responses" }] },
+    { id: "claude", routes: [{ provider: "claude", responses: false }] },
+    { id: "gemini", routes: [{ provider: "gemini", responses: false }] },
+    embeddingModel("openai"),
+  ],
+  sections: { api: { allowed_tools: allowed } },
+});
+
+const allowed = [
+  "image_generation",
+  "code_execution",
+  "web_search",
+  "modalities",
+  "generationConfig.responseModalities",
+  "service_tier",
+  "enable_search",
+  "speed",
+];
+const providers = ["openai", "claude", "gemini"] as const;
+const strict = openBefore(providers, configOf([]));
+const generous = openBefore(providers, configOf(allowed));
+type At = typeof strict;
+
+const image = { type: "image_generation" };
+const search = { type: "web_search_20250305", name: "web_search" };
+
+/** A call of each interface with an extra, and what the 400 names. */
+const rows: readonly (readonly [
+  name: string,
+  send: (at: At, key: TestKey) => Promise<{ status: number; text: string }>,
+  shown: string,
+])[] = [
+  [
+    "chat",
+    (at, key) => call(at.gateway, key, { body: ask({ tools: [image] }) }),
+    "tools of the type image_generation are",
+  ],
+  [
+    "chat, native field",
+    (at, key) => call(at.gateway, key, { body: ask({ modalities: ["text", "image"] }) }),
+    "modalities is",
+  ],
+  [
+    "chat over responses",
+    (at, key) => call(at.gateway, key, { body: ask({ model: "over-responses", tools: [image] }) }),
+    "tools of the type image_generation are",
+  ],
+  [
+    "chat over Gemini",
+    (at, key) => {
+      const generationConfig = { responseModalities: ["TEXT", "IMAGE"] };
+      return call(at.gateway, key, { body: ask({ model: "gemini", generationConfig }) });
+    },
+    "generationConfig.responseModalities is",
+  ],
+  [
+    "native responses",
+    (at, key) => respond(at.gateway, key, { tools: [image] }),
+    "tools of the type image_generation are",
+  ],
+  [
+    "native responses, in an item",
+    (at, key) =>
+      respond(at.gateway, key, {
+        input: [{ type: "additional_tools", role: "developer", tools: [image] }],
+      }),
+    "tools of the type image_generation are",
+  ],
+  [
+    "translated responses",
+    (at, key) => respond(at.gateway, key, { model: "claude", store: false, speed: "fast" }),
+    "speed is",
+  ],
+  [
+    "messages",
+    (at, key) =>
+      sendMessage(at.gateway, key, {
+        model: "claude",
+        tools: [{ type: "code_execution_20250825", name: "code_execution" }],
+      }),
+    "tools of the type code_execution_20250825 are",
+  ],
+  [
+    "messages, field",
+    (at, key) => sendMessage(at.gateway, key, { model: "claude", service_tier: "priority" }),
+    "service_tier is",
+  ],
+  [
+    "embeddings",
+    (at, key) =>
+      call(at.gateway, key, {
+        path: "/v1/embeddings",
+        body: embeddingsAsk({ enable_search: true }),
+      }),
+    "enable_search is",
+  ],
+];
+
+function script({ providers: { openai, claude, gemini } }: At): void {
+  openai.answer = (peer, request) => {
+    const [, path = ""] = request.requestLine.split(" ");
+    const answers = { "/v1/responses": json(ended()), "/v1/embeddings": embeds() };
+    const answer = answers[path as keyof typeof answers] ?? usual;
+    return answer(peer, request);
+  };
+  claude.answer = usualMessage;
+  gemini.answer = usualGemini;
+}
+
+const sentOf = ({ providers: { openai, claude, gemini } }: At): number =>
+  openai.requests.length + claude.requests.length + gemini.requests.length;
+
+describe("a request that may cost more than tokens", () => {
+  test.each(rows)("%s: is a 400 that names it and the key, and nothing is sent", async (...row) => {
+    const [, send, shown] = row;
+    script(strict);
+    const key = await strict.gateway.key();
+    const { status, text } = await send(strict, key);
+    expect([status, text]).toEqual([
+      400,
+      expect.stringContaining(`${shown} not supported: ${noPrice}`),
+    ]);
+    expect(sentOf(strict)).toBe(0);
+    expect(await strict.gateway.records(key, 0)).toEqual([]);
+  });
+
+  test.each(rows)("%s: is sent where the operator gives it away", async (_, send) => {
+    script(generous);
+    const { status, text } = await send(generous, await generous.gateway.key());
+    expect([status, text]).toEqual([200, expect.any(String)]);
+    expect(sentOf(generous)).toBe(1);
+  });
+});
+
+test("a web search of Messages is sent without a price where the operator gives it away", async () => {
+  script(generous);
+  const key = await generous.gateway.key();
+  const { status } = await sendMessage(generous.gateway, key, { model: "claude", tools: [search] });
+  expect(status).toBe(200);
+});
+
+describe("web searches over the responses interface", () => {
+  const call = (type: string, id: number) => ({
+    id: `ws_${id}`,
+    type: "web_search_call",
+    status: "completed",
+    action: { type },
+  });
+  /** Two searches. Opening a page and looking in it are none, and are not billed. */
+  const output = ["search", "open_page", "search", "find_in_page"].map(call);
+  const usage = 12n * 25_000n + 5n * 2500n + 3n * 30_000n + 7n * 200_000n;
+  const perSearch = 900_000n * 1000n;
+  const tools = [{ type: "web_search" }];
+
+  const forms: readonly (readonly [
+    name: string,
+    send: (key: TestKey, model: string) => Promise<{ status: number }>,
+  ])[] = [
+    ["JSON", (key, model) => respond(strict.gateway, key, { model, tools })],
+    ["a stream", (key, model) => respond(strict.gateway, key, { model, tools, stream: true })],
+  ];
+
+  test.each(forms)(
+    "in %s are charged if the model has a price, and counted otherwise",
+    async (_, send) => {
+      strict.providers.openai.answer = (peer, request) => {
+        const isStream = request.json["stream"] === true;
+        const end = terminal("completed", "resp_1", { output });
+        return (isStream ? stream(created(), end) : json(ended("resp_1", { output })))(
+          peer,
+          request,
+        );
+      };
+      const key = await strict.gateway.key();
+      expect((await send(key, "small")).status).toBe(200);
+      expect((await send(key, "searching")).status).toBe(200);
+      const [priced, unpriced] = await strict.gateway.records(key, 2);
+      expect(unpriced).toMatchObject({ charge: usage, webSearches: 2 });
+      expect(priced).toMatchObject({ charge: usage + 2n * perSearch, webSearches: 2 });
+      expect((priced?.hold ?? 0n) - (unpriced?.hold ?? 0n)).toBe(20n * perSearch);
+    },
+  );
+
+  test("of a chat are charged too", async () => {
+    strict.providers.openai.answer = json(ended("resp_1", { output: [...output, message] }));
+    const key = await strict.gateway.key();
+    const body = ask({ model: "over-responses", tools });
+    const { status, body: answer } = await chatCall(strict, key, body);
+    expect([status, answer]).toMatchObject([200, { usage: { web_searches: 2 } }]);
+    expect(await strict.gateway.records(key, 1)).toMatchObject([{ webSearches: 2 }]);
+  });
+});
+
+const message = {
+  id: "msg_1",
+  type: "message",
+  role: "assistant",
+  content: [{ type: "output_text", text: "Hello there", annotations: [] }],
+};
+const chatCall = (at: At, key: TestKey, body: object) => call(at.gateway, key, { body });
