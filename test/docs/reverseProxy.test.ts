@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { connect } from "node:net";
 import { ask, chat, openChat, type OpenReply } from "../support/gateway/chatCalls.ts";
 import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { chatBytes } from "../support/gateway/rawClient.ts";
 import {
   answered,
   doneEvent,
@@ -20,7 +22,8 @@ import { rouble } from "../support/gateway/testApp.ts";
 import { reverseProxies, type StartedProxy } from "../support/servers/reverseProxies.ts";
 import { until } from "../support/until.ts";
 
-/** Longer than any limit on silence of a proxy here. */
+/** A limit on silence, and a longer time. */
+const SILENCE = "1s";
 const SILENCE_MS = 1600;
 
 const at = openOneModelBefore({
@@ -34,13 +37,17 @@ describe.each(reverseProxies.map((proxy) => [proxy.name, proxy] as const))("%s",
     test.skip(`needs to be installed: ${proxy.missing}`, () => {});
     return;
   }
-  let proxyServer: StartedProxy;
-  let front: { readonly url: string; readonly auditor: typeof at.gateway.auditor };
-  beforeAll(async () => {
-    proxyServer = await proxy.start(at.gateway.port);
-    front = { url: `http://127.0.0.1:${proxyServer.port}`, auditor: at.gateway.auditor };
+  let started: StartedProxy;
+  const frontAt = ({ port }: StartedProxy) => ({
+    url: `http://127.0.0.1:${port}`,
+    auditor: at.gateway.auditor,
   });
-  afterAll(() => proxyServer.close());
+  let front: ReturnType<typeof frontAt>;
+  beforeAll(async () => {
+    started = await proxy.start(at.gateway.port);
+    front = frontAt(started);
+  });
+  afterAll(() => started[Symbol.asyncDispose]());
 
   test("a stream arrives event by event", async () => {
     const rest = held(raw(...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd));
@@ -59,8 +66,9 @@ describe.each(reverseProxies.map((proxy) => [proxy.name, proxy] as const))("%s",
   test("a JSON answer that takes longer than the limit on silence arrives", async () => {
     const answer = held(answered());
     at.provider.answer = answer.answer;
+    await using impatient = await proxy.start(at.gateway.port, SILENCE);
     const startedMs = performance.now();
-    const client = await openChat(front, await at.gateway.key());
+    const client = await openChat(frontAt(impatient), await at.gateway.key());
     await until("the limit has passed", () => performance.now() - startedMs > SILENCE_MS);
     await client.seen("\n\n");
     answer.go();
@@ -98,6 +106,27 @@ describe.each(reverseProxies.map((proxy) => [proxy.name, proxy] as const))("%s",
     const key = await at.gateway.key({ balance: 10_000n * rouble });
     const messages = [{ role: "user", content: "x".repeat(15_000_000) }];
     expect((await chat(front, key, { max_tokens: 10, messages })).status).toBe(200);
+  });
+
+  test("the address of the log is the client's, whatever it claims", async () => {
+    at.provider.answer = answered();
+    const { key } = await at.gateway.key();
+    const request = chatBytes(key, JSON.stringify(ask()), "X-Forwarded-For: 203.0.113.9\r\n");
+    // The address of the machine that no proxy comes from.
+    const socket = connect({
+      host: "127.0.0.1",
+      port: started.port,
+      localAddress: "127.0.0.2",
+    });
+    let text = "";
+    socket.on("data", (bytes: Buffer) => (text += bytes.toString()));
+    socket.write(request);
+    const id = (): string | undefined => /^x-request-id: (\S+)/im.exec(text)?.[1];
+    await until("an answer", () => id() !== undefined);
+    socket.destroy();
+    const line = () => at.gateway.log.find((fields) => fields["request_id"] === id());
+    await until("its line", () => line() !== undefined);
+    expect(line()).toMatchObject({ status: 200, address: "127.0.0.2" });
   });
 });
 

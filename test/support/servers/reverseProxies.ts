@@ -27,6 +27,8 @@ interface Place {
   readonly port: number;
   readonly gateway: string;
   readonly folder: string;
+  /** The longest silence: `60s` on the page. */
+  readonly silence: string;
 }
 
 /** Only root can choose the user of the workers. */
@@ -38,7 +40,7 @@ interface ProxyProgram {
   readonly name: string;
   readonly program: string;
   readonly advice: string;
-  /** Its files. TLS is left out. A limit on silence of 60 s becomes one second. */
+  /** Its files. TLS is left out. */
   filesOf(place: Place): Readonly<Record<string, string>>;
   argumentsOf(folder: string): readonly string[];
 }
@@ -48,14 +50,14 @@ const programs: readonly ProxyProgram[] = [
     name: "nginx",
     program: "nginx",
     advice: "`apt-get install nginx-light`",
-    filesOf({ port, gateway, folder }) {
+    filesOf({ port, gateway, folder, silence }) {
       const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
       const server = changed(blocksOf("nginx")[0], [
         ["server 127.0.0.1:8080;", `server ${gateway};`],
         ["listen 443 ssl http2;", `listen 127.0.0.1:${port};`],
         ["ssl_certificate /etc/ssl/llm.example.com.pem;", ""],
         ["ssl_certificate_key /etc/ssl/llm.example.com.key;", ""],
-        ["proxy_read_timeout 60s;", "proxy_read_timeout 1s;"],
+        ["proxy_read_timeout 60s;", `proxy_read_timeout ${silence};`],
       ]);
       return {
         "nginx.conf": `daemon off;
@@ -82,7 +84,7 @@ http {
 	admin off
 }
 ${changed(blocksOf("Caddy")[0], [
-  ["llm.example.com {", `http://127.0.0.1:${port} {`],
+  ["llm.example.com {", `http://:${port} {\n\tbind 127.0.0.1`],
   ["127.0.0.1:8080", gateway],
 ])}`,
     }),
@@ -92,15 +94,15 @@ ${changed(blocksOf("Caddy")[0], [
     name: "HAProxy",
     program: "haproxy",
     advice: "`apt-get install haproxy`",
-    filesOf: ({ port, gateway }) => ({
+    filesOf: ({ port, gateway, silence }) => ({
       "haproxy.cfg": changed(blocksOf("HAProxy")[0], [
         [
           "bind :443 ssl crt /etc/haproxy/certs/llm.example.com.pem alpn h2,http/1.1",
           `bind 127.0.0.1:${port}`,
         ],
         ["127.0.0.1:8080", gateway],
-        ["timeout client 60s", "timeout client 1s"],
-        ["timeout server 60s", "timeout server 1s"],
+        ["timeout client 60s", `timeout client ${silence}`],
+        ["timeout server 60s", `timeout server ${silence}`],
       ]),
     }),
     argumentsOf: (folder) => ["-db", "-f", `${folder}/haproxy.cfg`],
@@ -132,13 +134,12 @@ export interface ReverseProxy {
   readonly name: string;
   /** Why it cannot be started here, and what to do. Undefined: it can. */
   readonly missing: string | undefined;
-  /** Starts it in front of a gateway on this port of 127.0.0.1. */
-  start(gatewayPort: number): Promise<StartedProxy>;
+  /** Starts it in front of a gateway on this port of 127.0.0.1. `silence` replaces the limit of the page. */
+  start(gatewayPort: number, silence?: string): Promise<StartedProxy>;
 }
 
-export interface StartedProxy {
+export interface StartedProxy extends AsyncDisposable {
   readonly port: number;
-  close(): Promise<void>;
 }
 
 export const reverseProxies: readonly ReverseProxy[] = programs.map((program) => {
@@ -147,11 +148,12 @@ export const reverseProxies: readonly ReverseProxy[] = programs.map((program) =>
   return {
     name,
     missing: path === null ? `install ${program.program}: ${advice}` : undefined,
-    async start(gatewayPort) {
+    async start(gatewayPort, silence = "60s") {
       if (path === null) throw new Error(`${program.program} is missing`);
       const folder = await mkdtemp(join(tmpdir(), `tollgate-${program.program}-`));
       const port = freePort();
-      const files = program.filesOf({ port, gateway: `127.0.0.1:${gatewayPort}`, folder });
+      const gateway = `127.0.0.1:${gatewayPort}`;
+      const files = program.filesOf({ port, gateway, folder, silence });
       for (const [file, text] of Object.entries(files)) await writeFile(join(folder, file), text);
       const server = new ServerProcess({
         command: [path, ...program.argumentsOf(folder)],
@@ -160,7 +162,7 @@ export const reverseProxies: readonly ReverseProxy[] = programs.map((program) =>
         isReady: () => serves(port),
       });
       await server.start();
-      return { port, close: () => server.close() };
+      return { port, [Symbol.asyncDispose]: () => server.close() };
     },
   };
 });
