@@ -5,6 +5,7 @@ import type { ServedDatabase, UpgradeChoice } from "./database/servedDatabase.ts
 import { refuseWhileUnwritable } from "./gateway/admission/admit.ts";
 import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
 import type { ConfigSnapshot, Gateway } from "./gateway/gateway.ts";
+import { probeRoute } from "./gateway/ownProbe.ts";
 import { systemClock, Deadlines, type Clock } from "./lib/clock.ts";
 import { idMaker, type NewId, systemRandom, type Random } from "./lib/random.ts";
 import { bodyBytesMax, createBodyBudget, type BodyBudget } from "./limits/bodyBudget.ts";
@@ -89,6 +90,7 @@ export async function openApp(
 ): Promise<App> {
   const { clock, random } = edges;
   const log = createLog(config.log, (lines) => edges.writeLog(lines));
+  const newId = idMaker(clock, random);
   const inFlight = {
     exchanges: new Set<UpstreamExchange>(),
     disconnectedCount: 0,
@@ -138,7 +140,7 @@ export async function openApp(
     tracing: startTracing?.({ clock, random, log, metrics }),
     openMeters: new OpenMeters(clock),
     retryBudget: createRetryBudget(() => metrics.retryRefused()),
-    health: new RouteHealth(clock),
+    health: new RouteHealth(clock, (candidate) => probeRoute(gateway, candidate, newId("req"))),
     deadlines: new Deadlines(clock),
     inFlight,
   };
@@ -150,10 +152,15 @@ export async function openApp(
     store,
     changeNotice: (change) => database.changeNotice(change),
     notify: () => gateway.current.config.notify,
-    live: () => ({
-      blockedBy: database.blockedBy,
-      refusedProviders: gateway.health.refusedProviders(candidatesOf(gateway.current.catalog)),
-    }),
+    live() {
+      const { health, current } = gateway;
+      const candidates = candidatesOf(current.catalog);
+      return {
+        blockedBy: database.blockedBy,
+        refusedProviders: health.refusedProviders(candidates),
+        refusedOrganizations: health.refusedOrganizations(candidates),
+      };
+    },
     send: (notice, recipients, settled) => delivery.send(notice, recipients, settled),
   });
   const requests = countRequests();
@@ -170,7 +177,7 @@ export async function openApp(
     fairQueue: createFairQueue(clock),
     bodies,
     largeBodies: new LargeBodies(clock),
-    newId: idMaker(clock, random),
+    newId,
     isDraining: false,
     requests,
     notices,

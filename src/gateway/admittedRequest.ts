@@ -16,6 +16,7 @@ import type { Gateway, RequestContext } from "./gateway.ts";
 import { totalTokens } from "../contract/usage.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { WriteError, type AttemptRecord } from "../store/store.ts";
+import type { EventOf } from "../telemetry/events.ts";
 import { type LogFields, errorClass } from "../telemetry/log.ts";
 
 /** A request whose money is held, and its candidates. All endpoints use it. */
@@ -171,7 +172,7 @@ function receiptFields(receipt: Receipt): LogFields {
 }
 
 /**
- * Logs an attempt that ended: as an error if the operator must act (account refused, wrong address or model), as a warning
+ * Logs an attempt that ended: as an error if the operator must act (`operatorEvent`), as a warning
  * if it failed otherwise, at debug level if it succeeded, the caller was at fault, or the client disconnected.
  */
 function logAttempt(
@@ -195,11 +196,36 @@ function logAttempt(
   const { error, cooldownMs } = failure;
   if (error.cause !== undefined) fields.error = errorClass(error.cause);
   if (cooldownMs > 0) fields.cooldown_ms = cooldownMs;
-  if (error.fault === "account") {
-    log.error("provider_refused", fields);
-  } else if (error.fault === "notFound") {
-    log.error("route_answers_404", fields);
-  } else {
-    log.warn("attempt_failed", fields);
+  const event = operatorEvent(failure);
+  if (event) log.error(event, fields);
+  else log.warn("attempt_failed", fields);
+}
+
+/** The event of a failure that needs the operator. */
+export function operatorEvent({
+  error: { fault },
+  cooldownMs,
+}: AttemptFailure): EventOf<"error"> | undefined {
+  switch (fault) {
+    case "account":
+      return "provider_refused";
+    case "forbidden":
+      return cooldownMs > 0 ? "provider_refused" : undefined;
+    case "operator":
+      return "organization_refused";
+    case "modelQuota":
+      return "model_quota_used_up";
+    case "notFound":
+      return "route_answers_404";
+    case "caller":
+    case "client":
+    case "excessive":
+    case "gateway":
+    case "isolated":
+    case "provider":
+    case "rateLimited":
+    case "tooLarge":
+    case "unsupported":
+      return undefined;
   }
 }

@@ -103,6 +103,7 @@ async function endLate(context: RequestContext, answer: Promise<WholeAnswer>): P
 /** One answer in JSON. It also listens to the client's signal: after a disconnect the answer is read to its end. */
 class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
   readonly candidates: readonly Candidate[];
+  readonly account: number;
   readonly attempts: AttemptListener;
   readonly #admittedRequest: AdmittedRequest;
   readonly #reader: JsonAnswerReader;
@@ -123,6 +124,7 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
     this.#admittedRequest = admittedRequest;
     this.#reader = reader;
     this.candidates = admittedRequest.candidates;
+    this.account = admittedRequest.context.caller.accountId;
     this.attempts = new AttemptRecorder(admittedRequest);
     this.#signal = admittedRequest.context.signal;
     // A signal that is aborted already fires no event.

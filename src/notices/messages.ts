@@ -92,6 +92,16 @@ export function refusedProviderNotice(provider: string, atMs: number): Notice {
   };
 }
 
+export function refusedOrganizationNotice(provider: string, atMs: number): Notice {
+  return {
+    type: "organization_refused",
+    subject: provider,
+    atMs,
+    text: `Provider ${provider} refuses requests because your organization there is not verified or is restricted. Other routes are used for them. \`tollgate check --live\` shows what it says. Log in at the provider and repair it.`,
+    data: { provider },
+  };
+}
+
 /** Why no charge can be written. */
 const BLOCKED = {
   full: "its disk is full",

@@ -3,6 +3,7 @@ export type NoticeType =
   | "account_low"
   | "key_expires"
   | "provider_refused"
+  | "organization_refused"
   | "store_blocked"
   | "audit_failed"
   | "test";
@@ -35,6 +36,8 @@ export function noticeTitle({ type, subject = "" }: Notice): string {
       return subject === "" ? "keys expire soon" : `key ${subject} expires soon`;
     case "provider_refused":
       return `provider ${subject} refuses its key`;
+    case "organization_refused":
+      return `provider ${subject} wants something of the organization`;
     case "store_blocked":
       return "the database takes no charges";
     case "audit_failed":

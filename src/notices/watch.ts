@@ -8,6 +8,7 @@ import {
   expiringKeyNotice,
   failedAuditNotice,
   lowAccountNotice,
+  refusedOrganizationNotice,
   refusedProviderNotice,
   type Audience,
   type BlockedBy,
@@ -23,6 +24,8 @@ export interface LiveConditions {
   readonly blockedBy: BlockedBy | undefined;
   /** The ids of the providers that refuse the key or the account. */
   readonly refusedProviders: ReadonlySet<string>;
+  /** The ids of the providers that want something of the operator's organization. */
+  readonly refusedOrganizations: ReadonlySet<string>;
 }
 
 export interface NoticeWatchOptions {
@@ -105,10 +108,11 @@ export class NoticeWatch {
 
   /** Of the last look at the database, and of this moment. */
   counts(): Readonly<Record<NoticeCause, number>> {
-    const { blockedBy, refusedProviders } = this.#options.live();
+    const { blockedBy, refusedProviders, refusedOrganizations } = this.#options.live();
     return {
       ...this.#stored,
       provider_refused: refusedProviders.size,
+      organization_refused: refusedOrganizations.size,
       store_blocked: blockedBy === undefined ? 0 : 1,
     };
   }
@@ -142,11 +146,13 @@ export class NoticeWatch {
 
   async #lookAtLive(): Promise<void> {
     const { clock, live } = this.#options;
-    const { blockedBy, refusedProviders } = live();
+    const { blockedBy, refusedProviders, refusedOrganizations } = live();
     const atMs = clock.epochMs();
     if (blockedBy !== undefined) await this.#tellLive(blockedStoreNotice(blockedBy, atMs), false);
     for (const provider of refusedProviders)
       await this.#tellLive(refusedProviderNotice(provider, atMs), true);
+    for (const provider of refusedOrganizations)
+      await this.#tellLive(refusedOrganizationNotice(provider, atMs), true);
   }
 
   async #tellLive(notice: Notice, isShared: boolean): Promise<void> {

@@ -1,7 +1,9 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { parseUntrusted } from "../lib/untrustedJson.ts";
-import { faultOf, isEmptyAccount, reportedErrorOf, type ReportedError } from "./errorReply.ts";
+import { faultOf } from "./errorReply.ts";
 import { AnswerError, parseAnswerJson } from "./provider.ts";
+import { isEmptyAccount, refusalOf } from "./refusalWords.ts";
+import { reportedErrorOf, type ReportedError } from "./reportedError.ts";
 import type { UpstreamFault } from "./upstreamError.ts";
 
 /**
@@ -96,7 +98,8 @@ export function reportedFailureOf(holder: JsonFields): ReportedFailure {
   // Another route may accept the request.
   const isIsolated = speaksOfRequest || codes.includes(VLLM_TYPE) || isFailedResponse;
   const fault = knownFaultOf(error, codes) ?? (isIsolated ? "isolated" : "provider");
-  const isOfRequest = fault === "caller" || (fault === "isolated" && speaksOfRequest);
+  const isOfRequest =
+    fault === "caller" || fault === "tooLarge" || (fault === "isolated" && speaksOfRequest);
   return new ReportedFailure(fault, error, isOfRequest && !isFailedResponse);
 }
 
@@ -112,11 +115,9 @@ function knownFaultOf(error: ReportedError, codes: readonly string[]): UpstreamF
     const isVague = status === BAD_REQUEST_STATUS && !codes.includes(REQUEST_TYPE);
     return isVague && fault === "caller" ? "isolated" : fault;
   }
-  const isOfAccount =
-    codes.includes(REQUEST_TYPE) || codes.includes(VLLM_TYPE)
-      ? faultOf(BAD_REQUEST_STATUS, error) === "account"
-      : isEmptyAccount(error);
-  return isOfAccount ? "account" : named;
+  if (codes.includes(REQUEST_TYPE) || codes.includes(VLLM_TYPE))
+    return refusalOf(BAD_REQUEST_STATUS, error)?.fault ?? named;
+  return isEmptyAccount(error) ? "account" : named;
 }
 
 /** The failure in an answer, or in the list that Google sends; undefined if there is none. */

@@ -7,8 +7,12 @@ import type { ConnectionErrorCode } from "./http/connectionError.ts";
  * - `excessive`: the caller asked for more than the gateway can read. No other route is tried.
  * - `unsupported`: the route's interface cannot express the request. Nothing was sent; the next route is tried.
  * - `isolated`: this one request failed, and neither the caller nor the provider's health is responsible.
+ * - `tooLarge`: the provider refuses the size of this one request. Another route may accept it.
  * - `notFound`: the provider answered 404. The endpoint decides what it means.
  * - `account`: the provider refuses the operator's account, or the account is empty.
+ * - `forbidden`: a 403 that says nothing known. It is this request's fault, until another account meets it too.
+ * - `modelQuota`: the operator's quota of this one model is used up.
+ * - `operator`: the operator has to do something at the provider, for example verify the organization.
  * - `rateLimited`: the provider's rate limit is reached.
  * - `client`: the client disconnected.
  * - `gateway`: the gateway stops, its database fails, or its own code has a bug.
@@ -19,8 +23,12 @@ export type UpstreamFault =
   | "excessive"
   | "unsupported"
   | "isolated"
+  | "tooLarge"
   | "notFound"
   | "account"
+  | "forbidden"
+  | "modelQuota"
+  | "operator"
   | "rateLimited"
   | "client"
   | "gateway"
@@ -80,7 +88,7 @@ export class UpstreamError extends Error {
   readonly status: number | undefined;
   /** How long the provider asks not to be called. */
   readonly retryAfterMs: number | undefined;
-  /** Only with the faults `caller` and `unsupported`. */
+  /** Only with the faults `caller`, `tooLarge` and `unsupported`. */
   readonly clientError: ClientError | undefined;
   /** The provider's own code for the error, such as `model_not_found`. */
   readonly providerCode: string | undefined;

@@ -1,13 +1,25 @@
 import type { Clock } from "../lib/clock.ts";
+import { AccountFailures, GATEWAY_ACCOUNT } from "./accountFailures.ts";
 
 type BreakerState = "closed" | "half-open" | "open";
 
+/**
+ * How an attempt ended:
+ * - `unreachable`: there was no connection. No request can cause that.
+ * - `failure`: the provider failed, and the request may have caused it
+ * - `neutral`: it says nothing about the provider
+ */
+export type BreakerOutcome = "success" | "unreachable" | "failure" | "neutral";
+
 /** The default of Envoy's outlier detection: https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/outlier_detection.proto */
-const FAILURES_IN_ROW = 5;
-/** The breaker also opens when half of at least 20 attempts in 30 seconds failed, even if no five failed in a row. */
-const WINDOW_SECONDS = 30;
-const WINDOW_ATTEMPTS_MIN = 20;
-const WINDOW_FAILED_SHARE = 0.5;
+const FAILURES_MIN = 5;
+/** Failures since the last success that came to fewer accounts do not open the breaker. */
+const ACCOUNTS_MIN = 2;
+/**
+ * After so many failures of one account alone the gateway should ask the route itself. Its own failed probe is one more
+ * failure, so that a provider that is down is avoided from the fifth failure on, also with a single account.
+ */
+const SUSPECT_FAILURES = FAILURES_MIN - 2;
 /** How long the breaker stays open. Each failed probe doubles it, up to the maximum. */
 const OPEN_MS = 10_000;
 const OPEN_MS_MAX = 60_000;
@@ -15,20 +27,27 @@ const OPEN_MS_MAX = 60_000;
 const PROBE_WAIT_MS = 1000;
 /** A probe may be a slow request. After this time a second probe is allowed. */
 const PROBE_ALONE_MS = 10_000;
+/** The last resort: one request in this time, and a few at once. */
+const LAST_RESORT_MS = 1000;
+const LAST_RESORT_BURST = 5;
+/** Accounts that met the failures may use up a part of it only, so that something is left for the others. */
+const LAST_RESORT_BURST_CULPRITS = 3;
 
 /**
  * Opens when attempts keep failing, so that no request waits for a provider that is down. Closes when a single probe
- * gets its first content.
+ * gets its first content. One account's requests neither open it nor keep it open.
  */
 export class CircuitBreaker {
   readonly #clock: Clock;
-  #failuresInRow = 0;
-  #window: AttemptWindow;
+  readonly #failures: AccountFailures;
+  #unreachableInRow = 0;
   #opening: Opening | undefined;
+  /** The time up to which the rate of the last resort is used up. */
+  #lastResortMs = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
-    this.#window = createWindow(clock);
+    this.#failures = new AccountFailures(clock);
   }
 
   get state(): BreakerState {
@@ -36,20 +55,46 @@ export class CircuitBreaker {
     return this.#opening.untilMs > this.#clock.monotonicMs() ? "open" : "half-open";
   }
 
-  /** Milliseconds until an attempt may begin; 0: now. */
-  waitMs(): number {
+  /** Milliseconds until an attempt of the account may begin; 0: now. */
+  waitMs(account: number): number {
     if (!this.#opening) return 0;
-    const { untilMs, probe } = this.#opening;
+    const { untilMs, culprits } = this.#opening;
     const nowMs = this.#clock.monotonicMs();
     if (nowMs < untilMs) return untilMs - nowMs;
-    return probe && nowMs - probe.beganAtMs < PROBE_ALONE_MS ? PROBE_WAIT_MS : 0;
+    return this.#isProbed(nowMs) || culprits.has(account) ? PROBE_WAIT_MS : 0;
+  }
+
+  /** True if the breaker is half-open and no probe is in flight. */
+  get needsProbe(): boolean {
+    const nowMs = this.#clock.monotonicMs();
+    return this.#opening !== undefined && nowMs >= this.#opening.untilMs && !this.#isProbed(nowMs);
+  }
+
+  /** True if the breaker is closed and one account alone keeps failing. */
+  get isSuspect(): boolean {
+    if (this.#opening || this.#failures.accountCount !== 1) return false;
+    return this.#failures.count >= SUSPECT_FAILURES;
+  }
+
+  /** Whether the account's request may be sent although the breaker is open, because nothing else can serve it. */
+  takeLastResort(account: number): boolean {
+    if (!this.#opening) return false;
+    const nowMs = this.#clock.monotonicMs();
+    const usedMs = Math.max(this.#lastResortMs - nowMs, 0);
+    const isCulprit = this.#opening.culprits.has(account);
+    const burst = isCulprit ? LAST_RESORT_BURST_CULPRITS : LAST_RESORT_BURST;
+    if (usedMs > (burst - 1) * LAST_RESORT_MS) return false;
+    this.#lastResortMs = nowMs + usedMs + LAST_RESORT_MS;
+    return true;
   }
 
   /** Starts an attempt. In the half-open state it is the probe. */
-  begin(): BreakerAttempt {
+  begin(account: number): BreakerAttempt {
     const opening = this.#opening;
-    const attempt = { opening, beganAtMs: opening ? this.#clock.monotonicMs() : 0 };
-    if (opening) opening.probe = attempt;
+    if (!opening) return { account, opening, beganAtMs: 0 };
+    const beganAtMs = this.#clock.monotonicMs();
+    const attempt = { account, opening, beganAtMs };
+    if (beganAtMs >= opening.untilMs && !opening.culprits.has(account)) opening.probe = attempt;
     return attempt;
   }
 
@@ -58,41 +103,59 @@ export class CircuitBreaker {
     if (opening && opening === this.#opening) this.#close();
   }
 
-  /** An attempt ended. Call it once. `neutral` does not count for the provider's health. */
-  ended(attempt: BreakerAttempt, outcome: "success" | "failure" | "neutral"): void {
-    const { opening } = attempt;
-    if (!opening || opening !== this.#opening) this.#count(outcome);
+  /** An attempt ended. Call it once. */
+  ended(attempt: BreakerAttempt, outcome: BreakerOutcome): void {
+    const { opening, account } = attempt;
+    if (!opening || opening !== this.#opening) this.#count(account, outcome);
     else if (outcome === "success") this.#close();
-    else if (outcome === "failure") this.#open(Math.min(opening.forMs * 2, OPEN_MS_MAX));
-    else if (opening.probe === attempt) opening.probe = undefined;
+    else if (!isProbe(attempt)) return;
+    else if (outcome !== "neutral") {
+      const culprits = outcome === "failure" ? [...opening.culprits, account] : opening.culprits;
+      this.#open(Math.min(opening.forMs * 2, OPEN_MS_MAX), culprits);
+    } else if (opening.probe === attempt) opening.probe = undefined;
   }
 
-  #count(outcome: "success" | "failure" | "neutral"): void {
+  #count(account: number, outcome: BreakerOutcome): void {
     // Attempts that began before the breaker opened change nothing.
     if (this.#opening || outcome === "neutral") return;
-    this.#window.add(outcome === "failure");
-    this.#failuresInRow = outcome === "failure" ? this.#failuresInRow + 1 : 0;
-    if (outcome === "success") return;
-    if (this.#failuresInRow >= FAILURES_IN_ROW || this.#window.hasTooManyFailures())
-      this.#open(OPEN_MS);
+    if (outcome === "success") return this.#forget();
+    this.#unreachableInRow = outcome === "unreachable" ? this.#unreachableInRow + 1 : 0;
+    this.#failures.add(account);
+    if (this.#unreachableInRow >= FAILURES_MIN) return this.#open(OPEN_MS, []);
+    const { count, accountCount, accounts } = this.#failures;
+    if (count >= FAILURES_MIN && accountCount >= ACCOUNTS_MIN) this.#open(OPEN_MS, accounts);
   }
 
-  #open(forMs: number): void {
-    this.#opening = { forMs, untilMs: this.#clock.monotonicMs() + forMs, probe: undefined };
+  #isProbed(nowMs: number): boolean {
+    const probe = this.#opening?.probe;
+    return probe !== undefined && nowMs - probe.beganAtMs < PROBE_ALONE_MS;
+  }
+
+  #open(forMs: number, culprits: Iterable<number>): void {
+    const untilMs = this.#clock.monotonicMs() + forMs;
+    const others = new Set(culprits);
+    // The gateway itself may always ask.
+    others.delete(GATEWAY_ACCOUNT);
+    this.#opening = { forMs, untilMs, culprits: others, probe: undefined };
   }
 
   #close(): void {
-    this.#failuresInRow = 0;
-    this.#window = createWindow(this.#clock);
+    this.#forget();
     this.#opening = undefined;
+  }
+
+  #forget(): void {
+    this.#unreachableInRow = 0;
+    this.#failures.clear();
   }
 }
 
 /** One attempt. */
 export interface BreakerAttempt {
-  /** The period in which it is a probe. */
+  readonly account: number;
+  /** The period of an open breaker in which it began. */
   readonly opening: Opening | undefined;
-  /** Of a probe. */
+  /** Of an attempt in such a period. */
   readonly beganAtMs: number;
 }
 
@@ -100,34 +163,13 @@ export interface BreakerAttempt {
 interface Opening {
   readonly forMs: number;
   readonly untilMs: number;
+  /** The accounts whose failures opened it. Their requests are no probes. */
+  readonly culprits: ReadonlySet<number>;
   /** The latest probe in flight. */
   probe: BreakerAttempt | undefined;
 }
 
-/** Counts of attempts and failures in the last 30 seconds, by second. */
-interface AttemptWindow {
-  add(failed: boolean): void;
-  hasTooManyFailures(): boolean;
-}
-
-function createWindow(clock: Clock): AttemptWindow {
-  const seconds = Array.from({ length: WINDOW_SECONDS }, () => ({ at: -1, all: 0, failed: 0 }));
-  const now = (): number => Math.floor(clock.monotonicMs() / 1000);
-  return {
-    add(failed) {
-      const at = now();
-      const second = seconds[at % WINDOW_SECONDS];
-      if (!second) return;
-      if (second.at !== at) Object.assign(second, { at, all: 0, failed: 0 });
-      second.all += 1;
-      if (failed) second.failed += 1;
-    },
-    hasTooManyFailures() {
-      const since = now() - WINDOW_SECONDS;
-      const recent = seconds.filter(({ at }) => at > since);
-      const all = recent.reduce((sum, second) => sum + second.all, 0);
-      const failed = recent.reduce((sum, second) => sum + second.failed, 0);
-      return all >= WINDOW_ATTEMPTS_MIN && failed >= all * WINDOW_FAILED_SHARE;
-    },
-  };
+/** False for a last resort, whose failure says nothing new. */
+function isProbe({ account, opening, beganAtMs }: BreakerAttempt): boolean {
+  return opening !== undefined && beganAtMs >= opening.untilMs && !opening.culprits.has(account);
 }

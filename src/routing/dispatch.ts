@@ -4,7 +4,7 @@ import type { Random } from "../lib/random.ts";
 import { ownFault, upstreamErrorOf, type UpstreamError } from "../providers/upstream.ts";
 import type { AttemptRecord } from "../store/store.ts";
 import type { BreakerAttempt } from "./circuitBreaker.ts";
-import type { RouteHealth } from "./routeHealth.ts";
+import { isAtLimit, type RouteHealth } from "./routeHealth.ts";
 import { groupByModel, orderCandidates, type Candidate } from "./candidates.ts";
 import { assert } from "../lib/assert.ts";
 
@@ -22,6 +22,8 @@ export interface DispatchServices {
 export interface Dispatch<Answer> {
   /** Those of a fallback model come behind those of the model that the request asks for. */
   readonly candidates: readonly Candidate[];
+  /** The id of the account that asks. */
+  readonly account: number;
   readonly attempts: AttemptListener;
   /** Tries one route. If it throws, another route may be tried. After it resolves, it must end the attempt itself. */
   tryRoute(attempt: Attempt): Promise<Answer>;
@@ -55,8 +57,9 @@ export class Attempt {
   #hasEnded = false;
 
   constructor(
-    { clock, health }: DispatchServices,
+    { clock, health }: Pick<DispatchServices, "clock" | "health">,
     candidate: Candidate,
+    account: number,
     listener: AttemptListener,
   ) {
     this.candidate = candidate;
@@ -64,7 +67,7 @@ export class Attempt {
     this.#clock = clock;
     this.#health = health;
     this.#listener = listener;
-    this.#probe = health.begin(candidate);
+    this.#probe = health.begin(candidate, account);
   }
 
   /** The first content of the answer has arrived. */
@@ -111,10 +114,16 @@ export async function dispatch<Answer>(
   services: DispatchServices,
 ): Promise<Answer> {
   const tries = new Tries(request, services);
-  for (const group of groupByModel(request.candidates)) {
+  const groups = groupByModel(request.candidates);
+  for (const group of groups) {
     const answer = await tries.tryModel(group);
     if (answer) return answer.value;
   }
+  if (!tries.hasAlternative)
+    for (const group of groups) {
+      const answer = await tries.tryModel(group, true);
+      if (answer) return answer.value;
+    }
   throw tries.failure();
 }
 
@@ -135,26 +144,35 @@ class Tries<Answer> {
     this.#supported = request.candidates;
   }
 
-  /** Tries the candidates of one model. Undefined if none of them answers. Throws as `dispatch` does. */
-  async tryModel(candidates: readonly Candidate[]): Promise<{ value: Answer } | undefined> {
-    const { health, random, retryBudget, inFlight } = this.#services;
+  /** A route was asked, or only has no free slot now. */
+  get hasAlternative(): boolean {
+    return this.#last !== undefined || this.#sawBusy;
+  }
+
+  /**
+   * Tries the candidates of one model. Undefined if none of them answers. Throws as `dispatch` does. `isLastResort`: those
+   * whose breaker is open may be asked too, at a bounded rate.
+   */
+  async tryModel(
+    candidates: readonly Candidate[],
+    isLastResort = false,
+  ): Promise<{ value: Answer } | undefined> {
+    const { random, retryBudget, inFlight } = this.#services;
     let attempts = 0;
     let releaseRetry: (() => void) | undefined;
     try {
       for (const candidate of orderCandidates(candidates, random)) {
-        if (!isAvailable(candidate, health)) {
-          this.#sawBusy ||= health.waitMs(candidate) === 0;
-          continue;
-        }
+        if (!this.#mayTry(candidate, isLastResort)) continue;
         const isFree = attempts === 0 || this.#attempts < FREE_ATTEMPTS;
         if (this.#last && !isFree && !releaseRetry) {
           releaseRetry = retryBudget.take(inFlight.exchanges.size);
           if (!releaseRetry) break;
           await Bun.sleep(backoffMs(random.fraction()));
           if (this.#request.isAbandoned) throw this.#last;
-          if (!isAvailable(candidate, health)) continue;
+          if (!this.#mayTry(candidate, isLastResort)) continue;
         }
-        const attempt = new Attempt(this.#services, candidate, this.#request.attempts);
+        const { account, attempts: listener } = this.#request;
+        const attempt = new Attempt(this.#services, candidate, account, listener);
         try {
           const value = await this.#request.tryRoute(attempt);
           attempt.answered();
@@ -174,11 +192,29 @@ class Tries<Answer> {
   failure(): ApiError {
     // All providers are at `max_concurrent`.
     if (!this.#last && this.#sawBusy) return rateLimitExceeded();
+    const { account } = this.#request;
+    const last = this.#last;
+    const refusal = last?.fault === "tooLarge" ? this.#request.callerFault(last) : undefined;
+    if (refusal) return refusal;
     const { health } = this.#services;
-    const waitMs = Math.min(...this.#supported.map((candidate) => health.waitMs(candidate)));
+    const waitMs = Math.min(
+      ...this.#supported.map((candidate) => health.waitMs(candidate, account)),
+    );
     // After a provider's rate limit the 502 always has `retry-after`, which is at least 1 s.
     const isWaitKnown = Number.isFinite(waitMs) && (waitMs > 0 || this.#sawLimit);
     return allProvidersUnavailable(isWaitKnown ? waitMs : undefined);
+  }
+
+  #mayTry(candidate: Candidate, isLastResort: boolean): boolean {
+    const { health } = this.#services;
+    const { account } = this.#request;
+    if (health.waitMs(candidate, account) > 0) {
+      health.skipped(candidate);
+      return isLastResort && !isAtLimit(candidate) && health.takeLastResort(candidate, account);
+    }
+    const isBusy = isAtLimit(candidate);
+    this.#sawBusy ||= isBusy;
+    return !isBusy;
   }
 
   /** Records a failed attempt. False if nothing was sent. Throws the error if no other route may be tried. */
@@ -207,17 +243,16 @@ function failureOf(
     attempt.ended(ownFault(thrown));
     throw thrown;
   }
-  const refusal = request.callerFault(error);
+  // Another route may accept the size.
+  const refusal = error.fault === "tooLarge" ? undefined : request.callerFault(error);
   attempt.ended(error, refusal !== undefined);
   if (refusal && error.fault !== "unsupported") throw refusal;
   return error;
 }
 
 /** True if the route is not in cooldown, its breaker is not open, and its provider is below `max_concurrent`. */
-export function isAvailable(candidate: Candidate, health: RouteHealth): boolean {
-  if (health.waitMs(candidate) > 0) return false;
-  const { config, upstream } = candidate.provider;
-  return config.maxConcurrent === 0 || upstream.open.count < config.maxConcurrent;
+export function isAvailable(candidate: Candidate, account: number, health: RouteHealth): boolean {
+  return health.waitMs(candidate, account) === 0 && !isAtLimit(candidate);
 }
 
 /**

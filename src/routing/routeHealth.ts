@@ -1,57 +1,100 @@
 import type { Clock } from "../lib/clock.ts";
-import type { UpstreamError } from "../providers/upstream.ts";
+import { ConnectionError, type UpstreamError } from "../providers/upstream.ts";
 import type { Provider } from "../providers/registry.ts";
 import type { RouteState } from "../telemetry/metrics.ts";
-import { CircuitBreaker, type BreakerAttempt } from "./circuitBreaker.ts";
+import { AccountFailures, GATEWAY_ACCOUNT } from "./accountFailures.ts";
+import { CircuitBreaker, type BreakerAttempt, type BreakerOutcome } from "./circuitBreaker.ts";
 import type { Candidate } from "./candidates.ts";
 
 /** A refused or empty operator account needs the operator, so the provider is not asked again for long. */
 const ACCOUNT_COOLDOWN_MS = 300_000;
+/** So does a quota of one model. */
+const MODEL_QUOTA_COOLDOWN_MS = 300_000;
+/** What the operator has to do at a provider is told as a notice for this long after a request has met it. */
+const OPERATOR_MS = 300_000;
+
+/**
+ * The shortest time between two probes of a route whose breaker is closed. Each probe that is answered doubles it, up to the
+ * maximum, so that nobody can have the gateway ask a healthy route all the time.
+ */
+const PROBE_EVERY_MS = 10_000;
+const PROBE_EVERY_MS_MAX = 60_000;
+/** The shortest time between two probes of a route whose breaker is half-open, if one of them does not tell. */
+const PROBE_PAUSE_MS = 1000;
+/** After this time without a probe the shortest time counts again. */
+const PROBE_FORGET_MS = 300_000;
 
 /**
  * Circuit breakers and cooldowns of all routes. A route here is a provider and its name for the model, whichever public
  * models use it. A refused account puts all routes of its provider in cooldown. A provider that a reload creates anew
  * starts without history.
+ *
+ * One account cannot take a route from the others: what only its requests meet says nothing about the provider. Then the
+ * gateway asks the route itself.
  */
 export class RouteHealth {
   readonly #clock: Clock;
+  readonly #probe: (candidate: Candidate) => Promise<void>;
   /** By the provider's name for the model. */
   readonly #routes = new WeakMap<Provider, Map<string, Route>>();
   /** When the cooldown of a refused account ends, in milliseconds of the monotonic clock. */
   #accountsCoolUntilMs = new WeakMap<Provider, number>();
+  /** Until when the operator is told that a provider wants something of him. */
+  #operatorUntilMs = new WeakMap<Provider, number>();
   /** A cache: each request asks for the same candidates several times. */
   readonly #routesFound = new WeakMap<Candidate, Route>();
 
-  constructor(clock: Clock) {
+  /** `probe` asks the route as the gateway's own attempt. It never rejects. */
+  constructor(clock: Clock, probe: (candidate: Candidate) => Promise<void>) {
     this.#clock = clock;
+    this.#probe = probe;
   }
 
-  /** Milliseconds until the route may be tried; 0: now. */
-  waitMs(candidate: Candidate): number {
-    const { breaker, coolUntilMs } = this.#routeOf(candidate);
-    const accountUntilMs = this.#accountsCoolUntilMs.get(candidate.provider) ?? 0;
-    const untilMs = Math.max(coolUntilMs, accountUntilMs);
-    const coolMs = untilMs === 0 ? 0 : untilMs - this.#clock.monotonicMs();
-    return Math.max(breaker.waitMs(), coolMs);
+  /** Milliseconds until a request of the account may be sent to the route; 0: now. */
+  waitMs(candidate: Candidate, account: number): number {
+    const route = this.#routeOf(candidate);
+    return Math.max(route.breaker.waitMs(account), this.#coolMs(candidate, route));
   }
 
-  /** Ends the cooldowns of refused accounts. A reload calls it, because the operator may have repaired the account. */
+  /**
+   * A request was not sent to the route. If the route waits for a probe that this account's request must not be, the gateway
+   * asks it.
+   */
+  skipped(candidate: Candidate): void {
+    const route = this.#routeOf(candidate);
+    if (!route.breaker.needsProbe || this.#coolMs(candidate, route) > 0) return;
+    if (this.#clock.monotonicMs() - route.probedAtMs >= PROBE_PAUSE_MS)
+      this.#startProbe(candidate, route);
+  }
+
+  /**
+   * Whether the route may be asked for a request that no other route can serve, although its breaker is open. It takes from
+   * a small rate that all requests share.
+   */
+  takeLastResort(candidate: Candidate, account: number): boolean {
+    const route = this.#routeOf(candidate);
+    return this.#coolMs(candidate, route) <= 0 && route.breaker.takeLastResort(account);
+  }
+
+  /** Ends what only the operator can repair. A reload calls it, because he may have done so. */
   resetAccountCooldowns(): void {
     this.#accountsCoolUntilMs = new WeakMap();
+    this.#operatorUntilMs = new WeakMap();
   }
 
   /** The ids of those providers of the candidates that refused the key or the account, and are in cooldown. */
   refusedProviders(candidates: Iterable<Candidate>): ReadonlySet<string> {
-    const nowMs = this.#clock.monotonicMs();
-    const refused = new Set<string>();
-    for (const { provider } of candidates)
-      if ((this.#accountsCoolUntilMs.get(provider) ?? 0) > nowMs) refused.add(provider.id);
-    return refused;
+    return this.#providersUntil(this.#accountsCoolUntilMs, candidates);
   }
 
-  /** Starts an attempt at the route. The caller must call `ended` once. */
-  begin(candidate: Candidate): BreakerAttempt {
-    return this.#routeOf(candidate).breaker.begin();
+  /** The ids of those providers of the candidates that want something of the operator, such as a verification. */
+  refusedOrganizations(candidates: Iterable<Candidate>): ReadonlySet<string> {
+    return this.#providersUntil(this.#operatorUntilMs, candidates);
+  }
+
+  /** Starts an attempt for an account at the route. The caller must call `ended` once. */
+  begin(candidate: Candidate, account: number): BreakerAttempt {
+    return this.#routeOf(candidate).breaker.begin(account);
   }
 
   /** The first content of the attempt's answer has arrived. */
@@ -69,10 +112,17 @@ export class RouteHealth {
     error: UpstreamError | undefined,
     isCallers: boolean,
   ): number {
-    const counts = error && !isCallers && isCounted(error);
-    const outcome = !error ? "success" : counts ? "failure" : "neutral";
-    this.#routeOf(candidate).breaker.ended(attempt, outcome);
-    return error ? this.#coolDown(candidate, error) : 0;
+    const route = this.#routeOf(candidate);
+    const { breaker, forbidden } = route;
+    breaker.ended(attempt, error ? outcomeOf(error, isCallers) : "success");
+    if (!error) {
+      forbidden.clear();
+      return 0;
+    }
+    const cooldownMs = this.#coolDown(candidate, attempt.account, error);
+    const isSuspect = breaker.isSuspect || forbidden.accountCount === 1;
+    if (isSuspect && attempt.account !== GATEWAY_ACCOUNT) this.#probeIfDue(candidate, route);
+    return cooldownMs;
   }
 
   /** The breaker states of those routes of the candidates that were tried before, each route once. */
@@ -94,37 +144,148 @@ export class RouteHealth {
     const { model } = candidate.route;
     const routes = this.#routes.get(provider) ?? new Map<string, Route>();
     this.#routes.set(provider, routes);
-    const route = routes.get(model) ?? { coolUntilMs: 0, breaker: new CircuitBreaker(this.#clock) };
+    const route = routes.get(model) ?? newRoute(this.#clock);
     routes.set(model, route);
     this.#routesFound.set(candidate, route);
     return route;
   }
 
-  #coolDown(candidate: Candidate, { fault, retryAfterMs = 0 }: UpstreamError): number {
+  /** Milliseconds until the cooldowns of the route and of its provider end. */
+  #coolMs({ provider }: Candidate, { coolUntilMs }: Route): number {
+    const untilMs = Math.max(coolUntilMs, this.#accountsCoolUntilMs.get(provider) ?? 0);
+    return untilMs === 0 ? 0 : untilMs - this.#clock.monotonicMs();
+  }
+
+  #providersUntil(
+    untilMs: WeakMap<Provider, number>,
+    candidates: Iterable<Candidate>,
+  ): ReadonlySet<string> {
     const nowMs = this.#clock.monotonicMs();
-    if (fault === "account") {
-      this.#accountsCoolUntilMs.set(candidate.provider, nowMs + ACCOUNT_COOLDOWN_MS);
-      return ACCOUNT_COOLDOWN_MS;
+    const found = new Set<string>();
+    for (const { provider } of candidates)
+      if ((untilMs.get(provider) ?? 0) > nowMs) found.add(provider.id);
+    return found;
+  }
+
+  #coolDown(candidate: Candidate, account: number, error: UpstreamError): number {
+    const { fault, retryAfterMs = 0 } = error;
+    const { provider } = candidate;
+    switch (fault) {
+      case "account":
+        return this.#coolProvider(provider);
+      // A single account may have caused it by what it sends.
+      case "forbidden": {
+        const { forbidden } = this.#routeOf(candidate);
+        forbidden.add(account);
+        const isProven = account === GATEWAY_ACCOUNT || forbidden.accountCount > 1;
+        if (!isProven) return 0;
+        forbidden.clear();
+        return this.#coolProvider(provider);
+      }
+      case "operator":
+        this.#operatorUntilMs.set(provider, this.#clock.monotonicMs() + OPERATOR_MS);
+        return 0;
+      case "modelQuota":
+        return this.#coolRoute(candidate, MODEL_QUOTA_COOLDOWN_MS);
+      case "rateLimited":
+        return retryAfterMs === 0 ? 0 : this.#coolRoute(candidate, retryAfterMs);
+      case "caller":
+      case "client":
+      case "excessive":
+      case "gateway":
+      case "isolated":
+      case "notFound":
+      case "provider":
+      case "tooLarge":
+      case "unsupported":
+        return 0;
     }
-    if (fault !== "rateLimited" || retryAfterMs === 0) return 0;
+  }
+
+  #coolProvider(provider: Provider): number {
+    this.#accountsCoolUntilMs.set(provider, this.#clock.monotonicMs() + ACCOUNT_COOLDOWN_MS);
+    return ACCOUNT_COOLDOWN_MS;
+  }
+
+  #coolRoute(candidate: Candidate, forMs: number): number {
     const route = this.#routeOf(candidate);
     // The longer time wins when two answers arrive in the wrong order.
-    route.coolUntilMs = Math.max(route.coolUntilMs, nowMs + retryAfterMs);
-    return retryAfterMs;
+    route.coolUntilMs = Math.max(route.coolUntilMs, this.#clock.monotonicMs() + forMs);
+    return forMs;
+  }
+
+  /** Asks the route if the last probe is long enough ago. */
+  #probeIfDue(candidate: Candidate, route: Route): void {
+    const sinceMs = this.#clock.monotonicMs() - route.probedAtMs;
+    if (sinceMs > PROBE_FORGET_MS) route.probeEveryMs = PROBE_EVERY_MS;
+    if (sinceMs < route.probeEveryMs) return;
+    if (sinceMs <= PROBE_FORGET_MS)
+      route.probeEveryMs = Math.min(route.probeEveryMs * 2, PROBE_EVERY_MS_MAX);
+    this.#startProbe(candidate, route);
+  }
+
+  /** At most one at once, and none where the provider has no free slot. */
+  #startProbe(candidate: Candidate, route: Route): void {
+    if (route.isProbing || isAtLimit(candidate)) return;
+    route.isProbing = true;
+    route.probedAtMs = this.#clock.monotonicMs();
+    void this.#probe(candidate).finally(() => {
+      route.isProbing = false;
+    });
   }
 }
 
+/** Whether as many exchanges with the provider are open as its `max_concurrent` allows. */
+export function isAtLimit({ provider: { config, upstream } }: Candidate): boolean {
+  return config.maxConcurrent > 0 && upstream.open.count >= config.maxConcurrent;
+}
+
+/** Why there was no connection, which no request can cause. A `timeout` of a connection is one while connecting. */
+const UNREACHABLE: ReadonlySet<unknown> = new Set([
+  "refused",
+  "dns",
+  "unreachable",
+  "tls",
+  "proxy",
+  "timeout",
+]);
+
 /**
- * Whether the breaker counts this failure. A limit with a time and a refused account have their own cool-downs. A 404 does
+ * What the breaker learns of a failure. A limit with a time and a refused account have their own cool-downs. A 404 does
  * not count: some providers send it for one request, such as an image that none of their models reads, and a client must
  * not open the breaker with that. The other faults say nothing about the route's health.
  */
-function isCounted({ fault, retryAfterMs }: UpstreamError): boolean {
-  return fault === "provider" || (fault === "rateLimited" && retryAfterMs === undefined);
+function outcomeOf(
+  { fault, retryAfterMs, cause }: UpstreamError,
+  isCallers: boolean,
+): BreakerOutcome {
+  if (isCallers) return "neutral";
+  if (fault === "provider") {
+    const isUnreachable = cause instanceof ConnectionError && UNREACHABLE.has(cause.code);
+    return isUnreachable ? "unreachable" : "failure";
+  }
+  return fault === "rateLimited" && retryAfterMs === undefined ? "failure" : "neutral";
 }
 
 interface Route {
   /** The end of the cooldown that the provider asked for, in milliseconds of the monotonic clock. */
   coolUntilMs: number;
   readonly breaker: CircuitBreaker;
+  /** The 403s without known words since the last success. */
+  readonly forbidden: AccountFailures;
+  /** A probe of the gateway itself is in flight. */
+  isProbing: boolean;
+  probedAtMs: number;
+  probeEveryMs: number;
+}
+
+function newRoute(clock: Clock): Route {
+  return {
+    coolUntilMs: 0,
+    breaker: new CircuitBreaker(clock),
+    forbidden: new AccountFailures(clock),
+    isProbing: false,
+    probedAtMs: -Infinity,
+    probeEveryMs: PROBE_EVERY_MS,
+  };
 }

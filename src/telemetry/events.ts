@@ -26,8 +26,24 @@ export const events = {
     message:
       "the provider refuses the API key, the account or the country: run `tollgate check --live` to see why, fix it, then reload (SIGHUP) to use the provider again at once",
     meaning:
-      "The provider answered 401, 402 or 403, or said that its account is empty. The gateway avoids the provider for 5 minutes and uses other routes.",
+      "The provider answered 401 or 402, or named the account, or answered 403 without known words to two accounts or to the gateway itself. The gateway avoids the provider for 5 minutes and uses other routes.",
     advice: "Run `tollgate check --live`. Pay the provider, or replace its key, then reload.",
+  },
+  organization_refused: {
+    level: "error",
+    message:
+      "the provider wants something of your organization, such as a verification: run `tollgate check --live` to see what",
+    meaning:
+      "The provider refused a request because the organization is not verified or is restricted. The gateway used the next route. Nothing is put in cooldown, because other requests may work.",
+    advice:
+      "Log in at the provider and do what it says. Remove the route of the model if you do not want to.",
+  },
+  model_quota_used_up: {
+    level: "error",
+    message: "the quota of this model at the provider is used up: raise it there, then wait",
+    meaning:
+      "The provider's quota of one model, such as its free one, is used up. The gateway avoids this route for 5 minutes. Other models of the provider are used.",
+    advice: "Raise the quota or turn on paid use at the provider, or remove the route.",
   },
   route_answers_404: {
     level: "error",

@@ -84,6 +84,7 @@ export type NoticeCause =
   | "key_expires"
   | "audit_failed"
   | "provider_refused"
+  | "organization_refused"
   | "store_blocked";
 
 /** Values that are read at each scrape. */
@@ -121,6 +122,12 @@ export interface Metrics {
   requestRefused(endpoint: MeasuredEndpoint, status: number): void;
   /** A provider sent a finish reason that the convention does not have. `model` is the id from the config. */
   unknownFinishReason(model: string): void;
+  /** The gateway asked a route itself. `model` is the provider's name for it. */
+  probed(probe: {
+    readonly provider: string;
+    readonly model: string;
+    readonly outcome: string;
+  }): void;
   /** The retry budget refused a third attempt. */
   retryRefused(): void;
   /** The writer committed a batch. */
@@ -138,6 +145,7 @@ export const silentMetrics: Metrics = {
   requestEnded() {},
   requestRefused() {},
   unknownFinishReason() {},
+  probed() {},
   retryRefused() {},
   committed() {},
   spansLost() {},

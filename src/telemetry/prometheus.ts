@@ -39,6 +39,12 @@ export function createPrometheusMetrics(): ReadableMetrics {
     help: "Third attempts that the retry budget refused.",
     registers: [registry],
   });
+  const probes = new Counter({
+    name: "tollgate_probes_total",
+    help: "Tiny requests by which the gateway itself asks a route, by outcome. Nobody is charged for them.",
+    labelNames: ["provider", "model", "outcome"],
+    registers: [registry],
+  });
   const spansLost = new Counter({
     name: "tollgate_spans_lost_total",
     help: "Spans that could not be sent to the trace collector.",
@@ -63,6 +69,9 @@ export function createPrometheusMetrics(): ReadableMetrics {
     requestEnded: quietly(ended),
     requestRefused: quietly((endpoint, status) => refused.inc({ endpoint, status })),
     unknownFinishReason: quietly((model) => unknownFinishReasons.inc({ model })),
+    probed: quietly(({ provider, model, outcome }) =>
+      probes.inc({ provider, model, outcome: attemptOutcome(outcome) }),
+    ),
     retryRefused: quietly(() => retriesRefused.inc()),
     committed: quietly((tookMs) => commits.observe(tookMs / 1000)),
     spansLost: quietly((count) => spansLost.inc(count)),

@@ -155,7 +155,7 @@ beforeAll(async () => {
     }),
   );
   people = await cli.run("check", "--live");
-  for (const { requests } of providers.values()) expect(requests.length).toBeGreaterThan(0);
+  for (const { probes } of providers.values()) expect(probes.length).toBeGreaterThan(0);
   const run = await cli.run("check", "--live", "--json");
   expect(run).toMatchObject({ status: 1, stderr: failed });
   document = JSON.parse(run.stdout) as typeof document;
@@ -199,24 +199,22 @@ describe("check --live", () => {
   });
 
   test("asks an embedding model once, with an embeddings request", () => {
-    const { requests = [] } = providers.get("vectors") ?? {};
-    expect(requests.map(({ requestLine }) => requestLine)).toEqual([
+    const { probes = [] } = providers.get("vectors") ?? {};
+    expect(probes.map(({ requestLine }) => requestLine)).toEqual([
       "POST /v1/embeddings HTTP/1.1",
       "POST /v1/embeddings HTTP/1.1",
     ]);
-    expect(requests[0]?.json).toEqual({ model: "vectors-there", input: "Say ok." });
+    expect(probes[0]?.json).toEqual({ model: "vectors-there", input: "Say ok." });
     expect(resultOf("vectors")).toMatchObject([{ endpoint: "embeddings", api: "embeddings" }]);
   });
 
   test("asks for one token, and for more only if the provider refuses that", () => {
     const bounds = (id: string) =>
-      providers
-        .get(id)
-        ?.requests.map(({ json }) => json["max_tokens"] ?? json["max_output_tokens"]);
+      providers.get(id)?.probes.map(({ json }) => json["max_tokens"] ?? json["max_output_tokens"]);
     expect(bounds("fine")?.slice(0, 2).toSorted()).toEqual([1, 16]);
     expect(bounds("generous")?.slice(0, 2)).toEqual([1, 16]);
     expect(bounds("reasoning")?.slice(0, 3)).toEqual([1, 16, 256]);
-    expect(providers.get("fine")?.requests[0]?.json).toMatchObject({ model: "fine-there" });
+    expect(providers.get("fine")?.probes[0]?.json).toMatchObject({ model: "fine-there" });
   });
 
   test("keeps the order of the config, and exits with 1 if a route fails", () => {

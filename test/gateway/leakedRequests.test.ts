@@ -133,7 +133,7 @@ test("a request whose client reads slowly is not leaked: it is charged", async (
       eventsStandAlone: candidate.chat.eventsStandAlone,
     }),
     admission: held,
-    attempt: new Attempt(gateway.app.gateway, candidate, { attempted() {} }),
+    attempt: new Attempt(gateway.app.gateway, candidate, 1, { attempted() {} }),
     gateway: gateway.app.gateway,
     context,
     firstAttemptMs: 0,

@@ -5,7 +5,12 @@ import { costOf, oneModel } from "../support/gateway/gatewayConfig.ts";
 import { openTestApp, rouble, type TestApp, type TestKey } from "../support/gateway/testApp.ts";
 import { startReceiver, type WebhookReceiver } from "../support/notices/webhookReceiver.ts";
 import { answered } from "../support/provider/chatAnswers.ts";
-import { raw, startProvider, type ScriptedProvider } from "../support/provider/scriptedProvider.ts";
+import {
+  json,
+  raw,
+  startProvider,
+  type ScriptedProvider,
+} from "../support/provider/scriptedProvider.ts";
 import { holdWrites } from "../support/store/gatewayDatabase.ts";
 import { describePostgres } from "../support/servers/describeServers.ts";
 import { freshDatabase } from "../support/servers/postgres.ts";
@@ -252,6 +257,17 @@ test("a provider that refuses its key is told once an hour", async () => {
   await chat(gateway, key);
   await gateway.app.notices.look();
   await operator.untilReceived(2);
+});
+
+test("a provider that wants something of the organization is told", async () => {
+  const error = { message: "Your organization must be verified to stream this model." };
+  provider.answer = json({ error }, { status: 400 });
+  expect((await chat(gateway, await gateway.key())).status).toBe(502);
+  await gateway.app.notices.look();
+  await operator.untilReceived(1);
+  expect(noticesAt(operator)).toMatchObject([{ notice: "organization_refused", subject: "local" }]);
+  const scraped = await scrape(gateway.metricsUrl);
+  expect(scraped.value("tollgate_notices", { type: "organization_refused" })).toBe(1);
 });
 
 testSqlite("a database that takes no charges is told", async () => {

@@ -27,21 +27,125 @@ describe("the operator's account is at fault", () => {
     [429, { code: null, type: "insufficient_quota" }],
     [429, { code: "billing_not_active" }],
     [429, { type: "exceeded_current_quota_error" }],
-    [403, { type: "permission_error" }],
-    [403, { type: "permission_error", message: "This request is not allowed." }],
     [403, { code: "unsupported_country_region_territory", type: "request_forbidden" }],
     [403, { code: "AccountOverdueError" }],
     [403, { code: 403, message: "Permission denied: the consumer is suspended" }],
-    [403, { message: "Your API key does not have permission to use this resource" }],
+    [403, { message: "The API key has been revoked." }],
+    [403, { message: "Your organization is suspended" }],
+    [403, { message: "Invalid API key" }],
     [403, { message: "Sorry, your account balance is insufficient" }],
     [403, { message: "Your newly created team doesn't have any credits yet." }],
-    [403, { message: "You have insufficient permissions for this operation." }],
     [403, { message: "Country, region, or territory not supported" }],
-    [403, {}],
-    [403, { message: "Forbidden" }],
-    [403, { message: "Access denied", type: "invalid_request_error", code: "forbidden" }],
+    [
+      402,
+      {
+        message:
+          "This request requires more credits, or fewer max_tokens. You requested up to 100 tokens, but can only afford 0.",
+      },
+    ],
+    [
+      402,
+      { message: "Insufficient credits. Add more using https://openrouter.ai/settings/credits" },
+    ],
   ])("%d %j", (status, error) => {
     expect(faultOf(status, error)).toBe("account");
+  });
+});
+
+describe("a 403 without a known word is no proof against the account", () => {
+  test.each<[ReportedError]>([
+    [{ type: "permission_error" }],
+    [{ type: "permission_error", message: "Your API key does not have permission to use it" }],
+    [{ message: "Your API key does not have permission to use this resource" }],
+    [{ message: "You have insufficient permissions for this operation." }],
+    // Gemini's for a video that is not public: every client can name one.
+    [{ code: 403, status: "PERMISSION_DENIED", message: "The caller does not have permission" }],
+    [{}],
+    [{ message: "Forbidden" }],
+    [{ message: "Access denied", type: "invalid_request_error", code: "forbidden" }],
+  ])("%j", (error) => {
+    expect(faultOf(403, error)).toBe("forbidden");
+  });
+
+  test.each([
+    "<html>Sorry, you have been blocked: your account</html>",
+    "",
+    "[]",
+    '{"message":"Forbidden"}',
+    '{"title":"Error 1020: Access denied","status":403}',
+    '{"error":null}',
+  ])("nor is one in another form, as of a firewall: %s", (text) => {
+    expect(errorOfReply(403, undefined, text, noSecrets).fault).toBe("forbidden");
+  });
+});
+
+describe("the operator has to do something at the provider", () => {
+  const verify = "Your organization must be verified to";
+  test.each<[number, ReportedError]>([
+    [
+      400,
+      {
+        message: `${verify} stream this model. Please go to: https://platform.openai.com`,
+        code: "unsupported_value",
+      },
+    ],
+    [403, { message: `${verify} use the model \`gpt-image-1\`.` }],
+    [404, { message: `${verify} use the model \`o3\`.`, code: "model_not_found" }],
+    [403, { message: `${verify} generate reasoning summaries.` }],
+    [
+      400,
+      {
+        message: "Organization has been restricted. Please reach out to support.",
+        code: "organization_restricted",
+        type: "invalid_request_error",
+      },
+    ],
+    [403, { code: "organization_restricted" }],
+  ])("%d %j", (status, error) => {
+    const text = JSON.stringify({ error });
+    const found = errorOfReply(status, undefined, text, noSecrets);
+    expect(found).toMatchObject({ fault: "operator", clientError: undefined });
+  });
+
+  test("but not if a client's text says so", () => {
+    expect(faultOf(400, { message: `'${verify}' is not a role` })).toBe("caller");
+  });
+});
+
+describe("a quota of one model", () => {
+  test.each<[number, ReportedError]>([
+    [403, { code: "AllocationQuota.FreeTierOnly", type: "AllocationQuota.FreeTierOnly" }],
+    [429, { code: "SetLimitExceeded", type: "TooManyRequests" }],
+  ])("%d %j", (status, error) => {
+    expect(faultOf(status, error)).toBe("modelQuota");
+  });
+});
+
+describe("the size or the bound of one request", () => {
+  const afford =
+    "This request requires more credits, or fewer max_tokens. You requested up to 32000 tokens, but can only afford 2000. To increase, visit https://openrouter.ai/settings/credits";
+  test.each<[number, ReportedError, string]>([
+    [402, { message: afford, code: 402 }, "isolated"],
+    [402, { message: "Prompt tokens limit exceeded: 9000 > 1500." }, "isolated"],
+    [408, { message: "Request timed out while reading the body" }, "isolated"],
+    [413, { message: "too large" }, "tooLarge"],
+    [414, {}, "tooLarge"],
+    [431, {}, "tooLarge"],
+    [429, { message: "Rate limit reached for gpt-5" }, "rateLimited"],
+  ])("%d %j", (status, error, fault) => {
+    expect(faultOf(status, error)).toBe(fault);
+  });
+
+  test("above the tokens of a minute is the caller's, without the operator's organization", () => {
+    const message =
+      "Request too large for gpt-5 in organization org-Ab12Cd34Ef56 on tokens per min (TPM): Limit 30000, Requested 40000.";
+    const text = JSON.stringify({
+      error: { message, type: "tokens", code: "rate_limit_exceeded" },
+    });
+    expect(errorOfReply(429, "7", text, noSecrets)).toMatchObject({
+      fault: "caller",
+      clientError: { message: message.replace("org-Ab12Cd34Ef56", "***") },
+    });
   });
 });
 
@@ -303,8 +407,6 @@ describe("a 403 that names the request is an isolated failure", () => {
     [{ message: "Your input was refused. No credits were charged to your account." }],
     [{ message: "The keyword is not allowed" }],
     [{ message: "Input token count + max_tokens must be less than the context length." }],
-    [{ message: "Your organization must be verified to use the model `gpt-image-1`." }],
-    [{ message: "Your organization must be verified to generate reasoning summaries." }],
     [{ message: "You do not have permission to access the File x1 or it may not exist." }],
   ])("%j", (error) => {
     expect(faultOf(403, error)).toBe("isolated");
@@ -323,17 +425,6 @@ describe("a 403 that names the request is an isolated failure", () => {
     [{ message: "Your request was blocked." }],
   ])("but not if it names only the model, or only requests: %j", (error) => {
     expect(faultOf(403, error)).toBe("provider");
-  });
-
-  test.each([
-    "<html>Sorry, you have been blocked: your account</html>",
-    "",
-    "[]",
-    '{"message":"Forbidden"}',
-    '{"title":"Error 1020: Access denied","status":403}',
-    '{"error":null}',
-  ])("nor in another form, as of a firewall: %s", (text) => {
-    expect(errorOfReply(403, undefined, text, noSecrets).fault).toBe("provider");
   });
 });
 
@@ -452,7 +543,7 @@ describe("an error of the Messages API", () => {
   test.each([
     [401, "authentication_error", "invalid x-api-key", "account"],
     [402, "billing_error", "Billing error", "account"],
-    [403, "permission_error", "Your API key does not have permission to use it", "account"],
+    [403, "permission_error", "Your API key does not have permission to use it", "forbidden"],
     [400, invalid, "Your credit balance is too low to access the Anthropic API.", "account"],
     [400, invalid, `You have reached your specified ${limits}`, "account"],
     [400, invalid, `You have reached your specified workspace ${limits}`, "account"],
@@ -464,7 +555,7 @@ describe("an error of the Messages API", () => {
     [400, invalid, "tools.0.name: 'This organization has been disabled' is no name", "caller"],
     [400, invalid, "You have reached your specified limit of 20 strict tools", "caller"],
     [409, "conflict_error", "The request conflicts with the current state", "caller"],
-    [413, "request_too_large", "Request exceeds the maximum size", "caller"],
+    [413, "request_too_large", "Request exceeds the maximum size", "tooLarge"],
     [404, "not_found_error", "model: claude-none", "notFound"],
     [
       429,
@@ -479,7 +570,8 @@ describe("an error of the Messages API", () => {
     const text = JSON.stringify({ type: "error", error: { type, message }, request_id: "req_011" });
     const found = errorOfReply(status, "17", text, noSecrets);
     expect(found.fault).toBe(fault);
-    if (fault === "caller") expect(found.clientError?.message).toBe(message);
+    if (fault === "caller" || fault === "tooLarge")
+      expect(found.clientError?.message).toBe(message);
     else if (fault !== "notFound") expect(found.clientError).toBeUndefined();
     if (fault === "rateLimited") expect(found.retryAfterMs).toBe(17_000);
   });

@@ -1,5 +1,5 @@
 import { ConnectionError, type UpstreamError } from "../../providers/upstream.ts";
-import type { Probe } from "./probe.ts";
+import type { Probe } from "../../gateway/routeProbe.ts";
 import type { ProviderConfig } from "../../config/schema.ts";
 import { errorCode } from "../../lib/systemError.ts";
 
@@ -10,8 +10,18 @@ export function routeAdvice(probe: Probe, error: UpstreamError): string {
   switch (fault) {
     case "account":
       return accountAdvice(probe, error);
+    case "forbidden":
+      return error.providerMessage === undefined
+        ? statusAdvice(probe, status ?? 403)
+        : accountAdvice(probe, error);
     case "notFound":
       return notFoundAdvice(probe, error);
+    case "modelQuota":
+      return `the quota of this model at the provider is used up${code}: raise it there${quoted(error)}`;
+    case "operator":
+      return `the provider wants something of your organization${code}: do what it says${quoted(error)}`;
+    case "tooLarge":
+      return `the provider refuses even a short request as too large${code}: check base_url and headers${quoted(error)}`;
     case "rateLimited":
       return `the rate limit of the provider is reached${code}: try again later, or ask the provider for a higher limit${quoted(error)}`;
     case "caller":

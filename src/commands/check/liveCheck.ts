@@ -1,9 +1,9 @@
 import type { Config, ProviderConfig } from "../../config/schema.ts";
 import type { Endpoint } from "../../contract/account/requestStatus.ts";
-import { createCatalog } from "../../gateway/catalog.ts";
+import { candidatesOf, createCatalog, type Catalog } from "../../gateway/catalog.ts";
+import { askRoute, probeOf, type Probe, type ProbedApi } from "../../gateway/routeProbe.ts";
 import { systemClock } from "../../lib/clock.ts";
 import { idMaker, systemRandom } from "../../lib/random.ts";
-import { askRoute, probesOf, type Probe, type ProbedApi } from "./probe.ts";
 import { routeAdvice } from "./advice.ts";
 import { table } from "../cli/format.ts";
 
@@ -36,7 +36,7 @@ export async function askRoutes(config: Config): Promise<readonly LiveResult[]> 
       const failure = await askRoute(probe, newId("req"));
       const { candidate } = probe;
       return {
-        model: probe.model.config.id,
+        model: candidate.model.id,
         provider: candidate.provider.id,
         upstream_model: candidate.route.model,
         endpoint: probe.endpoint,
@@ -49,6 +49,15 @@ export async function askRoutes(config: Config): Promise<readonly LiveResult[]> 
   } finally {
     catalog.close();
   }
+}
+
+/** The probes of all routes, in the order of the config. */
+function probesOf(catalog: Catalog): readonly Probe[] {
+  return candidatesOf(catalog).flatMap((candidate): Probe[] => {
+    const probe = probeOf(candidate);
+    if (!candidate.route.responses || probe.endpoint !== "chat") return [probe];
+    return [probe, { candidate, endpoint: "responses", api: "responses" }];
+  });
 }
 
 /** A table with one line for each route. */

@@ -35,7 +35,7 @@ export async function countTokens(
   const call = { object: ownMessagesText(object), headers };
   const dueMs = gateway.clock.monotonicMs() + COUNT_TIMEOUT_MS;
   for (const candidate of orderCandidates(native, gateway.random)) {
-    if (!isAvailable(candidate, gateway.health)) continue;
+    if (!isAvailable(candidate, context.caller.accountId, gateway.health)) continue;
     const body = await askProvider(gateway, context, candidate, { ...call, dueMs });
     if (body !== undefined) return { kind: "json", body, headers: {} };
     if (context.signal.aborted || gateway.inFlight.isAborting) break;

@@ -13,7 +13,9 @@ import {
 /** The headers of the Messages interface that a provider gets as the client sent them. */
 const NATIVE_HEADERS = ["anthropic-version", "anthropic-beta"] as const;
 /** Visible ASCII and blanks, as the connection to the provider accepts it. */
-const HEADER_VALUE = /^[\t\x20-\x7e]{0,8192}$/;
+const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
+/** Providers refuse a long head for all its requests with 431. */
+const HEADER_CHARS_MAX = 1024;
 
 /** Reads the client's headers for the provider. Throws ApiError 400 for a beta that the operator refuses. */
 export function messagesHeaders(context: RequestContext): Readonly<Record<string, string>> {
@@ -21,6 +23,8 @@ export function messagesHeaders(context: RequestContext): Readonly<Record<string
   for (const name of NATIVE_HEADERS) {
     const value = context.header(name);
     if (value === null || value === "") continue;
+    if (value.length > HEADER_CHARS_MAX)
+      throw invalidRequest(`${name} is too long: at most ${HEADER_CHARS_MAX} characters`);
     if (!HEADER_VALUE.test(value)) throw invalidRequest(`${name} is not valid`);
     headers[name] = value;
   }

@@ -62,6 +62,7 @@ async function openedStream(beginning: Promise<Relay>, stream: StreamBeginning):
 /** The beginning of one stream: the attempts up to the first content. */
 class StreamBeginning implements Dispatch<StreamRelay> {
   readonly candidates: readonly Candidate[];
+  readonly account: number;
   readonly attempts: AttemptListener;
   readonly #admittedRequest: AdmittedRequest;
   readonly #decoderFor: (candidate: Candidate) => AnswerDecoder;
@@ -75,6 +76,7 @@ class StreamBeginning implements Dispatch<StreamRelay> {
     decoderFor: (candidate: Candidate) => AnswerDecoder,
   ) {
     this.candidates = admittedRequest.candidates;
+    this.account = admittedRequest.context.caller.accountId;
     this.attempts = new AttemptRecorder(admittedRequest);
     this.#admittedRequest = admittedRequest;
     this.#decoderFor = decoderFor;

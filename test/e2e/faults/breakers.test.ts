@@ -10,7 +10,7 @@ import {
 import { refusal } from "../../support/provider/scriptedProvider.ts";
 import { testedStore } from "../../support/testedEngines.ts";
 
-/** Rows 13 and 14: routes with an open breaker are skipped. */
+/** Rows 13 and 14: a route with an open breaker is skipped, and one that answers in between is not. */
 const setup = openFaultSetup();
 const testTimeoutMs = 30_000;
 const failing = refusal(500);
@@ -26,14 +26,13 @@ function flapping(): FaultyAnswer {
 
 const requestCount = 200;
 const askedAtOnce = 4;
-const amplificationMax = 1.2;
 /** Each end waits for its commit, and a replica commits every 25 ms under load. */
 const skippedWithinMs = testedStore === "sqlite" ? 5 : 30;
 
 for (const form of everyForm) {
   const model = setup.model(13, { answer: flapping(), hasNext: true });
   test(
-    `row 13: A fails every other request (${form}): all are served, and few are sent twice`,
+    `row 13: A fails every other request (${form}): all are served, and those that failed are sent twice`,
     async () => {
       let asked = 0;
       const context = async (): Promise<void> => {
@@ -49,16 +48,17 @@ for (const form of everyForm) {
       };
       await Promise.all(Array.from({ length: askedAtOnce }, context));
       const [faulty, healthy] = setup.calls(model);
-      expect((faulty + healthy) / requestCount).toBeLessThanOrEqual(amplificationMax);
-      expect(faulty).toBeLessThan(requestCount / 2);
+      expect(faulty + healthy).toBeLessThanOrEqual(requestCount * 1.5 + askedAtOnce);
     },
     testTimeoutMs,
   );
 
   const failuresToOpen = 5;
   const measured = 40;
+  /** At once, and one more each second. */
+  const lastResortMax = 15;
   const alone = setup.model(14, { answer: failing });
-  test(`row 14: every route is skipped (${form}): 502 within ${skippedWithinMs} ms, and no provider is asked`, async () => {
+  test(`row 14: every route is skipped (${form}): 502 within ${skippedWithinMs} ms, and the provider is asked by few`, async () => {
     for (let count = 0; count < failuresToOpen; count += 1) {
       const reply = await setup.ask(form, alone);
       expectEnd(await setup.record(reply, 0n), { status: "failed", charge: 0n });
@@ -67,14 +67,16 @@ for (const form of everyForm) {
     for (let count = 0; count < measured; count += 1) {
       const startedMs = performance.now();
       const reply = await setup.ask(form, alone);
-      times.push(performance.now() - startedMs);
-      expect(Number(reply.headers.get("retry-after"))).toBeWithin(1, 61);
-      expectUnavailable(reply, Number(reply.headers.get("retry-after")));
+      const tookMs = performance.now() - startedMs;
       const record = await setup.record(reply, 0n);
       expectEnd(record, { status: "failed", charge: 0n });
-      expect(record.attempts).toEqual([]);
+      if (record.attempts.length > 0) continue;
+      times.push(tookMs);
+      expect(Number(reply.headers.get("retry-after"))).toBeWithin(1, 61);
+      expectUnavailable(reply, Number(reply.headers.get("retry-after")));
     }
-    expect(setup.calls(alone)).toEqual([failuresToOpen, 0]);
+    expect(times.length).toBeGreaterThan(measured - lastResortMax);
+    expect(setup.calls(alone)).toEqual([failuresToOpen + measured - times.length, 0]);
     // The quickest one, for other work on the machine makes any of them slower, and none faster.
     expect(Math.min(...times)).toBeLessThan(skippedWithinMs);
   });

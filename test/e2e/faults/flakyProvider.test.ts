@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { seededRandom } from "../../support/seededRandom.ts";
 import { chat } from "../../support/gateway/chatCalls.ts";
+import { usual } from "../../support/provider/chatAnswers.ts";
 import { nanoOf } from "../../support/faults/faultSetup.ts";
 import {
   startGatewayProcess,
@@ -59,11 +60,13 @@ function plan(): readonly (ProviderAnswer | undefined)[] {
 
 /** A provider that fails as planned, and the numbers of the requests that came to it. */
 function startFlaky(failures: readonly (ProviderAnswer | undefined)[], seen: Set<number>) {
-  return startProvider((peer, request) => {
+  const provider = startProvider((peer, request) => {
     const number = numberIn(request);
     seen.add(number);
     return (failures[number] ?? answerNumbered)(peer, request);
   });
+  provider.probeAnswer = usual;
+  return provider;
 }
 
 const [firstFails, secondFails] = [plan(), plan()];

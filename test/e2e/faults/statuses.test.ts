@@ -33,7 +33,6 @@ function invalid(message: string): ExpectedError {
 const callersFaults = [
   { row: 18, status: 400 },
   { row: 26, status: 409 },
-  { row: 27, status: 413 },
   { row: 28, status: 422 },
 ] as const;
 const providersFaults = [
@@ -204,11 +203,25 @@ testServed(setup, [
   },
 ]);
 
+for (const form of everyForm) {
+  const error = { message: "the prompt is too long", type: "some_error", ...detailed };
+  const answer = json({ error }, { status: 413 });
+  const pair = setup.model(27, { answer, hasNext: true });
+  const alone = setup.model(27, { answer });
+  testRow(27, `413 (${form}): the next route answers; without one it is the caller's`, async () => {
+    const reply = await setup.ask(form, pair);
+    expectUsual(form, reply);
+    expectEnd(await setup.record(reply, usualCharge), { status: "done", charge: usualCharge });
+    const refused = await setup.ask(form, alone);
+    expectRefused(refused, invalid(error.message), detailed);
+    expectEnd(await setup.record(refused, 0n), { status: "failed", charge: 0n });
+  });
+}
+
 const accountFaults = [
   { row: 21, status: 401, name: "the key is refused", error: {} },
   { row: 22, status: 402, name: "the account is empty", error: {} },
-  { row: 23, status: 403, name: "no word of the request", error: {} },
-  { row: 23, status: 403, name: "the account may not", error: { type: "permission_error" } },
+  { row: 23, status: 403, name: "the bill is overdue", error: { code: "AccountOverdueError" } },
 ] as const;
 for (const { row, status, name, error } of accountFaults) {
   for (const form of everyForm) {

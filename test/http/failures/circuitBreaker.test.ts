@@ -1,5 +1,7 @@
-import { describe, expect, spyOn, test } from "bun:test";
+import { beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { candidatesOf } from "../../../src/gateway/catalog.ts";
+import { rouble, type TestKey } from "../../support/gateway/testApp.ts";
+import { breakerStates } from "../../support/gateway/breakers.ts";
 import { completion, helloEvent, usual } from "../../support/provider/chatAnswers.ts";
 import { chat, chunksOf, openChat, type Reply } from "../../support/gateway/chatCalls.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -15,26 +17,37 @@ import {
 } from "../../support/provider/scriptedProvider.ts";
 import { until } from "../../support/until.ts";
 
+const overTwo = (model: string) => [
+  { provider: "one", model, priority: 1 },
+  { provider: "two", priority: 2 },
+];
 const at = openBefore(["one", "two"], (urls) => ({
-  providers: urls,
+  providers: { ...urls, gone: "http://127.0.0.1:1/v1" },
   models: [
     { id: "small", routes: [{ provider: "one" }] },
-    { id: "alias", routes: [{ provider: "one", model: "small" }] },
-    { id: "other", routes: [{ provider: "one" }] },
-    {
-      id: "safe",
-      routes: [
-        { provider: "one", model: "small", priority: 1 },
-        { provider: "two", priority: 2 },
-      ],
-    },
+    { id: "safe", routes: overTwo("small") },
+    { id: "alias", routes: overTwo("small") },
+    { id: "other", routes: overTwo("other") },
+    { id: "gone", routes: [{ provider: "gone" }] },
   ],
 }));
 
+beforeEach(() => {
+  at.providers.two.answer = usual;
+});
+
 const calls = () => at.providers.one.requests.length;
+const probes = () => at.providers.one.probes.length;
 const key = () => at.gateway.key();
-const retryAfter = async (model = "small") =>
-  (await chat(at.gateway, await key(), { model })).headers.get("retry-after");
+const states = () => breakerStates(at.gateway).filter(({ provider }) => provider !== "two");
+
+const candidateOf = (provider: string) =>
+  candidatesOf(at.gateway.app.gateway.current.catalog).find(
+    (candidate) => candidate.provider.id === provider,
+  ) ?? expect.unreachable();
+/** How many seconds an account waits that has asked nothing yet. */
+const waitSeconds = () =>
+  Math.ceil(at.gateway.app.gateway.health.waitMs(candidateOf("one"), 1_000_000) / 1000);
 
 const MiB = 1024 * 1024;
 /** Answers that a caller can cause at a healthy provider. */
@@ -49,10 +62,13 @@ const unusable = [
   ],
 ] as const;
 
-/** Sends this many requests, and returns how many reached the provider. */
-async function ask(count: number, model = "small"): Promise<number> {
+/**
+ * Sends this many requests, each of another account unless one is given, and returns how many reached the first
+ * provider. The second one answers the others.
+ */
+async function ask(count: number, model = "safe", one?: TestKey): Promise<number> {
   const before = calls();
-  for (let n = 0; n < count; n += 1) await chat(at.gateway, await key(), { model });
+  for (let n = 0; n < count; n += 1) await chat(at.gateway, one ?? (await key()), { model });
   return calls() - before;
 }
 
@@ -77,11 +93,6 @@ async function waiting(answer: ProviderAnswer, fields = {}): Promise<() => Promi
   };
 }
 
-const states = () => {
-  const { health, current } = at.gateway.app.gateway;
-  return health.states(candidatesOf(current.catalog));
-};
-
 describe("a route that fails five times in a row", () => {
   test.each([true, false])(
     "ignores responses that its provider reports as failed (stream: %j)",
@@ -103,12 +114,12 @@ describe("a route that fails five times in a row", () => {
     },
   );
 
-  test("is skipped at once, and the 502 has retry-after", async () => {
+  test("is skipped at once", async () => {
     await open();
-    expect(await retryAfter()).toBe("10");
+    expect(waitSeconds()).toBe(10);
     at.gateway.clock.advance(4000);
-    expect(await retryAfter()).toBe("6");
-    expect(calls()).toBe(5);
+    expect(await ask(3)).toBe(0);
+    expect(waitSeconds()).toBe(6);
     expect(states()).toEqual([{ provider: "one", model: "small", state: "open" }]);
   });
 
@@ -129,8 +140,7 @@ describe("a route that fails five times in a row", () => {
     const probe = chat(at.gateway, await key());
     await until("the probe is out", () => calls() === 6);
     expect(states()).toMatchObject([{ state: "half-open" }]);
-    expect(await retryAfter()).toBe("1");
-    expect(calls()).toBe(6);
+    expect(await ask(1)).toBe(0);
     go.resolve();
     expect((await probe).status).toBe(200);
     expect(await ask(3)).toBe(3);
@@ -162,7 +172,7 @@ describe("a route that fails five times in a row", () => {
     await open();
     at.gateway.clock.advance(4000);
     expect((await attempt()).status).toBe(502);
-    expect(Number(await retryAfter())).toBeLessThanOrEqual(6);
+    expect(waitSeconds()).toBeLessThanOrEqual(6);
     at.gateway.clock.advance(6001);
     const probes = [await waiting(usual, { stream: true })];
     at.gateway.clock.advance(10_001);
@@ -203,7 +213,7 @@ describe("a route that fails five times in a row", () => {
   test("doubles its wait after each failed probe, up to a minute", async () => {
     await open();
     for (const seconds of [10, 20, 40, 60, 60]) {
-      expect(await retryAfter()).toBe(String(seconds));
+      expect(waitSeconds()).toBe(seconds);
       at.gateway.clock.advance(seconds * 1000 + 1);
       expect(await ask(1)).toBe(1);
     }
@@ -212,15 +222,13 @@ describe("a route that fails five times in a row", () => {
     expect(await ask(1)).toBe(1);
     at.providers.one.answer = refusal(500);
     expect(await ask(6)).toBe(5);
-    expect(await retryAfter()).toBe("10");
+    expect(waitSeconds()).toBe(10);
   });
 
   test("is probed again at once when its probe fails by an internal error", async () => {
     await open();
     at.gateway.clock.advance(10_001);
-    const candidates = [...candidatesOf(at.gateway.app.gateway.current.catalog)];
-    const one = candidates.find(({ provider }) => provider.id === "one");
-    const send = spyOn(one?.provider.upstream ?? expect.unreachable(), "send");
+    const send = spyOn(candidateOf("one").provider.upstream, "send");
     send.mockImplementationOnce(() => {
       throw new Error("a fault of our own");
     });
@@ -253,16 +261,16 @@ describe("a route", () => {
     async (isStream) => {
       at.providers.one.answer = refusal(429);
       const waits: (string | null)[] = [];
-      for (let n = 0; n < 6; n += 1) {
+      for (let n = 0; n < 5; n += 1) {
         const reply = await chat(at.gateway, await key(), { stream: isStream });
         expect(reply.status).toBe(502);
         waits.push(reply.headers.get("retry-after"));
       }
-      expect(waits).toEqual(["1", "1", "1", "1", "10", "10"]);
-      expect(calls()).toBe(5);
+      expect(waits).toEqual(["1", "1", "1", "1", "10"]);
+      expect(await ask(1)).toBe(0);
       at.gateway.clock.advance(10_001);
       expect(await ask(2)).toBe(1);
-      expect(await retryAfter()).toBe("20");
+      expect(waitSeconds()).toBe(20);
     },
   );
 
@@ -317,25 +325,6 @@ describe("a route", () => {
     expect(states()).toMatchObject([{ state: "closed" }]);
   });
 
-  test("is skipped when half of twenty attempts within 30 s failed; older ones and those before its probe do not count", async () => {
-    const alternate = async (count: number): Promise<void> => {
-      for (let n = 0; n < count; n += 1) {
-        at.providers.one.answer = n % 2 === 0 ? usual : refusal(503);
-        expect(await ask(1)).toBe(1);
-      }
-    };
-    await alternate(18);
-    at.gateway.clock.advance(60_000);
-    await alternate(20);
-    expect(await ask(1)).toBe(0);
-    expect(await retryAfter()).toBe("10");
-    at.gateway.clock.advance(10_001);
-    at.providers.one.answer = usual;
-    expect(await ask(1)).toBe(1);
-    at.providers.one.answer = refusal(503);
-    expect(await ask(2)).toBe(2);
-  });
-
   test("counts each stream that is cut after content as a failure", async () => {
     at.providers.one.answer = stream(helloEvent);
     for (let n = 0; n < 5; n += 1) {
@@ -349,5 +338,101 @@ describe("a route", () => {
   test("is not skipped because of a 404, which some providers send for a single request", async () => {
     at.providers.one.answer = refusal(404);
     expect(await ask(30)).toBe(30);
+  });
+});
+
+describe("one account alone", () => {
+  test("opens no breaker: the gateway asks the route itself, and at a bounded rate", async () => {
+    const one = await key();
+    at.providers.one.answer = refusal(500);
+    at.providers.one.probeAnswer = usual;
+    expect(await ask(3, "small", one)).toBe(3);
+    await until("the gateway asks", () => probes() === 1);
+    expect(await ask(20, "small", one)).toBe(20);
+    expect(probes()).toBe(1);
+    for (const seconds of [10, 20, 40, 60, 60]) {
+      const before = probes();
+      at.gateway.clock.advance(seconds * 1000 - 2000);
+      await ask(4, "small", one);
+      expect(probes()).toBe(before);
+      at.gateway.clock.advance(2001);
+      await ask(4, "small", one);
+      await until("the gateway asks", () => probes() === before + 1);
+    }
+    expect(states()).toMatchObject([{ state: "closed" }]);
+    expect(at.providers.one.probes[0]?.json).toMatchObject({ model: "small", max_tokens: 1 });
+  });
+
+  test("opens it at its fifth failure at the latest if the gateway's own request fails too", async () => {
+    const one = await key();
+    at.providers.one.answer = refusal(500);
+    expect(await ask(3, "small", one)).toBe(3);
+    await until("the gateway asks", () => probes() === 1);
+    await until("the probe is over", () => at.gateway.app.gateway.inFlight.exchanges.size === 0);
+    await ask(2, "small", one);
+    expect(states()).toMatchObject([{ state: "open" }]);
+  });
+
+  test("opens it at its fifth failure if the provider cannot be reached", async () => {
+    const one = await key();
+    for (let n = 0; n < 5; n += 1) await chat(at.gateway, one, { model: "gone" });
+    expect(states()).toMatchObject([{ provider: "gone", state: "open" }]);
+  });
+
+  test("does not probe it after it opened it: the gateway does", async () => {
+    const [one, other] = [await key(), await key()];
+    at.providers.one.answer = refusal(500);
+    await ask(1, "safe", other);
+    await ask(4, "safe", one);
+    expect(states()).toMatchObject([{ state: "open" }]);
+    at.gateway.clock.advance(10_001);
+    const before = probes();
+    for (const culprit of [one, other]) expect(await ask(1, "safe", culprit)).toBe(0);
+    await until("the gateway asks", () => probes() === before + 1);
+    await until("it stays open", () => states()[0]?.state === "open");
+    expect(waitSeconds()).toBe(20);
+    at.gateway.clock.advance(20_001);
+    at.providers.one.answer = usual;
+    expect(await ask(1, "safe", one)).toBe(0);
+    await until("it is closed", () => states()[0]?.state === "closed");
+    expect(await ask(1, "safe", one)).toBe(1);
+  });
+
+  test("is charged for nothing that the gateway asks", async () => {
+    const one = await key();
+    at.providers.one.answer = refusal(500);
+    at.providers.one.probeAnswer = usual;
+    await ask(3, "small", one);
+    await until("the gateway asks", () => probes() === 1);
+    await at.gateway.expectAuditPasses();
+    expect(await at.gateway.records(one, 3)).toHaveLength(3);
+    expect(await at.gateway.balance(one)).toBe(100n * rouble);
+  });
+});
+
+describe("a route without an alternative", () => {
+  test("is asked although its breaker is open, at a bounded rate", async () => {
+    await open();
+    const replies = await Promise.all(
+      Array.from({ length: 12 }, async () => chat(at.gateway, await key())),
+    );
+    expect(calls() - 5).toBeWithin(5, 12);
+    const refused = replies.filter(({ headers }) => headers.get("retry-after") !== null);
+    for (const { status, headers } of refused)
+      expect([status, Number(headers.get("retry-after"))]).toEqual([502, expect.any(Number)]);
+    expect(waitSeconds()).toBeLessThanOrEqual(10);
+  });
+
+  test("is usable for all as soon as it answers", async () => {
+    await open();
+    at.providers.one.answer = usual;
+    expect((await chat(at.gateway, await key())).status).toBe(200);
+    expect(states()).toMatchObject([{ state: "closed" }]);
+    expect(await ask(3)).toBe(3);
+  });
+
+  test("is not asked while its provider wants to be left alone", async () => {
+    at.providers.one.answer = refusal(429, "slow down", { "retry-after": "30" });
+    expect(await ask(3, "small")).toBe(1);
   });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { chat, expectRefusal, type Reply } from "../../support/gateway/chatCalls.ts";
+import { isAnyOpen } from "../../support/gateway/breakers.ts";
 import { openBefore, upstreamKey } from "../../support/gateway/gatewayUnderTest.ts";
 import {
   created,
@@ -59,12 +60,11 @@ const ways: readonly (readonly [string, AdmissionRequest, (error: object) => Pro
   ["a response in JSON", ask.responses, inPlaceOfAnAnswer],
 ];
 
-/** Sends as many requests as open a breaker, and then tests whether the route is skipped. */
-async function isSkipped(make: AdmissionRequest, answer: ProviderAnswer): Promise<boolean> {
+/** Sends as many requests as open a breaker, and then tests whether it is open. */
+async function opensBreaker(make: AdmissionRequest, answer: ProviderAnswer): Promise<boolean> {
   one.answer = answer;
   for (let time = 0; time < FAILURES_MAX; time += 1) await make("small");
-  one.answer = responds();
-  return (await make("small")).status !== 200;
+  return isAnyOpen(at.gateway);
 }
 
 describe.each(ways)("a failure in %s", (_, make, report) => {
@@ -79,7 +79,7 @@ describe.each(ways)("a failure in %s", (_, make, report) => {
     expect(two.requests).toHaveLength(0);
     const attempts = await at.gateway.store.requests.attempts(reply.id);
     expect(attempts).toMatchObject([{ outcome: "reported failure" }]);
-    expect(await isSkipped(make, answer)).toBe(false);
+    expect(await opensBreaker(make, answer)).toBe(false);
   });
 
   test.each([
@@ -91,7 +91,7 @@ describe.each(ways)("a failure in %s", (_, make, report) => {
     two.answer = responds();
     expect((await make("both")).status).toBe(200);
     expect([one.requests.length, two.requests.length]).toEqual([1, 1]);
-    expect(await isSkipped(make, answer)).toBe(false);
+    expect(await opensBreaker(make, answer)).toBe(false);
   });
 
   test.each([
@@ -100,7 +100,7 @@ describe.each(ways)("a failure in %s", (_, make, report) => {
   ])(
     "of the provider itself, or of a limit without a time, counts for the breaker: %j",
     async (error) => {
-      expect(await isSkipped(make, report(error))).toBe(true);
+      expect(await opensBreaker(make, report(error))).toBe(true);
     },
   );
 
@@ -117,17 +117,17 @@ describe.each(ways)("a failure in %s", (_, make, report) => {
 });
 
 test("a response that failed for an unknown reason does not count", async () => {
-  expect(await isSkipped(ask.chat, inJson({ code: "some_code" }))).toBe(false);
-  expect(await isSkipped(ask.chatStream, atItsEnd({}))).toBe(false);
+  expect(await opensBreaker(ask.chat, inJson({ code: "some_code" }))).toBe(false);
+  expect(await opensBreaker(ask.chatStream, atItsEnd({}))).toBe(false);
 });
 
 test("the type alone can show that the caller's server failed", async () => {
   const answer = inAnEvent({ type: "external_connector_error", code: null });
-  expect(await isSkipped(ask.chatStream, answer)).toBe(false);
+  expect(await opensBreaker(ask.chatStream, answer)).toBe(false);
 });
 
 test("an unknown error is the provider's", async () => {
-  expect(await isSkipped(ask.chatStream, inAnEvent({ code: "some_code" }))).toBe(true);
+  expect(await opensBreaker(ask.chatStream, inAnEvent({ code: "some_code" }))).toBe(true);
 });
 
 test.each([
@@ -170,6 +170,6 @@ test.each([
     const reply = await send(at.gateway, key, { stream: true });
     expect(reply.text).toContain("provider_error");
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
-    expect(await isSkipped(make, answer)).toBe(false);
+    expect(await opensBreaker(make, answer)).toBe(false);
   },
 );

@@ -65,7 +65,7 @@ describe("third attempts", () => {
   test("are not made after a shutdown during their wait", async () => {
     const { app } = at.gateway;
     const rests = () =>
-      candidatesOf(app.gateway.current.catalog).some((it) => app.gateway.health.waitMs(it) > 0);
+      candidatesOf(app.gateway.current.catalog).some((it) => app.gateway.health.waitMs(it, 1) > 0);
     at.providers.one.answer = refusal(500);
     at.providers.two.answer = refusal(429, "slow down", { "retry-after": "7" });
     at.providers.three.answer = usual;
@@ -88,11 +88,11 @@ describe("third attempts", () => {
     at.providers.two.answer = refusal(429, "slow down", { "retry-after": "7" });
     const reply = chat(at.gateway, await at.gateway.key());
     await until("the second attempt has failed", () =>
-      candidates.some((candidate) => health.waitMs(candidate) > 0),
+      candidates.some((candidate) => health.waitMs(candidate, 1) > 0),
     );
     const route = third ?? expect.unreachable();
     const refused = new UpstreamError("account", "status 401");
-    health.ended(route, health.begin(route), refused, false);
+    health.ended(route, health.begin(route, 1), refused, false);
     expect((await reply).status).toBe(502);
     expect(thirds()).toBe(0);
   });

@@ -27,7 +27,7 @@ function called(): readonly number[] {
 }
 
 describe.each(isStream)("an attempt (stream: %j)", (stream) => {
-  test.each([400, 409, 413, 422])(
+  test.each([400, 409, 422])(
     "that ends with %d is the caller's fault: 400 with the provider's message, without a failover",
     async (status) => {
       const error = {
@@ -74,6 +74,11 @@ describe.each(isStream)("an attempt (stream: %j)", (stream) => {
   test.each([
     [424, "Failed Dependency"],
     [403, "Your input was flagged"],
+    [408, "Request timed out while reading the body"],
+    [
+      402,
+      "This request requires more credits, or fewer max_tokens. You requested up to 32000 tokens, but can only afford 2000.",
+    ],
   ])("that ends with %d %s goes to the next route, and never counts", async (status, message) => {
     at.providers.one.answer = refusal(status, message);
     at.providers.two.answer = usual;
@@ -83,6 +88,21 @@ describe.each(isStream)("an attempt (stream: %j)", (stream) => {
     }
     expect(called()).toEqual([6, 6]);
   });
+
+  test.each([413, 414, 431])(
+    "that ends with %d on one route is tried at the next one, and is the caller's 400 if that one says so too",
+    async (status) => {
+      at.providers.one.answer = refusal(status, "the request is too large");
+      at.providers.two.answer = usual;
+      for (let n = 0; n < 6; n += 1) expect((await ask(stream)).status).toBe(200);
+      expect(called()).toEqual([6, 6]);
+      at.providers.two.answer = refusal(status, "the request is too large");
+      const words = [400, "invalid_request_error", "the request is too large"] as const;
+      expectRefusal(await ask(stream), words, { code: "some_code" });
+      at.providers.two.answer = refusal(500);
+      expectRefusal(await ask(stream), noProvider);
+    },
+  );
 
   test.each([401, 402, 403, 404, 408, 500, 503, 529])(
     "that ends with %d on all routes is a 502 without the providers' messages",
@@ -94,7 +114,7 @@ describe.each(isStream)("an attempt (stream: %j)", (stream) => {
       const retryAfter = headers.get("retry-after");
       headers.delete("retry-after");
       expectRefusal({ ...reply, headers }, noProvider);
-      expect(retryAfter).toBe([401, 402, 403].includes(status) ? "300" : null);
+      expect(retryAfter).toBe([401, 402].includes(status) ? "300" : null);
       expect(await at.gateway.records(reply.key, 1)).toMatchObject([
         { status: "failed", charge: 0n, attemptCount: 2 },
       ]);
@@ -121,8 +141,7 @@ describe("the operator's own account", () => {
   test.each([
     ["401", 401, { message: "invalid key" }],
     ["402", 402, { message: "pay" }],
-    ["403", 403, { message: "forbidden" }],
-    ["403 for its permissions", 403, { message: "no", type: "permission_error" }],
+    ["403 for its balance", 403, { message: "no", code: "AccountOverdueError" }],
     ["429 insufficient_quota", 429, { message: "no", code: "insufficient_quota" }],
     ["400 with an empty balance", 400, { message: "Your credit balance is too low to go on" }],
     [

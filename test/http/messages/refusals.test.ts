@@ -130,6 +130,19 @@ test.each(largeParts)("the whole context is held for %j", async (part) => {
   expect(record?.hold).toBe(200_000n * 30_000n + 100n * 200_000n);
 });
 
+test.each(["anthropic-beta", "anthropic-version"])("%s has at most 1 KiB", async (name) => {
+  at.providers.claude.answer = usualMessage;
+  const send = async (length: number) =>
+    sendMessage(at.gateway, await at.gateway.key(), {}, { [name]: "b".repeat(length) });
+  expect((await send(1024)).status).toBe(200);
+  const reply = await send(1025);
+  expect([reply.status, reply.body]).toMatchObject([
+    400,
+    { error: { message: `${name} is too long: at most 1024 characters` } },
+  ]);
+  expect(at.providers.claude.requests).toHaveLength(1);
+});
+
 test.each(["context-1m-2025-08-07", "Context-1M-2025-08-07"])(
   "a refused beta is a 400: %s",
   async (beta) => {

@@ -9,7 +9,7 @@ const ids = ["one", "two", "three"] as const;
 const at = openBefore(ids, (urls) => ({
   providers: urls,
   models: [{ id: "small", routes: ids.map((provider, at) => ({ provider, priority: at + 1 })) }],
-  sections: { metrics: { listen: "127.0.0.1:0" } },
+  sections: { metrics: { listen: "127.0.0.1:0" }, log: { level: "debug" } },
 }));
 
 const ask = async () => chat(at.gateway, await at.gateway.key());
@@ -46,4 +46,22 @@ test("shows the breaker of each tried route: open after five failures, closed fo
     found.value("tollgate_breaker_state", { provider, model: "small" });
   expect([state("one"), state("two")]).toEqual([2, 0]);
   expect(found.all("tollgate_breaker_state").length).toBeGreaterThan(1);
+});
+
+test("the gateway's own requests are counted, and logged at debug level", async () => {
+  at.providers.one.answer = refusal(500);
+  at.providers.one.probeAnswer = usual;
+  at.providers.two.answer = usual;
+  const key = await at.gateway.key();
+  const { value } = await growth(at.gateway.metricsUrl, async () => {
+    for (let count = 0; count < 3; count += 1)
+      expect((await chat(at.gateway, key)).status).toBe(200);
+    await at.gateway.expectAuditPasses();
+  });
+  expect(value("tollgate_probes_total", { provider: "one", model: "small", outcome: "ok" })).toBe(
+    1,
+  );
+  expect(at.gateway.log.filter(({ msg }) => msg === "the gateway asked a route itself")).toEqual([
+    expect.objectContaining({ level: "debug", provider: "one", model: "small", outcome: "ok" }),
+  ]);
 });

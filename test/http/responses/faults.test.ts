@@ -126,7 +126,7 @@ describe("instead of an answer", () => {
 });
 
 describe("an error of the provider about the request", () => {
-  test.each([400, 409, 413, 422])(
+  test.each([400, 409, 422])(
     "with status %d is a 400 with its message, and no other provider is asked",
     async (status) => {
       at.providers.first.answer = json(

@@ -101,6 +101,10 @@ export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> 
     if (!answer || !client) throw new Error(`no request for ${model}`);
     return answer(peer, request, client);
   });
+  faulty.probeAnswer = (peer, request) => {
+    const client = clients.get(nameIn(request));
+    return client && answers.get(nameIn(request))?.(peer, request, client);
+  };
   const healthy = startProvider((peer, request) => {
     count(calls.healthy, nameIn(request));
     return validAnswer(peer, request);

@@ -45,6 +45,7 @@ const replicaFigures: LiveFigures = {
     key_expires: 0,
     audit_failed: 1,
     provider_refused: 1,
+    organization_refused: 0,
     store_blocked: 0,
   },
   sharedLimits: { isUsed: false, byShare: 7 },

@@ -22,32 +22,44 @@ export type ProviderAnswer = (peer: RawPeer, request: ReceivedRequest) => Promis
 /** A provider on real TCP whose answers the test sets. */
 export interface ScriptedProvider extends AuditedProvider {
   readonly port: number;
-  /** Every request so far. */
+  /** Every request of a client so far. */
   readonly requests: readonly ReceivedRequest[];
+  /** The gateway's own requests, by which it finds out whether the provider works. */
+  readonly probes: readonly ReceivedRequest[];
   /** Connections that are open now. */
   readonly openCount: number;
   /** Answers the next requests, until it is changed. */
   answer: ProviderAnswer;
   /** Resolves with the request of this index, when it has come. */
   request(index: number): Promise<ReceivedRequest>;
-  /** Drops the requests and the answer that were set for a test. */
+  /** Answers the probes; undefined: as the requests. */
+  probeAnswer: ProviderAnswer | undefined;
+  /** Drops the requests and the answers that were set for a test. */
   forget(): void;
   stop(): void;
 }
 
+/** The question of `check --live` and of the gateway's own probes. */
+const PROBE_TEXT = '"Say ok."';
+
 export function startProvider(answer: ProviderAnswer = refuse): ScriptedProvider {
   const requests: ReceivedRequest[] = [];
+  const probes: ReceivedRequest[] = [];
   const server = startRawServer(async (peer) => {
     for (;;) {
       const received = receivedRequest(await peer.request());
-      requests.push(received);
+      const isProbe = received.body.includes(PROBE_TEXT);
+      (isProbe ? probes : requests).push(received);
       peer.onSend = provider.log && recordTo(provider.log, received);
-      await provider.answer(peer, received);
+      const answerNow = (isProbe ? provider.probeAnswer : undefined) ?? provider.answer;
+      await answerNow(peer, received);
     }
   });
   const provider: ScriptedProvider = {
     port: server.port,
     requests,
+    probes,
+    probeAnswer: undefined,
     get openCount() {
       return server.openCount;
     },
@@ -61,7 +73,9 @@ export function startProvider(answer: ProviderAnswer = refuse): ScriptedProvider
     },
     forget() {
       requests.length = 0;
+      probes.length = 0;
       provider.answer = answer;
+      provider.probeAnswer = undefined;
     },
     stop: () => server.stop(),
   };

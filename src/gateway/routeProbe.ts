@@ -1,20 +1,22 @@
-import type { ChatApi } from "../../config/schema.ts";
-import { checkChatRequest } from "../../contract/chat/chatRequest.ts";
-import { checkEmbeddingsRequest } from "../../contract/embeddings.ts";
-import { parseJsonObject } from "../../contract/jsonBody.ts";
-import type { Endpoint } from "../../contract/account/requestStatus.ts";
-import type { Catalog, CatalogModel } from "../../gateway/catalog.ts";
-import { publicCompletion } from "../../gateway/decoding/publicAnswer.ts";
-import { abortExchange } from "../../gateway/answer.ts";
-import { encodeEmbeddings, interfaceOf } from "../../gateway/endpoints/embeddings.ts";
-import { encodeResponses, parseResponse } from "../../gateway/endpoints/responses.ts";
-import { AnswerError, decodeAnswer, type EncodedRequest } from "../../providers/provider.ts";
-import { upstreamErrorOf, type UpstreamError } from "../../providers/upstream.ts";
-import type { Candidate } from "../../routing/candidates.ts";
+import type { ChatApi } from "../config/schema.ts";
+import { checkChatRequest } from "../contract/chat/chatRequest.ts";
+import { checkEmbeddingsRequest } from "../contract/embeddings.ts";
+import { parseJsonObject } from "../contract/jsonBody.ts";
+import type { Endpoint } from "../contract/account/requestStatus.ts";
+import { publicCompletion } from "./decoding/publicAnswer.ts";
+import { abortExchange } from "./answer.ts";
+import { encodeEmbeddings, interfaceOf } from "./endpoints/embeddings.ts";
+import { encodeResponses, parseResponse } from "./endpoints/responses.ts";
+import { AnswerError, decodeAnswer, type EncodedRequest } from "../providers/provider.ts";
+import {
+  upstreamErrorOf,
+  type UpstreamError,
+  type UpstreamExchange,
+} from "../providers/upstream.ts";
+import type { Candidate } from "../routing/candidates.ts";
 
 /** A route, and an endpoint that it serves. */
 export interface Probe {
-  readonly model: CatalogModel;
   readonly candidate: Candidate;
   readonly endpoint: Endpoint;
   /** The provider's interface that serves it. */
@@ -34,29 +36,17 @@ const RESPONSES_BOUND_MIN = 16;
 
 const QUESTION = "Say ok.";
 
-/** The probes of all routes, in the order of the config. */
-export function probesOf(catalog: Catalog): readonly Probe[] {
-  return catalog.models
-    .values()
-    .toArray()
-    .flatMap((model) => (model.config.kind === "chat" ? chatProbes : embeddingsProbes)(model));
+/** The probe of a route that tells whether it answers at all. */
+export function probeOf(candidate: Candidate): Probe {
+  return candidate.model.kind === "chat"
+    ? { candidate, endpoint: "chat", api: candidate.route.api }
+    : { candidate, endpoint: "embeddings", api: "embeddings" };
 }
 
-function chatProbes(model: CatalogModel): readonly Probe[] {
-  return model.chatCandidates.flatMap((candidate): Probe[] => {
-    const chat = { model, candidate, endpoint: "chat", api: candidate.route.api } as const;
-    const responses = { model, candidate, endpoint: "responses", api: "responses" } as const;
-    return candidate.route.responses ? [chat, responses] : [chat];
-  });
-}
-
-function embeddingsProbes(model: CatalogModel): readonly Probe[] {
-  return model.embeddingsCandidates.map((candidate) => ({
-    model,
-    candidate,
-    endpoint: "embeddings",
-    api: "embeddings",
-  }));
+/** Told of each exchange of a probe. */
+export interface ProbeListener {
+  sent(exchange: UpstreamExchange): void;
+  ended(exchange: UpstreamExchange): void;
 }
 
 /**
@@ -66,19 +56,20 @@ function embeddingsProbes(model: CatalogModel): readonly Probe[] {
 export async function askRoute(
   probe: Probe,
   requestId: string,
+  listener?: ProbeListener,
 ): Promise<UpstreamError | undefined> {
   let failure: UpstreamError | undefined;
   for (const bound of boundsFor(probe)) {
-    failure = await askWithBound(probe, bound, requestId);
+    failure = await askWithBound(probe, bound, requestId, listener);
     if (failure?.fault !== "caller") break;
   }
   return failure;
 }
 
 /** An embeddings request has no bound and is sent once. */
-function boundsFor({ api, model }: Probe): readonly number[] {
+function boundsFor({ api, candidate }: Probe): readonly number[] {
   if (api === "embeddings") return [0];
-  const { maxOutputTokens } = model.config;
+  const { maxOutputTokens } = candidate.model;
   const least = api === "responses" ? RESPONSES_BOUND_MIN : 1;
   const bounds = BOUNDS.filter((bound) => bound >= least && bound <= maxOutputTokens);
   return bounds.length > 0 ? bounds : [maxOutputTokens];
@@ -88,6 +79,7 @@ async function askWithBound(
   probe: Probe,
   bound: number,
   requestId: string,
+  listener: ProbeListener | undefined,
 ): Promise<UpstreamError | undefined> {
   const { upstream } = probe.candidate.provider;
   let question: Question;
@@ -99,11 +91,14 @@ async function askWithBound(
     return failure;
   }
   const exchange = upstream.send({ ...question.request, stream: false, requestId });
+  listener?.sent(exchange);
   try {
     question.check(await exchange.answer);
     return undefined;
   } catch (error) {
     return abortExchange(exchange, error);
+  } finally {
+    listener?.ended(exchange);
   }
 }
 
@@ -125,9 +120,9 @@ function questionFor(probe: Probe, bound: number): Question {
   }
 }
 
-function embeddingsQuestion({ candidate, model }: Probe): Question {
+function embeddingsQuestion({ candidate }: Probe): Question {
   const { value, object } = parseJsonObject({
-    text: JSON.stringify({ model: model.config.id, input: QUESTION }),
+    text: JSON.stringify({ model: candidate.model.id, input: QUESTION }),
   });
   const request = checkEmbeddingsRequest(value, {
     unknownFields: "forward",
@@ -142,10 +137,10 @@ function embeddingsQuestion({ candidate, model }: Probe): Question {
 }
 
 function chatQuestion(probe: Probe, bound: number): Question {
-  const { candidate, model } = probe;
+  const { candidate } = probe;
   const messages = [{ role: "user", content: QUESTION }];
   const { value, object } = parseJsonObject({
-    text: JSON.stringify({ model: model.config.id, messages, max_tokens: bound }),
+    text: JSON.stringify({ model: candidate.model.id, messages, max_tokens: bound }),
   });
   const request = candidate.chat.encode({
     request: checkChatRequest(value, {
@@ -163,9 +158,9 @@ function chatQuestion(probe: Probe, bound: number): Question {
   return { request, check: (answer) => checkCompletion(probe, decodeAnswer(answer)) };
 }
 
-function responsesQuestion({ candidate, model }: Probe, bound: number): Question {
+function responsesQuestion({ candidate }: Probe, bound: number): Question {
   const request = {
-    model: model.config.id,
+    model: candidate.model.id,
     input: QUESTION,
     max_output_tokens: bound,
     store: false,
@@ -177,11 +172,11 @@ function responsesQuestion({ candidate, model }: Probe, bound: number): Question
   };
 }
 
-function checkCompletion({ candidate, model }: Probe, text: string): void {
+function checkCompletion({ candidate }: Probe, text: string): void {
   const { completion } = candidate.chat.read(text);
   const identity = {
     id: "",
-    model: model.config.id,
+    model: candidate.model.id,
     created: 0,
     unknownFields: "forward",
   } as const;
