@@ -49,23 +49,52 @@ const TOKENS_PER_REQUEST = 256;
 /** Tokens that a tokenizer may add at the beginning and the end of an input of an embedding model. */
 const TOKENS_PER_INPUT = 16;
 
+/** What is known of the length of a prompt besides its bytes. */
+export interface PromptContext {
+  /** The context of the model. */
+  readonly contextTokens: number;
+  /** The operator has set it. */
+  readonly isContextKnown: boolean;
+  /** The estimate of the prompt. The hold covers it. */
+  readonly estimate: number;
+}
+
 /**
  * An upper bound of the prompt's tokens. A token of a byte-level tokenizer has at least one byte, so the body's bytes are a
- * bound. The model's context is another.
+ * bound. The model's context is another, if the operator has set it and the estimate is below it.
  */
-function promptTokensMax(prompt: PromptExtent, contextTokens: number): number {
-  if (prompt.unbounded) return contextTokens;
+function promptTokensMax(
+  prompt: PromptExtent,
+  { contextTokens, isContextKnown, estimate }: PromptContext,
+): number {
+  if (prompt.unbounded) return Math.max(contextTokens, estimate);
   const bound = prompt.bodyBytes + TOKENS_PER_MESSAGE * prompt.messageCount + TOKENS_PER_REQUEST;
-  return Math.min(bound, contextTokens);
+  return isContextKnown && estimate <= contextTokens ? Math.min(bound, contextTokens) : bound;
+}
+
+/**
+ * The mean size of a token of a long prompt is smaller than this in every measured tokenizer and language:
+ * docs/estimates.md. So a text with more than this many bytes for each token of the context does not fit.
+ */
+const PROMPT_BYTES_PER_TOKEN_MAX = 8;
+
+/** The fewest tokens that a prompt with this much text has, in UTF-8 bytes. Parts that are not text may have few tokens. */
+export function promptTokensMin(textBytes: number): number {
+  return Math.floor(textBytes / PROMPT_BYTES_PER_TOKEN_MAX);
 }
 
 /**
  * An upper bound of the tokens of all inputs of an embedding model. `sizes` has for each input the UTF-8 bytes of its
- * text, or the number of its tokens. The model's context bounds each of them.
+ * text, or the number of its tokens. The model's context bounds each of them, if the operator has set it: a server refuses
+ * longer inputs or cuts them.
  */
-export function inputTokensMax(sizes: readonly number[], contextTokens: number): number {
+export function inputTokensMax(
+  sizes: readonly number[],
+  { contextTokens, isContextKnown }: Omit<PromptContext, "estimate">,
+): number {
+  const most = isContextKnown ? contextTokens : Infinity;
   let tokens = 0;
-  for (const size of sizes) tokens += Math.min(size + TOKENS_PER_INPUT, contextTokens);
+  for (const size of sizes) tokens += Math.min(size + TOKENS_PER_INPUT, most);
   return tokens;
 }
 
@@ -85,14 +114,14 @@ export interface AmountRange {
 /** What a request can use besides the answer. */
 type PromptLimits = Omit<TokenLimits, "completionTokens">;
 
-/** The most that a prompt can use. `contextTokens`: the context of the model. */
+/** The most that a prompt can use. */
 export function promptLimits(
   prompt: PromptExtent | BoundedPrompt,
-  contextTokens: number,
+  context: PromptContext,
 ): PromptLimits {
   if ("tokensMax" in prompt)
     return { promptTokens: prompt.tokensMax, cacheWrite1hTokens: 0, webSearches: 0 };
-  const promptTokens = promptTokensMax(prompt, contextTokens);
+  const promptTokens = promptTokensMax(prompt, context);
   return {
     promptTokens,
     cacheWrite1hTokens: prompt.longCacheWrites ? promptTokens : 0,

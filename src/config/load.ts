@@ -6,7 +6,7 @@ import { systemClock, type Clock } from "../lib/clock.ts";
 import { fileErrorReason } from "../lib/systemError.ts";
 import { ConfigError, Inspection, checkShape } from "./inspection.ts";
 import { interpolate, variablesIn, type Environment } from "./interpolate.ts";
-import { readModels, warnAboutUnpricedSearches } from "./models.ts";
+import { readModels, warnAboutUnknownContexts, warnAboutUnpricedSearches } from "./models.ts";
 import { readProviders } from "./providers.ts";
 import type { Config, Listen } from "./schema.ts";
 import { readSettings } from "./settings.ts";
@@ -60,6 +60,7 @@ export function loadConfig(options: {
   if (inspection.problems.length > 0) throw new ConfigError(inspection.problems);
   if (models.length === 0) inspection.warning(file, "has no [[models]]: no request can be served");
   warnAboutUnpricedSearches(models, settings.api, inspection);
+  warnAboutUnknownContexts(models, inspection);
   warnAboutReaders(file, inspection);
   const { warnings, plainSecrets } = inspection;
   return { config: { file, ...settings, providers, models }, warnings, plainSecrets };

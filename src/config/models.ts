@@ -114,6 +114,7 @@ function readModel(
     sells,
     maxOutputTokens: Number(file.max_output_tokens ?? 0n),
     contextTokens: Number(file.context_tokens ?? CONTEXT_TOKENS_DEFAULT),
+    isContextKnown: file.context_tokens !== undefined,
     fallbacks: (file.fallbacks ?? []).map((fallback = "") => fallback),
     routes,
   };
@@ -224,13 +225,29 @@ export function warnAboutUnpricedSearches(
       !sells.webSearches && routes.some(({ api, responses }) => responses || api === "responses"),
   );
   if (unpriced.length === 0) return;
-  const shown = unpriced.slice(0, SHOWN_MODELS_MAX).map(({ id }) => id);
-  const others = unpriced.length - shown.length;
-  const names = others > 0 ? `${shown.join(", ")} and ${others} more` : shown.join(", ");
   inspection.warning(
     "models",
-    `web searches over the responses interface are not charged for ${names}: set rub_web_search_per_1k, or name "web_search" in [api] refused_tools, or in allowed_tools to give them away`,
+    `web searches over the responses interface are not charged for ${shownIds(unpriced)}: set rub_web_search_per_1k, or name "web_search" in [api] refused_tools, or in allowed_tools to give them away`,
   );
+}
+
+/** One warning for all chat models without `context_tokens`. */
+export function warnAboutUnknownContexts(
+  models: readonly ModelConfig[],
+  inspection: Inspection,
+): void {
+  const unknown = models.filter(({ kind, isContextKnown }) => kind === "chat" && !isContextKnown);
+  if (unknown.length === 0) return;
+  inspection.warning(
+    "models",
+    `context_tokens is missing for ${shownIds(unknown)}: prompts that are too long are sent, and each prompt is held at its bytes`,
+  );
+}
+
+function shownIds(models: readonly ModelConfig[]): string {
+  const shown = models.slice(0, SHOWN_MODELS_MAX).map(({ id }) => id);
+  const others = models.length - shown.length;
+  return others > 0 ? `${shown.join(", ")} and ${others} more` : shown.join(", ");
 }
 
 function readRoute(

@@ -427,6 +427,8 @@ export interface ModelConfig {
   readonly maxOutputTokens: number;
   /** The longest prompt; of an embedding model the longest input. */
   readonly contextTokens: number;
+  /** The operator has set `context_tokens`. Otherwise it is a default, which bounds no hold and refuses no prompt. */
+  readonly isContextKnown: boolean;
   /** Ids of the models whose routes are tried, in this order, if all routes of this model fail. */
   readonly fallbacks: readonly string[];
   /** At least one, in the order of the file. */

@@ -60,6 +60,25 @@ export function invalidRequest(message: string, extra: ErrorExtra = {}): ApiErro
   return new ApiError(400, "invalid_request_error", message, { extra });
 }
 
+/**
+ * 400: the prompt is certainly longer than the model's context. The words are those by which clients know that they must
+ * shorten it: OpenAI's with its code, or Anthropic's.
+ */
+export function promptTooLong(
+  { estimate, contextTokens }: { estimate: number; contextTokens: number },
+  isForAnthropic: boolean,
+): ApiError {
+  if (isForAnthropic) {
+    return invalidRequest(
+      `prompt is too long: ${estimate} tokens > ${contextTokens} maximum (the gateway's estimate)`,
+    );
+  }
+  return invalidRequest(
+    `this model's maximum context length is ${contextTokens} tokens, and the prompt is estimated to have ${estimate}`,
+    { code: "context_length_exceeded" },
+  );
+}
+
 /** 400: the client disconnected before its request was complete or answered. Only the log shows it. */
 export function incompleteRequest(): ApiError {
   return invalidRequest("the request was not completed");

@@ -1,5 +1,5 @@
 import { Type, type Static } from "@sinclair/typebox";
-import { fieldsOf, type JsonFields, isJsonObject } from "../lib/json.ts";
+import { fieldsOf, isGiven, type JsonFields, isJsonObject } from "../lib/json.ts";
 import {
   bodyCheck,
   refuseLongPromptCacheTtl,
@@ -89,6 +89,8 @@ export interface ResponsesRequest extends ResponsesObjects {
   readonly comparisonResponseId: string | undefined;
   /** The size of the request's text and parts, for the estimate. */
   readonly promptSize: TextSize;
+  /** The provider may cut the prompt before a model reads it. */
+  readonly trimsPrompt: boolean;
   /** The most web searches to hold for. */
   readonly webSearchesMax: number;
 }
@@ -114,6 +116,7 @@ export function checkResponsesRequest(
     previousResponseId,
     comparisonResponseId: comparisonResponseIdOf(value),
     promptSize: measurePrompt(value),
+    trimsPrompt: value["truncation"] === "auto" || isGiven(value["context_management"]),
     webSearchesMax: webSearchesMaxOf(value, value["max_tool_calls"]),
     ...stored,
     needsWholeContext: stored.needsWholeContext || previousResponseId !== undefined,

@@ -97,14 +97,15 @@ function leastCosts(models: readonly ModelConfig[]): Catalog["leastCost"] {
 }
 
 /** No request to the model holds less: one message or input without text, and one token of an answer. */
-function leastCostOf({ kind, contextTokens, price }: ModelConfig): bigint {
+function leastCostOf({ kind, contextTokens, isContextKnown, price }: ModelConfig): bigint {
+  const context = { contextTokens, isContextKnown, estimate: 0 };
   const isChat = kind === "chat";
   const prompt = isChat
     ? { bodyBytes: 0, messageCount: 1, unbounded: false, ...noExtras }
-    : { tokensMax: inputTokensMax([0], contextTokens) };
+    : { tokensMax: inputTokensMax([0], context) };
   const tokens = isChat ? 1 : 0;
   const bound = { most: tokens, least: tokens };
-  return amountRangeOf(promptLimits(prompt, contextTokens), bound, 1, price).least;
+  return amountRangeOf(promptLimits(prompt, context), bound, 1, price).least;
 }
 
 /**

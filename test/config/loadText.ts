@@ -16,6 +16,7 @@ id = "small"
 rub_input_per_1m = 1
 rub_output_per_1m = 2
 max_output_tokens = 100
+context_tokens = 1000
 
 [[models.routes]]
 provider = "one"

@@ -10,7 +10,13 @@ function model(
   keys: Readonly<Record<string, string | undefined>>,
   route = 'provider = "one"',
 ): string {
-  const all = { id: '"small"', max_output_tokens: "100", ...prices, ...keys };
+  const all = {
+    id: '"small"',
+    max_output_tokens: "100",
+    context_tokens: "1000",
+    ...prices,
+    ...keys,
+  };
   const lines = Object.entries(all).flatMap(([name, value]) =>
     value === undefined ? [] : [`${name} = ${value}`],
   );

@@ -93,7 +93,8 @@ test("the shortest file gets every default", () => {
         },
         sells: { longCacheWrites: false, webSearches: false },
         maxOutputTokens: 100,
-        contextTokens: 200_000,
+        contextTokens: 1000,
+        isContextKnown: true,
         fallbacks: [],
         routes: [
           {

@@ -104,7 +104,8 @@ describe.each(reverseProxies.map((proxy) => [proxy.name, proxy] as const))("%s",
   test("a body of 15 MB passes", async () => {
     at.provider.answer = answered();
     const key = await at.gateway.key({ balance: 10_000n * rouble });
-    const messages = [{ role: "user", content: "x".repeat(15_000_000) }];
+    const url = `data:image/png;base64,${"A".repeat(15_000_000)}`;
+    const messages = [{ role: "user", content: [{ type: "image_url", image_url: { url } }] }];
     expect((await chat(front, key, { max_tokens: 10, messages })).status).toBe(200);
   });
 

@@ -74,6 +74,7 @@ function ask(context: RequestContext): Promise<Admission> {
       ...noExtras,
     },
     promptEstimate: 5,
+    promptTokensMin: 0,
     outputTokensBound: undefined,
     choiceCount: 1,
   });

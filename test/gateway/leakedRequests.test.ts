@@ -48,6 +48,7 @@ async function admission(key: TestKey) {
       ...noExtras,
     },
     promptEstimate: 10,
+    promptTokensMin: 0,
     outputTokensBound: 10,
     choiceCount: 1,
   });

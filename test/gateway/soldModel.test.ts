@@ -64,6 +64,7 @@ async function ask(key: TestKey, prompt: Partial<PromptExtent> = {}): Promise<Ad
     stream: false,
     prompt: { ...extent, ...noExtras, ...prompt },
     promptEstimate: 5,
+    promptTokensMin: 0,
     outputTokensBound: undefined,
     choiceCount: 1,
   });

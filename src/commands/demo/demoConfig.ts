@@ -65,7 +65,9 @@ function modelToml(
     output === undefined ? 'kind = "embedding"' : undefined,
     `rub_input_per_1m = ${input}`,
     cachedInput === undefined ? undefined : `rub_cached_input_per_1m = ${cachedInput}`,
-    ...(output === undefined ? [] : [`rub_output_per_1m = ${output}`, "max_output_tokens = 4096"]),
+    ...(output === undefined
+      ? []
+      : [`rub_output_per_1m = ${output}`, "max_output_tokens = 4096", "context_tokens = 200000"]),
     "",
     ...routes.flatMap(({ provider, costPercent }, index) => [
       "[[models.routes]]",

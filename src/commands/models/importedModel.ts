@@ -56,7 +56,7 @@ interface ImportedRoute extends PriceKeys<"rub_cost_"> {
 /** The highest price that the config takes. */
 const PRICE_MAX = 1_000_000_000;
 const NO_SEARCHES =
-  "The list has a price of web searches. The gateway bills them for providers of kind anthropic only.";
+  "The list has a price of web searches. The gateway bills them over the responses interface and for the kind anthropic only.";
 /** The most tokens that the config takes. */
 const TOKENS_MAX = 100_000_000;
 /** The model with its prices. Every price is rounded up, so that none is below its cost and margin. */
@@ -71,9 +71,12 @@ export function importModel(model: ListedModel, sale: Sale): ImportedModel | Ski
     return { reason: "mode responses, and the provider's kind has none" };
   }
   const isAnthropic = sale.kind === undefined || sale.kind === "anthropic";
-  const sold = isAnthropic
-    ? model.costs
-    : { ...model.costs, cacheWrite1h: undefined, webSearch: undefined };
+  const servesResponses = model.responses !== "no" && !hasOnlyChat;
+  const sold = {
+    ...model.costs,
+    cacheWrite1h: isAnthropic ? model.costs.cacheWrite1h : undefined,
+    webSearch: isAnthropic || servesResponses ? model.costs.webSearch : undefined,
+  };
   const prices = priceKeys("rub_", sold, multiply(sale.rate, sale.factor));
   if (Object.values(prices).some((price) => price > PRICE_MAX)) {
     return { reason: `a price above ${PRICE_MAX}, the highest of the config (is --rate right?)` };
@@ -90,7 +93,7 @@ export function importModel(model: ListedModel, sale: Sale): ImportedModel | Ski
         provider: sale.provider,
         model: entry.model,
         ...(model.responses === "only" ? { api: "responses" } : {}),
-        ...(model.responses === "no" || hasOnlyChat ? {} : { responses: true }),
+        ...(servesResponses ? { responses: true } : {}),
         ...priceKeys("rub_cost_", sold, sale.rate),
       },
     ],

@@ -1,5 +1,5 @@
 import { Type, type Static } from "@sinclair/typebox";
-import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, isGiven, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { refuseExtras, type ExtraRules } from "../extras.ts";
 import { refuseKeysInOtherCase } from "../keyCase.ts";
 import {
@@ -81,6 +81,8 @@ export interface MessagesRequest extends CountTokensRequest {
   readonly reasoningBudget: number;
   /** The prompt may be larger than the request's own text: it has images, files, or tools that the provider runs. */
   readonly needsWholeContext: boolean;
+  /** The provider may cut the prompt before a model reads it. */
+  readonly trimsPrompt: boolean;
   /** A part of the prompt may be kept in the provider's cache for an hour. */
   readonly usesLongCacheTtl: boolean;
   /** The most web searches that the provider may run; undefined if there is no such tool. */
@@ -128,6 +130,7 @@ export function checkMessagesRequest(value: JsonFields, rules: MessagesRules): M
     reasoningBudget: reasoningBudgetOf(value),
     needsWholeContext:
       measure.promptSize.nonTextParts > 0 || tools.areAny || hasServers || objectIds.length > 0,
+    trimsPrompt: isGiven(value["context_management"]) || isGiven(value["compaction"]),
     usesLongCacheTtl: usesLongPromptCacheTtl(value),
     webSearchesMax: tools.webSearchesMax,
     objectIds,

@@ -16,6 +16,7 @@ import {
   balanceHeld,
   insufficientBalance,
   type ApiError,
+  promptTooLong,
   rateLimitExceeded,
   serviceUnavailable,
 } from "../../contract/errors.ts";
@@ -35,6 +36,8 @@ export interface AdmissionRequest {
   prompt: PromptExtent | BoundedPrompt;
   /** Estimated prompt tokens, for the token rate. */
   promptEstimate: number;
+  /** The fewest tokens that the prompt can have. 0 where a longer prompt is cut by the provider. */
+  promptTokensMin: number;
   /** The caller's bound of tokens for one choice. */
   outputTokensBound: number | undefined;
   choiceCount: number;
@@ -66,7 +69,7 @@ export interface ChoiceBounds {
 const LEAK_TIMEOUT_MS = 60_000 + CLIENT_STALL_MS;
 
 /**
- * Takes the prompt's estimate from the token rate (429), and holds the most that the request can cost (402; 429 if other
+ * Refuses a prompt that cannot fit (400), takes the prompt's estimate from the token rate (429), and holds the most that the request can cost (402; 429 if other
  * open requests of the account hold the money for too long). Throws ApiError.
  */
 export async function admit(
@@ -76,13 +79,14 @@ export async function admit(
   ask: AdmissionRequest,
 ): Promise<Admission> {
   const { caller, permit, snapshot, span } = context;
+  refuseLongPrompt(models, ask);
   const takenTokens = permit.takeTokens(ask.promptEstimate);
   const rated = takenTokens instanceof Promise ? await takenTokens : takenTokens;
   if (!rated.ok) throw rateLimitExceeded(rated.retryAfterMs);
 
   const [{ config }] = models;
   const dearest = dearestOf(models);
-  const limits = promptLimits(ask.prompt, dearest.contextTokens);
+  const limits = promptLimits(ask.prompt, { ...dearest, estimate: ask.promptEstimate });
   const bound = outputBoundOf(ask, models, dearest, snapshot.config.billing.minOutputTokens);
   const range = amountRangeOf(limits, bound, ask.choiceCount, dearest.price);
 
@@ -127,6 +131,13 @@ export async function admit(
   };
 }
 
+/** Throws ApiError 400 for a prompt that the model which the client asks for cannot read. */
+function refuseLongPrompt([{ config }]: ModelChain, ask: AdmissionRequest): void {
+  const { contextTokens, isContextKnown } = config;
+  if (!isContextKnown || ask.promptTokensMin <= contextTokens) return;
+  throw promptTooLong({ estimate: ask.promptEstimate, contextTokens }, ask.endpoint === "messages");
+}
+
 /** The bound that replaces the caller's in the client's own text, for a fallback that refuses it. Undefined: none does. */
 export function changedBound(
   { boundsFor, callersBound }: Admission,
@@ -158,20 +169,21 @@ function boundsOf(
 }
 
 /** The most of each price and of each limit, for a hold that pays for an answer of any of the models. */
-type Dearest = Pick<ModelConfig, "price" | "contextTokens" | "maxOutputTokens"> &
+type Dearest = Pick<ModelConfig, "price" | "contextTokens" | "isContextKnown" | "maxOutputTokens"> &
   Pick<CatalogModel, "attemptsMsMax">;
 
 function dearestOf(models: ModelChain): Dearest {
   const [first, ...others] = models;
-  let { price, contextTokens, maxOutputTokens } = first.config;
+  let { price, contextTokens, isContextKnown, maxOutputTokens } = first.config;
   let { attemptsMsMax } = first;
   for (const { config, attemptsMsMax: more } of others) {
     price = dearerPrice(price, config.price);
     contextTokens = Math.max(contextTokens, config.contextTokens);
+    isContextKnown &&= config.isContextKnown;
     maxOutputTokens = Math.max(maxOutputTokens, config.maxOutputTokens);
     attemptsMsMax += more;
   }
-  return { price, contextTokens, maxOutputTokens, attemptsMsMax };
+  return { price, contextTokens, isContextKnown, maxOutputTokens, attemptsMsMax };
 }
 
 /**

@@ -1,9 +1,10 @@
+import { promptTokensMin } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
 import type { ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { resourceNotFound, type ApiError } from "../../contract/errors.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import type { Candidate } from "../../routing/candidates.ts";
-import { admit } from "../admission/admit.ts";
+import { admit, type AdmissionRequest } from "../admission/admit.ts";
 import { callerFault, type AdmittedRequest } from "../admittedRequest.ts";
 import type { Answer } from "../answer.ts";
 import { answerJson } from "../answerJson.ts";
@@ -43,7 +44,7 @@ export async function chat(
       longCacheWrites: request.usesLongCacheTtl,
       webSearchesMax: request.webSearchesMax,
     },
-    promptEstimate: promptEstimateOf(request, candidates),
+    ...promptFiguresOf(request, candidates),
     outputTokensBound,
     choiceCount: request.choiceCount,
   });
@@ -68,8 +69,11 @@ function chatForms(includeUsage: boolean): (identity: AnswerIdentity) => ChatFor
   return (identity) => new ChatForm(identity, includeUsage);
 }
 
-/** The estimate of the prompt, without fields that every route drops (`drop_message_fields`). */
-function promptEstimateOf(request: ChatRequest, candidates: readonly Candidate[]): number {
+/** The figures of the prompt, without fields that every route drops (`drop_message_fields`). */
+function promptFiguresOf(
+  request: ChatRequest,
+  candidates: readonly Candidate[],
+): Pick<AdmissionRequest, "promptEstimate" | "promptTokensMin"> {
   let { textBytes, nonTextParts } = request.promptSize;
   for (const [name, size] of request.fieldSizes) {
     const isDropped = candidates.every(({ provider }) =>
@@ -79,7 +83,8 @@ function promptEstimateOf(request: ChatRequest, candidates: readonly Candidate[]
     textBytes -= size.textBytes;
     nonTextParts -= size.nonTextParts;
   }
-  return estimateTokens(textBytes, nonTextParts);
+  const promptEstimate = estimateTokens(textBytes, nonTextParts);
+  return { promptEstimate, promptTokensMin: promptTokensMin(textBytes) };
 }
 
 /** A separate function, because a stream retains `unknownFinishReason` (memory rules: docs/architecture.md). */

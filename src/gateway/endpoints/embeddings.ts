@@ -39,8 +39,9 @@ export async function embeddings(
   const admission = await admit(gateway, context, [model], {
     endpoint: "embeddings",
     stream: false,
-    prompt: { tokensMax: inputTokensMax(inputSizes, model.config.contextTokens) },
+    prompt: { tokensMax: inputTokensMax(inputSizes, model.config) },
     promptEstimate: promptEstimateOf(request),
+    promptTokensMin: 0,
     outputTokensBound: undefined,
     choiceCount: 1,
   });

@@ -1,3 +1,4 @@
+import { promptTokensMin } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
 import { checkChatRequest, type ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { ApiError, invalidRequest, upstreamFailure } from "../../contract/errors.ts";
@@ -68,6 +69,7 @@ export async function messages(
       webSearchesMax: request.webSearchesMax ?? 0,
     },
     promptEstimate,
+    promptTokensMin: request.trimsPrompt ? 0 : promptTokensMin(request.promptSize.textBytes),
     outputTokensBound: request.outputTokensBound,
     choiceCount: 1,
   });

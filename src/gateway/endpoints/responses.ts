@@ -1,4 +1,4 @@
-import type { PromptExtent } from "../../billing/cost.ts";
+import { promptTokensMin, type PromptExtent } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
 import { ApiError, resourceNotFound } from "../../contract/errors.ts";
 import {
@@ -50,6 +50,7 @@ export async function responses(
     stream: request.stream,
     prompt: promptOf(body, plan),
     promptEstimate: promptEstimateOf(request, plan, models),
+    promptTokensMin: request.trimsPrompt ? 0 : promptTokensMin(request.promptSize.textBytes),
     outputTokensBound: request.outputTokensBound,
     choiceCount: request.choiceCount,
   });

@@ -77,7 +77,7 @@ describe("a model that the list describes in more detail than the config can", (
     "The provider charges more for long prompts. The config has one price: the highest is used.";
 
   const searches =
-    "The list has a price of web searches. The gateway bills them for providers of kind anthropic only.";
+    "The list has a price of web searches. The gateway bills them over the responses interface and for the kind anthropic only.";
 
   test.each<readonly [kind: string, name: string, keys: object, notes: readonly string[]]>([
     [

@@ -10,7 +10,8 @@ import { growth } from "../../support/gateway/scrape.ts";
 import { openTestApp, type TestApp } from "../../support/gateway/testApp.ts";
 
 const metrics = { listen: "127.0.0.1:0" };
-const config = oneModel("http://127.0.0.1:9/v1", { metrics });
+const api = { allowed_tools: ["web_search"] };
+const config = oneModel("http://127.0.0.1:9/v1", { metrics, api });
 const refused = "config rejected, the old config stays in force";
 
 let gateway: TestApp;
@@ -99,7 +100,7 @@ test("a reload changes who gets notices, and needs no restart", async () => {
   const to = (email: string): object => ({ kind: "email", to: email });
   for (const email of ["one@example.com", "two@example.com"]) {
     const notify = { smtp: "smtp://localhost:2525", from: "tollgate@example.com", email };
-    const changed = configText({ ...config, sections: { metrics, notify } });
+    const changed = configText({ ...config, sections: { metrics, api, notify } });
     expect(await reloaded(changed)).toMatchObject([{ msg: "config reloaded" }]);
     const { notify: inForce } = gateway.app.gateway.current.config;
     expect(operatorRecipients(inForce)).toMatchObject([to(email)]);
@@ -120,7 +121,7 @@ test.each([
 ] as const)(
   "each reload warns that a change of %s needs a restart",
   async (key, sections, more) => {
-    const changed = configText({ ...config, sections: { metrics, ...sections } });
+    const changed = configText({ ...config, sections: { metrics, api, ...sections } });
     const problem = `${key}: changed, and takes effect only after a restart${more}`;
     for (const _ of ["first", "again"]) {
       expect(await reloaded(changed)).toMatchObject([
@@ -132,7 +133,7 @@ test.each([
 );
 
 test("a reload warns that removed metrics need a restart", async () => {
-  expect(await reloaded(configText({ ...config, sections: {} }))).toMatchObject([
+  expect(await reloaded(configText({ ...config, sections: { api } }))).toMatchObject([
     { msg: "config reloaded" },
     { problem: expect.stringMatching(/^metrics\.listen: /) },
   ]);

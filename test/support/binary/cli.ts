@@ -21,7 +21,9 @@ id = "small"
 rub_input_per_1m = 25000
 rub_output_per_1m = 200000
 rub_cached_input_per_1m = 2500
+rub_web_search_per_1k = 900000
 max_output_tokens = 1000
+context_tokens = 200000
 
 [[models.routes]]
 provider = "local"
@@ -32,6 +34,7 @@ responses = true
 id = "gift"
 free = true
 max_output_tokens = 1000
+context_tokens = 200000
 
 [[models.routes]]
 provider = "local"

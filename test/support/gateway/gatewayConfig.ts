@@ -1,5 +1,7 @@
-/** The keys of a TOML table. The values that tests need have the same form in JSON. */
-export type Section = Readonly<Record<string, string | number | boolean | readonly string[]>>;
+/** The keys of a TOML table. The values that tests need have the same form in JSON. Undefined leaves a key out. */
+export type Section = Readonly<
+  Record<string, string | number | boolean | readonly string[] | undefined>
+>;
 
 export interface ConfiguredModel {
   readonly id: string;
@@ -25,6 +27,7 @@ const modelDefaults: Section = {
   rub_cached_input_per_1m: prices.cachedInput,
   rub_cache_write_per_1m: prices.cacheWrite,
   max_output_tokens: 1000,
+  context_tokens: 200_000,
 };
 
 /** An embedding model has no other keys. */
@@ -126,6 +129,7 @@ export function costOf(tokens: {
 }
 
 function tableText(head: string, section: Section): string {
-  const lines = Object.entries(section).map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
+  const given = Object.entries(section).filter(([, value]) => value !== undefined);
+  const lines = given.map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
   return `${[head, ...lines].join("\n")}\n\n`;
 }
