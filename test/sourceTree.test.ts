@@ -41,7 +41,12 @@ const faces = {
 };
 
 /** Loaded only if configured, to keep the start fast. */
-const onDemand = ["src/telemetry/otlp.ts", "src/telemetry/prometheus.ts", "src/notices/mail.ts"];
+const onDemand = [
+  "src/telemetry/otlp.ts",
+  "src/telemetry/prometheus.ts",
+  "src/notices/mail.ts",
+  "src/providers/http/tunnel.ts",
+];
 
 const adapterKinds = ["openai", "anthropic", "gemini"];
 
@@ -65,13 +70,18 @@ const powers: readonly Power[] = [
   { name: "commander", packages: ["commander"], owners: ["src/main.ts", "src/commands/"] },
   { name: "prom-client", packages: ["prom-client"], owners: ["src/telemetry/"] },
   { name: "nodemailer", packages: ["nodemailer"], owners: ["src/notices/"] },
+  { name: "SOCKS", packages: ["socks"], owners: ["src/providers/http/tunnel.ts"] },
   { name: "TOML", packages: ["smol-toml"], code: /\bTOML\b/, owners: ["src/config/"] },
   {
     name: "a socket of its own to the outside",
     packages: ["node:http", "node:https", "node:http2", "http", "https", "http2", "undici"],
     code: /\bBun\s*\.\s*connect\b|\{[^{}]*\bconnect\b[^{}]*\}\s*=\s*Bun\b|\b(?:net|tls)\s*\.\s*connect\b|\bcreateConnection\b|\bnew\s+WebSocket\b/,
-    // The second only asks whether anybody still listens on a unix socket of this machine.
-    owners: ["src/providers/http/connection.ts", "src/commands/serve/listener.ts"],
+    // The last only asks whether anybody still listens on a unix socket of this machine.
+    owners: [
+      "src/providers/http/connection.ts",
+      "src/providers/http/tunnel.ts",
+      "src/commands/serve/listener.ts",
+    ],
   },
   {
     // It runs 256 requests at once at most and decompresses without a bound. A method called fetch is no call of it.
@@ -133,7 +143,7 @@ describe("the source tree", () => {
   test("lets only the owner use a power", () => expect(ownerViolations(files, powers)).toEqual([]));
   test("has no adapter that imports another", () =>
     expect(adapterViolations(files, "src/providers/", adapterKinds)).toEqual([]));
-  test("loads metrics, traces and mail on demand", () =>
+  test("loads metrics, traces, mail and tunnels on demand", () =>
     expect(eagerImports(files, onDemand)).toEqual([]));
   test("has no circular imports", () => expect(circularImports(files)).toEqual([]));
   test("has file names that describe their content", () =>

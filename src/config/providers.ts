@@ -1,10 +1,10 @@
 import { isPrivate } from "./address.ts";
 import { readCredential } from "./credential.ts";
-import { isDecodable } from "./secretUrl.ts";
+import { readProxy } from "./proxy.ts";
 import { readNames, readDurationMs } from "./values.ts";
 import type { Inspection, ProviderFile, DeepPartial } from "./inspection.ts";
 import type { ConfigFile, ProviderConfig, ProviderKind } from "./schema.ts";
-import { baseOf, isUnencrypted, parseUrl, readServerUrl } from "./serverUrl.ts";
+import { baseOf, isUnencrypted, readServerUrl } from "./serverUrl.ts";
 import { readAuthority } from "./tls.ts";
 
 /** The addresses of kinds that have one provider. */
@@ -119,30 +119,6 @@ function readBaseUrl(
     );
   }
   return url;
-}
-
-function readProxy(text: string, key: string, inspection: Inspection): string | undefined {
-  if (text === "") return undefined;
-  if (!/^http:\/\//i.test(text)) {
-    inspection.problem(key, "must begin with http://: only HTTP proxies are supported");
-    return undefined;
-  }
-  const url = parseUrl(text);
-  if (url === undefined) {
-    inspection.problem(key, "must be a URL such as http://user:password@host:port");
-    return undefined;
-  }
-  if (url.username !== "" || url.password !== "") inspection.markSecret(key, url.password);
-  if (!isDecodable(url.username) || !isDecodable(url.password)) {
-    inspection.problem(key, "has a % in its user or password: write it as %25");
-  }
-  if (url.pathname !== "/" || /[?#]/.test(text)) {
-    inspection.problem(
-      key,
-      'must be of the form "http://user:password@host:port" and nothing more',
-    );
-  }
-  return url.href.replace(/\/$/, "");
 }
 
 function readMaxTokensField(value: string | undefined, at: string, inspection: Inspection): string {

@@ -30,6 +30,9 @@ export function readSecret(
   return { key: `${key}_file`, text: content ?? "" };
 }
 
+/** How a password is written in a URL. */
+export const ESCAPES = "write @ : / ? # % in a password as %40 %3A %2F %3F %23 %25";
+
 /** One name or address. */
 const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9a-f:.]+\])$/i;
 
@@ -43,17 +46,21 @@ export function readSecretUrl(
   example: string,
   inspection: Inspection,
 ): URL | undefined {
-  const escapes = "; write @ : / ? # % in a password as %40 %3A %2F %3F %23 %25";
   const url =
     /^[a-z]+:\/\/[^\s\\\p{Cc}]+$/iu.test(text) && URL.canParse(text) ? new URL(text) : null;
-  if (!url || !HOST.test(url.hostname) || url.hash !== "") {
-    inspection.problem(key, `must be a URL such as ${example}${escapes}`);
+  if (!url || !isHost(url.hostname) || url.hash !== "") {
+    inspection.problem(key, `must be a URL such as ${example}; ${ESCAPES}`);
     return undefined;
   }
   if (!isDecodable(url.username) || !isDecodable(url.password))
     inspection.problem(key, "has a % in its user or password: write it as %25");
   if (url.password !== "" && !key.endsWith("_file")) inspection.markSecret(key, url.password);
   return url;
+}
+
+/** Whether the text is the host of a URL of any scheme: one name or address. */
+export function isHost(text: string): boolean {
+  return HOST.test(text);
 }
 
 /** Whether the percent signs of a user or password are those of encoded characters. */

@@ -27,7 +27,7 @@ const SECRET_CHARS_MIN = 4;
  * usually have small letters only, and stay readable.
  */
 const PATTERNS = [
-  /https?:\/\/[^\s"'<>)\]]+/gi,
+  /\b(?:https?|socks5h?):\/\/[^\s"'<>)\]]+/gi,
   // API keys, also with a masked middle.
   /\b(sk|pk|rk|gsk|xai|key|AIza)[-_](?=[\w*.-]*([A-Z\d*]|\.\.\w))[\w*.-]{6,}/g,
   /\bAIza[\w-]{20,}/g,

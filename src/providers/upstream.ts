@@ -24,8 +24,8 @@ import { reportedFailureInText, type ReportedFailure } from "./reportedFailure.t
 import { secretsOf, type Secrets } from "./secrets.ts";
 import { UpstreamError } from "./upstreamError.ts";
 
-export { ConnectionError } from "./http/client.ts";
-export { checkReachable } from "./http/client.ts";
+export { ConnectionError, ProxyError, type ConnectionErrorCode } from "./http/connectionError.ts";
+export { checkReachable, tunnelTo } from "./http/client.ts";
 export { createPoster } from "./http/poster.ts";
 export {
   ReportedFailure,

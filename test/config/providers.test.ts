@@ -169,28 +169,42 @@ describe("proxy", () => {
     ["http://proxy.example:3128", "http://proxy.example:3128"],
     ["http://user:pa%24s@proxy.example:3128/", "http://user:pa%24s@proxy.example:3128"],
     ["http://us%C3%A9r:p@proxy.example:3128", "http://us%C3%A9r:p@proxy.example:3128"],
+    ["https://proxy.example", "https://proxy.example"],
+    ["HTTPS://token@proxy.example:8443", "https://token@proxy.example:8443"],
+    ["socks5://127.0.0.1:1080", "socks5://127.0.0.1:1080"],
+    ["socks5h://user:pa%24s@[::1]/", "socks5h://user:pa%24s@[::1]"],
   ])("%j", (text, url) => {
     expect(providerOf(`proxy = "${text}"`)?.proxyUrl).toBe(url);
   });
+
+  const schemes = "must begin with http://, https://, socks5:// or socks5h://";
+  const escapes = "write @ : / ? # % in a password as %40 %3A %2F %3F %23 %25";
+  const whole = (scheme: string) =>
+    `must be of the form "${scheme}://user:password@host:port" and nothing more; ${escapes}`;
+  const url = (scheme: string) =>
+    `must be a URL such as ${scheme}://user:password@host:port; ${escapes}`;
+  const percent = "has a % in its user or password: write it as %25";
+  const long = "x".repeat(256);
   test.each([
-    ["proxy.example:3128", "must begin with http://: only HTTP proxies are supported"],
+    ["proxy.example:3128", schemes],
+    ["socks4://canary@proxy.example:1080", schemes],
+    ["http://proxy .example", url("http")],
+    ["socks5://", url("socks5")],
+    ["socks5h://canary:1@:1080", url("socks5h")],
+    ["socks5://prox%79.example", url("socks5")],
+    ["http://%zz:canary@proxy.example:1", percent],
+    ["http://canary:100%@proxy.example:1", percent],
+    ["socks5://canary:%ff@proxy.example:1", percent],
+    ["http://can%3Aary:p@proxy.example:1", "must not have a : in its user"],
+    ["socks5://canary@proxy.example", "must have a user and a password, or neither"],
     [
-      "socks5://canary@proxy.example:1080",
-      "must begin with http://: only HTTP proxies are supported",
+      `socks5h://canary:${long}@proxy.example`,
+      "must have a user and a password of at most 255 bytes",
     ],
-    ["http://proxy .example", "must be a URL such as http://user:password@host:port"],
-    ["https://proxy.example", "must begin with http://: only HTTP proxies are supported"],
-    ["http://%zz:canary@proxy.example:1", "has a % in its user or password: write it as %25"],
-    ["http://canary:100%@proxy.example:1", "has a % in its user or password: write it as %25"],
-    ["http://canary:%ff@proxy.example:1", "has a % in its user or password: write it as %25"],
-    [
-      "http://proxy.example/canary",
-      'must be of the form "http://user:password@host:port" and nothing more',
-    ],
-    [
-      "http://proxy.example?canary",
-      'must be of the form "http://user:password@host:port" and nothing more',
-    ],
+    ["http://proxy.example/canary", whole("http")],
+    ["https://proxy.example?canary", whole("https")],
+    ["socks5://proxy.example#canary", whole("socks5")],
+    ["socks5h://proxy.example/canary", whole("socks5h")],
   ])("%j is refused", (text, problem) => {
     expect(problemsOf(`proxy = "${text}"`)).toEqual([`providers[0].proxy: ${problem}`]);
   });

@@ -1,7 +1,7 @@
 import { ConnectionError, type UpstreamError } from "../../providers/upstream.ts";
 import type { Probe } from "../../gateway/routeProbe.ts";
 import type { ProviderConfig } from "../../config/schema.ts";
-import { errorCode } from "../../lib/systemError.ts";
+import { proxyAdvice, tlsAdvice } from "./proxyAdvice.ts";
 
 /** Why a route failed and what to do, in one line. A provider's message in it contains no secrets. */
 export function routeAdvice(probe: Probe, error: UpstreamError): string {
@@ -112,60 +112,34 @@ function answerAdvice(probe: Probe, { outcome, cause }: UpstreamError): string {
     : "the answer does not follow the expected interface: check base_url, kind and api";
 }
 
-/** OpenSSL's codes for a certificate outside of its dates. */
-const dateErrors: ReadonlySet<string> = new Set(["CERT_HAS_EXPIRED", "CERT_NOT_YET_VALID"]);
-/** The runtime's code for a certificate of another host name. */
-const nameError = "ERR_TLS_CERT_ALTNAME_INVALID";
-/** Codes for a handshake that the server refuses or aborts. */
-const handshakeErrors: ReadonlySet<string> = new Set(["EPROTO", "ECONNRESET", "EPIPE"]);
-/** BoringSSL's message for bytes that are not TLS. */
-const NO_TLS = /WRONG_VERSION_NUMBER|HTTP_REQUEST/;
-
 /** Why the connection failed and what to do, in one line. Undefined: the error is not about connecting. */
 export function connectAdvice(
   error: ConnectionError,
   { proxyUrl, connectTimeoutMs }: Pick<ProviderConfig, "proxyUrl" | "connectTimeoutMs">,
 ): string | undefined {
-  const proxy = proxyUrl === undefined ? undefined : new URL(proxyUrl).host;
-  switch (error.code) {
+  const { code, cause } = error;
+  const server = { key: "base_url", who: "the provider" };
+  const ofProxy = proxyUrl === undefined ? undefined : proxyAdvice(code, cause, proxyUrl, server);
+  if (ofProxy !== undefined) return ofProxy;
+  switch (code) {
     case "refused":
-      return proxy === undefined
-        ? "cannot connect, nothing listens there: check base_url and that the provider runs"
-        : `cannot connect, nothing listens at the proxy ${proxy}: check proxy and that it runs`;
+      return "cannot connect, nothing listens there: check base_url and that the provider runs";
     case "dns":
-      return proxy === undefined
-        ? "cannot connect, DNS does not know the host in base_url: check base_url and the DNS of this machine"
-        : `cannot connect, DNS does not know the proxy ${proxy}: check proxy and the DNS of this machine`;
+      return "cannot connect, DNS does not know the host in base_url: check base_url and the DNS of this machine";
     case "unreachable":
-      return proxy === undefined
-        ? "cannot connect: check base_url and the network"
-        : `cannot connect to the proxy ${proxy}: check proxy and the network`;
+      return "cannot connect: check base_url and the network";
     case "tls":
-      return tlsAdvice(error.cause);
-    case "proxy":
-      return `cannot connect, the proxy ${proxy} refuses the connection: check proxy and base_url`;
+      return tlsAdvice(cause, "base_url");
     case "timeout": {
       const withinS = `within ${connectTimeoutMs / 1000} s`;
-      return proxy === undefined
+      return proxyUrl === undefined
         ? `cannot connect ${withinS}: check base_url and the network`
-        : `cannot connect ${withinS} through the proxy ${proxy}: check proxy, base_url and the network`;
+        : `cannot connect ${withinS} through the proxy ${new URL(proxyUrl).host}: check proxy, base_url and the network`;
     }
+    case "proxy":
     case "closed":
     case "protocol":
     case "request":
       return undefined;
   }
-}
-
-function tlsAdvice(cause: unknown): string {
-  const code = errorCode(cause) ?? "";
-  if (dateErrors.has(code))
-    return "cannot connect, the certificate has expired or is not valid yet: check the clock of this machine and the provider";
-  if (code === nameError)
-    return "cannot connect, the certificate is for another host name: use that name in base_url (ca_file does not help)";
-  if (cause instanceof Error && NO_TLS.test(cause.message))
-    return "cannot connect, the server does not speak TLS: check the port in base_url, or use http://";
-  if (handshakeErrors.has(code))
-    return "cannot connect, the server aborts the TLS handshake: check base_url and its port";
-  return "cannot connect, the certificate is not trusted: check base_url, or set ca_file";
 }

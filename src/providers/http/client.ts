@@ -1,6 +1,13 @@
+import type { Socket } from "node:net";
 import { ConnectionError } from "./connectionError.ts";
 import { ConnectionPool } from "./connectionPool.ts";
-import { connectionTarget, type TargetOptions } from "./connectionTarget.ts";
+import {
+  connectionProxy,
+  connectionTarget,
+  isForwarded,
+  proxyAuthorization,
+  type TargetOptions,
+} from "./connectionTarget.ts";
 import { type Message, Connection } from "./connection.ts";
 import {
   Exchange,
@@ -78,16 +85,15 @@ class PooledClient implements HttpClient {
   constructor(options: HttpClientOptions) {
     const url = new URL(options.baseUrl);
     const target = connectionTarget(url, options);
-    const isForwarded = target.proxy !== undefined && !target.isSecure;
+    const forwarder = isForwarded(target) ? target.proxy : undefined;
+    const authorization = forwarder && proxyAuthorization(forwarder);
     this.open = options.open ?? { count: 0 };
     this.#pool = new ConnectionPool(target, options.onUnsolicitedData);
-    this.#targetPrefix = (isForwarded ? url.origin : "") + url.pathname.replace(/\/$/, "");
+    this.#targetPrefix = (forwarder ? url.origin : "") + url.pathname.replace(/\/$/, "");
     this.#targetSuffix = url.search;
     this.#fixedHeaders =
       `Host: ${url.host}\r\n` +
-      (isForwarded && target.proxy?.authorization !== undefined
-        ? `Proxy-Authorization: ${target.proxy.authorization}\r\n`
-        : "") +
+      (authorization === undefined ? "" : `Proxy-Authorization: ${authorization}\r\n`) +
       textOf(options.headers);
     this.#fixedProblem = problemOfHeaders(options.headers);
   }
@@ -161,6 +167,21 @@ function problemOfHeaders(headers: HttpHeaders = {}): string | undefined {
     }
   }
   return undefined;
+}
+
+/**
+ * Opens a tunnel through a proxy to a server that does not speak HTTP, without TLS inside of it. Rejects with ConnectionError,
+ * also when the signal aborts.
+ */
+export async function tunnelTo(
+  server: { readonly host: string; readonly port: number },
+  { proxyUrl, ca }: { readonly proxyUrl: string; readonly ca: string | undefined },
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Socket> {
+  const { openTunnel } = await import("./tunnel.ts");
+  const proxy = connectionProxy(proxyUrl);
+  return openTunnel({ ...server, isSecure: false, ca, proxy, timeoutMs }, signal);
 }
 
 /**

@@ -1,7 +1,13 @@
 import type { Socket, SocketHandler } from "bun";
-import { ConnectionError, connectError } from "./connectionError.ts";
-import { connectRequest, tlsOptions, type ConnectionTarget } from "./connectionTarget.ts";
-import { ResponseDecoder } from "./responseDecoder.ts";
+import { ConnectionError, connectError, handshakeError } from "./connectionError.ts";
+import {
+  isTunnelled,
+  nearestServer,
+  tlsOptions,
+  type ConnectionTarget,
+  type TunnelTarget,
+} from "./connectionTarget.ts";
+import { wireOf, type Wire, type WireEvents } from "./wire.ts";
 
 /** The user of a connection: an exchange, or the pool while the connection is idle. */
 export interface ConnectionOwner {
@@ -16,7 +22,7 @@ export interface ConnectionOwner {
 /** Text, which is sent as UTF-8, or bytes in pieces. */
 export type Message = string | readonly Uint8Array[];
 
-type Stage = "connecting" | "proxy request" | "handshake" | "open" | "closed";
+type Stage = "connecting" | "handshake" | "open" | "closed";
 
 /**
  * The connect timeout counts this many timer steps. If the whole process stands still, that is only one step; in the
@@ -24,8 +30,11 @@ type Stage = "connecting" | "proxy request" | "handshake" | "open" | "closed";
  */
 const CONNECT_STEPS = 10;
 
-/** One TCP or TLS connection, opened by its constructor. The owner gets no calls after `destroy` or `close`. */
-export class Connection {
+/**
+ * One TCP or TLS connection, with or without a proxy, opened by its constructor. The owner gets no calls after `destroy` or
+ * `close`.
+ */
+export class Connection implements WireEvents {
   owner: ConnectionOwner;
   /** It has carried a complete exchange. */
   isReused = false;
@@ -33,9 +42,10 @@ export class Connection {
   idleSinceMs = 0;
   readonly #target: ConnectionTarget;
   #stage: Stage = "connecting";
-  #socket: Socket<Connection> | undefined;
+  #wire: Wire | undefined;
+  /** Ends a tunnel that is not open yet. */
+  #tunnelling: AbortController | undefined;
   #connectTimer: ReturnType<typeof setTimeout> | undefined;
-  #proxyDecoder: ResponseDecoder | undefined;
   /** What the system did not take yet. */
   #unsent: Uint8Array[] = [];
   #isClosedInOrder = false;
@@ -45,7 +55,8 @@ export class Connection {
     this.#target = target;
     this.owner = owner;
     this.#startConnectTimer(CONNECT_STEPS);
-    this.#connect();
+    if (isTunnelled(target)) void this.#openTunnel(target);
+    else this.#connect();
   }
 
   get isOpen(): boolean {
@@ -64,7 +75,7 @@ export class Connection {
       this.#sendUnsent();
       return;
     }
-    const writtenBytes = this.#socket?.write(message) ?? -1;
+    const writtenBytes = this.#wire?.write(message) ?? -1;
     if (writtenBytes < Buffer.byteLength(message)) {
       // On -1 the socket is closed, and its close event is on its way.
       this.#unsent = [Buffer.from(message).subarray(Math.max(writtenBytes, 0))];
@@ -73,7 +84,7 @@ export class Connection {
 
   #sendUnsent(): void {
     for (let piece = this.#unsent[0]; piece !== undefined; piece = this.#unsent[0]) {
-      const writtenBytes = Math.max(this.#socket?.write(piece) ?? -1, 0);
+      const writtenBytes = Math.max(this.#wire?.write(piece) ?? -1, 0);
       if (writtenBytes < piece.length) {
         this.#unsent[0] = piece.subarray(writtenBytes);
         return;
@@ -86,27 +97,27 @@ export class Connection {
   pause(): void {
     if (!this.#isPaused) {
       this.#isPaused = true;
-      this.#socket?.pause();
+      this.#wire?.pause();
     }
   }
 
   resume(): void {
     if (this.#isPaused) {
       this.#isPaused = false;
-      this.#socket?.resume();
+      this.#wire?.resume();
     }
   }
 
   /** Closes at once at any stage. Unsent data is lost. */
   destroy(): void {
-    if (this.#markClosed()) this.#socket?.terminate();
+    if (this.#markClosed()) this.#wire?.terminate();
   }
 
   /** Closes in order. Only for connections without an exchange. */
   close(): void {
     if (this.#markClosed()) {
       // Not `end`: over TLS it waits for the other side, which may never answer.
-      this.#socket?.close();
+      this.#wire?.close();
     }
   }
 
@@ -115,6 +126,7 @@ export class Connection {
     const wasOpen = this.#stage !== "closed";
     this.#stage = "closed";
     this.#unsent = [];
+    this.#tunnelling?.abort();
     clearTimeout(this.#connectTimer);
     return wasOpen;
   }
@@ -134,14 +146,27 @@ export class Connection {
   }
 
   #connect(): void {
-    const { proxy, isSecure } = this.#target;
-    const { host, port } = proxy ?? this.#target;
-    const direct = isSecure && proxy === undefined ? { tls: tlsOptions(this.#target) } : {};
-    const options = { hostname: host, port, data: this, socket: SOCKET_HANDLERS, ...direct };
+    const { host, port, isSecure, ca } = nearestServer(this.#target);
+    const tls = isSecure ? { tls: tlsOptions({ host, ca }) } : {};
+    const options = { hostname: host, port, data: this, socket: SOCKET_HANDLERS, ...tls };
     // An invalid certificate authority throws; other errors reject.
     Promise.try(() => Bun.connect<Connection>(options)).catch((error: unknown) => {
       this.#fail(connectError(error));
     });
+  }
+
+  async #openTunnel(target: TunnelTarget): Promise<void> {
+    const { signal } = (this.#tunnelling = new AbortController());
+    try {
+      // Loaded on demand, because most gateways need no proxy.
+      const { openTunnel } = await import("./tunnel.ts");
+      this.#wire = wireOf(await openTunnel(target, signal), this);
+    } catch (error) {
+      this.#fail(connectError(error));
+      return;
+    }
+    if (this.#stage === "closed") this.#wire.terminate();
+    else this.#ready();
   }
 
   #ready(): void {
@@ -157,73 +182,39 @@ export class Connection {
       socket.terminate();
       return;
     }
-    if (this.#stage !== "connecting") return;
-    this.#socket = socket;
-    if (!this.#target.isSecure) {
-      this.#ready();
-    } else if (this.#target.proxy === undefined) {
-      this.#stage = "handshake";
-    } else {
-      this.#stage = "proxy request";
-      this.#proxyDecoder = new ResponseDecoder({ isBodyless: true });
-      this.write(connectRequest(this.#target));
-    }
+    this.#wire = socket;
+    if (nearestServer(this.#target).isSecure) this.#stage = "handshake";
+    else this.#ready();
   }
 
-  onHandshake(socket: Socket<Connection>, hasSucceeded: boolean, problem: Error | null): void {
-    if (this.#stage !== "handshake" || socket !== this.#socket) return;
-    if (hasSucceeded && socket.authorized && problem === null) {
-      this.#ready();
-    } else {
-      const options = { cause: problem };
-      this.#fail(new ConnectionError("tls", "the certificate could not be verified", options));
-    }
+  onHandshake(isVerified: boolean, problem: Error | null): void {
+    if (this.#stage !== "handshake") return;
+    if (isVerified && problem === null) this.#ready();
+    else this.#failHandshake(problem);
   }
 
-  onData(socket: Socket<Connection>, bytes: Buffer): void {
-    // The socket below a tunnelled TLS connection also reports its encrypted bytes.
-    if (socket !== this.#socket) return;
-    if (this.#stage === "open") {
-      this.owner.received(this, bytes);
-    } else if (this.#stage === "proxy request" && this.#proxyDecoder !== undefined) {
-      this.#readProxyAnswer(socket, this.#proxyDecoder, bytes);
-    }
+  /** A proxy that gets the requests themselves is the other end of the handshake. */
+  #failHandshake(cause: Error | null | undefined): void {
+    const isProxy = this.#target.proxy !== undefined;
+    this.#fail(handshakeError(isProxy ? "proxy" : "target", cause));
   }
 
-  #readProxyAnswer(socket: Socket<Connection>, decoder: ResponseDecoder, bytes: Buffer): void {
-    decoder.push(bytes);
-    const status = decoder.head?.status;
-    const hasSucceeded = status !== undefined && status < 300 && !decoder.hasSurplus;
-    if (decoder.violation !== undefined || (status !== undefined && !hasSucceeded)) {
-      const answer = status === undefined ? "no HTTP response" : `status ${status}`;
-      this.#fail(new ConnectionError("proxy", `the proxy answered the CONNECT with ${answer}`));
-    } else if (hasSucceeded) {
-      this.#proxyDecoder = undefined;
-      this.#stage = "handshake";
-      const upgrade = { tls: tlsOptions(this.#target), data: this, socket: SOCKET_HANDLERS };
-      [, this.#socket] = socket.upgradeTLS<Connection>(upgrade);
-    }
+  onData(bytes: Buffer): void {
+    if (this.#stage === "open") this.owner.received(this, bytes);
   }
 
-  onDrain(socket: Socket<Connection>): void {
-    if (socket === this.#socket) this.#sendUnsent();
+  onDrain(): void {
+    this.#sendUnsent();
   }
 
-  onEnd(socket: Socket<Connection>): void {
-    this.#isClosedInOrder ||= socket === this.#socket;
+  onEnd(): void {
+    this.#isClosedInOrder = true;
   }
 
-  onClose(socket: Socket<Connection>, error: Error | undefined): void {
-    if (socket !== this.#socket) return;
-    if (this.#stage === "handshake") {
-      this.#fail(new ConnectionError("tls", "the TLS handshake failed", { cause: error }));
-    } else if (this.#stage === "proxy request") {
-      this.#fail(new ConnectionError("proxy", "the proxy closed the connection", { cause: error }));
-    } else if (this.#isClosedInOrder && error === undefined) {
-      this.#fail(undefined);
-    } else {
-      this.#fail(new ConnectionError("closed", "the connection was reset", { cause: error }));
-    }
+  onClose(error: Error | undefined): void {
+    if (this.#stage === "handshake") this.#failHandshake(error);
+    else if (this.#isClosedInOrder && error === undefined) this.#fail(undefined);
+    else this.#fail(new ConnectionError("closed", "the connection was reset", { cause: error }));
   }
 }
 
@@ -231,11 +222,11 @@ export class Connection {
 const SOCKET_HANDLERS: SocketHandler<Connection> = {
   open: (socket) => socket.data.onOpen(socket),
   handshake: (socket, hasSucceeded, problem) =>
-    socket.data.onHandshake(socket, hasSucceeded, problem),
-  data: (socket, bytes) => socket.data.onData(socket, bytes),
-  drain: (socket) => socket.data.onDrain(socket),
-  end: (socket) => socket.data.onEnd(socket),
-  close: (socket, error) => socket.data.onClose(socket, error),
+    socket.data.onHandshake(hasSucceeded && socket.authorized, problem),
+  data: (socket, bytes) => socket.data.onData(bytes),
+  drain: (socket) => socket.data.onDrain(),
+  end: (socket) => socket.data.onEnd(),
+  close: (socket, error) => socket.data.onClose(error),
   // The close event follows and carries the failure; without this handler Bun prints the error.
   error: () => {},
 };

@@ -4,7 +4,7 @@ import { errorCode } from "../../lib/systemError.ts";
  * Why an exchange failed below the HTTP status.
  * - `refused`, `dns`, `unreachable`: no connection
  * - `tls`: the handshake failed, or the certificate is not valid
- * - `proxy`: the proxy did not open a tunnel
+ * - `proxy`: the proxy did not open a tunnel, or its certificate is not valid
  * - `timeout`: connecting took too long
  * - `closed`: the connection ended before the answer did
  * - `protocol`: the response is not valid, unambiguous HTTP/1.1
@@ -32,8 +32,42 @@ export class ConnectionError extends Error {
   }
 }
 
+/**
+ * Why a proxy opens no tunnel. No text of the proxy is kept.
+ * - `login`: it wants a user and a password, or refuses those that it got
+ * - `rules`: it does not allow connections to the target
+ * - `target`: it cannot reach the target
+ * - `tls`: the handshake with the proxy failed, or its certificate is not valid; the cause says why
+ * - `protocol`: it closed the connection, or speaks another protocol
+ */
+export type ProxyRefusal = "login" | "rules" | "target" | "tls" | "protocol";
+
+/** The cause of each ConnectionError of the code `proxy`. */
+export class ProxyError extends Error {
+  override readonly name = "ProxyError";
+  readonly refusal: ProxyRefusal;
+
+  constructor(refusal: ProxyRefusal, options?: ErrorOptions) {
+    super(`the proxy opened no tunnel: ${refusal}`, options);
+    this.refusal = refusal;
+  }
+}
+
+export function proxyError(refusal: ProxyRefusal, options?: ErrorOptions): ConnectionError {
+  const cause = new ProxyError(refusal, options);
+  return new ConnectionError("proxy", cause.message, { cause });
+}
+
+/** The TLS handshake with the target or the proxy failed. */
+export function handshakeError(peer: "target" | "proxy", cause: unknown): ConnectionError {
+  return peer === "proxy"
+    ? proxyError("tls", { cause })
+    : new ConnectionError("tls", "the TLS handshake failed", { cause });
+}
+
 /** Converts the system's error of a failed connect. The original error is the cause. */
 export function connectError(error: unknown): ConnectionError {
+  if (error instanceof ConnectionError) return error;
   const systemCode = errorCode(error) ?? "";
   const options = { cause: error };
   if (systemCode === "ECONNREFUSED") {

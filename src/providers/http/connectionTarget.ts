@@ -15,17 +15,22 @@ export interface ConnectionTarget {
 }
 
 export interface ConnectionProxy {
+  /** `https`: TLS to the proxy. `socks5h`: the proxy resolves the name of the target. */
+  readonly kind: "http" | "https" | "socks5" | "socks5h";
+  /** A name or an address; IPv6 without brackets. */
   readonly host: string;
   readonly port: number;
-  /** Value of the proxy-authorization header. */
-  readonly authorization: string | undefined;
+  readonly login: { readonly user: string; readonly password: string } | undefined;
 }
+
+/** A target that is reached through a tunnel of its proxy. */
+export type TunnelTarget = ConnectionTarget & { readonly proxy: ConnectionProxy };
 
 /** The connection options of a client. */
 export interface TargetOptions {
-  /** `http://user:pass@host:port`. https targets use CONNECT, http targets the absolute form. */
+  /** `http://user:password@host:port`, or with https, socks5 or socks5h. */
   readonly proxyUrl?: string | undefined;
-  /** PEM text that replaces the built-in certificate authorities. */
+  /** PEM text that replaces the built-in certificate authorities. A proxy may have a certificate of either. */
   readonly ca?: string | undefined;
   /** DNS, TCP, proxy and TLS together. */
   readonly connectTimeoutMs: number;
@@ -39,18 +44,29 @@ export function connectionTarget(url: URL, options: TargetOptions): ConnectionTa
     port: Number(url.port || (isSecure ? 443 : 80)),
     isSecure,
     ca: options.ca,
-    proxy: options.proxyUrl === undefined ? undefined : connectionProxy(new URL(options.proxyUrl)),
+    proxy: options.proxyUrl === undefined ? undefined : connectionProxy(options.proxyUrl),
     timeoutMs: options.connectTimeoutMs,
   };
 }
 
-function connectionProxy(url: URL): ConnectionProxy {
-  const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+const PROXY_PORTS: Readonly<Record<ConnectionProxy["kind"], number>> = {
+  http: 80,
+  https: 443,
+  socks5: 1080,
+  socks5h: 1080,
+};
+
+/** The parts of a proxy's URL, which the config has checked. */
+export function connectionProxy(text: string): ConnectionProxy {
+  const url = new URL(text);
+  const kind = url.protocol.slice(0, -1) as ConnectionProxy["kind"];
+  const user = decodeURIComponent(url.username);
+  const password = decodeURIComponent(url.password);
   return {
+    kind,
     host: withoutBrackets(url.hostname),
-    port: Number(url.port || 80),
-    authorization:
-      credentials === ":" ? undefined : `Basic ${Buffer.from(credentials).toString("base64")}`,
+    port: Number(url.port || PROXY_PORTS[kind]),
+    login: user === "" && password === "" ? undefined : { user, password },
   };
 }
 
@@ -58,18 +74,50 @@ function withoutBrackets(hostname: string): string {
   return hostname.replace(/^\[(.*)\]$/, "$1");
 }
 
-/** Bun verifies the certificate and its host before anything is written. */
-export function tlsOptions({ host, ca, proxy }: ConnectionTarget): TLSOptions {
-  // SNI must not have an address (RFC 6066, section 3). A direct connection still verifies the certificate against
-  // the address; one through a proxy knows no other name than this.
-  const serverName = isIP(host) !== 0 && proxy === undefined ? "" : host;
+/**
+ * Whether the requests themselves go to an HTTP proxy, in the absolute form. That is how it gets those to http targets;
+ * everything else goes through a tunnel.
+ */
+export function isForwarded({ isSecure, proxy }: ConnectionTarget): boolean {
+  return !isSecure && (proxy?.kind === "http" || proxy?.kind === "https");
+}
+
+/** Whether a tunnel must be opened before the first request. */
+export function isTunnelled(target: ConnectionTarget): target is TunnelTarget {
+  return target.proxy !== undefined && !isForwarded(target);
+}
+
+/** The server that a connection without a tunnel has at its other end. */
+export function nearestServer(
+  target: ConnectionTarget,
+): Pick<ConnectionTarget, "host" | "port" | "isSecure" | "ca"> {
+  const { proxy, ca } = target;
+  return proxy === undefined
+    ? target
+    : {
+        host: proxy.host,
+        port: proxy.port,
+        isSecure: proxy.kind === "https",
+        ca: proxyAuthorities(ca),
+      };
+}
+
+/** The authorities for the certificate of a proxy: the built-in ones, and the private one if there is one. */
+export function proxyAuthorities(ca: string | undefined): string | undefined {
+  // Loaded only if an authority is configured.
+  return ca && [...process.getBuiltinModule("node:tls").rootCertificates, ca].join("\n");
+}
+
+/** The certificate and its host are verified before anything is written. */
+export function tlsOptions({ host, ca }: Pick<ConnectionTarget, "host" | "ca">): TLSOptions {
+  // SNI must not have an address (RFC 6066, section 3). The certificate is still verified against the address.
+  const serverName = isIP(host) === 0 ? host : "";
   // Explicit, because NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise turn off the verification.
   return { serverName, rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) };
 }
 
-export function connectRequest({ host, port, proxy }: ConnectionTarget): string {
-  const authority = `${host.includes(":") ? `[${host}]` : host}:${port}`;
-  const authorization =
-    proxy?.authorization === undefined ? "" : `Proxy-Authorization: ${proxy.authorization}\r\n`;
-  return `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n${authorization}\r\n`;
+/** The value of the header `proxy-authorization`. */
+export function proxyAuthorization({ login }: ConnectionProxy): string | undefined {
+  if (login === undefined) return undefined;
+  return `Basic ${Buffer.from(`${login.user}:${login.password}`).toString("base64")}`;
 }

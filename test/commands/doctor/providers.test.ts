@@ -94,7 +94,10 @@ describe("doctor connects to every provider", () => {
     ["proxyless", "cannot connect, nothing listens at the proxy 127.0.0.1:PORT: check proxy"],
     ["proxynameless", "cannot connect, DNS does not know the proxy proxy.invalid:3128: check"],
     ["expired", "cannot connect, the certificate has expired or is not valid yet: check the"],
-    ["tunnelled", "cannot connect, the proxy 127.0.0.1:PORT refuses the connection: check proxy"],
+    [
+      "tunnelled",
+      "cannot connect, the proxy 127.0.0.1:PORT refuses the user and the password: check proxy",
+    ],
     ["dead", "cannot connect within 5 s: check base_url and the network"],
     ["hasty", "cannot connect within 0.2 s: check base_url and the network"],
   ])("and reports for %s: %s", (id, message) => {

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import {
   answerOf,
   failureOf,
@@ -161,112 +161,6 @@ describe("TLS", () => {
     exchange.abort(reason);
     expect(await rejectionOf(exchange.response)).toBe(reason);
     await server.peers[0]?.closed;
-  });
-});
-
-describe("a proxy", () => {
-  const ca = testAuthority();
-  let asked: string[] = [];
-
-  afterEach(() => {
-    asked = [];
-  });
-
-  /** A proxy that opens a tunnel to whatever port is asked for, always on 127.0.0.1. */
-  function tunnel(): RawServer {
-    return serve(async (peer) => {
-      const connect = await peer.request();
-      asked.push(connect);
-      const port = Number(/^CONNECT \S+:(\d+) /.exec(connect)?.[1]);
-      const target = await Bun.connect({
-        hostname: "127.0.0.1",
-        port,
-        socket: {
-          data: (_, bytes) => void peer.send(bytes),
-          close: () => peer.fin(),
-        },
-      });
-      await peer.send("HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n");
-      peer.relayTo((bytes) => target.write(bytes));
-      await peer.closed;
-      target.end();
-    });
-  }
-
-  test("carries https through a tunnel, with its credentials and never the request's", async () => {
-    const server = serve(answer, { certificate: "localhost" });
-    const proxyUrl = `http://user:p%40ss@127.0.0.1:${tunnel().port}`;
-    const https = clientOf(`https://localhost:${server.port}`, { ca, proxyUrl });
-    const headers = { authorization: "Bearer secret" };
-    expect(await answerOf(https.send(request({ headers })))).toBe("200 fine");
-    expect(await answerOf(https.send(request({ headers })))).toBe("200 fine");
-    expect(asked).toEqual([
-      `CONNECT localhost:${server.port} HTTP/1.1\r\n` +
-        `Host: localhost:${server.port}\r\n` +
-        `Proxy-Authorization: Basic ${btoa("user:p@ss")}\r\n\r\n`,
-    ]);
-  });
-
-  for (const host of ["localhost", "127.0.0.1"]) {
-    for (const certificate of ["otherHost", "expired", "selfSigned"] as const) {
-      test(`cannot make ${certificate} pass for ${host}`, async () => {
-        const server = serve(answer, { certificate });
-        const proxyUrl = `http://127.0.0.1:${tunnel().port}`;
-        const https = clientOf(`https://${host}:${server.port}`, { ca, proxyUrl });
-        expect(await failureOf(https.send(request()).response)).toBe("tls");
-        expect(bytesSeenBy(server)).toBe(0);
-      });
-    }
-  }
-
-  for (const [name, bytes] of Object.entries({
-    "refuses with 407": "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
-    "speaks no HTTP": "who are you?",
-    "sends bytes behind its answer": "HTTP/1.1 200 OK\r\n\r\nsurplus",
-  })) {
-    test(`that ${name}`, async () => {
-      const proxy = serve(async (peer) => {
-        await peer.request();
-        await peer.send(bytes);
-      });
-      const proxyUrl = `http://127.0.0.1:${proxy.port}`;
-      const https = clientOf("https://provider.example", { ca, proxyUrl });
-      expect(await failureOf(https.send(request()).response)).toBe("proxy");
-      await proxy.peers[0]?.closed;
-    });
-  }
-
-  test("that closes", async () => {
-    const proxy = serve(async (peer) => {
-      await peer.request();
-      peer.fin();
-    });
-    const proxyUrl = `http://127.0.0.1:${proxy.port}`;
-    const https = clientOf("https://provider.example", { ca, proxyUrl });
-    expect(await failureOf(https.send(request()).response)).toBe("proxy");
-  });
-
-  test("that does not answer: timeout", async () => {
-    const proxy = serve(() => {});
-    const proxyUrl = `http://127.0.0.1:${proxy.port}`;
-    const https = clientOf("https://provider.example", { ca, proxyUrl, connectTimeoutMs: 50 });
-    expect(await failureOf(https.send(request()).response)).toBe("timeout");
-    await proxy.peers[0]?.closed;
-  });
-
-  test("gets the absolute URL of an http provider", async () => {
-    const proxy = serve(async (peer) => {
-      asked.push(await peer.request());
-      await peer.send(ok("by the proxy"));
-    });
-    const proxyUrl = `http://user:pass@127.0.0.1:${proxy.port}`;
-    const http = clientOf("http://provider.example:8080/v1", { proxyUrl });
-    expect(await answerOf(http.send(request()))).toBe("200 by the proxy");
-    expect(asked[0]?.split("\r\n").slice(0, 3)).toEqual([
-      "POST http://provider.example:8080/v1/chat HTTP/1.1",
-      "Host: provider.example:8080",
-      `Proxy-Authorization: Basic ${btoa("user:pass")}`,
-    ]);
   });
 });
 
