@@ -222,6 +222,7 @@ const NOTIFY_KEYS = new Set([
   "smtp_file",
   "from",
   "email",
+  "proxy",
   "ca_file",
 ]);
 const PROVIDER_KEYS = new Set(["api_key", "api_key_file", "headers", "proxy", "ca_file"]);

@@ -2,6 +2,7 @@ import { parseRoubles } from "../lib/money.ts";
 import { bareHost, isLoopback, isPrivate } from "./address.ts";
 import type { DeepPartial, Inspection } from "./inspection.ts";
 import type { ConfigFile, MailServer, NotifyConfig } from "./schema.ts";
+import { readProxy } from "./proxy.ts";
 import { readSecret, readSecretUrl } from "./secretUrl.ts";
 import { isUnencrypted, parseUrl } from "./serverUrl.ts";
 import { readAuthority } from "./tls.ts";
@@ -33,6 +34,7 @@ export function readNotify(file: NotifyFile, inspection: Inspection): NotifyConf
     secret,
     mail,
     emails: readEmails(file.email ?? [], mail !== undefined, inspection),
+    proxyUrl: readProxy(file.proxy ?? "", "notify.proxy", inspection),
     ca: readAuthorities(file.ca_file ?? "", inspection),
     low: readLow(file.low ?? 0n, inspection),
     lowDays: Number(file.low_days ?? 3n),

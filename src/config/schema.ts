@@ -225,6 +225,7 @@ export const ConfigFile = table({
           description: 'a mail address in quotes, or a list such as ["one@example.com"]',
         }),
       ),
+      proxy: Type.Optional(text()),
       ca_file: Type.Optional(text()),
       low: Type.Optional(roubles()),
       low_days: Type.Optional(wholeNumber(0, 365)),
@@ -368,6 +369,8 @@ export interface NotifyConfig {
   readonly mail: { readonly server: MailServer; readonly from: string } | undefined;
   /** The operator's addresses. Not empty only with `mail`. */
   readonly emails: readonly string[];
+  /** For webhooks and mails. May hold a password. */
+  readonly proxyUrl: string | undefined;
   /** The PEM text of all authorities that are trusted. Undefined: the built-in ones. */
   readonly ca: string | undefined;
   /** An account is low below this many nano-roubles. 0: never. */

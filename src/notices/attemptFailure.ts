@@ -14,6 +14,8 @@ export interface AttemptFailure {
   readonly reason: FailureReason;
   /** The HTTP status, or the reply code of the mail server, if there is one. */
   readonly status: number | undefined;
+  /** Why, if the code alone does not say it. */
+  readonly cause?: unknown;
   /** Another attempt cannot help. */
   readonly isFinal: boolean;
 }

@@ -1,6 +1,8 @@
 import MimeNode from "nodemailer/lib/mime-node";
 import SMTPConnection from "nodemailer/lib/smtp-connection";
+import type { Socket } from "node:net";
 import { errorCode } from "../lib/systemError.ts";
+import { ConnectionError, tunnelTo } from "../providers/upstream.ts";
 import type { AttemptFailure, AttemptOptions, FailureReason } from "./attemptFailure.ts";
 import { noticeTitle, type NoticeMessage } from "./notice.ts";
 import type { MailRecipient } from "./recipients.ts";
@@ -16,26 +18,40 @@ export async function sendMail(
 ): Promise<AttemptFailure | undefined> {
   const mail = await mailOf(message, recipient);
   if (signal.aborted) return failureOf(new MailAborted("closed"));
-  const connection = connectionTo(recipient, timeoutMs);
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => undefined);
-  // Errors after the end of an attempt come here too.
-  connection.on("error", failed.reject);
-  connection.on("end", () => failed.reject(new MailAborted("closed")));
+  const ending = new AbortController();
   const abort = (): void => failed.reject(new MailAborted("timeout"));
   const timer = setTimeout(abort, timeoutMs).unref();
   signal.addEventListener("abort", abort);
+  let connection: SMTPConnection | undefined;
   try {
+    const tunnel = tunnelOf(recipient, timeoutMs, ending.signal);
+    connection = connectionTo(recipient, await Promise.race([tunnel, failed.promise]), timeoutMs);
+    // Errors after the end of an attempt come here too.
+    connection.on("error", failed.reject);
+    connection.on("end", () => failed.reject(new MailAborted("closed")));
     await Promise.race([handOver(connection, mail, recipient), failed.promise]);
     connection.quit();
     return undefined;
   } catch (error) {
-    connection.close();
+    connection?.close();
+    ending.abort();
     return failureOf(error);
   } finally {
     clearTimeout(timer);
     signal.removeEventListener("abort", abort);
   }
+}
+
+/** The way to the mail server through a proxy; undefined without a proxy. */
+async function tunnelOf(
+  { server, proxyUrl, ca }: MailRecipient,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Socket | undefined> {
+  if (proxyUrl === undefined) return undefined;
+  return tunnelTo(server, { proxyUrl, ca }, timeoutMs, signal);
 }
 
 /** An attempt that ended without an answer of the server. */
@@ -49,8 +65,13 @@ class MailAborted extends Error {
   }
 }
 
-function connectionTo({ server, ca }: MailRecipient, timeoutMs: number): SMTPConnection {
+function connectionTo(
+  { server, ca }: MailRecipient,
+  tunnel: Socket | undefined,
+  timeoutMs: number,
+): SMTPConnection {
   return new SMTPConnection({
+    ...(tunnel && { connection: tunnel }),
     host: server.host,
     port: server.port,
     secure: server.tls === "implicit",
@@ -120,6 +141,8 @@ const REASONS: Readonly<Record<string, FailureReason>> = {
 function failureOf(error: unknown): AttemptFailure {
   if (error instanceof MailAborted)
     return { reason: error.reason, status: undefined, isFinal: false };
+  if (error instanceof ConnectionError)
+    return { reason: error.code, status: undefined, cause: error.cause, isFinal: false };
   const status = replyCodeOf(error);
   const known = REASONS[errorCode(error) ?? ""] ?? socketReason(error);
   const reason = known === "protocol" && status !== undefined ? "status" : known;

@@ -9,6 +9,8 @@ export interface WebhookRecipient {
   readonly url: string;
   /** `whsec_` and base64. */
   readonly secret: string;
+  /** May hold a password. */
+  readonly proxyUrl: string | undefined;
   /** The PEM text of all authorities that are trusted. Undefined: the built-in ones. */
   readonly ca: string | undefined;
 }
@@ -18,6 +20,7 @@ export interface MailRecipient {
   readonly to: string;
   readonly from: string;
   readonly server: MailServer;
+  readonly proxyUrl: string | undefined;
   readonly ca: string | undefined;
 }
 
@@ -26,9 +29,7 @@ export function operatorRecipients(notify: NotifyConfig): readonly Recipient[] {
   const { webhook, secret, emails } = notify;
   const webhooks = webhook !== undefined && secret !== undefined ? [webhook] : [];
   return [
-    ...webhooks.map(
-      (url) => ({ kind: "webhook", url, secret: secret ?? "", ca: notify.ca }) as const,
-    ),
+    ...webhooks.map((url) => webhookRecipient(notify, url, secret ?? "")),
     ...emails.flatMap((to) => mailRecipient(notify, to) ?? []),
   ];
 }
@@ -46,7 +47,7 @@ export function accountRecipient(
   const to = mailAddressOf(url);
   if (to !== undefined) return mailRecipient(notify, to);
   const secret = accountWebhookSecret(notify.secret ?? "", account);
-  return { kind: "webhook", url, secret, ca: notify.ca };
+  return webhookRecipient(notify, url, secret);
 }
 
 /** Why notices of an account cannot go to the address, and what to do; undefined if they can. */
@@ -84,6 +85,17 @@ function mailAddressOf(url: string): string | undefined {
   return url.startsWith("mailto:") ? url.slice("mailto:".length) : undefined;
 }
 
-function mailRecipient({ mail, ca }: NotifyConfig, to: string): MailRecipient | undefined {
-  return mail && { kind: "email", to, from: mail.from, server: mail.server, ca };
+function webhookRecipient(
+  { proxyUrl, ca }: NotifyConfig,
+  url: string,
+  secret: string,
+): WebhookRecipient {
+  return { kind: "webhook", url, secret, proxyUrl, ca };
+}
+
+function mailRecipient(
+  { mail, proxyUrl, ca }: NotifyConfig,
+  to: string,
+): MailRecipient | undefined {
+  return mail && { kind: "email", to, from: mail.from, server: mail.server, proxyUrl, ca };
 }

@@ -13,13 +13,14 @@ const GONE = 410;
  */
 export async function sendWebhook(
   { id, notice }: NoticeMessage,
-  { url, secret, ca }: WebhookRecipient,
+  { url, secret, proxyUrl, ca }: WebhookRecipient,
   { clock, timeoutMs, signal }: AttemptOptions,
 ): Promise<AttemptFailure | undefined> {
   const { origin, pathname, search } = new URL(url);
   const poster = createPoster({
     baseUrl: origin,
     headers: {},
+    proxyUrl,
     ca,
     connectTimeoutMs: timeoutMs,
     timeoutMs,
@@ -35,7 +36,7 @@ export async function sendWebhook(
     return { reason: "status", status, isFinal: status === GONE };
   } catch (error) {
     if (!(error instanceof ConnectionError)) throw error;
-    return { reason: error.code, status: undefined, isFinal: false };
+    return { reason: error.code, status: undefined, cause: error.cause, isFinal: false };
   } finally {
     signal.removeEventListener("abort", close);
     close();

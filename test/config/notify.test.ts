@@ -98,8 +98,15 @@ test.each([
   ["low_days = 0", { lowDays: 0 }],
   ["low_days = 365", { lowDays: 365 }],
   ['key_expires = "0s"', { keyExpiresMs: 0 }],
+  [
+    'proxy = "socks5h://user:pass@proxy.example"',
+    { proxyUrl: "socks5h://user:pass@proxy.example" },
+  ],
   ['key_expires = "365d"', { keyExpiresMs: 365 * 86_400_000 }],
-  ['webhook = ""\nsecret = ""\nsmtp = ""\nfrom = ""\nemail = ""\nca_file = ""', { emails: [] }],
+  [
+    'webhook = ""\nsecret = ""\nsmtp = ""\nfrom = ""\nemail = ""\nca_file = ""\nproxy = ""',
+    { emails: [] },
+  ],
 ])("is read: %s", (lines, part) => {
   expect(notifyOf(lines)).toMatchObject(part);
 });
@@ -186,6 +193,10 @@ describe("is refused", () => {
     [
       `smtp = "smtp://u:canary@mailpit?tls=none"\n${from}`,
       "smtp: must not have tls=none with a password: it would be sent unencrypted; remove tls=none",
+    ],
+    [
+      'proxy = "ftp://u:canary@proxy.example"',
+      "proxy: must begin with http://, https://, socks5:// or socks5h://",
     ],
     ['ca_file = "notify.secret"', "ca_file: the file is not a PEM certificate"],
     ["low = -1", `low: ${wrongLow}`],

@@ -53,6 +53,7 @@ test("the shortest file gets every default", () => {
       secret: undefined,
       mail: undefined,
       emails: [],
+      proxyUrl: undefined,
       ca: undefined,
       low: 0n,
       lowDays: 3,

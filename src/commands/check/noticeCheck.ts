@@ -5,6 +5,7 @@ import { ATTEMPT_TIMEOUTS_MS, attemptNotice } from "../../notices/attempt.ts";
 import type { AttemptFailure } from "../../notices/attemptFailure.ts";
 import { hostOf, operatorRecipients, type Recipient } from "../../notices/recipients.ts";
 import { table } from "../cli/format.ts";
+import { proxyAdvice } from "./proxyAdvice.ts";
 
 /** The result of one test notice in `check --live --json`. */
 export interface NoticeResult {
@@ -65,11 +66,19 @@ export function noticesText(results: readonly NoticeResult[]): string {
 }
 
 /** Why a recipient did not take the notice and what to do, in one line. */
-function noticeAdvice({ kind }: Recipient, { reason, status }: AttemptFailure): string {
+function noticeAdvice(
+  { kind, proxyUrl }: Recipient,
+  { reason, status, cause }: AttemptFailure,
+): string {
   const [key, who] =
     kind === "webhook"
       ? (["webhook", "the receiver"] as const)
       : (["smtp", "the mail server"] as const);
+  const isOwn = reason === "status" || reason === "login" || reason === "starttls";
+  if (proxyUrl !== undefined && !isOwn) {
+    const advice = proxyAdvice(reason, cause, proxyUrl, { key, who });
+    if (advice !== undefined) return advice;
+  }
   const code = status === undefined ? "" : ` (${status})`;
   switch (reason) {
     case "status":

@@ -80,6 +80,7 @@ export function notifyWith(changes: Partial<NotifyConfig>): NotifyConfig {
     secret,
     mail: undefined,
     emails: [],
+    proxyUrl: undefined,
     ca: undefined,
     low: 0n,
     lowDays: 3,
@@ -96,9 +97,12 @@ export function webhooks(...urls: readonly string[]): readonly Recipient[] {
 /** An operator's address at a mail server of this machine. */
 export function mailTo(
   server: Pick<MailServer, "port"> & Partial<MailServer>,
-  { to = "canary@example.com", ca }: { to?: string; ca?: string } = {},
+  {
+    to = "canary@example.com",
+    ...changes
+  }: { to?: string } & Partial<Pick<NotifyConfig, "ca" | "proxyUrl">> = {},
 ): readonly Recipient[] {
   const defaults = { host: "localhost", tls: "none", login: undefined } as const;
   const mail = { server: { ...defaults, ...server }, from: "canary-from@example.net" };
-  return operatorRecipients(notifyWith({ mail, emails: [to], ca }));
+  return operatorRecipients(notifyWith({ mail, emails: [to], ...changes }));
 }
