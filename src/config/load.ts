@@ -23,8 +23,8 @@ const TEXT_AFTER_VALUE = /^each key-value declaration must be followed by an end
 /** A line with a number such as `25,000`, `25 000` or `128k`. */
 const FORMATTED_NUMBER = /^[^="'#]*=\s*[+-]?\d[\d._]*(?:,|\s\d|[kK]\b)/;
 
-/** Variables that make the runtime use a proxy. */
-const PROXY_VARIABLES: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
+/** Variables that name a proxy for many programs, in upper or lower case. */
+const PROXY_VARIABLES: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 
 /**
  * Finds, reads and checks the config file: the given path, else $TOLLGATE_CONFIG, else ./config.toml, else
@@ -50,10 +50,8 @@ export function loadConfig(options: {
   const tree = secrets === "read" ? fullTree : withoutSecrets(fullTree, secrets === "notify");
   const clock = options.clock ?? systemClock;
   const inspection = new Inspection(dirname(file), clock.epochMs());
-  const checked = checkShape(
-    interpolate(tree, options.environment ?? process.env, inspection),
-    inspection,
-  );
+  const { environment = process.env } = options;
+  const checked = checkShape(interpolate(tree, environment, inspection), inspection);
   const settings = readSettings(checked, inspection);
   const providers = readProviders(checked, inspection);
   const models = readModels(checked, providers, inspection);
@@ -62,6 +60,8 @@ export function loadConfig(options: {
   warnAboutUnpricedSearches(models, settings.api, inspection);
   warnAboutUnknownContexts(models, inspection);
   warnAboutReaders(file, inspection);
+  // Without secrets the proxies of the config are not read.
+  if (secrets === "read") warnAboutProxies({ ...settings, providers }, environment, inspection);
   const { warnings, plainSecrets } = inspection;
   return { config: { file, ...settings, providers, models }, warnings, plainSecrets };
 }
@@ -126,7 +126,7 @@ export function checkEnvironment(): void {
  */
 export function forgetProxyEnvironment(): Environment {
   const before = { ...process.env };
-  for (const name of PROXY_VARIABLES) {
+  for (const name of [...PROXY_VARIABLES, "NO_PROXY"]) {
     delete process.env[name];
     delete process.env[name.toLowerCase()];
   }
@@ -190,6 +190,30 @@ function adviceOn(what: string, line: string): string {
     return " (write a number with digits only, such as 25000)";
   }
   return isUnquoted ? " (write text in quotes)" : "";
+}
+
+/** An operator may expect that the gateway uses the proxy of the environment, as many programs do. */
+function warnAboutProxies(
+  { notify, providers }: Pick<Config, "notify" | "providers">,
+  environment: Environment,
+  inspection: Inspection,
+): void {
+  const names = PROXY_VARIABLES.flatMap((name) => [name, name.toLowerCase()]).filter(
+    (name) => (environment[name] ?? "") !== "",
+  );
+  const direct = [
+    ...providers.flatMap(({ proxyUrl }, at) =>
+      proxyUrl === undefined ? [`providers[${at}].proxy`] : [],
+    ),
+    ...(notify.proxyUrl === undefined && (notify.webhook !== undefined || notify.mail !== undefined)
+      ? ["notify.proxy"]
+      : []),
+  ];
+  if (names.length === 0 || direct.length === 0) return;
+  inspection.warning(
+    names.join(", "),
+    `set in the environment and not used: set ${direct.join(", ")} to use a proxy, for example proxy = "\${${names[0]}}"`,
+  );
 }
 
 function warnAboutReaders(file: string, inspection: Inspection): void {

@@ -320,3 +320,35 @@ function inFolder(use: (folder: string) => void): void {
     }
   });
 }
+
+describe("the proxy variables of the environment", () => {
+  const noticed = `[notify]\nwebhook = "https://h.example"\nsecret = "whsec_${"A".repeat(32)}"\n`;
+  const text = "set in the environment and not used: set";
+  const advice = (keys: string, name: string) =>
+    `${keys} to use a proxy, for example proxy = "\${${name}}"`;
+  const proxied = minimal.replace("api_key", 'proxy = "http://p.example:1"\napi_key');
+  test.each<[string, Readonly<Record<string, string>>, string | undefined]>([
+    [minimal, {}, undefined],
+    [minimal, { HTTPS_PROXY: "", NO_PROXY: "canary" }, undefined],
+    [proxied, { HTTPS_PROXY: "http://canary" }, undefined],
+    [
+      minimal,
+      { HTTPS_PROXY: "http://u:canary@p:1", all_proxy: "canary" },
+      `HTTPS_PROXY, all_proxy: ${text} ${advice("providers[0].proxy", "HTTPS_PROXY")}`,
+    ],
+    [
+      noticed + minimal,
+      { http_proxy: "http://u:canary@p:1" },
+      `http_proxy: ${text} ${advice("providers[0].proxy, notify.proxy", "http_proxy")}`,
+    ],
+    [
+      noticed + proxied,
+      { HTTP_PROXY: "http://canary" },
+      `HTTP_PROXY: ${text} ${advice("notify.proxy", "HTTP_PROXY")}`,
+    ],
+  ])("are warned of where they are not used (%#)", (config, environment, warning) => {
+    const { problems, warnings } = loadText(config, { environment });
+    expect(problems).toEqual([]);
+    expect(warnings).toEqual(warning === undefined ? [] : [warning]);
+  });
+});
