@@ -30,7 +30,7 @@ export class ApiFailure extends Error {
 export type Query = Readonly<Record<string, string | number | undefined | null>>;
 
 /**
- * Calls of the API at the origin of the page. Each rejects with ApiFailure, or with the reason of `signal` if that
+ * Calls of the API beside the page. Paths begin with a slash. Each rejects with ApiFailure, or with the reason of `signal` if that
  * aborts. The type of an answer is what the caller says: the contract has the types.
  */
 export interface Api {
@@ -76,7 +76,8 @@ export function createApi({ headers = () => ({}), onFailure }: ApiOptions = {}):
   const call = async (path: string, init: RequestInit): Promise<Response> => {
     let response: Response;
     try {
-      response = await fetch(path, { cache: "no-store", ...init });
+      // Relative to the page, which a proxy may serve below a path.
+      response = await fetch(`.${path}`, { cache: "no-store", ...init });
     } catch (error) {
       if (init.signal?.aborted === true) throw error;
       throw failed(new ApiFailure(0, words.noConnection));

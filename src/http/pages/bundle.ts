@@ -30,7 +30,8 @@ export async function bundleHtml(path: string): Promise<readonly PageFile[]> {
     entrypoints: [path],
     target: "browser",
     minify: true,
-    publicPath: ASSETS_PATH,
+    // Relative, because a proxy may serve the page below a path.
+    publicPath: `.${ASSETS_PATH}`,
     naming: { entry: "[name].[ext]", chunk: "[name]-[hash].[ext]", asset: "[name]-[hash].[ext]" },
     define: { "process.env.NODE_ENV": '"production"' },
   });

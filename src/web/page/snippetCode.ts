@@ -6,9 +6,9 @@ export interface Snippet {
   readonly code: string;
 }
 
-/** Code that calls the gateway at `origin`. It names the variable of the key, and never the key. */
-export function snippetsOf(origin: string, model: string): readonly Snippet[] {
-  const base = `${origin}/v1`;
+/** Code that calls the gateway at `address`. It names the variable of the key, and never the key. */
+export function snippetsOf(address: string, model: string): readonly Snippet[] {
+  const base = `${address}/v1`;
   // Every one of these languages reads the escapes of JSON.
   const name = replaceUnprintable(JSON.stringify(model), jsonEscape);
   return [
@@ -17,7 +17,7 @@ export function snippetsOf(origin: string, model: string): readonly Snippet[] {
       code: [
         `export OPENAI_BASE_URL=${quoted(base)}`,
         `export OPENAI_API_KEY="$TOLLGATE_KEY"`,
-        `export ANTHROPIC_BASE_URL=${quoted(origin)}`,
+        `export ANTHROPIC_BASE_URL=${quoted(address)}`,
         `export ANTHROPIC_AUTH_TOKEN="$TOLLGATE_KEY"`,
       ].join("\n"),
     },

@@ -17,6 +17,8 @@ export function Snippets({ holding }: { holding: Holding }) {
   const models = holding.models().data.value ?? [];
   const chats = models.filter(({ endpoints }) => endpoints.includes("chat"));
   const model = chosen.value || (chats[0]?.id ?? SOME_MODEL);
+  // Without the slash of the page.
+  const address = new URL(".", location.href).href.slice(0, -1);
   return (
     <>
       <ViewHead title={text.views.connect} text={words.intro} />
@@ -32,7 +34,7 @@ export function Snippets({ holding }: { holding: Holding }) {
       </Toolbar>
       <Notice>{words.keyStays}</Notice>
       <div class="snippets">
-        {snippetsOf(location.origin, model).map(({ id, code }) => (
+        {snippetsOf(address, model).map(({ id, code }) => (
           <Panel key={id} title={words.titles[id]} text={words.notes[id]}>
             <CodeBlock label={words.titles[id]} code={code} />
           </Panel>
