@@ -130,6 +130,8 @@ const SOCKS_NAME_BYTES_MAX = 255;
 async function askBySocks(socket: net.Socket, target: TunnelTarget): Promise<void> {
   const { host: name, port, proxy, timeoutMs } = target;
   const host = proxy.kind === "socks5" && net.isIP(name) === 0 ? await addressOf(name) : name;
+  // The proxy may have closed the connection meanwhile, which the library would not hear.
+  if (socket.destroyed) throw proxyError("protocol");
   if (Buffer.byteLength(host) > SOCKS_NAME_BYTES_MAX)
     throw new ConnectionError("request", "the host name is too long for SOCKS");
   const { login } = proxy;
