@@ -290,7 +290,7 @@ class Replica {
     this.#usedAtMs.set(keyId, nowMs);
     const isKnown = this.#fleet.fraction() > Math.exp(-perSecond * LAST_USED_STEP_S);
     if (usedAtMs === undefined && isKnown) return;
-    void this.#writer.write({ kind: "touchKey", keyId, at: nowMs });
+    void this.#writer.write({ kind: "touchKey", keyId, at: nowMs, address: null });
   }
 
   async #send(batch: OutgoingBatch) {

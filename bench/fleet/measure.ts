@@ -140,7 +140,7 @@ async function measureCases(batches: Batches): Promise<readonly Case[]> {
     await add("row", size, count, () => (longer[begins++] ?? []).map(begun));
     await add("end", size, count, () => (longer[ends++] ?? []).map(endedLate));
     await add("touch", size, count, () =>
-      many(size, (keyId): Touch => ({ kind: "touchKey", keyId, at: Date.now() })),
+      many(size, (keyId): Touch => ({ kind: "touchKey", keyId, at: Date.now(), address: null })),
     );
     let [given, taken] = [0, 0];
     const next = (at: number): number[] =>

@@ -341,7 +341,7 @@ export interface Config {
   readonly log: {
     readonly level: "debug" | "info" | "warn" | "error" | "silent";
     readonly format: "json" | "pretty";
-    /** Whether a request's line has the client's address and user agent. */
+    /** Whether a request's line has the client's address and user agent, and whether keys have their addresses. */
     readonly addresses: boolean;
   };
   readonly metrics: { readonly listen: Listen } | undefined;

@@ -98,7 +98,7 @@ function limit(
   caller: Caller | undefined,
 ): InFlightRequest | Promise<InFlightRequest> {
   if (caller === undefined) throw refusedKey(app, arrived);
-  recordLastUse(app, caller);
+  recordLastUse(app, caller, arrived.log.address);
   arrived.log.caller = caller;
   const admission = app.rateLimiter.admit(caller.id, limitsInForce(app, caller));
   if (!(admission instanceof Promise)) return begin(app, arrived, caller, admission);
@@ -163,16 +163,16 @@ export function limitsInForce(app: App, key: Pick<Caller, keyof KeyLimits>): Key
   };
 }
 
-/** The precision of `last_used_at`. A higher one would write to the database for every request. */
+/** The precision of `last_used_at` and `last_address`. A higher one would write to the database for every request. */
 const LAST_USED_STEP_MS = 60_000;
 
-function recordLastUse(app: App, caller: Caller): void {
+function recordLastUse(app: App, caller: Caller, clientAddress: string): void {
   const at = app.gateway.clock.epochMs();
   if (caller.lastUsedAt !== null && at - caller.lastUsedAt < LAST_USED_STEP_MS) return;
   caller.lastUsedAt = at;
-  app.gateway.writer.write({ kind: "touchKey", keyId: caller.id, at }).catch((error: unknown) => {
-    app.gateway.log.warn("key_use_not_recorded", {
-      error: errorClass(error),
-    });
-  });
+  const { writer, log, current } = app.gateway;
+  const address = current.config.log.addresses ? clientAddress : null;
+  writer
+    .write({ kind: "touchKey", keyId: caller.id, at, address })
+    .catch((error: unknown) => log.warn("key_use_not_recorded", { error: errorClass(error) }));
 }

@@ -148,7 +148,7 @@ export const events = {
   key_use_not_recorded: {
     level: "warn",
     message: "the last use of a key was not recorded",
-    meaning: "`last_used_at` of a key stays old. Nothing else is affected.",
+    meaning: "`last_used_at` and `last_address` of a key stay old. Nothing else is affected.",
     advice: "Look for database errors in other lines.",
   },
   previous_run_interrupted: {

@@ -78,6 +78,8 @@ describeStores("keys and their rotation chains:", (current) => {
         createdAt: actor.at,
         revokedAt: null,
         lastUsedAt: null,
+        firstAddress: null,
+        lastAddress: null,
       });
       expect(await key("key_alice")).toMatchObject({ ...settings, expiresAt: actor.at + HOUR_MS });
       const byHash = await current.store.keys.findByHash(hashKey("key_next"));

@@ -133,7 +133,7 @@ export class Recording {
   async #end(): Promise<void> {
     this.#reserve = 0n;
     const touched = [...this.#lastUse].map(([keyId, at]) =>
-      this.#writer.write({ kind: "touchKey", keyId, at }),
+      this.#writer.write({ kind: "touchKey", keyId, at, address: null }),
     );
     await Promise.all([...touched, this.#writer.write({ kind: "reserve" })]);
   }

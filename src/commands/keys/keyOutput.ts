@@ -68,6 +68,8 @@ function keyText(row: KeyRow, newest: KeyRow, nowMs: number): string {
     ["expires", timeOrNever(row.expiresAt)],
     ["revoked", timeOrNever(row.revokedAt)],
     ["last used", timeOrNever(row.lastUsedAt)],
+    ["first address", row.firstAddress ?? "-"],
+    ["last address", row.lastAddress ?? "-"],
     ["models", modelsText(row.models)],
     ["requests per minute", limitText(row.requestsPerMinute)],
     ["tokens per minute", limitText(row.tokensPerMinute)],

@@ -26,6 +26,8 @@ export const KeyDocument = Type.Object({
   created_at: time(),
   revoked_at: orNull(time()),
   last_used_at: orNull(time()),
+  first_address: orNull(Type.String()),
+  last_address: orNull(Type.String()),
   models: orNull(Type.Array(Type.String())),
 });
 
@@ -57,6 +59,8 @@ interface ShownOperatorKey extends ShownKey, ShownLimits<number | null> {
   readonly createdAt: number;
   readonly revokedAt: number | null;
   readonly lastUsedAt: number | null;
+  readonly firstAddress: string | null;
+  readonly lastAddress: string | null;
   readonly models: readonly string[] | null;
 }
 
@@ -67,6 +71,8 @@ export function keyDocument(key: ShownOperatorKey): KeyDocument {
     created_at: isoTime(key.createdAt),
     revoked_at: isoTimeOrNull(key.revokedAt),
     last_used_at: isoTimeOrNull(key.lastUsedAt),
+    first_address: key.firstAddress,
+    last_address: key.lastAddress,
     models: key.models && [...key.models],
   };
 }

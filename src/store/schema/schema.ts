@@ -103,6 +103,9 @@ export const keys = sqliteTable(
     expiresAt: count("expires_at"),
     revokedAt: count("revoked_at"),
     lastUsedAt: count("last_used_at"),
+    /** The client's address at the first recorded use and at the last one; NULL: addresses were not recorded. */
+    firstAddress: text("first_address"),
+    lastAddress: text("last_address"),
     requestsPerMinute: count("requests_per_minute"),
     tokensPerMinute: count("tokens_per_minute"),
     concurrentRequests: count("concurrent_requests"),

@@ -32,6 +32,9 @@ export interface KeyRow extends KeySettings {
   createdAt: number;
   revokedAt: number | null;
   lastUsedAt: number | null;
+  /** The client's address at the first recorded use and at the last one. */
+  firstAddress: string | null;
+  lastAddress: string | null;
   /** What its rotation chain spent. */
   spent: bigint;
   /** The first key of its rotation chain: itself, if it did not come from a rotation. */
@@ -39,7 +42,14 @@ export interface KeyRow extends KeySettings {
 }
 
 /** Columns for output only. Authentication does not read them. */
-type OutputColumn = "prefix" | "label" | "createdAt" | "budget" | "spent";
+type OutputColumn =
+  | "prefix"
+  | "label"
+  | "createdAt"
+  | "firstAddress"
+  | "lastAddress"
+  | "budget"
+  | "spent";
 
 /** A key as authentication reads it, with its hash. */
 export interface KeySecretRow extends Omit<KeyRow, OutputColumn> {
@@ -116,6 +126,8 @@ export function keyTable(connection: Connection): KeyTable {
     prefix: keys.prefix,
     label: keys.label,
     createdAt: keys.createdAt,
+    firstAddress: keys.firstAddress,
+    lastAddress: keys.lastAddress,
     ...money,
   };
   const selectJoined = <T extends typeof requestColumns>(columns: T) =>

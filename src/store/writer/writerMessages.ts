@@ -9,7 +9,8 @@ export type WriteOperation =
   /** Writes the row of a request: of one that runs, or of one that has ended, with its charge. */
   | { kind: "recordRequest"; record: RequestRecord }
   | { kind: "recordOwners"; objects: readonly OwnedObject[]; at: number }
-  | { kind: "touchKey"; keyId: number; at: number }
+  /** The use of a key. Without an address it removes those of earlier uses. */
+  | { kind: "touchKey"; keyId: number; at: number; address: string | null }
   /** Commits the reserves of accounts. */
   | { kind: "reserve" }
   /** Changes nothing, but needs disk space like a change. */

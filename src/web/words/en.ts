@@ -605,6 +605,8 @@ export const console = {
     noBudget: "none",
     spent: "Spent",
     lastUsed: "Last used",
+    firstAddress: "First address",
+    lastAddress: "Last address",
     expires: "Expires",
     never: "never",
     createdAt: "Created",

@@ -615,6 +615,8 @@ export const console: typeof en.console = {
     noBudget: "нет",
     spent: "Потрачено",
     lastUsed: "Последний запрос",
+    firstAddress: "Первый адрес",
+    lastAddress: "Последний адрес",
     expires: "Истекает",
     never: "никогда",
     createdAt: "Создан",

@@ -26,6 +26,8 @@ const plain = {
   expires_at: null,
   revoked_at: null,
   last_used_at: null,
+  first_address: null,
+  last_address: null,
   models: null,
   budget_rub: null,
   spent_rub: "0",

@@ -1,17 +1,17 @@
 import { describe, expect, test } from "bun:test";
 import { badKey, call, chat, expectRefusal, tooOften } from "../../support/gateway/chatCalls.ts";
 import { usual } from "../../support/provider/chatAnswers.ts";
+import { oneModel } from "../../support/gateway/gatewayConfig.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { connectRaw } from "../../support/gateway/rawClient.ts";
 import { untilAsync } from "../../support/until.ts";
 
 const at = openOneModelBefore();
-const proxied = openOneModelBefore({
-  limits: {
-    failed_keys_per_minute: 3,
-    trusted_proxies: ["127.0.0.1", "10.0.0.1", "10.1.0.0/16", "fd00:1::/32"],
-  },
-});
+const limits = {
+  failed_keys_per_minute: 3,
+  trusted_proxies: ["127.0.0.1", "10.0.0.1", "10.1.0.0/16", "fd00:1::/32"],
+};
+const proxied = openOneModelBefore({ limits });
 const path = "/v1/models";
 
 /** The status of GET /v1/models with exactly these header lines. */
@@ -202,6 +202,37 @@ describe("a key is refused", () => {
     await untilAsync("the last use is written", async () => (await lastUsedAt()) > 0);
     expect(await lastUsedAt()).toBeWithin(now, now + 10_000);
   });
+});
+
+test("the first and the last address of a key are recorded, and removed with [log] addresses = false", async () => {
+  const { gateway } = proxied;
+  const key = await gateway.key();
+  const use = async (address: string, after: number) => {
+    gateway.clock.advance(after);
+    const at = gateway.clock.epochMs();
+    const headers = { "x-forwarded-for": address };
+    expect((await call(gateway, key, { path, headers })).status).toBe(200);
+    return at;
+  };
+  const recorded = async (at: number) => {
+    await untilAsync("the use is written", async () => {
+      const row = await gateway.store.keys.find(key.id);
+      return (row?.lastUsedAt ?? 0) >= at;
+    });
+    const row = await gateway.store.keys.find(key.id);
+    return [row?.firstAddress, row?.lastAddress];
+  };
+  const first = "203.0.113.1";
+  expect(await recorded(await use(first, 0))).toEqual([first, first]);
+  // Within the minute nothing is written, so the next use is the next write.
+  await use("203.0.113.2", 1000);
+  expect(await recorded(await use("2001:db8::3", 60_000))).toEqual([first, "2001:db8::3"]);
+  const reload = (addresses: boolean) =>
+    gateway.reload(oneModel("http://127.0.0.1:9/v1", { limits, log: { addresses } }));
+  await reload(false);
+  expect(await recorded(await use("203.0.113.4", 60_000))).toEqual([null, null]);
+  await reload(true);
+  expect(await recorded(await use("203.0.113.5", 60_000))).toEqual(["203.0.113.5", "203.0.113.5"]);
 });
 
 describe("wrong keys from one address", () => {

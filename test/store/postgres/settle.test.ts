@@ -42,13 +42,15 @@ describePostgres("the writer of a replica", () => {
     const owner = await books.open("alice", 10n * costOfEnded);
     await replica.reserve(wanting(owner, 10n * costOfEnded));
     await replica.record(running("req_late", owner));
+    const touch = { kind: "touchKey", keyId: owner.keyId } as const;
+    await replica.writer.write({ ...touch, at: 76, address: "203.0.113.1" });
     await Promise.all([
       replica.record(ended("req_1", owner)),
       replica.record(ended("req_late", owner)),
       replica.record(ended("req_failed", owner, { status: "failed", ...UNBILLED })),
       replica.record(running("req_both", owner)),
       replica.record(ended("req_both", owner)),
-      replica.writer.write({ kind: "touchKey", keyId: owner.keyId, at: 77 }),
+      replica.writer.write({ ...touch, at: 77, address: "203.0.113.2" }),
     ]);
     expect(await books.account(owner.accountId)).toEqual({
       balance: 7n * costOfEnded,
@@ -61,8 +63,14 @@ describePostgres("the writer of a replica", () => {
       req_failed: "failed",
       req_both: "done",
     });
-    const [key] = await books.sql`SELECT spent, last_used_at FROM keys WHERE id = ${owner.keyId}`;
-    expect(key).toEqual({ spent: 3n * costOfEnded, last_used_at: 77n });
+    const [key] =
+      await books.sql`SELECT spent, last_used_at, first_address, last_address FROM keys WHERE id = ${owner.keyId}`;
+    expect(key).toEqual({
+      spent: 3n * costOfEnded,
+      last_used_at: 77n,
+      first_address: "203.0.113.1",
+      last_address: "203.0.113.2",
+    });
     const [attempts] = await books.sql`SELECT count(*) AS n FROM attempts`;
     expect(attempts.n).toBe(8n);
   });
@@ -210,7 +218,7 @@ describePostgres("the writer of a replica", () => {
       replica.record(ended("req_unknown", { ...owner, accountId: 77 })),
       replica.record(ended("req_2", owner)),
       replica.record(ended("req_2", owner)),
-      replica.writer.write({ kind: "touchKey", keyId: owner.keyId, at: 77 }),
+      replica.writer.write({ kind: "touchKey", keyId: owner.keyId, at: 77, address: null }),
     ]);
     expect(results.map((one) => (one.status === "rejected" ? one.reason.failure : "ok"))).toEqual([
       "ok",

@@ -49,6 +49,10 @@ const recordsSince: Readonly<Record<string, Fill>> = {
     sqlite.run("UPDATE accounts SET low = 50, notify_url = 'mailto:a@example.com' WHERE id = 1");
     sqlite.run("INSERT INTO notices VALUES ('account_low', 'alice', 1, 0, 5)");
   },
+  "0008_key_addresses": (sqlite) =>
+    sqlite.run(
+      "UPDATE keys SET first_address = '203.0.113.1', last_address = '2001:db8::1' WHERE id = 1",
+    ),
 };
 
 /** The number of migrations that the fixtures know. */

@@ -52,6 +52,9 @@ const recordsSince: Readonly<Record<string, readonly string[]>> = {
     "UPDATE accounts SET low = 50, notify_url = 'mailto:a@example.com' WHERE id = 1",
     "INSERT INTO notices VALUES ('account_low', 'alice', 1, 0, 5)",
   ],
+  "0003_key_addresses": [
+    "UPDATE keys SET first_address = '203.0.113.1', last_address = '2001:db8::1' WHERE id = 1",
+  ],
 };
 
 /** Fills a database of this schema as its gateways did. Throws for a release without a fixture. */

@@ -26,6 +26,7 @@ export const knownSchema: KnownSchema = {
   releases: [
     { migrations: ["0000_tables", "0001_rules"], oldest: 2 },
     { migrations: ["0002_notices"], oldest: 2 },
+    { migrations: ["0003_key_addresses"], oldest: 2 },
   ],
   statements: (migration) => migrationStatements("postgres", migration),
 };

@@ -219,11 +219,14 @@ class Batch {
   }
 
   #changeKeys(): readonly Statement[] {
-    const changes = new Map<number, { id: number; charged?: string; at?: number }>();
+    const changes = new Map<
+      number,
+      { id: number; charged?: string; at?: number; address?: string | null }
+    >();
     for (const [id, charged] of this.#chains.charges)
       changes.set(id, { id, charged: String(charged) });
-    for (const { keyId, at } of operationsOf(this.#batch, "touchKey"))
-      changes.set(keyId, { ...changes.get(keyId), id: keyId, at });
+    for (const { keyId, at, address } of operationsOf(this.#batch, "touchKey"))
+      changes.set(keyId, { ...changes.get(keyId), id: keyId, at, address });
     return ifAny([...changes.values()], sql.CHANGE_KEYS);
   }
 

@@ -95,7 +95,11 @@ const block = { account_id: "bigint", key_id: "bigint", amount: "bigint" } as co
 export const SET_BLOCKS = `INSERT INTO reserves (replica_id, account_id, key_id, amount) SELECT $2::text::bigint, v.account_id, v.key_id, v.amount FROM ${rowsOf(block)} WHERE v.amount > 0 ON CONFLICT (replica_id, account_id, key_id) DO UPDATE SET amount = excluded.amount`;
 export const REMOVE_BLOCKS = `DELETE FROM reserves USING ${rowsOf(block)} WHERE v.amount = 0 AND reserves.replica_id = $2::text::bigint AND reserves.account_id = v.account_id AND reserves.key_id = v.key_id`;
 
-export const CHANGE_KEYS = `UPDATE keys SET spent = keys.spent + coalesce(v.charged, 0), last_used_at = coalesce(v.at, keys.last_used_at) FROM ${rowsOf({ id: "bigint", charged: "bigint", at: "bigint" })} WHERE keys.id = v.id`;
+/** A row without a time charges a key and leaves its last use. */
+export const CHANGE_KEYS = `UPDATE keys SET spent = keys.spent + coalesce(v.charged, 0), last_used_at = coalesce(v.at, keys.last_used_at),
+  first_address = CASE WHEN v.at IS NULL THEN keys.first_address WHEN v.address IS NULL THEN NULL ELSE coalesce(keys.first_address, v.address) END,
+  last_address = CASE WHEN v.at IS NULL THEN keys.last_address ELSE v.address END
+  FROM ${rowsOf({ id: "bigint", charged: "bigint", at: "bigint", address: "text" })} WHERE keys.id = v.id`;
 
 const groupNames = ["day", "accountId", "keyId", "model", "provider", "endpoint"] as const;
 const sumNames = [

@@ -26,7 +26,7 @@ export function prepareGroups(connection: SqliteConnection): RunGroup {
   const fold = prepareFold(connection);
   const redeem = prepareRedeem(connection);
   const touchKey = prepareTouchKey(connection);
-  const probe = prepareProbe(connection, touchKey);
+  const probe = prepareProbe(connection);
   const notices = lazy(() => noticeTable(connection.queries));
   return ({ operations, reserves, onlyRaise = false }) => {
     const group = newGroup();
@@ -40,7 +40,7 @@ export function prepareGroups(connection: SqliteConnection): RunGroup {
             recordOwner({ ...object, hash: Uint8Array.fromHex(object.hash) }, operation.at);
           return DONE;
         case "touchKey":
-          touchKey(operation.keyId, operation.at);
+          touchKey(operation);
           return DONE;
         case "reserve":
           return DONE;
@@ -74,30 +74,40 @@ export function rowsOf({ kind }: WireOperation): number {
   return kind === "fold" ? FOLD_BATCH : 1;
 }
 
-type TouchKey = (keyId: number, at: number | null) => void;
+type TouchKey = (touched: Extract<WireOperation, { kind: "touchKey" }>) => void;
 
 function prepareTouchKey({ db }: SqliteConnection): TouchKey {
+  const address = sql.placeholder("address");
   const touch = db
     .update(keys)
-    .set({ lastUsedAt: sql`${sql.placeholder("at")}` })
+    .set({
+      lastUsedAt: sql`${sql.placeholder("at")}`,
+      firstAddress: sql`iif(${address} IS NULL, NULL, coalesce(${keys.firstAddress}, ${address}))`,
+      lastAddress: sql`${address}`,
+    })
     .where(eq(keys.id, sql.placeholder("keyId")))
     .prepare();
-  return (keyId, at) => {
-    touch.run({ at, keyId });
+  return ({ keyId, at, address: seen }) => {
+    touch.run({ keyId, at, address: seen });
   };
 }
 
 /** Changes a row and changes it back. SQLite writes the page then; it writes no page for an update without a change. */
-function prepareProbe({ db }: SqliteConnection, touchKey: TouchKey): () => void {
+function prepareProbe({ db }: SqliteConnection): () => void {
   const anyKey = db
     .select({ id: keys.id, lastUsedAt: keys.lastUsedAt })
     .from(keys)
     .limit(1)
     .prepare();
+  const use = db
+    .update(keys)
+    .set({ lastUsedAt: sql`${sql.placeholder("at")}` })
+    .where(eq(keys.id, sql.placeholder("id")))
+    .prepare();
   return () => {
     const key = anyKey.get();
     if (!key) return;
-    touchKey(key.id, (key.lastUsedAt ?? 0) + 1);
-    touchKey(key.id, key.lastUsedAt);
+    use.run({ id: key.id, at: (key.lastUsedAt ?? 0) + 1 });
+    use.run({ id: key.id, at: key.lastUsedAt });
   };
 }

@@ -88,6 +88,10 @@ async function readKey(id: string, abort: AbortSignal): Promise<KeyRow> {
   return row;
 }
 
+function Address({ address }: { address: string | null }) {
+  return address === null ? <None /> : <Name text={address} isCode />;
+}
+
 function Details({ row }: { row: KeyRow }) {
   const { limits, models } = row;
   const limit = (value: number | null) =>
@@ -137,6 +141,8 @@ function Details({ row }: { row: KeyRow }) {
           [words.settings.concurrent, limit(limits.concurrent_requests)],
           [words.createdAt, <Time key="created" at={row.created_at} />],
           [words.lastUsed, <Time key="used" at={row.last_used_at} form="relative" />],
+          [words.firstAddress, <Address key="first" address={row.first_address} />],
+          [words.lastAddress, <Address key="last" address={row.last_address} />],
           [words.expires, row.expires_at === null ? words.never : <Time at={row.expires_at} />],
           ...(row.revoked_at === null
             ? []
