@@ -90,7 +90,7 @@ export type { UsageReport as ReportedUsage } from "./reports/usageReport.ts";
 export { restore, type Restored } from "./sqlite/backup/restore.ts";
 export { recordBackup } from "./sqlite/backup/recordBackup.ts";
 export { openStore, type SqliteStore } from "./sqlite/store.ts";
-export { clockDoubt, type ClockDoubt } from "./tables/lastEntry.ts";
+export { clockDoubt } from "./tables/lastEntry.ts";
 export type { ExpiringKey, LowAccount } from "./tables/noticeCauses.ts";
 export { AUDIT_FAILED, type NoticeChange } from "./tables/notices.ts";
 export type { PageFilter, PagePosition } from "./tables/requestPages.ts";
