@@ -13,7 +13,7 @@ import { createFailedKeyLimits, type FailedKeyLimits } from "./limits/failedKeys
 import { createFairQueue, type FairQueue } from "./limits/fairQueue.ts";
 import { LargeBodies } from "./limits/largeBodies.ts";
 import { LocalRates, type LiveReplicas, type RateLimiter } from "./limits/rateLimits.ts";
-import type { SharedRates } from "./limits/sharedRates.ts";
+import type { SharedRates, SharedTimes } from "./limits/sharedRates.ts";
 import { createWrongCodeLimits, type WrongCodeLimits } from "./limits/wrongCodes.ts";
 import { Delivery } from "./notices/delivery.ts";
 import { NoticeWatch } from "./notices/watch.ts";
@@ -80,13 +80,15 @@ export interface AppOptions {
   readonly metrics?: Metrics | undefined;
   readonly startTracing?: StartTracing | undefined;
   readonly upgrade?: UpgradeChoice | undefined;
+  /** Of the limits server. Tests use other times. */
+  readonly limitsTimes?: Partial<SharedTimes> | undefined;
 }
 
 /** The composition root. Rejects with StoreError if the database cannot be opened. */
 export async function openApp(
   config: Config,
   edges: Edges,
-  { metrics = silentMetrics, startTracing, upgrade = USUAL_UPGRADE }: AppOptions = {},
+  { metrics = silentMetrics, startTracing, upgrade = USUAL_UPGRADE, limitsTimes }: AppOptions = {},
 ): Promise<App> {
   const { clock, random } = edges;
   const log = createLog(config.log, (lines) => edges.writeLog(lines));
@@ -110,7 +112,7 @@ export async function openApp(
     },
   });
   const { store, writer, holds, knownKeys, replicas } = database;
-  const sharedRates = await openLimitsServer(config, { clock, log }, replicas);
+  const sharedRates = await openLimitsServer(config, { clock, log }, replicas, limitsTimes);
   const foldingFor = ({ database: { keepRequestsMs } }: Config): Folding =>
     startFolding({ writer, store }, clock, keepRequestsMs, {
       onFolded: (count) => log.info("folded old requests into daily totals", { count }),
@@ -218,10 +220,17 @@ async function openLimitsServer(
   { limits: { redis } }: Config,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
   replicas: LiveReplicas,
+  times: AppOptions["limitsTimes"],
 ): Promise<SharedRates | undefined> {
   if (redis === undefined) return undefined;
   const { openSharedRates, logLimitsServer } = await import("./limits/sharedRates.ts");
-  return openSharedRates({ url: redis.url, clock, replicas, listener: logLimitsServer(log) });
+  return openSharedRates({
+    url: redis.url,
+    clock,
+    replicas,
+    listener: logLimitsServer(log),
+    ...(times && { times }),
+  });
 }
 
 /** The values of the live metrics. */

@@ -134,7 +134,7 @@ describeRedis("a limits server that fails", () => {
   }
 
   test("that lost its scripts is asked as before", async () => {
-    const replica = await opening();
+    const replica = await opening({ times: { answerWithinMs: 10_000 } });
     await view.send("SCRIPT", "FLUSH");
     expect(admittedOf(await burst(replica, 1))).toBe(150);
     const permit = await admitted(replica, 2, { tokensPerMinute: 10 });

@@ -9,6 +9,7 @@ import { loadTracing } from "../../../src/commands/serve/gatewayServer.ts";
 import { loadConfig } from "../../../src/config/load.ts";
 import type { Config } from "../../../src/config/schema.ts";
 import { createMetricsServer, createServer } from "../../../src/http/server.ts";
+import type { SharedRates } from "../../../src/limits/sharedRates.ts";
 import { systemRandom } from "../../../src/lib/random.ts";
 import type { RequestRow, SqliteStore, Store } from "../../../src/store/store.ts";
 import { createPrometheusMetrics } from "../../../src/telemetry/prometheus.ts";
@@ -16,9 +17,9 @@ import { openAuditor, type Auditor } from "../auditor/auditor.ts";
 import { configText, type GatewayConfig } from "./gatewayConfig.ts";
 import type { DatabasePlace } from "../auditor/databaseRows.ts";
 import { auditAt, rowsAt } from "../store/gatewayDatabase.ts";
-import { ServerView } from "../limits/sharedLimiters.ts";
+import { patientTimes, ServerView } from "../limits/sharedLimiters.ts";
 import { withTestedEngines } from "../testedEngines.ts";
-import { untilAsync } from "../until.ts";
+import { until, untilAsync } from "../until.ts";
 import { systemClock, type Clock } from "../../../src/lib/clock.ts";
 
 /** The limits of a key; a missing one is the config's. `balance` in nano-roubles is credited to its account. */
@@ -104,7 +105,14 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
     fatal: (message: string) => fatal.push(message),
   };
   const tracing = loaded.telemetry && (await loadTracing(loaded.telemetry));
-  const app = await openApp(loaded, edges, { metrics, startTracing: tracing });
+  const limitsTimes = tested.limitsUrl === undefined ? undefined : patientTimes;
+  const app = await openApp(loaded, edges, { metrics, startTracing: tracing, limitsTimes });
+  // Until then a gateway counts by itself, and the server does not know of it.
+  if (limitsTimes !== undefined)
+    await until(
+      "the limits server is used",
+      () => (app.rateLimiter as SharedRates).figures().isUsed,
+    );
   const { store } = app.gateway;
   const { database } = loaded;
   const place = database.engine === "sqlite" ? { path: database.path } : { url: database.url };

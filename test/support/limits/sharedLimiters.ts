@@ -23,7 +23,11 @@ export interface TestReplica {
 }
 
 /** No answer is too late on a busy machine, and an outage is over soon. */
-const patientTimes: Partial<SharedTimes> = { answerWithinMs: 10_000, pauseMs: 20, steadyMs: 20 };
+export const patientTimes: Partial<SharedTimes> = {
+  answerWithinMs: 10_000,
+  pauseMs: 20,
+  steadyMs: 20,
+};
 
 export interface ReplicaSettings {
   readonly clock?: Clock;
