@@ -11,6 +11,7 @@ const ROUNDS = 6;
 const REQUESTS = 40;
 const RECEIVERS = 50;
 const NOTICES_EACH = 10;
+const ATTEMPT_MS = 20;
 
 /** The median time of the requests of one round, in ms. They are sent one after the other. */
 async function medianMs(ask: () => Promise<unknown>): Promise<number> {
@@ -33,7 +34,7 @@ test("requests are answered as fast while all receivers of notices hang", async 
   const urls = Array.from({ length: RECEIVERS }, (_, at) => `${receiver.url}/${at}`);
   // First attempts end and begin while the requests are measured. None is made again.
   const edges = {
-    attemptTimeoutsMs: { webhook: 20, email: 0 },
+    attemptTimeoutsMs: { webhook: ATTEMPT_MS, email: 0 },
     pause: () => () => {},
     closeTimeoutMs: 1,
   };
@@ -53,6 +54,7 @@ test("requests are answered as fast while all receivers of notices hang", async 
   }
   expect(receiver.received.length).toBeGreaterThanOrEqual(16 * ROUNDS);
   receiver.stop();
-  // The quickest rounds: what else the machine does makes rounds slower, and never quicker.
-  expect(Math.min(...hangingMs)).toBeLessThan(Math.min(...usualMs) * 1.5 + 0.5);
+  // The quickest rounds: what else the machine does makes rounds slower, and never quicker. A request that waited for an
+  // attempt would take as long as that. The attempts themselves share the thread with the requests.
+  expect(Math.min(...hangingMs)).toBeLessThan(Math.min(...usualMs) * 2 + ATTEMPT_MS / 4);
 });
