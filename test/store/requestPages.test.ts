@@ -57,7 +57,12 @@ describeStores("the list of an account's requests", (opened) => {
       await opened.fund("alice", 0n, { name: "other", budget: null }),
       await opened.fund("bob", 10n ** 9n),
     ];
+    for (const { accountId } of owners) await opened.reserve(accountId, 500_000_000n);
     const open: RequestRecord[] = [];
+    const writes: Promise<unknown>[] = [];
+    const write = (record: RequestRecord): void => {
+      writes.push(opened.writer.write({ kind: "recordRequest", record }));
+    };
     for (let n = 0; n < 400; n += 1) {
       const request = { at: actor.at + n * 1000, model: pick(["small", "large"]) };
       const bill = pick([
@@ -71,15 +76,18 @@ describeStores("the list of an account's requests", (opened) => {
       const owner = pick(owners);
       const record = ended(`req_${n}`, owner, { ...request, ...bill });
       if (chance(0.3)) {
-        await opened.record(running(record.publicId, owner, request));
+        write(running(record.publicId, owner, request));
         open.push(record);
-      } else await opened.record(record);
+      } else write(record);
+      // Some share a transaction.
+      if (chance(0.2)) await Promise.all(writes);
       // Requests with a row of their own end much later, and some never.
       const late = open[below(open.length + 1)];
       if (late === undefined || chance(0.3)) continue;
-      await opened.record(late);
+      write(late);
       open.splice(open.indexOf(late), 1);
     }
+    await Promise.all(writes);
     const all = await rowsOf(alice);
     for (const status of [undefined, ...requestStatuses])
       for (const model of [undefined, "small", "none"]) {
