@@ -19,8 +19,13 @@ const buildTimeoutMs = 5 * 60_000;
 const testTimeoutMs = 30 * 60_000;
 /** For one test. Waits have their own, more specific time-outs; this one only ends a test that hangs. */
 const oneTestTimeoutMs = 60_000;
-/** More than the two cores: tests wait for much of their time. */
-const filesAtOnce = 4;
+/**
+ * The files that run at once, of each part. More than the two cores: tests wait for much of their time. Bun gives each
+ * worker a range of the sorted files, so the long ones of one folder would begin last and have the machine to themselves.
+ * They are a part of their own.
+ */
+const parts = { long: 2, others: 3 } as const;
+const longFolder = "e2e";
 /** These run again with gateways on PostgreSQL and Redis, beside the others. docs/contributing.md has the whole. */
 const onServers = [
   "test/http/money",
@@ -94,12 +99,17 @@ async function runTests(testArguments: readonly string[]): Promise<Tally> {
     });
     return tally(status, await readIfThere(report));
   };
-  const isWhole = testArguments.length === 0 && areServersThere;
+  const isWhole = testArguments.length === 0;
   try {
-    const all = await Promise.all([
-      bunTest("all", testArguments, filesAtOnce, run),
-      ...(isWhole ? [bunTest("servers", onServers, 1, runQuietly, servers)] : []),
-    ]);
+    const all = await Promise.all(
+      isWhole
+        ? [
+            bunTest("others", await otherTests(), parts.others, run),
+            bunTest("long", [`test/${longFolder}/`], parts.long, runQuietly),
+            ...(areServersThere ? [bunTest("servers", onServers, 1, runQuietly, servers)] : []),
+          ]
+        : [bunTest("chosen", testArguments, parts.long + parts.others, run)],
+    );
     return {
       passed: all.reduce((sum, { passed }) => sum + passed, 0),
       failed: all.reduce((sum, { failed }) => sum + failed, 0),
@@ -108,6 +118,14 @@ async function runTests(testArguments: readonly string[]): Promise<Tally> {
     await postgres?.close();
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** What is in the folder of tests beside the long ones. */
+async function otherTests(): Promise<readonly string[]> {
+  const entries = await readdir(join(projectRoot, "test"), { withFileTypes: true });
+  return entries
+    .filter(({ name }) => name !== longFolder)
+    .map((entry) => `test/${entry.name}${entry.isDirectory() ? "/" : ""}`);
 }
 
 /** No report means that a test crashed the run or ended the process, which `bun test` itself may call a success. */
