@@ -50,7 +50,7 @@ describe("a gateway that cannot be opened releases the instance lock", () => {
     );
     other.close();
     expectFree();
-  }, 20_000);
+  }, 60_000);
 });
 
 test("a gateway logs that it created its database, and logs nothing for an existing one", async () => {

@@ -42,7 +42,7 @@ describe("accounts", () => {
     expect(await cli.json("accounts", "disable", "bob")).toEqual({ ...bounded, disabled: true });
     expect(await cli.json("accounts", "disable", "bob")).toEqual({ ...bounded, disabled: true });
     expect(await cli.json("accounts", "enable", "bob")).toEqual(bounded);
-  }, 20_000);
+  }, 60_000);
 
   test("have an address for notices, whose secret follows from that of the config", async () => {
     cli.makeDatabase();
@@ -60,7 +60,7 @@ describe("accounts", () => {
     const mail = "mailto:alice@example.com";
     expect(await set("--notify", mail)).toEqual({ ...alice, notify: mail });
     expect(await set("--notify", "none")).toEqual(alice);
-  }, 20_000);
+  }, 60_000);
 
   test.each([
     ["https://example.com/", "", "needs a secret that signs the notices: set [notify] secret"],
@@ -96,7 +96,7 @@ describe("accounts", () => {
     ]);
     const show = await cli.run("accounts", "show", "alice");
     expect(show.stdout).toMatch(/^account +alice\nstate +active\nbalance, RUB +12\.5\n/);
-  }, 20_000);
+  }, 60_000);
 
   test.each([
     [["show", "nobody"], 'there is no account "nobody": tollgate accounts list shows them'],
@@ -130,12 +130,12 @@ describe("the global options", () => {
     } finally {
       await elsewhere.remove();
     }
-  }, 20_000);
+  }, 60_000);
 
   test("are not read from the value of another option", async () => {
     await cli.json("accounts", "create", "alice");
     await cli.json("balance", "credit", "alice", "5", "--note=--json", "--ref", "-x");
     const history = await cli.json("balance", "history", "alice");
     expect(history).toMatchObject([{ note: "--json", ref: "-x" }]);
-  }, 20_000);
+  }, 60_000);
 });

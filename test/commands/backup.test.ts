@@ -16,7 +16,7 @@ import { fromSource, openCliFolder, type CliFolder } from "../support/binary/cli
 import { openSampleLedger } from "../support/store/sampleLedger.ts";
 import { until } from "../support/until.ts";
 
-const commandsTimeoutMs = 30_000;
+const commandsTimeoutMs = 60_000;
 
 let cli: CliFolder;
 beforeEach(async () => {

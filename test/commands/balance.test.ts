@@ -38,7 +38,7 @@ describe("balance", () => {
       overdraft_rub: "0",
       available_rub: "9007299.254740992",
     });
-  }, 20_000);
+  }, 60_000);
 
   test("changes once for one ref, also with repeated and concurrent commands", async () => {
     const credit = ["balance", "credit", "alice", "100", "--ref", "pay-1"];
@@ -54,7 +54,7 @@ describe("balance", () => {
     const other = await cli.run("balance", "credit", "alice", "101", "--ref", "pay-1");
     expect(other).toMatchObject({ status: 1, stdout: "" });
     expect(other.stderr).toContain("use a new ref");
-  }, 30_000);
+  }, 60_000);
 
   test("has a history, newest first, with the charge of each request", async () => {
     await cli.json("balance", "credit", "alice", "100", "--ref", "pay-1", "--note", "Счёт 7");
@@ -96,7 +96,7 @@ describe("balance", () => {
       "charge   -0.000010295   99.999989705  req:req_1",
       "credit  100            100            pay-1      Счёт 7",
     ]);
-  }, 20_000);
+  }, 60_000);
 
   /** Charges a request, as a gateway does. */
   async function chargeOne(): Promise<void> {
@@ -147,7 +147,7 @@ describe("balance", () => {
       stderr: 'error: all of the charge of request "req_1" was refunded before',
     });
     expect(await cli.json("audit")).toMatchObject({ ok: true });
-  }, 30_000);
+  }, 60_000);
 
   test.each([
     [["credit", "nobody", "5"], 'there is no account "nobody": tollgate accounts list shows them'],
@@ -262,5 +262,5 @@ describe("balance", () => {
       stderr:
         "error: the balance would be larger than 64 bits can hold: choose an amount of at most 1223372036.854775807 roubles",
     });
-  }, 20_000);
+  }, 60_000);
 });

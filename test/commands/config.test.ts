@@ -173,7 +173,7 @@ describe("a command that cannot open what it needs", () => {
     sqlite.run("ROLLBACK");
     sqlite.close();
     expect(await cli.json("balance", "credit", "alice", "5")).toMatchObject({ balance_rub: "5" });
-  }, 20_000);
+  }, 60_000);
 });
 
 describe("the admin log names the person who ran the command", () => {

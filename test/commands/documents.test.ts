@@ -41,7 +41,7 @@ beforeAll(async () => {
   const storeFolder = await openStoreFolder(cli.database);
   await storeFolder.record(ended("req_1", fund(storeFolder.store, "alice", 0n)));
   await storeFolder.close();
-}, 30_000);
+}, 60_000);
 afterAll(() => cli.remove());
 
 /** The commands run in this order. KEY is the id of a key, VOUCHER that of a voucher. */

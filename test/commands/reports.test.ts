@@ -37,7 +37,7 @@ beforeAll(async () => {
   ])
     await storeFolder.record(record);
   await storeFolder.close();
-}, 20_000);
+}, 60_000);
 afterAll(() => cli.remove());
 
 const billed = {

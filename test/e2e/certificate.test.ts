@@ -134,7 +134,7 @@ describe.each(["tcp", "unix"])(
       await hangUp("config reloaded");
       await expectShown("first.pem");
       expect((await post(key, true)).status).toBe(200);
-    }, 20_000);
+    }, 60_000);
 
     test("leaves open connections alone when the certificate is the same", async () => {
       const { promise: connected, resolve } = Promise.withResolvers<void>();

@@ -17,7 +17,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "tollgate-latency-"));
   path = join(folder, "tollgate.db");
   fillMonths(path, { requests: REQUESTS, accounts: 20, keys: 40, days: 70, untilMs: NOW_MS });
-}, 30_000);
+}, 60_000);
 afterAll(() => rm(folder, { recursive: true }));
 
 /** Durations of all done requests since a time, sorted. */

@@ -234,5 +234,5 @@ describeStores("refunds:", (current) => {
     expect(refused).toBeGreaterThan(100);
     expect(await balance()).toBe(funds - 8n * costOfEnded + all);
     expect(await spent()).toBe(8n * costOfEnded - all);
-  }, 30_000);
+  }, 60_000);
 });

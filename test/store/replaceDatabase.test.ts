@@ -152,7 +152,7 @@ describe("a command that is at the old database", () => {
     child.kill("SIGKILL");
     await child.exited;
     expect(names(place.target)).toEqual(["old"]);
-  }, 15_000);
+  }, 60_000);
 
   test("when it is replaced fails, or has changed the new one: never the log of the new one", async () => {
     makeOne("old", place.target);
@@ -188,7 +188,7 @@ describe("a command that is at the old database", () => {
     expect(accounts.toSorted()).toEqual(["new", "served", ...done].toSorted());
     expect(names(place.kept)).toEqual(["old"]);
     gateway.close();
-  }, 15_000);
+  }, 60_000);
 });
 
 test("a whole database is not taken for a damaged one where the disk has no room for the index of its log", async () => {

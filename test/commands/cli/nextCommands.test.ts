@@ -35,17 +35,17 @@ test("the next command that a command prints is quoted and names the same config
   expect(await printed("keys", "create", "--account", "alice")).toContain(
     `works after tollgate accounts enable alice ${option}`,
   );
-}, 30_000);
+}, 60_000);
 
 test("backup prints a working restore command, and restore a working serve command", async () => {
   const file = join(cli.folder, "at night.db");
   expect(await printed("backup", "at night.db")).toEndWith(`tollgate restore '${file}' ${option}`);
   expect(await printed("restore", "at night.db")).toEndWith(`next: tollgate serve ${option}`);
-}, 30_000);
+}, 60_000);
 
 test("init prints commands that name the new config", async () => {
   const { stdout } = await cli.run("init", "my new.toml");
   const file = join(cli.folder, "my new.toml");
   expect(stdout).toContain(`tollgate check --config '${file}'\n`);
   expect(stdout).toContain(`tollgate keys create --account NAME --config '${file}'\n`);
-}, 20_000);
+}, 60_000);

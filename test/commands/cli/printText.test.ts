@@ -43,7 +43,7 @@ describe("the output of a command", () => {
       'mkfifo gone; { read -r _ < gone; "$@"; echo "status $?" >&2; } | { exec <&-; echo now > gone; }',
     );
     expect((await cli.run("help")).stderr).toBe("status 0");
-  }, 20_000);
+  }, 60_000);
 
   test("is complete if it is larger than a pipe, also if the pipe is non-blocking", async () => {
     const models = Array.from({ length: 1000 }, (_, at) => ({
@@ -76,7 +76,7 @@ describe("the output of a command", () => {
     expect(await child.exited).toBe(0);
     expect(JSON.parse(text)).toHaveLength(1000);
     expect(text.length).toBeGreaterThan(200_000);
-  }, 20_000);
+  }, 60_000);
 });
 
 /** The number of bytes that were read: 0 at the end of the pipe, undefined if there are none yet. */

@@ -48,7 +48,7 @@ describe("keys show", () => {
       expect(stdout).toMatch(new RegExp(`^${line}$`, "m"));
     expect(stdout).not.toContain(key);
     expect(stdout).not.toContain("replaced by");
-  }, 20_000);
+  }, 60_000);
 });
 
 test("no message repeats a key that is given instead of its id", async () => {
@@ -64,7 +64,7 @@ test("no message repeats a key that is given instead of its id", async () => {
       stdout: "",
       stderr: "error: this is a key, not a key id: `tollgate keys list` shows the id of each key",
     });
-}, 20_000);
+}, 60_000);
 
 describe("keys set", () => {
   test("takes every option of create, and returns the changed key", async () => {
@@ -83,7 +83,7 @@ describe("keys set", () => {
     expect(lifeMs).toBeLessThan(30 * DAY_MS + 60_000);
     expect(await cli.json("keys", "show", id)).toEqual(answer);
     expect(await cli.json("keys", "list")).toEqual([answer]);
-  }, 20_000);
+  }, 60_000);
 
   test("removes a setting with none, and keeps settings that are not named", async () => {
     const plain = await create();
@@ -101,10 +101,10 @@ describe("keys set", () => {
     const answer = await cli.json("keys", "set", id, ...others.flatMap((flag) => [flag, "none"]));
     const own = { id, prefix: expect.any(String), created_at: expect.any(String) };
     expect(answer).toEqual({ ...unset, ...own });
-  }, 20_000);
+  }, 60_000);
 });
 
 test("keys create accepts the label none", async () => {
   const { id } = await create("--label", "none");
   expect(await cli.json("keys", "show", id)).toMatchObject({ label: "none" });
-}, 20_000);
+}, 60_000);

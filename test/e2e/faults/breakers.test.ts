@@ -12,7 +12,7 @@ import { testedStore } from "../../support/testedEngines.ts";
 
 /** Rows 13 and 14: a route with an open breaker is skipped, and one that answers in between is not. */
 const setup = openFaultSetup();
-const testTimeoutMs = 30_000;
+const testTimeoutMs = 60_000;
 const failing = refusal(500);
 
 /** Fails every other time. */

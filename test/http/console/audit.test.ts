@@ -23,7 +23,7 @@ beforeAll(async () => {
   fillMonths(path, { requests: REQUESTS, accounts: 20, keys: 40, days: 70, untilMs: NOW_MS });
   storeFolder = await openStoreFolder(path);
   page = openConsole(storeFolder.store, configOf(minimal), NOW_MS);
-}, 30_000);
+}, 60_000);
 afterAll(async () => {
   await page.stop();
   await storeFolder.close();
@@ -93,7 +93,7 @@ test("the executable starts its Workers", async () => {
   expect(await response.text()).toContain('event: result\ndata: {"ok":true,');
   await running.stop();
   await cli.remove();
-}, 30_000);
+}, 60_000);
 
 test("an audit shows each problem", async () => {
   tamper(storeFolder, "UPDATE requests SET charge = charge + 1 WHERE id = 5 AND status = 'done'");

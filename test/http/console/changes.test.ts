@@ -18,7 +18,7 @@ beforeAll(async () => {
   cli.makeDatabase();
   running = await startConsole(cli);
   page = await signIn(running);
-}, 30_000);
+}, 60_000);
 afterAll(async () => {
   await running.stop();
   await cli.remove();
@@ -195,7 +195,7 @@ describe("with an account and a key", () => {
     key = await create();
     revoked = await create();
     await cli.json("keys", "revoke", revoked);
-  }, 30_000);
+  }, 60_000);
 
   /** K is the id of a key, and R that of a revoked one. */
   test.each<
@@ -398,7 +398,7 @@ describe("with an account and a key", () => {
     lock?.release();
     await storeFolder.reserve(accountId, 0n);
     await storeFolder.close();
-  }, 20_000);
+  }, 60_000);
 
   test("a database that another process locks is a failure in the words of the command", async () => {
     using database = new Database(cli.database);
@@ -411,7 +411,7 @@ describe("with an account and a key", () => {
     const { error } = (await answer.json()) as { error: { message: string } };
     expect([answer.status, `error: ${error.message}`]).toEqual([500, stderr]);
     expect(stderr).toContain("database is locked by another process");
-  }, 30_000);
+  }, 60_000);
 
   test("the ledger is consistent at the end", async () => {
     expect(await cli.json("audit")).toMatchObject({ ok: true });

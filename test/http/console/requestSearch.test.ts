@@ -24,7 +24,7 @@ beforeAll(async () => {
   storeFolder = await openStoreFolder(path);
   page = openConsole(storeFolder.store, configOf(monthsConfig(path)), NOW_MS);
   database = new Database(path, { readonly: true });
-}, 30_000);
+}, 60_000);
 afterAll(async () => {
   database.close();
   await page.stop();

@@ -36,7 +36,7 @@ const ownFault: ExpectedError = [502, "provider_error", "service temporarily una
 const PATIENCE_MS = 10_000;
 /** Longer than the writer waits for a lock before it reports it. */
 const LOCKED_MS = 6500;
-const testTimeoutMs = 20_000;
+const testTimeoutMs = 60_000;
 
 /** Counts the settlements that were given to the writer. */
 function countEnds(): () => number {

@@ -99,7 +99,7 @@ for (const scheme of ["http", "https"] as const) {
       }
       expect(readBytes).toBe(BODY_BYTES);
       expect(client.open.count).toBe(0);
-    }, 20_000);
+    }, 60_000);
 
     test.each([
       ["in text", [20_000_000]],

@@ -32,7 +32,7 @@ describePostgres("a command that stands still in its transaction", () => {
     goOn.resolve();
     expect(await failure).toBeInstanceOf(Error);
     await store.close();
-  }, 15_000);
+  }, 60_000);
 });
 
 describePostgres("a command that waits for a batch of a replica", () => {

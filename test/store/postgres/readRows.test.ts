@@ -67,7 +67,7 @@ describePostgres("a read of one account on PostgreSQL", () => {
     });
     await sql.unsafe("ANALYZE");
     pool = new PostgresPool({ url: database.url, shownUrl: "postgres://server/read" });
-  }, 30_000);
+  }, 60_000);
   afterAll(async () => {
     await pool.close();
     await database.drop();

@@ -42,7 +42,7 @@ interface Before {
 export const usualCharge = costOf({ prompt: 20, cached: 5, cacheWrite: 3, completion: 7 });
 
 /** A row whose request takes this long has hung. */
-const rowTimeoutMs = 30_000;
+const rowTimeoutMs = 60_000;
 
 /** Runs concurrently with the other rows of its file: a row mostly waits. */
 export function testRow(row: number, name: string, run: () => Promise<void>): void {
