@@ -29,12 +29,25 @@ export const noUsage: Usage = {
 };
 
 /**
- * Names of the cached tokens outside the details: DeepSeek, https://api-docs.deepseek.com/guides/kv_cache, and Moonshot,
- * https://platform.moonshot.ai/docs/api/chat.
+ * Names of the cached tokens in a chat's usage, in its details and outside them: OpenAI; DeepSeek,
+ * https://api-docs.deepseek.com/guides/kv_cache; Moonshot, https://platform.moonshot.ai/docs/api/chat; and gateways in front
+ * of Anthropic's models, such as LiteLLM.
  */
-const CACHED_NAMES = ["prompt_cache_hit_tokens", "cached_tokens"] as const;
-/** Alibaba's name of the cache-write tokens in the details: https://www.alibabacloud.com/help/en/model-studio/context-cache */
-const CACHE_WRITE_NAME = "cache_creation_input_tokens";
+const CACHED_NAMES = [
+  "cached_tokens",
+  "prompt_cache_hit_tokens",
+  "cache_read_input_tokens",
+  "cache_read_tokens",
+] as const;
+/**
+ * The same for the cache-write tokens: Alibaba, https://www.alibabacloud.com/help/en/model-studio/context-cache, and such
+ * gateways, https://docs.litellm.ai/docs/completion/prompt_caching.
+ */
+const CACHE_WRITE_NAMES = [
+  "cache_write_tokens",
+  "cache_creation_input_tokens",
+  "cache_creation_tokens",
+] as const;
 
 /** Reads the `usage` of a chat completion; undefined if it is missing or not counts. It may still be implausible. */
 export function readChatUsage(value: unknown): Usage | undefined {
@@ -44,12 +57,18 @@ export function readChatUsage(value: unknown): Usage | undefined {
   const prompt = sum(value["prompt_tokens"], beside.prompt);
   const completion = sum(chatCompletionTokens(value), beside.completion);
   return billable(prompt, completion, {
-    cached_tokens:
-      tokens(details["cached_tokens"]) ??
-      tokens(value[CACHED_NAMES[0]]) ??
-      tokens(value[CACHED_NAMES[1]]),
-    cache_write_tokens: tokens(details["cache_write_tokens"]) ?? tokens(details[CACHE_WRITE_NAME]),
+    cached_tokens: firstCount([details, value], CACHED_NAMES),
+    cache_write_tokens: firstCount([details, value], CACHE_WRITE_NAMES),
   });
+}
+
+/** The first count under one of the names, in the first of the objects that has any. */
+function firstCount(objects: readonly JsonFields[], names: readonly string[]): number | undefined {
+  for (const object of objects) {
+    const name = names.find((one) => tokens(object[one]) !== undefined);
+    if (name !== undefined) return tokens(object[name]);
+  }
+  return undefined;
 }
 
 function detailsOf({ prompt_tokens_details: details }: JsonFields): JsonFields {
@@ -247,12 +266,14 @@ export function usageObject(usage: Usage, reported: unknown): Record<string, unk
   const other = isJsonObject(reported) ? withResearchInside(reported) : {};
   const { promptTokens, cachedTokens, cacheWriteTokens } = usage;
   const details: Record<string, unknown> = { ...detailsOf(other) };
-  replace(details, CACHE_WRITE_NAME, cacheWriteTokens);
+  for (const name of CACHED_NAMES) replace(details, name, cachedTokens);
+  for (const name of CACHE_WRITE_NAMES) replace(details, name, cacheWriteTokens);
   details["cached_tokens"] = cachedTokens;
   details["cache_write_tokens"] = cacheWriteTokens;
   showIfAny(details, "cache_write_1h_tokens", usage.cacheWrite1hTokens);
   const shown: Record<string, unknown> = { ...other };
   for (const name of CACHED_NAMES) replace(shown, name, cachedTokens);
+  for (const name of CACHE_WRITE_NAMES) replace(shown, name, cacheWriteTokens);
   replace(shown, "prompt_cache_miss_tokens", promptTokens - cachedTokens);
   shown["prompt_tokens"] = promptTokens;
   shown["completion_tokens"] = usage.completionTokens;

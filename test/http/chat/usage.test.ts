@@ -99,6 +99,18 @@ const reports: readonly (readonly [string | undefined, Figures | undefined])[] =
   ],
   [cachedAs({ cached_tokens: 99, prompt_tokens_details: null }), { ...cachedFigures, cached: 20 }],
   [
+    cachedAs({
+      prompt_tokens_details: { cached_tokens: 4, cache_creation_tokens: 10 },
+      cache_creation_input_tokens: 10,
+      cache_read_input_tokens: 4,
+    }),
+    { prompt: 20, completion: 7, cached: 4, cacheWrite: 10 },
+  ],
+  [
+    cachedAs({ cache_creation_input_tokens: 10, cache_read_input_tokens: 4 }),
+    { prompt: 20, completion: 7, cached: 4, cacheWrite: 10 },
+  ],
+  [
     cachedAs({ prompt_tokens_details: { cached_tokens: 4, cache_creation_input_tokens: 10 } }),
     { prompt: 20, completion: 7, cached: 4, cacheWrite: 10 },
   ],

@@ -84,10 +84,16 @@ export function tokensOf(usage: unknown, form: Form): Tokens | undefined {
   return { prompt, cached, written, hour, completion, searches };
 }
 
-/** DeepSeek and Moonshot report cached tokens outside the details. Alibaba has its own name for cache writes. */
+/** DeepSeek, Moonshot, Alibaba and gateways such as LiteLLM have other names, some of them outside the details. */
 function otherNames(said: Members, details: Members): { cached?: bigint; written?: bigint } {
-  const cached = countOf(said["prompt_cache_hit_tokens"]) ?? countOf(said["cached_tokens"]);
-  const written = countOf(details["cache_creation_input_tokens"]);
+  const cachedNames = ["prompt_cache_hit_tokens", "cache_read_input_tokens", "cache_read_tokens"];
+  const writtenNames = ["cache_creation_input_tokens", "cache_creation_tokens"];
+  const first = (names: readonly string[], own: string): bigint | undefined =>
+    [...names.map((name) => details[name]), said[own], ...names.map((name) => said[name])]
+      .map(countOf)
+      .find((count) => count !== undefined);
+  const cached = first(cachedNames, "cached_tokens");
+  const written = first(writtenNames, "cache_write_tokens");
   return { ...(cached !== undefined && { cached }), ...(written !== undefined && { written }) };
 }
 
