@@ -93,6 +93,14 @@ function chatCompletionTokens(usage: JsonFields): unknown {
 }
 
 /**
+ * Whether the total that a chat's usage reports is larger than what is billed of it. The rest may be hidden reasoning, which
+ * some servers count in the total only, but also tokens of a cache or of images, so it is not charged.
+ */
+export function isTotalLarger(reported: unknown, billed: Usage): boolean {
+  return (tokens(fieldsOf(reported)["total_tokens"]) ?? 0) > totalTokens(billed);
+}
+
+/**
  * Tokens that Perplexity's research models bill besides prompt, completion and total: the sources that they read and
  * the reasoning over them, https://docs.perplexity.ai/getting-started/pricing. A `reasoning_tokens` outside the details
  * counts only together with `citation_tokens`.

@@ -129,6 +129,15 @@ export const events = {
       "The reported completion is larger than `max_output_tokens` of the model. The gateway charges it as reported.",
     advice: "Correct `max_output_tokens` if it is too small. Otherwise ask the provider.",
   },
+  usage_total_larger: {
+    level: "warn",
+    message:
+      "the provider reported a total that is larger than the tokens of prompt and completion",
+    meaning:
+      "The rest of the total may be reasoning that the provider bills and does not list. The gateway charges prompt and completion as reported.",
+    advice:
+      "Compare some requests with the bill of the provider. If it bills the rest, ask it to report `reasoning_tokens`, or raise the price.",
+  },
   trace_collector_unusable: {
     level: "warn",
     message: "the trace collector does not accept spans: some may be lost",

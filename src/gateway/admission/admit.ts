@@ -264,6 +264,8 @@ function warnOfUsage(gateway: Gateway, requestId: string, { id }: ModelConfig): 
       gateway.log.error("usage_impossible", fields);
     } else if (problem === "decreased") {
       gateway.log.warn("usage_decreased", fields);
+    } else if (problem === "total above its parts") {
+      gateway.log.warn("usage_total_larger", fields);
     } else {
       gateway.log.warn("usage_above_maximum", fields);
     }

@@ -66,7 +66,11 @@ export interface AnswerDecoder {
  * - `above model limit`: more completion tokens than the model can produce. They are charged as reported.
  * - `decreased`: less than an earlier report of the same answer. The larger figures are charged.
  */
-export type UsageProblem = "implausible" | "above model limit" | "decreased";
+export type UsageProblem =
+  | "implausible"
+  | "above model limit"
+  | "decreased"
+  | "total above its parts";
 
 /** A stored object that an answer names. Its account may name it in later requests. */
 export interface StoredObject {

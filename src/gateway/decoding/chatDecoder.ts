@@ -6,7 +6,7 @@ import {
   type ChunkChoice,
 } from "../../contract/chat/chatAnswer.ts";
 import { upstreamFailure } from "../../contract/errors.ts";
-import type { Usage } from "../../contract/usage.ts";
+import { isTotalLarger, type Usage } from "../../contract/usage.ts";
 import type { JsonFields } from "../../lib/json.ts";
 import {
   BYTE_ORDER_MARK,
@@ -106,7 +106,9 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   get usageProblem(): UsageProblem | undefined {
-    return this.#reported.problem;
+    const { problem, usage } = this.#reported;
+    const isLarger = usage !== undefined && isTotalLarger(this.#usageObject, usage);
+    return problem ?? (isLarger ? "total above its parts" : undefined);
   }
 
   get finishReasons(): readonly string[] {

@@ -1,5 +1,6 @@
 import type { ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { invalidRequest } from "../../contract/errors.ts";
+import { isTotalLarger } from "../../contract/usage.ts";
 import type { JsonObjectText } from "../../lib/json.ts";
 import { scanObject } from "../../lib/jsonObject.ts";
 import { splice } from "../../lib/splice.ts";
@@ -107,6 +108,8 @@ export class ProviderChat {
     const billed = billedUsage(admission, {
       usage,
       isUsageFinal: !isUsageEarly,
+      usageProblem:
+        usage && isTotalLarger(completion["usage"], usage) ? "total above its parts" : undefined,
       get textBytes() {
         return shown.textBytes;
       },

@@ -57,6 +57,16 @@ describe("the log warns", () => {
     expect(await alarms(answer, body)).toEqual([{ level: "error", msg: impossible }]);
   });
 
+  const larger = { prompt_tokens: 20, completion_tokens: 198, total_tokens: 623 };
+  test.each([
+    ["in JSON", answered({ usage: larger }), {}],
+    ["in a stream", stream(helloEvent, stopEvent, usageOnly(larger), doneEvent), { stream: true }],
+  ])("of a total above its parts: %s", async (_, answer, body) => {
+    const msg =
+      "the provider reported a total that is larger than the tokens of prompt and completion";
+    expect(await alarms(answer, body)).toEqual([{ level: "warn", msg }]);
+  });
+
   test("of an impossible usage in a response", async () => {
     at.provider.answer = json(
       ended("resp_1", { usage: { ...responsesUsage, output_tokens: 1e9 } }),
