@@ -12,6 +12,7 @@ import { bodyBytesMax, createBodyBudget, type BodyBudget } from "./limits/bodyBu
 import { createFailedKeyLimits, type FailedKeyLimits } from "./limits/failedKeys.ts";
 import { createFairQueue, type FairQueue } from "./limits/fairQueue.ts";
 import { LargeBodies } from "./limits/largeBodies.ts";
+import { PipelineLimit } from "./limits/pipelineLimit.ts";
 import { LocalRates, type LiveReplicas, type RateLimiter } from "./limits/rateLimits.ts";
 import type { SharedRates, SharedTimes } from "./limits/sharedRates.ts";
 import { createWrongCodeLimits, type WrongCodeLimits } from "./limits/wrongCodes.ts";
@@ -49,6 +50,7 @@ export interface App {
   readonly fairQueue: FairQueue;
   readonly bodies: BodyBudget;
   readonly largeBodies: LargeBodies;
+  readonly pipelines: PipelineLimit;
   readonly newId: NewId;
   /** True from the moment that the gateway refuses new requests. */
   isDraining: boolean;
@@ -179,6 +181,7 @@ export async function openApp(
     fairQueue: createFairQueue(clock),
     bodies,
     largeBodies: new LargeBodies(clock),
+    pipelines: new PipelineLimit(),
     newId,
     isDraining: false,
     requests,
@@ -286,10 +289,16 @@ export function settleLeaked({ openMeters, log }: Watched): void {
   }
 }
 
+/** A request in flight. `peer` names its connection; undefined on a unix socket, and after the client has disconnected. */
+export interface RequestInFlight {
+  readonly peer: string | undefined;
+}
+
 /** Counts requests in flight. */
 export interface RequestCount {
-  begin(): void;
-  end(): void;
+  begin(request: RequestInFlight): void;
+  end(request: RequestInFlight): void;
+  readonly inFlight: ReadonlySet<RequestInFlight>;
   readonly open: number;
   /** Requests in flight whose answer is a stream that has begun. */
   openStreams: number;
@@ -298,24 +307,25 @@ export interface RequestCount {
 }
 
 function countRequests(): RequestCount {
-  let open = 0;
+  const inFlight = new Set<RequestInFlight>();
   let onIdle: (() => void) | undefined;
   return {
     openStreams: 0,
+    inFlight,
     get open() {
-      return open;
+      return inFlight.size;
     },
-    begin() {
-      open += 1;
+    begin(request) {
+      inFlight.add(request);
     },
-    end() {
-      open -= 1;
-      if (open === 0) onIdle?.();
+    end(request) {
+      inFlight.delete(request);
+      if (inFlight.size === 0) onIdle?.();
     },
     whenIdle: () =>
       new Promise((resolve) => {
         onIdle = resolve;
-        if (open === 0) resolve();
+        if (inFlight.size === 0) resolve();
       }),
   };
 }

@@ -69,6 +69,11 @@ const powers: readonly Power[] = [
   },
   { name: "commander", packages: ["commander"], owners: ["src/main.ts", "src/commands/"] },
   { name: "prom-client", packages: ["prom-client"], owners: ["src/telemetry/"] },
+  {
+    name: "calls of the C library",
+    packages: ["bun:ffi"],
+    owners: ["src/http/connections/clientSockets.ts"],
+  },
   { name: "nodemailer", packages: ["nodemailer"], owners: ["src/notices/"] },
   { name: "SOCKS", packages: ["socks"], owners: ["src/providers/http/tunnel.ts"] },
   { name: "TOML", packages: ["smol-toml"], code: /\bTOML\b/, owners: ["src/config/"] },

@@ -187,6 +187,7 @@ export const ConfigFile = table({
       tokens_per_minute: Type.Optional(wholeNumber(0, LIMITS_MAX.tokensPerMinute)),
       concurrent_requests: Type.Optional(wholeNumber(0, LIMITS_MAX.concurrentRequests)),
       body_bytes_per_minute: Type.Optional(size()),
+      connections_per_address: Type.Optional(wholeNumber(0, LIMITS_MAX.concurrentRequests)),
       failed_keys_per_minute: Type.Optional(wholeNumber(0, BILLION)),
       trusted_proxies: Type.Optional(texts()),
       redis: Type.Optional(text()),
@@ -333,6 +334,8 @@ export interface Config {
     readonly concurrentRequests: number;
     /** Of all request bodies of a key; 0: no limit. */
     readonly bodyBytesPerMinute: number;
+    /** Idle connections of one client address; 0: no limit besides the descriptors. */
+    readonly connectionsPerAddress: number;
     readonly failedKeysPerMinute: number;
     readonly trustedProxies: readonly Network[];
     /** The Redis or Valkey server that counts for all replicas. The URL may contain a password, `shownUrl` does not. */

@@ -161,6 +161,7 @@ function readLimits(limits: Section<"limits">, inspection: Inspection): Settings
       limits.body_bytes_per_minute,
       { fallback: "120MB", least: "0B", most: "1000GB" },
     ),
+    connectionsPerAddress: Number(limits.connections_per_address ?? 1000n),
     failedKeysPerMinute: Number(limits.failed_keys_per_minute ?? 60n),
     trustedProxies: proxies.flatMap((text) => parseNetwork(text) ?? []),
     redis: readRedis(limits, inspection),

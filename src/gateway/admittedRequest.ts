@@ -203,7 +203,7 @@ function logAttempt(
 
 /** The event of a failure that needs the operator. */
 export function operatorEvent({
-  error: { fault },
+  error: { fault, outcome },
   cooldownMs,
 }: AttemptFailure): EventOf<"error"> | undefined {
   switch (fault) {
@@ -217,10 +217,11 @@ export function operatorEvent({
       return "model_quota_used_up";
     case "notFound":
       return "route_answers_404";
+    case "gateway":
+      return outcome === "descriptors" ? "descriptors_exhausted" : undefined;
     case "caller":
     case "client":
     case "excessive":
-    case "gateway":
     case "isolated":
     case "provider":
     case "rateLimited":

@@ -1,11 +1,18 @@
+import { peerName } from "./connections/clientSockets.ts";
 import { canonicalIp } from "../config/address.ts";
 import { isInNetworks } from "../config/network.ts";
 import type { Network } from "../config/schema.ts";
 
 /** Bun's server. It knows the address of a socket; null for a unix socket. It closes an idle connection after a time-out. */
 export interface ConnectionServer {
-  requestIP(request: Request): { address: string } | null;
+  requestIP(request: Request): { address: string; port: number } | null;
   timeout(request: Request, seconds: number): void;
+}
+
+/** Names the connection of a request; undefined on a unix socket, and after its end. */
+export function peerOf(request: Request, server: ConnectionServer | null): string | undefined {
+  const socket = server?.requestIP(request);
+  return socket ? peerName(socket.address, socket.port) : undefined;
 }
 
 /** The address of a client on a unix socket. */

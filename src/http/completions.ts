@@ -23,10 +23,16 @@ import type { JsonFields } from "../lib/json.ts";
 import { admit, presentedKey } from "./authentication.ts";
 import { BodyIntake } from "./bodyIntake.ts";
 import { readBody, type BodyText } from "./requestBody.ts";
-import type { ConnectionServer } from "./clientAddress.ts";
+import { peerOf, type ConnectionServer } from "./clientAddress.ts";
 import type { InFlightRequest } from "./inFlightRequest.ts";
 import { RequestLog } from "./requestLog.ts";
-import { checkHost, errorResponse, streamResponse, jsonResponse } from "./response.ts";
+import {
+  checkHost,
+  checkPipeline,
+  errorResponse,
+  streamResponse,
+  jsonResponse,
+} from "./response.ts";
 import { streamBody } from "./streamBody.ts";
 
 /** An endpoint whose requests a provider answers. */
@@ -106,6 +112,7 @@ async function serve<Checked extends CheckedRequest>(
 ): Promise<Response> {
   const log = new RequestLog(app, request, server, completion.path);
   try {
+    checkPipeline(app, log, () => peerOf(request, server));
     checkHost(request);
     const admitted = admit(app, { request, server, log }, presentedKey(request));
     const inFlight = admitted instanceof Promise ? await admitted : admitted;

@@ -4,7 +4,7 @@ import type { ConfigSnapshot, RequestContext } from "../gateway/gateway.ts";
 import type { RateLimitPermit } from "../limits/keyRates.ts";
 import { errorClass, type LogFields } from "../telemetry/log.ts";
 import type { RequestSpan } from "../telemetry/tracing.ts";
-import type { ConnectionServer } from "./clientAddress.ts";
+import { peerOf, type ConnectionServer } from "./clientAddress.ts";
 import type { RequestLog } from "./requestLog.ts";
 
 /** How long a connection may be idle while the gateway's own time-outs do not apply. */
@@ -38,7 +38,7 @@ export class InFlightRequest implements RequestContext {
     this.snapshot = app.gateway.current;
     this.#requests = app.requests;
     this.#server = arrived.server;
-    app.requests.begin();
+    app.requests.begin(this);
   }
 
   get requestId(): string {
@@ -47,6 +47,10 @@ export class InFlightRequest implements RequestContext {
 
   get signal(): AbortSignal {
     return this.request.signal;
+  }
+
+  get peer(): string | undefined {
+    return peerOf(this.request, this.#server);
   }
 
   header(name: string): string | null {
@@ -95,7 +99,7 @@ export class InFlightRequest implements RequestContext {
     this.#isEnded = true;
     if (this.#isStream) this.#requests.openStreams -= 1;
     this.permit.release();
-    this.#requests.end();
+    this.#requests.end(this);
     // A client that does not read the rest of the answer is disconnected.
     if (this.#isWaiting) this.#server?.timeout(this.request, IDLE_TIMEOUT_SECONDS);
   }

@@ -29,6 +29,8 @@ export class RequestLog {
   /** The client's address. */
   readonly address: string;
   readonly cors: Cors | undefined;
+  /** The connection is closed behind the answer. */
+  endsConnection = false;
   /** Set once the key is known. */
   caller: Caller | undefined;
   /** The key's rate limits, for the headers of the answer. */

@@ -2,7 +2,14 @@ import { Elysia, ValidationError } from "elysia";
 import type { TokenBucket } from "../limits/tokenBucket.ts";
 import type { Cors, RequestLog, RequestLogOf } from "./requestLog.ts";
 import type { App } from "../app.ts";
-import { ApiError, invalidRequest, notFound, serviceUnavailable } from "../contract/errors.ts";
+import {
+  ApiError,
+  invalidRequest,
+  notFound,
+  rateLimitExceeded,
+  serviceUnavailable,
+} from "../contract/errors.ts";
+import { peerOf, type ConnectionServer } from "./clientAddress.ts";
 import { messagesErrorBody } from "../contract/messages/messagesError.ts";
 import { validationMessage } from "../contract/validationMessage.ts";
 import { errorClass } from "../telemetry/log.ts";
@@ -106,10 +113,24 @@ export function checkHost(request: Request): void {
   }
 }
 
+/** Throws ApiError 429, which ends the connection, if it has too many answers in this turn of the event loop. */
+export function checkPipeline(
+  app: App,
+  log: RequestLog,
+  connection: () => string | undefined,
+): void {
+  if (app.pipelines.admit(connection)) return;
+  log.endsConnection = true;
+  throw rateLimitExceeded();
+}
+
 /** The plugin that checks the Host and answers each error, for the requests that Elysia serves. */
-export function errors(app: App, logOf: RequestLogOf) {
+export function errors(app: App, logOf: RequestLogOf, server: () => ConnectionServer | null) {
   return new Elysia({ name: "errors" })
-    .onRequest(({ request }) => checkHost(request))
+    .onRequest(({ request }) => {
+      checkPipeline(app, logOf(request), () => peerOf(request, server()));
+      checkHost(request);
+    })
     .onError({ as: "global" }, ({ request, error, code }) =>
       errorResponse(app, logOf(request), code === "NOT_FOUND" ? notFound() : error),
     );
@@ -128,7 +149,7 @@ export function errorResponse(app: App, log: RequestLog, thrown: unknown): Respo
     const nextMs = error.status === 429 ? (log.limits?.requests?.nextMs(log.nowMs()) ?? 0) : 0;
     extra["retry-after"] = String(Math.max(error.retryAfterSeconds, Math.ceil(nextMs / 1000)));
   }
-  if (app.isDraining) extra["connection"] = "close";
+  if (app.isDraining || log.endsConnection) extra["connection"] = "close";
   const body = log.form === "anthropic" ? messagesErrorBody(error, log.id) : error.toBody();
   return jsonResponse(log, error.status, JSON.stringify(body), extra);
 }

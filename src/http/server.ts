@@ -57,7 +57,7 @@ export function createServer(app: App) {
   };
   const server = new Elysia(serverOptions(BODY_BYTES_MAX, IDLE_TIMEOUT_SECONDS, routes))
     .wrap(keepPath)
-    .use(errors(app, logOf))
+    .use(errors(app, logOf, () => socketServer()))
     .use(options(app, logOf, () => routesOfServer()))
     .use(pageRoutes(app, logOf))
     .get(

@@ -325,8 +325,10 @@ function timeoutError(): UpstreamError {
 /** Converts any error of an attempt. Undefined for an error of the gateway's own code. */
 export function upstreamErrorOf(error: unknown): UpstreamError | undefined {
   if (error instanceof UpstreamError) return error;
-  if (error instanceof ConnectionError)
-    return new UpstreamError("provider", error.code, { cause: error });
+  if (error instanceof ConnectionError) {
+    const fault = error.code === "descriptors" ? "gateway" : "provider";
+    return new UpstreamError(fault, error.code, { cause: error });
+  }
   if (error instanceof UnsupportedRequestError) {
     const clientError = { message: error.message, extra: {} };
     return new UpstreamError("unsupported", "unsupported", { clientError });

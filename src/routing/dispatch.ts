@@ -1,4 +1,9 @@
-import { allProvidersUnavailable, rateLimitExceeded, type ApiError } from "../contract/errors.ts";
+import {
+  allProvidersUnavailable,
+  rateLimitExceeded,
+  serviceUnavailable,
+  type ApiError,
+} from "../contract/errors.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Random } from "../lib/random.ts";
 import { ownFault, upstreamErrorOf, type UpstreamError } from "../providers/upstream.ts";
@@ -196,6 +201,7 @@ class Tries<Answer> {
     const last = this.#last;
     const refusal = last?.fault === "tooLarge" ? this.#request.callerFault(last) : undefined;
     if (refusal) return refusal;
+    if (last?.fault === "gateway") return serviceUnavailable(last);
     const { health } = this.#services;
     const waitMs = Math.min(
       ...this.#supported.map((candidate) => health.waitMs(candidate, account)),

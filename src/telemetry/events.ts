@@ -59,6 +59,24 @@ export const events = {
     advice:
       "Compare the request with the bill of the provider. Report it to the provider. Remove the route if it repeats.",
   },
+  descriptors_exhausted: {
+    level: "error",
+    message:
+      "no connection to the provider could be opened, because the gateway has no file descriptor left: raise the limit of open files",
+    meaning:
+      "The process has as many connections and files as it may have. The request failed, or went on to the next route. It does not count for the health of the provider.",
+    advice:
+      "Raise the limit of open files (`LimitNOFILE=` of the systemd unit, `--ulimit nofile=` of a container, `ulimit -n` of a shell) to at least three times the requests at once, and restart. Lower `concurrent_requests` of keys with many requests in flight.",
+  },
+  idle_connections_closed: {
+    level: "warn",
+    message:
+      "idle connections of clients were closed, because one address had too many, or few file descriptors were left",
+    meaning:
+      "`count` connections without a request in flight were closed: of an address with more than `connections_per_address`, or of the addresses with the most connections, so that a quarter of the file descriptors stays free. At most one line a minute.",
+    advice:
+      "Nothing for a few lines. If it goes on, raise the limit of open files, and list proxies in front in `trusted_proxies`. A firewall stops an address that opens thousands of connections.",
+  },
   request_without_end: {
     level: "error",
     message: "internal fault: a request did not end; its hold is released and nothing is charged",

@@ -91,6 +91,7 @@ const ranges: readonly (readonly [
       ["limits.requests_per_minute", "limits.requestsPerMinute", 0, 1_000_000_000],
       ["limits.tokens_per_minute", "limits.tokensPerMinute", 0, 1_000_000_000_000],
       ["limits.concurrent_requests", "limits.concurrentRequests", 0, 1_000_000],
+      ["limits.connections_per_address", "limits.connectionsPerAddress", 0, 1_000_000],
       ["limits.failed_keys_per_minute", "limits.failedKeysPerMinute", 0, 1_000_000_000],
     ] as const
   ).map(

@@ -41,6 +41,7 @@ test("the shortest file gets every default", () => {
       tokensPerMinute: 0,
       concurrentRequests: 64,
       bodyBytesPerMinute: 120 * 1024 * 1024,
+      connectionsPerAddress: 1000,
       failedKeysPerMinute: 60,
       trustedProxies: [],
       redis: undefined,

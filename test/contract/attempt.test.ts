@@ -12,6 +12,7 @@ const outcomes: Readonly<
   compressed: "failed",
   "content type": "failed",
   database: "internal_error",
+  descriptors: "internal_error",
   dns: "unavailable",
   "empty answer": "failed",
   "endless answer": "failed",

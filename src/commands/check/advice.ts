@@ -136,6 +136,8 @@ export function connectAdvice(
         ? `cannot connect ${withinS}: check base_url and the network`
         : `cannot connect ${withinS} through the proxy ${new URL(proxyUrl).host}: check proxy, base_url and the network`;
     }
+    case "descriptors":
+      return "cannot connect, this process may open no further file: raise the limit of open files (`ulimit -n`)";
     case "proxy":
     case "closed":
     case "protocol":

@@ -99,6 +99,8 @@ function noticeAdvice(
       return `cannot connect, the certificate is of another host, has expired or is not trusted, or the server speaks no TLS: check ${key}, or set ca_file`;
     case "timeout":
       return `no answer within ${ATTEMPT_TIMEOUTS_MS[kind] / 1000} s: check ${key} and that ${who} runs`;
+    case "descriptors":
+      return "cannot connect, this process may open no further file: raise the limit of open files (`ulimit -n`)";
     case "closed":
     case "proxy":
     case "protocol":

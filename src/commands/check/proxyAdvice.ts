@@ -35,6 +35,7 @@ export function proxyAdvice(
     case "closed":
     case "protocol":
     case "request":
+    case "descriptors":
       return undefined;
   }
 }

@@ -1,6 +1,7 @@
 import { openApp, systemEdges, type App, type Edges, type StartTracing } from "../../app.ts";
 import type { Config } from "../../config/schema.ts";
 import type { UpgradeChoice } from "../../database/servedDatabase.ts";
+import { watchConnections } from "../../http/connections/connectionWatch.ts";
 import { createMetricsServer, createServer } from "../../http/server.ts";
 import { version } from "../../lib/version.ts";
 import { createPoster } from "../../providers/upstream.ts";
@@ -74,6 +75,8 @@ async function listen(
       app.gateway.log.info("listening for metrics", { address: metricsListener.address });
     const options = { ...config.server, socketMode: SOCKET_MODE };
     const listener = await openListener(() => createServer(app), options);
+    const ports = [listener, metricsListener].flatMap((opened) => opened?.port ?? []);
+    const endWatch = await watchConnections(app, new Set(ports));
     const { bun, sqlite } = process.versions;
     app.gateway.log.info("listening", {
       address: listener.address,
@@ -90,6 +93,7 @@ async function listen(
         renewCertificate(app, listener).catch((error: unknown) => broken.reject(error));
       },
       async stop(cutNow) {
+        endWatch();
         const graceOver = Promise.race([Bun.sleep(config.server.shutdownGraceMs), cutNow]);
         await drain(app, graceOver);
         app.abortAll();

@@ -9,6 +9,8 @@ import { errorCode, fileErrorReason } from "../../lib/systemError.ts";
 export interface Listener {
   /** `http://127.0.0.1:8080`, or the path of the socket. */
   readonly address: string;
+  /** Undefined for a socket. */
+  readonly port: number | undefined;
   /**
    * Uses this certificate for new connections; open ones stay. If it is unusable, the old one stays in use and the
    * promise resolves with the reason. Rejects if listening with the old one fails too. Without TLS it does nothing.
@@ -67,6 +69,7 @@ export async function openListener(
   let renewal: Promise<unknown> = Promise.resolve();
   return {
     address: addressText(options, port),
+    port: address.kind === "tcp" ? port : undefined,
     renewCertificate(tls) {
       // One after the other, because both need the same address.
       const renewed = renewal.then(() => renew(tls));

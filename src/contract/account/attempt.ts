@@ -46,6 +46,7 @@ const outcomes: ReadonlyMap<string, AttemptOutcome> = new Map([
   ["unrequested data", "failed"],
   ["client disconnected", "cancelled"],
   ["database", "internal_error"],
+  ["descriptors", "internal_error"],
   ["internal error", "internal_error"],
   ["shutdown", "internal_error"],
 ]);

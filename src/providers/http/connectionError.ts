@@ -1,3 +1,4 @@
+import { hasFreeDescriptor } from "../../lib/descriptors.ts";
 import { errorCode } from "../../lib/systemError.ts";
 
 /**
@@ -9,6 +10,7 @@ import { errorCode } from "../../lib/systemError.ts";
  * - `closed`: the connection ended before the answer did
  * - `protocol`: the response is not valid, unambiguous HTTP/1.1
  * - `request`: the request is invalid; nothing was sent
+ * - `descriptors`: this process may open no further connection
  */
 export type ConnectionErrorCode =
   | "refused"
@@ -19,7 +21,8 @@ export type ConnectionErrorCode =
   | "timeout"
   | "closed"
   | "protocol"
-  | "request";
+  | "request"
+  | "descriptors";
 
 /** The only error of the HTTP client. Its message never has a header, a body or a credential. */
 export class ConnectionError extends Error {
@@ -70,6 +73,13 @@ export function connectError(error: unknown): ConnectionError {
   if (error instanceof ConnectionError) return error;
   const systemCode = errorCode(error) ?? "";
   const options = { cause: error };
+  // Bun 1.4.5 reports a connection for which the process has no descriptor as refused.
+  if (!hasFreeDescriptor())
+    return new ConnectionError(
+      "descriptors",
+      "the process may open no further connection",
+      options,
+    );
   if (systemCode === "ECONNREFUSED") {
     return new ConnectionError("refused", "the connection was refused", options);
   }
