@@ -18,6 +18,7 @@ type AnswerFigures = Pick<
   | "isUsageFinal"
   | "usageText"
   | "usageProblem"
+  | "expensiveService"
   | "providerCalls"
   | "textBytes"
   | "textDeltas"
@@ -38,6 +39,7 @@ export function billedUsage(
   const isUsable = usage !== undefined && !isImplausible(usage);
   const problem = usage && !isUsable ? "implausible" : usageProblem;
   if (problem) admission.warnOfUsage(problem);
+  if (answer.expensiveService !== undefined) admission.warnOfService(answer.expensiveService);
   if (isUsable) {
     if (usage.completionTokens > admission.modelTokensMax)
       admission.warnOfUsage("above model limit");

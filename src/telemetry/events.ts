@@ -156,6 +156,13 @@ export const events = {
     advice:
       "Compare some requests with the bill of the provider. If it bills the rest, ask it to report `reasoning_tokens`, or raise the price.",
   },
+  service_expensive: {
+    level: "warn",
+    message: "the provider served something that costs more than the configured price is for",
+    meaning:
+      "An answer names a service with a price of its own (`problem`), such as `service_tier priority`, `speed fast` or `inference_geo us`. Clients pay the usual price. One line an hour for each model.",
+    advice: "Look for the setting in the provider's project. Turn it off, or raise the price.",
+  },
   trace_collector_unusable: {
     level: "warn",
     message: "the trace collector does not accept spans: some may be lost",

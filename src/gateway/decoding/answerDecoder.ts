@@ -40,6 +40,8 @@ export interface AnswerDecoder {
   readonly usageText?: GeneratedText | undefined;
   /** What is wrong with the reports of usage, also with those that `usage` ignores. */
   readonly usageProblem?: UsageProblem | undefined;
+  /** A service that costs more than the usual one, if the answer names it. */
+  readonly expensiveService?: string | undefined;
   /** Finished calls of tools that the provider runs. Their results, and one more prompt for each round, are in its usage. */
   readonly providerCalls?: number;
   /** UTF-8 bytes of the text that was generated so far, for the estimate. The client may get less. */

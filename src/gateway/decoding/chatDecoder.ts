@@ -6,6 +6,7 @@ import {
   type ChunkChoice,
 } from "../../contract/chat/chatAnswer.ts";
 import { upstreamFailure } from "../../contract/errors.ts";
+import { expensiveServiceOf } from "../../contract/servedTier.ts";
 import { isTotalLarger, type Usage } from "../../contract/usage.ts";
 import type { JsonFields } from "../../lib/json.ts";
 import {
@@ -46,6 +47,7 @@ export class ChatDecoder implements AnswerDecoder {
   textBytes = 0;
   textDeltas = 0;
   providerCalls = 0;
+  expensiveService: string | undefined;
   readonly #reasoning = new EncryptedReasoning();
   readonly #readEvent: ReadChatEvent;
   readonly #identity: AnswerIdentity;
@@ -192,6 +194,7 @@ export class ChatDecoder implements AnswerDecoder {
     if (read.kind === "nothing" && read.ranTool) this.providerCalls += 1;
     if (read.kind !== "chunk") return;
     this.model ??= read.chunk["model"];
+    this.expensiveService ??= expensiveServiceOf(read.chunk);
     if (read.usage) {
       // Serialized once here, so that it cannot fail after the charge.
       answerText(read.chunk["usage"]);

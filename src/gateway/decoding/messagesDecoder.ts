@@ -1,4 +1,5 @@
 import type { GeneratedText } from "../../billing/estimate.ts";
+import { expensiveServiceOf } from "../../contract/servedTier.ts";
 import { laterUsage, readMessagesUsage, type Usage } from "../../contract/usage.ts";
 import { fieldsOf, type JsonFields } from "../../lib/json.ts";
 import { spanOf, type Span } from "../../lib/span.ts";
@@ -70,6 +71,10 @@ export class MessagesDecoder implements AnswerDecoder {
 
   get usageText(): GeneratedText | undefined {
     return this.#reported.text;
+  }
+
+  get expensiveService(): string | undefined {
+    return expensiveServiceOf(this.#usage);
   }
 
   get usageProblem(): UsageProblem | undefined {

@@ -6,6 +6,7 @@ import {
   providerCallsOf,
   webSearchesOf,
 } from "../../contract/responses.ts";
+import { expensiveServiceOf } from "../../contract/servedTier.ts";
 import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { createSseSplitter, type SseSplitter, type SseEvent } from "../../lib/sse.ts";
@@ -43,6 +44,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   model: unknown;
   finishReasons: readonly string[] = [];
   providerCalls = 0;
+  expensiveService: string | undefined;
   textBytes = 0;
   textDeltas = 0;
   readonly #reasoning = new EncryptedReasoning();
@@ -174,6 +176,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.#searches = Math.max(this.#searches, webSearchesOf(response["output"]));
     this.usage = readResponsesUsage(response["usage"], this.#searches);
     this.model = response["model"];
+    this.expensiveService = expensiveServiceOf(response);
     this.finishReasons = finishReasonsOf(response);
     this.providerCalls = Math.max(this.providerCalls, providerCallsOf(response["output"]));
     // Some providers send no deltas.

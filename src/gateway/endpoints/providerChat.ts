@@ -1,5 +1,6 @@
 import type { ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { invalidRequest } from "../../contract/errors.ts";
+import { expensiveServiceOf } from "../../contract/servedTier.ts";
 import { isTotalLarger } from "../../contract/usage.ts";
 import type { JsonObjectText } from "../../lib/json.ts";
 import { scanObject } from "../../lib/jsonObject.ts";
@@ -108,6 +109,7 @@ export class ProviderChat {
     const billed = billedUsage(admission, {
       usage,
       isUsageFinal: !isUsageEarly,
+      expensiveService: expensiveServiceOf(completion),
       usageProblem:
         usage && isTotalLarger(completion["usage"], usage) ? "total above its parts" : undefined,
       get textBytes() {

@@ -7,6 +7,7 @@ import {
   webSearchesOf,
   type ResponsesRequest,
 } from "../../contract/responses.ts";
+import { expensiveServiceOf } from "../../contract/servedTier.ts";
 import { readResponsesUsage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
 import {
@@ -173,6 +174,7 @@ function readResponse(received: Uint8Array, admission: Admission): ReadAnswer {
   const read = {
     usage: readResponsesUsage(response["usage"], webSearchesOf(response["output"])),
     isUsageFinal: true,
+    expensiveService: expensiveServiceOf(response),
     providerCalls: providerCallsOf(response["output"]),
     textBytes: outputBytes(response["output"]),
   };

@@ -1,0 +1,18 @@
+import { fieldsOf } from "../lib/json.ts";
+
+/**
+ * What an answer says of a service that costs more than the usual one: OpenAI,
+ * https://platform.openai.com/docs/guides/priority-processing, and Anthropic, whose usage has these fields,
+ * https://platform.claude.com/docs/en/about-claude/pricing.
+ */
+const EXPENSIVE_SERVICES = [
+  ["service_tier", "priority"],
+  ["speed", "fast"],
+  ["inference_geo", "us"],
+] as const;
+
+/** Names the service if it costs more than the usual one: `service_tier priority`. Undefined otherwise. */
+export function expensiveServiceOf(answer: unknown): string | undefined {
+  const fields = fieldsOf(answer);
+  return EXPENSIVE_SERVICES.find(([name, value]) => fields[name] === value)?.join(" ");
+}
