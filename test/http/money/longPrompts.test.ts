@@ -103,7 +103,7 @@ describe("a prompt that may fit is sent", () => {
     openai.answer = answered({});
     const url = `data:image/png;base64,${"A".repeat(9 * context)}`;
     const picture = { type: "image_url", image_url: { url } };
-    const messages = [{ role: "user", content: Array(5).fill(picture) }];
+    const messages = [{ role: "user", content: [picture, picture, picture, picture, picture] }];
     const key = await at.gateway.key();
     expect((await chat(key, { messages })).status).toBe(200);
     const [record] = await at.gateway.records(key, 1);

@@ -72,7 +72,7 @@ describe("the log warns", () => {
     const answer = answered({ service_tier: "priority" });
     expect(await alarms(answer)).toEqual([{ level: "warn", msg }]);
     expect(await alarms(answer)).toEqual([]);
-    at.gateway.advance(3_600_000);
+    await at.gateway.advance(3_600_000);
     const event = JSON.stringify({ choices: [], service_tier: "priority" });
     const late = stream(helloEvent, stopEvent, `data: ${event}\n\n`, doneEvent);
     expect(await alarms(late, { stream: true })).toEqual([{ level: "warn", msg }]);
