@@ -50,7 +50,7 @@ function rowText(cells: readonly string[]): string {
 }
 
 function print(seen: AttackSeen): void {
-  const { name, isPaid, victim, seconds, requests, generated, charged, rows } = seen;
+  const { name, isPaid, victim, events, seconds, requests, generated, charged, rows } = seen;
   const unpaidAnHour = (Number(generated - charged) * 3600) / seconds;
   const cells = [
     name,
@@ -68,6 +68,7 @@ function print(seen: AttackSeen): void {
       const money = [String(row.requests), inRoubles(row.generated), inRoubles(row.charged)];
       console.log(rowText([`    ${row.what}`, "", "", "", ...money]));
     }
+  if (victim.got < victim.asked) console.log(`    log: ${JSON.stringify(events)}`);
   for (const [what, count] of Object.entries(victim.others))
     console.log(`    ${count} times instead of an answer: ${what}`);
 }

@@ -37,6 +37,8 @@ export interface AttackSeen {
   readonly name: string;
   readonly isPaid: boolean;
   readonly victim: VictimSeen;
+  /** The warnings and errors of the gateway's log, and how often each came. */
+  readonly events: Readonly<Record<string, number>>;
   readonly seconds: number;
   readonly requests: number;
   /** The providers' own count at the prices of the models. */
@@ -69,10 +71,17 @@ export async function runAttack(
     ]);
     await setup.atRest();
     const { name, isPaid } = attack;
-    return { name, isPaid, victim, seconds: tookSeconds, ...(await taken(setup)) };
+    const events = eventsOf(setup);
+    return { name, isPaid, victim, events, seconds: tookSeconds, ...(await taken(setup)) };
   } finally {
     await setup.close();
   }
+}
+
+function eventsOf({ gateway }: AttackSetup): Record<string, number> {
+  const lines = gateway.log.filter(({ level }) => level === "warn" || level === "error");
+  const groups = Map.groupBy(lines, ({ event, msg }) => (typeof event === "string" ? event : msg));
+  return Object.fromEntries([...groups].map(([event, group]) => [event, group.length]));
 }
 
 async function taken({ gateway, providers }: AttackSetup) {

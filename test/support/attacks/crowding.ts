@@ -85,7 +85,6 @@ function largeBody({ attackerKey }: AttackSetup): string {
   return requestBytes(chatStream, attackerKey, { prompt, bound: boundTokens });
 }
 
-const voucherEvery = 4;
 const vouchers = new WeakMap<AttackSetup, Promise<readonly string[]>>();
 
 /** The other key of the attacked account redeems vouchers. */
@@ -93,7 +92,7 @@ const redeems: VictimAsks = async (setup, number) => {
   const made = vouchers.get(setup) ?? createVouchers(setup);
   vouchers.set(setup, made);
   const code = (await made)[number];
-  if (code === undefined || number % voucherEvery > 0) return undefined;
+  if (code === undefined) throw new Error("there are no more vouchers");
   const { status, text } = await redeem(setup.gateway, { key: setup.siblingKey }, code);
   return status === 200 ? undefined : `${status} ${text}`;
 };

@@ -9,6 +9,7 @@ import { asksFor } from "./victim.ts";
 /** Attacks that take an answer, or what makes it, and leave before it is paid. */
 
 const chatWays = inBothForms("chat/completions", "gpt");
+const chatStream: Way = { path: "chat/completions", model: "gpt", stream: true };
 const timeoutMs = 120_000;
 /** Each way is left so often. */
 const copies = 3;
@@ -51,18 +52,20 @@ function leaves(name: string, { plan, leftAfterMs, base64 }: LeftAnswer): Attack
   };
 }
 
-/** Answers that the other tenant read to their end show the gateway how fast each model is. */
+/** Answers that the other tenant read to their end show the gateway how fast each model is: a short one and a long one. */
+const finished: readonly Plan[] = [
+  { promptTokens: 200, firstMs: 200, hiddenTokens: 400, visibleTokens: 60 },
+  { promptTokens: 200, firstMs: 200, hiddenTokens: 2000, visibleTokens: 400 },
+];
+
 async function finishSome({ port, victimKey }: AttackSetup): Promise<void> {
-  const plan = {
-    name: "finished",
-    promptTokens: 200,
-    firstMs: 200,
-    hiddenTokens: 400,
-    visibleTokens: 60,
-  };
-  const finish = (way: Way) =>
-    sendTimed({ port, bytes: plannedBytes(victimKey, way, plan), timeoutMs });
-  await Promise.all(everyWay.flatMap((way) => several(2, () => finish(way))));
+  const finish = (way: Way) => (plan: Plan) =>
+    sendTimed({
+      port,
+      bytes: plannedBytes(victimKey, way, { name: "finished", ...plan }),
+      timeoutMs,
+    });
+  await Promise.all(everyWay.flatMap((way) => finished.map(finish(way))));
 }
 
 const REASONING_TOKENS = 10_000;
@@ -107,6 +110,30 @@ async function leaveInLoops({ setup, random, isOver }: AttackRun): Promise<void>
     }
   };
   await Promise.all(several(LOOPS, loop));
+}
+
+/** Prompts so long that the first token comes late, before short answers. */
+const taught: PlannedAnswer = {
+  name: "taught",
+  promptTokens: 60_000,
+  firstMs: 6000,
+  hiddenTokens: 0,
+  visibleTokens: 60,
+};
+const TAUGHT = 30;
+
+/** Finishes answers that make a model look slow, and leaves others while it reasons. */
+async function teachSlowness({ setup }: AttackRun): Promise<void> {
+  await finishSome(setup);
+  const { port, attackerKey } = setup;
+  const teach = (at: number): Promise<unknown> => {
+    const way = chatWays[at % chatWays.length] ?? chatStream;
+    return sendTimed({ port, bytes: plannedBytes(attackerKey, way, taught), timeoutMs });
+  };
+  await Promise.all(several(TAUGHT, teach));
+  const bytes = plannedBytes(attackerKey, chatStream, { name: "left", ...reasoned });
+  const leaving = { afterMs: 20_000, how: "reset" } as const;
+  await Promise.all(several(LOOPS, () => sendTimed({ port, bytes, leaving, timeoutMs })));
 }
 
 const BEYOND_TOKENS = 900_000;
@@ -156,6 +183,14 @@ export const leavingAttacks: readonly Attack[] = [
     victim: asksFor(chatWays),
     isPaid: true,
     run: leaveInLoops,
+  },
+  {
+    name: "teaches a slow speed, then leaves",
+    gateway: {},
+    victim: asksFor(chatWays),
+    isPaid: true,
+    isAsLongAsItsRequests: true,
+    run: teachSlowness,
   },
   {
     name: "prompts beyond the context",

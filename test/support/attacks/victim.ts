@@ -19,7 +19,7 @@ export type VictimAsks = (setup: AttackSetup, number: number) => Promise<string 
 
 const askEveryMs = 250;
 /** A calm answer takes a fifth of a second. A client that waits longer than this has none. */
-const timeoutMs = 5000;
+const timeoutMs = 8000;
 
 /** Asks four times a second until it is over, whether or not answers come. */
 export async function beVictim(
