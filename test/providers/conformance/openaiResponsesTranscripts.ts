@@ -122,7 +122,7 @@ const answer: Transcript["answer"] = {
     { id: "call_2", name: "clock", arguments: "{}" },
   ],
   finish: "tool_calls",
-  usage: { prompt: 40, cached: 10, cacheWrite: 0, completion: 99, reasoning: 64 },
+  usage: { prompt: 40, cached: 10, cacheWrite: 0, completion: 99, reasoning: 64, webSearches: 1 },
 };
 
 function dataOf([type, fields]: (typeof events)[number], at: number): string {
