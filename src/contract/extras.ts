@@ -124,7 +124,11 @@ export const extraFields: readonly ExtraField[] = [
     bills: "each search (Baidu)",
     isFree: (value) => value === false || fieldsOf(value)["enable"] === false,
   },
-  { name: "plugins", bills: "each use (OpenRouter)" },
+  {
+    name: "plugins",
+    bills: "each use (OpenRouter)",
+    isFree: (value) => Array.isArray(value) && value.length === 0,
+  },
   { name: "speed", bills: "tokens of another price (Anthropic)", isFree: isOneOf("standard") },
   {
     name: "inference_geo",

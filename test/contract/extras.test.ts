@@ -171,7 +171,7 @@ const extraFields: readonly (readonly [name: string, extra: unknown, ...free: un
   ["search_parameters", { mode: "auto" }, { mode: "off" }],
   ["enable_search", true, false],
   ["web_search", { enable: true }, { enable: false }, false],
-  ["plugins", [{ id: "web" }], null],
+  ["plugins", [{ id: "web" }], null, []],
   ["speed", "fast", "standard"],
   ["inference_geo", "us", "global"],
   ["service_tier", "priority", "auto", "default", "standard_only"],
