@@ -6,6 +6,7 @@ import { refuseWhileUnwritable } from "./gateway/admission/admit.ts";
 import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
 import type { ConfigSnapshot, Gateway } from "./gateway/gateway.ts";
 import { probeRoute } from "./gateway/ownProbe.ts";
+import { LeftAnswers } from "./gateway/leftAnswers.ts";
 import { systemClock, Deadlines, type Clock } from "./lib/clock.ts";
 import { idMaker, type NewId, systemRandom, type Random } from "./lib/random.ts";
 import { bodyBytesMax, createBodyBudget, type BodyBudget } from "./limits/bodyBudget.ts";
@@ -21,6 +22,7 @@ import { NoticeWatch } from "./notices/watch.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
 import { createRetryBudget } from "./routing/dispatch.ts";
 import { RouteHealth } from "./routing/routeHealth.ts";
+import { RouteSpeeds } from "./routing/routeSpeeds.ts";
 import { startFolding, type Folding } from "./store/store.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
 import { silentMetrics, type LiveFigures, type Metrics } from "./telemetry/metrics.ts";
@@ -97,7 +99,6 @@ export async function openApp(
   const newId = idMaker(clock, random);
   const inFlight = {
     exchanges: new Set<UpstreamExchange>(),
-    disconnectedCount: 0,
     isAborting: false,
   };
   const database = await openDatabase(config.database, {
@@ -147,6 +148,8 @@ export async function openApp(
     health: new RouteHealth(clock, (candidate) => probeRoute(gateway, candidate, newId("req"))),
     deadlines: new Deadlines(clock),
     inFlight,
+    speeds: new RouteSpeeds(),
+    leftAnswers: new LeftAnswers(),
   };
   const leakWatch = watchLeakedRequests(gateway);
   const delivery = new Delivery({ clock, random, log });
@@ -250,12 +253,12 @@ function liveFigures({
   readonly sharedRates: SharedRates | undefined;
   readonly tls: TlsConfig | undefined;
 }): LiveFigures {
-  const { current, inFlight, holds, writer, health } = gateway;
+  const { current, leftAnswers, holds, writer, health } = gateway;
   return {
     openRequests: requests.open,
     openStreams: requests.openStreams,
     bodyBytes: bodies.heldBytes,
-    disconnectedAnswers: inFlight.disconnectedCount,
+    disconnectedAnswers: leftAnswers.count,
     held: holds.total(),
     queuedWrites: writer.queued,
     blockedBy: database.blockedBy,

@@ -252,7 +252,7 @@ class Replica {
       requestId: admitted.publicId ?? "",
       startedMs,
       dueMs: Infinity,
-      pausedMs: 0,
+      allowedMoreMs: 0,
       get isSettling() {
         return isSettling;
       },

@@ -83,10 +83,10 @@ export interface Meter {
   attempted(attempt: AttemptRecord): void;
   /** Records the time of the first byte. `attemptMs`: since the start of the attempt that answers. Call it once. */
   firstByte(attemptMs: number): void;
-  /** Adds a time in which the client applied backpressure. */
-  addPause(forMs: number): void;
+  /** The request may take longer: its client applied backpressure, or its answer is still being written. */
+  allowMore(forMs: number): void;
   /** The sum of these times. */
-  readonly pausedMs: number;
+  readonly allowedMoreMs: number;
   /** `settle` was called. The settlement may not be committed yet. */
   readonly isSettling: boolean;
   /**
@@ -110,7 +110,7 @@ interface MeterOptions {
   readonly hold: Hold;
   readonly price: Price;
   readonly request: AdmittedRecord;
-  /** The longest time that the request can take. Backpressure of the client is added to it. */
+  /** The longest time that the request can take. `allowMore` adds to it. */
   readonly withinMs: number;
   readonly open: OpenMeters;
   /** Called once with the committed receipt, or with a failed one if it cannot be committed. Must not throw. */
@@ -123,7 +123,7 @@ type RecordedOutcome = Omit<RequestRecord, keyof AdmittedRecord>;
 /** The meter of one request. It is open until it is settled. It does not retain the body. */
 export class RequestMeter implements Meter {
   couldNotSecure = false;
-  pausedMs = 0;
+  allowedMoreMs = 0;
   isSettling = false;
   readonly #options: MeterOptions;
   readonly requestId: string;
@@ -159,8 +159,8 @@ export class RequestMeter implements Meter {
     this.#firstContentMs = attemptMs;
   }
 
-  addPause(forMs: number): void {
-    this.pausedMs += forMs;
+  allowMore(forMs: number): void {
+    this.allowedMoreMs += forMs;
   }
 
   async settle(outcome: RequestOutcome): Promise<Receipt> {
@@ -379,7 +379,9 @@ export class OpenMeters {
    */
   settleLeaked(): readonly string[] {
     const nowMs = this.#clock.monotonicMs();
-    const late = [...this.#open].filter(({ dueMs, pausedMs }) => dueMs + pausedMs <= nowMs);
+    const late = [...this.#open].filter(
+      ({ dueMs, allowedMoreMs }) => dueMs + allowedMoreMs <= nowMs,
+    );
     const leaked = late.filter((meter) => this.#overdue.has(meter));
     this.#overdue = new Set(late);
     for (const meter of leaked) {
@@ -416,5 +418,5 @@ const LATE_ROW_GROUP_MS = 50;
 
 type OpenMeter = Pick<
   RequestMeter,
-  "requestId" | "startedMs" | "dueMs" | "pausedMs" | "isSettling" | "abandon" | "writeRow"
+  "requestId" | "startedMs" | "dueMs" | "allowedMoreMs" | "isSettling" | "abandon" | "writeRow"
 >;

@@ -267,6 +267,8 @@ function readRoute(
     responses: file.responses ?? false,
     priority: Number(file.priority ?? 1n),
     weight: Number(file.weight ?? 1n),
+    tokensPerSecond:
+      file.tokens_per_second === undefined ? undefined : Number(file.tokens_per_second),
     operatorPrice: readOperatorPrice(file, at, model.kind, inspection),
   };
 }

@@ -137,20 +137,25 @@ function readMaxTokensField(value: string | undefined, at: string, inspection: I
 
 type Timeouts = Pick<
   ProviderConfig,
-  "connectTimeoutMs" | "firstByteTimeoutMs" | "idleTimeoutMs" | "totalTimeoutMs"
+  | "connectTimeoutMs"
+  | "firstByteTimeoutMs"
+  | "firstContentTimeoutMs"
+  | "idleTimeoutMs"
+  | "totalTimeoutMs"
 >;
 
 function readTimeouts(file: ProviderFile, at: string, inspection: Inspection): Timeouts {
   // The runtime's timers fire at once for more than 2^31 - 1 ms (24.8 days).
-  const read = (name: keyof ProviderFile & `${string}_timeout`, fallback: string) =>
+  const read = (name: keyof ProviderFile & `${string}_timeout`, fallback: string, least = "1ms") =>
     readDurationMs(inspection, `${at}.${name}`, file[name], {
       fallback,
-      least: "1ms",
+      least,
       most: "24h",
     });
   return {
     connectTimeoutMs: read("connect_timeout", "5s"),
-    firstByteTimeoutMs: read("first_byte_timeout", "120s"),
+    firstByteTimeoutMs: read("first_byte_timeout", "5m"),
+    firstContentTimeoutMs: read("first_content_timeout", "0s", "0s"),
     idleTimeoutMs: read("idle_timeout", "120s"),
     totalTimeoutMs: read("total_timeout", "10m"),
   };

@@ -77,6 +77,7 @@ const RouteFile = table({
   responses: Type.Optional(flag()),
   priority: Type.Optional(wholeNumber(0, 1_000_000)),
   weight: Type.Optional(wholeNumber(1, 1_000_000)),
+  tokens_per_second: Type.Optional(wholeNumber(1, 100_000)),
   rub_cost_input_per_1m: Type.Optional(price()),
   rub_cost_output_per_1m: Type.Optional(price()),
   rub_cost_cached_input_per_1m: Type.Optional(price()),
@@ -128,6 +129,7 @@ const ProviderFile = table({
   drop_message_fields: Type.Optional(texts()),
   connect_timeout: Type.Optional(duration()),
   first_byte_timeout: Type.Optional(duration()),
+  first_content_timeout: Type.Optional(duration()),
   idle_timeout: Type.Optional(duration()),
   total_timeout: Type.Optional(duration()),
   max_concurrent: Type.Optional(wholeNumber(0, 1_000_000)),
@@ -415,8 +417,12 @@ export interface ProviderConfig {
   /** Message fields that are removed before sending. */
   readonly dropMessageFields: readonly string[];
   readonly connectTimeoutMs: number;
+  /** Silence of a stream before its first content. Each byte begins it anew. */
   readonly firstByteTimeoutMs: number;
+  /** The time of a stream until its first content; 0 means no limit. */
+  readonly firstContentTimeoutMs: number;
   readonly idleTimeoutMs: number;
+  /** The whole attempt. A stream may take longer: `streamTimeoutMs` in routing/candidates.ts. */
   readonly totalTimeoutMs: number;
   /** 0 means no limit. */
   readonly maxConcurrent: number;
@@ -471,6 +477,8 @@ export interface RouteConfig {
   readonly priority: number;
   /** At least 1. */
   readonly weight: number;
+  /** How fast the route generates, until finished answers show it. Undefined: a default. */
+  readonly tokensPerSecond: number | undefined;
   /** What the provider charges the operator. */
   readonly operatorPrice: Price | undefined;
 }

@@ -139,7 +139,7 @@ function readBilling(billing: Section<"billing">, inspection: Inspection): Setti
       inspection,
       "billing.disconnect_grace",
       billing.disconnect_grace,
-      { fallback: "1s", least: "0s", most: "10m" },
+      { fallback: "2s", least: "0s", most: "10m" },
     ),
   };
 }

@@ -131,8 +131,8 @@ function measurePrompt(body: JsonFields): TextSize {
     if (INPUT_FIELDS.has(name)) inputs.push(value);
     else if (!SETTINGS.has(name)) texts.push(value);
   }
-  const { textBytes, nonTextParts } = measureText(inputs, isNonTextPart);
-  return { textBytes: textBytes + measureText(texts).textBytes, nonTextParts };
+  const size = measureText(inputs, isNonTextPart);
+  return { ...size, textBytes: size.textBytes + measureText(texts).textBytes };
 }
 
 /** The size of an item and all its members in an input. */

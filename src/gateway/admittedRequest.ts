@@ -9,7 +9,7 @@ import {
 import type { EncodedRequest } from "../providers/provider.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { AttemptFailure, AttemptListener } from "../routing/dispatch.ts";
-import type { Candidate } from "../routing/candidates.ts";
+import { streamTimeoutMs, type Candidate } from "../routing/candidates.ts";
 import type { Admission } from "./admission/admit.ts";
 import { modelHeader, type StreamChunk } from "./answer.ts";
 import type { Gateway, RequestContext } from "./gateway.ts";
@@ -58,7 +58,8 @@ export function sendTo(
   const { config, upstream } = candidate.provider;
   const trace = span?.startAttempt({ provider: config, model: candidate.route.model, stream });
   const request = trace ? { ...encoded, headers: { ...encoded.headers, ...trace } } : encoded;
-  const exchange = upstream.send({ ...request, stream, requestId });
+  const endsAfterMs = stream ? streamTimeoutMs(candidate) : config.totalTimeoutMs;
+  const exchange = upstream.send({ ...request, stream, requestId, endsAfterMs });
   admittedRequest.gateway.inFlight.exchanges.add(exchange);
   // A request whose money is not secured cannot be charged, so the provider must not be used for it.
   admittedRequest.admission.meter.secured?.catch(() =>

@@ -14,6 +14,7 @@ import {
   type Dispatch,
 } from "../routing/dispatch.ts";
 import type { Candidate } from "../routing/candidates.ts";
+import type { RouteSpeed } from "../routing/routeSpeeds.ts";
 import type { Admission } from "./admission/admit.ts";
 import { objectRecorder } from "./admission/objectOwnership.ts";
 import {
@@ -36,6 +37,7 @@ import {
   clientGone,
 } from "./answer.ts";
 import { billedUsage, estimatedUsage } from "./billedUsage.ts";
+import { GenerationTime } from "./streaming/generationTime.ts";
 import type { StoredObject } from "./decoding/answerDecoder.ts";
 import { brokenRelay, lateRelay, singleChunkRelay, withEarlyHead } from "./earlyHead.ts";
 import type { RequestContext } from "./gateway.ts";
@@ -44,8 +46,12 @@ import type { RequestContext } from "./gateway.ts";
 export interface ReadAnswer {
   /** The answer for the client, as text or in UTF-8. */
   readonly body: string | Uint8Array;
-  /** Undefined if the provider reports that it failed: the answer is relayed and not charged. */
+  /** Undefined if nothing is charged. */
   readonly billed: BilledUsage | undefined;
+  /** The provider reports that it failed. The answer is relayed. It is charged only by its usage, where it has text. */
+  readonly isFailed?: boolean;
+  /** The provider ran tools of its own. */
+  readonly hasProviderCalls?: boolean;
   /** Stored objects that the account may name from now on. */
   readonly objects: readonly StoredObject[];
   /** Prompt tokens of a request that continues this answer by its id, before its own input. */
@@ -62,9 +68,6 @@ interface JsonAnswerReader {
   read(answer: Uint8Array, candidate: Candidate): ReadAnswer;
   usageMember(candidate: Candidate): UsageMember | undefined;
 }
-
-/** How many JSON answers at once are read to their end after a disconnect. */
-const DISCONNECTED_MAX = 256;
 
 /**
  * Answers in JSON with the first route whose answer `reader` accepts, and charges it, also if the client disconnects.
@@ -114,10 +117,12 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
   #exchange: UpstreamExchange | undefined;
   /** Set if the caller asked for an answer that exceeds a limit. */
   #excess: RequestOutcome | undefined;
-  /** Counted in `disconnectedCount`. */
-  #isCounted = false;
-  /** The exchange was aborted because too many answers are read after a disconnect. */
+  /** Gives the place among the answers that are read on after a disconnect back. */
+  #release: (() => void) | undefined;
+  /** The exchange was aborted because too many answers are read on after a disconnect. */
   #isAborted = false;
+  /** Of the last attempt. */
+  #generation: GenerationTime | undefined;
   #hasEnded = false;
 
   constructor(admittedRequest: AdmittedRequest, reader: JsonAnswerReader) {
@@ -144,7 +149,9 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
     } finally {
       this.#end();
     }
-    const status = context.signal.aborted ? "cancelled" : answer.billed ? "done" : "failed";
+    const isCut =
+      context.signal.aborted || (answer.isFailed === true && answer.billed !== undefined);
+    const status = isCut ? "cancelled" : answer.isFailed ? "failed" : "done";
     const { chargeRub } = await settleRequest(context, admission, {
       status,
       usage: answer.billed,
@@ -158,6 +165,9 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
   async tryRoute(attempt: Attempt): Promise<ReadAnswer> {
     const { candidate } = attempt;
     this.#last = candidate;
+    const { gateway, admission } = this.#admittedRequest;
+    const speed = gateway.speeds.of(candidate);
+    this.#generation = new GenerationTime(speed, admission.choiceCount, attempt.startedMs);
     const exchange = sendTo(this.#admittedRequest, candidate, false);
     this.#exchange = exchange;
     if (this.#isAborted) exchange.abort(clientGone());
@@ -165,7 +175,8 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
     try {
       received = await exchange.answer;
       const answer = this.#reader.read(received, candidate);
-      attempt.ended(answer.billed ? undefined : reportedFailure());
+      attempt.ended(answer.isFailed ? reportedFailure() : undefined);
+      if (!answer.isFailed) this.#learnSpeed(speed, answer, attempt);
       this.#admittedRequest.context.span?.answered(answer.model, answer.finishReasons ?? []);
       return answer;
     } catch (error) {
@@ -192,19 +203,15 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
   handleEvent(): void {
     // The listener is not removed, because that would cost as much as adding it.
     if (this.#hasEnded) return;
-    const { inFlight } = this.#admittedRequest.gateway;
-    if (inFlight.disconnectedCount < DISCONNECTED_MAX) {
-      this.#isCounted = true;
-      inFlight.disconnectedCount += 1;
-      return;
-    }
+    this.#release = this.#admittedRequest.gateway.leftAnswers.take();
+    if (this.#release) return;
     this.#isAborted = true;
     this.#exchange?.abort(clientGone());
   }
 
   #end(): void {
     this.#hasEnded = true;
-    if (this.#isCounted) this.#admittedRequest.gateway.inFlight.disconnectedCount -= 1;
+    this.#release?.();
   }
 
   #failedOutcome(): RequestOutcome {
@@ -212,8 +219,25 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
     const status = this.#signal.aborted ? "cancelled" : "failed";
     // The provider may have received the request.
     if (!this.#isAborted || this.#exchange?.isSent !== true) return { status };
-    const usage = estimatedUsage(this.#admittedRequest.admission, 0);
+    const { admission, gateway } = this.#admittedRequest;
+    const nowMs = gateway.clock.monotonicMs();
+    const usage = estimatedUsage(admission, this.#generation?.hiddenTokens(nowMs) ?? 0);
     return { status, usage, ...this.#servedBy() };
+  }
+
+  #learnSpeed(speed: RouteSpeed, { billed, hasProviderCalls }: ReadAnswer, attempt: Attempt): void {
+    // Tools of the provider take time without tokens.
+    if (!billed || billed.estimated || hasProviderCalls === true) return;
+    const { gateway, admission } = this.#admittedRequest;
+    const nowMs = gateway.clock.monotonicMs();
+    speed.answerBegan(nowMs);
+    speed.add({
+      tokens: billed.tokens.completionTokens,
+      textTokens: undefined,
+      choiceCount: admission.choiceCount,
+      firstContentMs: undefined,
+      durationMs: nowMs - attempt.startedMs,
+    });
   }
 
   #servedBy(): ReturnType<typeof servedBy> | undefined {

@@ -9,7 +9,15 @@ import {
 import type { BilledUsage } from "../billing/meter.ts";
 import { isImplausible, type Usage } from "../contract/usage.ts";
 import type { Admission } from "./admission/admit.ts";
+import { ReportedFailure, type UpstreamError } from "../providers/upstream.ts";
 import type { AnswerDecoder } from "./decoding/answerDecoder.ts";
+
+/** The estimate of what a provider generated without sending it, in tokens. */
+export interface HiddenGeneration {
+  readonly tokens: number;
+  /** Of them, those before the last report of usage. */
+  readonly tokensAtUsage: number;
+}
 
 /** The reported usage of an answer, and the size of what was generated. */
 type AnswerFigures = Pick<
@@ -28,12 +36,14 @@ type AnswerFigures = Pick<
 /**
  * The usage to charge for an answer: the reported usage if it counts the whole answer, else an estimate. A usage above the
  * model's limit is charged as reported, because tools of the provider or a wrong config can cause it. An implausible one
- * is not charged. `completionEstimate`: the completion tokens to charge if no report counts them.
+ * is not charged. `completionEstimate`: the completion tokens to charge if no report counts them. `hidden`: what of them was
+ * generated without being sent.
  */
 export function billedUsage(
   admission: Admission,
   answer: AnswerFigures,
   completionEstimate?: number,
+  hidden?: HiddenGeneration,
 ): BilledUsage {
   const { usage, isUsageFinal, usageProblem, usageText } = answer;
   const isUsable = usage !== undefined && !isImplausible(usage);
@@ -47,11 +57,47 @@ export function billedUsage(
   }
   const completionTokens = completionEstimate ?? textTokensOf(answer);
   if (!isUsable) return estimatedUsage(admission, completionTokens);
-  return earlyUsage(admission, { usage, text: usageText }, completionTokens);
+  const counted = usageText && estimateGeneratedTokens(usageText) + (hidden?.tokensAtUsage ?? 0);
+  return earlyUsage(admission, { usage, text: usageText, estimate: counted }, completionTokens);
 }
 
 function textTokensOf({ textBytes, textDeltas }: AnswerFigures): number {
   return estimateGeneratedTokens({ bytes: textBytes, deltas: textDeltas });
+}
+
+/** The estimate of all that a model generated: the text that arrived, and what is hidden. */
+export function generatedTokensOf(
+  answer: Pick<AnswerDecoder, "textBytes" | "textDeltas" | "encryptedReasoningBytes">,
+  hiddenTokens = 0,
+): number {
+  const { textBytes, textDeltas, encryptedReasoningBytes = 0 } = answer;
+  // Two estimates of the same reasoning: by the time that it took, and by its encrypted form.
+  const hidden = Math.max(hiddenTokens, estimateTokens(encryptedReasoningBytes));
+  return estimateGeneratedTokens({ bytes: textBytes, deltas: textDeltas }) + hidden;
+}
+
+/** The usage of an answer that its provider reports as failed is charged where text of it was delivered. */
+export function isFailureBilled({
+  usage,
+  textBytes,
+}: Pick<AnswerDecoder, "usage" | "textBytes">): boolean {
+  return usage !== undefined && textBytes > 0;
+}
+
+/**
+ * The usage to charge for an answer whose provider reports a failure and its usage, where text of it was delivered. Undefined
+ * for any other failure: it is not charged.
+ */
+export function reportedWithFailure(
+  admission: Admission,
+  { cause }: UpstreamError,
+  answer: AnswerFigures,
+): BilledUsage | undefined {
+  if (!(cause instanceof ReportedFailure) || answer.textBytes === 0) return undefined;
+  const usage = cause.usage ?? (answer.isUsageFinal ? answer.usage : undefined);
+  return (
+    usage && billedUsage(admission, { usage, isUsageFinal: true, textBytes: answer.textBytes })
+  );
 }
 
 /** What OpenAI bills for one web search at its fixed rate: https://platform.openai.com/docs/pricing */
@@ -59,23 +105,32 @@ const PROVIDER_CALL_TOKENS = 8_000;
 
 /**
  * The usage to charge after a disconnect: that of the whole answer if it was reported, else an estimate of all that
- * arrived, with encrypted reasoning. The size of the results of the provider's tools is unknown then. Each of their
+ * arrived, and of what was generated without being sent. The size of the results of the provider's tools is unknown then. Each of their
  * calls counts PROVIDER_CALL_TOKENS, up to the hold.
  */
-export function disconnectUsage(admission: Admission, answer: AnswerFigures): BilledUsage {
-  const { providerCalls = 0, encryptedReasoningBytes = 0 } = answer;
-  const completionEstimate = textTokensOf(answer) + estimateTokens(encryptedReasoningBytes);
-  const billed = billedUsage(admission, answer, completionEstimate);
+export function disconnectUsage(
+  admission: Admission,
+  answer: AnswerFigures,
+  hidden: HiddenGeneration,
+): BilledUsage {
+  const { providerCalls = 0 } = answer;
+  const completionEstimate = generatedTokensOf(answer, hidden.tokens);
+  const billed = billedUsage(admission, answer, completionEstimate, hidden);
   if (!billed.estimated || providerCalls === 0) return billed;
   const withCalls = billed.tokens.promptTokens + providerCalls * PROVIDER_CALL_TOKENS;
   const promptTokens = Math.min(withCalls, admission.tokenLimits.promptTokens);
   return { tokens: { ...billed.tokens, promptTokens }, estimated: true };
 }
 
+/** The estimate of the prompt, with the most that files and pictures in it can hold. */
+function promptTokensOf({ promptEstimate, attachmentTokens }: Admission): number {
+  return promptEstimate + attachmentTokens;
+}
+
 /** The estimate of the prompt and the given completion tokens, up to the hold. */
 export function estimatedUsage(admission: Admission, completionTokens: number): BilledUsage {
-  const { promptEstimate, tokenLimits } = admission;
-  const tokens = estimateUsage(promptEstimate, completionTokens, tokenLimits);
+  const { tokenLimits } = admission;
+  const tokens = estimateUsage(promptTokensOf(admission), completionTokens, tokenLimits);
   return { tokens, estimated: true };
 }
 
@@ -93,23 +148,28 @@ export function historyTokensOf({ promptEstimate }: Admission, answer: AnswerFig
 }
 
 /**
- * The usage to charge if the last report, `usage`, came before the end of the answer, after `text`.
+ * The usage to charge if the last report, `usage`, came before the end of the answer, after `text`. `estimate`: what was
+ * generated until then, by the estimate.
  *
  * The prompt tokens are those reported. Zero means unknown, because no prompt is empty. The reported completion tokens
- * replace the estimate of `text`, and the text after it is estimated. A report above the estimate of `text` may count
+ * replace that estimate, and the text after it is estimated. A report above the estimate of `text` may count
  * hidden reasoning or text that follows, so nothing is added to it: it is a lower bound for the whole answer. A report
  * that is too small for `text` is a placeholder, or counts something else. The result is cut to the hold.
  */
 function earlyUsage(
-  { promptEstimate, tokenLimits }: Admission,
-  { usage, text }: { usage: Usage; text: GeneratedText | undefined },
+  admission: Admission,
+  report: { usage: Usage; text: GeneratedText | undefined; estimate: number | undefined },
   completionEstimate: number,
 ): BilledUsage {
-  const promptTokens = usage.promptTokens || promptEstimate;
+  const { usage, text, estimate = 0 } = report;
+  const promptTokens = usage.promptTokens || promptTokensOf(admission);
   const counted = usage.completionTokens;
   const countsText = text !== undefined && canCount(counted, text.bytes);
-  const overestimate = countsText ? Math.max(0, estimateGeneratedTokens(text) - counted) : 0;
+  const overestimate = countsText ? Math.max(0, estimate - counted) : 0;
   const completionTokens = Math.max(counted, completionEstimate - overestimate);
-  const tokens = withinTokenLimits({ ...usage, promptTokens, completionTokens }, tokenLimits);
+  const tokens = withinTokenLimits(
+    { ...usage, promptTokens, completionTokens },
+    admission.tokenLimits,
+  );
   return { tokens, estimated: true };
 }

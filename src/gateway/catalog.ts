@@ -8,7 +8,7 @@ import type { Clock } from "../lib/clock.ts";
 import { chatInterfaceOf, createProvider, type Provider } from "../providers/registry.ts";
 import { serviceOf } from "./interfaces.ts";
 import { ATTEMPTS_MAX } from "../routing/dispatch.ts";
-import type { Candidate } from "../routing/candidates.ts";
+import { streamTimeoutMs, type Candidate } from "../routing/candidates.ts";
 
 /** A model with its candidates for each endpoint. */
 export interface CatalogModel {
@@ -52,7 +52,7 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
       assert(provider !== undefined, "a route without its provider");
       return { model, provider, route, chat: chatInterfaceOf(provider, route.api) };
     });
-    const longestMs = Math.max(...candidates.map(({ provider }) => provider.config.totalTimeoutMs));
+    const longestMs = Math.max(...candidates.map(streamTimeoutMs));
     const offered: CatalogModel = {
       config: model,
       chatCandidates: model.kind === "chat" ? candidates : [],

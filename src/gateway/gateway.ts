@@ -9,12 +9,14 @@ import type { Random } from "../lib/random.ts";
 import type { RateLimitPermit } from "../limits/keyRates.ts";
 import type { UpstreamExchange } from "../providers/upstream.ts";
 import type { RouteHealth } from "../routing/routeHealth.ts";
+import type { RouteSpeeds } from "../routing/routeSpeeds.ts";
 import type { RetryBudget } from "../routing/dispatch.ts";
 import type { Store, Writer } from "../store/store.ts";
 import type { Log, LogFields } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { RequestSpan, Tracing } from "../telemetry/tracing.ts";
 import type { Catalog } from "./catalog.ts";
+import type { LeftAnswers } from "./leftAnswers.ts";
 
 /** A config with its catalog of models. A request keeps the one that was in force when it arrived. */
 export interface ConfigSnapshot {
@@ -44,14 +46,15 @@ export interface Gateway {
   /** Undefined if no traces are sent. */
   readonly tracing: Tracing | undefined;
   readonly inFlight: InFlightState;
+  /** How fast each route generates. */
+  readonly speeds: RouteSpeeds;
+  readonly leftAnswers: LeftAnswers;
 }
 
 /** What is in flight. */
 export interface InFlightState {
   /** Exchanges with providers. A shutdown aborts them. */
   readonly exchanges: Set<UpstreamExchange>;
-  /** JSON answers that are read to their end although the client disconnected. */
-  disconnectedCount: number;
   /** The gateway stops and aborts all requests. */
   isAborting: boolean;
 }

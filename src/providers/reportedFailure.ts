@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
+import { readChatUsage, readResponsesUsage, type Usage } from "../contract/usage.ts";
 import { parseUntrusted } from "../lib/untrustedJson.ts";
 import { faultOf } from "./errorReply.ts";
 import { AnswerError, parseAnswerJson } from "./provider.ts";
@@ -77,12 +78,20 @@ export class ReportedFailure extends AnswerError {
   readonly error: ReportedError;
   /** The request itself ended the answer, so the provider may charge it. A failed response is not charged. */
   readonly isOfRequest: boolean;
+  /** The usage that the provider reports with the error. */
+  readonly usage: Usage | undefined;
 
-  constructor(fault: UpstreamFault, error: ReportedError, isOfRequest: boolean) {
+  constructor(
+    fault: UpstreamFault,
+    error: ReportedError,
+    isOfRequest: boolean,
+    usage: Usage | undefined,
+  ) {
     super("the provider reports a failure");
     this.fault = fault;
     this.error = error;
     this.isOfRequest = isOfRequest;
+    this.usage = usage;
   }
 }
 
@@ -100,7 +109,9 @@ export function reportedFailureOf(holder: JsonFields): ReportedFailure {
   const fault = knownFaultOf(error, codes) ?? (isIsolated ? "isolated" : "provider");
   const isOfRequest =
     fault === "caller" || fault === "tooLarge" || (fault === "isolated" && speaksOfRequest);
-  return new ReportedFailure(fault, error, isOfRequest && !isFailedResponse);
+  const { usage } = holder;
+  const reported = readChatUsage(usage) ?? readResponsesUsage(usage);
+  return new ReportedFailure(fault, error, isOfRequest && !isFailedResponse, reported);
 }
 
 function knownFaultOf(error: ReportedError, codes: readonly string[]): UpstreamFault | undefined {

@@ -41,6 +41,8 @@ export { ownFault, UpstreamError } from "./upstreamError.ts";
 export interface UpstreamRequest extends EncodedRequest {
   readonly stream: boolean;
   readonly requestId: string;
+  /** The time for the whole attempt, in milliseconds. Default: `total_timeout`. */
+  readonly endsAfterMs?: number;
 }
 
 /** One request and its answer. */
@@ -65,8 +67,13 @@ export interface UpstreamExchange {
    * waits on.
    */
   offerTo(taker: (piece: Span) => boolean): void;
-  /** The time that each later read may take. Before this call a stream waits for its first content. */
+  /**
+   * The first content has arrived, so that `first_content_timeout` ends. The time that each later read may take; before this
+   * call it is `first_byte_timeout`.
+   */
   setReadTimeout(afterMs: number): void;
+  /** The whole attempt may take until this monotonic time at least. */
+  extend(untilMs: number): void;
   /** Stops the read timeout until the next read or `resumeReadTimeout`. The timeout of the whole attempt stays. */
   suspendReadTimeout(): void;
   /** Starts the read timeout again for the read in progress. */
@@ -114,13 +121,15 @@ export function createUpstream(
   const deadlines = new Deadlines(clock);
   return {
     open: client.open,
-    send({ path, headers: own = {}, body, stream, requestId, answerBytesMax = ANSWER_BYTES_MAX }) {
+    send(call) {
+      const { path, headers: own = {}, body, stream, requestId } = call;
+      const { answerBytesMax = ANSWER_BYTES_MAX, endsAfterMs = provider.totalTimeoutMs } = call;
       const accept = stream ? "text/event-stream" : "application/json";
       const headers: Record<string, string> = { accept, "x-request-id": requestId };
       for (const name in own)
         if (!Object.hasOwn(provider.headers, name)) headers[name] = own[name] ?? "";
       const request = { path, headers, body };
-      const options = { provider, secrets, stream, answerBytesMax, deadlines };
+      const options = { provider, secrets, stream, answerBytesMax, endsAfterMs, deadlines };
       return new ProviderExchange(client, request, options);
     },
     close() {
@@ -134,6 +143,7 @@ interface ExchangeOptions {
   secrets: Secrets;
   stream: boolean;
   answerBytesMax: number;
+  endsAfterMs: number;
   deadlines: Deadlines;
 }
 
@@ -144,22 +154,30 @@ class ProviderExchange implements UpstreamExchange, ResponseListener {
   readonly #answer = Promise.withResolvers<Uint8Array>();
   readonly #options: ExchangeOptions;
   readonly #deadline: Deadline;
-  readonly #endsAtMs: number;
+  #endsAtMs: number;
+  /** When the first content is due, in monotonic time. */
+  #contentDueMs = Infinity;
   #readTimeoutMs: number | undefined;
   /** The answer is an error, and its body is being read. */
   #isRefusal = false;
   #isOver = false;
 
   constructor(client: HttpClient, request: HttpRequest, options: ExchangeOptions) {
-    const { provider, stream, deadlines } = options;
+    const { provider, stream, endsAfterMs, deadlines } = options;
     this.#options = options;
     const nowMs = deadlines.clock.monotonicMs();
-    this.#endsAtMs = nowMs + provider.totalTimeoutMs;
+    this.#endsAtMs = nowMs + endsAfterMs;
     // This callback lives as long as the exchange, so it must not capture the request (docs/architecture.md, memory
     // rules).
     this.#deadline = timeoutOf(this, deadlines);
     this.#http = client.send(request, this);
-    this.#setDeadline(nowMs + (stream ? provider.firstByteTimeoutMs : provider.totalTimeoutMs));
+    if (stream) {
+      // Each byte is a sign of life: pings, comments and opening events too.
+      this.#readTimeoutMs = provider.firstByteTimeoutMs;
+      if (provider.firstContentTimeoutMs > 0)
+        this.#contentDueMs = nowMs + provider.firstContentTimeoutMs;
+    }
+    this.#setDeadline(nowMs + (stream ? provider.firstByteTimeoutMs : endsAfterMs));
   }
 
   get answer(): Promise<Uint8Array> {
@@ -189,7 +207,12 @@ class ProviderExchange implements UpstreamExchange, ResponseListener {
 
   setReadTimeout(afterMs: number): void {
     this.#readTimeoutMs = afterMs;
+    this.#contentDueMs = Infinity;
     this.suspendReadTimeout();
+  }
+
+  extend(untilMs: number): void {
+    this.#endsAtMs = Math.max(this.#endsAtMs, untilMs);
   }
 
   suspendReadTimeout(): void {
@@ -298,9 +321,9 @@ class ProviderExchange implements UpstreamExchange, ResponseListener {
     this.#setDeadline(this.#options.deadlines.clock.monotonicMs() + afterMs);
   }
 
-  /** The timeout of the whole attempt always counts too. */
+  /** The timeouts of the whole attempt and of the first content always count too. */
   #setDeadline(dueMs: number): void {
-    if (!this.#isOver) this.#deadline.setAt(Math.min(dueMs, this.#endsAtMs));
+    if (!this.#isOver) this.#deadline.setAt(Math.min(dueMs, this.#contentDueMs, this.#endsAtMs));
   }
 }
 

@@ -13,6 +13,19 @@ export interface Candidate {
   readonly chat: ChatInterface;
 }
 
+/** The slowest generation that a stream's time allows for, in tokens a second. */
+const SLOWEST_TOKENS_PER_SECOND = 10;
+
+/**
+ * The time for a stream of a route, in milliseconds: enough for the longest answer of the model. A stream that still writes
+ * text at its end goes on.
+ */
+export function streamTimeoutMs({ model, provider }: Candidate): number {
+  const { firstByteTimeoutMs, totalTimeoutMs } = provider.config;
+  const writingMs = (model.maxOutputTokens / SLOWEST_TOKENS_PER_SECOND) * 1000;
+  return Math.max(totalTimeoutMs, firstByteTimeoutMs + writingMs);
+}
+
 /**
  * The candidates of each model. A request may have those of several models: of the one that it asks for, and of its
  * fallbacks behind it.

@@ -98,7 +98,7 @@ export interface LiveFigures extends DatabaseFigures {
   readonly openStreams: number;
   /** Bytes of request bodies that are being read, or whose answer has not begun. */
   readonly bodyBytes: number;
-  /** JSON answers that are read to their end although the client disconnected. */
+  /** Answers that are read on although the client disconnected. */
   readonly disconnectedAnswers: number;
   /** Nano-roubles. */
   readonly held: bigint;

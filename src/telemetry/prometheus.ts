@@ -252,7 +252,7 @@ const LIVE_GAUGES: readonly LiveFigure[] = [
   ],
   [
     "tollgate_detached_answers",
-    "JSON answers that the gateway still reads although the client disconnected.",
+    "Answers that the gateway reads on although the client disconnected.",
     (now) => now.disconnectedAnswers,
   ],
   [

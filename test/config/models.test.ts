@@ -351,7 +351,7 @@ describe("routes", () => {
   const route = 'provider = "one"\n';
 
   test("have every key", () => {
-    const lines = `${route}model = "Small v2"\napi = "chat"\nresponses = true\npriority = 0\nweight = 3\nrub_cost_input_per_1m = 0\nrub_cost_output_per_1m = 7`;
+    const lines = `${route}model = "Small v2"\napi = "chat"\nresponses = true\npriority = 0\nweight = 3\ntokens_per_second = 80\nrub_cost_input_per_1m = 0\nrub_cost_output_per_1m = 7`;
     expect(modelOf({}, lines)?.routes).toEqual([
       {
         provider: "one",
@@ -360,6 +360,7 @@ describe("routes", () => {
         responses: true,
         priority: 0,
         weight: 3,
+        tokensPerSecond: 80,
         operatorPrice: {
           input: 0n,
           output: 7n,

@@ -290,7 +290,7 @@ describe("the result", () => {
       usesLongCacheTtl: false,
       webSearchesMax: 0,
       messageCount: 1,
-      promptSize: { textBytes: 5, nonTextParts: 0 },
+      promptSize: { textBytes: 5, nonTextParts: 0, attachmentTokens: 0 },
       fieldSizes: new Map(),
       needsWholeContext: false,
       objectIds: [],

@@ -39,7 +39,7 @@ describe("the result", () => {
       needsWholeContext: false,
       webSearchesMax: 0,
       trimsPrompt: false,
-      promptSize: { textBytes: 5, nonTextParts: 0 },
+      promptSize: { textBytes: 5, nonTextParts: 0, attachmentTokens: 0 },
     });
   });
 
@@ -58,7 +58,8 @@ describe("the result", () => {
       "be brief",
     ];
     const textBytes = Buffer.byteLength(keysAndStrings.join(""));
-    expect(promptSize).toEqual({ textBytes, nonTextParts: 1 });
+    // The picture has about 3,000 bytes.
+    expect(promptSize).toEqual({ textBytes, nonTextParts: 1, attachmentTokens: 48 });
   });
 
   const long = "слово ".repeat(1000);
@@ -76,7 +77,8 @@ describe("the result", () => {
     ],
   ])("measures what a model may read beside the input: %s", (_, fields, around, nonTextParts) => {
     const textBytes = 5 + Buffer.byteLength(long + around);
-    expect(check({ input: "hello", ...fields }).promptSize).toEqual({ textBytes, nonTextParts });
+    const { promptSize } = check({ input: "hello", ...fields });
+    expect(promptSize).toMatchObject({ textBytes, nonTextParts });
   });
 
   test("measures no settings", () => {

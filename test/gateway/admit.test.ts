@@ -75,6 +75,7 @@ function ask(context: RequestContext): Promise<Admission> {
     },
     promptEstimate: 5,
     promptTokensMin: 0,
+    attachmentTokens: 0,
     outputTokensBound: undefined,
     choiceCount: 1,
   });

@@ -33,10 +33,7 @@ test("a nested pause neither ends the outer one nor counts twice", () => {
   // What comes of the provider now, it sent because it is well.
   backpressure.onData();
   advance(12_000);
-  expect([backpressure.causedFailure("closed"), backpressure.causedFailure("timeout")]).toEqual([
-    false,
-    false,
-  ]);
+  expect(backpressure.causedFailure("closed")).toBe(false);
   backpressure.stop();
 });
 
@@ -55,10 +52,8 @@ test("a provider that gave up during a pause is detected after the buffered data
   }
   backpressure.onData();
   expect(
-    ["incomplete answer", "closed", "timeout"].map((outcome) =>
-      backpressure.causedFailure(outcome),
-    ),
-  ).toEqual([true, true, true]);
+    ["incomplete answer", "closed"].map((outcome) => backpressure.causedFailure(outcome)),
+  ).toEqual([true, true]);
   expect(
     ["invalid answer", "endless answer"].map((outcome) => backpressure.causedFailure(outcome)),
   ).toEqual([false, false]);

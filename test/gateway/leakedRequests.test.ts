@@ -17,7 +17,7 @@ import { freePermit } from "../support/gateway/permits.ts";
 import { until } from "../support/until.ts";
 
 const minuteMs = 60_000;
-const opened = openOneModelBefore({}, { total_timeout: "10m" });
+const opened = openOneModelBefore({}, { total_timeout: "10m", first_byte_timeout: "1s" });
 
 /** A request as the path of a chat admits it. */
 async function admission(key: TestKey) {
@@ -49,6 +49,7 @@ async function admission(key: TestKey) {
     },
     promptEstimate: 10,
     promptTokensMin: 0,
+    attachmentTokens: 0,
     outputTokensBound: 10,
     choiceCount: 1,
   });
@@ -67,6 +68,7 @@ function arrived(pieces: readonly string[]): UpstreamExchange {
     read: () => Promise.resolve(left.shift()),
     offerTo() {},
     setReadTimeout() {},
+    extend() {},
     suspendReadTimeout() {},
     resumeReadTimeout() {},
     finished() {},
@@ -137,7 +139,6 @@ test("a request whose client reads slowly is not leaked: it is charged", async (
     attempt: new Attempt(gateway.app.gateway, candidate, 1, { attempted() {} }),
     gateway: gateway.app.gateway,
     context,
-    firstAttemptMs: 0,
   });
   await relay.begin();
   relay.start();

@@ -65,6 +65,7 @@ async function ask(key: TestKey, prompt: Partial<PromptExtent> = {}): Promise<Ad
     prompt: { ...extent, ...noExtras, ...prompt },
     promptEstimate: 5,
     promptTokensMin: 0,
+    attachmentTokens: 0,
     outputTokensBound: undefined,
     choiceCount: 1,
   });

@@ -7,7 +7,7 @@ import {
 } from "./chatRequestBody.ts";
 import { invalidRequest } from "../errors.ts";
 import { findChatObjects, type StoredObjects } from "../storedObjects.ts";
-import { measureText, type TextSize } from "../textSize.ts";
+import { attachmentTokensOf, measureText, noText, type TextSize } from "../textSize.ts";
 
 /** The listed fields, besides the messages, that a model reads. */
 const DEFINITION_FIELDS: ReadonlySet<string> = new Set(["tools", "functions", "response_format"]);
@@ -70,7 +70,7 @@ export function measurePrompt(body: ChatRequestBody): PromptMeasure {
  * a field may hold a prompt, as `system` (Anthropic), `instructions` (OpenAI Responses) and `documents` (vLLM) do.
  */
 function measureBesideMessages(body: JsonFields): Sum {
-  const sum: Sum = { textBytes: 0, nonTextParts: 0 };
+  const sum: Sum = { ...noText };
   for (const name in body) {
     const isRead = DEFINITION_FIELDS.has(name) || !CONVENTION_FIELDS.has(name);
     if (isRead) add(sum, measureText(body[name]));
@@ -81,9 +81,10 @@ function measureBesideMessages(body: JsonFields): Sum {
 /** A mutable total. A prompt may have 10,000 messages, so no object is made for each. */
 type Sum = { -readonly [Field in keyof TextSize]: TextSize[Field] };
 
-function add(sum: Sum, { textBytes, nonTextParts }: TextSize): void {
+function add(sum: Sum, { textBytes, nonTextParts, attachmentTokens }: TextSize): void {
   sum.textBytes += textBytes;
   sum.nonTextParts += nonTextParts;
+  sum.attachmentTokens += attachmentTokens;
 }
 
 function addContent(sum: Sum, content: RequestMessage["content"]): void {
@@ -91,18 +92,20 @@ function addContent(sum: Sum, content: RequestMessage["content"]): void {
   else {
     for (const part of content ?? []) {
       const text = textOf(part);
-      if (text === undefined) sum.nonTextParts += 1;
-      else sum.textBytes += Buffer.byteLength(text);
+      if (text === undefined) {
+        sum.nonTextParts += 1;
+        sum.attachmentTokens += attachmentTokensOf(part);
+      } else sum.textBytes += Buffer.byteLength(text);
     }
   }
 }
 
 /** The size of a message field other than role and content. A model may read it: calls, earlier reasoning. */
 function sizeOfField(name: string, value: unknown): TextSize {
-  if (typeof value === "string") return { textBytes: Buffer.byteLength(value), nonTextParts: 0 };
-  if (name === "audio") return { textBytes: 0, nonTextParts: isJsonObject(value) ? 1 : 0 };
-  if (name === "images" && Array.isArray(value))
-    return { textBytes: 0, nonTextParts: value.length };
+  if (typeof value === "string") return { ...noText, textBytes: Buffer.byteLength(value) };
+  // The recording of an earlier answer, by its id: it is as short as an answer.
+  if (name === "audio") return { ...noText, nonTextParts: isJsonObject(value) ? 1 : 0 };
+  if (name === "images" && Array.isArray(value)) return { ...noText, nonTextParts: value.length };
   return measureText(value, isImage);
 }
 

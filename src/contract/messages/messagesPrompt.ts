@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { measureText, type TextSize } from "../textSize.ts";
+import { attachmentTokensOf, measureText, type TextSize } from "../textSize.ts";
 
 /** The sizes of a Messages request, for estimates. */
 export interface MessagesMeasure {
@@ -46,14 +46,16 @@ export function measureMessages(body: JsonFields): MessagesMeasure {
   const messages: readonly unknown[] = Array.isArray(body["messages"]) ? body["messages"] : [];
   for (const message of messages) if (isJsonObject(message)) sum.addContent(message["content"]);
   for (const name in body) if (!SETTINGS.has(name)) sum.addValue(body[name]);
-  const { textBytes, nonTextParts } = sum;
-  return { messageCount: messages.length, promptSize: { textBytes, nonTextParts } };
+  const { textBytes, nonTextParts, attachmentTokens } = sum;
+  const promptSize = { textBytes, nonTextParts, attachmentTokens };
+  return { messageCount: messages.length, promptSize };
 }
 
 /** A running total. Clients choose the nesting depth of results in results, so open contents are on an explicit stack. */
 class Sum {
   textBytes = 0;
   nonTextParts = 0;
+  attachmentTokens = 0;
 
   addContent(content: unknown): void {
     const open: unknown[] = [content];
@@ -69,18 +71,23 @@ class Sum {
     this.textBytes += measureText(value).textBytes;
   }
 
+  #addAttachment(part: JsonFields): void {
+    this.nonTextParts += 1;
+    this.attachmentTokens += attachmentTokensOf(part);
+  }
+
   /** Returns the contents in the block. */
   #addBlock(block: JsonFields): readonly unknown[] {
     const { type, source } = block;
     if (type === "document" && isJsonObject(source)) {
       const { type: sourceType, data, content } = source;
       const isText = sourceType === "text" || sourceType === "content";
-      if (!isText) this.nonTextParts += 1;
+      if (!isText) this.#addAttachment(block);
       const inner = sourceType === "text" ? data : content;
       return [isText ? inner : undefined, block["title"], block["context"]];
     }
     if (type === "image" || type === "container_upload") {
-      this.nonTextParts += 1;
+      this.#addAttachment(block);
       return [];
     }
     const inner: unknown[] = [];
@@ -88,7 +95,7 @@ class Sum {
       if (ENVELOPE.has(name)) continue;
       const value = block[name];
       // Compatible servers have such parts beside images, for example videos.
-      if (name === "source" && isJsonObject(value)) this.nonTextParts += 1;
+      if (name === "source" && isJsonObject(value)) this.#addAttachment(block);
       else if (name === "content" || typeof value === "string") inner.push(value);
       else this.addValue(value);
     }

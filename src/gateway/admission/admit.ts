@@ -38,6 +38,8 @@ export interface AdmissionRequest {
   promptEstimate: number;
   /** The fewest tokens that the prompt can have. 0 where a longer prompt is cut by the provider. */
   promptTokensMin: number;
+  /** The most tokens that files and pictures of the prompt can have beyond that. */
+  attachmentTokens: number;
   /** The caller's bound of tokens for one choice. */
   outputTokensBound: number | undefined;
   choiceCount: number;
@@ -52,6 +54,8 @@ export interface Admission {
   /** The bounds of each choice for a route of this model. */
   boundsFor: (model: ModelConfig) => ChoiceBounds;
   promptEstimate: number;
+  attachmentTokens: number;
+  choiceCount: number;
   /** The most tokens that the model can generate for all choices together. */
   modelTokensMax: number;
   warnOfUsage: UsageWarning;
@@ -128,6 +132,8 @@ export async function admit(
     callersBound: ask.outputTokensBound,
     boundsFor: boundsOf(config, ask.outputTokensBound, isShrunk, outputTokensMax),
     promptEstimate: ask.promptEstimate,
+    attachmentTokens: ask.attachmentTokens,
+    choiceCount: ask.choiceCount,
     modelTokensMax: dearest.maxOutputTokens * ask.choiceCount,
     warnOfUsage: warnOfUsage(gateway, context.requestId, config),
     warnOfService: warnOfService(gateway, context.requestId, config),

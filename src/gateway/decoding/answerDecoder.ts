@@ -22,8 +22,6 @@ export interface AnswerDecoder {
   take(): StreamChunk | undefined;
   /** The first content has arrived. From now on there is no failover. */
   readonly hasContent: boolean;
-  /** The provider reported before the first content that the model is reasoning. The idle time-out applies from then on. */
-  readonly isThinking?: boolean;
   /** The answer is complete. Its usage may still follow. */
   readonly isFinished: boolean;
   /** The gateway ended the answer at a stop sequence. The provider continues, and reports its usage at its own end. */

@@ -33,7 +33,6 @@ const MESSAGE_STOP = Buffer.from('event: message_stop\ndata: {"type":"message_st
  */
 export class MessagesDecoder implements AnswerDecoder {
   hasContent = false;
-  isThinking = false;
   isFinished = false;
   isClosed = false;
   readonly reportsFailure = false;
@@ -191,7 +190,6 @@ export class MessagesDecoder implements AnswerDecoder {
 
   #startBlock(block: JsonFields): void {
     const { type, text, thinking, data, name } = block;
-    this.isThinking ||= type === "thinking" || type === "redacted_thinking";
     this.hasContent ||= !EMPTY_AT_START.has(type);
     if (typeof type === "string" && SERVER_RESULT.test(type)) this.providerCalls += 1;
     if (type === "web_search_tool_result" && Array.isArray(block["content"])) this.#addSearch();

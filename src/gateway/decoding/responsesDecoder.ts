@@ -37,7 +37,6 @@ const CARRIAGE_RETURN = 0x0d;
 /** Decodes a responses stream. It relays the provider's bytes and holds the terminal event back until the charge. */
 export class ResponsesDecoder implements AnswerDecoder {
   hasContent = false;
-  isThinking = false;
   isFinished = false;
   reportsFailure = false;
   usage: Usage | undefined;
@@ -156,7 +155,6 @@ export class ResponsesDecoder implements AnswerDecoder {
   #detectContent(raw: Uint8Array, type: string | undefined, fields: EventFields): void {
     const item = type === "response.output_item.added" ? itemTypeIn(fields()) : "";
     this.hasContent = CALL_ITEM.test(item) || CONTENT_EVENT.test(type ?? "");
-    this.isThinking ||= item === "reasoning";
     this.#openingBytes += raw.byteLength;
     if (!this.hasContent && this.#openingBytes > OPENING_BYTES_MAX) {
       throw new AnswerError("the answer does not begin");

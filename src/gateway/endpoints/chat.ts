@@ -45,6 +45,7 @@ export async function chat(
       webSearchesMax: request.webSearchesMax,
     },
     ...promptFiguresOf(request, candidates),
+    attachmentTokens: request.promptSize.attachmentTokens,
     outputTokensBound,
     choiceCount: request.choiceCount,
   });

@@ -42,6 +42,7 @@ export async function embeddings(
     prompt: { tokensMax: inputTokensMax(inputSizes, model.config) },
     promptEstimate: promptEstimateOf(request),
     promptTokensMin: 0,
+    attachmentTokens: 0,
     outputTokensBound: undefined,
     choiceCount: 1,
   });

@@ -71,6 +71,7 @@ export async function messages(
     },
     promptEstimate,
     promptTokensMin: request.trimsPrompt ? 0 : promptTokensMin(request.promptSize.textBytes),
+    attachmentTokens: request.promptSize.attachmentTokens,
     outputTokensBound: request.outputTokensBound,
     choiceCount: 1,
   });

@@ -22,7 +22,7 @@ import { admit, changedBound, type Admission } from "../admission/admit.ts";
 import { answerJson, type ReadAnswer } from "../answerJson.ts";
 import type { Answer } from "../answer.ts";
 import { chatCandidatesOf, findModels, type ModelChain } from "../catalog.ts";
-import { billedUsage, historyTokensOf } from "../billedUsage.ts";
+import { billedUsage, historyTokensOf, isFailureBilled } from "../billedUsage.ts";
 import type { CheckedBody, Gateway, RequestContext } from "../gateway.ts";
 import { callerFault, type AdmittedRequest } from "../admittedRequest.ts";
 import { serviceOf } from "../interfaces.ts";
@@ -52,6 +52,7 @@ export async function responses(
     prompt: promptOf(body, plan),
     promptEstimate: promptEstimateOf(request, plan, models),
     promptTokensMin: request.trimsPrompt ? 0 : promptTokensMin(request.promptSize.textBytes),
+    attachmentTokens: request.promptSize.attachmentTokens,
     outputTokensBound: request.outputTokensBound,
     choiceCount: request.choiceCount,
   });
@@ -170,7 +171,7 @@ function promptEstimateOf(
 
 function readResponse(received: Uint8Array, admission: Admission): ReadAnswer {
   const response = parseResponse(decodeAnswer(received));
-  const reportsFailure = response["status"] === "failed";
+  const isFailed = response["status"] === "failed";
   const read = {
     usage: readResponsesUsage(response["usage"], webSearchesOf(response["output"])),
     isUsageFinal: true,
@@ -178,11 +179,13 @@ function readResponse(received: Uint8Array, admission: Admission): ReadAnswer {
     providerCalls: providerCallsOf(response["output"]),
     textBytes: outputBytes(response["output"]),
   };
-  const billed = reportsFailure ? undefined : billedUsage(admission, read);
+  const billed = isFailed && !isFailureBilled(read) ? undefined : billedUsage(admission, read);
   const historyTokens = historyTokensOf(admission, read);
   return {
     body: received,
     billed,
+    isFailed,
+    hasProviderCalls: read.providerCalls > 0,
     objects: objectsOf(response),
     historyTokens,
     model: response["model"],

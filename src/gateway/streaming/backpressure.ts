@@ -4,7 +4,7 @@ import { type Clock, Deadline, type Deadlines } from "../../lib/clock.ts";
 export const CLIENT_STALL_MS = 120_000;
 /** A failure during a pause of this length, or right after it, is attributed to the client. */
 const PAUSE_MS = 1000;
-/** A time-out is also attributed to the client if its pauses took this share of the stream's time. */
+/** A client that pauses for this share of a stream's time is slow. */
 const PAUSE_SHARE = 0.1;
 /** The capacity of the bucket of pause time. */
 const BUCKET_MS_MAX = 3000;
@@ -14,7 +14,7 @@ const BUFFERED_SHARE = 0.25;
 /** The bucket is empty at the latest after this multiple of its content. */
 const DRAIN_FACTOR = 1.5;
 /** The outcomes of a provider that gave up on a slow reader. */
-const GIVE_UP_OUTCOMES: ReadonlySet<string> = new Set(["timeout", "incomplete answer", "closed"]);
+const GIVE_UP_OUTCOMES: ReadonlySet<string> = new Set(["incomplete answer", "closed"]);
 
 /**
  * Records the pauses of a client that reads slowly, and decides whether a failure of the provider was caused by them.
@@ -74,6 +74,14 @@ export class ClientBackpressure {
     return this.#pauseDepth > 0;
   }
 
+  /** The pauses took so much of the stream's time that its duration says little of the provider. */
+  get isSlow(): boolean {
+    const nowMs = this.#clock.monotonicMs();
+    const openPauseMs = this.#pauseDepth > 0 ? nowMs - this.#pausedSinceMs : 0;
+    const allPausesMs = this.#totalPausedMs + openPauseMs;
+    return allPausesMs >= Math.max(PAUSE_MS, (nowMs - this.#startedMs) * PAUSE_SHARE);
+  }
+
   /** Data of the provider arrived. */
   onData(): void {
     this.#lastPauseMs = 0;
@@ -86,10 +94,7 @@ export class ClientBackpressure {
     const openPauseMs = this.#pauseDepth > 0 ? nowMs - this.#pausedSinceMs : 0;
     if (Math.max(this.#lastPauseMs, openPauseMs) >= PAUSE_MS) return true;
     if (this.#pauseDepth === 0) this.#drain(nowMs);
-    if (this.#bucketMs + openPauseMs >= PAUSE_MS && GIVE_UP_OUTCOMES.has(outcome)) return true;
-    const allPausesMs = this.#totalPausedMs + openPauseMs;
-    const isSlow = allPausesMs >= Math.max(PAUSE_MS, (nowMs - this.#startedMs) * PAUSE_SHARE);
-    return outcome === "timeout" && isSlow;
+    return this.#bucketMs + openPauseMs >= PAUSE_MS && GIVE_UP_OUTCOMES.has(outcome);
   }
 
   /** The stream ended. */

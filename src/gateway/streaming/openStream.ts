@@ -67,7 +67,6 @@ class StreamBeginning implements Dispatch<StreamRelay> {
   readonly #admittedRequest: AdmittedRequest;
   readonly #decoderFor: (candidate: Candidate) => AnswerDecoder;
   #last: StreamRelay | undefined;
-  #firstAttemptMs: number | undefined;
   /** The headers of the answer that the last attempt began. */
   headers: Readonly<Record<string, string>> = {};
 
@@ -95,7 +94,6 @@ class StreamBeginning implements Dispatch<StreamRelay> {
 
   tryRoute(attempt: Attempt): Promise<StreamRelay> {
     const { gateway, context, admission } = this.#admittedRequest;
-    this.#firstAttemptMs ??= attempt.startedMs;
     const decoder = this.#decoderFor(attempt.candidate);
     const exchange = sendTo(this.#admittedRequest, attempt.candidate, true);
     // The relay must not retain the admitted request (memory rules: docs/architecture.md).
@@ -106,7 +104,6 @@ class StreamBeginning implements Dispatch<StreamRelay> {
       attempt,
       decoder,
       exchange,
-      firstAttemptMs: this.#firstAttemptMs,
     });
     this.#last = relay;
     this.headers = answerHeaders(this.#admittedRequest, attempt.candidate);

@@ -1,7 +1,7 @@
 import type { RequestOutcome, Receipt } from "../../billing/meter.ts";
-import { Deadline } from "../../lib/clock.ts";
 import type { Span } from "../../lib/span.ts";
 import { UpstreamError, type UpstreamExchange } from "../../providers/upstream.ts";
+import { streamTimeoutMs } from "../../routing/candidates.ts";
 import type { Attempt } from "../../routing/dispatch.ts";
 import type { Admission } from "../admission/admit.ts";
 import {
@@ -18,13 +18,25 @@ import {
 import type { AnswerDecoder, StoredObject } from "../decoding/answerDecoder.ts";
 import { AnswerReader } from "./answerReader.ts";
 import { ClientBackpressure } from "./backpressure.ts";
-import { billedUsage, historyTokensOf, disconnectUsage } from "../billedUsage.ts";
+import {
+  billedUsage,
+  disconnectUsage,
+  generatedTokensOf,
+  historyTokensOf,
+  isFailureBilled,
+  reportedWithFailure,
+} from "../billedUsage.ts";
+import { GenerationTime } from "./generationTime.ts";
+import { Leave } from "./leave.ts";
 import { logReceipt, logUncommitted, servedBy } from "../admittedRequest.ts";
 import { objectRecorder } from "../admission/objectOwnership.ts";
 import type { Gateway, RequestContext } from "../gateway.ts";
 
 export interface RelayOptions {
-  readonly gateway: Pick<Gateway, "deadlines" | "clock" | "writer" | "inFlight">;
+  readonly gateway: Pick<
+    Gateway,
+    "deadlines" | "clock" | "writer" | "inFlight" | "speeds" | "leftAnswers"
+  >;
   /** Its `onStreamEnd` is called once if the answer began. */
   readonly context: RequestContext;
   readonly admission: Admission;
@@ -32,12 +44,7 @@ export interface RelayOptions {
   readonly attempt: Attempt;
   readonly decoder: AnswerDecoder;
   readonly exchange: UpstreamExchange;
-  /** The start of the first attempt, in milliseconds of the monotonic clock. */
-  readonly firstAttemptMs: number;
 }
-
-/** A client that disconnects after this time without any response of a provider pays nothing, in milliseconds. */
-const SILENCE_MS = 30_000;
 
 /**
  * Moves a provider's stream through a decoder to the client, one read for one write. It settles the meter exactly once,
@@ -49,28 +56,41 @@ export class StreamRelay implements Relay, EventListenerObject {
   readonly #exchange: UpstreamExchange;
   readonly #reader: AnswerReader;
   readonly #backpressure: ClientBackpressure;
-  readonly #grace: Deadline;
+  readonly #generation: GenerationTime;
+  readonly #leave: Leave;
   #output: StreamChunk | undefined;
   /** Set while the client waits for the next chunk. */
   #send: SendChunk | undefined;
-  #hasHead = false;
   #hasBegun = false;
   #isDraining = false;
   #hasDisconnected = false;
   /** The answer was aborted because of the client (disconnect or excessive answer), so it is charged. */
   #isBillable = false;
-  #silentMs = 0;
   #hasEnded = false;
+  /** When the whole attempt ends, in monotonic time. */
+  #endsAtMs: number;
+  #firstContentMs: number | undefined;
+  /** The bytes of text and the last report of usage that `#observe` saw. */
+  #textBytes = 0;
+  #usageText: AnswerDecoder["usageText"];
+  #hiddenAtUsage = 0;
 
   constructor(options: RelayOptions) {
-    const { deadlines } = options.gateway;
+    const { deadlines, speeds } = options.gateway;
     const { signal } = options.context;
+    const { candidate, startedMs } = options.attempt;
     this.#options = options;
     this.#decoder = options.decoder;
     this.#exchange = options.exchange;
     this.#backpressure = new ClientBackpressure(deadlines, () => this.handleEvent());
     this.#reader = new AnswerReader(options);
-    this.#grace = new Deadline(deadlines, () => this.#abortAfterGrace());
+    const { choiceCount } = options.admission;
+    this.#generation = new GenerationTime(speeds.of(candidate), choiceCount, startedMs);
+    this.#leave = new Leave(options, this.#generation, (isBillable) => {
+      this.#isBillable ||= isBillable;
+      this.#exchange.abort(clientGone());
+    });
+    this.#endsAtMs = startedMs + streamTimeoutMs(candidate);
     if (signal.aborted) this.handleEvent();
     else signal.addEventListener("abort", this);
   }
@@ -80,14 +100,16 @@ export class StreamRelay implements Relay, EventListenerObject {
     const { gateway, admission, attempt } = this.#options;
     try {
       await this.#exchange.answer;
-      this.#hasHead = true;
+      gateway.speeds.of(attempt.candidate).answerBegan(gateway.clock.monotonicMs());
+      this.#leave.headArrived();
       while (!this.#decoder.hasContent) {
         await this.#reader.read();
-        if (this.#decoder.isThinking) this.#useIdleTimeout();
+        this.#observe();
         if (!this.#decoder.hasContent && this.#decoder.isClosed) {
           throw new UpstreamError("provider", "empty answer");
         }
       }
+      this.#firstContentMs = gateway.clock.monotonicMs() - attempt.startedMs;
       // The time of the database writes below does not count for the provider.
       this.#useIdleTimeout();
       const objects = this.#decoder.takeObjects();
@@ -98,7 +120,7 @@ export class StreamRelay implements Relay, EventListenerObject {
       return this;
     } catch (error) {
       this.#hasEnded = true;
-      this.#grace.clear();
+      this.#leave.end();
       gateway.inFlight.exchanges.delete(this.#exchange);
       const failure = abortExchange(this.#exchange, error);
       this.#isBillable ||= isCallerFault(failure);
@@ -134,7 +156,9 @@ export class StreamRelay implements Relay, EventListenerObject {
   }
 
   resume(): void {
-    this.#options.admission.meter.addPause(this.#backpressure.resume());
+    const { admission, gateway } = this.#options;
+    admission.meter.allowMore(this.#backpressure.resume());
+    this.#generation.skipTo(gateway.clock.monotonicMs());
     if (!this.#hasEnded && !this.#backpressure.isPausing) this.#exchange.resumeReadTimeout();
   }
 
@@ -158,6 +182,7 @@ export class StreamRelay implements Relay, EventListenerObject {
       while (!this.#hasEnded && this.#wantsMore()) {
         try {
           if (!this.#decoder.isClosed) await this.#reader.read();
+          this.#observe();
           const objects = this.#decoder.takeObjects();
           if (objects.length > 0) await this.#record(objects);
         } catch (error) {
@@ -187,12 +212,36 @@ export class StreamRelay implements Relay, EventListenerObject {
     try {
       const piece = this.#reader.pass(span);
       if (piece === undefined) return false;
+      this.#observe();
       if (!this.#send(piece)) this.#send = undefined;
       this.#backpressure.onData();
     } catch (error) {
       this.#collapse(error);
     }
     return true;
+  }
+
+  /** Learns from the last read when text arrived. A stream that still writes is not ended by the time of the attempt. */
+  #observe(): void {
+    const { textBytes, usageText, isFinished } = this.#decoder;
+    if (textBytes === this.#textBytes && usageText === this.#usageText && !isFinished) return;
+    const { admission, attempt, gateway } = this.#options;
+    const nowMs = gateway.clock.monotonicMs();
+    if (isFinished) this.#generation.finished(nowMs);
+    if (textBytes !== this.#textBytes) {
+      this.#textBytes = textBytes;
+      this.#generation.textArrived(nowMs, generatedTokensOf(this.#decoder));
+      const moreMs = nowMs + attempt.candidate.provider.config.idleTimeoutMs - this.#endsAtMs;
+      // A client that reads slowly must not keep a provider busy for ever.
+      if (moreMs > 0 && !this.#backpressure.isSlow) {
+        this.#endsAtMs += moreMs;
+        this.#exchange.extend(this.#endsAtMs);
+        admission.meter.allowMore(moreMs);
+      }
+    }
+    if (usageText === this.#usageText) return;
+    this.#usageText = usageText;
+    this.#hiddenAtUsage = this.#generation.hiddenTokens(nowMs);
   }
 
   async #record(objects: readonly StoredObject[]): Promise<void> {
@@ -219,9 +268,30 @@ export class StreamRelay implements Relay, EventListenerObject {
     this.#options.attempt.ended(failure);
     const { model, finishReasons = [] } = this.#decoder;
     this.#options.context.span?.answered(model, finishReasons);
-    const status = this.#hasDisconnected ? "cancelled" : failure ? "failed" : "done";
-    const usage = failure ? undefined : billedUsage(this.#options.admission, this.#decoder);
-    await this.#settle({ status, usage }, { isComplete: true });
+    if (!failure) this.#learnSpeed();
+    const isBilled = !failure || isFailureBilled(this.#decoder);
+    const usage = isBilled ? billedUsage(this.#options.admission, this.#decoder) : undefined;
+    const isCut = this.#hasDisconnected || (failure && isBilled);
+    await this.#settle(
+      { status: isCut ? "cancelled" : failure ? "failed" : "done", usage },
+      { isComplete: true },
+    );
+  }
+
+  /** Adds a whole answer with its reported usage to the figures of the route. */
+  #learnSpeed(): void {
+    const { admission, attempt, gateway } = this.#options;
+    const { usage, isUsageFinal, providerCalls = 0 } = this.#decoder;
+    const durationMs = this.#generation.lastTextMs - attempt.startedMs;
+    // Tools of the provider take time without tokens, and so does a slow client.
+    if (!usage || !isUsageFinal || providerCalls > 0 || this.#backpressure.isSlow) return;
+    gateway.speeds.of(attempt.candidate).add({
+      tokens: usage.completionTokens,
+      textTokens: generatedTokensOf(this.#decoder),
+      choiceCount: admission.choiceCount,
+      firstContentMs: this.#firstContentMs,
+      durationMs,
+    });
   }
 
   async #fail(error: unknown): Promise<void> {
@@ -229,14 +299,21 @@ export class StreamRelay implements Relay, EventListenerObject {
     this.#exchange.abort(failure);
     const isClientCause =
       this.#hasDisconnected || this.#backpressure.causedFailure(failure.outcome);
-    const isClients = isClientCause && failure.fault !== "gateway";
-    const cause = isClients ? clientGone() : failure;
-    this.#attemptFailed(cause);
-    // A failure that the caller caused is charged, so that nobody gets the content before it for free.
-    const outcome: RequestOutcome =
-      isClients || isCallerFault(failure)
-        ? { status: "cancelled", usage: this.#disconnectUsage() }
-        : { status: "failed" };
+    // A shutdown ends also the answers that are read on after their clients left.
+    const isGateways = failure.fault === "gateway";
+    const isClients =
+      isClientCause &&
+      (!isGateways || (this.#hasDisconnected && failure.outcome === SHUTDOWN_OUTCOME));
+    // The gateway's own time-out says nothing about the route: the provider had begun its answer.
+    const isOurTimeout = !isGateways && failure.outcome === TIMEOUT_OUTCOME;
+    const ended = isOurTimeout ? new UpstreamError("isolated", TIMEOUT_OUTCOME) : failure;
+    this.#attemptFailed(isClients ? clientGone() : ended);
+    // What the client got is charged if nothing of it is the provider's fault.
+    const usage =
+      isClients || isOurTimeout || isCallerFault(failure)
+        ? this.#disconnectUsage()
+        : reportedWithFailure(this.#options.admission, failure, this.#decoder);
+    const outcome: RequestOutcome = usage ? { status: "cancelled", usage } : { status: "failed" };
     // A disconnect is not logged as a failure.
     await this.#settle(outcome, { isComplete: false, error: isClients ? undefined : failure });
   }
@@ -249,7 +326,7 @@ export class StreamRelay implements Relay, EventListenerObject {
     outcome: RequestOutcome,
     { isComplete, error }: { isComplete: boolean; error?: UpstreamError | undefined },
   ): Promise<void> {
-    this.#grace.clear();
+    this.#leave.end();
     this.#backpressure.stop();
     const { admission, attempt } = this.#options;
     let receipt: Receipt | undefined;
@@ -282,7 +359,7 @@ export class StreamRelay implements Relay, EventListenerObject {
 
   /** An error of our own code: closes the connection and settles the request as failed. */
   #collapse(error: unknown): void {
-    this.#grace.clear();
+    this.#leave.end();
     this.#backpressure.stop();
     this.#exchange.abort(toUpstreamError(error));
     this.#attemptFailed(toUpstreamError(error));
@@ -299,22 +376,22 @@ export class StreamRelay implements Relay, EventListenerObject {
   /** The client disconnected. */
   handleEvent(): void {
     if (this.#hasEnded || this.#hasDisconnected) return;
-    const { gateway, context, firstAttemptMs } = this.#options;
     this.#hasDisconnected = true;
-    this.#silentMs = gateway.clock.monotonicMs() - firstAttemptMs;
     this.#backpressure.stop();
-    this.#grace.set(context.snapshot.config.billing.disconnectGraceMs);
+    this.#leave.begin();
     if (this.#hasBegun) void this.#drain();
-  }
-
-  #abortAfterGrace(): void {
-    this.#isBillable = true;
-    this.#exchange.abort(clientGone());
   }
 
   #disconnectUsage(): RequestOutcome["usage"] {
     if (!this.#exchange.isSent) return undefined;
-    if (!this.#hasHead && this.#silentMs >= SILENCE_MS) return undefined;
-    return disconnectUsage(this.#options.admission, this.#decoder);
+    const { admission, gateway } = this.#options;
+    const hidden = {
+      tokens: this.#generation.hiddenTokens(gateway.clock.monotonicMs()),
+      tokensAtUsage: this.#hiddenAtUsage,
+    };
+    return disconnectUsage(admission, this.#decoder, hidden);
   }
 }
+
+const TIMEOUT_OUTCOME = "timeout";
+const SHUTDOWN_OUTCOME = "shutdown";

@@ -17,6 +17,7 @@ import {
   messagesErrorEvent,
   testRow,
 } from "../../support/faults/faultTests.ts";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { textEvent } from "../../support/provider/anthropicAnswers.ts";
 import { piece, streamHead } from "../../support/provider/scriptedProvider.ts";
 import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts";
@@ -61,27 +62,16 @@ function expectCut(form: Form, reply: FaultReply): void {
   }
 }
 
+/** What "Hello" costs. Native Messages report the prompt before it. */
+function deliveredCharge(form: Form): bigint {
+  if (form === "messages stream")
+    return costOf({ prompt: 20, cached: 5, cacheWrite: 3, completion: 2 });
+  return costOf({ prompt: 2, completion: form === "responses stream" ? 3 : 2 });
+}
+
 const failed = { status: "failed", charge: 0n };
 
 for (const form of streamForms) {
-  const late = setup.model(53, {
-    answer: endless,
-    settings: { ...shortTimeouts, total_timeout: "500ms" },
-    hasNext: true,
-  });
-  testRow(53, `a stream never ends (${form}): cut at the total time-out, no charge`, async () => {
-    const long = isMessagesForm(form)
-      ? { max_tokens: 1_000_000 }
-      : { max_output_tokens: 1_000_000 };
-    const reply = await setup.ask(form, late, long);
-    expectCut(form, reply);
-    const record = await setup.record(reply, 0n);
-    expectEnd(record, failed);
-    expect(record.attempts).toMatchObject([{ outcome: "timeout" }]);
-    expect(record.durationMs).toBeWithin(490, 4000);
-    await setup.released(late);
-  });
-
   const long = setup.model(53, { answer: endless, hasNext: true });
   testRow(
     53,
@@ -102,8 +92,9 @@ for (const form of streamForms) {
     const reply = await setup.ask(form, silent);
     expect(reply.text.match(/: keep-alive\n\n/g)?.length).toBeWithin(1, 20);
     expectBroken(form, { ...reply, text: reply.text.replaceAll(": keep-alive\n\n", "") }, begun);
-    const record = await setup.record(reply, 0n);
-    expectEnd(record, failed);
+    // The time-out is the gateway's: what was delivered is charged.
+    const record = await setup.record(reply, deliveredCharge(form));
+    expectEnd(record, { status: "cancelled", charge: deliveredCharge(form) });
     expect(record.attempts).toMatchObject([{ outcome: "timeout" }]);
     expect(setup.calls(silent)).toEqual([1, 0]);
     await setup.released(silent);

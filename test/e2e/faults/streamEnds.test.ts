@@ -178,8 +178,8 @@ testServed(setup, [
     row: 62,
     name: "response.failed",
     ...endedAs("failed"),
-    charge: 0n,
-    status: "failed",
+    charge: usualCharge,
+    status: "cancelled",
     outcome: "reported failure",
   },
   {

@@ -14,6 +14,7 @@ import {
 import { json, piece, raw, stream, streamHead } from "../../support/provider/scriptedProvider.ts";
 
 const at = openBefore(["google"], ({ google }) => ({
+  sections: { billing: { disconnect_grace: "100ms" } },
   providers: { google: { kind: "gemini", base_url: google, api_key: upstreamKey } },
   models: [
     {

@@ -174,7 +174,7 @@ describe("a provider that fails", () => {
   });
 
   test.each(failures)(
-    "by %s after content: the stream ends with an error, and is not charged",
+    "by %s after content: the stream ends with an error, and only a reported usage is charged",
     async (_, last) => {
       over.answer = stream(begun, textDelta("Hello"), last);
       const key = await at.gateway.key();
@@ -185,7 +185,13 @@ describe("a provider that fails", () => {
         error: { type: "provider_error" },
       });
       expect(reply.text).not.toContain("secret");
-      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+      const [record] = await at.gateway.records(key, 1);
+      if (last.includes('"usage"')) {
+        expect(record).toMatchObject({ status: "cancelled", estimated: false });
+        expect(record?.charge).toBeGreaterThan(0n);
+      } else {
+        expect(record).toMatchObject({ status: "failed", charge: 0n });
+      }
     },
   );
 

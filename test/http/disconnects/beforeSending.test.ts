@@ -31,7 +31,7 @@ test.each([
   "a client that disconnects while the connection is being made pays nothing: %s",
   async (_, model, stream, attemptCount) => {
     const { gateway, providers } = at;
-    const { inFlight } = gateway.app.gateway;
+    const { inFlight, leftAnswers } = gateway.app.gateway;
     providers.local.answer = refusal(503);
     const key = await gateway.key();
     const client = await connectRaw(gateway.port);
@@ -40,10 +40,10 @@ test.each([
       const [exchange] = inFlight.exchanges;
       return exchange !== undefined && providers.local.requests.length === attemptCount - 1;
     });
-    inFlight.disconnectedCount = 256;
+    leftAnswers.count = 1024;
     client.reset();
     const [record] = await gateway.records(key, 1);
-    inFlight.disconnectedCount = 0;
+    leftAnswers.count = 0;
     expect(record).toMatchObject({
       status: "cancelled",
       charge: 0n,
@@ -56,21 +56,21 @@ test.each([
 
 test("a JSON client that disconnects in the wait after failed providers pays nothing", async () => {
   const { gateway, providers } = at;
-  const { retryBudget, inFlight } = gateway.app.gateway;
+  const { retryBudget, leftAnswers } = gateway.app.gateway;
   providers.local.answer = refusal(500);
   const key = await gateway.key();
   const client = await connectRaw(gateway.port);
   const take = retryBudget.take.bind(retryBudget);
   // It is asked right before the pause. No answer is read on without its client any more.
   retryBudget.take = (exchangesInFlight) => {
-    inFlight.disconnectedCount = 256;
+    leftAnswers.count = 1024;
     client.reset();
     return take(exchangesInFlight);
   };
   client.send(chatBytes(key.key, JSON.stringify(ask({ model: "three" }))));
   const [record] = await gateway.records(key, 1);
   retryBudget.take = take;
-  inFlight.disconnectedCount = 0;
+  leftAnswers.count = 0;
   expect(record).toMatchObject({ status: "cancelled", charge: 0n, attemptCount: 2 });
   expect(providers.local.requests).toHaveLength(2);
 });

@@ -9,7 +9,11 @@ import { until } from "../../support/until.ts";
 import { chatEvent } from "../../support/provider/upstreamText.ts";
 
 const patient = openOneModelBefore({ billing: { disconnect_grace: "50ms" } });
-const shortTimeouts = openOneModelBefore({}, { total_timeout: "700ms" });
+const shortTimeouts = openOneModelBefore(
+  {},
+  { total_timeout: "700ms", first_byte_timeout: "500ms", idle_timeout: "300ms" },
+  { max_output_tokens: 2 },
+);
 
 /** Many bytes but little text. Otherwise the gateway cuts the stream as endless. */
 const longEvent = piece(chatEvent({ content: "word" }, null, { padding: "x".repeat(65_536) }));

@@ -14,13 +14,20 @@ const at = openOneModelBefore(
 );
 const shortTimeouts = openOneModelBefore(
   { billing: { disconnect_grace: "60s" } },
-  { total_timeout: "700ms" },
+  { total_timeout: "700ms", first_byte_timeout: "500ms", idle_timeout: "300ms" },
+  { max_output_tokens: 2 },
 );
 const started = 100_000_000_000n;
 const streaming = { stream: true };
 
 /** What the provider does within the grace, after the client disconnected. */
 type Doing = (stepped: SteppedChat) => Promise<void> | void;
+
+/** As long as the gateway reads. */
+const pings: Doing = ({ provide, peer }) => {
+  const timer = setInterval(() => void provide(piece(": ping\n\n")), 100);
+  void peer.closed.then(() => clearInterval(timer));
+};
 
 const failures: readonly (readonly [string, typeof at, Doing])[] = [
   ["closes the connection", at, ({ peer }) => peer.fin()],
@@ -30,7 +37,7 @@ const failures: readonly (readonly [string, typeof at, Doing])[] = [
   ["sends [DONE] without a finish reason", at, ({ provide }) => provide(piece(doneEvent))],
   ["reports an error", at, ({ provide }) => provide(piece('data: {"error":{"message":"x"}}\n\n'))],
   ["falls silent until its idle timeout", at, () => {}],
-  ["continues until its total timeout", shortTimeouts, () => {}],
+  ["sends signs of life until its total timeout", shortTimeouts, pings],
 ];
 
 describe("a client that disconnects during the content, and a provider that then", () => {

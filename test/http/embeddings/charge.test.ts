@@ -288,7 +288,7 @@ test("a client that disconnects is charged for the whole answer", async () => {
   client.reset();
   await until(
     "the gateway counts the disconnect",
-    () => at.gateway.app.gateway.inFlight.disconnectedCount === 1,
+    () => at.gateway.app.gateway.leftAnswers.count === 1,
   );
   released.resolve();
   expect(await at.gateway.records(key, 1)).toMatchObject([

@@ -27,7 +27,7 @@ import { chatEvent } from "../../support/provider/upstreamText.ts";
 
 const at = openOneModelBefore(
   {},
-  { idle_timeout: "400ms", first_byte_timeout: "400ms", total_timeout: "2s" },
+  { idle_timeout: "400ms", first_content_timeout: "400ms", total_timeout: "2s" },
 );
 const streaming = { stream: true };
 
@@ -133,7 +133,7 @@ describe("a stream whose provider fails after content ends with one error chunk"
 describe("a stream that fails before content", () => {
   const pair = openBefore(["one", "two"], ({ one, two }) => ({
     providers: {
-      one: { base_url: one, first_byte_timeout: "400ms", idle_timeout: "400ms" },
+      one: { base_url: one, first_content_timeout: "400ms", idle_timeout: "400ms" },
       two: { base_url: two },
     },
     models: [{ id: "small", routes: [{ provider: "one" }, { provider: "two" }] }],

@@ -1,9 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import {
   completion,
+  doneEvent,
   helloEvent,
   roleEvent,
+  stopEvent,
   thereEvent,
+  usageEvent,
   usual,
 } from "../../support/provider/chatAnswers.ts";
 import { chat, chunksOf, expectRefusal, noProvider } from "../../support/gateway/chatCalls.ts";
@@ -14,6 +17,7 @@ import {
   raw,
   startProvider,
   stream,
+  streamEnd,
   streamHead,
   text,
   type ProviderAnswer,
@@ -30,15 +34,20 @@ const at = openBefore(["one", "two"], ({ one, two }) => ({
   providers: {
     one: { base_url: one, ...timeouts },
     patient: { base_url: one, ...timeouts, total_timeout: "10s" },
+    hasty: { base_url: one, ...timeouts, first_content_timeout: "400ms", total_timeout: "10s" },
+    writing: { base_url: one, ...timeouts, total_timeout: "600ms" },
     refusing: { base_url: `http://127.0.0.1:${closed}/v1` },
     nowhere: { base_url: "http://tollgate-test.invalid/v1", connect_timeout: "2s" },
     mute: { base_url: one.replace("http:", "https:"), ...timeouts },
     two: { base_url: two },
   },
-  models: ["one", "patient", "refusing", "nowhere", "mute"].flatMap((provider) => [
-    { id: `${provider}-alone`, routes: [{ provider }] },
-    { id: provider, routes: [{ provider }, { provider: "two" }] },
-  ]),
+  models: [
+    { id: "writing", routes: [{ provider: "writing" }], settings: { max_output_tokens: 2 } },
+    ...["one", "patient", "hasty", "refusing", "nowhere", "mute"].flatMap((provider) => [
+      { id: `${provider}-alone`, routes: [{ provider }] },
+      { id: provider, routes: [{ provider }, { provider: "two" }] },
+    ]),
+  ],
 }));
 
 /** A port without a listener. */
@@ -127,19 +136,37 @@ describe("the record of a failed attempt", () => {
 describe("the timeouts of a stream", () => {
   const failing = { error: { type: "provider_error" } };
 
-  test("first_byte_timeout ends at the first content, whatever comes before", async () => {
-    at.providers.one.answer = async (peer, request) => {
+  /** Sends one event again and again, and the content after 1,000 ms. */
+  const reasons =
+    (event: string): ProviderAnswer =>
+    async (peer, request) => {
       await raw(streamHead)(peer, request);
-      for (;;) {
-        await peer.send(piece(roleEvent));
-        await Bun.sleep(10);
+      for (let sent = 0; sent < 20; sent += 1) {
+        await peer.send(piece(event));
+        await Bun.sleep(50);
       }
+      for (const part of [helloEvent, stopEvent, usageEvent, doneEvent])
+        await peer.send(piece(part));
+      await peer.send(streamEnd);
     };
+  const streamed = async (model: string) =>
+    chat(at.gateway, await at.gateway.key(), { model, stream: true });
+
+  test.each([
+    ["an opening event", roleEvent],
+    ["a comment", ": ping\n\n"],
+    ["an event of another name", "event: ping\ndata: {}\n\n"],
+  ])("first_byte_timeout begins anew with %s", async (_, event) => {
+    at.providers.one.answer = reasons(event);
+    const reply = await streamed("patient");
+    expect(reply.text).toContain("Hello");
+    expect(await at.gateway.store.requests.attempts(reply.id)).toMatchObject([{ outcome: "ok" }]);
+  });
+
+  test("first_content_timeout ends at the first content, whatever comes before", async () => {
+    at.providers.one.answer = reasons(roleEvent);
     at.providers.two.answer = usual;
-    const reply = await chat(at.gateway, await at.gateway.key(), {
-      model: "patient",
-      stream: true,
-    });
+    const reply = await streamed("hasty");
     expect(chunksOf(reply)).toHaveLength(4);
     expect((await at.gateway.store.requests.attempts(reply.id))[0]).toMatchObject({
       outcome: "timeout",
@@ -147,6 +174,21 @@ describe("the timeouts of a stream", () => {
     expect(
       (await at.gateway.store.requests.attempts(reply.id))[0]?.durationMs,
     ).toBeGreaterThanOrEqual(390);
+  });
+
+  test("total_timeout does not end a stream that still writes", async () => {
+    at.providers.one.answer = async (peer, request) => {
+      await raw(streamHead)(peer, request);
+      for (let sent = 0; sent < 30; sent += 1) {
+        await peer.send(piece(helloEvent));
+        await Bun.sleep(50);
+      }
+      for (const part of [stopEvent, usageEvent, doneEvent]) await peer.send(piece(part));
+      await peer.send(streamEnd);
+    };
+    const reply = await streamed("writing");
+    expect(reply.text.match(/Hello/g)).toHaveLength(30);
+    expect(chunksOf(reply).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
   });
 
   test("idle_timeout applies between two reads, so that a slow stream continues", async () => {

@@ -295,10 +295,7 @@ describe("current values", () => {
     expect(detached.value("tollgate_detached_answers")).toBe(1);
     await provide("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n");
     await at.gateway.expectAuditPasses();
-    await until(
-      "nothing is read on",
-      () => at.gateway.app.gateway.inFlight.disconnectedCount === 0,
-    );
+    await until("nothing is read on", () => at.gateway.app.gateway.leftAnswers.count === 0);
     const after = await scrape(at.gateway.metricsUrl);
     expect(after.value("tollgate_detached_answers")).toBe(0);
   });

@@ -51,7 +51,7 @@ const ends = [
   [
     "failed",
     { error: { code: "server_error", message: "it failed" } },
-    { status: "failed", charge: 0n },
+    { status: "cancelled", charge: usual, estimated: false },
   ],
 ] as const;
 

@@ -31,7 +31,7 @@ const names: readonly (readonly [string, string])[] = [
 const endings: readonly (readonly [status: string, inBooks: string, charge: bigint])[] = [
   ["completed", "done", cost],
   ["incomplete", "done", cost],
-  ["failed", "failed", 0n],
+  ["failed", "cancelled", cost],
 ];
 
 describe.each(names)("%s", (_, line) => {

@@ -206,10 +206,7 @@ describe("an answer in JSON that is late", () => {
     const client = await openChat(at.gateway, key);
     await client.seen(KEEP_ALIVE);
     client.disconnect();
-    await until(
-      "the disconnect counts",
-      () => at.gateway.app.gateway.inFlight.disconnectedCount === 1,
-    );
+    await until("the disconnect counts", () => at.gateway.app.gateway.leftAnswers.count === 1);
     answer.go();
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "cancelled", charge: cost }]);
     await until("the request is over", () => at.gateway.app.requests.open === 0);

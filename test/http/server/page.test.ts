@@ -10,7 +10,8 @@ function get(path: string, headers: Readonly<Record<string, string>> = {}): Prom
 /** The paths of the files that the HTML loads. */
 async function assetPaths(): Promise<readonly string[]> {
   const html = await (await get("/")).text();
-  return [...html.matchAll(/"(\/[^"]+)"/g)].map(([, path = ""]) => path);
+  // Addresses are relative, so that the page works below a path.
+  return [...html.matchAll(/"(?:\.\/)?(assets\/[^"]+)"/g)].map(([, path = ""]) => `/${path}`);
 }
 
 describe("the page", () => {

@@ -3,17 +3,27 @@ import { readAnswer, type ReadAnswer } from "./answerText.ts";
 import type { ProducedAnswer, SeenAnswer } from "./logs.ts";
 import { priceOf } from "./tokens.ts";
 
+/** Attempts that end after content, and are charged for it: the caller or the gateway's own time-out ended them. */
+const CHARGED_OUTCOMES: ReadonlySet<string> = new Set([
+  "isolated failure",
+  "too large",
+  "timeout",
+  // Charged by the usage that it reports.
+  "reported failure",
+]);
+
 /** Differences between the database and what clients received. */
 export function seenProblems(database: DatabaseRows, seen: readonly SeenAnswer[]): string[] {
   const { requests, ledger, attempts } = database;
   const rows = new Map(requests.map((row) => [row.publicId, row]));
   // A folded request leaves only its charge.
   const refs = new Set(ledger.map(({ ref }) => ref));
-  // The callers themselves chose what broke these off, and pay for what they got.
+  // Their last attempts broke off through no fault of the provider, so they pay for what they got.
+  const lastOutcomes = new Map(attempts.map(({ request, outcome }) => [request, outcome]));
   const isolated = new Set(
-    attempts
-      .filter(({ outcome }) => outcome === "isolated failure" || outcome === "too large")
-      .map(({ request }) => request),
+    [...lastOutcomes].flatMap(([request, outcome]) =>
+      CHARGED_OUTCOMES.has(outcome) ? request : [],
+    ),
   );
   return seen.flatMap((answer) => {
     const { id, status } = answer;

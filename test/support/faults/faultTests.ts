@@ -130,7 +130,7 @@ export function testServed(
   rows: readonly (Row & {
     charge: bigint;
     estimated?: boolean;
-    status?: "done" | "failed";
+    status?: "done" | "failed" | "cancelled";
     /** The recorded outcome of the attempt; `ok` unless given. */
     outcome?: string;
     /** What the client must receive; the usual answer unless given. */

@@ -80,10 +80,11 @@ function modelText({ id, routes, settings }: ConfiguredModel): string {
 export function oneModel(
   baseUrl: string,
   sections: NonNullable<GatewayConfig["sections"]> = {},
+  settings: Section = {},
 ): GatewayConfig {
   return {
     providers: { local: baseUrl },
-    models: [{ id: "small", routes: [{ provider: "local" }] }],
+    models: [{ id: "small", routes: [{ provider: "local" }], settings }],
     sections,
   };
 }

@@ -53,9 +53,10 @@ export function openBefore<Id extends string>(
 export function openOneModelBefore(
   sections: NonNullable<GatewayConfig["sections"]> = {},
   settings: Section = {},
+  modelSettings: Section = {},
 ): { readonly gateway: TestApp; readonly provider: ScriptedProvider } {
   const opened = openBefore(["local"], ({ local }) => ({
-    ...oneModel(local, sections),
+    ...oneModel(local, sections, modelSettings),
     providers: { local: { base_url: local, api_key: upstreamKey, ...settings } },
   }));
   return {

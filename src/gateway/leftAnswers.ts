@@ -1,0 +1,71 @@
+/** How many answers at once are read on after their clients disconnected, beyond `disconnect_grace`. */
+const LEFT_MAX = 1024;
+/** Fewer disconnects of an account than this say nothing. */
+const LEAVES_MIN = 20;
+/** An account leaves often if it left this share of its answers, */
+const OFTEN_SHARE = 0.5;
+/** and this many times the share of all other accounts together. */
+const OFTEN_FACTOR = 3;
+/** How long an answer counts, in milliseconds. */
+const COUNTED_MS = 3_600_000;
+/** Beyond this number of accounts the oldest is forgotten. */
+const ACCOUNTS_MAX = 10_000;
+
+/** Answers of the last hour or so, and those of them whose client left. */
+interface Leaves {
+  ended: number;
+  left: number;
+  /** When the counts were last halved, in monotonic time. */
+  sinceMs: number;
+}
+
+/**
+ * Answers whose clients disconnected. The gateway reads some of them on, because the usage at their end is exact. It bounds
+ * how many, and knows which accounts leave far more often than others.
+ */
+export class LeftAnswers {
+  /** Answers that are read on now. */
+  count = 0;
+  readonly #accounts = new Map<number, Leaves>();
+  readonly #all: Leaves = { ended: 0, left: 0, sinceMs: 0 };
+
+  /** Takes a place to read one answer on. Returns a function that gives it back once; undefined if there is none. */
+  take(): (() => void) | undefined {
+    if (this.count >= LEFT_MAX) return undefined;
+    this.count += 1;
+    let isTaken = true;
+    return () => {
+      if (isTaken) this.count -= 1;
+      isTaken = false;
+    };
+  }
+
+  /** A streamed answer of the account ended. */
+  ended(accountId: number, hasLeft: boolean, nowMs: number): void {
+    const account = this.#accounts.get(accountId) ?? { ended: 0, left: 0, sinceMs: nowMs };
+    this.#accounts.delete(accountId);
+    this.#accounts.set(accountId, account);
+    if (this.#accounts.size > ACCOUNTS_MAX) {
+      for (const oldest of this.#accounts.keys()) {
+        this.#accounts.delete(oldest);
+        break;
+      }
+    }
+    for (const leaves of [account, this.#all]) {
+      if (nowMs - leaves.sinceMs > COUNTED_MS) {
+        Object.assign(leaves, { ended: leaves.ended / 2, left: leaves.left / 2, sinceMs: nowMs });
+      }
+      leaves.ended += 1;
+      if (hasLeft) leaves.left += 1;
+    }
+  }
+
+  /** Whether the account leaves far more often than the others. Without others there is nothing to compare with. */
+  leavesOften(accountId: number): boolean {
+    const { ended, left } = this.#accounts.get(accountId) ?? { ended: 0, left: 0 };
+    if (left < LEAVES_MIN || left < ended * OFTEN_SHARE) return false;
+    const others = { ended: this.#all.ended - ended, left: this.#all.left - left };
+    if (others.ended < LEAVES_MIN) return false;
+    return left / ended >= OFTEN_FACTOR * (others.left / others.ended);
+  }
+}

@@ -1,0 +1,121 @@
+import { Deadline } from "../../lib/clock.ts";
+import { generatedTokensOf } from "../billedUsage.ts";
+import type { Admission } from "../admission/admit.ts";
+import type { AnswerDecoder } from "../decoding/answerDecoder.ts";
+import type { Gateway, RequestContext } from "../gateway.ts";
+import type { GenerationTime } from "./generationTime.ts";
+
+interface LeaveOptions {
+  readonly gateway: Pick<Gateway, "clock" | "deadlines" | "leftAnswers">;
+  readonly context: Pick<RequestContext, "caller" | "snapshot">;
+  readonly admission: Pick<Admission, "attachmentTokens" | "tokenLimits">;
+  readonly decoder: AnswerDecoder;
+}
+
+/** An answer whose rest is likely short may take this multiple of `disconnect_grace`. */
+const LONG_GRACE_FACTOR = 4;
+/** A route that is not known to live may take this multiple of `disconnect_grace` for a sign of life. */
+const LIFE_GRACE_FACTOR = 30;
+/** The rest is short if its bound of tokens takes at most this multiple of `disconnect_grace`. */
+const SHORT_REST_FACTOR = 2;
+
+/**
+ * Reads an answer on after its client left, because the usage at its end is exact, and decides when to give up:
+ * - after `disconnect_grace`, as usual. Text that still arrives then is counted as exactly as a usage would;
+ * - after a longer time where the rest is likely short, or where only a usage tells the size of the prompt;
+ * - at the first sign of life of a route that is not known to live. Without one nothing is charged: a dead provider
+ *   generates nothing;
+ * - never, if the account leaves far more often than others.
+ */
+export class Leave {
+  readonly #options: LeaveOptions;
+  readonly #generation: GenerationTime;
+  readonly #grace: Deadline;
+  readonly #giveUp: (isBillable: boolean) => void;
+  #leftAtMs = 0;
+  #hasLeft = false;
+  #isLong = false;
+  #awaitsLife = false;
+  #hasHead = false;
+  /** Gives the place among the answers that are read on back. */
+  #release: (() => void) | undefined;
+
+  constructor(
+    options: LeaveOptions,
+    generation: GenerationTime,
+    giveUp: (isBillable: boolean) => void,
+  ) {
+    this.#options = options;
+    this.#generation = generation;
+    this.#giveUp = giveUp;
+    this.#grace = new Deadline(options.gateway.deadlines, () => this.#graceEnded());
+  }
+
+  /** The client left. */
+  begin(): void {
+    const { gateway, context } = this.#options;
+    this.#hasLeft = true;
+    this.#leftAtMs = gateway.clock.monotonicMs();
+    if (gateway.leftAnswers.leavesOften(context.caller.accountId) && this.#takePlace()) return;
+    this.#grace.set(this.#graceMs);
+  }
+
+  /** The head of the answer arrived: the provider lives. */
+  headArrived(): void {
+    this.#hasHead = true;
+    if (this.#awaitsLife) this.#giveUp(true);
+  }
+
+  /** The answer ended. */
+  end(): void {
+    const { gateway, context } = this.#options;
+    this.#grace.clear();
+    this.#release?.();
+    const nowMs = gateway.clock.monotonicMs();
+    gateway.leftAnswers.ended(context.caller.accountId, this.#hasLeft, nowMs);
+  }
+
+  get #graceMs(): number {
+    return this.#options.context.snapshot.config.billing.disconnectGraceMs;
+  }
+
+  #graceEnded(): void {
+    if (!this.#isLong && this.#isWorthWaiting() && this.#takePlace()) {
+      this.#isLong = true;
+      this.#grace.set(this.#graceMs * (LONG_GRACE_FACTOR - 1));
+      return;
+    }
+    if (this.#isKnownToLive()) return this.#giveUp(true);
+    if (this.#awaitsLife) return this.#giveUp(false);
+    this.#awaitsLife = this.#takePlace();
+    if (this.#awaitsLife) this.#grace.set(this.#graceMs * LIFE_GRACE_FACTOR);
+    else this.#giveUp(true);
+  }
+
+  #isWorthWaiting(): boolean {
+    const { decoder, admission } = this.#options;
+    if (decoder.isUsageFinal) return false;
+    if (decoder.isFinished || (admission.attachmentTokens > 0 && !decoder.usage)) return true;
+    // The text ended, and its usage follows; or the model reasons.
+    const isSilent = decoder.hasContent && this.#generation.lastTextMs < this.#leftAtMs;
+    return isSilent || this.#restMs() <= this.#graceMs * SHORT_REST_FACTOR;
+  }
+
+  /** The longest time that the rest of the answer can take. */
+  #restMs(): number {
+    const { decoder, admission, gateway } = this.#options;
+    const nowMs = gateway.clock.monotonicMs();
+    const generated = generatedTokensOf(decoder, this.#generation.hiddenTokens(nowMs));
+    const restTokens = admission.tokenLimits.completionTokens - generated;
+    return (restTokens / this.#generation.tokensPerSecond) * 1000;
+  }
+
+  #isKnownToLive(): boolean {
+    return this.#hasHead || this.#generation.isAlive;
+  }
+
+  #takePlace(): boolean {
+    this.#release ??= this.#options.gateway.leftAnswers.take();
+    return this.#release !== undefined;
+  }
+}
