@@ -5,18 +5,25 @@ import type { Candidate } from "./candidates.ts";
 const START_TOKENS_PER_SECOND = 100;
 /** A shorter answer says more of the network than of the model. */
 const SAMPLE_TOKENS_MIN = 50;
+/** The same where the time to the first token is unknown: a long prompt must not make a model look slow. */
+const WHOLE_SAMPLE_TOKENS_MIN = 500;
 /** The weight of earlier answers when one is added, so that about the last thirty count. */
 const KEPT_SHARE = 0.97;
 /** Text counts as the whole answer if its estimate reaches this share of the reported tokens. */
 const VISIBLE_SHARE = 0.6;
 /** A time to the first token is never taken for longer, so that a queue does not hide generation. */
 const LATENCY_MS_MAX = 3000;
+/** How far the usual time to the first token follows a longer one. It follows a shorter one at once. */
+const LATENCY_DRIFT = 0.01;
 /** Silence up to this time is taken for the network. */
 const SILENCE_MS_MIN = 2000;
 /** Silence up to this multiple of the usual time to the first token is taken for another such time. */
 const LATENCY_FACTOR = 2;
 /** A route that began an answer within this time before a request is known to live during the request. */
 const ALIVE_MS = 30_000;
+/** A line through answers needs as many of them, with durations that differ by this much, in seconds. */
+const LINE_ANSWERS_MIN = 4;
+const LINE_DEVIATION_MIN = 2;
 
 /** A finished answer whose provider reported its usage. */
 export interface FinishedAnswer {
@@ -36,42 +43,40 @@ export interface FinishedAnswer {
  * generates without sending it, such as hidden reasoning.
  */
 export class RouteSpeed {
-  readonly #start: number;
-  /** Sums of the finished answers. Later ones weigh more. */
-  #tokens = 0;
-  #seconds = 0;
-  /** Of the answers without hidden generation: the time to the first content. */
+  /** Tokens a second of one choice. */
+  tokensPerSecond: number;
+  /** The usual time to the first token. */
   #latencyMs = 0;
-  #latencyWeight = 0;
+  /** Sums of the answers whose generation was visible from its beginning. Later ones weigh more. */
+  readonly #visible = { tokens: 0, seconds: 0 };
+  #visibleLatencyMs: number | undefined;
+  /** The same of all other answers, for a line of tokens by seconds. */
+  readonly #whole = { count: 0, tokens: 0, seconds: 0, squares: 0, products: 0 };
   #aliveAtMs = -Infinity;
 
   /** `start`: tokens a second until finished answers show it. */
-  constructor(start: number | undefined) {
-    this.#start = start ?? START_TOKENS_PER_SECOND;
-  }
-
-  /** Tokens a second of one choice. */
-  get tokensPerSecond(): number {
-    return this.#seconds === 0 ? this.#start : this.#tokens / this.#seconds;
+  constructor(start = START_TOKENS_PER_SECOND) {
+    this.tokensPerSecond = start;
   }
 
   /** Adds a finished answer. A very short one changes nothing. */
   add(answer: FinishedAnswer): void {
     const { tokens, textTokens = 0, choiceCount, firstContentMs, durationMs } = answer;
     const tokensOfOne = tokens / choiceCount;
-    const isVisible = firstContentMs !== undefined && textTokens >= tokens * VISIBLE_SHARE;
-    if (isVisible) this.#addLatency(firstContentMs);
-    const generatedMs = durationMs - (isVisible ? firstContentMs : this.#usualLatencyMs);
-    if (tokensOfOne < SAMPLE_TOKENS_MIN || generatedMs <= 0) return;
-    this.#tokens = this.#tokens * KEPT_SHARE + tokensOfOne;
-    this.#seconds = this.#seconds * KEPT_SHARE + generatedMs / 1000;
+    if (firstContentMs !== undefined && textTokens >= tokens * VISIBLE_SHARE) {
+      this.#addLatency(firstContentMs);
+      this.#addVisible(tokensOfOne, (durationMs - firstContentMs) / 1000);
+    } else this.#addWhole(tokensOfOne, durationMs / 1000);
+    const { visible, whole } = { visible: this.#visible, whole: this.#wholeLine() };
+    this.#latencyMs = this.#visibleLatencyMs ?? whole.latencyMs;
+    const seconds = visible.seconds + whole.seconds;
+    if (seconds > 0) this.tokensPerSecond = (visible.tokens + this.#whole.tokens) / seconds;
   }
 
-  /** The tokens of one choice that a silence of the provider may hide. A short one is the network's. */
+  /** The tokens of one choice that a silence before the first text may hide. A short one is the network's. */
   hiddenTokens(silentMs: number): number {
-    const latencyMs = this.#usualLatencyMs;
-    if (silentMs <= Math.max(SILENCE_MS_MIN, LATENCY_FACTOR * latencyMs)) return 0;
-    return ((silentMs - latencyMs) / 1000) * this.tokensPerSecond;
+    if (silentMs <= Math.max(SILENCE_MS_MIN, LATENCY_FACTOR * this.#latencyMs)) return 0;
+    return ((silentMs - this.#latencyMs) / 1000) * this.tokensPerSecond;
   }
 
   /** An answer of the route began now, in monotonic time. */
@@ -84,13 +89,43 @@ export class RouteSpeed {
     return this.#aliveAtMs >= sinceMs - ALIVE_MS;
   }
 
-  get #usualLatencyMs(): number {
-    return this.#latencyWeight === 0 ? 0 : this.#latencyMs / this.#latencyWeight;
+  #addLatency(firstContentMs: number): void {
+    const latencyMs = Math.min(firstContentMs, LATENCY_MS_MAX);
+    const before = this.#visibleLatencyMs ?? latencyMs;
+    const isShorter = latencyMs <= before;
+    this.#visibleLatencyMs = isShorter ? latencyMs : before + (latencyMs - before) * LATENCY_DRIFT;
   }
 
-  #addLatency(firstContentMs: number): void {
-    this.#latencyMs = this.#latencyMs * KEPT_SHARE + Math.min(firstContentMs, LATENCY_MS_MAX);
-    this.#latencyWeight = this.#latencyWeight * KEPT_SHARE + 1;
+  #addVisible(tokens: number, seconds: number): void {
+    if (tokens < SAMPLE_TOKENS_MIN || seconds <= 0) return;
+    this.#visible.tokens = this.#visible.tokens * KEPT_SHARE + tokens;
+    this.#visible.seconds = this.#visible.seconds * KEPT_SHARE + seconds;
+  }
+
+  #addWhole(tokens: number, seconds: number): void {
+    if (tokens < WHOLE_SAMPLE_TOKENS_MIN || seconds <= 0) return;
+    const sums = this.#whole;
+    sums.count = sums.count * KEPT_SHARE + 1;
+    sums.tokens = sums.tokens * KEPT_SHARE + tokens;
+    sums.seconds = sums.seconds * KEPT_SHARE + seconds;
+    sums.squares = sums.squares * KEPT_SHARE + seconds * seconds;
+    sums.products = sums.products * KEPT_SHARE + seconds * tokens;
+  }
+
+  /**
+   * The time in which those answers were generated, and the time before it. Both follow from the line through their tokens
+   * and durations. Without one that is plausible the whole time counts.
+   */
+  #wholeLine(): { latencyMs: number; seconds: number } {
+    const { count, tokens, seconds, squares, products } = this.#whole;
+    const none = { latencyMs: 0, seconds };
+    const variance = squares / count - (seconds / count) ** 2;
+    if (count < LINE_ANSWERS_MIN || variance < LINE_DEVIATION_MIN ** 2) return none;
+    const slope = (products / count - (seconds / count) * (tokens / count)) / variance;
+    const latency = seconds / count - tokens / count / slope;
+    const isPlausible = slope > 0 && latency > 0 && latency <= LATENCY_MS_MAX / 1000;
+    if (!isPlausible) return none;
+    return { latencyMs: latency * 1000, seconds: seconds - count * latency };
   }
 }
 

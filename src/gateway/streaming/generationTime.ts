@@ -1,26 +1,28 @@
 import type { RouteSpeed } from "../../routing/routeSpeeds.ts";
 
-/** Text that arrives within this time after a silence was generated during it, and was buffered. */
-const BURST_MS = 250;
-/** A silence hides no generation if the text behind it is about as long as the silence. */
-const HIDDEN_SHARE_MIN = 0.25;
+/** The shortest time that is looked at by itself. Text that comes in pieces is no sign of hidden generation. */
+const WINDOW_MS = 2000;
+/** A window hides generation if its text is less than this share of what the route generates in its time. */
+const TEXT_SHARE_MAX = 0.5;
 
 /**
- * Estimates what a provider generates without sending it, such as hidden reasoning, by the time in which no text arrives:
- * between the request and the first content, and in every gap behind it.
+ * Estimates what a provider generates without sending it, such as hidden reasoning, or reasoning of which only a summary is
+ * sent: what the route generates in the time, less the text that arrives in it. The time is cut into windows: from the
+ * request to the first text, and then of 2 s or of a longer silence.
  */
 export class GenerationTime {
   readonly #speed: RouteSpeed;
   readonly #choiceCount: number;
   readonly startedMs: number;
-  /** When the last text arrived, or the time began that is not spent yet. */
   #lastTextMs: number;
   #textTokens = 0;
+  /** Where the window began. */
+  #windowMs: number;
+  #windowTokens = 0;
+  #hasText = false;
+  /** The estimate of all windows before this one, and the part of the last of them. */
   #hiddenTokens = 0;
-  /** The tokens that the last silence may hide, and when it ended. */
-  #silenceTokens = 0;
-  #silenceTokensBefore = 0;
-  #silenceEndedMs = -Infinity;
+  #lastHidden = 0;
   /** When the provider said that the answer is complete. Silence behind it is no generation. */
   #finishedMs = Infinity;
 
@@ -30,6 +32,7 @@ export class GenerationTime {
     this.#choiceCount = choiceCount;
     this.startedMs = startedMs;
     this.#lastTextMs = startedMs;
+    this.#windowMs = startedMs;
   }
 
   /** Tokens a second of all choices. */
@@ -49,17 +52,11 @@ export class GenerationTime {
 
   /** Text arrived. `textTokens`: the estimate of all text so far. */
   textArrived(nowMs: number, textTokens: number): void {
-    const silenceTokens = this.#tokensIn(nowMs - this.#lastTextMs);
     this.#lastTextMs = nowMs;
-    if (silenceTokens > 0) {
-      this.#endBurst();
-      this.#silenceTokens = silenceTokens;
-      this.#silenceTokensBefore = this.#textTokens;
-      this.#silenceEndedMs = nowMs;
-    } else if (this.#silenceTokens > 0 && nowMs - this.#silenceEndedMs > BURST_MS) {
-      this.#endBurst();
-    }
     this.#textTokens = textTokens;
+    if (this.#hasText && nowMs - this.#windowMs < WINDOW_MS) return;
+    this.#closeWindow(nowMs);
+    this.#hasText = true;
   }
 
   /** The provider said that the answer is complete. */
@@ -70,27 +67,40 @@ export class GenerationTime {
   /** The client did not read until now, so no text could arrive. */
   skipTo(nowMs: number): void {
     this.#lastTextMs = nowMs;
+    this.#windowMs = nowMs;
+    this.#windowTokens = this.#textTokens;
   }
 
   /** The estimate of the hidden tokens of all choices until now. */
   hiddenTokens(nowMs: number): number {
-    const sinceText = this.#tokensIn(Math.min(nowMs, this.#finishedMs) - this.#lastTextMs);
-    return Math.round(this.#hiddenTokens + this.#tokensOfLastSilence() + sinceText);
+    const forMs = Math.min(nowMs, this.#finishedMs) - this.#windowMs;
+    // A part of a window goes on as the one before it.
+    const isShort = forMs < WINDOW_MS && this.#lastHidden === 0;
+    return Math.round(this.#hiddenTokens + (isShort ? 0 : this.#hiddenIn(forMs)));
   }
 
-  #tokensIn(silentMs: number): number {
-    return this.#speed.hiddenTokens(silentMs) * this.#choiceCount;
+  #closeWindow(nowMs: number): void {
+    const forMs = nowMs - this.#windowMs;
+    const hidden = this.#hiddenIn(forMs);
+    // Text behind a silence that was generated during it, and was buffered.
+    const surplus = this.#textTokens - this.#windowTokens - this.#generatedIn(forMs);
+    if (surplus > 0) this.#hiddenTokens -= Math.min(surplus, this.#lastHidden);
+    this.#hiddenTokens += hidden;
+    this.#lastHidden = hidden;
+    this.#windowMs = nowMs;
+    this.#windowTokens = this.#textTokens;
   }
 
-  /** The text behind the last silence is known now. */
-  #endBurst(): void {
-    this.#hiddenTokens += this.#tokensOfLastSilence();
-    this.#silenceTokens = 0;
+  /** What is generated and not sent in the window, if it ends after this time. */
+  #hiddenIn(forMs: number): number {
+    const generated = this.#generatedIn(forMs);
+    const text = this.#textTokens - this.#windowTokens;
+    return text < generated * TEXT_SHARE_MAX ? generated - text : 0;
   }
 
-  #tokensOfLastSilence(): number {
-    const burst = this.#textTokens - this.#silenceTokensBefore;
-    const hidden = this.#silenceTokens - burst;
-    return hidden > this.#silenceTokens * HIDDEN_SHARE_MIN ? hidden : 0;
+  /** What the route generates in this time. Before the first text some of it is none. */
+  #generatedIn(forMs: number): number {
+    if (!this.#hasText) return this.#speed.hiddenTokens(forMs) * this.#choiceCount;
+    return (forMs / 1000) * this.tokensPerSecond;
   }
 }
