@@ -198,7 +198,7 @@ describe("a client that leaves is charged by the provider's usage", () => {
     const { leftAnswers } = at.gateway.app.gateway;
     const others = await at.gateway.key();
     at.provider.answer = stream(helloEvent, stopEvent, doneEvent);
-    for (let done = 0; done < 20; done += 1)
+    for (let done = 0; done < 60; done += 1)
       await chat(at.gateway, others, { model: "tail", stream: true });
     const begun = await begin("tail");
     const caller = (await at.gateway.store.accounts.find(begun.key.account))?.id ?? 0;
