@@ -116,13 +116,13 @@ const unhurried = { promptTokens: 200, firstMs: 200, hiddenTokens: 0, visibleTok
 export const crowdingAttacks: readonly Attack[] = [
   {
     name: "descriptors used up",
-    gateway: { descriptors: 256 },
+    gateway: { descriptors: 1024 },
     victim: asksFor(chatWays),
     isPaid: true,
     run: async (given) => {
       const plan = { name: "streams", ...unhurried };
       const bytes = (): string => plannedBytes(given.setup.attackerKey, chatStream, plan);
-      await Promise.all([crowd(given, 300, halfHead), flood(given, 20, bytes)]);
+      await Promise.all([crowd(given, 1200, halfHead), flood(given, 20, bytes)]);
     },
   },
   {

@@ -32,7 +32,16 @@ export async function binaryPath(): Promise<string> {
 }
 
 async function givenOrUpToDate(): Promise<string> {
-  return process.env["TOLLGATE_BIN"] ?? (await upToDate());
+  return givenBinary() ?? (await upToDate());
+}
+
+function givenBinary(): string | undefined {
+  return process.env["TOLLGATE_BIN"];
+}
+
+/** Whether an executable was given that may be of another version than this tree. */
+export function isGivenBinary(): boolean {
+  return givenBinary() !== undefined;
 }
 
 async function upToDate(): Promise<string> {

@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import { openAuditor, type Auditor } from "../auditor/auditor.ts";
-import { binaryPath } from "./binary.ts";
+import { binaryPath, isGivenBinary } from "./binary.ts";
 import { auditProblemsAtRest } from "../store/auditProblems.ts";
 import { openCliFolder, type CliFolder } from "./cli.ts";
 import { configText, type GatewayConfig } from "../gateway/gatewayConfig.ts";
@@ -164,7 +164,9 @@ export class GatewayProcess extends ServingProcess {
     await this.#tested.remove();
   }
 
+  /** The auditor knows the schema of this tree. Another executable checks its database by its own command. */
   #isAuditable(): boolean {
+    if (isGivenBinary()) return false;
     if (!("path" in this.place)) return true;
     const size = statSync(this.place.path, { throwIfNoEntry: false })?.size;
     return size !== undefined && size < auditedBytesMax;
