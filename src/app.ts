@@ -7,6 +7,7 @@ import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
 import type { ConfigSnapshot, Gateway } from "./gateway/gateway.ts";
 import { probeRoute } from "./gateway/ownProbe.ts";
 import { LeftAnswers } from "./gateway/leftAnswers.ts";
+import { UnpricedServices } from "./gateway/unpricedServices.ts";
 import { systemClock, Deadlines, type Clock } from "./lib/clock.ts";
 import { idMaker, type NewId, systemRandom, type Random } from "./lib/random.ts";
 import { bodyBytesMax, createBodyBudget, type BodyBudget } from "./limits/bodyBudget.ts";
@@ -150,6 +151,7 @@ export async function openApp(
     inFlight,
     speeds: new RouteSpeeds(),
     leftAnswers: new LeftAnswers(),
+    unpriced: new UnpricedServices({ clock, log, metrics }),
   };
   const leakWatch = watchLeakedRequests(gateway);
   const delivery = new Delivery({ clock, random, log });
@@ -166,6 +168,7 @@ export async function openApp(
         blockedBy: database.blockedBy,
         refusedProviders: health.refusedProviders(candidates),
         refusedOrganizations: health.refusedOrganizations(candidates),
+        expensiveRoutes: gateway.unpriced.recent(),
       };
     },
     send: (notice, recipients, settled) => delivery.send(notice, recipients, settled),

@@ -188,6 +188,9 @@ export function unpricedWebSearch(): ApiError {
   );
 }
 
+/** The name of a search of the web that the provider runs. */
+export const WEB_SEARCH_NAME = WEB_SEARCH.name;
+
 /** Whether these names, of `[api] allowed_tools` or `refused_tools`, have web searches. */
 export function namesWebSearch(names: readonly string[]): boolean {
   return names.includes(WEB_SEARCH.name);

@@ -11,8 +11,10 @@ const EXPENSIVE_SERVICES = [
   ["inference_geo", "us"],
 ] as const;
 
-/** Names the service if it costs more than the usual one: `service_tier priority`. Undefined otherwise. */
-export function expensiveServiceOf(answer: unknown): string | undefined {
+/** Names the services that cost more than the usual ones: `service_tier priority`. */
+export function expensiveServicesOf(answer: unknown): readonly string[] {
   const fields = fieldsOf(answer);
-  return EXPENSIVE_SERVICES.find(([name, value]) => fields[name] === value)?.join(" ");
+  return EXPENSIVE_SERVICES.filter(([name, value]) => fields[name] === value).map((service) =>
+    service.join(" "),
+  );
 }

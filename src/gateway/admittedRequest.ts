@@ -13,6 +13,7 @@ import { streamTimeoutMs, type Candidate } from "../routing/candidates.ts";
 import type { Admission } from "./admission/admit.ts";
 import { modelHeader, type StreamChunk } from "./answer.ts";
 import type { Gateway, RequestContext } from "./gateway.ts";
+import { namesWebSearch, WEB_SEARCH_NAME } from "../contract/extras.ts";
 import { totalTokens } from "../contract/usage.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { WriteError, type AttemptRecord } from "../store/store.ts";
@@ -155,6 +156,26 @@ export function logReceipt(context: RequestContext, receipt: Receipt): void {
 /** Returns the tokens to the token rate: a request that could not be settled is not charged. */
 export function logUncommitted(context: RequestContext): void {
   context.permit.correctTokens(0);
+}
+
+/**
+ * Tells of what an answer was served with that the price of its model is not for: `services`, and web searches without a
+ * price, which are counted in the log line.
+ */
+export function tellUnpriced(
+  { unpriced }: Pick<Gateway, "unpriced">,
+  context: RequestContext,
+  candidate: Candidate,
+  { usage: { webSearches } }: Receipt,
+  services: readonly string[] = [],
+): void {
+  const { requestId, snapshot } = context;
+  for (const service of services) unpriced.served(candidate, service, requestId);
+  if (webSearches === 0 || candidate.model.sells.webSearches) return;
+  context.addLogFields({ unpriced_searches: webSearches });
+  // The operator gives them away.
+  if (namesWebSearch(snapshot.config.api.allowedTools)) return;
+  unpriced.served(candidate, WEB_SEARCH_NAME, requestId);
 }
 
 function receiptFields(receipt: Receipt): LogFields {

@@ -25,6 +25,7 @@ import {
   servedBy,
   settleFailure,
   settleRequest,
+  tellUnpriced,
   type AdmittedRequest,
 } from "./admittedRequest.ts";
 import {
@@ -52,6 +53,8 @@ export interface ReadAnswer {
   readonly isFailed?: boolean;
   /** The provider ran tools of its own. */
   readonly hasProviderCalls?: boolean;
+  /** What served the answer and costs more than the usual service. */
+  readonly expensiveServices?: readonly string[] | undefined;
   /** Stored objects that the account may name from now on. */
   readonly objects: readonly StoredObject[];
   /** Prompt tokens of a request that continues this answer by its id, before its own input. */
@@ -152,13 +155,14 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
     const isCut =
       context.signal.aborted || (answer.isFailed === true && answer.billed !== undefined);
     const status = isCut ? "cancelled" : answer.isFailed ? "failed" : "done";
-    const { chargeRub } = await settleRequest(context, admission, {
+    const receipt = await settleRequest(context, admission, {
       status,
       usage: answer.billed,
       ...this.#servedBy(),
     });
+    if (this.#last) tellUnpriced(gateway, context, this.#last, receipt, answer.expensiveServices);
     const model = this.#last && answerHeaders(this.#admittedRequest, this.#last);
-    const headers = { ...model, [COST_HEADER]: chargeRub };
+    const headers = { ...model, [COST_HEADER]: receipt.chargeRub };
     return { kind: "json", body: answer.body, headers };
   }
 

@@ -26,8 +26,8 @@ type AnswerFigures = Pick<
   | "isUsageFinal"
   | "usageText"
   | "usageProblem"
-  | "expensiveService"
   | "providerCalls"
+  | "webSearches"
   | "textBytes"
   | "textDeltas"
   | "encryptedReasoningBytes"
@@ -49,7 +49,6 @@ export function billedUsage(
   const isUsable = usage !== undefined && !isImplausible(usage);
   const problem = usage && !isUsable ? "implausible" : usageProblem;
   if (problem) admission.warnOfUsage(problem);
-  if (answer.expensiveService !== undefined) admission.warnOfService(answer.expensiveService);
   if (isUsable) {
     if (usage.completionTokens > admission.modelTokensMax)
       admission.warnOfUsage("above model limit");
@@ -105,21 +104,25 @@ const PROVIDER_CALL_TOKENS = 8_000;
 
 /**
  * The usage to charge after a disconnect: that of the whole answer if it was reported, else an estimate of all that
- * arrived, and of what was generated without being sent. The size of the results of the provider's tools is unknown then. Each of their
- * calls counts PROVIDER_CALL_TOKENS, up to the hold.
+ * arrived, and of what was generated without being sent. The size of the results of the provider's tools is unknown then.
+ * Each of their calls counts PROVIDER_CALL_TOKENS, and each web search that was seen is charged, up to the hold.
  */
 export function disconnectUsage(
   admission: Admission,
   answer: AnswerFigures,
   hidden: HiddenGeneration,
 ): BilledUsage {
-  const { providerCalls = 0 } = answer;
+  const { providerCalls = 0, webSearches = 0 } = answer;
   const completionEstimate = generatedTokensOf(answer, hidden.tokens);
   const billed = billedUsage(admission, answer, completionEstimate, hidden);
   if (!billed.estimated || providerCalls === 0) return billed;
   const withCalls = billed.tokens.promptTokens + providerCalls * PROVIDER_CALL_TOKENS;
-  const promptTokens = Math.min(withCalls, admission.tokenLimits.promptTokens);
-  return { tokens: { ...billed.tokens, promptTokens }, estimated: true };
+  const tokens = {
+    ...billed.tokens,
+    promptTokens: withCalls,
+    webSearches: Math.max(billed.tokens.webSearches, webSearches),
+  };
+  return { tokens: withinTokenLimits(tokens, admission.tokenLimits), estimated: true };
 }
 
 /** The estimate of the prompt, with the most that files and pictures in it can hold. */

@@ -17,6 +17,7 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import type { RequestSpan, Tracing } from "../telemetry/tracing.ts";
 import type { Catalog } from "./catalog.ts";
 import type { LeftAnswers } from "./leftAnswers.ts";
+import type { UnpricedServices } from "./unpricedServices.ts";
 
 /** A config with its catalog of models. A request keeps the one that was in force when it arrived. */
 export interface ConfigSnapshot {
@@ -49,6 +50,8 @@ export interface Gateway {
   /** How fast each route generates. */
   readonly speeds: RouteSpeeds;
   readonly leftAnswers: LeftAnswers;
+  /** What providers serve that costs more than the price is for. */
+  readonly unpriced: UnpricedServices;
 }
 
 /** What is in flight. */

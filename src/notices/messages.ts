@@ -1,6 +1,7 @@
 import { isoTime } from "../lib/clock.ts";
 import { formatRoubles } from "../lib/money.ts";
 import type { ExpiringKey, LowAccount } from "../store/store.ts";
+import type { RouteServices } from "../telemetry/metrics.ts";
 import type { Notice } from "./notice.ts";
 
 // The texts of all notices. None contains a label, a secret or anything of a prompt.
@@ -99,6 +100,33 @@ export function refusedOrganizationNotice(provider: string, atMs: number): Notic
     atMs,
     text: `Provider ${provider} refuses requests because your organization there is not verified or is restricted. Other routes are used for them. \`tollgate check --live\` shows what it says. Log in at the provider and repair it.`,
     data: { provider },
+  };
+}
+
+const EXPENSIVE_ADVICE =
+  "Clients pay the tokens at the usual price. Turn the service off in your project at the provider, or set a price that covers it.";
+
+export function expensiveRouteNotice(
+  { provider, model, services }: RouteServices,
+  atMs: number,
+): Notice {
+  return {
+    type: "service_expensive",
+    subject: `${provider}/${model}`,
+    atMs,
+    text: `Provider ${provider} serves ${model} with something that costs more than the price is for: ${services.join(", ")}. ${EXPENSIVE_ADVICE}`,
+    data: { provider, model, services: services.join(", ") },
+  };
+}
+
+/** One notice about many routes. */
+export function expensiveRoutesNotice(count: number, atMs: number): Notice {
+  return {
+    type: "service_expensive",
+    subject: undefined,
+    atMs,
+    text: `${count} routes serve something that costs more than the price is for. The log names them (\`service_expensive\`). ${EXPENSIVE_ADVICE}`,
+    data: { routes: count },
   };
 }
 

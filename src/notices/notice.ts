@@ -4,6 +4,7 @@ export type NoticeType =
   | "key_expires"
   | "provider_refused"
   | "organization_refused"
+  | "service_expensive"
   | "store_blocked"
   | "audit_failed"
   | "test";
@@ -11,7 +12,7 @@ export type NoticeType =
 /** One condition that a person should know. */
 export interface Notice {
   readonly type: NoticeType;
-  /** The name of the account, or the id of the key or the provider. Undefined where there is none. */
+  /** The name of the account, or the id of the key, the provider or the route. Undefined where there is none. */
   readonly subject: string | undefined;
   /** In ms since 1970. */
   readonly atMs: number;
@@ -38,6 +39,10 @@ export function noticeTitle({ type, subject = "" }: Notice): string {
       return `provider ${subject} refuses its key`;
     case "organization_refused":
       return `provider ${subject} wants something of the organization`;
+    case "service_expensive":
+      return subject === ""
+        ? "routes serve what costs more than its price"
+        : `route ${subject} serves what costs more than its price`;
     case "store_blocked":
       return "the database takes no charges";
     case "audit_failed":

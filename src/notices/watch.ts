@@ -5,6 +5,8 @@ import { AUDIT_FAILED, type LowAccount, type NoticeChange, type Store } from "..
 import {
   blockedStoreNotice,
   digestNotice,
+  expensiveRouteNotice,
+  expensiveRoutesNotice,
   expiringKeyNotice,
   failedAuditNotice,
   lowAccountNotice,
@@ -14,7 +16,7 @@ import {
   type BlockedBy,
 } from "./messages.ts";
 import type { Log } from "../telemetry/log.ts";
-import type { NoticeCause } from "../telemetry/metrics.ts";
+import type { NoticeCause, RouteServices } from "../telemetry/metrics.ts";
 import type { Notice } from "./notice.ts";
 import { accountRecipient, operatorRecipients, type Recipient } from "./recipients.ts";
 
@@ -26,6 +28,8 @@ export interface LiveConditions {
   readonly refusedProviders: ReadonlySet<string>;
   /** The ids of the providers that want something of the operator's organization. */
   readonly refusedOrganizations: ReadonlySet<string>;
+  /** The routes that serve what costs more than the price is for. */
+  readonly expensiveRoutes: readonly RouteServices[];
 }
 
 export interface NoticeWatchOptions {
@@ -108,11 +112,13 @@ export class NoticeWatch {
 
   /** Of the last look at the database, and of this moment. */
   counts(): Readonly<Record<NoticeCause, number>> {
-    const { blockedBy, refusedProviders, refusedOrganizations } = this.#options.live();
+    const { blockedBy, refusedProviders, refusedOrganizations, expensiveRoutes } =
+      this.#options.live();
     return {
       ...this.#stored,
       provider_refused: refusedProviders.size,
       organization_refused: refusedOrganizations.size,
+      service_expensive: expensiveRoutes.length,
       store_blocked: blockedBy === undefined ? 0 : 1,
     };
   }
@@ -146,13 +152,18 @@ export class NoticeWatch {
 
   async #lookAtLive(): Promise<void> {
     const { clock, live } = this.#options;
-    const { blockedBy, refusedProviders, refusedOrganizations } = live();
+    const { blockedBy, refusedProviders, refusedOrganizations, expensiveRoutes } = live();
     const atMs = clock.epochMs();
     if (blockedBy !== undefined) await this.#tellLive(blockedStoreNotice(blockedBy, atMs), false);
     for (const provider of refusedProviders)
       await this.#tellLive(refusedProviderNotice(provider, atMs), true);
     for (const provider of refusedOrganizations)
       await this.#tellLive(refusedOrganizationNotice(provider, atMs), true);
+    const expensive =
+      expensiveRoutes.length > SINGLE_MAX
+        ? [expensiveRoutesNotice(expensiveRoutes.length, atMs)]
+        : expensiveRoutes.map((route) => expensiveRouteNotice(route, atMs));
+    for (const notice of expensive) await this.#tellLive(notice, true);
   }
 
   async #tellLive(notice: Notice, isShared: boolean): Promise<void> {

@@ -52,6 +52,8 @@ export interface ChatReply {
   readonly usage: Usage | undefined;
   /** The prompt is counted, the completion not at all or in part. */
   readonly isUsageEarly?: boolean;
+  /** What served the answer and costs more than the usual service. */
+  readonly expensiveServices?: readonly string[];
 }
 
 /** The member of a JSON answer that has its usage. */
@@ -82,6 +84,8 @@ export type ChatEvent =
       readonly isUsageEarly?: boolean;
       /** Base64 characters of encrypted reasoning; if undefined, those in the chunk count. */
       readonly encryptedLength?: number;
+      /** What serves the answer, as far as it is known, and costs more than the usual service. */
+      readonly expensiveServices?: readonly string[];
     }
   | {
       readonly kind: "done";
@@ -93,6 +97,8 @@ export type ChatEvent =
       readonly encryptedLength?: number;
       /** A tool of the provider has returned its result. */
       readonly ranTool?: boolean;
+      /** Web searches that the provider has finished and bills one by one. */
+      readonly webSearches?: number;
     };
 
 /** Reads the events of one stream in order. Throws AnswerError for an event that the interface does not define. */

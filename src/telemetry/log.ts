@@ -22,6 +22,8 @@ export interface LogFields {
   outcome?: string;
   prompt_tokens?: number;
   completion_tokens?: number;
+  /** Web searches that the provider ran and nobody was charged for, because the model has no price for them. */
+  unpriced_searches?: number;
   estimated?: boolean;
   cost_rub?: string;
   write_off_rub?: string;

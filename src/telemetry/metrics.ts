@@ -43,6 +43,14 @@ export interface RouteState {
   readonly state: "closed" | "half-open" | "open";
 }
 
+/** A route, and what it served that costs more than the price is for. */
+export interface RouteServices {
+  readonly provider: string;
+  /** The provider's name for the model. */
+  readonly model: string;
+  readonly services: readonly string[];
+}
+
 /** A gateway that is one of several on a PostgreSQL server, since its start. */
 export interface ReplicaFigures {
   /** The number of its lease; undefined while it has none. */
@@ -85,6 +93,7 @@ export type NoticeCause =
   | "audit_failed"
   | "provider_refused"
   | "organization_refused"
+  | "service_expensive"
   | "store_blocked";
 
 /** Values that are read at each scrape. */
@@ -122,6 +131,12 @@ export interface Metrics {
   requestRefused(endpoint: MeasuredEndpoint, status: number): void;
   /** A provider sent a finish reason that the convention does not have. `model` is the id from the config. */
   unknownFinishReason(model: string): void;
+  /** An answer was served with something that costs more than the price is for. `model` is the provider's name for it. */
+  unpricedServed(served: {
+    readonly provider: string;
+    readonly model: string;
+    readonly service: string;
+  }): void;
   /** The gateway asked a route itself. `model` is the provider's name for it. */
   probed(probe: {
     readonly provider: string;
@@ -145,6 +160,7 @@ export const silentMetrics: Metrics = {
   requestEnded() {},
   requestRefused() {},
   unknownFinishReason() {},
+  unpricedServed() {},
   probed() {},
   retryRefused() {},
   committed() {},

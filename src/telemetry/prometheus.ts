@@ -34,6 +34,12 @@ export function createPrometheusMetrics(): ReadableMetrics {
     labelNames: ["model"],
     registers: [registry],
   });
+  const unpricedAnswers = new Counter({
+    name: "tollgate_unpriced_answers_total",
+    help: "Answers with a service that costs more than the price of their model is for: a service tier, a speed, a place, or web searches without a price.",
+    labelNames: ["provider", "model", "service"],
+    registers: [registry],
+  });
   const retriesRefused = new Counter({
     name: "tollgate_retry_budget_refusals_total",
     help: "Third attempts that the retry budget refused.",
@@ -69,6 +75,7 @@ export function createPrometheusMetrics(): ReadableMetrics {
     requestEnded: quietly(ended),
     requestRefused: quietly((endpoint, status) => refused.inc({ endpoint, status })),
     unknownFinishReason: quietly((model) => unknownFinishReasons.inc({ model })),
+    unpricedServed: quietly((served) => unpricedAnswers.inc(served)),
     probed: quietly(({ provider, model, outcome }) =>
       probes.inc({ provider, model, outcome: attemptOutcome(outcome) }),
     ),

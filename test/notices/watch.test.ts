@@ -270,6 +270,56 @@ test("a provider that wants something of the organization is told", async () => 
   expect(scraped.value("tollgate_notices", { type: "organization_refused" })).toBe(1);
 });
 
+describe("a route that serves what costs more than the price is for", () => {
+  const served = (model = "small") => ({ subject: `local/${model}`, notice: "service_expensive" });
+
+  test("is told once an hour, while it does", async () => {
+    const key = await gateway.key();
+    provider.answer = answered({ service_tier: "priority" });
+    for (const passedMs of [0, MINUTE_MS, 50 * MINUTE_MS]) {
+      await gateway.advance(passedMs);
+      await chat(gateway, key);
+      await gateway.app.notices.look();
+    }
+    await operator.untilReceived(1);
+    expect(noticesAt(operator)).toMatchObject([
+      {
+        ...served(),
+        text: expect.stringContaining("service_tier priority"),
+        data: { provider: "local", model: "small", services: "service_tier priority" },
+      },
+    ]);
+    const counted = async () =>
+      (await scrape(gateway.metricsUrl)).value("tollgate_notices", { type: "service_expensive" });
+    expect(await counted()).toBe(1);
+    await gateway.advance(10 * MINUTE_MS);
+    await gateway.app.notices.look();
+    await operator.untilReceived(2);
+    await gateway.advance(HOUR_MS);
+    await gateway.app.notices.look();
+    expect(await counted()).toBe(0);
+    expect(operator.received).toHaveLength(2);
+  });
+
+  test("shares its notice with many others", async () => {
+    const models = Array.from({ length: 11 }, (_, index) => `model-${index}`);
+    await gateway.close();
+    const { providers, sections = {} } = configOf();
+    gateway = await openTestApp({
+      providers,
+      models: models.map((id) => ({ id, routes: [{ provider: "local" }] })),
+      sections,
+    });
+    gateway.auditor.listenTo(provider);
+    const key = await gateway.key();
+    provider.answer = answered({ service_tier: "priority" });
+    for (const model of models) await chat(gateway, key, { model });
+    await gateway.app.notices.look();
+    await operator.untilReceived(1);
+    expect(noticesAt(operator)).toMatchObject([{ subject: null, data: { routes: 11 } }]);
+  });
+});
+
 testSqlite("a database that takes no charges is told", async () => {
   const key = await gateway.key();
   provider.answer = answered();

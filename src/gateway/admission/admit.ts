@@ -59,8 +59,6 @@ export interface Admission {
   /** The most tokens that the model can generate for all choices together. */
   modelTokensMax: number;
   warnOfUsage: UsageWarning;
-  /** Logs that the provider served something that costs more than the price is for: once an hour for a model. */
-  warnOfService: (service: string) => void;
 }
 
 /** The bounds in tokens of each choice. */
@@ -136,7 +134,6 @@ export async function admit(
     choiceCount: ask.choiceCount,
     modelTokensMax: dearest.maxOutputTokens * ask.choiceCount,
     warnOfUsage: warnOfUsage(gateway, context.requestId, config),
-    warnOfService: warnOfService(gateway, context.requestId, config),
   };
 }
 
@@ -278,26 +275,5 @@ function warnOfUsage(gateway: Gateway, requestId: string, { id }: ModelConfig): 
     } else {
       gateway.log.warn("usage_above_maximum", fields);
     }
-  };
-}
-
-const SERVICE_WARNING_EVERY_MS = 3_600_000;
-/** When a service was last told, in monotonic time, by model and service. */
-const toldServices = new WeakMap<Gateway, Map<string, number>>();
-
-/** A separate function, because a stream retains its result (memory rules: docs/architecture.md). */
-function warnOfService(
-  gateway: Gateway,
-  requestId: string,
-  { id }: ModelConfig,
-): Admission["warnOfService"] {
-  return (service) => {
-    const told = toldServices.get(gateway) ?? new Map<string, number>();
-    toldServices.set(gateway, told);
-    const nowMs = gateway.clock.monotonicMs();
-    const cause = `${id} ${service}`;
-    if (nowMs < (told.get(cause) ?? -Infinity) + SERVICE_WARNING_EVERY_MS) return;
-    told.set(cause, nowMs);
-    gateway.log.warn("service_expensive", { request_id: requestId, model: id, problem: service });
   };
 }

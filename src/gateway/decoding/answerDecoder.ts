@@ -38,10 +38,12 @@ export interface AnswerDecoder {
   readonly usageText?: GeneratedText | undefined;
   /** What is wrong with the reports of usage, also with those that `usage` ignores. */
   readonly usageProblem?: UsageProblem | undefined;
-  /** A service that costs more than the usual one, if the answer names it. */
-  readonly expensiveService?: string | undefined;
+  /** What serves the answer, as far as it is known, and costs more than the usual service. */
+  readonly expensiveServices?: readonly string[];
   /** Finished calls of tools that the provider runs. Their results, and one more prompt for each round, are in its usage. */
   readonly providerCalls?: number;
+  /** Finished web searches that the provider bills one by one, also without a usage. Undefined if `usage` always has them. */
+  readonly webSearches?: number;
   /** UTF-8 bytes of the text that was generated so far, for the estimate. The client may get less. */
   readonly textBytes: number;
   /** The number of deltas with some of that text. Undefined if it is not a stream. */

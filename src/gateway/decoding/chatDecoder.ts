@@ -6,7 +6,6 @@ import {
   type ChunkChoice,
 } from "../../contract/chat/chatAnswer.ts";
 import { upstreamFailure } from "../../contract/errors.ts";
-import { expensiveServiceOf } from "../../contract/servedTier.ts";
 import { isTotalLarger, type Usage } from "../../contract/usage.ts";
 import type { JsonFields } from "../../lib/json.ts";
 import {
@@ -47,7 +46,8 @@ export class ChatDecoder implements AnswerDecoder {
   textBytes = 0;
   textDeltas = 0;
   providerCalls = 0;
-  expensiveService: string | undefined;
+  webSearches = 0;
+  expensiveServices: readonly string[] = [];
   readonly #reasoning = new EncryptedReasoning();
   readonly #readEvent: ReadChatEvent;
   readonly #identity: AnswerIdentity;
@@ -191,10 +191,13 @@ export class ChatDecoder implements AnswerDecoder {
       this.#close();
     }
     if (read.kind !== "done") this.#reasoning.addEncrypted(read.encryptedLength ?? 0);
-    if (read.kind === "nothing" && read.ranTool) this.providerCalls += 1;
+    if (read.kind === "nothing") {
+      if (read.ranTool) this.providerCalls += 1;
+      this.webSearches += read.webSearches ?? 0;
+    }
     if (read.kind !== "chunk") return;
     this.model ??= read.chunk["model"];
-    this.expensiveService ??= expensiveServiceOf(read.chunk);
+    if (read.expensiveServices?.length) this.expensiveServices = read.expensiveServices;
     if (read.usage) {
       // Serialized once here, so that it cannot fail after the charge.
       answerText(read.chunk["usage"]);

@@ -1,5 +1,5 @@
 import type { GeneratedText } from "../../billing/estimate.ts";
-import { expensiveServiceOf } from "../../contract/servedTier.ts";
+import { expensiveServicesOf } from "../../contract/servedTier.ts";
 import { laterUsage, readMessagesUsage, type Usage } from "../../contract/usage.ts";
 import { fieldsOf, type JsonFields } from "../../lib/json.ts";
 import { spanOf, type Span } from "../../lib/span.ts";
@@ -72,8 +72,8 @@ export class MessagesDecoder implements AnswerDecoder {
     return this.#reported.text;
   }
 
-  get expensiveService(): string | undefined {
-    return expensiveServiceOf(this.#usage);
+  get expensiveServices(): readonly string[] {
+    return expensiveServicesOf(this.#usage);
   }
 
   get usageProblem(): UsageProblem | undefined {

@@ -6,7 +6,7 @@ import {
   providerCallsOf,
   webSearchesOf,
 } from "../../contract/responses.ts";
-import { expensiveServiceOf } from "../../contract/servedTier.ts";
+import { expensiveServicesOf } from "../../contract/servedTier.ts";
 import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { createSseSplitter, type SseSplitter, type SseEvent } from "../../lib/sse.ts";
@@ -43,7 +43,8 @@ export class ResponsesDecoder implements AnswerDecoder {
   model: unknown;
   finishReasons: readonly string[] = [];
   providerCalls = 0;
-  expensiveService: string | undefined;
+  webSearches = 0;
+  expensiveServices: readonly string[] = [];
   textBytes = 0;
   textDeltas = 0;
   readonly #reasoning = new EncryptedReasoning();
@@ -53,7 +54,6 @@ export class ResponsesDecoder implements AnswerDecoder {
   readonly #objects = new StoredObjectCollector();
   #eventCount = 0;
   #openingBytes = 0;
-  #searches = 0;
   /** A read ended with the terminal event and `\r\n\r`. The next read may begin with the missing `\n`. */
   #lacksLineFeed = false;
 
@@ -146,7 +146,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   #readItem(item: unknown): void {
     if (!isJsonObject(item)) return;
     if (isProviderCall(item)) this.providerCalls += 1;
-    this.#searches += webSearchesOf([item]);
+    this.webSearches += webSearchesOf([item]);
     const { encrypted_content: encrypted } = item;
     if (typeof encrypted === "string") this.#reasoning.addEncrypted(encrypted.length);
   }
@@ -171,10 +171,10 @@ export class ResponsesDecoder implements AnswerDecoder {
     const response = responseIn(fields);
     this.#heldBack.push(raw);
     // The usage comes first: it is charged even if the rest of the event throws.
-    this.#searches = Math.max(this.#searches, webSearchesOf(response["output"]));
-    this.usage = readResponsesUsage(response["usage"], this.#searches);
+    this.webSearches = Math.max(this.webSearches, webSearchesOf(response["output"]));
+    this.usage = readResponsesUsage(response["usage"], this.webSearches);
     this.model = response["model"];
-    this.expensiveService = expensiveServiceOf(response);
+    this.expensiveServices = expensiveServicesOf(response);
     this.finishReasons = finishReasonsOf(response);
     this.providerCalls = Math.max(this.providerCalls, providerCallsOf(response["output"]));
     // Some providers send no deltas.

@@ -7,7 +7,7 @@ import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import { parseJsonObject } from "../../contract/jsonBody.ts";
 import { messagesErrorBody, messagesFailure } from "../../contract/messages/messagesError.ts";
 import type { MessagesRequest } from "../../contract/messages/messagesRequest.ts";
-import { expensiveServiceOf } from "../../contract/servedTier.ts";
+import { expensiveServicesOf } from "../../contract/servedTier.ts";
 import { readMessagesUsage } from "../../contract/usage.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
 import { fieldsOf, isJsonObject, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
@@ -194,7 +194,6 @@ function readMessage(answer: Uint8Array, admission: Admission): ReadAnswer {
   const read = {
     usage: readMessagesUsage(message["usage"]),
     isUsageFinal: true,
-    expensiveService: expensiveServiceOf(message["usage"]),
     get textBytes() {
       return messageBlocksBytes(message["content"]);
     },
@@ -202,6 +201,7 @@ function readMessage(answer: Uint8Array, admission: Admission): ReadAnswer {
   return {
     body: answer,
     billed: billedUsage(admission, read),
+    expensiveServices: expensiveServicesOf(message["usage"]),
     objects: [],
     historyTokens: 0,
     model: message["model"],

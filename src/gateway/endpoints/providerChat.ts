@@ -1,6 +1,5 @@
 import type { ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { invalidRequest } from "../../contract/errors.ts";
-import { expensiveServiceOf } from "../../contract/servedTier.ts";
 import { isTotalLarger } from "../../contract/usage.ts";
 import type { JsonObjectText } from "../../lib/json.ts";
 import { scanObject } from "../../lib/jsonObject.ts";
@@ -102,14 +101,14 @@ export class ProviderChat {
   /** Reads an answer in JSON. Throws AnswerError. */
   read(received: Uint8Array, candidate: Candidate, admission: Admission): ReadAnswer {
     const text = decodeAnswer(received);
-    const { completion, usage, isUsageEarly = false } = candidate.chat.read(text);
+    const reply = candidate.chat.read(text);
+    const { completion, usage, isUsageEarly = false, expensiveServices } = reply;
     const stops = this.#stopsToEnforce(candidate);
     const identity = this.#identityOf(candidate.model.id);
     const shown = publicCompletion(completion, identity, stops);
     const billed = billedUsage(admission, {
       usage,
       isUsageFinal: !isUsageEarly,
-      expensiveService: expensiveServiceOf(completion),
       usageProblem:
         usage && isTotalLarger(completion["usage"], usage) ? "total above its parts" : undefined,
       get textBytes() {
@@ -120,6 +119,7 @@ export class ProviderChat {
     return {
       body: form.completion(shown.completion, billed.tokens, completion["usage"]),
       billed,
+      expensiveServices,
       objects: [],
       historyTokens: 0,
       model: completion["model"],

@@ -7,7 +7,7 @@ import {
   webSearchesOf,
   type ResponsesRequest,
 } from "../../contract/responses.ts";
-import { expensiveServiceOf } from "../../contract/servedTier.ts";
+import { expensiveServicesOf } from "../../contract/servedTier.ts";
 import { readResponsesUsage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
 import {
@@ -175,7 +175,6 @@ function readResponse(received: Uint8Array, admission: Admission): ReadAnswer {
   const read = {
     usage: readResponsesUsage(response["usage"], webSearchesOf(response["output"])),
     isUsageFinal: true,
-    expensiveService: expensiveServiceOf(response),
     providerCalls: providerCallsOf(response["output"]),
     textBytes: outputBytes(response["output"]),
   };
@@ -186,6 +185,7 @@ function readResponse(received: Uint8Array, admission: Admission): ReadAnswer {
     billed,
     isFailed,
     hasProviderCalls: read.providerCalls > 0,
+    expensiveServices: expensiveServicesOf(response),
     objects: objectsOf(response),
     historyTokens,
     model: response["model"],

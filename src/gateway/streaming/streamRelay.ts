@@ -28,14 +28,14 @@ import {
 } from "../billedUsage.ts";
 import { GenerationTime } from "./generationTime.ts";
 import { Leave } from "./leave.ts";
-import { logReceipt, logUncommitted, servedBy } from "../admittedRequest.ts";
+import { logReceipt, logUncommitted, servedBy, tellUnpriced } from "../admittedRequest.ts";
 import { objectRecorder } from "../admission/objectOwnership.ts";
 import type { Gateway, RequestContext } from "../gateway.ts";
 
 export interface RelayOptions {
   readonly gateway: Pick<
     Gateway,
-    "deadlines" | "clock" | "writer" | "inFlight" | "speeds" | "leftAnswers"
+    "deadlines" | "clock" | "writer" | "inFlight" | "speeds" | "leftAnswers" | "unpriced"
   >;
   /** Its `onStreamEnd` is called once if the answer began. */
   readonly context: RequestContext;
@@ -345,12 +345,15 @@ export class StreamRelay implements Relay, EventListenerObject {
 
   /** `receipt`: if the settlement was committed. `error`: if the answer failed. */
   #end(receipt: Receipt | undefined, error: unknown): void {
-    const { gateway, context } = this.#options;
+    const { gateway, context, attempt } = this.#options;
     this.#hasEnded = true;
     gateway.inFlight.exchanges.delete(this.#exchange);
     try {
-      if (receipt) logReceipt(context, receipt);
-      else logUncommitted(context);
+      if (receipt) {
+        logReceipt(context, receipt);
+        const { expensiveServices } = this.#decoder;
+        tellUnpriced(gateway, context, attempt.candidate, receipt, expensiveServices);
+      } else logUncommitted(context);
       if (error !== undefined) context.logFailure(error);
     } finally {
       context.onStreamEnd();

@@ -1,5 +1,6 @@
 import type { FinishReason } from "../../contract/chat/chatAnswer.ts";
-import { laterUsage, readMessagesUsage, type Usage } from "../../contract/usage.ts";
+import { expensiveServicesOf } from "../../contract/servedTier.ts";
+import { laterUsage, readMessagesUsage } from "../../contract/usage.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { parseAnswer, reportedFailureOf } from "../reportedFailure.ts";
@@ -54,6 +55,7 @@ export function readMessage(text: string): ChatReply {
       usage: publicUsage(message["usage"]),
     },
     usage: readMessagesUsage(message["usage"]),
+    expensiveServices: expensiveServicesOf(message["usage"]),
   };
 }
 
@@ -197,7 +199,8 @@ class MessageReader {
   #start(message: unknown): ChatEvent {
     this.#startUsage = fieldsOf(fieldsOf(message)["usage"]);
     const usage = readMessagesUsage({ ...this.#startUsage, output_tokens: 0 });
-    return { ...chunkOf({ role: "assistant" }), usage, isUsageEarly: true };
+    const expensiveServices = expensiveServicesOf(this.#startUsage);
+    return { ...chunkOf({ role: "assistant" }), usage, isUsageEarly: true, expensiveServices };
   }
 
   #startBlock(at: unknown, start: JsonFields): ChatEvent {
@@ -301,19 +304,24 @@ class MessageReader {
       this.#reasoningBlocks.push(withPosition(whole, after));
   }
 
+  /** The figures of `message_delta` are cumulative. For missing ones those of `message_start` count. */
   #finish(delta: JsonFields, reported: unknown): ChatEvent {
     const { stop_reason: stopReason } = delta;
-    const usage = this.#finalUsage(fieldsOf(reported));
+    const all = laterUsage({ ...this.#startUsage, output_tokens: undefined }, fieldsOf(reported));
+    const usage = readMessagesUsage(all);
+    const expensiveServices = expensiveServicesOf(all);
     const details = publicUsage(reported);
     if (stopReason === undefined || stopReason === null || this.#isFinished) {
       // The same event may come within the answer, with the usage so far.
       const isUsageEarly = !this.#isFinished;
-      return { kind: "chunk", chunk: { choices: [], usage: details }, usage, isUsageEarly };
+      const chunk = { choices: [], usage: details };
+      return { kind: "chunk", chunk, usage, isUsageEarly, expensiveServices };
     }
     this.#isFinished = true;
     // Encrypted reasoning was counted when it came.
     const last = { ...this.#closeBlocks(), ...refusalOf(delta) };
-    return { ...chunkOf(last, finishReasonOf(stopReason), details), usage, encryptedLength: 0 };
+    const chunk = chunkOf(last, finishReasonOf(stopReason), details);
+    return { ...chunk, usage, encryptedLength: 0, expensiveServices };
   }
 
   /** Blocks without a stop event are complete once the message is. */
@@ -329,13 +337,6 @@ class MessageReader {
       ...(calls.length > 0 && { tool_calls: calls }),
       ...(hasReasoning && { thinking_blocks: this.#reasoningBlocks }),
     };
-  }
-
-  /** The figures of `message_delta` are cumulative. For missing ones those of `message_start` count. */
-  #finalUsage(reported: JsonFields): Usage | undefined {
-    return readMessagesUsage(
-      laterUsage({ ...this.#startUsage, output_tokens: undefined }, reported),
-    );
   }
 }
 

@@ -1,3 +1,4 @@
+import { expensiveServicesOf } from "../../contract/servedTier.ts";
 import { readChatUsage } from "../../contract/usage.ts";
 import { fieldsOf, rawValue, type JsonFields } from "../../lib/json.ts";
 import { scanObject } from "../../lib/jsonObject.ts";
@@ -32,7 +33,11 @@ export const openai: ProviderAdapter = {
     encode: encodeChat,
     read(text) {
       const completion = parseAnswer(text);
-      return { completion, usage: readChatUsage(completion["usage"]) };
+      return {
+        completion,
+        usage: readChatUsage(completion["usage"]),
+        expensiveServices: expensiveServicesOf(completion),
+      };
     },
     usage: { name: "usage", read: readChatUsage },
     events: () => readChatEvent,
@@ -88,7 +93,8 @@ function readChatEvent({ event, data }: Parameters<ReadChatEvent>[0]): ChatEvent
   if (data === "[DONE]") return { kind: "done", isWhole: true };
   if (data === "") return { kind: "nothing" };
   const chunk = parseAnswer(data);
-  return { kind: "chunk", chunk, usage: readChatUsage(chunk["usage"] ?? usageInChoice(chunk)) };
+  const usage = readChatUsage(chunk["usage"] ?? usageInChoice(chunk));
+  return { kind: "chunk", chunk, usage, expensiveServices: expensiveServicesOf(chunk) };
 }
 
 /** Moonshot sends the usage of a stream inside its choice: https://platform.moonshot.ai/docs/api/chat */

@@ -1,4 +1,5 @@
 import { isProviderCall, webSearchesOf } from "../../contract/responses.ts";
+import { expensiveServicesOf } from "../../contract/servedTier.ts";
 import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { parseAnswer, reportedFailureOf } from "../reportedFailure.ts";
@@ -46,7 +47,11 @@ function readResponse(text: string): ChatReply {
     ...(calls && { tool_calls: calls.map(withoutIndex) }),
   };
   const choices = [{ index: 0, message, ...logprobsField(logprobs), finish_reason: finishReason }];
-  return { completion: { ...createdOf(response), choices, usage: publicUsage }, usage };
+  return {
+    completion: { ...createdOf(response), choices, usage: publicUsage },
+    usage,
+    expensiveServices: expensiveServicesOf(response),
+  };
 }
 
 function logprobsField(logprobs: OutputDelta["logprobs"]): JsonFields {
@@ -90,7 +95,8 @@ function eventReader(): ReadChatEvent {
         const status = response["status"] ?? type.slice("response.".length);
         const { finishReason, usage, publicUsage } = readEnd(response, output, status);
         const last = chunk(finishReason, { usage: publicUsage });
-        return { kind: "chunk", chunk: last, usage, isLast: true };
+        const expensiveServices = expensiveServicesOf(response);
+        return { kind: "chunk", chunk: last, usage, isLast: true, expensiveServices };
       }
       default:
         addEvent(output, type, fields);
@@ -100,9 +106,10 @@ function eventReader(): ReadChatEvent {
     const isWhole = type === "response.output_item.done";
     const encryptedLength = isWhole && typeof encrypted === "string" ? encrypted.length : 0;
     const ranTool = isWhole && isProviderCall(item);
+    const webSearches = isWhole ? webSearchesOf([item]) : 0;
     return output.hasDelta
       ? { kind: "chunk", chunk: chunk(null), usage: undefined, encryptedLength }
-      : { kind: "nothing", encryptedLength, ranTool };
+      : { kind: "nothing", encryptedLength, ranTool, webSearches };
   };
 }
 

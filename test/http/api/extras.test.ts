@@ -1,18 +1,19 @@
 import { describe, expect, test } from "bun:test";
-import { ask, call } from "../../support/gateway/chatCalls.ts";
+import { ask, call, openChat } from "../../support/gateway/chatCalls.ts";
 import { embeddingsAsk } from "../../support/gateway/embeddingsCalls.ts";
 import { embeddingModel } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { sendMessage } from "../../support/gateway/messagesCalls.ts";
 import { noPrice } from "../../support/gateway/noPrice.ts";
-import { respond } from "../../support/gateway/responsesCalls.ts";
+import { openResponse, respond } from "../../support/gateway/responsesCalls.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
 import { usualMessage } from "../../support/provider/anthropicAnswers.ts";
 import { usual } from "../../support/provider/chatAnswers.ts";
 import { usualGemini } from "../../support/provider/geminiAnswers.ts";
-import { created, ended, terminal } from "../../support/provider/responsesAnswers.ts";
-import { json, stream } from "../../support/provider/scriptedProvider.ts";
+import { created, delta, ended, terminal } from "../../support/provider/responsesAnswers.ts";
+import { json, piece, stream, streamHead } from "../../support/provider/scriptedProvider.ts";
 import { embeds } from "../../support/provider/embeddingsAnswers.ts";
+import { responseEvent } from "../../support/provider/upstreamText.ts";
 
 type Urls = Record<"openai" | "claude" | "gemini", string>;
 
@@ -30,11 +31,16 @@ const configOf = (allowed: readonly string[]) => (urls: Urls) => ({
       settings: { rub_web_search_per_1k: 900_000 },
     },
     { id: "over-responses", routes: [{ provider: "openai", api: "responses" }] },
+    {
+      id: "searching-over",
+      routes: [{ provider: "openai", api: "responses" }],
+      settings: { rub_web_search_per_1k: 900_000 },
+    },
     { id: "claude", routes: [{ provider: "claude", responses: false }] },
     { id: "gemini", routes: [{ provider: "gemini", responses: false }] },
     embeddingModel("openai"),
   ],
-  sections: { api: { allowed_tools: allowed } },
+  sections: { api: { allowed_tools: allowed }, billing: { disconnect_grace: "60ms" } },
 });
 
 const allowed = [
@@ -211,6 +217,68 @@ describe("web searches over the responses interface", () => {
       expect((priced?.hold ?? 0n) - (unpriced?.hold ?? 0n)).toBe(20n * perSearch);
     },
   );
+
+  /** Of the request lines and the warnings: what they say of searches. */
+  const logged = ({ gateway }: At, since: number) =>
+    gateway.log
+      .slice(since)
+      .flatMap(({ msg, model, unpriced_searches: searches, event, problem }) =>
+        event === undefined ? [[msg, model, searches]] : [[event, model, problem]],
+      );
+
+  test("without a price are counted in the log line, and told once an hour for each route", async () => {
+    await strict.gateway.advance(3_600_000);
+    strict.providers.openai.answer = json(ended("resp_1", { output }));
+    const key = await strict.gateway.key();
+    const since = strict.gateway.log.length;
+    for (const model of ["small", "small", "searching"])
+      await respond(strict.gateway, key, { model, tools });
+    expect(logged(strict, since)).toEqual([
+      ["service_expensive", "small", "web_search"],
+      ["request", "small", 2],
+      ["request", "small", 2],
+      ["request", "searching", undefined],
+    ]);
+  });
+
+  test("that the operator gives away are only counted", async () => {
+    generous.providers.openai.answer = json(ended("resp_1", { output }));
+    const since = generous.gateway.log.length;
+    await respond(generous.gateway, await generous.gateway.key(), { tools });
+    expect(logged(generous, since)).toEqual([["request", "small", 2]]);
+  });
+
+  test.each([
+    ["a response", "small", openResponse],
+    ["a response with a price", "searching", openResponse],
+    ["a chat", "over-responses", openChat],
+    ["a chat with a price", "searching-over", openChat],
+  ] as const)("of %s are counted although the client leaves", async (_, model, open) => {
+    const done = output.map((item) => responseEvent("response.output_item.done", { item }));
+    strict.providers.openai.answer = (peer) =>
+      peer.send([streamHead, ...[created(), ...done, delta].map((one) => piece(one))].join(""));
+    const key = await strict.gateway.key();
+    const client = await open(strict.gateway, key, { model, tools, stream: true });
+    await client.seen("Hello");
+    client.disconnect();
+    const [record] = await strict.gateway.records(key, 1);
+    expect(record).toMatchObject({ status: "cancelled", estimated: true, webSearches: 2 });
+    const { promptTokens = 0, completionTokens = 0, charge } = record ?? {};
+    const tokenCost = BigInt(promptTokens) * 25_000n + BigInt(completionTokens) * 200_000n;
+    expect(charge).toBe(tokenCost + (model.startsWith("searching") ? 2n * perSearch : 0n));
+  });
+
+  test("beyond the most that were asked for are not charged after a disconnect", async () => {
+    const item = responseEvent("response.output_item.done", { item: call("search", 1) });
+    strict.providers.openai.answer = (peer) =>
+      peer.send([streamHead, ...[created(), item, item, delta].map((one) => piece(one))].join(""));
+    const key = await strict.gateway.key();
+    const more = { model: "searching", tools, max_tool_calls: 1 };
+    const client = await openResponse(strict.gateway, key, more);
+    await client.seen("Hello");
+    client.disconnect();
+    expect(await strict.gateway.records(key, 1)).toMatchObject([{ webSearches: 1, writeOff: 0n }]);
+  });
 
   test("of a chat are charged too", async () => {
     strict.providers.openai.answer = json(ended("resp_1", { output: [...output, message] }));

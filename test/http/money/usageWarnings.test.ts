@@ -67,17 +67,6 @@ describe("the log warns", () => {
     expect(await alarms(answer, body)).toEqual([{ level: "warn", msg }]);
   });
 
-  test("of a service that costs more, once an hour", async () => {
-    const msg = "the provider served something that costs more than the configured price is for";
-    const answer = answered({ service_tier: "priority" });
-    expect(await alarms(answer)).toEqual([{ level: "warn", msg }]);
-    expect(await alarms(answer)).toEqual([]);
-    await at.gateway.advance(3_600_000);
-    const event = JSON.stringify({ choices: [], service_tier: "priority" });
-    const late = stream(helloEvent, stopEvent, `data: ${event}\n\n`, doneEvent);
-    expect(await alarms(late, { stream: true })).toEqual([{ level: "warn", msg }]);
-  });
-
   test("of an impossible usage in a response", async () => {
     at.provider.answer = json(
       ended("resp_1", { usage: { ...responsesUsage, output_tokens: 1e9 } }),

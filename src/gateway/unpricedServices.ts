@@ -1,0 +1,74 @@
+import type { Clock } from "../lib/clock.ts";
+import type { Candidate } from "../routing/candidates.ts";
+import type { Log } from "../telemetry/log.ts";
+import type { Metrics, RouteServices } from "../telemetry/metrics.ts";
+
+/** How often the log is told of one service of one route, and how long a service counts as one that the route has. */
+const HOUR_MS = 3_600_000;
+
+interface UnpricedServicesOptions {
+  readonly clock: Clock;
+  readonly log: Pick<Log, "warn">;
+  readonly metrics: Pick<Metrics, "unpricedServed">;
+}
+
+/** One service of one route, such as `service_tier priority`. Times are monotonic. */
+interface ServedService {
+  readonly provider: string;
+  readonly model: string;
+  readonly service: string;
+  readonly toldMs: number;
+  servedMs: number;
+}
+
+/**
+ * What providers served within the last hour that costs more than the price of the model is for. Each answer is counted.
+ * The log is told once an hour for each service of a route.
+ */
+export class UnpricedServices {
+  readonly #options: UnpricedServicesOptions;
+  /** By provider, its name for the model, and service. All of them come from the config and the code. */
+  readonly #served = new Map<string, ServedService>();
+
+  constructor(options: UnpricedServicesOptions) {
+    this.#options = options;
+  }
+
+  /** An answer of the candidate's route had the service. */
+  served({ provider, route }: Candidate, service: string, requestId: string): void {
+    const { clock, log, metrics } = this.#options;
+    const nowMs = clock.monotonicMs();
+    const named = { provider: provider.id, model: route.model, service };
+    metrics.unpricedServed(named);
+    const key = JSON.stringify(Object.values(named));
+    const known = this.#served.get(key);
+    if (known && nowMs < known.toldMs + HOUR_MS) {
+      known.servedMs = nowMs;
+      return;
+    }
+    this.#served.set(key, { ...named, toldMs: nowMs, servedMs: nowMs });
+    log.warn("service_expensive", {
+      request_id: requestId,
+      provider: provider.id,
+      model: route.model,
+      problem: service,
+    });
+  }
+
+  /** The routes that served any of them within the last hour. */
+  recent(): readonly RouteServices[] {
+    const nowMs = this.#options.clock.monotonicMs();
+    const routes = new Map<string, RouteServices & { services: string[] }>();
+    for (const [key, { provider, model, service, servedMs }] of this.#served) {
+      if (nowMs >= servedMs + HOUR_MS) {
+        this.#served.delete(key);
+        continue;
+      }
+      const id = JSON.stringify([provider, model]);
+      const route = routes.get(id) ?? { provider, model, services: [] };
+      route.services.push(service);
+      routes.set(id, route);
+    }
+    return [...routes.values()];
+  }
+}
