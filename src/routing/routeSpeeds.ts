@@ -11,6 +11,9 @@ const WHOLE_SAMPLE_TOKENS_MIN = 500;
 const KEPT_SHARE = 0.97;
 /** Text counts as the whole answer if its estimate reaches this share of the reported tokens. */
 const VISIBLE_SHARE = 0.6;
+/** Text that arrives within this time, or within this share of the whole time, was generated before and buffered. */
+const BUFFERED_MS_MAX = 250;
+const BUFFERED_SHARE_MAX = 0.1;
 /** A time to the first token is never taken for longer, so that a queue does not hide generation. */
 const LATENCY_MS_MAX = 3000;
 /** How far the usual time to the first token follows a longer one. It follows a shorter one at once. */
@@ -45,6 +48,8 @@ export interface FinishedAnswer {
 export class RouteSpeed {
   /** Tokens a second of one choice. */
   tokensPerSecond: number;
+  /** The config or finished answers have shown it. */
+  isKnown: boolean;
   /** The usual time to the first token. */
   #latencyMs = 0;
   /** Sums of the answers whose generation was visible from its beginning. Later ones weigh more. */
@@ -55,22 +60,27 @@ export class RouteSpeed {
   #aliveAtMs = -Infinity;
 
   /** `start`: tokens a second until finished answers show it. */
-  constructor(start = START_TOKENS_PER_SECOND) {
-    this.tokensPerSecond = start;
+  constructor(start: number | undefined) {
+    this.tokensPerSecond = start ?? START_TOKENS_PER_SECOND;
+    this.isKnown = start !== undefined;
   }
 
-  /** Adds a finished answer. A very short one changes nothing. */
+  /** Adds a finished answer. A very short one says nothing of the speed, and neither does one whose text was buffered. */
   add(answer: FinishedAnswer): void {
     const { tokens, textTokens = 0, choiceCount, firstContentMs, durationMs } = answer;
     const tokensOfOne = tokens / choiceCount;
     if (firstContentMs !== undefined && textTokens >= tokens * VISIBLE_SHARE) {
       this.#addLatency(firstContentMs);
-      this.#addVisible(tokensOfOne, (durationMs - firstContentMs) / 1000);
+      const visibleMs = durationMs - firstContentMs;
+      const isBuffered = visibleMs < Math.max(BUFFERED_MS_MAX, durationMs * BUFFERED_SHARE_MAX);
+      if (!isBuffered) this.#addVisible(tokensOfOne, visibleMs / 1000);
     } else this.#addWhole(tokensOfOne, durationMs / 1000);
     const { visible, whole } = { visible: this.#visible, whole: this.#wholeLine() };
     this.#latencyMs = this.#visibleLatencyMs ?? whole.latencyMs;
     const seconds = visible.seconds + whole.seconds;
-    if (seconds > 0) this.tokensPerSecond = (visible.tokens + this.#whole.tokens) / seconds;
+    if (seconds <= 0) return;
+    this.tokensPerSecond = (visible.tokens + this.#whole.tokens) / seconds;
+    this.isKnown = true;
   }
 
   /** The tokens of one choice that a silence before the first text may hide. A short one is the network's. */

@@ -64,7 +64,7 @@ export class GenerationTime {
     this.#finishedMs = Math.min(this.#finishedMs, nowMs);
   }
 
-  /** The client did not read until now, so no text could arrive. */
+  /** Nothing was generated since the last text: the client did not read, or the provider may have died. */
   skipTo(nowMs: number): void {
     this.#lastTextMs = nowMs;
     this.#windowMs = nowMs;
@@ -95,6 +95,8 @@ export class GenerationTime {
   #hiddenIn(forMs: number): number {
     const generated = this.#generatedIn(forMs);
     const text = this.#textTokens - this.#windowTokens;
+    // Slow text is no sign of hidden generation if the route may be as slow.
+    if (text > 0 && !this.#speed.isKnown) return 0;
     return text < generated * TEXT_SHARE_MAX ? generated - text : 0;
   }
 

@@ -307,6 +307,9 @@ export class StreamRelay implements Relay, EventListenerObject {
     // The gateway's own time-out says nothing about the route: the provider had begun its answer.
     const isOurTimeout = !isGateways && failure.outcome === TIMEOUT_OUTCOME;
     const ended = isOurTimeout ? new UpstreamError("isolated", TIMEOUT_OUTCOME) : failure;
+    // The provider may have died in the silence before it.
+    if (isOurTimeout && !isClients)
+      this.#generation.skipTo(this.#options.gateway.clock.monotonicMs());
     this.#attemptFailed(isClients ? clientGone() : ended);
     // What the client got is charged if nothing of it is the provider's fault.
     const usage =
@@ -381,7 +384,8 @@ export class StreamRelay implements Relay, EventListenerObject {
     if (this.#hasEnded || this.#hasDisconnected) return;
     this.#hasDisconnected = true;
     this.#backpressure.stop();
-    this.#leave.begin();
+    // A whole answer whose charge is being committed is not left.
+    if (!this.#options.admission.meter.isSettling) this.#leave.begin();
     if (this.#hasBegun) void this.#drain();
   }
 

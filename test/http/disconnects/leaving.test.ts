@@ -13,12 +13,17 @@ import { beginChat, type SteppedChat } from "../../support/gateway/steppedChat.t
 import { openResponse } from "../../support/gateway/responsesCalls.ts";
 import { created } from "../../support/provider/responsesAnswers.ts";
 import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts";
+import { holdWrites } from "../../support/store/gatewayDatabase.ts";
 import { until } from "../../support/until.ts";
 
 /** What a client pays that leaves while its provider generates what it does not send. */
 const graceMs = 200;
 const opened = openBefore(["local"], ({ local }) => ({
-  providers: { local, mute: { base_url: local, first_byte_timeout: "2s" } },
+  providers: {
+    local,
+    mute: { base_url: local, first_byte_timeout: "2s" },
+    silent: { base_url: local, idle_timeout: "400ms" },
+  },
   models: [
     { id: "small", routes: [{ provider: "local" }] },
     // Each with a speed of its own, which no answer changes.
@@ -27,9 +32,14 @@ const opened = openBefore(["local"], ({ local }) => ({
       routes: [{ provider: "local", model: id, tokens_per_second: id === "slow" ? 20 : 100 }],
       settings: { max_output_tokens: 20_000 },
     })),
+    ...["taught", "buffering", "unmeasured"].map((id) => ({
+      id,
+      routes: [{ provider: "local", model: id }],
+      settings: { max_output_tokens: 20_000 },
+    })),
     {
-      id: "taught",
-      routes: [{ provider: "local", model: "taught" }],
+      id: "falls-silent",
+      routes: [{ provider: "silent", model: "falls-silent" }],
       settings: { max_output_tokens: 20_000 },
     },
     {
@@ -136,6 +146,40 @@ describe("a client that leaves in a silence of its provider pays for the time", 
     expect((await recordOf(begun))?.completionTokens).toBeWithin(1150, 1300);
   });
 
+  test("but not at that of answers which their provider sends at once", async () => {
+    const key = await at.gateway.key();
+    const half = chatEvent({ content: "word ".repeat(50) });
+    at.provider.answer = async (peer) => {
+      await peer.send(Buffer.concat([Buffer.from(streamHead), piece(half)]));
+      await Bun.sleep(20);
+      for (const part of [half, stopEvent, usageOf(120), doneEvent]) await peer.send(piece(part));
+      await peer.send(Buffer.from(streamEnd));
+    };
+    for (let done = 0; done < 3; done += 1)
+      await chat(at.gateway, key, { model: "buffering", stream: true });
+    const begun = await begin("buffering");
+    await begun.provide(streamHead, piece(roleEvent));
+    await Bun.sleep(20);
+    at.gateway.clock.advance(30_000);
+    await begun.disconnect();
+    await begun.givenUp;
+    expect((await recordOf(begun))?.completionTokens).toBeWithin(2900, 3200);
+  });
+
+  test("but not for text that is slower than a route is taken for which has shown no speed", async () => {
+    const begun = await begin("unmeasured");
+    await begun.provide(streamHead, piece(helloEvent));
+    await begun.client.seen("Hello");
+    for (let seconds = 0; seconds < 20; seconds += 2) {
+      at.gateway.clock.advance(2000);
+      await begun.provide(piece(chatEvent({ content: `${"four".repeat(40)}${seconds};` })));
+      await begun.client.seen(`${seconds};`);
+    }
+    await begun.disconnect();
+    await begun.givenUp;
+    expect((await recordOf(begun))?.completionTokens).toBeWithin(400, 450);
+  });
+
   test("but not what an early usage has counted", async () => {
     const begun = await begin("early");
     at.gateway.clock.advance(20_000);
@@ -215,6 +259,23 @@ describe("a client that leaves is charged by the provider's usage", () => {
   });
 });
 
+test("a client that leaves while its whole answer is committed takes no place among the answers that are read on", async () => {
+  const begun = await begin("tail");
+  await begun.provide(streamHead, piece(helloEvent));
+  await begun.client.seen("Hello");
+  const caller = (await at.gateway.store.accounts.find(begun.key.account))?.id ?? 0;
+  const { leftAnswers } = at.gateway.app.gateway;
+  for (let left = 0; left < 20; left += 1) leftAnswers.ended(caller, true, 0);
+  const held = await holdWrites(at.gateway.place);
+  await begun.provide(...[stopEvent, doneEvent].map(piece), streamEnd);
+  await Bun.sleep(20);
+  await begun.disconnect();
+  await held.release();
+  await at.gateway.records(begun.key, 1);
+  await Bun.sleep(6 * graceMs);
+  expect(leftAnswers.count).toBe(0);
+});
+
 test("a file counts the most tokens that its bytes can hold, when no usage comes", async () => {
   const file = {
     file_data: `data:application/pdf;base64,${"A".repeat(40_000)}`,
@@ -228,6 +289,15 @@ test("a file counts the most tokens that its bytes can hold, when no usage comes
   await begun.disconnect();
   await begun.givenUp;
   expect((await recordOf(begun))?.promptTokens).toBeWithin(30_000, 32_000);
+});
+
+test("a stream that falls silent until idle_timeout is charged for what was delivered, not for the silence", async () => {
+  const begun = await begin("falls-silent");
+  await begun.provide(streamHead, piece(helloEvent));
+  await begun.client.seen("Hello");
+  at.gateway.clock.advance(20_000);
+  await begun.client.seen('"finish_reason":"error"');
+  expect(await recordOf(begun)).toMatchObject({ promptTokens: 2, completionTokens: 2 });
 });
 
 const stopping = openOneModelBefore({ billing: { disconnect_grace: "60s" } });
