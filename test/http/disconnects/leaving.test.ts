@@ -6,9 +6,16 @@ import {
   stopEvent,
   thereEvent,
 } from "../../support/provider/chatAnswers.ts";
+import { isAnyOpen } from "../../support/gateway/breakers.ts";
 import { chat } from "../../support/gateway/chatCalls.ts";
 import { openBefore, openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
-import { piece, stream, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
+import {
+  piece,
+  raw,
+  stream,
+  streamEnd,
+  streamHead,
+} from "../../support/provider/scriptedProvider.ts";
 import { beginChat, type SteppedChat } from "../../support/gateway/steppedChat.ts";
 import { openResponse } from "../../support/gateway/responsesCalls.ts";
 import { created } from "../../support/provider/responsesAnswers.ts";
@@ -26,6 +33,7 @@ const opened = openBefore(["local"], ({ local }) => ({
   },
   models: [
     { id: "small", routes: [{ provider: "local" }] },
+    { id: "hasty", routes: [{ provider: "silent" }] },
     // Each with a speed of its own, which no answer changes.
     ...["slow", "fast", "tail", "files", "gap", "early", "summary"].map((id) => ({
       id,
@@ -311,6 +319,21 @@ test("a shutdown charges what a client that left has taken", async () => {
   await begun.givenUp;
   const [record] = await stopping.gateway.records(begun.key, 1);
   expect(record).toMatchObject({ status: "cancelled", promptTokens: 2, completionTokens: 2 });
+});
+
+test("an answer that a time-out of the gateway cuts is charged, and does not count for its route", async () => {
+  at.provider.answer = raw(streamHead, piece(helloEvent));
+  const keys = await Promise.all(Array.from({ length: 6 }, () => at.gateway.key()));
+  await Promise.all(
+    keys.map(async (key) => {
+      const { text } = await chat(at.gateway, key, { model: "hasty", stream: true });
+      expect(text).toContain('"finish_reason":"error"');
+      const [record] = await at.gateway.records(key, 1);
+      expect(record).toMatchObject({ status: "cancelled", estimated: true, promptTokens: 2 });
+      expect(record?.completionTokens).toBe(2);
+    }),
+  );
+  expect(isAnyOpen(at.gateway)).toBe(false);
 });
 
 describe("an answer that its provider reports as failed", () => {
