@@ -3,6 +3,8 @@ import type { Candidate } from "./candidates.ts";
 
 /** The tokens a second of a route whose finished answers have not shown it yet, unless the config says it. */
 const START_TOKENS_PER_SECOND = 100;
+/** Hidden generation is estimated a little high, so that the error of the figure is no gift. */
+const HIDDEN_MARGIN = 1.02;
 /** A shorter answer says more of the network than of the model. */
 const SAMPLE_TOKENS_MIN = 50;
 /** The same where the time to the first token is unknown: a long prompt must not make a model look slow. */
@@ -14,6 +16,8 @@ const VISIBLE_SHARE = 0.6;
 /** Text that arrives within this time, or within this share of the whole time, was generated before and buffered. */
 const BUFFERED_MS_MAX = 250;
 const BUFFERED_SHARE_MAX = 0.1;
+/** A route hides generation if text does not show this share of its tokens: more than an estimate of text is off. */
+const HIDDEN_SHARE_MIN = 0.4;
 /** A time to the first token is never taken for longer, so that a queue does not hide generation. */
 const LATENCY_MS_MAX = 3000;
 /** How far the usual time to the first token follows a longer one. It follows a shorter one at once. */
@@ -46,7 +50,7 @@ export interface FinishedAnswer {
  * generates without sending it, such as hidden reasoning.
  */
 export class RouteSpeed {
-  /** Tokens a second of one choice. */
+  /** Tokens a second of one choice, with the margin. */
   tokensPerSecond: number;
   /** The config or finished answers have shown it. */
   isKnown: boolean;
@@ -57,6 +61,8 @@ export class RouteSpeed {
   #visibleLatencyMs: number | undefined;
   /** The same of all other answers, for a line of tokens by seconds. */
   readonly #whole = { count: 0, tokens: 0, seconds: 0, squares: 0, products: 0 };
+  /** Sums of the streams: reported tokens, and those of them that no text showed. */
+  readonly #streams = { tokens: 0, hidden: 0 };
   #aliveAtMs = -Infinity;
 
   /** `start`: tokens a second until finished answers show it. */
@@ -69,6 +75,7 @@ export class RouteSpeed {
   add(answer: FinishedAnswer): void {
     const { tokens, textTokens = 0, choiceCount, firstContentMs, durationMs } = answer;
     const tokensOfOne = tokens / choiceCount;
+    if (answer.textTokens !== undefined) this.#addHidden(tokens, textTokens);
     if (firstContentMs !== undefined && textTokens >= tokens * VISIBLE_SHARE) {
       this.#addLatency(firstContentMs);
       const visibleMs = durationMs - firstContentMs;
@@ -79,8 +86,14 @@ export class RouteSpeed {
     this.#latencyMs = this.#visibleLatencyMs ?? whole.latencyMs;
     const seconds = visible.seconds + whole.seconds;
     if (seconds <= 0) return;
-    this.tokensPerSecond = (visible.tokens + this.#whole.tokens) / seconds;
+    this.tokensPerSecond = ((visible.tokens + this.#whole.tokens) / seconds) * HIDDEN_MARGIN;
     this.isKnown = true;
+  }
+
+  /** Whether the finished streams have tokens that no text shows. Then slow text is a sign of hidden generation. */
+  get hidesGeneration(): boolean {
+    const { tokens, hidden } = this.#streams;
+    return hidden > tokens * HIDDEN_SHARE_MIN;
   }
 
   /** The tokens of one choice that a silence before the first text may hide. A short one is the network's. */
@@ -104,6 +117,11 @@ export class RouteSpeed {
     const before = this.#visibleLatencyMs ?? latencyMs;
     const isShorter = latencyMs <= before;
     this.#visibleLatencyMs = isShorter ? latencyMs : before + (latencyMs - before) * LATENCY_DRIFT;
+  }
+
+  #addHidden(tokens: number, textTokens: number): void {
+    this.#streams.tokens = this.#streams.tokens * KEPT_SHARE + tokens;
+    this.#streams.hidden = this.#streams.hidden * KEPT_SHARE + Math.max(0, tokens - textTokens);
   }
 
   #addVisible(tokens: number, seconds: number): void {

@@ -144,7 +144,10 @@ test("doctor says the same of the providers", async () => {
 
 test("check and doctor warn of a proxy of the environment that is not used", async () => {
   const program = ["env", "HTTPS_PROXY=http://u:canary@127.0.0.1:1", await binaryPath()];
-  const direct = await openCliFolder(configText(oneModel("http://127.0.0.1:9/v1")), program);
+  const direct = await openCliFolder(
+    configText(oneModel("http://127.0.0.1:9/v1", { api: { allowed_tools: ["web_search"] } })),
+    program,
+  );
   opened.push({ stop: () => direct.remove() });
   const warning =
     'HTTPS_PROXY: set in the environment and not used: set providers[0].proxy to use a proxy, for example proxy = "${HTTPS_PROXY}"';

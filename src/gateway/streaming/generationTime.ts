@@ -52,10 +52,13 @@ export class GenerationTime {
 
   /** Text arrived. `textTokens`: the estimate of all text so far. */
   textArrived(nowMs: number, textTokens: number): void {
-    this.#lastTextMs = nowMs;
+    const isGap = nowMs - this.#lastTextMs >= WINDOW_MS;
+    // A gap has a window of its own.
+    if (isGap && this.#hasText) this.#closeWindow(this.#lastTextMs, false);
     this.#textTokens = textTokens;
-    if (this.#hasText && nowMs - this.#windowMs < WINDOW_MS) return;
-    this.#closeWindow(nowMs);
+    this.#lastTextMs = nowMs;
+    if (this.#hasText && !isGap && nowMs - this.#windowMs < WINDOW_MS) return;
+    this.#closeWindow(nowMs, isGap);
     this.#hasText = true;
   }
 
@@ -73,30 +76,42 @@ export class GenerationTime {
 
   /** The estimate of the hidden tokens of all choices until now. */
   hiddenTokens(nowMs: number): number {
-    const forMs = Math.min(nowMs, this.#finishedMs) - this.#windowMs;
+    const endMs = Math.min(nowMs, this.#finishedMs);
+    const silentMs = endMs - this.#lastTextMs;
+    if (silentMs >= WINDOW_MS && this.#hasText) {
+      const before = this.#hiddenIn(this.#lastTextMs - this.#windowMs, this.#windowText, false);
+      return Math.round(this.#hiddenTokens + before + this.#hiddenIn(silentMs, 0, true));
+    }
+    const forMs = endMs - this.#windowMs;
     // A part of a window goes on as the one before it.
     const isShort = forMs < WINDOW_MS && this.#lastHidden === 0;
-    return Math.round(this.#hiddenTokens + (isShort ? 0 : this.#hiddenIn(forMs)));
+    const hidden = isShort ? 0 : this.#hiddenIn(forMs, this.#windowText, silentMs >= WINDOW_MS);
+    return Math.round(this.#hiddenTokens + hidden);
   }
 
-  #closeWindow(nowMs: number): void {
+  get #windowText(): number {
+    return this.#textTokens - this.#windowTokens;
+  }
+
+  #closeWindow(nowMs: number, isGap: boolean): void {
     const forMs = nowMs - this.#windowMs;
-    const hidden = this.#hiddenIn(forMs);
+    const text = this.#windowText;
     // Text behind a silence that was generated during it, and was buffered.
-    const surplus = this.#textTokens - this.#windowTokens - this.#generatedIn(forMs);
+    const surplus = text - this.#generatedIn(forMs);
     if (surplus > 0) this.#hiddenTokens -= Math.min(surplus, this.#lastHidden);
-    this.#hiddenTokens += hidden;
-    this.#lastHidden = hidden;
+    this.#lastHidden = this.#hiddenIn(forMs, text, isGap);
+    this.#hiddenTokens += this.#lastHidden;
     this.#windowMs = nowMs;
     this.#windowTokens = this.#textTokens;
   }
 
-  /** What is generated and not sent in the window, if it ends after this time. */
-  #hiddenIn(forMs: number): number {
+  /** What is generated and not sent in this time, in which this text arrives. `isGap`: it arrives at the end alone. */
+  #hiddenIn(forMs: number, text: number, isGap: boolean): number {
+    // Slow text alone is no sign of hidden generation: a provider may be busy.
+    const { isKnown, hidesGeneration } = this.#speed;
+    if (this.#hasText && !isGap && !hidesGeneration) return 0;
+    if (this.#hasText && text > 0 && !isKnown) return 0;
     const generated = this.#generatedIn(forMs);
-    const text = this.#textTokens - this.#windowTokens;
-    // Slow text is no sign of hidden generation if the route may be as slow.
-    if (text > 0 && !this.#speed.isKnown) return 0;
     return text < generated * TEXT_SHARE_MAX ? generated - text : 0;
   }
 

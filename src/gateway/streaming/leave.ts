@@ -68,9 +68,11 @@ export class Leave {
 
   /** The answer ended. */
   end(): void {
-    const { gateway, context } = this.#options;
+    const { gateway, context, decoder } = this.#options;
     this.#grace.clear();
     this.#release?.();
+    // A failed attempt is no answer.
+    if (!this.#hasLeft && !decoder.hasContent) return;
     const nowMs = gateway.clock.monotonicMs();
     gateway.leftAnswers.ended(context.caller.accountId, this.#hasLeft, nowMs);
   }

@@ -123,7 +123,8 @@ export class StreamRelay implements Relay, EventListenerObject {
       this.#leave.end();
       gateway.inFlight.exchanges.delete(this.#exchange);
       const failure = abortExchange(this.#exchange, error);
-      this.#isBillable ||= isCallerFault(failure);
+      const isLeft = this.#hasDisconnected && failure.outcome === SHUTDOWN_OUTCOME;
+      this.#isBillable ||= isLeft || isCallerFault(failure);
       throw failure;
     }
   }

@@ -105,7 +105,10 @@ describe("the printed tables", () => {
   ])(
     "are accepted by `check` without a warning, and listed with the same prices: %s",
     async (kind, names) => {
-      const folder = await open(`${providers}${(await run(kind, names)).stdout}\n`);
+      // The list has no price that a search alone costs.
+      const searches = '[api]\nallowed_tools = ["web_search"]\n';
+      const tables = (await run(kind, names)).stdout;
+      const folder = await open(`${searches}${providers}${tables}\n`);
       expect(await folder.json("check")).toMatchObject({ ok: true, problems: [], warnings: [] });
       const { models } = await sample(kind, names);
       const printed = models.map(asListed);

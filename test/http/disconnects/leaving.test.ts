@@ -117,6 +117,9 @@ describe("a client that leaves in a silence of its provider pays for the time", 
   });
 
   test("while only a summary of its reasoning arrives", async () => {
+    // A finished answer shows that the route hides most of what it generates.
+    at.provider.answer = stream(helloEvent, stopEvent, usageOf(400), doneEvent);
+    await chat(at.gateway, await at.gateway.key(), { model: "summary", stream: true });
     const begun = await begin("summary");
     await begun.provide(streamHead, piece(helloEvent));
     await begun.client.seen("Hello");
@@ -314,11 +317,18 @@ test("a shutdown charges what a client that left has taken", async () => {
   const begun = await beginChat(stopping, { stream: true });
   await begun.provide(streamHead, piece(helloEvent));
   await begun.client.seen("Hello");
-  await begun.disconnect();
+  const reasoning = await beginChat(stopping, { stream: true });
+  await reasoning.provide(streamHead, piece(roleEvent));
+  await Bun.sleep(20);
+  stopping.gateway.clock.advance(8000);
+  await Promise.all([begun.disconnect(), reasoning.disconnect()]);
   stopping.gateway.app.abortAll();
-  await begun.givenUp;
-  const [record] = await stopping.gateway.records(begun.key, 1);
-  expect(record).toMatchObject({ status: "cancelled", promptTokens: 2, completionTokens: 2 });
+  await Promise.all([begun.givenUp, reasoning.givenUp]);
+  const [inText] = await stopping.gateway.records(begun.key, 1);
+  expect(inText).toMatchObject({ status: "cancelled", promptTokens: 2 });
+  const [inReasoning] = await stopping.gateway.records(reasoning.key, 1);
+  expect(inReasoning).toMatchObject({ status: "cancelled", promptTokens: 2 });
+  for (const record of [inText, inReasoning]) expect(record?.completionTokens).toBeWithin(790, 900);
 });
 
 test("an answer that a time-out of the gateway cuts is charged, and does not count for its route", async () => {
