@@ -304,6 +304,7 @@ describeRedis("a limits server that fails", () => {
       holder.kill("SIGKILL");
       await holder.exited;
       await slotsAre(1, 1);
+      await other.isUsed();
       for (let time = 0; time < 3; time += 1) await admitted(other, 1, most);
       expect(await other.admit(1, most)).toMatchObject({ ok: false });
     });

@@ -36,7 +36,9 @@ const provider = startProvider();
 afterAll(() => provider.stop());
 
 const baseUrl = `http://127.0.0.1:${provider.port}/v1`;
-const config = configText(oneModel(baseUrl));
+/** Without it, the config is warned of. */
+const givesSearches = { api: { allowed_tools: ["web_search"] } };
+const config = configText(oneModel(baseUrl, givesSearches));
 
 let cli: CliFolder;
 beforeEach(async () => {
