@@ -16,7 +16,7 @@ import { runChecks } from "./check.ts";
 const projectRoot = resolve(import.meta.dir, "..");
 const installTimeoutMs = 5 * 60_000;
 const buildTimeoutMs = 5 * 60_000;
-const testTimeoutMs = 30 * 60_000;
+const testTimeoutMs = 60 * 60_000;
 /** For one test. Waits have their own, more specific time-outs; this one only ends a test that hangs. */
 const oneTestTimeoutMs = 60_000;
 /**
