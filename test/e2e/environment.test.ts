@@ -6,7 +6,7 @@ import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import { configText, oneModel } from "../support/gateway/gatewayConfig.ts";
 import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 
-const config = oneModel("http://127.0.0.1:9/v1");
+const config = oneModel("http://127.0.0.1:9/v1", { api: { allowed_tools: ["web_search"] } });
 let binary: string;
 
 beforeAll(async () => {

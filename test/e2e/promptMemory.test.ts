@@ -23,12 +23,15 @@ const hanging = startProvider(async (peer, { json }) => {
 let saysHello = Promise.withResolvers<void>();
 let gateway: GatewayProcess;
 
+/** The prompts are longer than usual contexts. */
+const settings = { context_tokens: 100_000_000 };
+
 beforeAll(async () => {
   gateway = await startGatewayProcess({
     providers: { hanging: `http://127.0.0.1:${hanging.port}/v1` },
     models: [
-      ...["hanging", "late"].map((id) => ({ id, routes: [{ provider: "hanging" }] })),
-      { id: "translated", routes: [{ provider: "hanging", responses: false }] },
+      ...["hanging", "late"].map((id) => ({ id, routes: [{ provider: "hanging" }], settings })),
+      { id: "translated", routes: [{ provider: "hanging", responses: false }], settings },
     ],
     sections: { server: { sse_keepalive: "100ms" }, billing: { disconnect_grace: "200ms" } },
   });

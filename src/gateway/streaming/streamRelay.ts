@@ -123,8 +123,7 @@ export class StreamRelay implements Relay, EventListenerObject {
       this.#leave.end();
       gateway.inFlight.exchanges.delete(this.#exchange);
       const failure = abortExchange(this.#exchange, error);
-      const isLeft = this.#hasDisconnected && failure.outcome === SHUTDOWN_OUTCOME;
-      this.#isBillable ||= isLeft || isCallerFault(failure);
+      this.#isBillable ||= isCallerFault(failure);
       throw failure;
     }
   }
@@ -300,11 +299,8 @@ export class StreamRelay implements Relay, EventListenerObject {
     this.#exchange.abort(failure);
     const isClientCause =
       this.#hasDisconnected || this.#backpressure.causedFailure(failure.outcome);
-    // A shutdown ends also the answers that are read on after their clients left.
     const isGateways = failure.fault === "gateway";
-    const isClients =
-      isClientCause &&
-      (!isGateways || (this.#hasDisconnected && failure.outcome === SHUTDOWN_OUTCOME));
+    const isClients = isClientCause && !isGateways;
     // The gateway's own time-out says nothing about the route: the provider had begun its answer.
     const isOurTimeout = !isGateways && failure.outcome === TIMEOUT_OUTCOME;
     const ended = isOurTimeout ? new UpstreamError("isolated", TIMEOUT_OUTCOME) : failure;
@@ -402,4 +398,3 @@ export class StreamRelay implements Relay, EventListenerObject {
 }
 
 const TIMEOUT_OUTCOME = "timeout";
-const SHUTDOWN_OUTCOME = "shutdown";

@@ -8,7 +8,7 @@ import {
 } from "../../support/provider/chatAnswers.ts";
 import { isAnyOpen } from "../../support/gateway/breakers.ts";
 import { chat } from "../../support/gateway/chatCalls.ts";
-import { openBefore, openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import {
   piece,
   raw,
@@ -309,26 +309,6 @@ test("a stream that falls silent until idle_timeout is charged for what was deli
   at.gateway.clock.advance(20_000);
   await begun.client.seen('"finish_reason":"error"');
   expect(await recordOf(begun)).toMatchObject({ promptTokens: 2, completionTokens: 2 });
-});
-
-const stopping = openOneModelBefore({ billing: { disconnect_grace: "60s" } });
-
-test("a shutdown charges what a client that left has taken", async () => {
-  const begun = await beginChat(stopping, { stream: true });
-  await begun.provide(streamHead, piece(helloEvent));
-  await begun.client.seen("Hello");
-  const reasoning = await beginChat(stopping, { stream: true });
-  await reasoning.provide(streamHead, piece(roleEvent));
-  await Bun.sleep(20);
-  stopping.gateway.clock.advance(8000);
-  await Promise.all([begun.disconnect(), reasoning.disconnect()]);
-  stopping.gateway.app.abortAll();
-  await Promise.all([begun.givenUp, reasoning.givenUp]);
-  const [inText] = await stopping.gateway.records(begun.key, 1);
-  expect(inText).toMatchObject({ status: "cancelled", promptTokens: 2 });
-  const [inReasoning] = await stopping.gateway.records(reasoning.key, 1);
-  expect(inReasoning).toMatchObject({ status: "cancelled", promptTokens: 2 });
-  for (const record of [inText, inReasoning]) expect(record?.completionTokens).toBeWithin(790, 900);
 });
 
 test("an answer that a time-out of the gateway cuts is charged, and does not count for its route", async () => {

@@ -128,6 +128,8 @@ interface LedgerChangeResult {
   readonly tried: string | null;
 }
 
+const CHARGED: ReadonlySet<string> = new Set(["isolated failure", "timeout", "reported failure"]);
+
 /** The requests whose records differ from what their clients received. */
 async function ledgerProblems(
   place: DatabasePlace,
@@ -150,9 +152,10 @@ async function ledgerProblems(
       row.charge === (isServed ? (charge ?? row.charge) : 0n) &&
       row.estimated === BigInt(isEstimated ?? row.estimated) &&
       (!isServed || row.provider === (outcome === "backup" ? backupProvider : model));
-    // An answer that the request itself made unreadable is charged as for a disconnected client.
-    const isIsolatedFailure = outcome === "broken" && row?.tried === "isolated failure";
-    if (isRight || (isIsolatedFailure && row.status === "cancelled")) return [];
+    // An answer that the request itself made unreadable, or that a time-out of the gateway cut, is charged as for a
+    // disconnected client, and one that reports a failure by its usage.
+    const isIsolatedFailure = outcome === "broken" && CHARGED.has(row?.tried ?? "");
+    if (isRight || (isIsolatedFailure && row?.status === "cancelled")) return [];
     const words = [row?.status, row?.charge, row?.estimated, row?.provider].join(" ");
     return [
       `${asked}, ${id}: ${outcome} for ${charge} (${isEstimated}); the database has: ${words}`,

@@ -168,7 +168,10 @@ function configOf(
     models.push({ id, routes, settings });
   }
   return {
-    sections: { server: { listen: "127.0.0.1:0", sse_keepalive: "300ms" } },
+    sections: {
+      // The cost of an answer in JSON is in its head.
+      server: { listen: "127.0.0.1:0", sse_keepalive: "300ms", json_keepalive: false },
+    },
     providers,
     models,
   };

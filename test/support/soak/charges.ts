@@ -83,6 +83,8 @@ export async function paidFor(
     const record = charged.get(id);
     const isFree = record?.status === "failed" && record.charge === 0n;
     if (isFree && record.ledger_seq === null) return [];
+    // A time-out of the gateway cut it after content: what was delivered is charged.
+    if (record?.status === "cancelled") return [];
     return [`${id} was no answer, and is recorded as ${shown(record)}`];
   });
   return { open: ids.filter(isOpen), problems };
