@@ -33,7 +33,11 @@ beforeAll(async () => {
       ...["hanging", "late"].map((id) => ({ id, routes: [{ provider: "hanging" }], settings })),
       { id: "translated", routes: [{ provider: "hanging", responses: false }], settings },
     ],
-    sections: { server: { sse_keepalive: "100ms" }, billing: { disconnect_grace: "200ms" } },
+    sections: {
+      server: { sse_keepalive: "100ms" },
+      billing: { disconnect_grace: "200ms" },
+      limits: { requests_per_minute: 0, concurrent_requests: 0, body_bytes_per_minute: "0B" },
+    },
   });
 }, startTimeoutMs);
 afterAll(async () => {
