@@ -111,7 +111,7 @@ const errorOutcomes: Readonly<Record<number, Outcome>> = {
   404: "missing",
   502: "unavailable",
 };
-const callersStatus = /HTTP\/1\.[01] (?:400|409|413|422)/;
+const callersStatus = /HTTP\/1\.[01] (?:400|409|422)/;
 
 /** The client gets a refusal only where its provider refused, with the provider's message. */
 function ofMessage(asked: AnswerCase, outcome: Outcome, message: string): string[] {
