@@ -22,13 +22,9 @@ import {
   versionOf,
 } from "./anthropicMessages.ts";
 import { bodyWithOthers, refuseOtherAnswers } from "../chat/chatParts.ts";
-import {
-  formatOf,
-  NO_PARAMETERS,
-  toolChoiceOf,
-  toolsOf,
-  type ChatToolChoice,
-} from "../chat/chatTools.ts";
+import { formatOf, toolChoiceOf, toolsOf, type ChatToolChoice } from "../chat/chatTools.ts";
+import { parametersOf } from "../chat/toolSchemas.ts";
+import { claudeSchema } from "./claudeSchema.ts";
 
 /** Required: https://platform.claude.com/docs/en/api/versioning */
 const VERSION_HEADER = { "anthropic-version": "2023-06-01" };
@@ -107,11 +103,13 @@ function encodeMessages(call: ChatCall): EncodedRequest {
 }
 
 function toolOf(tool: ReturnType<typeof toolsOf>[number]): Block {
+  const parameters = parametersOf(tool.parameters);
+  const isStrict = tool.strict === true;
   return {
     name: tool.name,
     ...(tool.description === undefined ? {} : { description: tool.description }),
-    input_schema: tool.parameters ?? NO_PARAMETERS,
-    ...(tool.strict === true ? { strict: true } : {}),
+    input_schema: isStrict ? claudeSchema(parameters) : parameters,
+    ...(isStrict ? { strict: true } : {}),
     ...cacheControlOf(tool.own),
   };
 }
@@ -149,7 +147,9 @@ function outputConfigOf(
   if (format?.kind === "json") throw unsupported("response_format", "json_object");
   const config = {
     ...(effort === undefined ? {} : { effort }),
-    ...(format === undefined ? {} : { format: { type: "json_schema", schema: format.schema } }),
+    ...(format === undefined
+      ? {}
+      : { format: { type: "json_schema", schema: claudeSchema(format.schema) } }),
     ...fieldsOf(body["output_config"]),
   };
   return Object.keys(config).length === 0 ? undefined : config;

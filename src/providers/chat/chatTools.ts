@@ -41,9 +41,6 @@ export type ChatFormat =
       readonly strict: boolean | undefined;
     };
 
-/** For interfaces that require a schema where the chat convention allows none. */
-export const NO_PARAMETERS = { type: "object", properties: {} };
-
 /** Throws UnsupportedRequestError for tools other than functions. */
 export function toolsOf(body: ChatRequestBody): readonly ChatTool[] {
   const { tools, functions } = body as JsonFields;

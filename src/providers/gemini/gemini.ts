@@ -9,9 +9,11 @@ import type { ChatRequestBody } from "../../contract/chat/chatRequestBody.ts";
 import { isJsonObject, type JsonFields, isGiven } from "../../lib/json.ts";
 import { bodyWithOthers, refuseOtherAnswers } from "../chat/chatParts.ts";
 import { formatOf, toolChoiceOf, toolsOf, type ChatToolChoice } from "../chat/chatTools.ts";
+import { parametersOf } from "../chat/toolSchemas.ts";
 import { geminiContents, thinkingConfigOf } from "./geminiContents.ts";
 import { geminiEmbeddings } from "./geminiEmbeddings.ts";
 import { modelPath } from "./geminiModel.ts";
+import { geminiSchema } from "./geminiSchema.ts";
 
 /**
  * The generateContent interface of the Gemini API: https://ai.google.dev/api/generate-content. The native counterpart
@@ -87,7 +89,7 @@ function toolFields(body: ChatRequestBody): JsonFields {
   const functionDeclarations = tools.map(({ name, description, parameters }) => ({
     name,
     description,
-    parametersJsonSchema: parameters,
+    parametersJsonSchema: parameters && geminiSchema(parametersOf(parameters)),
   }));
   if (choice === undefined) return { tools: [{ functionDeclarations }] };
   const functionCallingConfig = callingConfigOf(choice);
@@ -125,7 +127,7 @@ function generationConfigOf({
     presencePenalty: numberOf(body, "presence_penalty") || undefined,
     frequencyPenalty: numberOf(body, "frequency_penalty") || undefined,
     responseMimeType: format && "application/json",
-    responseJsonSchema: format?.kind === "schema" ? format.schema : undefined,
+    responseJsonSchema: format?.kind === "schema" ? geminiSchema(format.schema) : undefined,
     thinkingConfig: thinkingConfigOf(model, body.reasoning_effort ?? undefined),
   };
   const given = Object.entries(translated).filter(([, value]) => isGiven(value));

@@ -12,7 +12,8 @@ import {
   refuseRecording,
   refusalOf,
 } from "../chat/chatParts.ts";
-import { formatOf, NO_PARAMETERS, answeredCallOf, callListOf } from "../chat/chatTools.ts";
+import { formatOf, answeredCallOf, callListOf } from "../chat/chatTools.ts";
+import { parametersOf } from "../chat/toolSchemas.ts";
 import { unsupported, type ChatCall, type EncodedRequest } from "../provider.ts";
 
 /** Fields of the same name and meaning in both interfaces. */
@@ -150,7 +151,7 @@ function toolOf(tool: unknown, path: string): unknown {
       type,
       name,
       description,
-      parameters: parameters ?? NO_PARAMETERS,
+      parameters: parametersOf(isJsonObject(parameters) ? parameters : undefined),
       // Here the default is strict, which not every schema satisfies.
       strict: strict ?? false,
     };

@@ -188,6 +188,9 @@ describe("a message from a provider of kind openai", () => {
   });
 });
 
+const looseSchema = { type: "object", properties: { a: { type: "string" } } };
+const closedSchema = { ...looseSchema, required: ["a"], additionalProperties: false };
+
 /** What a Messages request has, and what the provider of a chat must receive beside the model. */
 const requests: readonly (readonly [name: string, message: object, chat: object])[] = [
   [
@@ -341,7 +344,28 @@ const requests: readonly (readonly [name: string, message: object, chat: object]
       stop: ["END"],
       response_format: {
         type: "json_schema",
-        json_schema: { name: "answer", schema: { type: "object" }, strict: true },
+        json_schema: { name: "answer", schema: { type: "object" } },
+      },
+    },
+  ],
+  [
+    "strict schemas",
+    {
+      tools: [
+        { name: "closed", input_schema: closedSchema, strict: true },
+        { name: "free", input_schema: looseSchema, strict: true },
+      ],
+      output_config: { format: { type: "json_schema", schema: closedSchema } },
+    },
+    {
+      messages: [{ role: "user", content: "hello" }],
+      tools: [
+        { type: "function", function: { name: "closed", parameters: closedSchema, strict: true } },
+        { type: "function", function: { name: "free", parameters: looseSchema } },
+      ],
+      response_format: {
+        type: "json_schema",
+        json_schema: { name: "answer", schema: closedSchema, strict: true },
       },
     },
   ],
@@ -356,6 +380,32 @@ test.each([
   at.providers.local.answer = json(completion({ content: "Hello" }));
   await sendMessage(at.gateway, await at.gateway.key(), { model, ...settings });
   expect(at.providers.local.requests[0]?.json["reasoning_effort"]).toBe(effort);
+});
+
+/** What OpenAI's strict mode refuses in a schema that is `a` here. */
+const notStrict = [
+  { type: "string", minLength: 1 },
+  { type: "string", format: "uri" },
+  { type: "string", default: "x" },
+  { enum: ["x"] },
+  {},
+  { oneOf: [{ type: "string" }] },
+  { type: "array" },
+  { type: "object" },
+  { type: "object", properties: {}, additionalProperties: true },
+  { type: "object", properties: { b: { type: "string" } }, additionalProperties: false },
+  { $ref: "#/$defs/b", description: "x" },
+];
+
+test.each(notStrict)("an answer with a member %j is not asked for strictly", async (member) => {
+  at.providers.local.answer = json(completion({ content: "Hello" }));
+  const schema = { ...closedSchema, properties: { a: member } };
+  const output_config = { format: { type: "json_schema", schema } };
+  await sendMessage(at.gateway, await at.gateway.key(), { output_config });
+  expect(at.providers.local.requests[0]?.json["response_format"]).toEqual({
+    type: "json_schema",
+    json_schema: { name: "answer", schema },
+  });
 });
 
 test.each(requests)("a chat has the %s of a message", async (_, message, chat) => {

@@ -285,7 +285,7 @@ describe("other fields", () => {
   });
 
   test("the client's output_config wins over other fields", () => {
-    const schema = { type: "object" };
+    const schema = { type: "object", properties: {}, additionalProperties: false };
     const response_format = { type: "json_schema", json_schema: { name: "n", schema } };
     expect(sent({ response_format, output_config: { effort: "max" } })["output_config"]).toEqual({
       effort: "max",

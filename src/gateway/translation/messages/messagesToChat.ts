@@ -1,3 +1,4 @@
+import { isStrictSchema } from "../../../contract/chat/strictSchema.ts";
 import { fieldsOf, isDeeperThan, isJsonObject, type JsonFields } from "../../../lib/json.ts";
 import { DEPTH_MAX, unsupported, UnsupportedRequestError } from "../../../providers/provider.ts";
 import { isTranslatedThinking } from "./chatToMessages.ts";
@@ -203,7 +204,13 @@ function toolsOf(tools: unknown): readonly JsonFields[] {
     const tool = fieldsOf(value);
     const { type = "custom", name, description, input_schema: schema, strict } = tool;
     if (type !== "custom" && type !== null) throw unsupported(`tools[${index}]`, type);
-    const definition = { name, description, parameters: schema, strict };
+    const definition = {
+      name,
+      description,
+      parameters: schema,
+      // OpenAI's strict mode refuses schemas that Anthropic's takes.
+      strict: strict === true && isJsonObject(schema) && isStrictSchema(schema) ? true : undefined,
+    };
     return { type: "function", function: withoutUndefined(definition) };
   });
 }
@@ -267,9 +274,10 @@ function outputOf(body: JsonFields): {
   const schema = format["schema"];
   if (format["type"] !== "json_schema" || !isJsonObject(schema))
     return { effort, format: undefined };
+  const strict = isStrictSchema(schema) ? { strict: true } : {};
   return {
     effort,
-    format: { type: "json_schema", json_schema: { name: "answer", schema, strict: true } },
+    format: { type: "json_schema", json_schema: { name: "answer", schema, ...strict } },
   };
 }
 

@@ -1,0 +1,315 @@
+import { describe, expect, test } from "bun:test";
+import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
+import { parametersOf } from "../../../src/providers/chat/toolSchemas.ts";
+import { gemini } from "../../../src/providers/gemini/gemini.ts";
+import type { ProviderAdapter } from "../../../src/providers/provider.ts";
+import { sentText } from "../../support/provider/sentText.ts";
+import { callOf } from "../conformance/reading.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const text = { type: "string" };
+const number = { type: "number" };
+const empty = { type: "object", properties: {} };
+
+describe("the parameters of a tool", () => {
+  test.each<[name: string, given: Fields | undefined, sent: Fields]>([
+    ["that has none", undefined, empty],
+    ["without anything", {}, empty],
+    ["without properties", { type: "object" }, empty],
+    [
+      "that may be null",
+      { type: ["object", "null"], properties: { a: text } },
+      { ...empty, properties: { a: text } },
+    ],
+    [
+      "without a type",
+      { properties: { a: text }, required: ["a"] },
+      { type: "object", properties: { a: text }, required: ["a"] },
+    ],
+    ["with the empty list of PHP", { type: "object", properties: [] }, empty],
+    ["with true for properties", { type: "object", properties: true }, empty],
+    ["of another type", { type: "string" }, { ...empty, description: '{type: "string"}' }],
+    [
+      "with values",
+      { type: "object", enum: [{}], description: "Nothing." },
+      { ...empty, description: "Nothing.\n\n{enum: [{}]}" },
+    ],
+    [
+      "with variants",
+      {
+        type: "object",
+        properties: { at: text },
+        required: ["at"],
+        anyOf: [
+          { properties: { a: text, k: { const: 1 } }, required: ["a", "k"] },
+          { properties: { a: text, k: { const: 2 } }, required: ["k"] },
+        ],
+      },
+      {
+        type: "object",
+        properties: { at: text, a: text, k: { anyOf: [{ const: 1 }, { const: 2 }] } },
+        required: ["at", "k"],
+      },
+    ],
+    [
+      "with closed variants or null",
+      {
+        oneOf: [
+          { type: "object", properties: { a: text }, additionalProperties: false },
+          { type: "null" },
+        ],
+      },
+      { type: "object", properties: { a: text }, additionalProperties: false },
+    ],
+    [
+      "with parts",
+      {
+        allOf: [
+          { properties: { a: text }, required: ["a"] },
+          { properties: { b: text }, required: ["b"] },
+        ],
+      },
+      { type: "object", properties: { a: text, b: text }, required: ["a", "b"] },
+    ],
+    [
+      "that is a definition",
+      {
+        $ref: "#/$defs/a~1b",
+        $defs: { "a/b": { type: "object", title: "T", properties: { a: text }, required: ["a"] } },
+      },
+      { type: "object", title: "T", properties: { a: text }, required: ["a"] },
+    ],
+    [
+      "whose definitions go in a circle",
+      {
+        anyOf: [{ $ref: "#/$defs/a" }],
+        $defs: { a: { anyOf: [{ $ref: "#/$defs/a" }, { properties: { a: text } }] } },
+      },
+      { type: "object", properties: { a: text } },
+    ],
+  ])("%s", (_name, given, sent) => {
+    const before = JSON.stringify(given);
+    expect(parametersOf(given)).toMatchObject(sent);
+    expect(parametersOf(given)).toEqual(parametersOf(parametersOf(given)));
+    expect(JSON.stringify(given)).toBe(before);
+    expect(Object.keys(parametersOf(given))).not.toContainAnyValues([
+      "anyOf",
+      "oneOf",
+      "allOf",
+      "$ref",
+    ]);
+  });
+
+  test("say in the description what was reduced", () => {
+    const oneOf = [{ required: ["a"] }, { required: ["b"] }];
+    const given = { type: "object", properties: { a: text, b: text }, oneOf };
+    expect(parametersOf(given)).toEqual({
+      type: "object",
+      properties: { a: text, b: text },
+      description: '{oneOf: [{"required":["a"]},{"required":["b"]}]}',
+    });
+  });
+
+  test.each<[given: unknown, sent: unknown]>([
+    [true, {}],
+    [[], {}],
+    [{ type: "array" }, { type: "array", items: {} }],
+    [{ type: ["array", "null"] }, { type: ["array", "null"], items: {} }],
+    [
+      { type: "array", items: [] },
+      { type: "array", items: {} },
+    ],
+    [
+      { type: "array", items: [text, number], additionalItems: false },
+      { type: "array", items: false, prefixItems: [text, number] },
+    ],
+    [
+      { type: "number", minimum: 0, exclusiveMinimum: true },
+      { type: "number", exclusiveMinimum: 0 },
+    ],
+    [
+      { type: "number", maximum: 9, exclusiveMaximum: false },
+      { type: "number", maximum: 9 },
+    ],
+    [{ type: "string", required: true }, text],
+    [{ type: "object", properties: [] }, empty],
+    [{ anyOf: [{ type: "array" }, text] }, { anyOf: [{ type: "array", items: {} }, text] }],
+  ])("a property %j becomes %j", (given, sent) => {
+    expect(parametersOf({ type: "object", properties: { a: given } })).toEqual({
+      type: "object",
+      properties: { a: sent },
+    });
+  });
+
+  test("that need no change are the same object", () => {
+    const given = {
+      $schema: "http://json-schema.org/draft-07/schema#",
+      type: "object",
+      properties: { a: { type: "object" }, b: { type: "array", items: text }, c: { $ref: "#" } },
+      additionalProperties: { anyOf: [text, { type: "null" }] },
+    };
+    expect(parametersOf(given)).toBe(given);
+  });
+
+  test("of a hostile client cost little", () => {
+    const variants = Array.from({ length: 20_000 }, (_, index) => ({
+      allOf: [{ $ref: "#/$defs/wide" }, { properties: { [`v${index}`]: {} } }],
+    }));
+    const members = Array.from({ length: 20_000 }, (_, index) => [`p${index}`, {}] as const);
+    const wide = { properties: Object.fromEntries(members), required: Object.keys(members) };
+    const doubled = Object.fromEntries(
+      Array.from({ length: 60 }, (_, index) => {
+        const next = { $ref: `#/$defs/d${index + 1}` };
+        return [`d${index}`, { anyOf: [next, next, { allOf: [next, next] }] }] as const;
+      }),
+    );
+    const started = performance.now();
+    expect(parametersOf({ anyOf: variants, $defs: { wide } })).toMatchObject(empty);
+    expect(parametersOf({ $ref: "#/$defs/d0", $defs: doubled })).toMatchObject(empty);
+    expect(performance.now() - started).toBeLessThan(2000);
+  });
+});
+
+const hello = { role: "user", content: "hello" };
+const sentBy = (adapter: ProviderAdapter, body: object): string =>
+  sentText(adapter.chat.encode(callOf(JSON.stringify({ messages: [hello], ...body }))));
+const strictTool = (parameters: object, strict?: boolean) => ({
+  tools: [{ type: "function", function: { name: "f", parameters, strict } }],
+});
+const formatOf = (schema: object) => ({
+  response_format: { type: "json_schema", json_schema: { name: "answer", schema } },
+});
+
+describe("Claude's subset of schemas", () => {
+  interface Sent {
+    readonly tools?: readonly { readonly input_schema: Fields; readonly strict?: boolean }[];
+    readonly output_config?: { readonly format: { readonly schema: Fields } };
+  }
+  const sent = (body: object) => JSON.parse(sentBy(anthropic, body)) as Sent;
+  const closed = (properties: object, more: object = {}) => ({
+    type: "object",
+    properties,
+    ...more,
+    additionalProperties: false,
+  });
+
+  test.each<[name: string, given: object, reduced: object]>([
+    [
+      "bounds of numbers",
+      { type: "integer", minimum: 0, maximum: 9 },
+      { type: "integer", description: "{minimum: 0, maximum: 9}" },
+    ],
+    [
+      "bounds beside a description",
+      { type: "string", minLength: 2, description: "A name." },
+      { type: "string", description: "A name.\n\n{minLength: 2}" },
+    ],
+    [
+      "few items",
+      { type: "array", items: text, minItems: 1 },
+      { type: "array", items: text, minItems: 1 },
+    ],
+    [
+      "many items",
+      { type: "array", items: text, minItems: 2 },
+      { type: "array", items: text, description: "{minItems: 2}" },
+    ],
+    ["a known format", { type: "string", format: "date" }, { type: "string", format: "date" }],
+    [
+      "an unknown format",
+      { type: "string", format: "color" },
+      { type: "string", description: '{format: "color"}' },
+    ],
+    ["one of several", { oneOf: [text, number] }, { anyOf: [text, number] }],
+    [
+      "a described definition",
+      { allOf: [{ $ref: "#/$defs/a" }], title: "T" },
+      { anyOf: [{ $ref: "#/$defs/a" }], title: "T" },
+    ],
+    [
+      "a reference with more",
+      { $ref: "#/$defs/a", description: "x", default: 1 },
+      { $ref: "#/$defs/a" },
+    ],
+    [
+      "values",
+      { type: "string", enum: ["a", "b"], default: "a" },
+      { enum: ["a", "b"], description: '{default: "a"}' },
+    ],
+    [
+      "an object as a value",
+      { type: "object", const: {} },
+      closed({}, { description: "{const: {}}" }),
+    ],
+    [
+      "an open object",
+      { type: "object", additionalProperties: number },
+      closed({}, { description: '{additionalProperties: {"type":"number"}}' }),
+    ],
+    [
+      "an object that may be null",
+      { type: ["object", "null"], properties: { a: { ...number, minimum: 1 } } },
+      { ...closed({ a: { ...number, description: "{minimum: 1}" } }), type: ["object", "null"] },
+    ],
+    ["an object without a type", { properties: { a: text } }, closed({ a: text })],
+  ])("%s", (_name, given, reduced) => {
+    const property = (schema: Fields) => (schema["properties"] as Fields)["p"];
+    const schema = {
+      type: "object",
+      properties: { p: given },
+      $defs: { a: { ...number, minimum: 1 } },
+    };
+    const { output_config: config } = sent(formatOf(schema));
+    expect(config?.format.schema).toEqual({
+      ...closed({ p: reduced }),
+      $defs: { a: { ...number, description: "{minimum: 1}" } },
+    });
+    const { tools } = sent(strictTool(schema, true));
+    expect(tools).toMatchObject([{ strict: true }]);
+    expect(property(tools?.[0]?.input_schema ?? {})).toEqual(reduced);
+    // Only a strict tool is reduced.
+    expect(sent(strictTool(schema)).tools).toEqual([
+      expect.objectContaining({ input_schema: schema }),
+    ]);
+  });
+
+  test("leaves the name of the dialect out, and a definition at the top with its definitions", () => {
+    const schema = {
+      $schema: "x",
+      $ref: "#/definitions/a",
+      definitions: { a: { type: "object" } },
+    };
+    expect(sent(formatOf(schema)).output_config?.format.schema).toEqual({
+      $ref: "#/definitions/a",
+      definitions: { a: closed({}) },
+    });
+  });
+
+  test("passes what needs no change", () => {
+    const schema = closed({
+      a: { anyOf: [text, { type: "null" }] },
+      b: { type: "array", items: closed({}) },
+    });
+    expect(sentBy(anthropic, formatOf(schema))).toContain(JSON.stringify(schema));
+  });
+});
+
+test("Gemini gets a reference alone", () => {
+  const schema = {
+    type: "object",
+    properties: { a: { $ref: "#/$defs/a", description: "x" }, b: { $ref: "#/$defs/a" } },
+    $defs: { a: text },
+  };
+  const sent = {
+    ...schema,
+    properties: {
+      a: { description: "x", anyOf: [{ $ref: "#/$defs/a" }] },
+      b: { $ref: "#/$defs/a" },
+    },
+  };
+  expect(JSON.parse(sentBy(gemini, { ...strictTool(schema), ...formatOf(schema) }))).toMatchObject({
+    tools: [{ functionDeclarations: [{ parametersJsonSchema: sent }] }],
+    generationConfig: { responseJsonSchema: sent },
+  });
+});
