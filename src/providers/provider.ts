@@ -236,8 +236,17 @@ export interface ChatInterface {
   readonly eventsStandAlone: boolean;
   /** `encode` never throws. */
   readonly supportsEverything: boolean;
-  /** False: the gateway ends the answer at a stop sequence. */
-  readonly supportsStop: boolean;
+  /** Whether the provider ends an answer of this model at the sequence. `encode` sends no other. */
+  takesStop(sequence: string, model: string): boolean;
+}
+
+/** The stop sequences at which the gateway ends the answer of a model, because the provider's interface lacks them. */
+export function stopsToApply(
+  { takesStop }: Pick<ChatInterface, "takesStop">,
+  stop: readonly string[],
+  model: string,
+): readonly string[] {
+  return stop.filter((sequence) => !takesStop(sequence, model));
 }
 
 /** An embeddings request for one route. */

@@ -6,6 +6,7 @@ import { scanObject } from "../../lib/jsonObject.ts";
 import { splice } from "../../lib/splice.ts";
 import {
   decodeAnswer,
+  stopsToApply,
   UnsupportedRequestError,
   type ChatCall,
   type EncodedRequest,
@@ -93,7 +94,7 @@ export class ProviderChat {
       identity,
       form: this.#formOf(identity),
       choiceCount: this.#request.choiceCount,
-      stop: this.#stopsToEnforce(candidate),
+      stop: this.#stopsToApply(candidate),
       eventsStandAlone: chat.eventsStandAlone,
     });
   }
@@ -103,7 +104,7 @@ export class ProviderChat {
     const text = decodeAnswer(received);
     const reply = candidate.chat.read(text);
     const { completion, usage, isUsageEarly = false, expensiveServices } = reply;
-    const stops = this.#stopsToEnforce(candidate);
+    const stops = this.#stopsToApply(candidate);
     const identity = this.#identityOf(candidate.model.id);
     const shown = publicCompletion(completion, identity, stops);
     const billed = billedUsage(admission, {
@@ -142,9 +143,8 @@ export class ProviderChat {
     return { request: { ...request, body }, object: scanObject(text) };
   }
 
-  /** The stop sequences that the provider's interface does not have. The gateway ends the answer at them. */
-  #stopsToEnforce({ chat }: Candidate): readonly string[] {
-    return chat.supportsStop ? [] : this.#request.stop;
+  #stopsToApply({ chat, route }: Candidate): readonly string[] {
+    return stopsToApply(chat, this.#request.stop, route.model);
   }
 
   #encodeFor(candidate: Candidate, bounds: ChoiceBounds): EncodedRequest {

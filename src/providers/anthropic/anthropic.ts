@@ -12,8 +12,8 @@ import {
 import type { ChatRequestBody } from "../../contract/chat/chatRequestBody.ts";
 import { fieldsOf, type JsonFields, isGiven } from "../../lib/json.ts";
 import { spliceBytes } from "../../lib/splice.ts";
+import { cacheControlOf } from "./promptCache.ts";
 import {
-  cacheControlOf,
   conversationOf,
   messagesOf,
   type Block,
@@ -41,7 +41,7 @@ export const anthropic: ProviderAdapter = {
     events: readMessageEvents,
     eventsStandAlone: false,
     supportsEverything: false,
-    supportsStop: true,
+    takesStop,
   },
   responses: undefined,
   messages: {
@@ -72,11 +72,9 @@ function encodeMessages(call: ChatCall): EncodedRequest {
   refuseOtherAnswers(body);
   const foreign = OPERATORS_FIELDS.find((name) => isGiven(body[name]));
   if (foreign !== undefined) throw unsupported(foreign);
-  const { system, turns } = conversationOf(body.messages, model);
-  // The native field would replace the instructions of the messages.
-  if (system.length > 0 && isGiven(body["system"])) {
-    throw unsupported("system beside instructions in messages");
-  }
+  const { system: instructions, turns } = conversationOf(body, model);
+  const system = systemOf(body, instructions);
+  const stop = request.stop.filter(takesStop);
   const tools = toolsOf(body);
   const choice = toolChoiceOf(body);
   const maxTokens = call.outputTokensBound ?? call.outputTokensMax;
@@ -91,7 +89,7 @@ function encodeMessages(call: ChatCall): EncodedRequest {
     messages: turns.flatMap(messagesOf),
     temperature: body.temperature ?? undefined,
     top_p: body.top_p ?? undefined,
-    stop_sequences: request.stop.length === 0 ? undefined : request.stop,
+    stop_sequences: stop.length === 0 ? undefined : stop,
     metadata: metadataOf(body),
     service_tier: body["service_tier"] === "default" ? "standard_only" : undefined,
     tools: tools.length === 0 ? undefined : tools.map(toolOf),
@@ -100,6 +98,11 @@ function encodeMessages(call: ChatCall): EncodedRequest {
     output_config: outputConfigOf(body, reasoning),
   };
   return { path: "/messages", headers: VERSION_HEADER, body: bodyWithOthers(object, fields) };
+}
+
+/** The interface refuses a blank sequence: https://platform.claude.com/docs/en/api/messages/create */
+function takesStop(sequence: string): boolean {
+  return sequence.trim() !== "";
 }
 
 function toolOf(tool: ReturnType<typeof toolsOf>[number]): Block {
@@ -138,18 +141,38 @@ function metadataOf(body: Block): Block | undefined {
   return id === undefined ? undefined : { user_id: id };
 }
 
-/** https://platform.claude.com/docs/en/build-with-claude/structured-outputs; `json_object` has no counterpart. */
+/**
+ * The counterpart of `json_object`, which the interface lacks: its structured outputs need a schema, and allow no open
+ * object. The text is always the same, so that the prompt stays in the cache.
+ */
+const JSON_INSTRUCTION: Block = {
+  type: "text",
+  text: "Write your answer as exactly one JSON object and nothing else: no text before or after it, and no Markdown code fence around it. You may still call tools.",
+};
+
+/** The instructions. Throws UnsupportedRequestError if a native `system` would replace them. */
+function systemOf(body: ChatRequestBody & Block, instructions: readonly Block[]): readonly Block[] {
+  const wantsJson = formatOf(body)?.kind === "json";
+  const system = wantsJson ? [...instructions, JSON_INSTRUCTION] : instructions;
+  if (system.length === 0 || !isGiven(body["system"])) return system;
+  throw unsupported(
+    instructions.length > 0
+      ? "system beside instructions in messages"
+      : "system beside response_format",
+  );
+}
+
+/** https://platform.claude.com/docs/en/build-with-claude/structured-outputs */
 function outputConfigOf(
   body: ChatRequestBody & Block,
   { effort }: ReasoningFields,
 ): Block | undefined {
   const format = formatOf(body);
-  if (format?.kind === "json") throw unsupported("response_format", "json_object");
   const config = {
-    ...(effort === undefined ? {} : { effort }),
-    ...(format === undefined
-      ? {}
-      : { format: { type: "json_schema", schema: claudeSchema(format.schema) } }),
+    ...(effort !== undefined && { effort }),
+    ...(format?.kind === "schema" && {
+      format: { type: "json_schema", schema: claudeSchema(format.schema) },
+    }),
     ...fieldsOf(body["output_config"]),
   };
   return Object.keys(config).length === 0 ? undefined : config;

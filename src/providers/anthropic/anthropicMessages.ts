@@ -1,6 +1,7 @@
-import type { RequestMessage } from "../../contract/chat/chatRequestBody.ts";
+import type { ChatRequestBody, RequestMessage } from "../../contract/chat/chatRequestBody.ts";
 import { isReturnableReasoning } from "./anthropicAnswer.ts";
 import { blocksInOrder, textBlock, returnedReasoning } from "./anthropicBlocks.ts";
+import { cacheControlOf, markedMessages, withMark } from "./promptCache.ts";
 import { refuseRecording, partsOf, refusalOf, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
@@ -39,26 +40,29 @@ const OPENING: Block = { type: "text", text: "(no message)" };
  * cache, and Claude Fable 5.1 refuses reasoning after a changed prefix. Throws UnsupportedRequestError for content
  * without a counterpart and for a conversation without any.
  */
-export function conversationOf(messages: readonly RequestMessage[], model: string): Conversation {
+export function conversationOf(body: ChatRequestBody, model: string): Conversation {
   const system: Block[] = [];
   const turns: Turn[] = [];
   const readJson = exactReader();
-  for (const [index, message] of messages.entries()) {
+  const marked = markedMessages(body);
+  for (const [index, message] of body.messages.entries()) {
     const path = `messages[${index}]`;
+    const mark = (blocks: readonly Block[]): readonly Block[] =>
+      marked.has(message) ? withMark(blocks, message) : blocks;
     switch (message.role) {
       case "system":
       case "developer":
-        if (turns.length === 0) system.push(...textBlocks(message, path));
-        else addInstructions(turns, textBlocks(message, path), model);
+        if (turns.length === 0) system.push(...mark(textBlocks(message, path)));
+        else addInstructions(turns, mark(textBlocks(message, path)), model);
         break;
       case "user":
-        add(turns, "user", partsOf(message, path).flatMap(blocksOf));
+        add(turns, "user", mark(partsOf(message, path).flatMap(blocksOf)));
         break;
       case "assistant":
-        add(turns, "assistant", assistantBlocks(message, path, readJson));
+        add(turns, "assistant", mark(assistantBlocks(message, path, readJson)));
         break;
       case "tool":
-        add(turns, "user", [], [resultBlock(message, path)]);
+        add(turns, "user", [], mark([resultBlock(message, path)]));
     }
   }
   if (turns[0]?.role === "assistant") turns.unshift(turnOf("user", [OPENING]));
@@ -202,12 +206,6 @@ function sourceOf(source: (ChatPart & { kind: "image" })["source"]): Block {
   return source.kind === "url"
     ? { type: "url", url: source.url }
     : { type: "base64", media_type: source.mediaType, data: source.base64 };
-}
-
-/** The native field that ends a cached prefix. Clients write it into parts and tools. */
-export function cacheControlOf(own: Block | undefined): Block {
-  const control = own?.["cache_control"];
-  return isJsonObject(control) ? { cache_control: control } : {};
 }
 
 /** The interface refuses trailing blanks in an assistant message that it continues. */

@@ -7,6 +7,7 @@ import {
   type JsonObjectText,
   isGiven,
 } from "../../lib/json.ts";
+import { registeredMediaType } from "../../lib/mediaType.ts";
 import { DEPTH_MAX, unsupported, UnsupportedRequestError } from "../provider.ts";
 
 /** Base64 in the request itself, or a URL. */
@@ -137,7 +138,7 @@ function sourceOf(url: string, path: string): PartSource {
       `${path} must be an http(s) address or a data: URL in base64`,
     );
   }
-  return { kind: "data", mediaType: mediaType.trim(), base64: url.slice(comma + 1) };
+  return { kind: "data", mediaType: registeredMediaType(mediaType), base64: url.slice(comma + 1) };
 }
 
 /** Throws UnsupportedRequestError for kinds of answers that only OpenAI's own interface has. */

@@ -29,7 +29,7 @@ export const gemini: ProviderAdapter = {
     events: geminiEvents,
     eventsStandAlone: false,
     supportsEverything: false,
-    supportsStop: true,
+    takesStop: () => true,
   },
   responses: undefined,
   messages: undefined,

@@ -43,7 +43,7 @@ export const openai: ProviderAdapter = {
     events: () => readChatEvent,
     eventsStandAlone: true,
     supportsEverything: true,
-    supportsStop: true,
+    takesStop: () => true,
   },
   responses: {
     encode({ object, model, outputTokensBound: bound }) {

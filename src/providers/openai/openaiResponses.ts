@@ -31,7 +31,7 @@ export const openaiResponses: ChatInterface = {
   events: eventReader,
   eventsStandAlone: false,
   supportsEverything: false,
-  supportsStop: false,
+  takesStop: () => false,
 };
 
 function readResponse(text: string): ChatReply {

@@ -6,6 +6,7 @@ import type {
 } from "../../contract/chat/chatRequestBody.ts";
 import { COMPARISON_RESPONSE_FIELD } from "../../contract/keyCase.ts";
 import { fieldsOf, isJsonObject, type JsonFields, isGiven } from "../../lib/json.ts";
+import { withRegisteredType } from "../../lib/mediaType.ts";
 import {
   bodyWithOthers,
   refuseOtherAnswers,
@@ -263,7 +264,7 @@ function imagePart(image: unknown, path: string): object {
   if (typeof url !== "string") throw unsupported(`${path}.image_url`);
   // Some compatible servers require the detail.
   const detail = isJsonObject(image) ? (image["detail"] ?? "auto") : "auto";
-  return { type: "input_image", image_url: url, detail };
+  return { type: "input_image", image_url: withRegisteredType(url), detail };
 }
 
 /** Only ids of files that the operator shares get here. */

@@ -54,6 +54,20 @@ function refused(status: number, type: string, words: string): ProviderAnswer {
 }
 
 describe("a model of a provider of kind anthropic", () => {
+  test.each([false, true])("ends at a blank stop sequence, stream %p", async (isStream) => {
+    at.providers.claude.answer = isStream
+      ? begunMessage(textEvent(" one\n"), textEvent("\ntwo"), endEvent(), stopEvent)
+      : json(message({ content: [{ type: "text", text: "Hello one\n\ntwo" }] }));
+    const key = await at.gateway.key();
+    const stop = ["\n\n", "END"];
+    const { text } = await chat(at.gateway, key, { ...asked, stop, ...(isStream && streaming) });
+    expect(text).toContain("one");
+    expect(text).toContain('"finish_reason":"stop"');
+    expect(text).not.toContain("two");
+    expect(at.providers.claude.requests[0]?.json["stop_sequences"]).toEqual(["END"]);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: exact }]);
+  });
+
   test("answers in JSON, charged exactly with its cache prices", async () => {
     at.providers.claude.answer = usualMessage;
     const key = await at.gateway.key();

@@ -74,6 +74,20 @@ describe("a chat whose prompt is to be kept in the cache for an hour", () => {
     ]);
   });
 
+  test("is the same with the mark beside the content of the message", async () => {
+    at.providers.claude.answer = json(message());
+    const key = await at.gateway.key();
+    const content = "x".repeat(2 * CONTEXT);
+    const cache_control = { type: "ephemeral", ttl: "1h" };
+    const marked = { messages: [{ role: "user", content, cache_control }] };
+    expect((await chat(at.gateway, key, marked)).status).toBe(200);
+    expect(at.providers.claude.requests[0]?.json).toMatchObject(keeping("1h"));
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { hold: BigInt(CONTEXT * CACHE_WRITE_1H + MAX_TOKENS * prices.output) },
+    ]);
+    expect((await chat(at.gateway, key, { ...marked, model: "unsold" })).status).toBe(400);
+  });
+
   test("is free where all is free", async () => {
     at.providers.claude.answer = json(message());
     const key = await at.gateway.key();

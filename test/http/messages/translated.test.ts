@@ -228,6 +228,7 @@ const requests: readonly (readonly [name: string, message: object, chat: object]
           content: [
             { type: "text", text: "what" },
             { type: "image", source: { type: "base64", media_type: "image/png", data: "AAAA" } },
+            { type: "image", source: { type: "base64", media_type: "image/jpg", data: "AAAA" } },
             { type: "image", source: { type: "url", url: "https://example.com/a.png" } },
             {
               type: "document",
@@ -246,6 +247,7 @@ const requests: readonly (readonly [name: string, message: object, chat: object]
           content: [
             { type: "text", text: "what" },
             { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } },
+            { type: "image_url", image_url: { url: "data:image/jpeg;base64,AAAA" } },
             { type: "image_url", image_url: { url: "https://example.com/a.png" } },
             {
               type: "file",
@@ -380,6 +382,38 @@ test.each([
   at.providers.local.answer = json(completion({ content: "Hello" }));
   await sendMessage(at.gateway, await at.gateway.key(), { model, ...settings });
   expect(at.providers.local.requests[0]?.json["reasoning_effort"]).toBe(effort);
+});
+
+const attribution =
+  "x-anthropic-billing-header: cc_version=2.1.177.01c; cc_entrypoint=cli; cch=36ee5;";
+
+test.each([
+  [
+    "blocks",
+    [
+      { type: "text", text: attribution },
+      { type: "text", text: "Be kind." },
+    ],
+    "Be kind.",
+  ],
+  ["a block with more", [{ type: "text", text: `${attribution}\nBe kind.` }], "Be kind."],
+  ["a text", `${attribution}\n\nBe kind.`, "Be kind."],
+  ["a text alone", attribution, undefined],
+  [
+    "a later block",
+    [
+      { type: "text", text: "Be kind." },
+      { type: "text", text: attribution },
+    ],
+    `Be kind.\n\n${attribution}`,
+  ],
+])("Claude Code's line about itself is left out of %s", async (_name, system, sent) => {
+  at.providers.local.answer = json(completion({ content: "Hello" }));
+  await sendMessage(at.gateway, await at.gateway.key(), { system });
+  expect(at.providers.local.requests[0]?.json["messages"]).toEqual([
+    ...(sent === undefined ? [] : [{ role: "system", content: sent }]),
+    { role: "user", content: "hello" },
+  ]);
 });
 
 /** What OpenAI's strict mode refuses in a schema that is `a` here. */

@@ -160,6 +160,76 @@ describe("messages", () => {
   });
 });
 
+describe("a mark of the prompt cache beside the content of a message", () => {
+  const image = {
+    type: "image",
+    source: { type: "base64", media_type: "image/png", data: "AA==" },
+  };
+  const picture = { type: "image_url", image_url: { url: "data:image/png;base64,AA==" } };
+  const reasoning = { type: "thinking", thinking: "Hm.", signature: "EqQB" };
+
+  test.each<[name: string, message: object, sent: object]>([
+    ["of the user", { role: "user", content: "x" }, { ...text("x"), ...cache }],
+    ["with parts", { role: "user", content: [text("x"), picture] }, { ...image, ...cache }],
+    [
+      "of a tool",
+      { role: "tool", tool_call_id: "a", content: [text("x"), text("y")] },
+      { type: "tool_result", tool_use_id: "a", content: [text("x"), text("y")], ...cache },
+    ],
+    ["of the assistant", { role: "assistant", content: "x" }, { ...text("x"), ...cache }],
+    ["with a call", { ...called("a"), content: "x" }, { ...toolUse("a"), ...cache }],
+    [
+      "with reasoning last",
+      { role: "assistant", content: [text("x")], thinking_blocks: [reasoning] },
+      { ...text("x"), ...cache },
+    ],
+  ])("%s is on its last block", (_name, message, block) => {
+    const sentMessages = messagesOf({ ...message, ...cache }) as { content: unknown[] }[];
+    expect(sentMessages.at(-1)?.content.at(-1)).toEqual(block);
+    const others = JSON.stringify(sentMessages).replace(JSON.stringify(block), "");
+    expect(others).not.toContain("cache_control");
+  });
+
+  test("of the system is there too, and a mark of a part stays", () => {
+    const own = { cache_control: { type: "ephemeral" } };
+    const system = { role: "system", content: [text("x"), { ...text("y"), ...own }], ...cache };
+    const plain = { role: "system", content: "z", ...cache };
+    expect(sent({ messages: [system, plain, hello] })["system"]).toEqual([
+      text("x"),
+      { ...text("y"), ...own },
+      { ...text("z"), ...cache },
+    ]);
+  });
+
+  test("is left out where parts, tools and later messages have four", () => {
+    const tool = { type: "function", function: { name: "f" }, ...cache };
+    const marked = ["a", "b", "c", "d"].map((content) =>
+      Object.assign({ role: "user", content }, cache),
+    );
+    const first = { role: "user", content: [{ ...text("0"), ...cache }] };
+    const body = encoded({ messages: [first, ...marked], tools: [tool] });
+    expect(body.split("cache_control")).toHaveLength(5);
+    expect(body.slice(body.indexOf('"a"'), body.indexOf('"c"'))).not.toContain("cache_control");
+  });
+});
+
+test("JSON without a schema is asked for by the same instruction each time", () => {
+  const response_format = { type: "json_object" };
+  const system = [{ role: "system", content: "Be kind." }];
+  const { system: alone, output_config: none } = sent({ response_format });
+  expect(none).toBeUndefined();
+  expect(alone).toMatchObject([{ type: "text", text: expect.stringContaining("one JSON object") }]);
+  expect(sent({ response_format, messages: [...system, hello] })["system"]).toEqual([
+    text("Be kind."),
+    ...(alone as unknown[]),
+  ]);
+  expect(() => sent({ response_format, system: "x" })).toThrow(
+    new UnsupportedRequestError(
+      "system beside response_format is not supported by this model's provider",
+    ),
+  );
+});
+
 describe("parts", () => {
   const partOf = (part: object): unknown =>
     (messagesOf({ role: "user", content: [part] }) as { content: unknown[] }[])[0]?.content[0];

@@ -48,6 +48,7 @@ describe("the parts of a message", () => {
   test.each([
     ["data:image/png;base64,AA==", { kind: "data", mediaType: "image/png", base64: "AA==" }],
     ["DATA:Image/PNG;Base64,AA==", { kind: "data", mediaType: "image/png", base64: "AA==" }],
+    ["data:image/jpg;base64,AA==", { kind: "data", mediaType: "image/jpeg", base64: "AA==" }],
     ["data:image/png;name=a.png;base64,AA", { kind: "data", mediaType: "image/png", base64: "AA" }],
     ["data:;base64,AA", { kind: "data", mediaType: "", base64: "AA" }],
     ["https://a.example/b.png?c=d", { kind: "url", url: "https://a.example/b.png?c=d" }],

@@ -105,8 +105,6 @@ export const anthropicDialect: Dialect = {
   leavesOut: [],
   cannot: {
     "two choices": "n is not supported by this model's provider",
-    "an answer in JSON":
-      "response_format of the type json_object is not supported by this model's provider",
   },
   boundAlways: true,
   reportsCacheWrites: true,
@@ -217,6 +215,9 @@ interface SentBlock {
   readonly content?: readonly { text: string }[];
 }
 
+/** The interface has no other way to ask for any JSON object. */
+const ASKS_FOR_JSON = /exactly one JSON object and nothing else/;
+
 function asked(encoded: EncodedRequest): Asked {
   const { path } = encoded;
   if (path !== "/messages") throw new Error(`no messages: ${path}`);
@@ -227,7 +228,7 @@ function asked(encoded: EncodedRequest): Asked {
     model: sent.model,
     stream: sent.stream ?? false,
     system: [
-      ...(sent.system ?? []).map(({ text }) => text),
+      ...(sent.system ?? []).map(({ text }) => text).filter((text) => !ASKS_FOR_JSON.test(text)),
       ...sent.messages.flatMap(({ content }) => content.flatMap(lateInstruction)),
     ],
     conversation: sent.messages.flatMap(({ role, content }) =>
@@ -244,6 +245,7 @@ function asked(encoded: EncodedRequest): Asked {
     ...(sent.tools && { tools: sent.tools.map(toolOf) }),
     ...(toolChoice && { toolChoice }),
     ...(choice?.disable_parallel_tool_use && { parallelToolCalls: false }),
+    ...(sent.system?.some(({ text }) => ASKS_FOR_JSON.test(text)) && { format: "json" as const }),
     ...(sent.output_config?.format && { format: { schema: sent.output_config.format.schema } }),
     ...(sent.metadata && { user: sent.metadata.user_id }),
   };

@@ -1,5 +1,6 @@
 import { isStrictSchema } from "../../../contract/chat/strictSchema.ts";
 import { fieldsOf, isDeeperThan, isJsonObject, type JsonFields } from "../../../lib/json.ts";
+import { registeredMediaType } from "../../../lib/mediaType.ts";
 import { DEPTH_MAX, unsupported, UnsupportedRequestError } from "../../../providers/provider.ts";
 import { isTranslatedThinking } from "./chatToMessages.ts";
 
@@ -30,7 +31,10 @@ export function chatBodyOfMessages(body: JsonFields): JsonFields {
     model: body["model"],
     max_tokens: body["max_tokens"],
     stream: body["stream"] ?? undefined,
-    messages: [...systemMessages(body["system"], "system"), ...messagesOf(body["messages"])],
+    messages: [
+      ...systemMessages(withoutAttribution(body["system"]), "system"),
+      ...messagesOf(body["messages"]),
+    ],
     temperature: body["temperature"] ?? undefined,
     top_p: body["top_p"] ?? undefined,
     stop: stopOf(body["stop_sequences"]),
@@ -49,6 +53,21 @@ function messagesOf(messages: unknown): readonly Message[] {
     if (role === "system") return systemMessages(content, path);
     return role === "assistant" ? [assistantMessage(content, path)] : userMessages(content, path);
   });
+}
+
+/**
+ * A line of Claude Code about itself, at the start of the instructions. It differs between sessions, so with it no other
+ * provider could read the prompt from its cache. Anthropic takes it out itself.
+ */
+const ATTRIBUTION = /^x-anthropic-billing-header:[^\n]*\n*/i;
+
+function withoutAttribution(system: unknown): unknown {
+  if (typeof system === "string") return system.replace(ATTRIBUTION, "");
+  if (!Array.isArray(system)) return system;
+  const [first, ...others] = system as readonly unknown[];
+  const { text } = fieldsOf(first);
+  if (typeof text !== "string" || !ATTRIBUTION.test(text)) return system;
+  return [{ ...fieldsOf(first), text: text.replace(ATTRIBUTION, "") }, ...others];
 }
 
 /** Instructions. Blocks become one text, because some servers accept only that. */
@@ -185,7 +204,7 @@ function urlOf(source: JsonFields, path: string): string {
   const { type, url, media_type: mediaType, data } = source;
   if (type === "url" && typeof url === "string") return url;
   if (type === "base64" && typeof mediaType === "string" && typeof data === "string") {
-    return `data:${mediaType};base64,${data}`;
+    return `data:${registeredMediaType(mediaType)};base64,${data}`;
   }
   throw unsupported(`${path}.source`, type);
 }

@@ -1,5 +1,6 @@
 import { exactReader, type ReadJson } from "../../../lib/exactJson.ts";
 import { fieldsOf, isJsonObject, type JsonFields, isGiven } from "../../../lib/json.ts";
+import { withRegisteredType } from "../../../lib/mediaType.ts";
 import { UnsupportedRequestError, unsupported } from "../../../providers/provider.ts";
 import { returnedFieldsOf, type ReturnedFields } from "./encryptedContent.ts";
 import { chatToolName, INPUT_ARGUMENT } from "./responsesTools.ts";
@@ -140,7 +141,10 @@ function partOf(part: unknown, path: string): JsonFields {
 function imagePart({ image_url: url, detail }: JsonFields, path: string): JsonFields {
   if (typeof url !== "string") throw unsupported(`${path} without image_url`);
   const level = detail === "original" ? "high" : detail;
-  return { type: "image_url", image_url: { url, ...(isGiven(level) && { detail: level }) } };
+  return {
+    type: "image_url",
+    image_url: { url: withRegisteredType(url), ...(isGiven(level) && { detail: level }) },
+  };
 }
 
 /** An address of a file stands where its data would. */

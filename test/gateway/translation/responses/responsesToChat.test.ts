@@ -119,6 +119,7 @@ describe("an item of the input", () => {
             { type: "input_text", text: "look", cache_control: { type: "ephemeral" } },
             { type: "input_image", image_url: pixel, detail: "original" },
             { type: "input_image", image_url: pixel },
+            { type: "input_image", image_url: "data:image/JPG;base64,AA==" },
             {
               type: "input_file",
               filename: "a.pdf",
@@ -137,6 +138,7 @@ describe("an item of the input", () => {
             { type: "text", text: "look", cache_control: { type: "ephemeral" } },
             { type: "image_url", image_url: { url: pixel, detail: "high" } },
             { type: "image_url", image_url: { url: pixel } },
+            { type: "image_url", image_url: { url: "data:image/jpeg;base64,AA==" } },
             {
               type: "file",
               file: { filename: "a.pdf", file_data: "data:application/pdf;base64,AA==" },
