@@ -22,6 +22,8 @@ export interface Agent {
   readonly endpoint: SdkClient["endpoint"];
   /** Its tool that runs a command in a shell, and what a model writes to call it. */
   readonly tool: { readonly name: string; readonly input: (command: string) => object };
+  /** Its tool that shows the model a picture, and what a model writes to call it with a path. */
+  readonly picture: { readonly name: string; readonly input: (path: string) => object };
   start(task: Task): ProgramStart;
   /** Reads what the program printed. */
   result(stdout: string): AgentResult;
@@ -33,10 +35,11 @@ export const claudeCodeAgent: Agent = {
   program: claudeCode,
   endpoint: "messages",
   tool: { name: "Bash", input: bashInput },
+  picture: { name: "Read", input: (path) => ({ file_path: path }) },
   start: ({ url, key, model, prompt, home }) => ({
     command: [
       claudeCode.path,
-      ..."--allowedTools=Bash --output-format=json".split(" "),
+      ..."--allowedTools=Bash,Read --output-format=json".split(" "),
       `--model=${model}`,
       "--print",
       prompt,
@@ -70,6 +73,7 @@ export const codexAgent: Agent = {
   program: codex,
   endpoint: "responses",
   tool: { name: "exec_command", input: (command) => ({ cmd: command }) },
+  picture: { name: "view_image", input: (path) => ({ path }) },
   start: ({ url, key, model, prompt }) => ({
     command: [
       codex.path,
@@ -124,6 +128,7 @@ function opencodeOver(endpoint: Agent["endpoint"], npm: string): Agent {
     program: opencode,
     endpoint,
     tool: { name: "bash", input: bashInput },
+    picture: { name: "read", input: (path) => ({ filePath: path }) },
     start: ({ url, key, model, prompt }) => ({
       command: [
         opencode.path,
@@ -143,7 +148,7 @@ function opencodeOver(endpoint: Agent["endpoint"], npm: string): Agent {
               npm,
               name: "gateway",
               options: { baseURL: `${url}/v1`, apiKey: key },
-              models: { [model]: { name: model } },
+              models: { [model]: { name: model, ...sees } },
             },
           },
         }),
@@ -165,6 +170,9 @@ function opencodeOver(endpoint: Agent["endpoint"], npm: string): Agent {
     },
   };
 }
+
+/** It sends pictures only to a model that is said to see them. */
+const sees = { attachment: true, modalities: { input: ["text", "image"], output: ["text"] } };
 
 interface OpencodeTokens {
   readonly input: number;
