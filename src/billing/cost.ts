@@ -14,6 +14,15 @@ export function costOf(usage: Usage, price: Price): bigint {
   );
 }
 
+/**
+ * Whether one read from the prompt cache saves more than its write costs beyond the plain price. Not if the cache has no
+ * prices of its own, by which the operator would lose.
+ */
+export function cachePays({ input, cachedInput, cacheWrite }: Price): boolean {
+  const premium = cacheWrite - input;
+  return premium > 0n && premium < input - cachedInput;
+}
+
 /** The size of a prompt, and what it asks for besides an answer. */
 export interface PromptExtent {
   bodyBytes: number;

@@ -13,8 +13,13 @@ const STANDARD_ADDRESSES: Partial<Record<ProviderKind, string>> = {
   gemini: "https://generativelanguage.googleapis.com/v1beta",
 };
 
-/** Keys that only the kind openai has. */
-const OPENAI_KEYS = ["bounds_reasoning", "stream_usage", "drop_message_fields"] as const;
+/** Keys that only one kind has. */
+const KIND_KEYS = [
+  ["bounds_reasoning", "openai"],
+  ["stream_usage", "openai"],
+  ["drop_message_fields", "openai"],
+  ["automatic_cache", "anthropic"],
+] as const;
 
 /** Message fields that cannot be dropped without a change of meaning. */
 const MESSAGE_FIELDS_NEEDED: ReadonlySet<string> = new Set([
@@ -45,11 +50,11 @@ function readProvider(file: ProviderFile, at: string, inspection: Inspection): P
   if (usual !== undefined && baseUrl !== undefined && !/\/v\d\w*\/*$/.test(baseUrl.pathname)) {
     inspection.warning(`${at}.base_url`, `does not end in a version as ${usual} does; check it`);
   }
-  for (const name of OPENAI_KEYS) {
-    if (kind === "openai" || file[name] === undefined) continue;
+  for (const [name, required] of KIND_KEYS) {
+    if (kind === required || file[name] === undefined) continue;
     inspection.problem(
       `${at}.${name}`,
-      `requires kind openai, and the kind of this provider is ${kind}`,
+      `requires kind ${required}, and the kind of this provider is ${kind}`,
     );
   }
   const credential = readCredential(file, at, inspection);
@@ -74,6 +79,7 @@ function readProvider(file: ProviderFile, at: string, inspection: Inspection): P
       (name) =>
         MESSAGE_FIELDS_NEEDED.has(name) ? "names a field that messages require" : undefined,
     ),
+    automaticCache: file.automatic_cache ?? true,
     ...readTimeouts(file, at, inspection),
     maxConcurrent: Number(file.max_concurrent ?? 0n),
   };

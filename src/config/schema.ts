@@ -127,6 +127,7 @@ const ProviderFile = table({
   bounds_reasoning: Type.Optional(flag()),
   stream_usage: Type.Optional(flag()),
   drop_message_fields: Type.Optional(texts()),
+  automatic_cache: Type.Optional(flag()),
   connect_timeout: Type.Optional(duration()),
   first_byte_timeout: Type.Optional(duration()),
   first_content_timeout: Type.Optional(duration()),
@@ -416,6 +417,8 @@ export interface ProviderConfig {
   readonly streamUsage: boolean;
   /** Message fields that are removed before sending. */
   readonly dropMessageFields: readonly string[];
+  /** Translated requests may be marked for the provider's prompt cache. */
+  readonly automaticCache: boolean;
   readonly connectTimeoutMs: number;
   /** Silence of a stream before its first content. Each byte begins it anew. */
   readonly firstByteTimeoutMs: number;

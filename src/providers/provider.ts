@@ -18,6 +18,8 @@ export interface ChatCall {
   /** The completion tokens held for each choice: the bound for interfaces that require one. */
   readonly outputTokensMax: number;
   readonly options: ChatOptions;
+  /** Without a mark of the client the prompt may go into the provider's cache: it is long enough, and it pays. */
+  readonly cachesPrompt?: boolean;
 }
 
 /** Config of a provider of the kind openai. */

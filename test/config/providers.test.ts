@@ -297,6 +297,23 @@ describe.each(["bounds_reasoning = false", "stream_usage = false", 'drop_message
   },
 );
 
+describe("automatic_cache", () => {
+  const of = (value: string) => `${key}\nkind = "anthropic"\nautomatic_cache = ${value}`;
+  test.each([true, false])("%p is accepted", (value) => {
+    expect(providerOf(of(String(value)))?.automaticCache).toBe(value);
+  });
+  test('"false" is refused', () => {
+    expect(problemsOf(of('"false"'))).toEqual([
+      "providers[0].automatic_cache: must be true or false, without quotes",
+    ]);
+  });
+  test.each(["openai", "gemini"])("is nothing for the kind %s", (kind) => {
+    expect(problemsOf(`automatic_cache = false\nkind = "${kind}"`)).toEqual([
+      `providers[0].automatic_cache: requires kind anthropic, and the kind of this provider is ${kind}`,
+    ]);
+  });
+});
+
 describe.each([
   ["connect_timeout", "connectTimeoutMs"],
   ["first_byte_timeout", "firstByteTimeoutMs"],

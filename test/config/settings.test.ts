@@ -73,6 +73,7 @@ test("the shortest file gets every default", () => {
         boundsReasoning: true,
         streamUsage: true,
         dropMessageFields: [],
+        automaticCache: true,
         connectTimeoutMs: 5000,
         firstByteTimeoutMs: 300_000,
         firstContentTimeoutMs: 0,

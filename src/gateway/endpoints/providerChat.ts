@@ -1,3 +1,5 @@
+import { cachePays } from "../../billing/cost.ts";
+import { estimateTokens } from "../../billing/estimate.ts";
 import type { ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { invalidRequest } from "../../contract/errors.ts";
 import { isTotalLarger } from "../../contract/usage.ts";
@@ -154,8 +156,17 @@ export class ProviderChat {
       model: route.model,
       ...bounds,
       options: provider.config,
+      cachesPrompt: cachesPrompt(candidate, this.#request),
     });
   }
+}
+
+/** No model of Anthropic caches a shorter prompt: https://platform.claude.com/docs/en/build-with-claude/prompt-caching */
+const CACHED_TOKENS_MIN = 1024;
+
+function cachesPrompt({ provider, model }: Candidate, { promptSize }: ChatRequest): boolean {
+  const tokens = estimateTokens(promptSize.textBytes, promptSize.nonTextParts);
+  return provider.config.automaticCache && tokens >= CACHED_TOKENS_MIN && cachePays(model.price);
 }
 
 function areEqual(one: ChoiceBounds, other: ChoiceBounds): boolean {

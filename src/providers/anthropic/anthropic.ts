@@ -12,7 +12,7 @@ import {
 import type { ChatRequestBody } from "../../contract/chat/chatRequestBody.ts";
 import { fieldsOf, type JsonFields, isGiven } from "../../lib/json.ts";
 import { spliceBytes } from "../../lib/splice.ts";
-import { cacheControlOf } from "./promptCache.ts";
+import { automaticMark, cacheControlOf } from "./promptCache.ts";
 import {
   conversationOf,
   messagesOf,
@@ -96,6 +96,7 @@ function encodeMessages(call: ChatCall): EncodedRequest {
     tool_choice: choiceOf(choice, tools.length > 0, body["parallel_tool_calls"] !== false),
     thinking: reasoning.thinking,
     output_config: outputConfigOf(body, reasoning),
+    cache_control: call.cachesPrompt === true ? automaticMark(body) : undefined,
   };
   return { path: "/messages", headers: VERSION_HEADER, body: bodyWithOthers(object, fields) };
 }

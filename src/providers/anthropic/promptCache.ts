@@ -17,6 +17,19 @@ export function markedMessages(body: ChatRequestBody & JsonFields): ReadonlySet<
   return new Set(room === 0 ? [] : marked.slice(-room));
 }
 
+/**
+ * The mark of the whole request, which moves with the conversation:
+ * https://platform.claude.com/docs/en/build-with-claude/prompt-caching#automatic-caching. Undefined if the client has its
+ * own marks, or if nothing shows that the conversation goes on: then the write would be paid for nothing.
+ */
+export function automaticMark(body: ChatRequestBody & JsonFields): JsonFields | undefined {
+  const { tools, messages } = body;
+  const goesOn =
+    (Array.isArray(tools) && tools.length > 0) || messages.some(({ role }) => role === "assistant");
+  const isMarked = innerMarks(body) > 0 || messages.some(hasMark);
+  return goesOn && !isMarked ? { type: "ephemeral" } : undefined;
+}
+
 /** The blocks of a message with its own mark, on the last one that can carry it: reasoning cannot. */
 export function withMark(
   blocks: readonly JsonFields[],
