@@ -2,17 +2,12 @@
  * What it costs to read a chat's body, beside JSON.parse: the parse with its limits, repeated keys and positions; all
  * checks; the text for the provider. `bun bench/scanJson.ts`.
  */
-import { checkChatRequest } from "../src/contract/chat/chatRequest.ts";
+import { checkChatRequest, ownChatRules } from "../src/contract/chat/chatRequest.ts";
 import { parseJsonObject } from "../src/contract/jsonBody.ts";
 import { splice } from "../src/lib/splice.ts";
 
 const ROUNDS = 7;
-const RULES = {
-  unknownFields: "forward",
-  refusedFields: [],
-  refusedTools: [],
-  allowedTools: [],
-} as const;
+const RULES = ownChatRules({ allowedTools: [] });
 const EDITS = { set: { model: '"m2"' }, remove: ["max_tokens"] };
 
 /** The content of messages: prose has no escapes, code has one at each quote and each line end. */

@@ -32,6 +32,8 @@ const ranks = [
 const faces = {
   store: ["src/store/store.ts"],
   providers: [
+    "src/providers/dialect/adaptChat.ts",
+    "src/providers/dialect/dialect.ts",
     "src/providers/provider.ts",
     "src/providers/registry.ts",
     "src/providers/upstream.ts",

@@ -114,6 +114,7 @@ function readModel(
     sells,
     maxOutputTokens: Number(file.max_output_tokens ?? 0n),
     contextTokens: Number(file.context_tokens ?? CONTEXT_TOKENS_DEFAULT),
+    reasoningEffort: file.reasoning_effort ?? false,
     isContextKnown: file.context_tokens !== undefined,
     fallbacks: (file.fallbacks ?? []).map((fallback = "") => fallback),
     routes,

@@ -18,8 +18,24 @@ const KIND_KEYS = [
   ["bounds_reasoning", "openai"],
   ["stream_usage", "openai"],
   ["drop_message_fields", "openai"],
+  ["message_order", "openai"],
   ["automatic_cache", "anthropic"],
 ] as const;
+
+/** Fields without which a request is another one, costs more than is held, or is kept by the provider. */
+const FIELDS_NEEDED: ReadonlySet<string> = new Set([
+  "model",
+  "messages",
+  "input",
+  "contents",
+  "stream",
+  "stream_options",
+  "store",
+  "max_tokens",
+  "max_completion_tokens",
+  "max_output_tokens",
+  "generationConfig",
+]);
 
 /** Message fields that cannot be dropped without a change of meaning. */
 const MESSAGE_FIELDS_NEEDED: ReadonlySet<string> = new Set([
@@ -72,6 +88,12 @@ function readProvider(file: ProviderFile, at: string, inspection: Inspection): P
     maxTokensField: readMaxTokensField(file.max_tokens_field, at, inspection),
     boundsReasoning: file.bounds_reasoning ?? true,
     streamUsage: file.stream_usage ?? true,
+    dropFields: readNames(inspection, `${at}.drop_fields`, file.drop_fields ?? [], (name) =>
+      FIELDS_NEEDED.has(name) || name === file.max_tokens_field
+        ? "names a field that requests require"
+        : undefined,
+    ),
+    messageOrder: file.message_order ?? "client",
     dropMessageFields: readNames(
       inspection,
       `${at}.drop_message_fields`,

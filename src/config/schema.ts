@@ -106,6 +106,7 @@ const ModelFile = table({
   free: Type.Optional(flag()),
   max_output_tokens: Type.Optional(MAX_OUTPUT_TOKENS),
   context_tokens: Type.Optional(wholeNumber(1, MODEL_TOKENS_MAX)),
+  reasoning_effort: Type.Optional(flag()),
   fallbacks: Type.Optional(texts()),
   routes: Type.Array(RouteFile, {
     description: "at least one route: write [[models.routes]]",
@@ -126,7 +127,9 @@ const ProviderFile = table({
   max_tokens_field: Type.Optional(text()),
   bounds_reasoning: Type.Optional(flag()),
   stream_usage: Type.Optional(flag()),
+  drop_fields: Type.Optional(texts()),
   drop_message_fields: Type.Optional(texts()),
+  message_order: Type.Optional(choice("client", "strict")),
   automatic_cache: Type.Optional(flag()),
   connect_timeout: Type.Optional(duration()),
   first_byte_timeout: Type.Optional(duration()),
@@ -174,6 +177,12 @@ export const ConfigFile = table({
       allowed_tools: Type.Optional(texts()),
       refused_betas: Type.Optional(texts()),
       shared_objects: Type.Optional(texts()),
+      extra_reasoning_efforts: Type.Optional(
+        Type.Array(choice("none", "minimal", "max"), {
+          description: 'a list of "none", "minimal" and "max"',
+          maxItems: 3,
+        }),
+      ),
       max_embedding_inputs: Type.Optional(wholeNumber(1, EMBEDDING_INPUTS_MAX)),
     }),
   ),
@@ -323,6 +332,8 @@ export interface Config {
     /** Values of `anthropic-beta` that are refused, in lower case. */
     readonly refusedBetas: readonly string[];
     readonly sharedObjects: readonly string[];
+    /** Values of a chat's `reasoning_effort` besides those of the specification. */
+    readonly extraReasoningEfforts: readonly string[];
     readonly maxEmbeddingInputs: number;
   };
   readonly billing: {
@@ -415,6 +426,10 @@ export interface ProviderConfig {
   readonly boundsReasoning: boolean;
   /** The provider accepts `stream_options.include_usage`. */
   readonly streamUsage: boolean;
+  /** Top-level fields of a request that are removed before sending. */
+  readonly dropFields: readonly string[];
+  /** Whether a client's own chat keeps its order of messages, or gets the one that every server takes. */
+  readonly messageOrder: "client" | "strict";
   /** Message fields that are removed before sending. */
   readonly dropMessageFields: readonly string[];
   /** Translated requests may be marked for the provider's prompt cache. */
@@ -442,6 +457,8 @@ export interface ModelConfig {
   readonly maxOutputTokens: number;
   /** The longest prompt; of an embedding model the longest input. */
   readonly contextTokens: number;
+  /** The operator says that the models of the routes take `reasoning_effort`, whatever their names are. */
+  readonly reasoningEffort: boolean;
   /** The operator has set `context_tokens`. Otherwise it is a default, which bounds no hold and refuses no prompt. */
   readonly isContextKnown: boolean;
   /** Ids of the models whose routes are tried, in this order, if all routes of this model fail. */

@@ -123,6 +123,9 @@ function readApi(api: Section<"api">, inspection: Inspection): Settings["api"] {
       api.refused_betas ?? ["context-1m-2025-08-07"],
     ).map((beta) => beta.toLowerCase()),
     sharedObjects: readNames(inspection, "api.shared_objects", api.shared_objects ?? []),
+    extraReasoningEfforts: (api.extra_reasoning_efforts ?? []).filter(
+      (effort) => effort !== undefined,
+    ),
     maxEmbeddingInputs: Number(api.max_embedding_inputs ?? 2048n),
   };
 }

@@ -1,7 +1,6 @@
 import type { Meter, RequestOutcome, Receipt } from "../billing/meter.ts";
 import {
   ApiError,
-  aboveRateLimit,
   allProvidersUnavailable,
   invalidRequest,
   serviceUnavailable,
@@ -35,11 +34,9 @@ export interface AdmittedRequest {
   streamFailure(error: ApiError): StreamChunk;
 }
 
-/** The 400 or 429 with the provider's words, if the provider refused the request itself. */
+/** The 400 with the provider's words, if the provider refused the request itself. */
 export function callerFault({ clientError }: UpstreamError): ApiError | undefined {
-  if (!clientError) return undefined;
-  const { message, extra, isRateLimit } = clientError;
-  return isRateLimit === true ? aboveRateLimit(message, extra) : invalidRequest(message, extra);
+  return clientError && invalidRequest(clientError.message, clientError.extra);
 }
 
 /** The headers of an answer that this candidate gives. They name the model if the request may get another one's. */

@@ -1,5 +1,5 @@
 import type { ChatApi } from "../config/schema.ts";
-import { checkChatRequest } from "../contract/chat/chatRequest.ts";
+import { checkChatRequest, ownChatRules } from "../contract/chat/chatRequest.ts";
 import { checkEmbeddingsRequest } from "../contract/embeddings.ts";
 import { parseJsonObject } from "../contract/jsonBody.ts";
 import type { Endpoint } from "../contract/account/requestStatus.ts";
@@ -143,12 +143,7 @@ function chatQuestion(probe: Probe, bound: number): Question {
     text: JSON.stringify({ model: candidate.model.id, messages, max_tokens: bound }),
   });
   const request = candidate.chat.encode({
-    request: checkChatRequest(value, {
-      unknownFields: "forward",
-      refusedFields: [],
-      refusedTools: [],
-      allowedTools: [],
-    }),
+    request: checkChatRequest(value, ownChatRules({ allowedTools: [] })),
     object,
     model: candidate.route.model,
     outputTokensBound: bound,

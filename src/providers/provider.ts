@@ -22,10 +22,10 @@ export interface ChatCall {
   readonly cachesPrompt?: boolean;
 }
 
-/** Config of a provider of the kind openai. */
+/** Config of a provider. */
 export type ChatOptions = Pick<
   ProviderConfig,
-  "maxTokensField" | "streamUsage" | "dropMessageFields"
+  "maxTokensField" | "streamUsage" | "dropMessageFields" | "dropFields"
 >;
 
 /** `path` is appended to the provider's base URL. */
@@ -238,18 +238,35 @@ export interface ChatInterface {
   readonly eventsStandAlone: boolean;
   /** `encode` never throws. */
   readonly supportsEverything: boolean;
-  /** Whether the provider ends an answer of this model at the sequence. `encode` sends no other. */
-  takesStop(sequence: string, model: string): boolean;
+  readonly takes: TakenConversation;
+  /** Whether the provider ends an answer at the sequence. `encode` sends no other. */
+  takesStop(sequence: string): boolean;
 }
 
-/** The stop sequences at which the gateway ends the answer of a model, because the provider's interface lacks them. */
-export function stopsToApply(
-  { takesStop }: Pick<ChatInterface, "takesStop">,
-  stop: readonly string[],
-  model: string,
-): readonly string[] {
-  return stop.filter((sequence) => !takesStop(sequence, model));
+/** What an interface takes of a conversation. `dialect/dialect.ts` reads it. */
+export interface TakenConversation {
+  /** Many different servers have the interface: a request that the gateway writes must be one that each of them takes. */
+  readonly hasManyServers: boolean;
+  /** A result of a tool may have pictures. */
+  readonly picturesInResults: boolean;
+  readonly toolNames: NameRule;
 }
+
+/** What a provider takes as the name of a function. */
+export interface NameRule {
+  readonly charactersMax: number;
+  /** A character that may not be in a name. With the flag `g`. */
+  readonly foreign: RegExp;
+  /** How a name begins. */
+  readonly start: RegExp;
+}
+
+/** https://platform.openai.com/docs/api-reference/chat/create#chat-create-tools; compatible servers have the same rule. */
+export const OPENAI_NAMES: NameRule = {
+  charactersMax: 64,
+  foreign: /[^A-Za-z0-9_-]/gu,
+  start: /^/,
+};
 
 /** An embeddings request for one route. */
 export interface EmbeddingsCall {
@@ -311,4 +328,6 @@ export interface NativeCall {
   readonly headers: Readonly<Record<string, string>>;
   /** Replaces the client's bound in tokens; undefined leaves it. */
   readonly outputTokensBound?: number | undefined;
+  /** Top-level fields that the provider refuses. */
+  readonly dropFields: readonly string[];
 }

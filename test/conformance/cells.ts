@@ -103,8 +103,8 @@ export const shortAnswer: ExpectedAnswer & { readonly usage: ExpectedUsage } = {
   usage: { prompt: 7, cached: 0, cacheWrite: 0, completion: 2, reasoning: 0 },
 };
 
-/** The providers' name of every model. It takes an effort. */
-export const providersModel = "gpt-5-of-the-provider";
+/** The providers' name of every model. */
+export const providersModel = "model-of-the-provider";
 export const outputTokensMax = 64_000;
 
 /** Of a token that is kept in the cache for an hour, and of a web search, in nano-roubles. */
@@ -147,6 +147,7 @@ export function openCellsBefore(): GatewayUnderTest<"first" | "second"> {
       max_output_tokens: outputTokensMax,
       rub_cache_write_1h_per_1m: CACHE_WRITE_1H,
       rub_web_search_per_1k: 900_000,
+      reasoning_effort: true,
     };
     return {
       providers: Object.fromEntries(providers),

@@ -7,8 +7,7 @@ import type { ClientError } from "./speakers/speaker.ts";
 
 const at = openCellsBefore();
 
-const words = "messages must not be empty";
-const fullContext = "prompt is too long: 210000 tokens > 200000 maximum";
+const words = "the prompt is too long";
 const unavailable: ClientError = { status: 502, message: "all providers unavailable" };
 
 /** What a provider answers, and what the client gets then. */
@@ -20,8 +19,8 @@ interface ErrorCase {
   readonly error: (cell: Cell) => ClientError;
 }
 
-function inDialect(status: number, message = words): (dialect: Dialect) => string {
-  return (dialect) => dialect.error(status, message).json;
+function inDialect(status: number): (dialect: Dialect) => string {
+  return (dialect) => dialect.error(status, words).json;
 }
 
 const errorCases: readonly ErrorCase[] = [
@@ -36,16 +35,6 @@ const errorCases: readonly ErrorCase[] = [
       ...(routeKind === "gemini" && { code: "400" }),
     }),
   },
-  ...[400, 413, 422].map((status) => ({
-    name: `${status} about a full context`,
-    status,
-    body: inDialect(status, fullContext),
-    error: (): ClientError => ({
-      status: 400,
-      message: fullContext,
-      code: "context_length_exceeded",
-    }),
-  })),
   {
     name: "401",
     status: 401,

@@ -6,6 +6,7 @@ import { refusalOf } from "./refusal.ts";
 const forward: ChatRequestRules = {
   unknownFields: "forward",
   refusedFields: ["models", "plugins", "constructor"],
+  extraReasoningEfforts: [],
   refusedTools: ["image_generation"],
   allowedTools: ["file_search", "code_interpreter", "audio"],
 };

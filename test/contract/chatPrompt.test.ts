@@ -6,6 +6,7 @@ type Fields = Record<string, unknown>;
 
 const rules = {
   unknownFields: "forward",
+  extraReasoningEfforts: [],
   refusedFields: [],
   refusedTools: [],
   allowedTools: ["modalities", "audio"],

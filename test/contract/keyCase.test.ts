@@ -9,6 +9,7 @@ type Row = readonly [fields: Fields, key: string | undefined];
 
 const rules = {
   unknownFields: "forward",
+  extraReasoningEfforts: [],
   refusedFields: ["speed", "webSearch"],
   refusedTools: ["image_generation"],
   allowedTools: ["code_interpreter", "file_search", "shell"],

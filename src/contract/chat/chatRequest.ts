@@ -9,18 +9,34 @@ import {
 import { refuseExtras, webSearchesMaxOf, type ExtraRules } from "../extras.ts";
 import { measurePrompt, type PromptMeasure } from "./chatPrompt.ts";
 import {
-  ChatRequestBody,
+  chatBodyWith,
+  extraEfforts,
   hasValidContent,
   RequestMessage,
-  StrictChatRequestBody,
+  strictChatBodyWith,
+  type ChatRequestBody,
   type ContentPart,
 } from "./chatRequestBody.ts";
 import { invalidRequest } from "../errors.ts";
 import { validationMessage } from "../validationMessage.ts";
 import { refuseCacheOptionsInOtherCase, refuseKeysInOtherCase } from "../keyCase.ts";
 
-const checkOpen = bodyCheck(ChatRequestBody);
-const checkStrict = bodyCheck(StrictChatRequestBody);
+/** The checks of a body for each list of `extraReasoningEfforts`. */
+const checks = new Map<string, ReturnType<typeof checksWith>>();
+
+function checksFor(extra: readonly string[]): ReturnType<typeof checksWith> {
+  const key = extra.join();
+  let known = checks.get(key);
+  if (known === undefined) checks.set(key, (known = checksWith(extra)));
+  return known;
+}
+
+function checksWith(extra: readonly string[]) {
+  return {
+    open: bodyCheck(chatBodyWith(extra)),
+    strict: bodyCheck(strictChatBodyWith(extra)),
+  };
+}
 
 /** A checked request: what the gateway itself needs, and the parsed body for the adapters. */
 export interface ChatRequest extends PromptMeasure {
@@ -43,12 +59,27 @@ export interface ChatRequest extends PromptMeasure {
 export interface ChatRequestRules extends ExtraRules {
   readonly unknownFields: "forward" | "reject";
   readonly refusedFields: readonly string[];
+  /** Values of `reasoning_effort` besides those of the specification. */
+  readonly extraReasoningEfforts: readonly string[];
+}
+
+/** The rules for a chat that the gateway makes itself: the operator's rules were applied to the client's own fields. */
+export function ownChatRules({ allowedTools }: Pick<ExtraRules, "allowedTools">): ChatRequestRules {
+  return {
+    unknownFields: "forward",
+    refusedFields: [],
+    refusedTools: [],
+    extraReasoningEfforts: extraEfforts,
+    allowedTools,
+  };
 }
 
 /** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
 export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): ChatRequest {
   const body: ChatRequestBody =
-    rules.unknownFields === "reject" ? checkStrict(value) : checkOpenly(value);
+    rules.unknownFields === "reject"
+      ? checksFor(rules.extraReasoningEfforts).strict(value)
+      : checkOpenly(value, rules);
   refuseFields(value, rules.refusedFields);
   refuseOtherNames(value, "max_tokens");
   refuseExtras(value, rules);
@@ -69,8 +100,8 @@ export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): Ch
   };
 }
 
-function checkOpenly(value: unknown): ChatRequestBody {
-  const body = checkOpen(value);
+function checkOpenly(value: unknown, { extraReasoningEfforts }: ChatRequestRules): ChatRequestBody {
+  const body = checksFor(extraReasoningEfforts).open(value);
   for (const [index, message] of body.messages.entries()) {
     // The message of a problem costs much more than this check.
     if (hasValidContent(message)) continue;

@@ -7,6 +7,19 @@ const MESSAGES_MAX = 10_000;
 /** The gateway keeps the sequences in memory until the answer ends. */
 const STOP_CHARACTERS_MAX = 1024;
 
+/** The values of `reasoning_effort`, from the least to the most. The specification of the service has those in the middle. */
+export const reasoningEfforts = [
+  "none",
+  "minimal",
+  "low",
+  "medium",
+  "high",
+  "xhigh",
+  "max",
+] as const;
+export type ReasoningEffort = (typeof reasoningEfforts)[number];
+export const extraEfforts = ["none", "minimal", "max"] as const satisfies ReasoningEffort[];
+
 const role = oneOf(["system", "user", "assistant", "developer", "tool"], {
   description: "Who wrote it.",
 });
@@ -18,13 +31,13 @@ const stopSequences = Type.Array(stopSequence, {
   range: "1 to 4 items",
 } satisfies Annotations & Record<string, unknown>);
 
-/** The optional fields. The check reports the first problem in this order. */
-const listedFields = {
+/** The optional fields. The check reports the first problem in this order. `extra` are the efforts besides the specified. */
+const listedFields = (extra: readonly string[]) => ({
   stream: nullable(Type.Boolean(), "True: the answer comes as server-sent events."),
   max_tokens: holdFields.max_tokens,
   reasoning_effort: nullable(
-    oneOf(["low", "medium", "high", "xhigh"]),
-    "How much a model may reason.",
+    oneOf(reasoningEfforts.filter((effort) => !isExtra(effort) || extra.includes(effort))),
+    "How much a model may reason. The operator may allow `none`, `minimal` and `max` too.",
   ),
   verbosity: nullable(oneOf(["low", "medium", "high"]), "How long the answer should be."),
   reasoningSummary: nullable(
@@ -40,7 +53,11 @@ const listedFields = {
     "Nucleus sampling: only the likeliest tokens with this total probability are chosen from.",
   ),
   stop: nullable(Type.Union([stopSequence, stopSequences]), "Generation stops before this text."),
-};
+});
+
+function isExtra(effort: ReasoningEffort): boolean {
+  return extraEfforts.some((one) => one === effort);
+}
 
 /** One part of a message's content. The provider checks parts that are not text. */
 export type ContentPart = Static<typeof ContentPart>;
@@ -81,40 +98,42 @@ export const RequestMessage = Type.Object(
 );
 
 /** The body of POST /v1/chat/completions. Fields that are not listed pass through. */
-export type ChatRequestBody = Static<typeof ChatRequestBody>;
-export const ChatRequestBody = Type.Object({
-  model: modelField,
-  messages: Type.Array(RequestMessage, {
-    minItems: 1,
-    maxItems: MESSAGES_MAX,
-    description: "The conversation so far.",
-  }),
-  ...listedFields,
-  ...holdFields,
-  stream_options: nullable(
-    Type.Object({
-      include_usage: nullable(
-        Type.Boolean(),
-        "True: the chunk with the `finish_reason` also has the usage.",
-      ),
+export type ChatRequestBody = Static<ReturnType<typeof chatBodyWith>>;
+export const chatBodyWith = (extra: readonly string[]) =>
+  Type.Object({
+    model: modelField,
+    messages: Type.Array(RequestMessage, {
+      minItems: 1,
+      maxItems: MESSAGES_MAX,
+      description: "The conversation so far.",
     }),
-    "How to stream.",
-  ),
-});
+    ...listedFields(extra),
+    ...holdFields,
+    stream_options: nullable(
+      Type.Object({
+        include_usage: nullable(
+          Type.Boolean(),
+          "True: the chunk with the `finish_reason` also has the usage.",
+        ),
+      }),
+      "How to stream.",
+    ),
+  });
+export const ChatRequestBody = chatBodyWith([]);
 
 /** The body under `unknown_fields = "reject"`: only the listed fields, at every depth. */
-export type StrictChatRequestBody = Static<typeof StrictChatRequestBody>;
-export const StrictChatRequestBody = Type.Object(
-  {
-    model: modelField,
-    messages: Type.Array(
-      Type.Object({ role, content: Type.String() }, { additionalProperties: false }),
-      { minItems: 1, maxItems: MESSAGES_MAX },
-    ),
-    ...listedFields,
-  },
-  { additionalProperties: false },
-);
+export const strictChatBodyWith = (extra: readonly string[]) =>
+  Type.Object(
+    {
+      model: modelField,
+      messages: Type.Array(
+        Type.Object({ role, content: Type.String() }, { additionalProperties: false }),
+        { minItems: 1, maxItems: MESSAGES_MAX },
+      ),
+      ...listedFields(extra),
+    },
+    { additionalProperties: false },
+  );
 
 /** Whether a message that passed TypeBox's check also passes the checks in the annotations. */
 export function hasValidContent(message: RequestMessage): boolean {

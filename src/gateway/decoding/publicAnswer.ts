@@ -25,6 +25,8 @@ export interface AnswerIdentity {
   /** Unix time in seconds, used if the provider sends none. */
   readonly created: number;
   readonly unknownFields: "forward" | "reject";
+  /** The client's names of tools by those that the provider got instead. */
+  readonly toolNames?: ReadonlyMap<string, string>;
   /** Where a stream has its usage: on the chunk with the last finish reason, or in its own chunk after it. */
   readonly usageChunk?: "finish" | "own";
   /** Called for a non-standard finish reason. The client gets a standard one. */

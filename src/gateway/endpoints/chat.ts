@@ -32,7 +32,7 @@ export async function chat(
   const candidates = chatCandidatesOf(models);
   const identityFor = (model: string): AnswerIdentity => identityOf(gateway, context, model);
   const forms = chatForms(includeUsage);
-  const providerChat = new ProviderChat(request, body.object, identityFor, forms);
+  const providerChat = new ProviderChat(request, body.object, identityFor, forms, "chat");
   providerChat.refuseUnsupported(candidates, outputTokensBound);
   const admission = await admit(gateway, context, models, {
     endpoint: "chat",
@@ -61,7 +61,7 @@ export async function chat(
   if (request.stream) return openStream(admittedRequest, (route) => providerChat.decoder(route));
   return answerJson(admittedRequest, {
     read: (received, candidate) => providerChat.read(received, candidate, admission),
-    usageMember: (candidate) => candidate.chat.usage,
+    usageMember: (candidate) => providerChat.interfaceFor(candidate).usage,
   });
 }
 

@@ -59,7 +59,12 @@ async function askProvider(
   { provider, route }: Candidate,
   { dueMs, ...call }: CountCall,
 ): Promise<Uint8Array | undefined> {
-  const encoded = provider.adapter.messages?.encodeCount({ ...call, model: route.model });
+  const { dropFields } = provider.config;
+  const encoded = provider.adapter.messages?.encodeCount({
+    ...call,
+    model: route.model,
+    dropFields,
+  });
   if (!encoded) return undefined;
   const { requestId, signal } = context;
   const exchange = provider.upstream.send({ ...encoded, stream: false, requestId });

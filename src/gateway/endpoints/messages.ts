@@ -1,6 +1,10 @@
 import { promptTokensMin } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
-import { checkChatRequest, type ChatRequest } from "../../contract/chat/chatRequest.ts";
+import {
+  checkChatRequest,
+  ownChatRules,
+  type ChatRequest,
+} from "../../contract/chat/chatRequest.ts";
 import { ApiError, invalidRequest, upstreamFailure } from "../../contract/errors.ts";
 import { namesWebSearch, unpricedWebSearch } from "../../contract/extras.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
@@ -86,7 +90,8 @@ export async function messages(
       const { model } = candidate.route;
       const outputTokensBound = changedBound(admission, candidate);
       refuseSmallBound(outputTokensBound, request);
-      return native.encode({ object: ownText(), model, headers, outputTokensBound });
+      const { dropFields } = candidate.provider.config;
+      return native.encode({ object: ownText(), model, headers, outputTokensBound, dropFields });
     },
     callerFault,
     streamFailure: (error) => messagesFailure(messagesErrorBody(error, requestId)),
@@ -102,7 +107,8 @@ export async function messages(
       isNative(candidate)
         ? readMessage(answer, admission)
         : translated().read(answer, candidate, admission),
-    usageMember: ({ provider, chat }) => (provider.adapter.messages ?? chat).usage,
+    usageMember: (candidate) =>
+      (candidate.provider.adapter.messages ?? translated().interfaceFor(candidate)).usage,
   });
 }
 
@@ -163,20 +169,16 @@ function translate(
     chat.object,
     (model) => ({ ...identityOf(gateway, context, model), unknownFields: "forward" }),
     ({ model }) => new MessagesForm({ requestId, model, promptEstimate }),
-    { isTranslated: true },
+    "messages",
   );
 }
 
 /**
- * Checks a translated chat. Throws UnsupportedRequestError: native routes may accept what a chat does not. The translation
- * makes only fields of a chat, so the operator's rules for the client's own fields, which were applied before, do not
- * apply to it.
+ * Checks a translated chat. Throws UnsupportedRequestError: native routes may accept what a chat does not.
  */
 function checkedChat(body: JsonFields, { snapshot }: RequestContext): ChatRequest {
-  const { allowedTools } = snapshot.config.api;
-  const own = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
   try {
-    return checkChatRequest(body, { ...own, allowedTools });
+    return checkChatRequest(body, ownChatRules(snapshot.config.api));
   } catch (error) {
     if (error instanceof ApiError) throw new UnsupportedRequestError(error.message);
     throw error;

@@ -3,22 +3,24 @@ import { estimateTokens } from "../../billing/estimate.ts";
 import type { ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { invalidRequest } from "../../contract/errors.ts";
 import { isTotalLarger } from "../../contract/usage.ts";
-import type { JsonObjectText } from "../../lib/json.ts";
-import { scanObject } from "../../lib/jsonObject.ts";
-import { splice } from "../../lib/splice.ts";
+import type { Endpoint } from "../../contract/account/requestStatus.ts";
+import type { JsonFields, JsonObjectText } from "../../lib/json.ts";
+import { adaptChat, changedToolNames } from "../../providers/dialect/adaptChat.ts";
+import { dialectOf, needsResponses, type Dialect } from "../../providers/dialect/dialect.ts";
 import {
   decodeAnswer,
-  stopsToApply,
   UnsupportedRequestError,
-  type ChatCall,
+  type ChatInterface,
   type EncodedRequest,
 } from "../../providers/provider.ts";
+import { chatInterfaceOf } from "../../providers/registry.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 import type { Admission, ChoiceBounds } from "../admission/admit.ts";
 import type { ReadAnswer } from "../answerJson.ts";
 import { billedUsage } from "../billedUsage.ts";
 import { ChatDecoder } from "../decoding/chatDecoder.ts";
 import { publicCompletion, type AnswerIdentity } from "../decoding/publicAnswer.ts";
+import { serviceOf } from "../interfaces.ts";
 import type { AnswerForm } from "../translation/answerForm.ts";
 
 interface EncodedChat {
@@ -26,9 +28,6 @@ interface EncodedChat {
   readonly bounds: ChoiceBounds;
   readonly encoded: EncodedRequest;
 }
-
-/** OpenAI's models that reason, also under a vendor's prefix: https://platform.openai.com/docs/guides/reasoning */
-const TAKES_EFFORT = /(?:^|\/)(?:o\d|gpt-(?:[5-9]|oss))(?!.*chat)/i;
 
 /**
  * A chat as the routes serve it: the client's own, or one that was translated from another interface. It encodes the chat
@@ -42,7 +41,7 @@ export class ProviderChat {
   readonly #object: JsonObjectText;
   readonly #identityOf: (model: string) => AnswerIdentity;
   readonly #formOf: (identity: AnswerIdentity) => AnswerForm;
-  readonly #isTranslated: boolean;
+  readonly #endpoint: Endpoint;
   /** May be as large as the body, so `encode` clears it. */
   #encoded: EncodedChat | undefined;
 
@@ -51,13 +50,13 @@ export class ProviderChat {
     object: JsonObjectText,
     identityOf: (model: string) => AnswerIdentity,
     formOf: (identity: AnswerIdentity) => AnswerForm,
-    { isTranslated = false } = {},
+    endpoint: Endpoint,
   ) {
     this.#request = request;
     this.#object = object;
     this.#identityOf = identityOf;
     this.#formOf = formOf;
-    this.#isTranslated = isTranslated;
+    this.#endpoint = endpoint;
   }
 
   /** Throws ApiError 400 if no candidate can express the request. */
@@ -67,7 +66,7 @@ export class ProviderChat {
     for (const candidate of candidates) {
       try {
         const outputTokensMax = outputTokensBound ?? candidate.model.maxOutputTokens;
-        const bounds = { outputTokensBound, outputTokensMax };
+        const bounds = this.#boundsWithin(candidate, { outputTokensBound, outputTokensMax });
         this.#encoded = { candidate, bounds, encoded: this.#encodeFor(candidate, bounds) };
         return;
       } catch (error) {
@@ -80,7 +79,7 @@ export class ProviderChat {
 
   /** Throws UnsupportedRequestError. */
   encode(candidate: Candidate, { boundsFor }: Admission): EncodedRequest {
-    const bounds = boundsFor(candidate.model);
+    const bounds = this.#boundsWithin(candidate, boundsFor(candidate.model));
     const last = this.#encoded;
     this.#encoded = undefined;
     const isSame = last?.candidate === candidate && areEqual(last.bounds, bounds);
@@ -89,8 +88,8 @@ export class ProviderChat {
 
   /** Makes the decoder of a streamed answer. */
   decoder(candidate: Candidate): ChatDecoder {
-    const { chat, model } = candidate;
-    const identity = this.#identityOf(model.id);
+    const chat = this.interfaceFor(candidate);
+    const identity = this.#answerOf(candidate);
     return new ChatDecoder({
       readEvent: chat.events(),
       identity,
@@ -104,10 +103,10 @@ export class ProviderChat {
   /** Reads an answer in JSON. Throws AnswerError. */
   read(received: Uint8Array, candidate: Candidate, admission: Admission): ReadAnswer {
     const text = decodeAnswer(received);
-    const reply = candidate.chat.read(text);
+    const reply = this.interfaceFor(candidate).read(text);
     const { completion, usage, isUsageEarly = false, expensiveServices } = reply;
     const stops = this.#stopsToApply(candidate);
-    const identity = this.#identityOf(candidate.model.id);
+    const identity = this.#answerOf(candidate);
     const shown = publicCompletion(completion, identity, stops);
     const billed = billedUsage(admission, {
       usage,
@@ -130,29 +129,59 @@ export class ProviderChat {
     };
   }
 
-  /**
-   * Clients of other interfaces send an effort to every model. The chat interface has none that every model accepts: many
-   * answer 400. So a translated chat has it only for models that are known to take it.
-   */
-  #chatFor({ provider, route }: Candidate): Pick<ChatCall, "request" | "object"> {
-    const request = this.#request;
-    const object = this.#object;
-    const { reasoning_effort: effort = null } = request.body;
-    const isKept = !this.#isTranslated || effort === null || provider.config.kind !== "openai";
-    if (isKept || TAKES_EFFORT.test(route.model)) return { request, object };
-    const body = { ...request.body, reasoning_effort: null };
-    const text = splice(object, { remove: ["reasoning_effort"] });
-    return { request: { ...request, body }, object: scanObject(text) };
+  /** The provider's interface that gets the chat. */
+  interfaceFor({ chat, provider, route }: Candidate): ChatInterface {
+    const { reasoning_effort: effort, tools }: JsonFields = this.#request.body;
+    const hasTools = Array.isArray(tools) && tools.length > 0;
+    const isEither = provider.config.kind === "openai" && route.api === "chat" && route.responses;
+    if (!isEither || !needsResponses(route.model, { hasTools, effort })) return chat;
+    return chatInterfaceOf(provider, "responses");
   }
 
-  #stopsToApply({ chat, route }: Candidate): readonly string[] {
-    return stopsToApply(chat, this.#request.stop, route.model);
+  #dialectFor(candidate: Candidate): Dialect {
+    const { provider, route, model } = candidate;
+    const chat = this.interfaceFor(candidate);
+    return dialectOf({
+      provider: provider.config,
+      route,
+      model,
+      chat,
+      isRewritten: this.#endpoint !== "chat",
+      isNative: chat === candidate.chat && this.#isNative(candidate),
+    });
+  }
+
+  #isNative(candidate: Candidate): boolean {
+    return serviceOf(this.#endpoint, candidate) === "native";
+  }
+
+  /** The client wrote the bound for another provider, so it may be above what the model can generate. */
+  #boundsWithin(candidate: Candidate, bounds: ChoiceBounds): ChoiceBounds {
+    const { outputTokensBound: bound } = bounds;
+    const { maxOutputTokens } = candidate.model;
+    if (bound === undefined || bound <= maxOutputTokens || this.#isNative(candidate)) return bounds;
+    return { ...bounds, outputTokensBound: maxOutputTokens };
+  }
+
+  #answerOf(candidate: Candidate): AnswerIdentity {
+    const names = changedToolNames(this.#request.body, this.#dialectFor(candidate));
+    const identity = this.#identityOf(candidate.model.id);
+    return names.size === 0 ? identity : { ...identity, toolNames: names };
+  }
+
+  /** The stop sequences that the provider does not take. The gateway ends the answer at them. */
+  #stopsToApply(candidate: Candidate): readonly string[] {
+    const chat = this.interfaceFor(candidate);
+    const { stop } = this.#request;
+    if (this.#dialectFor(candidate).refusesStop) return stop;
+    return stop.filter((sequence) => !chat.takesStop(sequence));
   }
 
   #encodeFor(candidate: Candidate, bounds: ChoiceBounds): EncodedRequest {
-    const { provider, route, chat } = candidate;
-    return chat.encode({
-      ...this.#chatFor(candidate),
+    const { provider, route } = candidate;
+    const chat = { request: this.#request, object: this.#object };
+    return this.interfaceFor(candidate).encode({
+      ...adaptChat(chat, this.#dialectFor(candidate)),
       model: route.model,
       ...bounds,
       options: provider.config,

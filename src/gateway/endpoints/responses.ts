@@ -78,7 +78,8 @@ export async function responses(
       chatOf(plan, candidate)?.read(received, candidate, admission) ??
       readResponse(received, admission),
     usageMember: (candidate) =>
-      isNative(candidate) ? candidate.provider.adapter.responses?.usage : candidate.chat.usage,
+      (chatOf(plan, candidate)?.interfaceFor(candidate) ?? candidate.provider.adapter.responses)
+        ?.usage,
   });
 }
 
@@ -208,7 +209,14 @@ export function encodeResponses(
 ): EncodedRequest {
   const { responses } = provider.adapter;
   if (!responses) throw new Error(`provider ${provider.id} has no responses interface`);
-  return responses.encode({ object, model: route.model, headers: {}, outputTokensBound: bound });
+  const { dropFields } = provider.config;
+  return responses.encode({
+    object,
+    model: route.model,
+    headers: {},
+    outputTokensBound: bound,
+    dropFields,
+  });
 }
 
 /**

@@ -1,6 +1,6 @@
 import { estimateTokens } from "../../billing/estimate.ts";
 import { noExtras, type PromptExtent } from "../../billing/cost.ts";
-import { checkChatRequest } from "../../contract/chat/chatRequest.ts";
+import { checkChatRequest, ownChatRules } from "../../contract/chat/chatRequest.ts";
 import { ApiError, invalidRequest } from "../../contract/errors.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import type { ResponsesRequest } from "../../contract/responses.ts";
@@ -49,10 +49,7 @@ function translated(
   body: JsonFields,
 ): TranslatedResponse {
   const { value, object } = parseObjectText(JSON.stringify(chatBodyOf(body)));
-  // The operator's rules were applied to the client's own fields.
-  const { allowedTools } = context.snapshot.config.api;
-  const own = { unknownFields: "forward", refusedFields: [], refusedTools: [] } as const;
-  const request = checkChatRequest(fieldsOf(value), { ...own, allowedTools });
+  const request = checkChatRequest(fieldsOf(value), ownChatRules(context.snapshot.config.api));
   refuseForeignFiles(context, request.objectIds);
   // The check of the responses request does not see what is inside returned reasoning.
   if (request.usesLongCacheTtl) throw longPromptCacheTtl();
@@ -63,9 +60,13 @@ function translated(
   });
   const { textBytes, nonTextParts } = request.promptSize;
   return {
-    chat: new ProviderChat(request, object, identityFor, responsesForms(settingsOf(body)), {
-      isTranslated: true,
-    }),
+    chat: new ProviderChat(
+      request,
+      object,
+      identityFor,
+      responsesForms(settingsOf(body)),
+      "responses",
+    ),
     prompt: {
       bodyBytes: Buffer.byteLength(object.text),
       messageCount: request.messageCount,

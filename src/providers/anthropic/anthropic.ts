@@ -2,9 +2,11 @@ import { OPERATORS_FIELDS } from "../../contract/messages/messagesRequest.ts";
 import { readMessagesUsage } from "../../contract/usage.ts";
 import { readMessage, readMessageEvents } from "./anthropicAnswer.ts";
 import {
+  OPENAI_NAMES,
   unsupported,
   type ChatCall,
   type EncodedRequest,
+  type NameRule,
   type NativeCall,
   type ProviderAdapter,
   type UsageMember,
@@ -29,6 +31,9 @@ import { claudeSchema } from "./claudeSchema.ts";
 /** Required: https://platform.claude.com/docs/en/api/versioning */
 const VERSION_HEADER = { "anthropic-version": "2023-06-01" };
 
+/** https://platform.claude.com/docs/en/api/messages */
+const NAMES: NameRule = { ...OPENAI_NAMES, charactersMax: 128 };
+
 const usage: UsageMember = { name: "usage", read: readMessagesUsage };
 
 /** The Messages API of Anthropic and compatible providers: https://platform.claude.com/docs/en/api/messages */
@@ -42,6 +47,7 @@ export const anthropic: ProviderAdapter = {
     eventsStandAlone: false,
     supportsEverything: false,
     takesStop,
+    takes: { hasManyServers: false, picturesInResults: true, toolNames: NAMES },
   },
   responses: undefined,
   messages: {
@@ -54,10 +60,10 @@ export const anthropic: ProviderAdapter = {
 
 /** The client's own text and headers. Only the model's name is replaced, and the bound if it has to be smaller. */
 function encodeNative(path: string, call: NativeCall): EncodedRequest {
-  const { object, model, headers, outputTokensBound: bound } = call;
+  const { object, model, headers, outputTokensBound: bound, dropFields: remove } = call;
   const set: Record<string, string> = { model: JSON.stringify(model) };
   if (bound !== undefined) set["max_tokens"] = String(bound);
-  const body = spliceBytes(object, { set });
+  const body = spliceBytes(object, { set, remove });
   return { path, headers: { ...VERSION_HEADER, ...headers }, body };
 }
 
@@ -66,7 +72,7 @@ function encodeNative(path: string, call: NativeCall): EncodedRequest {
  * always sent. A temperature over 1 passes; the provider refuses it. Throws UnsupportedRequestError.
  */
 function encodeMessages(call: ChatCall): EncodedRequest {
-  const { request, object, model } = call;
+  const { request, model } = call;
   const body: ChatRequestBody & Block = request.body;
   if (request.choiceCount > 1) throw unsupported("n");
   refuseOtherAnswers(body);
@@ -98,7 +104,7 @@ function encodeMessages(call: ChatCall): EncodedRequest {
     output_config: outputConfigOf(body, reasoning),
     cache_control: call.cachesPrompt === true ? automaticMark(body) : undefined,
   };
-  return { path: "/messages", headers: VERSION_HEADER, body: bodyWithOthers(object, fields) };
+  return { path: "/messages", headers: VERSION_HEADER, body: bodyWithOthers(call, fields) };
 }
 
 /** The interface refuses a blank sequence: https://platform.claude.com/docs/en/api/messages/create */
@@ -188,11 +194,13 @@ interface ReasoningFields {
 type Effort = NonNullable<ChatRequestBody["reasoning_effort"]>;
 
 /** Reasoning tokens of a model that takes a budget, if the token bound leaves enough. */
-const BUDGETS: Readonly<Record<Effort, number>> = {
+const BUDGETS: Readonly<Record<Exclude<Effort, "none">, number>> = {
+  minimal: 1024,
   low: 2048,
   medium: 8192,
   high: 16_384,
   xhigh: 32_768,
+  max: 32_768,
 };
 /** The interface refuses less. */
 const BUDGET_MIN = 1024;
@@ -222,7 +230,8 @@ function reasoningFieldsOf(
   },
 ): ReasoningFields {
   const effort = body.reasoning_effort ?? undefined;
-  if (effort === undefined) return {};
+  // These models do not reason unless they are asked to.
+  if (effort === undefined || effort === "none") return {};
   const version = versionOf(options.model);
   if (version !== undefined && version < REASONING_SINCE) return {};
   const isAdaptive = version !== undefined && version >= ADAPTIVE_SINCE;
@@ -231,7 +240,7 @@ function reasoningFieldsOf(
     allowsReasoning(body, options.choice) && !lacksReasoning(options.turns, isBudgeted);
   if (isAdaptive) {
     return {
-      effort: effort === "xhigh" && version < XHIGH_SINCE ? "max" : effort,
+      effort: effortIn(effort, version),
       // Some of these models hide their reasoning by default.
       ...(allowed ? { thinking: { type: "adaptive", display: "summarized" } } : {}),
     };
@@ -240,6 +249,11 @@ function reasoningFieldsOf(
   const budget = Math.min(BUDGETS[effort], budgetMax);
   if (!allowed || budget < BUDGET_MIN) return {};
   return { thinking: { type: "enabled", budget_tokens: budget } };
+}
+
+function effortIn(effort: Exclude<Effort, "none">, version: number): string {
+  if (effort === "minimal") return "low";
+  return effort === "xhigh" && version < XHIGH_SINCE ? "max" : effort;
 }
 
 function allowsReasoning(body: ChatRequestBody, choice: ChatToolChoice | undefined): boolean {

@@ -1,14 +1,7 @@
 import { type RequestMessage, CONVENTION_FIELDS } from "../../contract/chat/chatRequestBody.ts";
-import {
-  fieldsOf,
-  isJsonObject,
-  type JsonFields,
-  isDeeperThan,
-  type JsonObjectText,
-  isGiven,
-} from "../../lib/json.ts";
+import { fieldsOf, isJsonObject, type JsonFields, isDeeperThan, isGiven } from "../../lib/json.ts";
 import { registeredMediaType } from "../../lib/mediaType.ts";
-import { DEPTH_MAX, unsupported, UnsupportedRequestError } from "../provider.ts";
+import { DEPTH_MAX, unsupported, UnsupportedRequestError, type ChatCall } from "../provider.ts";
 
 /** Base64 in the request itself, or a URL. */
 export type PartSource =
@@ -161,15 +154,20 @@ export function refuseRecording(message: RequestMessage, path: string): void {
 
 /**
  * The body for another interface: the given fields, then each top-level field of the client that the chat convention
- * does not know, in the client's own text. A given field replaces the client's; undefined fields are left out. Throws
+ * does not know, in the client's own text, without those that the provider refuses. A given field replaces the client's; undefined fields are left out. Throws
  * UnsupportedRequestError for fields nested too deep.
  */
-export function bodyWithOthers(object: JsonObjectText, fields: JsonFields): string {
+export function bodyWithOthers(
+  { object, options: { dropFields } }: Pick<ChatCall, "object" | "options">,
+  fields: JsonFields,
+): string {
   if (isDeeperThan(fields, DEPTH_MAX))
     throw new UnsupportedRequestError("the request is nested too deep");
-  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
+  const given = Object.entries(fields).filter(
+    ([name, value]) => value !== undefined && !dropFields.includes(name),
+  );
   const members = given.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
-  const taken = new Set(given.map(([name]) => name));
+  const taken = new Set([...given.map(([name]) => name), ...dropFields]);
   for (const { key, valueStart, valueEnd } of object.members) {
     if (CONVENTION_FIELDS.has(key) || taken.has(key)) continue;
     members.push(`${JSON.stringify(key)}:${object.text.slice(valueStart, valueEnd)}`);

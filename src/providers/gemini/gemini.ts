@@ -4,6 +4,7 @@ import {
   UnsupportedRequestError,
   type ChatCall,
   type EncodedRequest,
+  type NameRule,
 } from "../provider.ts";
 import type { ChatRequestBody } from "../../contract/chat/chatRequestBody.ts";
 import { isJsonObject, type JsonFields, isGiven } from "../../lib/json.ts";
@@ -14,6 +15,13 @@ import { geminiContents, thinkingConfigOf } from "./geminiContents.ts";
 import { geminiEmbeddings } from "./geminiEmbeddings.ts";
 import { modelPath } from "./geminiModel.ts";
 import { geminiSchema } from "./geminiSchema.ts";
+
+/** https://ai.google.dev/api/caching#FunctionDeclaration */
+const NAMES: NameRule = {
+  charactersMax: 64,
+  foreign: /[^A-Za-z0-9_.:-]/gu,
+  start: /^[A-Za-z_]/,
+};
 
 /**
  * The generateContent interface of the Gemini API: https://ai.google.dev/api/generate-content. The native counterpart
@@ -30,6 +38,11 @@ export const gemini: ProviderAdapter = {
     eventsStandAlone: false,
     supportsEverything: false,
     takesStop: () => true,
+    takes: {
+      hasManyServers: false,
+      picturesInResults: true,
+      toolNames: NAMES,
+    },
   },
   responses: undefined,
   messages: undefined,
@@ -69,7 +82,7 @@ function encodeGeminiRequest(call: ChatCall): EncodedRequest {
     generationConfig: generationConfigOf(call),
   };
   const action = stream ? "streamGenerateContent?alt=sse" : "generateContent";
-  return { path: `/${modelPath(call.model)}:${action}`, body: bodyWithOthers(call.object, fields) };
+  return { path: `/${modelPath(call.model)}:${action}`, body: bodyWithOthers(call, fields) };
 }
 
 function refuseOwnFields(body: JsonFields): void {
@@ -113,6 +126,7 @@ function generationConfigOf({
   request,
   model,
   outputTokensBound,
+  outputTokensMax,
 }: ChatCall): JsonFields | undefined {
   const { body, stop, choiceCount } = request;
   const format = formatOf(body);
@@ -128,7 +142,7 @@ function generationConfigOf({
     frequencyPenalty: numberOf(body, "frequency_penalty") || undefined,
     responseMimeType: format && "application/json",
     responseJsonSchema: format?.kind === "schema" ? geminiSchema(format.schema) : undefined,
-    thinkingConfig: thinkingConfigOf(model, body.reasoning_effort ?? undefined),
+    thinkingConfig: thinkingConfigOf(model, body.reasoning_effort ?? undefined, outputTokensMax),
   };
   const given = Object.entries(translated).filter(([, value]) => isGiven(value));
   const settings = { ...Object.fromEntries(given), ...ownSettings(body) };

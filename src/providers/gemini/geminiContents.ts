@@ -89,7 +89,7 @@ export function geminiContents(
 function messageParts(message: RequestMessage, path: string, state: EncodingState): Part[] {
   const { role } = message;
   if (role === "assistant") return assistantParts(message, path, state);
-  if (role === "tool") return [resultPart(message, path, state)];
+  if (role === "tool") return resultParts(message, path, state);
   return partsOf(message, path).flatMap(userParts);
 }
 
@@ -159,29 +159,27 @@ function signatureOf(own: object): string | undefined {
   return typeof signature === "string" && signature !== "" ? signature : undefined;
 }
 
-/** Google needs the function's name, which only the call has. */
-function resultPart(message: RequestMessage, path: string, state: EncodingState): Part {
+/**
+ * The result of a call. Google needs the function's name, which only the call has. From Gemini 3 on inline images and
+ * documents are in the result (https://ai.google.dev/api/caching#FunctionResponsePart); all other media are beside it.
+ */
+function resultParts(message: RequestMessage, path: string, state: EncodingState): Part[] {
   const { model, callNames, readJson } = state;
   const id = answeredCallOf(message, path);
   const name = callNames.get(id);
   if (name === undefined)
     throw new UnsupportedRequestError(`${path}.tool_call_id names no call before it`);
-  const resultParts = partsOf(message, path);
-  const text = resultParts.map((part) => (part.kind === "text" ? part.text : "")).join("");
-  const media = resultParts.flatMap((part) =>
-    part.kind === "text" ? [] : [resultMedia(part, model)],
-  );
-  const parts = media.length > 0 ? media : undefined;
-  return { functionResponse: { id, name, response: resultObject(text, readJson), parts } };
-}
-
-/** Images and documents must be inline: https://ai.google.dev/api/caching#FunctionResponsePart */
-function resultMedia(part: ChatPart, model: string): Part {
-  const isImageOrFile = part.kind === "image" || part.kind === "file";
-  if (!isImageOrFile || part.source.kind !== "data" || !supportsMediaInResults(model)) {
-    throw unsupported(part.path, part.own?.["type"]);
-  }
-  return sourcePart(part.source, part.path);
+  const given = partsOf(message, path);
+  const text = given.map((part) => (part.kind === "text" ? part.text : "")).join("");
+  const media = given.filter((part) => part.kind !== "text");
+  const isInside = (part: ChatPart): boolean =>
+    supportsMediaInResults(model) &&
+    (part.kind === "image" || part.kind === "file") &&
+    part.source.kind === "data";
+  const inside = media.filter(isInside).flatMap(userParts);
+  const parts = inside.length > 0 ? inside : undefined;
+  const functionResponse = { id, name, response: resultObject(text, readJson), parts };
+  return [{ functionResponse }, ...media.filter((part) => !isInside(part)).flatMap(userParts)];
 }
 
 /**
@@ -204,32 +202,66 @@ type Effort = NonNullable<ChatRequestBody["reasoning_effort"]>;
 /** How a model takes its reasoning effort: as a level, as a budget of tokens, or not at all. */
 type ReasoningControl = "levels" | "budget" | "none";
 
-/** https://ai.google.dev/gemini-api/docs/openai#thinking. There is nothing above `high`. */
-const LEVELS = { low: "LOW", medium: "MEDIUM", high: "HIGH", xhigh: "HIGH" } as const;
-const BUDGETS = { low: 1024, medium: 8192, high: 24_576, xhigh: 24_576 } as const;
+/**
+ * https://ai.google.dev/gemini-api/docs/openai#thinking. There is nothing above `high`. Reasoning of Gemini 3 cannot be turned
+ * off.
+ */
+const LEVELS = {
+  none: "MINIMAL",
+  minimal: "MINIMAL",
+  low: "LOW",
+  medium: "MEDIUM",
+  high: "HIGH",
+  xhigh: "HIGH",
+  max: "HIGH",
+} as const satisfies Record<Effort, string>;
+const BUDGETS: Readonly<Record<Effort, number>> = {
+  none: 0,
+  minimal: 1024,
+  low: 1024,
+  medium: 8192,
+  high: 24_576,
+  xhigh: 24_576,
+  max: 24_576,
+};
+/** The bound of an answer counts reasoning too. This share stays for the answer. */
+const ANSWER_SHARE = 0.25;
+/** Gemini 2.5 Pro always reasons, with this budget at least; Flash-Lite takes no smaller one than its own, but 0. */
+const PRO_BUDGET_MIN = 128;
+const LITE_BUDGET_MIN = 512;
 
 /**
  * The effort in the form that the model takes: https://ai.google.dev/gemini-api/docs/thinking. The wrong form is a
- * 400, so an unknown model gets none. The reasoning is always included: it costs nothing more and ends the silence
+ * 400, so an unknown model gets none. A budget leaves room for the answer within `outputTokensMax`. The reasoning is always included: it costs nothing more and ends the silence
  * before the answer.
  */
 export function thinkingConfigOf(
   model: string,
   effort: Effort | undefined,
+  outputTokensMax: number,
 ): JsonFields | undefined {
   if (effort === undefined) return undefined;
   switch (reasoningControlOf(model)) {
     case "levels": {
-      // Gemini 3 Pro has only low and high.
-      const isFirst = /\bgemini-3-pro\b/.test(model);
-      const thinkingLevel = isFirst && effort === "medium" ? "HIGH" : LEVELS[effort];
+      const level = LEVELS[effort];
+      // Gemini 3 Pro has only low and high, its successors no minimal.
+      const isFirst = /\bgemini-3-pro\b/.test(model) && level === "MEDIUM";
+      const isLow = /-pro\b/.test(model) && level === "MINIMAL";
+      const thinkingLevel = isFirst ? "HIGH" : isLow ? "LOW" : level;
       return { thinkingLevel, includeThoughts: true };
     }
     case "budget":
-      return { thinkingBudget: BUDGETS[effort], includeThoughts: true };
+      return { thinkingBudget: budgetOf(model, effort, outputTokensMax), includeThoughts: true };
     case "none":
       return undefined;
   }
+}
+
+function budgetOf(model: string, effort: Effort, outputTokensMax: number): number {
+  const most = Math.floor(outputTokensMax * (1 - ANSWER_SHARE));
+  const budget = Math.min(BUDGETS[effort], most);
+  if (/-pro\b/.test(model)) return Math.max(budget, PRO_BUDGET_MIN);
+  return /-lite\b/.test(model) && budget < LITE_BUDGET_MIN ? 0 : budget;
 }
 
 /** From Gemini 3 on a call without its thought signature is a 400. */

@@ -6,12 +6,13 @@ import { splice, spliceBytes, spliceEach } from "../../lib/splice.ts";
 import { parseAnswer, reportedFailureOfText } from "../reportedFailure.ts";
 import { openaiEmbeddings } from "./openaiEmbeddings.ts";
 import { responsesUsage } from "./openaiResponses.ts";
-import type {
-  ChatCall,
-  ChatEvent,
-  EncodedRequest,
-  ProviderAdapter,
-  ReadChatEvent,
+import {
+  OPENAI_NAMES,
+  type ChatCall,
+  type ChatEvent,
+  type EncodedRequest,
+  type ProviderAdapter,
+  type ReadChatEvent,
 } from "../provider.ts";
 
 /**
@@ -44,12 +45,14 @@ export const openai: ProviderAdapter = {
     eventsStandAlone: true,
     supportsEverything: true,
     takesStop: () => true,
+    // OpenAI takes pictures in messages of the user only.
+    takes: { hasManyServers: true, picturesInResults: false, toolNames: OPENAI_NAMES },
   },
   responses: {
-    encode({ object, model, outputTokensBound: bound }) {
+    encode({ object, model, outputTokensBound: bound, dropFields: remove }) {
       const set: Record<string, string> = { model: JSON.stringify(model) };
       if (bound !== undefined) set["max_output_tokens"] = String(bound);
-      return { path: "/responses", body: spliceBytes(object, { set }) };
+      return { path: "/responses", body: spliceBytes(object, { set, remove }) };
     },
     usage: responsesUsage,
   },
@@ -66,7 +69,8 @@ function encodeChat(call: ChatCall): EncodedRequest {
   if (messages !== undefined) set["messages"] = messages;
   if (options.streamUsage && request.stream)
     set["stream_options"] = usageIncluded(rawValue(object, "stream_options"));
-  const remove = options.streamUsage ? REMOVED_FIELDS : REMOVED_WITHOUT_STREAM_USAGE;
+  const removed = options.streamUsage ? REMOVED_FIELDS : REMOVED_WITHOUT_STREAM_USAGE;
+  const remove = [...removed, ...options.dropFields];
   return { path: "/chat/completions", body: spliceBytes(object, { set, remove }) };
 }
 

@@ -7,6 +7,7 @@ import { encodeChat } from "./openaiResponsesRequest.ts";
 import { ResponsesOutput, type OutputDelta } from "./openaiResponsesOutput.ts";
 import {
   AnswerError,
+  OPENAI_NAMES,
   type ChatEvent,
   type ChatInterface,
   type ChatReply,
@@ -32,6 +33,7 @@ export const openaiResponses: ChatInterface = {
   eventsStandAlone: false,
   supportsEverything: false,
   takesStop: () => false,
+  takes: { hasManyServers: false, picturesInResults: true, toolNames: OPENAI_NAMES },
 };
 
 function readResponse(text: string): ChatReply {

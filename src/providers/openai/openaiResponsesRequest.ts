@@ -49,7 +49,7 @@ const STORED_OBJECT_FIELDS = ["previous_response_id", "conversation", "prompt"];
  * Numbers in schemas that exceed a double lose digits.
  */
 export function encodeChat(call: ChatCall): EncodedRequest {
-  const { object, request } = call;
+  const { request } = call;
   const body: ChatRequestBody & JsonFields = request.body;
   refuseUnsupported(body, request);
   const fields: Record<string, unknown> = {
@@ -71,7 +71,7 @@ export function encodeChat(call: ChatCall): EncodedRequest {
     store: false,
   };
   for (const name of SHARED_FIELDS) fields[name] = body[name] ?? undefined;
-  return { path: "/responses", body: bodyWithOthers(object, fields) };
+  return { path: "/responses", body: bodyWithOthers(call, fields) };
 }
 
 function refuseUnsupported(body: JsonFields, { choiceCount, stop }: ChatRequest): void {

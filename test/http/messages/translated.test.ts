@@ -214,8 +214,7 @@ const requests: readonly (readonly [name: string, message: object, chat: object]
     {
       messages: [
         { role: "system", content: "Be brief.\n\nBe kind." },
-        { role: "user", content: "a\n\nb" },
-        { role: "system", content: "Now." },
+        { role: "user", content: "a\n\nb\n\n<system>\nNow.\n</system>" },
       ],
     },
   ],
@@ -309,8 +308,11 @@ const requests: readonly (readonly [name: string, message: object, chat: object]
           ],
         },
         { role: "tool", tool_call_id: "toolu_1", content: "12 degrees" },
-        { role: "tool", tool_call_id: "toolu_2", content: "Error: broken" },
-        { role: "user", content: "go on" },
+        {
+          role: "tool",
+          tool_call_id: "toolu_2",
+          content: "Error: broken\n\n<user>\ngo on\n</user>",
+        },
       ],
       tools: [
         {
@@ -318,10 +320,13 @@ const requests: readonly (readonly [name: string, message: object, chat: object]
           function: {
             name: "weather",
             description: "Looks out",
-            parameters: { type: "object" },
+            parameters: { type: "object", properties: {} },
           },
         },
-        { type: "function", function: { name: "clock", parameters: { type: "object" } } },
+        {
+          type: "function",
+          function: { name: "clock", parameters: { type: "object", properties: {} } },
+        },
       ],
       tool_choice: "required",
       parallel_tool_calls: false,
@@ -374,7 +379,7 @@ const requests: readonly (readonly [name: string, message: object, chat: object]
 ];
 
 test.each([
-  ["gpt-5-mini", { thinking: { type: "adaptive" }, output_config: { effort: "max" } }, "xhigh"],
+  ["gpt-5-mini", { thinking: { type: "adaptive" }, output_config: { effort: "max" } }, "high"],
   ["gpt-5-mini", { thinking: { type: "enabled", budget_tokens: 2048 } }, "low"],
   ["gpt-5-mini", { thinking: { type: "disabled" }, output_config: { effort: "low" } }, undefined],
   ["small", { output_config: { effort: "high" } }, undefined],

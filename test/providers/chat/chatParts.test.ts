@@ -234,25 +234,32 @@ describe("the form of the answer", () => {
 });
 
 describe("the body for another interface", () => {
-  const { object } = callOf(
+  const call = callOf(
     '{"messages":[{"role":"user","content":"x"}], "seed":1,"top_k" : 12345678901234567890, "own":{"a":[1.0]}, "__proto__":{"b":1}}',
   );
 
   test("has the given fields, then unknown fields, digit for digit", () => {
-    expect(bodyWithOthers(object, { model: "m", max_tokens: 5, stop: undefined })).toBe(
+    expect(bodyWithOthers(call, { model: "m", max_tokens: 5, stop: undefined })).toBe(
       '{"model":"m","max_tokens":5,"top_k":12345678901234567890,"own":{"a":[1.0]},"__proto__":{"b":1}}',
     );
   });
 
   test("has a field once if both have it", () => {
-    expect(bodyWithOthers(object, { own: 1, top_k: undefined, "__proto__ ": 2 })).toBe(
+    expect(bodyWithOthers(call, { own: 1, top_k: undefined, "__proto__ ": 2 })).toBe(
       '{"own":1,"__proto__ ":2,"top_k":12345678901234567890,"__proto__":{"b":1}}',
+    );
+  });
+
+  test("has none that the provider refuses", () => {
+    const options = { ...call.options, dropFields: ["own", "stop"] };
+    expect(bodyWithOthers({ ...call, options }, { model: "m", stop: ["x"] })).toBe(
+      '{"model":"m","top_k":12345678901234567890,"__proto__":{"b":1}}',
     );
   });
 
   test("is refused if a given field is nested too deep", () => {
     const deep: unknown = JSON.parse("[".repeat(5000) + "]".repeat(5000));
-    expect(() => bodyWithOthers(object, { tools: deep })).toThrow(UnsupportedRequestError);
+    expect(() => bodyWithOthers(call, { tools: deep })).toThrow(UnsupportedRequestError);
   });
 });
 

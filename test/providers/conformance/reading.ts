@@ -1,5 +1,9 @@
 import { expect } from "bun:test";
-import { checkChatRequest, type ChatRequest } from "../../../src/contract/chat/chatRequest.ts";
+import {
+  checkChatRequest,
+  ownChatRules,
+  type ChatRequest,
+} from "../../../src/contract/chat/chatRequest.ts";
 import { parseJsonObject } from "../../../src/contract/jsonBody.ts";
 import { noUsage, type Usage } from "../../../src/contract/usage.ts";
 import {
@@ -38,19 +42,19 @@ const EXTRAS: readonly string[] = [
 /** A request of this text, on its way to a provider. The text needs no model. */
 export function callOf(text: string): ChatCall {
   const { value, object } = parseJsonObject({ text: text.replace("{", '{"model":"asked-for",') });
-  const request: ChatRequest = checkChatRequest(value, {
-    unknownFields: "forward",
-    refusedFields: [],
-    refusedTools: [],
-    allowedTools: EXTRAS,
-  });
+  const request: ChatRequest = checkChatRequest(value, ownChatRules({ allowedTools: EXTRAS }));
   return {
     request,
     object,
     model: providersModel,
     outputTokensBound: request.outputTokensBound,
     outputTokensMax: request.outputTokensBound ?? outputTokensMax,
-    options: { maxTokensField: "max_tokens", streamUsage: true, dropMessageFields: [] },
+    options: {
+      maxTokensField: "max_tokens",
+      streamUsage: true,
+      dropMessageFields: [],
+      dropFields: [],
+    },
   };
 }
 

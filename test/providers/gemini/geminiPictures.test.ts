@@ -153,15 +153,22 @@ describe("pictures in the result of a call", () => {
     ]);
   });
 
-  test.each<[string, string, object]>([
-    ["at an address", newer, { type: "image_url", image_url: { url: "https://a.example/b.png" } }],
-    ["in sound", newer, { type: "input_audio", input_audio: { data: "AA", format: "wav" } }],
-    ["for a model that takes none", "gemini-2.5-pro", picture],
-    ["for a model of which nothing is known", "gemma-3-27b-it", picture],
-  ])("are refused %s", (_, model, part) => {
-    const { type } = part as { type: string };
-    expect(() => resultOf(model, [part])).toThrow(
-      unsupported(`messages[2].content[0] of the type ${type}`),
-    );
+  const sound = { inlineData: { mimeType: "audio/wav", data: "AA" } };
+  const address = "https://a.example/b.png";
+  test.each<[string, string, object, object]>([
+    [
+      "at an address",
+      newer,
+      { type: "image_url", image_url: { url: address } },
+      { fileData: { mimeType: "image/png", fileUri: address } },
+    ],
+    ["in sound", newer, { type: "input_audio", input_audio: { data: "AA", format: "wav" } }, sound],
+    ["for a model that takes none", "gemini-2.5-pro", picture, png],
+    ["for a model of which nothing is known", "gemma-3-27b-it", picture, png],
+  ])("follow the result %s", (_, model, part, sent) => {
+    expect(resultOf(model, [part])).toEqual([
+      { functionResponse: { id: "a", name: "look", response: { output: "" } } },
+      sent,
+    ]);
   });
 });

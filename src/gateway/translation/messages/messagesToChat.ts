@@ -2,6 +2,7 @@ import { isStrictSchema } from "../../../contract/chat/strictSchema.ts";
 import { fieldsOf, isDeeperThan, isJsonObject, type JsonFields } from "../../../lib/json.ts";
 import { registeredMediaType } from "../../../lib/mediaType.ts";
 import { DEPTH_MAX, unsupported, UnsupportedRequestError } from "../../../providers/provider.ts";
+import { BESIDE_RESULTS } from "../../../providers/dialect/adaptChat.ts";
 import { isTranslatedThinking } from "./chatToMessages.ts";
 
 /** More sequences than a chat can have. */
@@ -96,7 +97,8 @@ function userMessages(content: unknown, path: string): readonly Message[] {
     parts.push(...others);
   }
   if (parts.length === 0 && results.length > 0) return results;
-  return [...results, { role: "user", content: contentOf(parts) }];
+  const said = { role: "user", content: contentOf(parts) };
+  return results.length === 0 ? [said] : [...results, { ...said, [BESIDE_RESULTS]: true }];
 }
 
 /** A chat has no mark for a result that is an error. The text says it. */
@@ -261,14 +263,8 @@ function stopOf(sequences: unknown): unknown {
   );
 }
 
-/** A chat knows no `max`, which is one step above `xhigh`. */
-const EFFORTS: ReadonlyMap<unknown, string> = new Map([
-  ["low", "low"],
-  ["medium", "medium"],
-  ["high", "high"],
-  ["xhigh", "xhigh"],
-  ["max", "xhigh"],
-]);
+/** https://platform.claude.com/docs/en/build-with-claude/effort. A chat has them all. */
+const EFFORTS: ReadonlySet<unknown> = new Set(["low", "medium", "high", "xhigh", "max"]);
 /** The effort for a budget of reasoning tokens, up to each limit. */
 const BUDGETS = [
   [4096, "low"],
@@ -283,7 +279,8 @@ function outputOf(body: JsonFields): {
 } {
   const config = fieldsOf(body["output_config"]);
   const { type, budget_tokens: budget } = fieldsOf(body["thinking"]);
-  let effort = EFFORTS.get(config["effort"]);
+  const { effort: named } = config;
+  let effort = EFFORTS.has(named) ? (named as string) : undefined;
   if (effort === undefined && type === "enabled" && typeof budget === "number") {
     effort = BUDGETS.find(([limit]) => budget <= limit)?.[1];
   }

@@ -69,13 +69,8 @@ const OTHER_FIELDS: ReadonlySet<string> = new Set([
 
 const TRUNCATIONS: ReadonlySet<unknown> = new Set(["auto", "disabled"]);
 
-/** The efforts that a chat has under another name. A chat cannot ask for no reasoning. */
-const EFFORTS: ReadonlyMap<unknown, string | undefined> = new Map([
-  ["none", undefined],
-  ["minimal", "low"],
-  ["max", "xhigh"],
-  ["ultra", "xhigh"],
-]);
+/** An effort above those of a chat, which Codex has. */
+const HIGHEST_EFFORT = "ultra";
 
 /**
  * The body of POST /v1/chat/completions for a checked body of POST /v1/responses that needs no stored response. Throws
@@ -98,7 +93,7 @@ export function chatBodyOf(body: JsonFields): JsonFields {
   const fields: Record<string, unknown> = {
     messages: messagesOf(body),
     max_completion_tokens: body["max_output_tokens"],
-    reasoning_effort: EFFORTS.has(effort) ? EFFORTS.get(effort) : effort,
+    reasoning_effort: effort === HIGHEST_EFFORT ? "max" : effort,
     reasoningSummary: summaryOf(summary ?? oldSummary),
     response_format: formatOf(format),
     verbosity,

@@ -1,0 +1,164 @@
+import type { ChatRequest } from "../../contract/chat/chatRequest.ts";
+import type { ChatRequestBody, RequestMessage } from "../../contract/chat/chatRequestBody.ts";
+import { parseExactly } from "../../lib/exactJson.ts";
+import {
+  fieldsOf,
+  isJsonObject,
+  rawValue,
+  type JsonFields,
+  type JsonObjectText,
+} from "../../lib/json.ts";
+import { scanObject } from "../../lib/jsonObject.ts";
+import { sha256 } from "../../lib/sha256.ts";
+import { splice } from "../../lib/splice.ts";
+import { parametersOf } from "../chat/toolSchemas.ts";
+import type { Dialect } from "./dialect.ts";
+import { BESIDE_RESULTS, inStrictOrder, movePictures } from "./messageOrder.ts";
+import { nearestEffort } from "./modelFamilies.ts";
+import { providerToolName } from "./toolNames.ts";
+
+const SHORT_ID_CHARACTERS = 9;
+
+export { BESIDE_RESULTS };
+
+/** A checked chat with its text. */
+export interface Chat {
+  readonly request: ChatRequest;
+  readonly object: JsonObjectText;
+}
+
+/** The chat in the dialect. It is the same object if nothing changes. */
+export function adaptChat(chat: Chat, dialect: Dialect): Chat {
+  const { body } = chat.request;
+  const changes: JsonFields = {
+    ...messagesIn(body, dialect),
+    ...toolsIn(chat, dialect),
+    ...effortIn(body, dialect),
+  };
+  const { refusedFields, refusesStop } = dialect;
+  const refused = [...refusedFields, ...(refusesStop ? ["stop"] : [])];
+  const remove = [
+    ...refused.filter((name) => Object.hasOwn(body, name)),
+    ...Object.keys(changes).filter((name) => changes[name] === undefined),
+  ];
+  const set = Object.fromEntries(
+    Object.entries(changes).filter(
+      ([name, value]) => value !== undefined && !remove.includes(name),
+    ),
+  );
+  if (remove.length === 0 && Object.keys(set).length === 0) return chat;
+  return edited(chat, set, remove);
+}
+
+function edited({ request, object }: Chat, set: JsonFields, remove: readonly string[]): Chat {
+  const members = Object.entries({ ...request.body, ...set });
+  const kept = Object.fromEntries(members.filter(([name]) => !remove.includes(name)));
+  const texts: Record<string, string> = {};
+  for (const [name, value] of Object.entries(set)) texts[name] = JSON.stringify(value);
+  const text = splice(object, { set: texts, remove });
+  return { request: { ...request, body: kept as ChatRequestBody }, object: scanObject(text) };
+}
+
+/** The names of tools that the provider gets, each with the client's own. Only those that differ. */
+export function changedToolNames(
+  { tools }: JsonFields,
+  { toolNames: rule }: Dialect,
+): ReadonlyMap<string, string> {
+  const names = new Map<string, string>();
+  if (rule === undefined) return names;
+  for (const tool of Array.isArray(tools) ? (tools as unknown[]) : []) {
+    const { name } = fieldsOf(fieldsOf(tool)["function"]);
+    if (typeof name !== "string") continue;
+    const sent = providerToolName(name, rule);
+    if (sent !== name) names.set(sent, name);
+  }
+  return names;
+}
+
+function messagesIn(body: ChatRequestBody, dialect: Dialect): JsonFields {
+  let messages: readonly RequestMessage[] = body.messages;
+  if (!dialect.takesPicturesInResults) messages = movePictures(messages);
+  if (dialect.hasStrictOrder) messages = inStrictOrder(messages);
+  const { toolNames, callIds } = dialect;
+  if (toolNames || callIds)
+    messages = changedEach(messages, (message) => withCalls(message, dialect));
+  return messages === body.messages ? {} : { messages };
+}
+
+/** The message with names and ids of calls in the form that the provider takes. */
+function withCalls(message: RequestMessage, dialect: Dialect): RequestMessage {
+  const { tool_calls: calls, tool_call_id: answered }: JsonFields = message;
+  if (typeof answered === "string") {
+    return changed(message, "tool_call_id", callIdIn(answered, dialect));
+  }
+  if (!Array.isArray(calls)) return message;
+  const sent = changedEach(calls as unknown[], (call) =>
+    isJsonObject(call)
+      ? changed(renamed(call, dialect), "id", callIdIn(call["id"], dialect))
+      : call,
+  );
+  return changed(message, "tool_calls", sent);
+}
+
+/** A short id of its own for each id that the provider refuses. */
+function callIdIn(id: unknown, { callIds }: Dialect): unknown {
+  if (callIds === undefined || typeof id !== "string" || callIds.test(id)) return id;
+  return sha256(id).toHex().slice(0, SHORT_ID_CHARACTERS);
+}
+
+/** A definition, a call or a choice of a function with the name that the provider takes. */
+function renamed<Holder extends JsonFields>(holder: Holder, { toolNames }: Dialect): Holder {
+  const called = holder["function"];
+  if (toolNames === undefined || !isJsonObject(called)) return holder;
+  const { name } = called;
+  if (typeof name !== "string") return holder;
+  return changed(holder, "function", changed(called, "name", providerToolName(name, toolNames)));
+}
+
+function toolsIn({ request, object }: Chat, dialect: Dialect): JsonFields {
+  const { tools, tool_choice: choice }: JsonFields = request.body;
+  const sentChoice = isJsonObject(choice) ? chosen(choice, dialect) : choice;
+  const isOtherChoice = sentChoice !== choice && { tool_choice: sentChoice };
+  if (!Array.isArray(tools)) return { ...isOtherChoice };
+  const adapt = (tool: unknown): unknown => (isJsonObject(tool) ? toolIn(tool, dialect) : tool);
+  if (changedEach(tools as unknown[], adapt) === tools) return { ...isOtherChoice };
+  // Numbers of the schemas keep their digits.
+  const own = parseExactly(rawValue(object, "tools") ?? "[]") as unknown[];
+  return { tools: own.map(adapt), ...isOtherChoice };
+}
+
+function toolIn(tool: JsonFields, dialect: Dialect): JsonFields {
+  const named = renamed(tool, dialect);
+  const { type, function: called } = named;
+  if (!dialect.fillsParameters || type !== "function" || !isJsonObject(called)) return named;
+  const { parameters } = called;
+  const filled = parametersOf(isJsonObject(parameters) ? parameters : undefined);
+  return changed(named, "function", changed(called, "parameters", filled));
+}
+
+function chosen(choice: JsonFields, dialect: Dialect): JsonFields {
+  const { allowed_tools: allowed } = choice;
+  if (!isJsonObject(allowed) || !Array.isArray(allowed["tools"])) return renamed(choice, dialect);
+  const tools = changedEach(allowed["tools"] as unknown[], (tool) =>
+    isJsonObject(tool) ? renamed(tool, dialect) : tool,
+  );
+  return changed(choice, "allowed_tools", changed(allowed, "tools", tools));
+}
+
+/** The effort that the model takes. Undefined: the field is removed. */
+function effortIn({ reasoning_effort: effort }: ChatRequestBody, { efforts }: Dialect): JsonFields {
+  if (efforts === undefined || effort === undefined || effort === null) return {};
+  const sent = nearestEffort(effort, efforts);
+  return sent === effort ? {} : { reasoning_effort: sent };
+}
+
+/** The object with another value of a member. The same object if the value is the same. */
+function changed<Holder extends object>(holder: Holder, name: string, value: unknown): Holder {
+  return (holder as JsonFields)[name] === value ? holder : { ...holder, [name]: value };
+}
+
+/** The list with each item changed. The same list if no item changes. */
+function changedEach<Item>(list: readonly Item[], change: (item: Item) => Item): readonly Item[] {
+  const items = list.map(change);
+  return items.every((item, index) => item === list[index]) ? list : items;
+}

@@ -1,0 +1,177 @@
+import type { RequestMessage } from "../../contract/chat/chatRequestBody.ts";
+import type { JsonFields } from "../../lib/json.ts";
+
+type Part = JsonFields;
+type Content = string | readonly Part[];
+
+/** A server may require that the user speaks first. */
+const OPENING = "(no message)";
+/**
+ * The field of a user's message that comes from the same message of another interface as the results before it. Such a text
+ * is often a reminder of the client, at each result.
+ */
+export const BESIDE_RESULTS = "beside_results";
+/** The assistant's text between a tool's result and a message of the user: Mistral refuses the user right after a tool. */
+const CONTINUED = "(continued)";
+/** The text of a result whose pictures follow. */
+const IN_NEXT_MESSAGE = "(see the next message)";
+
+/** A message whose content is still collected: joining piece by piece would copy a long text again and again. */
+interface Turn {
+  readonly role: "user" | "assistant" | "tool";
+  /** The other fields of the message. */
+  readonly fields: JsonFields;
+  readonly contents: Content[];
+  readonly calls: unknown[];
+}
+
+/**
+ * The conversation in the order that every server takes, also those that apply a model's template strictly: one system
+ * message, first; then user and assistant in turns; results of tools right after their calls, and the assistant after them.
+ * Later instructions become a text of the user. A text beside the results of tools (BESIDE_RESULTS) becomes one of the last
+ * result. Before any other message of the user after a result comes one of the assistant. Pictures must not be in results:
+ * see `movePictures`.
+ */
+export function inStrictOrder(messages: readonly RequestMessage[]): readonly RequestMessage[] {
+  const instructions: Content[] = [];
+  const turns: Turn[] = [];
+  for (const message of messages) {
+    const { role, content: given, ...fields } = message as RequestMessage & JsonFields;
+    const content = given ?? "";
+    switch (role) {
+      case "system":
+      case "developer":
+        if (turns.length === 0) instructions.push(content);
+        else addInstructions(turns, content);
+        break;
+      case "user":
+        addUser(turns, content, fields);
+        break;
+      case "assistant":
+        addAnswer(turns, content, fields);
+        break;
+      case "tool":
+        turns.push({ role, fields, contents: [content], calls: [] });
+    }
+  }
+  const system = joined(instructions);
+  // A request that has only instructions has no question of the user.
+  if (turns.length === 0) return asMessages([{ role: "user", content: system }]);
+  const first = turns[0]?.role === "user" ? [] : [{ role: "user", content: OPENING }];
+  const leading = isEmpty(system) ? [] : [{ role: "system", content: system }];
+  return asMessages([...leading, ...first, ...turns.map(messageOf)]);
+}
+
+/**
+ * The conversation without pictures, files and recordings in the results of tools. They follow in a message of the user
+ * after the last result of a turn. Returns the list itself if there are none.
+ */
+export function movePictures(messages: readonly RequestMessage[]): readonly RequestMessage[] {
+  const hasAny = messages.some(
+    ({ role, content }) => role === "tool" && Array.isArray(content) && content.some(isNoText),
+  );
+  if (!hasAny) return messages;
+  const moved: JsonFields[] = [];
+  let pictures: Part[] = [];
+  for (const message of messages) {
+    const { role, content } = message;
+    if (role !== "tool" && pictures.length > 0) {
+      moved.push({ role: "user", content: pictures });
+      pictures = [];
+    }
+    if (role !== "tool" || !Array.isArray(content)) {
+      moved.push(message);
+      continue;
+    }
+    const parts: readonly Part[] = content;
+    const others = parts.filter(isNoText);
+    const texts = parts.filter((part) => !isNoText(part));
+    pictures.push(...others);
+    const isBare = texts.length === 0 && others.length > 0;
+    moved.push({ ...message, content: isBare ? IN_NEXT_MESSAGE : joined([texts]) });
+  }
+  if (pictures.length > 0) moved.push({ role: "user", content: pictures });
+  return asMessages(moved);
+}
+
+function isNoText({ type }: Part): boolean {
+  return type !== "text" && type !== "refusal";
+}
+
+function addInstructions(turns: Turn[], content: Content): void {
+  const told = mapTexts(content, (text) => tagged("system", text));
+  const last = turns.at(-1);
+  if (last?.role === "tool" || last?.role === "user") last.contents.push(told);
+  else turns.push(turnOf("user", told));
+}
+
+/** Consecutive messages of the user become one. */
+function addUser(turns: Turn[], content: Content, fields: JsonFields): void {
+  const { [BESIDE_RESULTS]: isBeside, ...others } = fields;
+  const last = turns.at(-1);
+  if (last?.role === "user") last.contents.push(content);
+  else if (last?.role === "tool" && isBeside === true && !hasMoreThanText(content)) {
+    last.contents.push(mapTexts(content, (text) => tagged("user", text)));
+  } else {
+    if (last?.role === "tool") turns.push(turnOf("assistant", CONTINUED));
+    turns.push(turnOf("user", content, others));
+  }
+}
+
+function hasMoreThanText(content: Content): boolean {
+  return typeof content !== "string" && content.some(isNoText);
+}
+
+/** Consecutive messages of the assistant become one: a server may refuse two. */
+function addAnswer(
+  turns: Turn[],
+  content: Content,
+  { tool_calls: calls, ...fields }: JsonFields,
+): void {
+  let last = turns.at(-1);
+  if (last?.role === "assistant") {
+    last.contents.push(content);
+    turns[turns.length - 1] = last = { ...last, fields: { ...last.fields, ...fields } };
+  } else turns.push((last = turnOf("assistant", content, fields)));
+  for (const call of Array.isArray(calls) ? (calls as unknown[]) : []) last.calls.push(call);
+}
+
+function turnOf(role: Turn["role"], content: Content, fields: JsonFields = {}): Turn {
+  return { role, fields, contents: [content], calls: [] };
+}
+
+function messageOf({ role, fields, contents, calls }: Turn): JsonFields {
+  const content = joined(contents);
+  if (calls.length === 0) return { role, content, ...fields };
+  return { role, content: isEmpty(content) ? null : content, ...fields, tool_calls: calls };
+}
+
+/** Contents one after the other: one text where all are plain texts, because some servers accept no list. */
+function joined(contents: readonly Content[]): Content {
+  const parts = contents.flatMap((content): readonly Part[] => {
+    if (typeof content !== "string") return content;
+    return content === "" ? [] : [{ type: "text", text: content }];
+  });
+  const arePlain = parts.every((part) => part["type"] === "text" && Object.keys(part).length === 2);
+  return arePlain ? parts.map(({ text }) => String(text)).join("\n\n") : parts;
+}
+
+function mapTexts(content: Content, change: (text: string) => string): Content {
+  if (typeof content === "string") return content === "" ? "" : change(content);
+  return content.map((part) =>
+    typeof part["text"] === "string" ? { ...part, text: change(part["text"]) } : part,
+  );
+}
+
+function tagged(tag: string, text: string): string {
+  return `<${tag}>\n${text}\n</${tag}>`;
+}
+
+function isEmpty(content: Content): boolean {
+  return content.length === 0;
+}
+
+/** The messages of a checked chat keep its form. */
+function asMessages(messages: readonly JsonFields[]): readonly RequestMessage[] {
+  return messages as unknown as readonly RequestMessage[];
+}
