@@ -17,50 +17,47 @@ export interface ModelFamily {
 
 /** Models of OpenAI that reason take one temperature. */
 const REASONING = { refusedFields: ["temperature", "top_p"], refusesStop: true } as const;
+const TO_HIGH = ["low", "medium", "high"] as const;
+const TO_XHIGH = [...TO_HIGH, "xhigh"] as const;
 
 /**
- * The first row that matches counts. OpenAI: https://platform.openai.com/docs/guides/reasoning and
- * https://platform.openai.com/docs/guides/latest-model, Mistral:
+ * The first row that matches counts. OpenAI: https://platform.openai.com/docs/guides/reasoning and the page of each model,
+ * xAI: https://docs.x.ai/developers/model-capabilities/text/reasoning, Google's compatible interface:
+ * https://ai.google.dev/gemini-api/docs/openai, Mistral:
  * https://github.com/mistralai/mistral-common/blob/main/src/mistral_common/protocol/instruct/validator.py
  */
 const FAMILIES: readonly ModelFamily[] = [
   {
     names: /(?:^|\/)o\d/i,
-    efforts: ["low", "medium", "high"],
+    efforts: TO_HIGH,
+    ...REASONING,
     refusedFields: [...REASONING.refusedFields, "parallel_tool_calls"],
-    refusesStop: true,
   },
-  { names: /(?:^|\/)gpt-oss/i, efforts: ["low", "medium", "high"] },
-  // The chat models do not reason.
+  { names: /(?:^|\/)gpt-oss/i, efforts: TO_HIGH },
+  // The chat models do not reason as much as a client asks.
   { names: /(?:^|\/)gpt-\d+(?:\.\d+)?-chat/i },
-  {
-    names: /(?:^|\/)gpt-5(?!\.)/i,
-    efforts: ["minimal", "low", "medium", "high"],
-    ...REASONING,
-  },
-  {
-    names: /(?:^|\/)gpt-5\.1-codex-max/i,
-    efforts: ["none", "low", "medium", "high", "xhigh"],
-    ...REASONING,
-  },
-  { names: /(?:^|\/)gpt-5\.1(?!\d)/i, efforts: ["none", "low", "medium", "high"], ...REASONING },
-  {
-    names: /(?:^|\/)gpt-5\.[23](?!\d)/i,
-    efforts: ["none", "low", "medium", "high", "xhigh"],
-    ...REASONING,
-  },
+  { names: /(?:^|\/)gpt-5-pro/i, efforts: ["high"], ...REASONING },
+  { names: /(?:^|\/)gpt-5\.\d+-pro/i, efforts: ["medium", "high", "xhigh"], ...REASONING },
+  { names: /(?:^|\/)gpt-5(?:\.1)?-codex(?!-max)/i, efforts: TO_HIGH, ...REASONING },
+  { names: /(?:^|\/)gpt-5(?:\.\d+)?-codex/i, efforts: TO_XHIGH, ...REASONING },
+  { names: /(?:^|\/)gpt-5(?!\.)/i, efforts: ["minimal", ...TO_HIGH], ...REASONING },
+  { names: /(?:^|\/)gpt-5\.1(?!\d)/i, efforts: ["none", ...TO_HIGH], ...REASONING },
+  { names: /(?:^|\/)gpt-5\.[23](?!\d)/i, efforts: ["none", ...TO_XHIGH], ...REASONING },
   {
     names: /(?:^|\/)gpt-5\.[45](?!\d)/i,
-    efforts: ["none", "low", "medium", "high", "xhigh"],
+    efforts: ["none", ...TO_XHIGH],
     refusesToolsWithEffort: "given",
     ...REASONING,
   },
   {
     names: /(?:^|\/)gpt-(?:5\.|[6-9]|\d\d)/i,
-    efforts: ["none", "low", "medium", "high", "xhigh", "max"],
+    efforts: ["none", ...TO_XHIGH, "max"],
     refusesToolsWithEffort: "always",
     ...REASONING,
   },
+  { names: /(?:^|\/)grok-3-mini/i, efforts: ["low", "high"] },
+  { names: /(?:^|\/)grok-(?:4\.[3-9](?!\d)|[5-9])/i, efforts: ["none", ...TO_HIGH] },
+  { names: /(?:^|\/)gemini-(?:2\.5|[3-9]|[a-z-]+-latest)/i, efforts: TO_HIGH },
   {
     names: /(?:mi[sx]tral|ministral|codestral|devstral|magistral|pixtral|voxtral)/i,
     callIds: /^[a-zA-Z0-9]{9}$/,

@@ -14,6 +14,7 @@ const routes = {
   "gpt-5.6": { route: { model: "gpt-5.6-terra", responses: true } },
   "gpt-5.4": { route: { model: "gpt-5.4", responses: true } },
   "gpt-5.6 without responses": { route: { model: "gpt-5.6-terra" } },
+  grok: { route: { model: "grok-4.3" } },
   deployment: { route: { model: "my-deployment" }, model: { reasoning_effort: true } },
   dropping: { provider: { drop_fields: ["prompt_cache_key", "user"] } },
   "over responses": { route: { model: "gpt-5.2", api: "responses" } },
@@ -277,6 +278,13 @@ describe("fields of a request", () => {
     [
       "the nearest effort",
       "gpt-5",
+      "messages",
+      { ...message, output_config: { effort: "max" } },
+      { reasoning_effort: "high" },
+    ],
+    [
+      "an effort that a grok has",
+      "grok",
       "messages",
       { ...message, output_config: { effort: "max" } },
       { reasoning_effort: "high" },
