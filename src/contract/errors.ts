@@ -143,6 +143,11 @@ export function rateLimitExceeded(retryAfterMs = SOON_MS): ApiError {
   return new ApiError(429, "rate_limit_error", "rate limit exceeded", { retryAfterMs });
 }
 
+/** 429 in the provider's words: this request alone has more tokens than its provider takes in a minute. */
+export function aboveRateLimit(message: string, extra: ErrorExtra): ApiError {
+  return new ApiError(429, "rate_limit_error", message, { extra, retryAfterMs: SOON_MS });
+}
+
 /**
  * 429: other open requests of the account hold the money that this request needs. Both amounts are roubles as decimal
  * strings.

@@ -1,6 +1,7 @@
 import type { Meter, RequestOutcome, Receipt } from "../billing/meter.ts";
 import {
   ApiError,
+  aboveRateLimit,
   allProvidersUnavailable,
   invalidRequest,
   serviceUnavailable,
@@ -34,9 +35,11 @@ export interface AdmittedRequest {
   streamFailure(error: ApiError): StreamChunk;
 }
 
-/** The 400 with the provider's words, if the provider refused the request itself. */
+/** The 400 or 429 with the provider's words, if the provider refused the request itself. */
 export function callerFault({ clientError }: UpstreamError): ApiError | undefined {
-  return clientError && invalidRequest(clientError.message, clientError.extra);
+  if (!clientError) return undefined;
+  const { message, extra, isRateLimit } = clientError;
+  return isRateLimit === true ? aboveRateLimit(message, extra) : invalidRequest(message, extra);
 }
 
 /** The headers of an answer that this candidate gives. They name the model if the request may get another one's. */

@@ -1,3 +1,4 @@
+import { CONTEXT_OVERFLOW_CODE, isContextOverflow } from "./contextOverflow.ts";
 import { redactSecrets, type Secrets } from "./secrets.ts";
 import { isEmptyAccountMessage, refusalOf } from "./refusalWords.ts";
 import { CODE_CHARS_MAX, readReportedError, type ReportedError } from "./reportedError.ts";
@@ -5,12 +6,15 @@ import { UpstreamError, type UpstreamFault } from "./upstreamError.ts";
 
 const BAD_REQUEST_STATUS = 400;
 const CALLER_STATUSES = [BAD_REQUEST_STATUS, 409, 422];
-/**
- * The provider, or a proxy before it, refuses the size of this request. Another route may take it. OpenAI's 429 for a request
- * above the tokens of a minute is another thing: no time makes it fit.
- */
+/** The provider, or a proxy before it, refuses the size of this request. Another route may take it. */
 const SIZE_STATUSES = [413, 414, 431];
-const TOO_LARGE_SENTENCE = /^Request too large for\b/;
+/**
+ * A request above the tokens of a minute: OpenAI's 429 and Groq's 413. It is a rate limit, but no time makes the request fit,
+ * and it says nothing about the requests of others: https://console.groq.com/docs/rate-limits
+ */
+const ABOVE_RATE_SENTENCE = /^Request too large for\b/;
+const TOKENS_PER_MINUTE = /\bper min|\bTPM\b/;
+const RATE_CODE = "rate_limit_exceeded";
 /** The request did not arrive in time. Its size, or what the caller put into it, decides that. */
 const REQUEST_TIMEOUT_STATUS = 408;
 /**
@@ -85,14 +89,14 @@ export function detailsOf(
   error: ReportedError,
   secrets: Secrets,
 ) {
-  const message = redactSecrets(error.message || (error.detail ?? ""), secrets);
+  const message = redactSecrets(error.words ?? "", secrets);
   return {
     retryAfterMs: retryAfterMs(error.retrySeconds),
     providerCode: error.code,
     accountFault:
       fault === "account" ? refusalOf(status ?? BAD_REQUEST_STATUS, error)?.means : undefined,
     providerMessage: message || redactSecrets(codeOf(error), secrets) || undefined,
-    clientError: isTold(fault) ? clientErrorOf(error, message, secrets) : undefined,
+    clientError: isTold(fault) ? clientErrorOf(error, status, message, secrets) : undefined,
   };
 }
 
@@ -101,9 +105,17 @@ function isTold(fault: UpstreamFault): boolean {
   return fault === "caller" || fault === "tooLarge";
 }
 
-function clientErrorOf({ code, param }: ReportedError, message: string, secrets: Secrets) {
+function clientErrorOf(
+  error: ReportedError,
+  status: number | undefined,
+  message: string,
+  secrets: Secrets,
+) {
+  const { param } = error;
+  const code = isContextOverflow(error) ? CONTEXT_OVERFLOW_CODE : error.code;
   return {
     message: message || "invalid request",
+    isRateLimit: isAboveRate(status, error),
     extra: {
       ...(code === undefined ? {} : { code: shortCode(code, secrets) }),
       ...(param === undefined ? {} : { param: shortCode(param, secrets) }),
@@ -116,6 +128,16 @@ function shortCode(code: string, secrets: Secrets): string {
   return redactSecrets(code, secrets).slice(0, CODE_CHARS_MAX);
 }
 
+/** Whether this one request has more tokens than the provider takes in a minute. */
+export function isAboveRate(
+  status: number | undefined,
+  { code, message = "" }: ReportedError,
+): boolean {
+  if (status === 413 && code === RATE_CODE) return true;
+  if (!ABOVE_RATE_SENTENCE.test(message)) return false;
+  return status === 429 || code === RATE_CODE || TOKENS_PER_MINUTE.test(message);
+}
+
 /** The fault of an error with this status. */
 export function faultOf(status: number, error: ReportedError): UpstreamFault {
   // Before the messages: the caller's own server can write the message of this status.
@@ -124,8 +146,7 @@ export function faultOf(status: number, error: ReportedError): UpstreamFault {
   const refusal = refusalOf(status, error);
   if (refusal) return refusal.fault;
   if (status === 403) return faultOfForbidden(error);
-  if (status === 429)
-    return TOO_LARGE_SENTENCE.test(error.message ?? "") ? "caller" : "rateLimited";
+  if (status === 429) return isAboveRate(status, error) ? "tooLarge" : "rateLimited";
   if (CALLER_STATUSES.includes(status)) return "caller";
   if (SIZE_STATUSES.includes(status)) return "tooLarge";
   if (status === REQUEST_TIMEOUT_STATUS) return "isolated";

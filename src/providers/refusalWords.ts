@@ -185,6 +185,6 @@ function isAmong(known: ReadonlySet<string> | RegExp, word: string): boolean {
   return known instanceof RegExp ? known.test(word) : known.has(word);
 }
 
-function wholeMessage({ message, detail }: ReportedError): string {
-  return (message || detail || "").trim().toLowerCase().replace(/[.!]$/, "");
+function wholeMessage({ message, words }: ReportedError): string {
+  return (message || words || "").trim().toLowerCase().replace(/[.!]$/, "");
 }

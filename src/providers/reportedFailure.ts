@@ -1,7 +1,8 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { readChatUsage, readResponsesUsage, type Usage } from "../contract/usage.ts";
 import { parseUntrusted } from "../lib/untrustedJson.ts";
-import { faultOf } from "./errorReply.ts";
+import { CONTEXT_OVERFLOW_CODE, isContextOverflow } from "./contextOverflow.ts";
+import { faultOf, isAboveRate } from "./errorReply.ts";
 import { AnswerError, parseAnswerJson } from "./provider.ts";
 import { isEmptyAccount, refusalOf } from "./refusalWords.ts";
 import { reportedErrorOf, type ReportedError } from "./reportedError.ts";
@@ -13,7 +14,7 @@ import type { UpstreamFault } from "./upstreamError.ts";
  */
 const CALLER_CODES = new Set([
   "invalid_prompt",
-  "context_length_exceeded",
+  CONTEXT_OVERFLOW_CODE,
   "content_policy_violation",
   "invalid_image",
   "invalid_image_format",
@@ -106,7 +107,7 @@ export function reportedFailureOf(holder: JsonFields): ReportedFailure {
   const isFailedResponse = holder["status"] === "failed";
   // Another route may accept the request.
   const isIsolated = speaksOfRequest || codes.includes(VLLM_TYPE) || isFailedResponse;
-  const fault = knownFaultOf(error, codes) ?? (isIsolated ? "isolated" : "provider");
+  const fault = knownFaultOf(error, codes) ?? faultOfUnknown(error, isIsolated);
   const isOfRequest =
     fault === "caller" || fault === "tooLarge" || (fault === "isolated" && speaksOfRequest);
   const { usage } = holder;
@@ -120,15 +121,25 @@ function knownFaultOf(error: ReportedError, codes: readonly string[]): UpstreamF
   // The caller's own server failed, and the status is that server's.
   if (named === "isolated") return named;
   const status = error.status ?? STATUSES.get(error.type);
+  if (isAboveRate(status, error)) return "tooLarge";
   if (status !== undefined) {
     const fault = faultOf(status, error);
     // vLLM's type and status alone say too little.
     const isVague = status === BAD_REQUEST_STATUS && !codes.includes(REQUEST_TYPE);
-    return isVague && fault === "caller" ? "isolated" : fault;
+    return isVague && fault === "caller" ? faultOfUnknown(error, true) : fault;
   }
   if (codes.includes(REQUEST_TYPE) || codes.includes(VLLM_TYPE))
     return refusalOf(BAD_REQUEST_STATUS, error)?.fault ?? named;
   return isEmptyAccount(error) ? "account" : named;
+}
+
+/**
+ * The fault of an error without a telling status, code or type. A full context is the caller's. A client whose own text
+ * looks like these words only spares the route a failure.
+ */
+function faultOfUnknown(error: ReportedError, isIsolated: boolean): UpstreamFault {
+  if (isContextOverflow(error)) return "caller";
+  return isIsolated ? "isolated" : "provider";
 }
 
 /** The failure in an answer, or in the list that Google sends; undefined if there is none. */

@@ -63,6 +63,8 @@ export type AccountFault = "key" | "empty" | "country";
 /** The error that a client may get: no secrets, at most 512 characters. */
 interface ClientError {
   readonly message: string;
+  /** The request is above a rate limit, so its status is 429 instead of 400. */
+  readonly isRateLimit?: boolean;
   readonly extra: ErrorExtra;
 }
 

@@ -7,7 +7,8 @@ import type { ClientError } from "./speakers/speaker.ts";
 
 const at = openCellsBefore();
 
-const words = "the prompt is too long";
+const words = "messages must not be empty";
+const fullContext = "prompt is too long: 210000 tokens > 200000 maximum";
 const unavailable: ClientError = { status: 502, message: "all providers unavailable" };
 
 /** What a provider answers, and what the client gets then. */
@@ -19,8 +20,8 @@ interface ErrorCase {
   readonly error: (cell: Cell) => ClientError;
 }
 
-function inDialect(status: number): (dialect: Dialect) => string {
-  return (dialect) => dialect.error(status, words).json;
+function inDialect(status: number, message = words): (dialect: Dialect) => string {
+  return (dialect) => dialect.error(status, message).json;
 }
 
 const errorCases: readonly ErrorCase[] = [
@@ -35,6 +36,16 @@ const errorCases: readonly ErrorCase[] = [
       ...(routeKind === "gemini" && { code: "400" }),
     }),
   },
+  ...[400, 413, 422].map((status) => ({
+    name: `${status} about a full context`,
+    status,
+    body: inDialect(status, fullContext),
+    error: (): ClientError => ({
+      status: 400,
+      message: fullContext,
+      code: "context_length_exceeded",
+    }),
+  })),
   {
     name: "401",
     status: 401,

@@ -136,16 +136,17 @@ describe("the size or the bound of one request", () => {
     expect(faultOf(status, error)).toBe(fault);
   });
 
-  test("above the tokens of a minute is the caller's, without the operator's organization", () => {
+  test("above the tokens of a minute is a rate limit for it alone, without the operator's organization", () => {
     const message =
       "Request too large for gpt-5 in organization org-Ab12Cd34Ef56 on tokens per min (TPM): Limit 30000, Requested 40000.";
     const text = JSON.stringify({
       error: { message, type: "tokens", code: "rate_limit_exceeded" },
     });
-    expect(errorOfReply(429, "7", text, noSecrets)).toMatchObject({
-      fault: "caller",
-      clientError: { message: message.replace("org-Ab12Cd34Ef56", "***") },
-    });
+    for (const status of [429, 413])
+      expect(errorOfReply(status, "7", text, noSecrets)).toMatchObject({
+        fault: "tooLarge",
+        clientError: { message: message.replace("org-Ab12Cd34Ef56", "***"), isRateLimit: true },
+      });
   });
 });
 
@@ -463,6 +464,53 @@ describe("the error that a client gets for its own fault", () => {
     [{ detail: [null] }, "invalid request"],
     [{ detail: { loc: ["body"] } }, "invalid request"],
     [{ detail: [{ loc: ["body"], msg: {} }] }, "invalid request"],
+    [{ detail: { error: { message: "no" } } }, "no"],
+    [{ Message: "no" }, "no"],
+    [{ __type: "ValidationException", Message: null, message: "no" }, "no"],
+    [{ error_code: 336003, error_msg: "no" }, "no"],
+    [{ success: false, code: 400, msg: "no" }, "no"],
+    [{ errorMessage: "no", errorCode: "x" }, "no"],
+    [{ error_message: "no" }, "no"],
+    [{ errmsg: "no", errcode: 4 }, "no"],
+    [{ error: { msg: "no", code: "x" } }, "no"],
+    [{ error: { Message: "no" } }, "no"],
+    [{ error: { errors: [{ message: "no" }] } }, "no"],
+    [{ success: false, errors: [{ code: 5006, message: "no" }], result: {} }, "no"],
+    [{ errors: ["no"] }, "no"],
+    [{ error: ["no", "other"], error_type: "validation" }, "no"],
+    [{ error: [{ message: "no" }] }, "no"],
+    [{ error: "invalid_request", error_description: "no" }, "invalid_request: no"],
+    [{ status: 400, error: "Bad Request", message: "no", path: "/v1" }, "Bad Request: no"],
+    [{ type: "about:blank", title: "Bad Request", status: 400, detail: "no" }, "no"],
+    [{ title: "no", status: 400 }, "no"],
+    [{ base_resp: { status_code: 2013, status_msg: "no" } }, "no"],
+    [{ fault: { faultstring: "no", detail: { errorcode: "x" } } }, "no"],
+    [{ error: { message: '{"error":{"message":"no"}}' } }, "no"],
+    [{ error: '{"message":"no"}' }, "no"],
+    [{ error: { message: "{no JSON}" } }, "{no JSON}"],
+    [
+      { error: { message: "Provider returned error", metadata: { raw: "no" } } },
+      "Provider returned error: no",
+    ],
+    [
+      { error: { message: "Provider returned error", metadata: { raw: '{"detail":"no"}' } } },
+      "Provider returned error: no",
+    ],
+    [{ error: { message: "no", metadata: { raw: '{"detail":"other"}' } } }, "no"],
+    [
+      { error: { message: "Provider returned error", metadata: { raw: "<html>x</html>" } } },
+      "Provider returned error",
+    ],
+    [
+      {
+        error: {
+          message: "Request contains an invalid argument.",
+          details: [{ fieldViolations: [{ field: "x", description: "no" }] }],
+        },
+      },
+      "Request contains an invalid argument.: no",
+    ],
+    [{ error: {}, msg: ["no"] }, "no"],
   ])("%j", (body, message) => {
     expect(shown(body)).toBe(message);
   });
@@ -483,6 +531,9 @@ describe("the error that a client gets for its own fault", () => {
       detail: [{ loc: ["Your credit balance is too low"], msg: "Extra inputs are not permitted" }],
     },
     { message: [{ msg: "Your credit balance is too low" }] },
+    { msg: "Your credit balance is too low" },
+    { error: { message: "Provider returned error", metadata: { raw: "Insufficient Balance" } } },
+    { error: [{ message: "Your credit balance is too low" }] },
   ])("puts nothing in cooldown, because it may have names of the client: %j", (body) => {
     expect(errorOfReply(400, undefined, JSON.stringify(body), noSecrets).fault).toBe("caller");
   });

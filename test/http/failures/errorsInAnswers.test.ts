@@ -100,6 +100,8 @@ async function failover({ kind, isStream, report }: Way, error: object) {
   return { reply, others: two.requests.length };
 }
 
+const tooLong = "context_length_exceeded";
+
 async function expectCallers(way: Way, error: object, extra: object): Promise<void> {
   const { reply, others } = await failover(way, error);
   expectRefusal(reply, [400, "invalid_request_error", words], extra);
@@ -149,10 +151,10 @@ describe("an error object in an event", () => {
   test.each<[string, object, string | undefined]>([
     ["a status beside its code", { code: "some_code", status_code: 422 }, "some_code"],
     ["a status", { status: 422 }, undefined],
-    ["a code", { code: "context_length_exceeded" }, "context_length_exceeded"],
-    ["a code in upper case", { code: "CONTEXT_LENGTH_EXCEEDED" }, "CONTEXT_LENGTH_EXCEEDED"],
+    ["a code", { code: tooLong }, tooLong],
+    ["a code in upper case", { code: "INVALID_PROMPT" }, "INVALID_PROMPT"],
     ["a code of Groq", { code: "tool_use_failed" }, "tool_use_failed"],
-    ["a type of llama.cpp", { type: "exceed_context_size_error", code: 500 }, "500"],
+    ["a type of llama.cpp", { type: "exceed_context_size_error", code: 500 }, tooLong],
   ])("is the caller's fault by %s", (_, error, code) =>
     expectCallers(way, { ...error, message }, code === undefined ? {} : { code }),
   );
@@ -194,7 +196,7 @@ describe("an error object in an event", () => {
 });
 
 describe("an error after content", () => {
-  const tooLong = { code: "context_length_exceeded", message };
+  const fullContext = { code: tooLong, message };
   const refused = { type: "invalid_request_error", message };
   const hello = geminiEvent(saying([{ text: "Hello" }]));
   const callersEnds: readonly (readonly [string, Kind, (error: object) => ProviderAnswer])[] = [
@@ -208,7 +210,7 @@ describe("an error after content", () => {
   ];
 
   describe.each(callersEnds)("in %s", (_, kind, answer) => {
-    test.each([tooLong, refused])(
+    test.each([fullContext, refused])(
       "of the caller ends the stream with an error, charged like a disconnect, and does not count: %o",
       async (error) => {
         const way = { kind, isStream: true, report: answer };

@@ -65,6 +65,19 @@ const triggers: readonly (readonly [string, ProviderAnswer, object?])[] = [
       code: "rate_limit_exceeded",
     }),
   ],
+  [
+    "413 for a request above the tokens of a minute, with a time",
+    json(
+      {
+        error: {
+          message: "Request too large for model `m` on tokens per minute (TPM): Limit 6000",
+          type: "tokens",
+          code: "rate_limit_exceeded",
+        },
+      },
+      { status: 413, headers: { "retry-after": "30" } },
+    ),
+  ],
   ["429 without a time", refusal(429)],
   ["408", refusal(408)],
   ["413", refusal(413)],
@@ -184,14 +197,23 @@ describe("what is not the caller's", () => {
     },
   );
 
-  test("a request above the tokens of a minute is the caller's 400 in the provider's words", async () => {
-    const message = "Request too large for gpt-5 in organization org-Ab12Cd34Ef on tokens per min";
-    at.providers.one.answer = words(429, { message, code: "rate_limit_exceeded", type: "tokens" });
-    expectRefusal(
-      await ask(await at.gateway.key(), { model: "safe" }),
-      [400, "invalid_request_error", message.replace("org-Ab12Cd34Ef", "***")],
-      { code: "rate_limit_exceeded" },
-    );
-    expect(at.providers.two.requests).toHaveLength(0);
-  });
+  test.each([429, 413])(
+    "a request above the tokens of a minute, as a %d, goes to the next route; none is left: 429 in the provider's words",
+    async (status) => {
+      const message = "Request too large for m in organization org-Ab12Cd34Ef on tokens per min";
+      at.providers.one.answer = words(status, {
+        message,
+        code: "rate_limit_exceeded",
+        type: "tokens",
+      });
+      at.providers.two.answer = usual;
+      const key = await at.gateway.key();
+      expect((await ask(key, { model: "safe" })).status).toBe(200);
+      expectRefusal(
+        await ask(key),
+        [429, "rate_limit_error", message.replace("org-Ab12Cd34Ef", "***")],
+        { code: "rate_limit_exceeded" },
+      );
+    },
+  );
 });

@@ -31,8 +31,8 @@ describe.each(isStream)("an attempt (stream: %j)", (stream) => {
     "that ends with %d is the caller's fault: 400 with the provider's message, without a failover",
     async (status) => {
       const error = {
-        message: "the prompt is too long",
-        code: "context_length",
+        message: "messages must not be empty",
+        code: "empty_array",
         param: "messages",
       };
       at.providers.one.answer = json({ error: { ...error, type: "some_type" } }, { status });
@@ -238,6 +238,9 @@ describe("a provider's error message", () => {
     ["an empty body", "", undefined],
     ["an error without a message", '{"error":{}}', undefined],
     ["a list", "[1]", undefined],
+    ["a page without a type", "\n<!DOCTYPE html><p>Bad Request", undefined],
+    ["a text of 5,000 characters", "so ".repeat(1667), "text/plain"],
+    ["a number", "42", undefined],
   ])("missing in %s becomes: invalid request", async (_, body, type) => {
     expect(await messageFor(body, type)).toBe("invalid request");
   });
@@ -247,8 +250,18 @@ describe("a provider's error message", () => {
     ['{"message":"words at the top"}', "words at the top"],
     ['[{"error":{"message":"in a list"}}]', "in a list"],
     ['{"detail":"x","error":{"message":"ж"}}', "ж"],
+    ["Bad Request: prompt of 7 pages\n", "Bad Request: prompt of 7 pages"],
+    ["<400> InternalError.Algo: no such role", "<400> InternalError.Algo: no such role"],
+    ['event: error\ndata: {"error":{"message":"in an event"}}\n\n', "in an event"],
   ])("is found in %s", async (body, message) => {
     expect(await messageFor(body)).toBe(message);
+  });
+
+  test("within a message that says nothing is added to it, without a secret", async () => {
+    const raw = JSON.stringify({ error: { message: `At most 1 image with ${upstreamKey}.` } });
+    const body = { error: { message: "Provider returned error", code: 400, metadata: { raw } } };
+    const words = "Provider returned error: At most 1 image with ***.";
+    expect(await messageFor(JSON.stringify(body))).toBe(words);
   });
 
   test("in a huge body is read from its beginning only", async () => {

@@ -373,9 +373,16 @@ describe("refused before anything is held or sent", () => {
     [
       "what the provider's interface cannot express",
       "claude",
-      { text: { format: { type: "json_object" } } },
+      {
+        tools: [{ type: "function", name: "f" }],
+        tool_choice: {
+          type: "allowed_tools",
+          mode: "auto",
+          tools: [{ type: "function", name: "f" }],
+        },
+      },
       400,
-      "response_format of the type json_object is not supported by this model's provider",
+      "tool_choice is not supported by this model's provider",
     ],
   ];
   test.each(rows)("%s", async (_, model, changes, status, problem) => {
