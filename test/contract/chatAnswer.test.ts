@@ -2,14 +2,13 @@ import { describe, expect, test } from "bun:test";
 import {
   bearsContent,
   failureChunk,
-  finishReasonOf,
   onlyListedChunkFields,
   onlyListedFields,
   type ChatChunk,
   type Delta,
-  type FinishReason,
   type UnbilledCompletion,
 } from "../../src/contract/chat/chatAnswer.ts";
+import type { FinishReason } from "../../src/contract/chat/finishReason.ts";
 import { upstreamFailure } from "../../src/contract/errors.ts";
 
 const head = { id: "c-1", created: 1_700_000_000, model: "m" };
@@ -21,32 +20,6 @@ function chunk(delta: Delta, finishReason: FinishReason | null = null): ChatChun
     choices: [{ index: 0, delta, finish_reason: finishReason }],
   };
 }
-
-test.each([
-  ["stop", false, "stop"],
-  ["stop", true, "stop"],
-  ["length", false, "length"],
-  ["content_filter", false, "content_filter"],
-  ["tool_calls", false, "tool_calls"],
-  ["error", false, "error"],
-  ["end_turn", false, "stop"],
-  ["end_turn", true, "tool_calls"],
-  [null, false, "stop"],
-  [null, true, "tool_calls"],
-  [undefined, false, "stop"],
-  [7, false, "stop"],
-  ["", true, "tool_calls"],
-  ["sensitive", true, "content_filter"],
-  ["model_length", false, "length"],
-  ["model_context_window_exceeded", false, "length"],
-  ["insufficient_system_resource", true, "error"],
-  ["network_error", false, "error"],
-] as const)(
-  "the finish reason %p of an answer that called a tool (%p) is %p",
-  (reported, calledTool, expected) => {
-    expect(finishReasonOf(reported, calledTool)).toBe(expected);
-  },
-);
 
 describe("a choice of a chunk bears content", () => {
   const rows: [name: string, delta: Delta, reason: FinishReason | null, expected: boolean][] = [

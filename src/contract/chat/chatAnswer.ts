@@ -1,27 +1,5 @@
 import type { StreamFailure } from "../errors.ts";
-
-/** Why an answer ended. */
-export type FinishReason = "stop" | "length" | "content_filter" | "tool_calls" | "error";
-
-const FINISH_REASONS: ReadonlySet<unknown> = new Set<FinishReason>([
-  "stop",
-  "length",
-  "content_filter",
-  "tool_calls",
-  "error",
-]);
-
-/**
- * Finish reasons that only some providers have. Unless they are mapped, an answer that was cut looks complete. Zhipu (https://docs.z.ai/api-reference/llm/chat-completion),
- * Mistral (https://docs.mistral.ai/api/) and DeepSeek (https://api-docs.deepseek.com/api/create-chat-completion).
- */
-const OTHER_REASONS: ReadonlyMap<unknown, FinishReason> = new Map<unknown, FinishReason>([
-  ["sensitive", "content_filter"],
-  ["model_length", "length"],
-  ["model_context_window_exceeded", "length"],
-  ["insufficient_system_resource", "error"],
-  ["network_error", "error"],
-]);
+import type { FinishReason } from "./finishReason.ts";
 
 /** An object with passthrough fields. */
 interface Open {
@@ -72,25 +50,6 @@ export interface ChatChunk extends Open {
 
 /** The last event of every chat stream. */
 export const DONE = "[DONE]";
-
-/** Some servers send the text "null" or an empty one for a missing finish reason. */
-const NO_FINISH_REASON: ReadonlySet<unknown> = new Set([undefined, null, "", "null"]);
-
-/** Whether there is no finish reason. In a chunk: the answer continues. */
-export function isMissingFinishReason(reported: unknown): boolean {
-  return NO_FINISH_REASON.has(reported);
-}
-
-/** Whether a finish reason is present and not in the tables above. */
-export function isUnknownFinishReason(reported: unknown): boolean {
-  return [NO_FINISH_REASON, FINISH_REASONS, OTHER_REASONS].every((known) => !known.has(reported));
-}
-
-/** The finish reason that the client gets for a provider's. `error` counts as the provider's failure. */
-export function finishReasonOf(reported: unknown, calledTool: boolean): FinishReason {
-  if (FINISH_REASONS.has(reported)) return reported as FinishReason;
-  return OTHER_REASONS.get(reported) ?? (calledTool ? "tool_calls" : "stop");
-}
 
 /** Whether a choice has content: text, reasoning, a tool call or a finish reason. A role or an empty text is not content. */
 export function bearsContent({

@@ -2,7 +2,7 @@ import { Type } from "@sinclair/typebox";
 import { tokens } from "../answerFields.ts";
 import { StreamError } from "../errorSchemas.ts";
 import { oneOf } from "../requestFields.ts";
-import type { FinishReason } from "./chatAnswer.ts";
+import type { FinishReason } from "./finishReason.ts";
 
 const details = {
   cached_tokens: Type.Optional(tokens("Tokens read from the provider's cache.")),

@@ -1,12 +1,8 @@
 import type { GeneratedText } from "../../billing/estimate.ts";
-import {
-  bearsContent,
-  finishReasonOf,
-  type ChatChunk,
-  type ChunkChoice,
-} from "../../contract/chat/chatAnswer.ts";
+import { bearsContent, type ChatChunk, type ChunkChoice } from "../../contract/chat/chatAnswer.ts";
+import { finishReasonOf } from "../../contract/chat/finishReason.ts";
 import { upstreamFailure } from "../../contract/errors.ts";
-import { isTotalLarger, type Usage } from "../../contract/usage.ts";
+import { isImplausible, isTotalLarger, type Usage } from "../../contract/usage.ts";
 import type { JsonFields } from "../../lib/json.ts";
 import {
   BYTE_ORDER_MARK,
@@ -24,10 +20,11 @@ import {
 import { reportedFailureOfText } from "../../providers/upstream.ts";
 import type { AnswerDecoder, StoredObject, UsageProblem } from "./answerDecoder.ts";
 import type { AnswerForm } from "../translation/answerForm.ts";
-import { callsTool, publicChunk, type AnswerIdentity } from "./publicAnswer.ts";
+import { publicChunk, type AnswerIdentity } from "./publicAnswer.ts";
 import { ReportedUsage } from "./reportedUsage.ts";
 import { ChatStops } from "./stopSequences.ts";
 import { ChunkTemplates } from "./chunkTemplate.ts";
+import { StreamedCalls } from "./toolCalls.ts";
 import {
   messageBytes,
   reasoningBytes,
@@ -61,7 +58,7 @@ export class ChatDecoder implements AnswerDecoder {
   /** The choices with content. */
   readonly #begunChoices = new Set<number>();
   readonly #finishedChoices = new Set<number>();
-  readonly #callingChoices = new Set<number>();
+  readonly #calls: StreamedCalls;
   /** The choices that a stop sequence ended while the provider continues them. */
   readonly #stoppedChoices = new Set<number>();
   readonly #heldBack = new TrailingChunks();
@@ -83,6 +80,7 @@ export class ChatDecoder implements AnswerDecoder {
   }) {
     this.#readEvent = options.readEvent;
     this.#identity = options.identity;
+    this.#calls = new StreamedCalls(options.identity);
     this.#form = options.form;
     this.#choiceCount = options.choiceCount;
     const { form, stop = [], eventsStandAlone = false } = options;
@@ -203,13 +201,13 @@ export class ChatDecoder implements AnswerDecoder {
       answerText(read.chunk["usage"]);
       this.#usageObject = read.chunk["usage"];
     }
-    const chunk = publicChunk(read.chunk, this.#identity, this.#callingChoices);
+    const chunk = publicChunk(read.chunk, this.#identity, this.#calls);
     for (const { delta } of chunk.choices) {
       this.#reasoning.addText(reasoningBytes(delta));
       if (read.encryptedLength === undefined)
         this.#reasoning.addEncrypted(encryptedLengthOf(delta));
     }
-    if (chunk.choices.length > 0) this.#relay(chunk);
+    if (chunk.choices.length > 0) this.#relay(chunk, read.usage);
     else if (this.#isPassedThrough(read.chunk)) this.#passthrough.add(chunk);
     if (this.#templates && !read.usage) this.#learn(sseEvent, chunk, this.#templates);
     if (read.isLast) this.#close();
@@ -239,19 +237,23 @@ export class ChatDecoder implements AnswerDecoder {
       const [one] = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX }).push(bytes);
       const read = this.#readEvent({ event: one?.event, data: one?.data ?? "" });
       if (read.kind !== "chunk") return undefined;
-      const chunk = publicChunk(read.chunk, this.#identity, this.#callingChoices);
-      return { text: chunk.choices[0]?.delta.content ?? "", clientEvent: this.#form.chunk(chunk) };
+      const chunk = publicChunk(read.chunk, this.#identity, this.#calls);
+      return {
+        text: chunk.choices[0]?.delta.content ?? "",
+        clientEvent: this.#form.chunk(chunk, undefined),
+      };
     });
   }
 
-  #relay(chunk: ChatChunk): void {
+  /** `usage`: the provider's report in this chunk. */
+  #relay(chunk: ChatChunk, usage: Usage | undefined): void {
     const choices = this.#stops?.apply(chunk.choices) ?? chunk.choices;
     const { now: others, held } = this.#form.isPlain
       ? wholeChoices(choices)
       : splitChoices(choices);
     const extended = choices.length > 0 ? this.#passthrough.addTo(chunk) : chunk;
     // Throws if it cannot be serialized, before any of it counts as answered.
-    const text = this.#form.chunk({ ...extended, choices: others });
+    const text = this.#form.chunk({ ...extended, choices: others }, this.#usageSoFar(usage));
     if (held.length > 0)
       this.#heldBack.add({ ...(others.length > 0 ? chunk : extended), choices: held });
     this.#output += text;
@@ -266,8 +268,7 @@ export class ChatDecoder implements AnswerDecoder {
     if (!this.hasContent && this.#output.length > BUFFERED_CHARACTERS_MAX) {
       throw new AnswerError("the answer does not begin");
     }
-    for (const { index, delta, finish_reason } of choices) {
-      if (callsTool(delta)) this.#callingChoices.add(index);
+    for (const { index, finish_reason } of choices) {
       if (finish_reason === null) continue;
       this.#finishedChoices.add(index);
       if (this.#stops) this.#stoppedChoices.add(index);
@@ -277,12 +278,18 @@ export class ChatDecoder implements AnswerDecoder {
     }
   }
 
+  /** A report of a chunk comes before its content. */
+  #usageSoFar(reported: Usage | undefined): Usage | undefined {
+    return reported && !isImplausible(reported) ? reported : this.usage;
+  }
+
   /** The provider reports a complete answer. Ends each choice that began and has no finish reason. */
   #finishBegunChoices(): void {
     const unended = [...this.#begunChoices].filter((index) => !this.#finishedChoices.has(index));
     if (unended.length === 0) return;
     const choices = unended.map((index) => {
-      const reason = finishReasonOf(undefined, this.#callingChoices.has(index));
+      this.#calls.end(index);
+      const reason = finishReasonOf(undefined, this.#calls.hasBegun(index));
       return { index, delta: {}, finish_reason: reason };
     });
     this.#heldBack.add(this.#chunkOf(choices));
@@ -297,7 +304,7 @@ export class ChatDecoder implements AnswerDecoder {
   /** The text that was held back as the possible start of a stop sequence. */
   #releaseHeldText(): string {
     const choices = this.#stops?.release() ?? [];
-    return choices.length > 0 ? this.#form.chunk(this.#chunkOf(choices)) : "";
+    return choices.length > 0 ? this.#form.chunk(this.#chunkOf(choices), this.usage) : "";
   }
 
   #chunkOf(choices: readonly ChunkChoice[]): ChatChunk {

@@ -1,7 +1,4 @@
 import {
-  finishReasonOf,
-  isMissingFinishReason,
-  isUnknownFinishReason,
   onlyListedChunkFields,
   onlyListedFields,
   type ChatChunk,
@@ -10,23 +7,26 @@ import {
   type Delta,
   type UnbilledCompletion,
 } from "../../contract/chat/chatAnswer.ts";
+import {
+  finishReasonOf,
+  isMissingFinishReason,
+  isUnknownFinishReason,
+} from "../../contract/chat/finishReason.ts";
 import { usageObject, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { AnswerError, choiceIndex, choiceList } from "../../providers/provider.ts";
 import { reportedFailureOf } from "../../providers/upstream.ts";
 import { truncateChoice } from "./stopSequences.ts";
+import { callsTool, withWholeCalls, type CallIdentity, type StreamedCalls } from "./toolCalls.ts";
 import { messageBytes, detectContent } from "./generatedContent.ts";
 
 /** The public properties of an answer. They do not depend on the provider. */
-export interface AnswerIdentity {
-  readonly id: string;
+export interface AnswerIdentity extends CallIdentity {
   /** The model id that the client asked for. */
   readonly model: string;
   /** Unix time in seconds, used if the provider sends none. */
   readonly created: number;
   readonly unknownFields: "forward" | "reject";
-  /** The client's names of tools by those that the provider got instead. */
-  readonly toolNames?: ReadonlyMap<string, string>;
   /** Where a stream has its usage: on the chunk with the last finish reason, or in its own chunk after it. */
   readonly usageChunk?: "finish" | "own";
   /** Called for a non-standard finish reason. The client gets a standard one. */
@@ -86,12 +86,12 @@ export function publicUsage(
 
 /**
  * The public form of a provider's chunk, without usage. It may have no choices. It still has the unlisted fields, because
- * they count as content and cost money. `callingChoices`: the choices that have called a tool. Throws AnswerError.
+ * they count as content and cost money. `calls`: the tool calls of the stream so far. Throws AnswerError.
  */
 export function publicChunk(
   reply: JsonFields,
   identity: AnswerIdentity,
-  callingChoices: ReadonlySet<number>,
+  calls: StreamedCalls,
 ): ChatChunk {
   return {
     ...publicFields(reply),
@@ -100,7 +100,7 @@ export function publicChunk(
     created: createdOf(reply, identity),
     model: identity.model,
     choices: choiceList(reply["choices"]).map((choice, at) =>
-      publicChunkChoice(choice, at, identity, callingChoices),
+      publicChunkChoice(choice, at, identity, calls),
     ),
   };
 }
@@ -135,20 +135,16 @@ function isEmpty(delta: Delta): boolean {
   return Object.keys(delta).length === 0;
 }
 
-export function callsTool(message: JsonFields): boolean {
-  const calls = message["tool_calls"];
-  return (Array.isArray(calls) && calls.length > 0) || isJsonObject(message["function_call"]);
-}
-
 function publicChoice(choice: unknown, at: number, identity: AnswerIdentity): Choice {
   if (!isJsonObject(choice) || !isJsonObject(choice["message"])) {
     throw new AnswerError("a choice has no message");
   }
   throwIfError(choice);
-  const message = choice["message"];
+  const index = choiceIndex(choice["index"], at);
+  const message = withWholeCalls(choice["message"], identity, index);
   return {
     ...choice,
-    index: choiceIndex(choice["index"], at),
+    index,
     finish_reason: finishReason(choice["finish_reason"], callsTool(message), identity),
     message: { ...message, role: "assistant", ...detectContent(message) },
   };
@@ -158,21 +154,19 @@ function publicChunkChoice(
   choice: unknown,
   at: number,
   identity: AnswerIdentity,
-  callingChoices: ReadonlySet<number>,
+  calls: StreamedCalls,
 ): ChunkChoice {
   if (!isJsonObject(choice)) throw new AnswerError("a choice is not an object");
   throwIfError(choice);
   const index = choiceIndex(choice["index"], at);
-  const delta = isJsonObject(choice["delta"]) ? publicDelta(choice["delta"]) : {};
+  const delta = isJsonObject(choice["delta"])
+    ? calls.read(publicDelta(choice["delta"]), index)
+    : {};
   const reason = choice["finish_reason"];
-  return {
-    ...choice,
-    index,
-    delta,
-    finish_reason: isMissingFinishReason(reason)
-      ? null
-      : finishReason(reason, callingChoices.has(index) || callsTool(delta), identity),
-  };
+  if (isMissingFinishReason(reason)) return { ...choice, index, delta, finish_reason: null };
+  calls.end(index);
+  const finish = finishReason(reason, calls.hasBegun(index), identity);
+  return { ...choice, index, delta, finish_reason: finish };
 }
 
 /** OpenRouter reports an upstream failure in the choice: https://openrouter.ai/docs/api/reference/errors-and-debugging */

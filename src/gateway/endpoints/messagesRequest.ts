@@ -8,7 +8,7 @@ import type { RequestContext } from "../gateway.ts";
 import {
   isTranslatedThinking,
   TRANSLATED_SIGNATURE,
-} from "../translation/messages/chatToMessages.ts";
+} from "../translation/messages/translatedThinking.ts";
 
 /** The headers of the Messages interface that a provider gets as the client sent them. */
 const NATIVE_HEADERS = ["anthropic-version", "anthropic-beta"] as const;

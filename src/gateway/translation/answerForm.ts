@@ -12,8 +12,11 @@ export interface AnswerForm {
   readonly isPlain: boolean;
   /** The JSON answer. `billed` is what is charged; `reported` is the provider's own usage, for its details. */
   completion(completion: UnbilledCompletion, billed: Usage, reported: unknown): string;
-  /** Of a stream: the events for a chunk whose choices have no finish reason; empty if the client sees nothing of it. */
-  chunk(chunk: ChatChunk): string;
+  /**
+   * Of a stream: the events for a chunk whose choices have no finish reason; empty if the client sees nothing of it.
+   * `reported` is what the provider has reported so far of its usage.
+   */
+  chunk(chunk: ChatChunk, reported: Usage | undefined): string;
   /**
    * Of a stream: the end of the answer, which is sent after its charge is committed. `held` are the chunks with a finish
    * reason. If the form is plain, they may have content too; otherwise `chunk` got it before, because it may throw.

@@ -1,4 +1,4 @@
-import type { FinishReason } from "../../contract/chat/chatAnswer.ts";
+import type { FinishReason } from "../../contract/chat/finishReason.ts";
 import { expensiveServicesOf } from "../../contract/servedTier.ts";
 import { laterUsage, readMessagesUsage } from "../../contract/usage.ts";
 import { parseExactly } from "../../lib/exactJson.ts";

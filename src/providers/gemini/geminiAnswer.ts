@@ -1,4 +1,5 @@
-import { bearsContent, isUnknownFinishReason } from "../../contract/chat/chatAnswer.ts";
+import { bearsContent } from "../../contract/chat/chatAnswer.ts";
+import { isUnknownFinishReason } from "../../contract/chat/finishReason.ts";
 import { readChatUsage, type Usage } from "../../contract/usage.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { sha256 } from "../../lib/sha256.ts";

@@ -288,7 +288,7 @@ testServed(setup, [
     row: 47,
     name: "an unknown finish reason becomes stop",
     forms: chatStreamForms,
-    answer: stream(helloEvent, chatEvent({}, "eos_token"), usageEvent, doneEvent),
+    answer: stream(helloEvent, chatEvent({}, "enough"), usageEvent, doneEvent),
     sees: (reply) => expectSaid(reply, ["Hello"]),
     charge: usualCharge,
   },

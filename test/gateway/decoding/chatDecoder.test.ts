@@ -205,7 +205,9 @@ const deltas = (pieces: readonly string[], stop: readonly string[]): [object, st
   shown(pieces, stop).map(({ delta, finish_reason }) => [delta, finish_reason]);
 
 const said = (text: string): string => chatEvent({ content: text });
-const call = { tool_calls: [{ index: 0, id: "c", function: { name: "f", arguments: "{}" } }] };
+const call = {
+  tool_calls: [{ index: 0, id: "c", type: "function", function: { name: "f", arguments: "{}" } }],
+};
 
 describe("a stream whose stop sequences are the gateway's to keep", () => {
   const cases: readonly (readonly [string, readonly string[], [object, string | null][]])[] = [

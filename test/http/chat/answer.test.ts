@@ -9,6 +9,7 @@ import { json } from "../../support/provider/scriptedProvider.ts";
 const at = openOneModelBefore();
 const strict = openOneModelBefore({ api: { unknown_fields: "reject" } });
 
+const toolCalls = [{ id: "call_1", type: "function", function: { name: "f", arguments: "{}" } }];
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 
 /** The first choice of the answer when the provider sends this. */
@@ -108,8 +109,11 @@ describe("a JSON answer", () => {
     [null, {}, "stop"],
     [undefined, {}, "stop"],
     [7, {}, "stop"],
-    [null, { tool_calls: [{ id: "call_1", type: "function" }] }, "tool_calls"],
-    ["end_turn", { tool_calls: [{ id: "call_1" }] }, "tool_calls"],
+    [null, { tool_calls: toolCalls }, "tool_calls"],
+    ["end_turn", { tool_calls: toolCalls }, "tool_calls"],
+    ["stop", { tool_calls: toolCalls }, "tool_calls"],
+    ["length", { tool_calls: toolCalls }, "length"],
+    ["MAX_TOKENS", {}, "length"],
     ["function_call", { function_call: { name: "f" } }, "tool_calls"],
     [null, { tool_calls: [] }, "stop"],
   ])("maps the finish reason %j with %j to %s", async (reported, message, shown) => {
@@ -118,7 +122,7 @@ describe("a JSON answer", () => {
   });
 
   test("forwards unknown fields of the answer, a choice, a message and the usage", async () => {
-    const message = { reasoning_content: "hm", refusal: null, tool_calls: [{ id: "call_1" }] };
+    const message = { reasoning_content: "hm", refusal: null, tool_calls: toolCalls };
     const details = { reasoning_tokens: 4 };
     at.provider.answer = answered({
       system_fingerprint: "fp",

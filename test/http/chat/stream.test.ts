@@ -236,7 +236,9 @@ describe("a stream", () => {
 
   test("forwards tool calls in pieces, and ends with tool_calls for any reason of the provider", async () => {
     const start = {
-      tool_calls: [{ index: 0, id: "call_1", function: { name: "f", arguments: "" } }],
+      tool_calls: [
+        { index: 0, id: "call_1", type: "function", function: { name: "f", arguments: "" } },
+      ],
     };
     const more = { tool_calls: [{ index: 0, function: { arguments: '{"a":1}' } }] };
     const events = [chatEvent(start), chatEvent(more), chatEvent({}, "end_turn"), doneEvent];

@@ -122,7 +122,7 @@ describe.each([
     );
     const reply = await ask({ stream: true });
     expect(reply.text).toContain("Hello there");
-    expect(reply.text).toContain('"finish_reason":"stop"');
+    expect(reply.text).toContain('"finish_reason":"length"');
     expect(await at.gateway.records(reply.key, 1)).toMatchObject([
       { status: "done", provider: "google", estimated: false, charge: cost },
     ]);

@@ -2,15 +2,18 @@ import { describe, expect, test } from "bun:test";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { messageEvents, sendMessage } from "../../support/gateway/messagesCalls.ts";
+import { usualGemini } from "../../support/provider/geminiAnswers.ts";
 import { json, refusal, stream } from "../../support/provider/scriptedProvider.ts";
 
-const at = openBefore(["local", "claude"], ({ local, claude }) => ({
+const at = openBefore(["local", "claude", "google"], ({ local, claude, google }) => ({
   providers: {
     local: { base_url: local },
+    google: { base_url: google, kind: "gemini" },
     claude: { base_url: claude, kind: "anthropic" },
   },
   models: [
     { id: "small", routes: [{ provider: "local", responses: false }] },
+    { id: "flash", routes: [{ provider: "google", responses: false }] },
     { id: "gpt-5-mini", routes: [{ provider: "local", responses: false }] },
     {
       id: "mixed",
@@ -128,6 +131,33 @@ describe("a message from a provider of kind openai", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: exact }]);
   });
 
+  test.each<[string, object | undefined, object]>([
+    ["that come with the content", usage, { ...shownUsage, output_tokens: 0 }],
+    ["but not zeros", { ...usage, prompt_tokens: 0 }, { input_tokens: 2, output_tokens: 0 }],
+    ["or the estimate if none come", undefined, { input_tokens: 2, output_tokens: 0 }],
+  ])("begins with the tokens of the prompt %s", async (_, reported, shown) => {
+    const hello = { choices: [{ index: 0, delta: { content: "Hello" }, finish_reason: null }] };
+    at.providers.local.answer = stream(
+      chunk({ role: "assistant", content: "" }),
+      `data: ${JSON.stringify({ ...hello, usage: reported })}\n\n`,
+      chunk({}, "stop"),
+      usageChunk,
+    );
+    const reply = await sendMessage(at.gateway, await at.gateway.key(), { stream: true });
+    const [start] = messageEvents(reply.text);
+    expect(start?.data["message"]).toHaveProperty("usage", shown);
+  });
+
+  test("begins with the tokens that Gemini counts in each event", async () => {
+    at.providers.google.answer = usualGemini;
+    const asked = { model: "flash", stream: true };
+    const reply = await sendMessage(at.gateway, await at.gateway.key(), asked);
+    const [start] = messageEvents(reply.text);
+    expect(start?.data["message"]).toMatchObject({
+      usage: { input_tokens: 100, cache_read_input_tokens: 0, output_tokens: 0 },
+    });
+  });
+
   test.each([
     ["stop", "end_turn"],
     ["length", "max_tokens"],
@@ -138,38 +168,18 @@ describe("a message from a provider of kind openai", () => {
     expect(reply.body).toMatchObject({ stop_reason: reason });
   });
 
-  /** A call of a server that gives calls no ids. */
-  const unnamed = { index: 0, type: "function", function: { name: "clock", arguments: "{}" } };
-
-  test.each([false, true])("has ids for calls without any, stream %p", async (isStream) => {
-    at.providers.local.answer = isStream
-      ? stream(
-          chunk({ role: "assistant" }),
-          chunk({ tool_calls: [unnamed] }, "tool_calls"),
-          usageChunk,
-        )
-      : json(completion({ content: null, tool_calls: [unnamed] }, "tool_calls"));
-    const key = await at.gateway.key();
-    const reply = await sendMessage(at.gateway, key, { stream: isStream });
-    const block = {
-      type: "tool_use",
-      id: `${reply.id.replace("req_", "toolu_")}_0`,
-      name: "clock",
-    };
-    expect(reply.text).toContain(JSON.stringify(block).slice(0, -1));
-    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: exact }]);
-  });
-
   test("costs nothing if its last chunk cannot be written as a message", async () => {
     const [first, second] = calls;
-    const open = { ...first, index: 0, function: { name: "weather", arguments: "{" } };
-    const rest = [
-      { ...second, index: 1 },
-      { index: 0, function: { arguments: "}" } },
-    ];
+    // More arguments of a call that was whole.
+    const rest = { index: 0, function: { arguments: "}" } };
     at.providers.local.answer = stream(
-      chunk({ tool_calls: [open] }),
-      chunk({ tool_calls: rest }, "tool_calls"),
+      chunk({
+        tool_calls: [
+          { ...first, index: 0 },
+          { ...second, index: 1 },
+        ],
+      }),
+      chunk({ tool_calls: [rest] }, "tool_calls"),
       usageChunk,
     );
     const key = await at.gateway.key();

@@ -30,24 +30,19 @@ const unknownCounted = async (body: object, model = "small"): Promise<number | u
 };
 
 test("an unknown finish reason is counted: in JSON", async () => {
-  at.providers.one.answer = answered({ choices: [choice({}, { finish_reason: "eos" })] });
+  at.providers.one.answer = answered({ choices: [choice({}, { finish_reason: "enough" })] });
   expect(await unknownCounted({})).toBe(1);
 });
 
 test("an unknown finish reason is counted: in a stream", async () => {
-  const end = chatEvent({}, "eos");
+  const end = chatEvent({}, "enough");
   at.providers.one.answer = stream(roleEvent, helloEvent, end, "data: [DONE]\n\n");
   expect(await unknownCounted({ stream: true })).toBe(1);
 });
 
 test.each([
-  ["in JSON", json(saying([{ text: "Hello" }], "MODEL_ARMOR")), {}, 1],
-  [
-    "in a stream",
-    stream(geminiEvent(saying([{ text: "Hello" }], "MODEL_ARMOR"))),
-    { stream: true },
-    1,
-  ],
+  ["in JSON", json(saying([{ text: "Hello" }], "ENOUGH")), {}, 1],
+  ["in a stream", stream(geminiEvent(saying([{ text: "Hello" }], "ENOUGH"))), { stream: true }, 1],
   ["a known one", usualGemini, {}, 0],
 ])("unknown reasons of Gemini are counted: %s", async (_, answer, body, count) => {
   at.providers.google.answer = answer;

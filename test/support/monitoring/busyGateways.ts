@@ -21,7 +21,7 @@ export interface BusyGateways extends AsyncDisposable {
 const answers = {
   good: usual,
   costly: answered({ usage: { prompt_tokens: 1_000_000, completion_tokens: 1_000_000 } }),
-  odd: answered({ choices: [choice({}, { finish_reason: "eos" })] }),
+  odd: answered({ choices: [choice({}, { finish_reason: "enough" })] }),
   vectors: embeds(),
   fails: refusal(500),
   unpaid: refusal(402),

@@ -3,7 +3,7 @@ import { fieldsOf, isDeeperThan, isJsonObject, type JsonFields } from "../../../
 import { registeredMediaType } from "../../../lib/mediaType.ts";
 import { DEPTH_MAX, unsupported, UnsupportedRequestError } from "../../../providers/provider.ts";
 import { BESIDE_RESULTS } from "../../../providers/dialect/adaptChat.ts";
-import { isTranslatedThinking } from "./chatToMessages.ts";
+import { isTranslatedThinking } from "./translatedThinking.ts";
 
 /** More sequences than a chat can have. */
 const STOP_SEQUENCES_MAX = 4;

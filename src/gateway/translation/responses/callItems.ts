@@ -21,7 +21,7 @@ export class CallItem implements Item {
   readonly id: string;
   readonly #emit: Emit;
   readonly #origin: ToolOrigin;
-  readonly #callId: string;
+  readonly callId: string;
   #arguments = "";
 
   constructor({
@@ -35,7 +35,7 @@ export class CallItem implements Item {
     this.id = id;
     this.#emit = emit;
     this.#origin = origin;
-    this.#callId = callId;
+    this.callId = callId;
     emit("response.output_item.added", { output_index: index, item: this.#item("in_progress") });
   }
 
@@ -62,7 +62,7 @@ export class CallItem implements Item {
 
   #item(status: ItemStatus | "in_progress"): JsonFields {
     const { type, name, namespace } = this.#origin;
-    const head = { id: this.id, type: `${type}_call`, status, call_id: this.#callId };
+    const head = { id: this.id, type: `${type}_call`, status, call_id: this.callId };
     const named = { name, ...(namespace !== undefined && { namespace }) };
     switch (type) {
       case "function":
@@ -101,38 +101,4 @@ function shellAction({ command, env, ...others }: JsonFields): JsonFields {
   const list = Array.isArray(command) ? command.filter((word) => typeof word === "string") : [];
   const { timeout_ms = null, working_directory = null, user = null } = others;
   return { type: "exec", command: list, env: fieldsOf(env), timeout_ms, working_directory, user };
-}
-
-/** A call of the chat. Its item begins when its name is known. */
-interface ChatCall {
-  callId: string | undefined;
-  /** Arguments that came before the name. */
-  pending: string;
-  item: CallItem | undefined;
-}
-
-/** The calls of an answer, by their index in the chat. */
-export class CallList {
-  readonly #calls: ChatCall[] = [];
-  readonly #byIndex = new Map<number, ChatCall>();
-
-  /** The calls whose items began. */
-  get begun(): readonly CallItem[] {
-    return this.#calls.flatMap(({ item }) => item ?? []);
-  }
-
-  /** The call of a delta. Some servers send whole calls without an index. */
-  find({ index, id }: JsonFields): ChatCall {
-    const callId = typeof id === "string" && id !== "" ? id : undefined;
-    const known = typeof index === "number" ? this.#byIndex.get(index) : this.#calls.at(-1);
-    const isNext = callId !== undefined && known?.callId !== undefined && known.callId !== callId;
-    if (known && !isNext) {
-      known.callId ??= callId;
-      return known;
-    }
-    const call: ChatCall = { callId, pending: "", item: undefined };
-    this.#calls.push(call);
-    if (typeof index === "number") this.#byIndex.set(index, call);
-    return call;
-  }
 }

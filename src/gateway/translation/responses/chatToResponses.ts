@@ -1,8 +1,5 @@
-import type {
-  ChatChunk,
-  FinishReason,
-  UnbilledCompletion,
-} from "../../../contract/chat/chatAnswer.ts";
+import type { ChatChunk, UnbilledCompletion } from "../../../contract/chat/chatAnswer.ts";
+import type { FinishReason } from "../../../contract/chat/finishReason.ts";
 import type { StreamFailure } from "../../../contract/errors.ts";
 import { totalTokens, type Usage } from "../../../contract/usage.ts";
 import { fieldsOf, type JsonFields } from "../../../lib/json.ts";

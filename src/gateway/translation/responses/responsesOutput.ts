@@ -1,6 +1,11 @@
 import { fieldsOf, isJsonObject, type JsonFields } from "../../../lib/json.ts";
-import { ANSWER_BYTES_MAX, answerText, ExcessiveAnswerError } from "../../../providers/provider.ts";
-import { CALL_PREFIXES, CallItem, CallList } from "./callItems.ts";
+import {
+  ANSWER_BYTES_MAX,
+  answerText,
+  ExcessiveAnswerError,
+  IsolatedFailureError,
+} from "../../../providers/provider.ts";
+import { CALL_PREFIXES, CallItem } from "./callItems.ts";
 import { encryptedContentOf } from "./encryptedContent.ts";
 import { ReturnedContent } from "./returnedContent.ts";
 import type { ResponsesSettings } from "./responsesSettings.ts";
@@ -23,7 +28,8 @@ export class ResponsesOutput {
   #message: MessageItem | undefined;
   /** The last message, also after its end: citations may come late. */
   #lastMessage: MessageItem | undefined;
-  readonly #calls = new CallList();
+  /** By the index that the calls have in the chat. */
+  readonly #calls = new Map<unknown, CallItem>();
   readonly #returned = new ReturnedContent();
   #characters = 0;
 
@@ -48,7 +54,8 @@ export class ResponsesOutput {
     for (const annotation of listOf(delta["annotations"])) this.#cite(annotation);
     for (const image of listOf(delta["images"]))
       this.#addImage(fieldsOf(image["image_url"])["url"]);
-    for (const call of listOf(delta["tool_calls"])) this.#addToCall(call);
+    for (const [position, call] of listOf(delta["tool_calls"]).entries())
+      this.#addToCall(call, call["index"] ?? position);
     if (this.#settings.wantsEncrypted) this.#characters += this.#returned.add(delta);
   }
 
@@ -61,7 +68,7 @@ export class ResponsesOutput {
   /** Ends all items and returns them. Of an incomplete answer only the last item is incomplete. */
   end(status: ItemStatus): readonly JsonFields[] {
     const last = this.#finished.length - 1;
-    const open = [this.#reasoning, this.#message, ...this.#calls.begun].filter(
+    const open = [this.#reasoning, this.#message, ...this.#calls.values()].filter(
       (item) => item !== undefined,
     );
     for (const item of open.toSorted((one, other) => one.index - other.index)) {
@@ -127,26 +134,25 @@ export class ResponsesOutput {
     this.#finish({ index, id, end: () => item }, "completed");
   }
 
-  #addToCall(delta: JsonFields): void {
-    const call = this.#calls.find(delta);
-    const { name, arguments: text } = fieldsOf(delta["function"]);
-    if (isText(text)) call.pending += this.#counted(text);
-    if (call.item === undefined) {
-      // Without its name a call has no type yet.
-      if (!isText(name)) return;
-      this.#endTexts();
-      const origin = this.#settings.origins.get(name) ?? { type: "function", name };
-      const { index, id } = this.#next(CALL_PREFIXES[origin.type]);
-      const callId = call.callId ?? `call_${id}`;
-      this.#characters += callId.length + name.length;
-      call.callId = callId;
-      call.item = new CallItem({ index, id, emit: this.#emit, origin, callId });
+  /** The first part of a call has its id and its name. */
+  #addToCall(part: JsonFields, index: unknown): void {
+    const { name, arguments: text } = fieldsOf(part["function"]);
+    const call = this.#calls.get(index) ?? this.#openCall(String(part["id"]), name);
+    this.#calls.set(index, call);
+    if (isText(text)) call.add(this.#counted(text));
+    if (this.#settings.wantsEncrypted) {
+      this.#characters += this.#returned.addToCall(call.callId, part["extra_content"]);
     }
-    if (call.pending !== "") call.item.add(call.pending);
-    call.pending = "";
-    if (this.#settings.wantsEncrypted && call.callId !== undefined) {
-      this.#characters += this.#returned.addToCall(call.callId, delta["extra_content"]);
-    }
+  }
+
+  /** Throws IsolatedFailureError for a call of a kind that no client has asked for. */
+  #openCall(callId: string, name: unknown): CallItem {
+    if (!isText(name)) throw new IsolatedFailureError("a call has no name");
+    this.#endTexts();
+    const origin = this.#settings.origins.get(name) ?? { type: "function", name };
+    const next = this.#next(CALL_PREFIXES[origin.type]);
+    this.#characters += callId.length + name.length;
+    return new CallItem({ ...next, emit: this.#emit, origin, callId });
   }
 
   #endTexts(): void {

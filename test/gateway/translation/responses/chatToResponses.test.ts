@@ -11,7 +11,7 @@ import {
   tuple,
 } from "fast-check";
 import OpenAI from "openai";
-import type { FinishReason } from "../../../../src/contract/chat/chatAnswer.ts";
+import type { FinishReason } from "../../../../src/contract/chat/finishReason.ts";
 import type { ResponsesForm } from "../../../../src/gateway/translation/responses/chatToResponses.ts";
 import type { JsonFields } from "../../../../src/lib/json.ts";
 import { ANSWER_BYTES_MAX, ExcessiveAnswerError } from "../../../../src/providers/provider.ts";
@@ -293,23 +293,6 @@ const cases: Readonly<Record<string, Case>> = {
       },
     ],
   },
-  "whole calls without an index": {
-    deltas: [
-      { tool_calls: [{ ...callOf(0, "f", "{}"), index: undefined }] },
-      { tool_calls: [{ ...callOf(1, "g", "{}"), index: undefined }] },
-    ],
-    events: [
-      "output_item.added",
-      "function_call_arguments.delta",
-      "output_item.added",
-      "function_call_arguments.delta",
-      "function_call_arguments.done",
-      "output_item.done",
-      "function_call_arguments.done",
-      "output_item.done",
-    ],
-    output: [functionCall(0, 0, "f", "{}"), functionCall(1, 1, "g", "{}")],
-  },
   "reasoning that the provider needs back": {
     request: encrypted,
     deltas: [
@@ -345,8 +328,8 @@ function messageOfDeltas(deltas: readonly JsonFields[]): JsonFields {
   for (const [name, value] of deltas.flatMap((delta) => Object.entries(delta))) {
     if (name === "tool_calls") {
       for (const { index, ...call } of value as (JsonFields & { function: JsonFields })[]) {
-        const known = index === undefined ? undefined : calls.get(index);
-        if (known === undefined) calls.set(index ?? call["id"], { ...call });
+        const known = calls.get(index);
+        if (known === undefined) calls.set(index, { ...call });
         else {
           const { name: called, arguments: before } = known["function"] as JsonFields;
           const text = String(before) + String(call.function["arguments"]);
@@ -518,7 +501,6 @@ describe("an answer is kept up to the limit of a JSON answer", () => {
     ["a text", { content: half }],
     ["reasoning", { reasoning_content: half }],
     ["arguments", { tool_calls: [callOf(0, "f", half)] }],
-    ["arguments before the name", { tool_calls: [moreOf(0, half)] }],
     ["calls", { tool_calls: Array.from({ length: 140_000 }, (__, at) => callOf(at, "f", "")) }],
     ["images", { images: [{ image_url: { url: `data:image/png;base64,${half}` } }] }],
     ["encrypted reasoning", { thinking_blocks: [{ data: half }] }],

@@ -1,8 +1,5 @@
-import type {
-  ChatChunk,
-  ChunkChoice,
-  FinishReason,
-} from "../../../../src/contract/chat/chatAnswer.ts";
+import type { ChatChunk, ChunkChoice } from "../../../../src/contract/chat/chatAnswer.ts";
+import type { FinishReason } from "../../../../src/contract/chat/finishReason.ts";
 import type { Usage } from "../../../../src/contract/usage.ts";
 import { ResponsesForm } from "../../../../src/gateway/translation/responses/chatToResponses.ts";
 import { settingsOf } from "../../../../src/gateway/translation/responses/responsesSettings.ts";
