@@ -23,7 +23,9 @@ describe("the AI SDK, read by its texts alone", () => {
         onError: ({ error }) => void errors.push(error),
       });
       expect((await Array.fromAsync(result.textStream)).join("")).toBe(beginning);
-      expect(errors.map(String)).toEqual([expect.stringContaining("upstream provider failure")]);
+      // The end of a chat tells it twice, because no one form of it is seen by all clients.
+      expect(errors.length).toBe(face === "chat" ? 2 : 1);
+      for (const error of errors) expect(String(error)).toContain("upstream provider failure");
       expect(await result.finishReason).toBe("error");
     },
   );

@@ -139,8 +139,8 @@ describe.concurrent("SIGTERM", () => {
       await provider.request(0);
       gateway.signal("SIGTERM");
       const { text, id } = await answered;
-      expect(text).toEndWith('"sequence_number":2}\n\n');
       expect(text).toContain('event: error\ndata: {"type":"error","code":"provider_error"');
+      expect(text).toMatch(/"sequence_number":2,"error":\{[^\n}]*\}\}\n\n$/);
       expect(await gateway.ended).toBe(0);
       expect(await gateway.request(id)).toMatchObject({ status: "failed", cost_rub: "0" });
     }));

@@ -63,11 +63,11 @@ export function bearsContent({
 }
 
 /**
- * The last chunk, before `DONE`, of a stream that failed after its 200 was sent.
+ * The last chunk of a stream that failed after its 200 was sent. An event with the error alone follows it, then `DONE`.
  *
- * OpenAI's client raises `error`; go-openai does if it is the first field. The AI SDK first tries the schema of an
- * ordinary chunk, which drops `error`: the answer would look complete. `logprobs: false` breaks that schema, so that the
- * SDK reads the error. https://github.com/vercel/ai/blob/main/packages/openai/src/chat/openai-chat-api.ts
+ * OpenAI's client raises `error`; go-openai does if it is the first field. LangChain4j and most packages of the AI SDK
+ * raise an error only for a chunk that they cannot read, which `logprobs: false` makes. Versions 4 and 5 of the AI SDK's
+ * package for compatible servers take it for an ordinary chunk, and raise the event that follows.
  */
 export function failureChunk(
   answer: Pick<ChatChunk, "id" | "created" | "model">,

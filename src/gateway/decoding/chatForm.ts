@@ -41,7 +41,8 @@ export class ChatForm implements AnswerForm {
   }
 
   failure(error: StreamFailure): string {
-    return `${eventOf(failureChunk(this.#identity, error))}data: ${DONE}\n\n`;
+    const alone = `data: ${answerText({ error })}\n\n`;
+    return `${eventOf(failureChunk(this.#identity, error))}${alone}data: ${DONE}\n\n`;
   }
 }
 

@@ -186,15 +186,15 @@ export class ResponsesDecoder implements AnswerDecoder {
   }
 }
 
-/** The event that ends a failed stream. `sequence` is the number of events before it. */
+/**
+ * The event that ends a failed stream. `sequence` is the number of events before it. It has its fields twice: as the
+ * interface documents them, and in an object, because many clients raise nothing else: OpenAI's for Python, and for
+ * JavaScript before 7, the AI SDK 5 and Continue.
+ */
 export function responsesFailure(sequence: number, error: StreamFailure = upstreamFailure): string {
-  const event = {
-    type: "error",
-    code: String(error.code ?? error.type),
-    message: error.message,
-    param: error.param ?? null,
-    sequence_number: sequence,
-  };
+  const { type, message, param = null } = error;
+  const fields = { code: String(error.code ?? type), message, param };
+  const event = { type: "error", ...fields, sequence_number: sequence, error: { type, ...fields } };
   return `event: error\ndata: ${JSON.stringify(event)}\n\n`;
 }
 

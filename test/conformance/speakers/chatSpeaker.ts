@@ -68,7 +68,8 @@ function readStream(text: string): ClientStream {
     check(choice?.["index"] === 0 && others.length === 0, "not one choice");
     const finish = choice["finish_reason"];
     if (error !== undefined) {
-      check(finish === "error" && at === events.length - 1, "an error that ends nothing");
+      check(finish === "error" && at === events.length - 2, "an error that ends nothing");
+      check(Bun.deepEquals(fieldsOf(events[at + 1] ?? event), { error }), "no error alone");
       const { type, message } = membersOf(error);
       return { ended: "failed", type: textOf(type), message: textOf(message) };
     }

@@ -45,6 +45,12 @@ function errorEvent(sequenceNumber: number): string {
     message: "upstream provider failure",
     param: null,
     sequence_number: sequenceNumber,
+    error: {
+      type: "provider_error",
+      code: "provider_error",
+      message: "upstream provider failure",
+      param: null,
+    },
   };
   return responseEvent("error", fields);
 }

@@ -122,6 +122,12 @@ describe("the end of a translated stream", () => {
       message: "upstream provider failure",
       param: null,
       sequence_number: events.length - 1,
+      error: {
+        type: "provider_error",
+        code: "provider_error",
+        message: "upstream provider failure",
+        param: null,
+      },
     });
     expect(bytes).not.toContain("secret");
   });

@@ -140,6 +140,12 @@ describe("a stream whose first content is late", () => {
       message: "all providers unavailable",
       param: null,
       sequence_number: 0,
+      error: {
+        type: "provider_error",
+        code: "provider_error",
+        message: "all providers unavailable",
+        param: null,
+      },
     });
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
   });
@@ -160,6 +166,7 @@ describe("a stream whose first content is late", () => {
       type: "error",
       sequence_number: 0,
       ...tooLongInWords,
+      error: { type: "invalid_request_error", ...tooLongInWords },
     });
   });
 

@@ -308,6 +308,12 @@ export function errorEvent(eventCount: number): string {
     message: "upstream provider failure",
     param: null,
     sequence_number: eventCount,
+    error: {
+      type: "provider_error",
+      code: "provider_error",
+      message: "upstream provider failure",
+      param: null,
+    },
   });
 }
 

@@ -122,7 +122,7 @@ export function readResponseJson({ body }: RawAnswer): ReadAnswer {
 }
 
 const failureEvent =
-  /event: error\ndata: \{"type":"error","code":"(?:provider|invalid_request)_error","message":"[^\n]*","param":null,"sequence_number":\d+\}\n\n$/;
+  /event: error\ndata: \{"type":"error","code":"(?:provider|invalid_request)_error","message":"[^\n]*","param":null,"sequence_number":\d+,"error":\{[^\n]*\}\}\n\n$/;
 /** A refusal after the head of a stream has the provider's own code and parameter. */
 const refusalEvent = /^event: error\ndata: \{"type":"error","code":[^\n]*\}\n\n$/;
 

@@ -76,16 +76,21 @@ export function expectRefusal(reply: Reply, refusal: ExpectedError, extra: objec
   expect(reply.headers.has("retry-after")).toBe(status === 429);
 }
 
-/** The events of a complete chat stream. Throws if the text is not a sequence of events with one data line each. */
+/** The chunks of a complete chat stream. Throws if the text is not a sequence of events with one data line each. */
 export function chunksOf({ text }: Pick<Reply, "text">): Record<string, unknown>[] {
   const blocks = text.split("\n\n");
   if (blocks.pop() !== "") throw new Error(`the stream ends within an event: ${text}`);
   const last = blocks.pop();
   if (last !== "data: [DONE]") throw new Error(`the stream does not end with [DONE]: ${text}`);
-  return blocks.map((block) => {
+  const events = blocks.map((block) => {
     if (!/^data: \{[^\r\n]*\}$/.test(block)) throw new Error(`not an event: ${block}`);
     return JSON.parse(block.slice("data: ".length)) as Record<string, unknown>;
   });
+  const error = events.at(-2)?.["error"];
+  // A failure is told by a chunk, and by its error alone.
+  if (error !== undefined && !Bun.deepEquals(events.pop(), { error }))
+    throw new Error(`the stream does not end with the error alone: ${text}`);
+  return events;
 }
 
 /** An answer that is read as it comes. */

@@ -490,6 +490,12 @@ describe("a stream that fails", () => {
         message: "upstream provider failure",
         param: null,
         sequence_number: sequence,
+        error: {
+          type: "provider_error",
+          code: "provider_error",
+          message: "upstream provider failure",
+          param: null,
+        },
       },
     ]);
   });
