@@ -43,7 +43,8 @@ export function dialectOf(source: DialectSource): Dialect {
   const isOpenai = provider.kind === "openai";
   const isStrict = isOpenai && provider.messageOrder === "strict";
   const adapts = hasManyServers && !isNative;
-  const family = isOpenai && isRewritten ? familyOf(route.model) : undefined;
+  const family = familyOf(route.model);
+  const ofModel = isRewritten ? family : undefined;
   // Clients of other interfaces send an effort to every model, and many models of compatible servers answer 400.
   const unknown = model.reasoningEffort ? undefined : [];
   return {
@@ -51,10 +52,10 @@ export function dialectOf(source: DialectSource): Dialect {
     takesPicturesInResults: !isStrict && (isNative || picturesInResults),
     toolNames: isNative ? undefined : toolNames,
     fillsParameters: adapts,
-    callIds: family?.callIds,
-    efforts: family && (family.efforts ?? unknown),
-    refusedFields: family?.refusedFields ?? [],
-    refusesStop: family?.refusesStop ?? false,
+    callIds: isStrict || isRewritten ? family.callIds : undefined,
+    efforts: isOpenai && isRewritten ? (family.efforts ?? unknown) : undefined,
+    refusedFields: ofModel?.refusedFields ?? [],
+    refusesStop: ofModel?.refusesStop ?? false,
   };
 }
 

@@ -55,6 +55,11 @@ const FAMILIES: readonly ModelFamily[] = [
     refusesToolsWithEffort: "always",
     ...REASONING,
   },
+  // https://platform.claude.com/docs/en/about-claude/models/migration-guide
+  {
+    names: /claude-(?:opus-4[-.][7-9]|(?:opus|sonnet|haiku|fable|mythos)-[5-9])/i,
+    refusedFields: ["temperature", "top_p"],
+  },
   { names: /(?:^|\/)grok-3-mini/i, efforts: ["low", "high"] },
   { names: /(?:^|\/)grok-(?:4\.[3-9](?!\d)|[5-9])/i, efforts: ["none", ...TO_HIGH] },
   { names: /(?:^|\/)gemini-(?:2\.5|[3-9]|[a-z-]+-latest)/i, efforts: TO_HIGH },

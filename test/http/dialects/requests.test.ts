@@ -20,6 +20,8 @@ const routes = {
   "over responses": { route: { model: "gpt-5.2", api: "responses" } },
   gemini: { provider: { kind: "gemini" }, route: { model: "gemini-2.5-flash" } },
   "gemini pro": { provider: { kind: "gemini" }, route: { model: "gemini-2.5-pro" } },
+  "claude opus": { provider: { kind: "anthropic" }, route: { model: "claude-opus-5" } },
+  "strict mistral": { provider: { message_order: "strict" }, route: { model: "mistral-large" } },
   claude: { provider: { kind: "anthropic" }, route: { model: "claude-sonnet-4-6" } },
 } satisfies Readonly<Record<string, { provider?: Section; route?: Section; model?: Section }>>;
 type Route = keyof typeof routes;
@@ -323,6 +325,32 @@ describe("fields of a request", () => {
       "messages",
       { ...message, temperature: 0.5, top_p: 0.5, stop_sequences: ["x"] },
       { temperature: undefined, top_p: undefined, stop: undefined },
+    ],
+    [
+      "sampling that Claude refuses",
+      "claude opus",
+      "responses",
+      { store: false, input: "a", temperature: 0.5 },
+      { temperature: undefined },
+    ],
+    [
+      "ids of calls in a chat for a strict provider",
+      "strict mistral",
+      "chat/completions",
+      {
+        messages: [
+          { role: "user", content: "a" },
+          calling,
+          { role: "tool", tool_call_id: "call_1", content: "b" },
+        ],
+      },
+      {
+        messages: [
+          { role: "user" },
+          { tool_calls: [{ id: expect.stringMatching(/^[0-9a-f]{9}$/) as unknown }] },
+          { tool_call_id: expect.stringMatching(/^[0-9a-f]{9}$/) as unknown },
+        ],
+      },
     ],
     [
       "sampling of a chat's own",
