@@ -235,15 +235,18 @@ function tokenToolOf(tool: JsonFields): TokenTool | undefined {
 }
 
 /**
- * The type of a tool. Without one it is a function if it has a name, as in Anthropic's interface, else its first key
- * names it, as in Google's.
+ * The type of a tool. Without one it is a function if it has a name or a schema, as in Anthropic's interface, else its
+ * first key names it, as in Google's.
  */
 function typeOf(tool: JsonFields): string {
   const type = ownValue(tool, "type");
   if (typeof type === "string") return type;
   if (type !== undefined) return "";
-  const isNamed = typeof tool["name"] === "string" || isJsonObject(tool["function"]);
-  return isNamed ? "function" : (Object.keys(tool)[0] ?? "");
+  const isFunction =
+    typeof tool["name"] === "string" ||
+    isJsonObject(tool["function"]) ||
+    isJsonObject(tool["input_schema"]);
+  return isFunction ? "function" : (Object.keys(tool)[0] ?? "");
 }
 
 /** A type that may be repeated to the caller. */

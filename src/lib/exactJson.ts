@@ -44,10 +44,20 @@ function parseKeepingDigits(text: string): unknown {
 type Revive = (key: string, value: unknown, context: { readonly source?: string }) => unknown;
 
 /** https://tc39.es/proposal-json-parse-with-source/, not yet in the compiler's types. */
-const { parse: parseWith, rawJSON } = JSON as unknown as {
+const {
+  parse: parseWith,
+  rawJSON,
+  isRawJSON,
+} = JSON as unknown as {
   readonly parse: (text: string, revive: Revive) => unknown;
   readonly rawJSON: (text: string) => unknown;
+  readonly isRawJSON: (value: unknown) => boolean;
 };
+
+/** Whether a value that was read exactly is a number. */
+export function isNumber(value: unknown): boolean {
+  return typeof value === "number" || isRawJSON(value);
+}
 
 function keepDigits(...[, value, { source }]: Parameters<Revive>): unknown {
   if (typeof value !== "number" || source === undefined) return value;

@@ -43,6 +43,10 @@ const conversation = {
     }),
     { minItems: 1, maxItems: MESSAGES_MAX, description: "The conversation so far." },
   ),
+  tools: nullable(
+    Type.Array(Type.Object({}), { described: "an array of tools" } satisfies Annotations),
+    "The tools that the model may call.",
+  ),
   system: Type.Optional(
     Type.Union([content("The instructions."), Type.Null()], {
       description: "The instructions: a text, or a list of text blocks.",

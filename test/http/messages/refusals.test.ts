@@ -3,8 +3,9 @@ import { messagesErrorBody } from "../../../src/contract/messages/messagesError.
 import { invalidRequest } from "../../../src/contract/errors.ts";
 import { noPrice } from "../../support/gateway/noPrice.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
-import { sendMessage } from "../../support/gateway/messagesCalls.ts";
+import { askMessage, sendMessage } from "../../support/gateway/messagesCalls.ts";
 import { message, usualMessage } from "../../support/provider/anthropicAnswers.ts";
+import { answered } from "../../support/provider/chatAnswers.ts";
 import { json, refusal } from "../../support/provider/scriptedProvider.ts";
 
 const extras = { rub_cache_write_1h_per_1m: 60_000, rub_web_search_per_1k: 900_000 };
@@ -111,6 +112,138 @@ test("what only the failed native route may accept is no fault of the client", a
   const reply = await sendMessage(at.gateway, key, { model: "saved", stop_sequences: [""] });
   expect(reply.status).toBe(502);
   expect(at.providers.local.requests).toEqual([]);
+});
+
+const user = (...content: readonly object[]) => ({ messages: [{ role: "user", content }] });
+const assistant = (...content: readonly object[]) => ({
+  messages: [
+    { role: "user", content: "hi" },
+    { role: "assistant", content },
+  ],
+});
+const tools = (...list: readonly object[]) => ({ tools: list });
+const json_schema = { type: "json_schema" };
+
+/** What a translation reads is checked. A native route gets the same request as it is. */
+const malformed: readonly (readonly [change: object, problem: string])[] = [
+  [{ stop_sequences: "END" }, "stop_sequences must be an array of strings"],
+  [{ stop_sequences: [5] }, "stop_sequences[0] must be a string"],
+  [{ stop_sequences: ["END", ""] }, "stop_sequences[1] must not be empty"],
+  [{ temperature: "hot" }, "temperature must be a number"],
+  [{ top_p: [1] }, "top_p must be a number"],
+  [{ thinking: 5 }, "thinking must be an object"],
+  [{ thinking: {} }, "thinking.type is required"],
+  [{ thinking: { type: "on" } }, "thinking.type must be one of: enabled, adaptive, disabled"],
+  [{ thinking: { type: "enabled" } }, "thinking.budget_tokens is required"],
+  [
+    { thinking: { type: "enabled", budget_tokens: "many" } },
+    "thinking.budget_tokens must be an integer",
+  ],
+  [{ output_config: [] }, "output_config must be an object"],
+  [
+    { output_config: { effort: "most" } },
+    "output_config.effort must be one of: low, medium, high, xhigh, max",
+  ],
+  [{ output_config: { format: json_schema } }, "output_config.format.schema is required"],
+  [
+    { output_config: { format: { ...json_schema, schema: "x" } } },
+    "output_config.format.schema must be an object",
+  ],
+  [
+    { output_config: { format: { type: "grammar" } } },
+    "output_config.format of the type grammar is not supported by this model's provider",
+  ],
+  [{ output_format: json_schema }, "output_format.schema is required"],
+  [{ tools: {} }, "tools must be an array of tools"],
+  [{ tools: ["f"] }, "tools[0] must be an object"],
+  [tools({ input_schema: {} }), "tools[0].name is required"],
+  [tools({ name: "" }), "tools[0].name must not be empty"],
+  [tools({ type: "custom", name: 5 }), "tools[0].name must be a string"],
+  [tools({ name: "f", description: 5 }), "tools[0].description must be a string"],
+  [tools({ name: "f", input_schema: [] }), "tools[0].input_schema must be an object"],
+  [tools({ name: "f", strict: "yes" }), "tools[0].strict must be a boolean"],
+  [{ tool_choice: "any" }, "tool_choice must be an object"],
+  [{ tool_choice: {} }, "tool_choice.type is required"],
+  [{ tool_choice: { type: "tool" } }, "tool_choice.name is required"],
+  [{ mcp_servers: "x" }, "mcp_servers must be an array"],
+  [{ system: [{ type: "text" }] }, "system[0].text is required"],
+  [user({ type: "text", text: 5 }), "messages[0].content[0].text must be a string"],
+  [user({ type: "image" }), "messages[0].content[0].source is required"],
+  [
+    user({ type: "image", source: { type: "base64", data: "AA==" } }),
+    "messages[0].content[0].source.media_type is required",
+  ],
+  [
+    user({ type: "image", source: { type: "url" } }),
+    "messages[0].content[0].source.url is required",
+  ],
+  [
+    user({ type: "image", source: { type: "disk" } }),
+    "messages[0].content[0].source of the type disk is not supported by this model's provider",
+  ],
+  [user({ type: "document", source: 1 }), "messages[0].content[0].source must be an object"],
+  [
+    user({ type: "document", source: { type: "text" } }),
+    "messages[0].content[0].source.data is required",
+  ],
+  [
+    user({ type: "document", source: { type: "content", content: [{ type: "text" }] } }),
+    "messages[0].content[0].source.content[0].text is required",
+  ],
+  [
+    user({ type: "search_result", title: "a", source: "b" }),
+    "messages[0].content[0].content is required",
+  ],
+  [user({ type: "tool_reference" }), "messages[0].content[0].tool_name is required"],
+  [user({ type: "tool_result" }), "messages[0].content[0].tool_use_id is required"],
+  [
+    user({ type: "tool_result", tool_use_id: "a", content: {} }),
+    "messages[0].content[0].content must be a string or an array of blocks",
+  ],
+  [
+    user({ type: "tool_result", tool_use_id: "a", content: [{ type: "text" }] }),
+    "messages[0].content[0].content[0].text is required",
+  ],
+  [
+    user({ type: "tool_result", tool_use_id: "a", is_error: "yes" }),
+    "messages[0].content[0].is_error must be a boolean",
+  ],
+  [assistant({ type: "tool_use", name: "f" }), "messages[1].content[0].id is required"],
+  [assistant({ type: "tool_use", id: "a" }), "messages[1].content[0].name is required"],
+  [
+    assistant({ type: "tool_use", id: "a", name: "f", input: "x" }),
+    "messages[1].content[0].input must be an object",
+  ],
+];
+
+test.each(malformed)("%j is a 400 over a translated route: %s", async (change, problem) => {
+  const key = await at.gateway.key();
+  const before = await at.gateway.balance(key);
+  const reply = await sendMessage(at.gateway, key, { ...translated, ...change });
+  expect([reply.status, reply.body]).toEqual([
+    400,
+    messagesErrorBody(invalidRequest(problem), reply.id),
+  ]);
+  expect(await at.gateway.balance(key)).toBe(before);
+  expect(at.providers.local.requests).toEqual([]);
+});
+
+test("numbers with many digits and members that are null are well-formed", async () => {
+  at.providers.local.answer = answered();
+  const body = JSON.stringify({
+    ...askMessage(translated),
+    ...tools({ name: "f", input_schema: { type: "object", properties: {} }, description: null }),
+    ...Object.fromEntries(
+      ["system", "stop_sequences", "tool_choice", "output_config", "top_p"].map((name) => [
+        name,
+        null,
+      ]),
+    ),
+    thinking: { type: "enabled", budget_tokens: "BUDGET" },
+    temperature: "TEMPERATURE",
+  });
+  const text = body.replace('"BUDGET"', "2.048e3").replace('"TEMPERATURE"', "0.70");
+  expect((await sendMessage(at.gateway, await at.gateway.key(), text)).status).toBe(200);
 });
 
 /** Parts whose tokens are not bounded by the bytes of the request. */

@@ -1,4 +1,5 @@
 import { isStrictSchema } from "../../../contract/chat/strictSchema.ts";
+import { translatedMessagesProblem } from "../../../contract/messages/translatedMessages.ts";
 import { fieldsOf, isDeeperThan, isJsonObject, type JsonFields } from "../../../lib/json.ts";
 import { registeredMediaType } from "../../../lib/mediaType.ts";
 import { DEPTH_MAX, unsupported, UnsupportedRequestError } from "../../../providers/provider.ts";
@@ -12,14 +13,16 @@ type Message = Record<string, unknown>;
 type Part = JsonFields;
 
 /**
- * The body of a chat for a checked body of POST /v1/messages. Throws UnsupportedRequestError for what changes the answer
- * and has no counterpart in a chat. Left out are settings that only tune an answer or a provider's cache (`top_k`,
+ * The body of a chat for a checked body of POST /v1/messages. Throws UnsupportedRequestError for a member that is not
+ * well-formed, and for what changes the answer and has no counterpart in a chat. Left out are settings that only tune an answer or a provider's cache (`top_k`,
  * `cache_control`, `context_management`, `metadata`) and fields that the gateway does not know. docs/http-api.md has the
  * whole list.
  */
 export function chatBodyOfMessages(body: JsonFields): JsonFields {
   if (isDeeperThan(body, DEPTH_MAX))
     throw new UnsupportedRequestError("the request is nested too deep");
+  const problem = translatedMessagesProblem(body);
+  if (problem !== undefined) throw new UnsupportedRequestError(problem);
   if (Array.isArray(body["mcp_servers"]) && body["mcp_servers"].length > 0) {
     throw unsupported("mcp_servers");
   }
@@ -287,9 +290,11 @@ function outputOf(body: JsonFields): {
   if (type === "disabled") effort = undefined;
   // The second name is that of an earlier beta.
   const format = fieldsOf(config["format"] ?? body["output_format"]);
-  const schema = format["schema"];
-  if (format["type"] !== "json_schema" || !isJsonObject(schema))
-    return { effort, format: undefined };
+  const { type: formatType, schema } = format;
+  if (formatType === undefined) return { effort, format: undefined };
+  if (formatType !== "json_schema" || !isJsonObject(schema)) {
+    throw unsupported("output_config.format", formatType);
+  }
   const strict = isStrictSchema(schema) ? { strict: true } : {};
   return {
     effort,
