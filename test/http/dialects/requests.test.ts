@@ -101,6 +101,19 @@ describe("the order of messages", () => {
       },
     ],
   };
+  test("leaves a picture in a result of a message where the provider takes it there", async () => {
+    const { input } = await asked("over responses", "messages", withPicture);
+    expect(input).toMatchObject([
+      { role: "user" },
+      { type: "function_call" },
+      {
+        type: "function_call_output",
+        output: [{ type: "input_image", image_url: "data:image/png;base64,AA==" }],
+      },
+      { role: "user", content: "r" },
+    ]);
+  });
+
   const system = { role: "system", content: "Be brief." };
   const own = {
     messages: [

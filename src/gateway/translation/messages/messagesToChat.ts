@@ -94,10 +94,11 @@ function userMessages(content: unknown, path: string): readonly Message[] {
       parts.push(...partsOf(block, at));
       continue;
     }
-    const { text, others } = resultOf(block, at);
-    results.push({ role: "tool", tool_call_id: block["tool_use_id"], content: text });
-    // A chat's result is a text. Images of a result follow in the user's message.
-    parts.push(...others);
+    results.push({
+      role: "tool",
+      tool_call_id: block["tool_use_id"],
+      content: resultOf(block, at),
+    });
   }
   if (parts.length === 0 && results.length > 0) return results;
   const said = { role: "user", content: contentOf(parts) };
@@ -107,14 +108,16 @@ function userMessages(content: unknown, path: string): readonly Message[] {
 /** A chat has no mark for a result that is an error. The text says it. */
 const ERROR_RESULT = "Error: ";
 
-function resultOf(block: JsonFields, path: string): { text: string; others: readonly Part[] } {
+/** One text, and after it what is no text, which the dialect of a route may move. */
+function resultOf(block: JsonFields, path: string): string | readonly Part[] {
   const parts = blocksOf(block["content"]).flatMap((inner, index) =>
     partsOf(inner, `${path}.content[${index}]`),
   );
   const texts = parts.filter(({ type }) => type === "text").map(({ text }) => textOf(text));
   const others = parts.filter(({ type }) => type !== "text");
-  const note = others.length > 0 && texts.length === 0 ? ["(see the next message)"] : texts;
-  return { text: (block["is_error"] === true ? ERROR_RESULT : "") + note.join("\n"), others };
+  const text = (block["is_error"] === true ? ERROR_RESULT : "") + texts.join("\n");
+  if (others.length === 0) return text;
+  return text === "" ? others : [{ type: "text", text }, ...others];
 }
 
 function assistantMessage(content: unknown, path: string): Message {
