@@ -25,8 +25,8 @@ import {
 } from "./anthropicMessages.ts";
 import { bodyWithOthers, refuseOtherAnswers } from "../chat/chatParts.ts";
 import { formatOf, toolChoiceOf, toolsOf, type ChatToolChoice } from "../chat/chatTools.ts";
-import { parametersOf } from "../chat/toolSchemas.ts";
 import { claudeSchema } from "./claudeSchema.ts";
+import { sentTools, type SentTool } from "./strictTools.ts";
 
 /** Required: https://platform.claude.com/docs/en/api/versioning */
 const VERSION_HEADER = { "anthropic-version": "2023-06-01" };
@@ -81,7 +81,9 @@ function encodeMessages(call: ChatCall): EncodedRequest {
   const { system: instructions, turns } = conversationOf(body, model);
   const system = systemOf(body, instructions);
   const stop = request.stop.filter(takesStop);
-  const tools = toolsOf(body);
+  const format = formatOf(body);
+  const schema = format?.kind === "schema" ? claudeSchema(format.schema) : undefined;
+  const tools = sentTools(toolsOf(body), schema);
   const choice = toolChoiceOf(body);
   const maxTokens = call.outputTokensBound ?? call.outputTokensMax;
   // The caller's native `thinking` field wins over the effort.
@@ -101,7 +103,7 @@ function encodeMessages(call: ChatCall): EncodedRequest {
     tools: tools.length === 0 ? undefined : tools.map(toolOf),
     tool_choice: choiceOf(choice, tools.length > 0, body["parallel_tool_calls"] !== false),
     thinking: reasoning.thinking,
-    output_config: outputConfigOf(body, reasoning),
+    output_config: outputConfigOf(body, reasoning, schema),
     cache_control: call.cachesPrompt === true ? automaticMark(body) : undefined,
   };
   return { path: "/messages", headers: VERSION_HEADER, body: bodyWithOthers(call, fields) };
@@ -112,14 +114,14 @@ function takesStop(sequence: string): boolean {
   return sequence.trim() !== "";
 }
 
-function toolOf(tool: ReturnType<typeof toolsOf>[number]): Block {
-  const parameters = parametersOf(tool.parameters);
-  const isStrict = tool.strict === true;
+function toolOf(tool: SentTool): Block {
   return {
     name: tool.name,
     ...(tool.description === undefined ? {} : { description: tool.description }),
-    input_schema: isStrict ? claudeSchema(parameters) : parameters,
-    ...(isStrict ? { strict: true } : {}),
+    input_schema: tool.parameters,
+    ...(tool.strict === true && { strict: true }),
+    // Some clients write it into the function.
+    ...cacheControlOf(fieldsOf(tool.own["function"])),
     ...cacheControlOf(tool.own),
   };
 }
@@ -173,13 +175,11 @@ function systemOf(body: ChatRequestBody & Block, instructions: readonly Block[])
 function outputConfigOf(
   body: ChatRequestBody & Block,
   { effort }: ReasoningFields,
+  schema: JsonFields | undefined,
 ): Block | undefined {
-  const format = formatOf(body);
   const config = {
     ...(effort !== undefined && { effort }),
-    ...(format?.kind === "schema" && {
-      format: { type: "json_schema", schema: claudeSchema(format.schema) },
-    }),
+    ...(schema !== undefined && { format: { type: "json_schema", schema } }),
     ...fieldsOf(body["output_config"]),
   };
   return Object.keys(config).length === 0 ? undefined : config;

@@ -1,5 +1,5 @@
 import type { ChatRequestBody, RequestMessage } from "../../contract/chat/chatRequestBody.ts";
-import { isGiven, isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, isGiven, isJsonObject, type JsonFields } from "../../lib/json.ts";
 
 /** The interface refuses more: https://platform.claude.com/docs/en/build-with-claude/prompt-caching */
 const MARKS_MAX = 4;
@@ -48,7 +48,7 @@ function innerMarks(body: ChatRequestBody & JsonFields): number {
   const { tools, messages } = body;
   const list: readonly unknown[] = Array.isArray(tools) ? tools : [];
   let count = isGiven(body["cache_control"]) ? 1 : 0;
-  for (const tool of list) if (hasMark(tool)) count++;
+  for (const tool of list) if (hasMark(tool) || hasMark(fieldsOf(tool)["function"])) count++;
   for (const { content } of messages) {
     if (Array.isArray(content)) for (const part of content) if (hasMark(part)) count++;
   }

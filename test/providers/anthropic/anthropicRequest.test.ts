@@ -201,6 +201,13 @@ describe("a mark of the prompt cache beside the content of a message", () => {
     ]);
   });
 
+  test("of a tool may be in its function", () => {
+    const tool = { type: "function", function: { name: "f", ...cache } };
+    expect(sent({ tools: [tool] })["tools"]).toEqual([
+      { name: "f", input_schema: { type: "object", properties: {} }, ...cache },
+    ]);
+  });
+
   test("is left out where parts, tools and later messages have four", () => {
     const tool = { type: "function", function: { name: "f" }, ...cache };
     const marked = ["a", "b", "c", "d"].map((content) =>

@@ -286,6 +286,53 @@ describe("Claude's subset of schemas", () => {
     });
   });
 
+  const some = (count: number, schema: object) =>
+    Object.fromEntries(Array.from({ length: count }, (_, index) => [`p${index}`, schema]));
+  const required = (properties: object) =>
+    closed(properties, { required: Object.keys(properties) });
+  const union = { type: ["string", "null"] };
+  const tree = { $ref: "#/$defs/tree" };
+  const plain = required({});
+  test.each<[name: string, tools: readonly object[], answer: object, strict: readonly boolean[]]>([
+    [
+      "21 tools",
+      Array.from({ length: 21 }, () => plain),
+      plain,
+      [...Array<boolean>(20).fill(true), false],
+    ],
+    [
+      "25 optional properties",
+      [closed(some(25, text)), closed(some(24, text))],
+      plain,
+      [false, true],
+    ],
+    ["those of the answer with them", [closed(some(20, text))], closed(some(5, text)), [false]],
+    ["17 unions", [required(some(9, union)), required(some(8, union))], plain, [true, false]],
+    [
+      "nested ones",
+      [required({ a: { type: "array", items: closed(some(25, text)) } })],
+      plain,
+      [false],
+    ],
+    [
+      "a tree",
+      [{ ...required({ a: tree }), $defs: { tree: required({ next: tree }) } }],
+      plain,
+      [false],
+    ],
+    [
+      "a definition twice",
+      [{ ...required({ a: tree, b: tree }), $defs: { tree: plain } }],
+      plain,
+      [true],
+    ],
+  ])("keeps strict within the limits of a request: %s", (_name, schemas, answer, strict) => {
+    const asked = schemas.flatMap((schema) => strictTool(schema, true).tools);
+    const { tools } = sent({ tools: asked, ...formatOf(answer) });
+    expect(tools?.map((tool) => tool.strict === true)).toEqual([...strict]);
+    expect(tools?.map((tool) => tool.input_schema)).toEqual([...schemas] as Fields[]);
+  });
+
   test("passes what needs no change", () => {
     const schema = closed({
       a: { anyOf: [text, { type: "null" }] },
