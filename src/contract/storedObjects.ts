@@ -54,6 +54,8 @@ const SELF_CONTAINED_ITEMS: ReadonlySet<unknown> = new Set([
   "function_call_output",
   "custom_tool_call",
   "custom_tool_call_output",
+  // Codex gives it an id of its own.
+  "additional_tools",
 ]);
 
 /** Types of tools that the caller runs. Their definitions name no stored objects. */

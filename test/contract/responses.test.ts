@@ -232,6 +232,21 @@ describe("what needs the whole context, and which stored objects are named", () 
       false,
       [],
     ],
+    [
+      "tools that the caller adds in the input, with an id of its own",
+      {
+        input: [
+          {
+            type: "additional_tools",
+            id: "at_1",
+            role: "developer",
+            tools: [{ type: "function" }],
+          },
+        ],
+      },
+      true,
+      [],
+    ],
     ["no tools", { tools: [] }, false, []],
     [
       "fields that are none of the store's",
