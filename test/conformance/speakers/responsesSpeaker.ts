@@ -181,13 +181,15 @@ function answerOf(response: Fields): ClientAnswer {
   const ofType = (type: string): readonly Fields[] => items.filter((item) => item["type"] === type);
   const summaries = ofType("reasoning").flatMap(({ summary }) => listOf(summary).map(membersOf));
   const parts = ofType("message").flatMap(({ content }) => listOf(content).map(membersOf));
-  const calls = ofType("function_call");
+  const calls = items.filter(({ type }) => type === "function_call" || type === "custom_tool_call");
   return {
     text: parts.map(({ type, text }) => (type === "output_text" ? textOf(text) : "")).join(""),
     reasoning:
       summaries.length === 0 ? undefined : summaries.map(({ text }) => textOf(text)).join("\n\n"),
-    toolCalls: calls.map(({ call_id: id, name, arguments: given }) =>
-      understood({ id: textOf(id), name: textOf(name), arguments: textOf(given) }),
+    // The input of a custom tool is a text.
+    toolCalls: calls.map(
+      ({ call_id: id, name, input, arguments: given = JSON.stringify({ input }) }) =>
+        understood({ id: textOf(id), name: textOf(name), arguments: textOf(given) }),
     ),
     finish: finishOf(response, calls.length > 0),
     usage: usageOf(response["usage"]),

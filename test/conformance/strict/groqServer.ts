@@ -41,7 +41,11 @@ const TOOLS_MAX = 128;
 
 export const groqServer: StrictServer = {
   name: "Groq",
-  provider: { max_tokens_field: "max_completion_tokens", drop_message_fields: [] },
+  provider: {
+    max_tokens_field: "max_completion_tokens",
+    drop_fields: ["prompt_cache_key", "verbosity"],
+    drop_message_fields: ["reasoning_content"],
+  },
   route: { model: "openai/gpt-oss-120b", responses: false },
   settings: { max_output_tokens: 65_536 },
   dialect: () => openaiDialect,

@@ -40,9 +40,9 @@ export const mistralServer: StrictServer = {
   name: "Mistral",
   provider: {
     stream_usage: false,
-    //DEV message_order: "strict",
-    //DEV drop_fields: [],
-    drop_message_fields: [],
+    message_order: "strict",
+    drop_fields: ["prompt_cache_key", "verbosity", "reasoning_effort"],
+    drop_message_fields: ["reasoning_content"],
   },
   route: { model: "mistral-medium-latest", responses: false },
   settings: {},

@@ -72,7 +72,9 @@ async function fault(
 function saysWhatIsAsked(server: StrictServer, received: StrictRequest) {
   const [first] = offeredTools(received);
   if (first === undefined) return saysText('{"city":"Kazan","degrees":21}');
-  const calls = ["Kazan", "Perm"].map((city) => ({ name: first, input: { city } }));
+  // A tool that takes a text has it in this member when it is offered as a function.
+  const input = "text()";
+  const calls = ["Kazan", "Perm"].map((city) => ({ name: first, input: { city, input } }));
   return saysCalls(server, calls);
 }
 

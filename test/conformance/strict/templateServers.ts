@@ -69,7 +69,6 @@ interface Served {
   readonly report: Report;
   readonly check: (messages: readonly Json[], report: Report) => void;
   readonly overflow: Refused;
-  readonly provider?: StrictServer["provider"];
 }
 
 const overflowOfVllm = new Refused(400, {
@@ -93,10 +92,10 @@ const overflowOfLlamaCpp = new Refused(400, {
   },
 });
 
-function server({ name, report, check, overflow, provider = {} }: Served): StrictServer {
+function server({ name, report, check, overflow }: Served): StrictServer {
   return {
     name,
-    provider,
+    provider: { message_order: "strict" },
     route: { model: "qwen3.5-27b", responses: false },
     settings: {},
     dialect: () => openaiDialect,
@@ -151,6 +150,5 @@ export const templateServers: readonly StrictServer[] = [
     report: llamaCpp(400),
     check: checkTurns,
     overflow: overflowOfLlamaCpp,
-    //DEV provider: { message_order: "strict" },
   }),
 ];
