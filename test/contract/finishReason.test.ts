@@ -15,7 +15,7 @@ const words: Readonly<Record<FinishReason, string>> = {
   length:
     "length max_tokens MAX_TOKENS max_output_tokens max-tokens maxTokens token_limit ERROR_LIMIT time_limit REASON_MAX_LEN " +
     "REASON_MAX_CONTEXT truncated model_length model_context_window_exceeded contextLengthReached maxPredictedTokensReached " +
-    "pause_turn compaction incomplete repetition MALFORMED_FUNCTION_CALL malformed_tool_use UNEXPECTED_TOOL_CALL " +
+    "pause_turn CONTINUATION compaction incomplete repetition MALFORMED_FUNCTION_CALL malformed_tool_use UNEXPECTED_TOOL_CALL " +
     "function_call_filter:MALFORMED_FUNCTION_CALL",
   content_filter:
     "content_filter content-filter content_filtered content_filter:SAFETY SAFETY safety RECITATION BLOCKLIST " +

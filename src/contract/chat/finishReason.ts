@@ -17,7 +17,8 @@ const WORDS: Readonly<Record<FinishReason, string>> = {
     "end complete completed finish finished done success normal word load unload",
   tool_calls:
     "tool_calls tool_call tool_use function_call function_calls function_calling reason_tool_calls",
-  length: "length compaction pause_turn error_limit time_limit reason_time_limit repetition",
+  length:
+    "length continuation compaction pause_turn error_limit time_limit reason_time_limit repetition",
   content_filter: "content_filter language other spii no_image",
   error: "error model_unloaded user_stopped",
 };

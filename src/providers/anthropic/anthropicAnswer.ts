@@ -1,4 +1,3 @@
-import type { FinishReason } from "../../contract/chat/finishReason.ts";
 import { expensiveServicesOf } from "../../contract/servedTier.ts";
 import { laterUsage, readMessagesUsage } from "../../contract/usage.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
@@ -12,20 +11,6 @@ import {
   type ChatEvent,
   type ReadChatEvent,
 } from "../provider.ts";
-
-/**
- * https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons. `pause_turn` is an incomplete answer,
- * so it must not look complete.
- */
-const FINISH_REASONS: ReadonlyMap<unknown, FinishReason> = new Map<unknown, FinishReason>([
-  ["end_turn", "stop"],
-  ["stop_sequence", "stop"],
-  ["max_tokens", "length"],
-  ["model_context_window_exceeded", "length"],
-  ["pause_turn", "length"],
-  ["tool_use", "tool_calls"],
-  ["refusal", "content_filter"],
-]);
 
 /** Reads a whole message. Throws AnswerError. */
 export function readMessage(text: string): ChatReply {
@@ -41,7 +26,7 @@ export function readMessage(text: string): ChatReply {
       choices: [
         {
           index: 0,
-          finish_reason: finishReasonOf(message["stop_reason"]),
+          finish_reason: message["stop_reason"],
           message: {
             role: "assistant",
             content: joined(blocks, "text"),
@@ -57,11 +42,6 @@ export function readMessage(text: string): ChatReply {
     usage: readMessagesUsage(message["usage"]),
     expensiveServices: expensiveServicesOf(message["usage"]),
   };
-}
-
-/** The gateway judges an unknown reason. */
-function finishReasonOf(stopReason: unknown): unknown {
-  return FINISH_REASONS.get(stopReason) ?? stopReason;
 }
 
 /** The provider's explanation of a refusal. It is not text of the model. */
@@ -320,7 +300,7 @@ class MessageReader {
     this.#isFinished = true;
     // Encrypted reasoning was counted when it came.
     const last = { ...this.#closeBlocks(), ...refusalOf(delta) };
-    const chunk = chunkOf(last, finishReasonOf(stopReason), details);
+    const chunk = chunkOf(last, stopReason, details);
     return { ...chunk, usage, encryptedLength: 0, expensiveServices };
   }
 

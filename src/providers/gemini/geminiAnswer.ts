@@ -1,5 +1,5 @@
 import { bearsContent } from "../../contract/chat/chatAnswer.ts";
-import { isUnknownFinishReason } from "../../contract/chat/finishReason.ts";
+import { isMissingFinishReason, isUnknownFinishReason } from "../../contract/chat/finishReason.ts";
 import { readChatUsage, type Usage } from "../../contract/usage.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { sha256 } from "../../lib/sha256.ts";
@@ -148,23 +148,6 @@ function countOf(value: unknown): number {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 ? value : Number.NaN;
 }
 
-/** https://ai.google.dev/api/generate-content#FinishReason. The gateway judges all other reasons. */
-const FINISH_REASONS: ReadonlyMap<unknown, string> = new Map([
-  ["MAX_TOKENS", "length"],
-  ["CONTINUATION", "length"],
-  ...[
-    "SAFETY",
-    "RECITATION",
-    "LANGUAGE",
-    "BLOCKLIST",
-    "PROHIBITED_CONTENT",
-    "SPII",
-    "OTHER",
-    "IMAGE_SAFETY",
-    "IMAGE_PROHIBITED_CONTENT",
-    "IMAGE_RECITATION",
-  ].map((reason) => [reason, "content_filter"] as const),
-]);
 /**
  * Mistakes of the model. Before content they are a failure, and the next route may answer. After content they are a
  * normal finish: a caller can cause them, and would get the content for nothing.
@@ -175,12 +158,6 @@ const MODEL_FAILURES: ReadonlySet<unknown> = new Set([
   "UNEXPECTED_TOOL_CALL",
   "TOO_MANY_TOOL_CALLS",
   "MISSING_THOUGHT_SIGNATURE",
-]);
-const UNFINISHED: ReadonlySet<unknown> = new Set([
-  undefined,
-  null,
-  "",
-  "FINISH_REASON_UNSPECIFIED",
 ]);
 
 /** The calls and images of a candidate so far. */
@@ -268,7 +245,7 @@ function readCandidate(
   const calls = before.calls + (delta.tool_calls?.length ?? 0);
   state.counts.set(index, { calls, images: before.images + (delta.images?.length ?? 0) });
   const hasAnswered = state.hasContent || state.hasReasoning;
-  const finishReason = finishReasonOf(candidate["finishReason"], calls > 0, hasAnswered);
+  const finishReason = finishReasonOf(candidate["finishReason"], hasAnswered);
   // After finishReasonOf: content that comes with the finish was not sent to the client yet, so another route may
   // answer.
   state.hasContent ||= [delta.content, delta.tool_calls, delta.images].some(
@@ -279,12 +256,12 @@ function readCandidate(
   return { index, finishReason, delta };
 }
 
-function finishReasonOf(reason: unknown, calledTool: boolean, hasAnswered: boolean): string | null {
-  if (UNFINISHED.has(reason)) return null;
+/** The word of https://ai.google.dev/api/generate-content#FinishReason. The gateway knows what it means. */
+function finishReasonOf(reason: unknown, hasAnswered: boolean): string | null {
+  if (isMissingFinishReason(reason)) return null;
   if (!hasAnswered && MODEL_FAILURES.has(reason))
     throw new IsolatedFailureError("the model could not answer");
-  if (reason === "STOP") return calledTool ? "tool_calls" : "stop";
-  return FINISH_REASONS.get(reason) ?? String(reason);
+  return String(reason);
 }
 
 /** Joins the parts. Parts of unknown kinds have no content. */

@@ -79,25 +79,6 @@ describe("the explanation of a refusal", () => {
 });
 
 describe("a message", () => {
-  test.each([
-    ["end_turn", "stop"],
-    ["stop_sequence", "stop"],
-    ["max_tokens", "length"],
-    ["model_context_window_exceeded", "length"],
-    ["pause_turn", "length"],
-    ["tool_use", "tool_calls"],
-    ["refusal", "content_filter"],
-    ["constructor", "constructor"],
-    [null, null],
-  ])("that ended by %s ended by %s, in both forms", (stop_reason, reason) => {
-    const { completion } = read({ stop_reason });
-    expect(completion["choices"]).toMatchObject([{ finish_reason: reason }]);
-    if (stop_reason === null) return;
-    expect(events(ended(stop_reason))).toMatchObject([
-      { chunk: { choices: [{ finish_reason: reason }] } },
-    ]);
-  });
-
   test("joins several texts, and ignores blocks of other kinds", () => {
     const server = { type: "server_tool_use", id: "a", name: "web_search", input: {} };
     expect(
