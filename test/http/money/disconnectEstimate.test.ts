@@ -33,11 +33,14 @@ async function left(open: typeof chat, events: readonly string[], last: string) 
 const times = <Item>(count: number, item: Item): Item[] => Array<Item>(count).fill(item);
 const inContent = (text: string) => chatEvent({ content: text });
 const inReasoning = (text: string) => chatEvent({ reasoning_content: text });
-const inArguments = (text: string) =>
-  chatEvent({ tool_calls: [{ index: 0, function: { arguments: text } }] });
+/** The first piece has the name, whose one byte changes no figure below. */
+const inArguments = (text: string, at: number) =>
+  chatEvent({
+    tool_calls: [{ index: 0, function: { ...(at === 0 && { name: "f" }), arguments: text } }],
+  });
 const inResponse = (text: string) => responseEvent("response.output_text.delta", { delta: text });
 
-const forms: readonly (readonly [string, typeof chat, (text: string) => string])[] = [
+const forms: readonly (readonly [string, typeof chat, (text: string, at: number) => string])[] = [
   ["content", chat, inContent],
   ["reasoning", chat, inReasoning],
   ["arguments of a call", chat, inArguments],
@@ -52,7 +55,7 @@ describe.each(forms)("a client that disconnects during the %s pays", (_, open, e
     ["by bytes when there are too few deltas to tell", ["слово "], 4],
   ])("%s", async (_name, texts, completionTokens) => {
     const opening = open === response ? [created()] : [];
-    const events = [...opening, ...[...texts, "end"].map(eventOf)];
+    const events = [...opening, ...[...texts, "end"].map((text, at) => eventOf(text, at))];
     expect(await left(open, events, '"end')).toMatchObject({ completionTokens });
   });
 });
