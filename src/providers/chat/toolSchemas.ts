@@ -1,4 +1,4 @@
-import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, isGiven, isJsonObject, type JsonFields } from "../../lib/json.ts";
 
 /** For interfaces that require a schema where the chat convention allows none. */
 const NO_PARAMETERS: JsonFields = { type: "object", properties: {} };
@@ -257,7 +257,8 @@ function memberAtPath(root: JsonFields, reference: unknown): unknown {
 
 /**
  * A schema within the parameters. PHP writes an empty object as []. OpenAI refuses an array without `items`, Anthropic
- * what the JSON Schema of 2020 does not have: a list as `items`, `exclusiveMinimum: true`, `required: true`.
+ * what the JSON Schema of 2020 does not have: a list as `items`, `exclusiveMinimum: true`, `required: true`,
+ * `type: "any"`.
  */
 function wellFormed(schema: unknown, key: string, level: number): unknown {
   if (Array.isArray(schema) && schema.length === 0) return {};
@@ -266,19 +267,22 @@ function wellFormed(schema: unknown, key: string, level: number): unknown {
   if (!isJsonObject(schema) || level > LEVELS_MAX) return schema;
   const inner = mapSubschemas(schema, (value, at) => wellFormed(value, at, level + 1));
   const mended = new Map<string, unknown>();
-  const { items, properties, required } = inner;
+  const { type, items, properties, required } = inner;
+  const types = typesOf(inner).filter((name) => TYPES.has(name));
+  if (type !== undefined && types.length === 0) mended.set("type", undefined);
   if (Array.isArray(items)) {
     mended.set("items", inner["additionalItems"] ?? {}).set("additionalItems", undefined);
     const prefix = items.map((item: unknown) => wellFormed(item, "prefixItems", level + 1));
     mended.set("prefixItems", prefix.length === 0 ? undefined : prefix);
-  } else if (items === undefined && typesOf(inner).includes("array")) {
+  } else if (items === undefined && types.includes("array")) {
     mended.set("items", {});
   }
   if (Array.isArray(properties)) mended.set("properties", {});
   if (required !== undefined && !Array.isArray(required)) mended.set("required", undefined);
   for (const [bound, exclusive] of EXCLUSIVE_BOUNDS) {
     if (typeof inner[exclusive] !== "boolean") continue;
-    const isExclusive = inner[exclusive] && inner[bound] !== undefined;
+    const hasBound = isGiven(inner[bound]) && typeof inner[bound] !== "boolean";
+    const isExclusive = inner[exclusive] && hasBound;
     mended.set(exclusive, isExclusive ? inner[bound] : undefined);
     if (isExclusive) mended.set(bound, undefined);
   }
@@ -286,6 +290,16 @@ function wellFormed(schema: unknown, key: string, level: number): unknown {
   const members = Object.entries({ ...inner, ...Object.fromEntries(mended) });
   return Object.fromEntries(members.filter(([, value]) => value !== undefined));
 }
+
+const TYPES: ReadonlySet<unknown> = new Set([
+  "object",
+  "array",
+  "string",
+  "number",
+  "integer",
+  "boolean",
+  "null",
+]);
 
 const EXCLUSIVE_BOUNDS = [
   ["minimum", "exclusiveMinimum"],

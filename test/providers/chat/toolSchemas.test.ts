@@ -133,6 +133,7 @@ describe("the parameters of a tool", () => {
       { type: "number", maximum: 9 },
     ],
     [{ type: "string", required: true }, text],
+    [{ type: "any", title: "T" }, { title: "T" }],
     [{ type: "object", properties: [] }, empty],
     [{ anyOf: [{ type: "array" }, text] }, { anyOf: [{ type: "array", items: {} }, text] }],
   ])("a property %j becomes %j", (given, sent) => {
