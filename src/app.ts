@@ -23,6 +23,7 @@ import { NoticeWatch } from "./notices/watch.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
 import { createRetryBudget } from "./routing/dispatch.ts";
 import { RouteHealth } from "./routing/routeHealth.ts";
+import { PromptCounts } from "./routing/promptCounts.ts";
 import { RouteSpeeds } from "./routing/routeSpeeds.ts";
 import { startFolding, type Folding } from "./store/store.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
@@ -150,6 +151,7 @@ export async function openApp(
     deadlines: new Deadlines(clock),
     inFlight,
     speeds: new RouteSpeeds(),
+    promptCounts: new PromptCounts(),
     leftAnswers: new LeftAnswers(),
     unpriced: new UnpricedServices({ clock, log, metrics }),
   };

@@ -9,6 +9,7 @@ import type { Random } from "../lib/random.ts";
 import type { RateLimitPermit } from "../limits/keyRates.ts";
 import type { UpstreamExchange } from "../providers/upstream.ts";
 import type { RouteHealth } from "../routing/routeHealth.ts";
+import type { PromptCounts } from "../routing/promptCounts.ts";
 import type { RouteSpeeds } from "../routing/routeSpeeds.ts";
 import type { RetryBudget } from "../routing/dispatch.ts";
 import type { Store, Writer } from "../store/store.ts";
@@ -49,6 +50,8 @@ export interface Gateway {
   readonly inFlight: InFlightState;
   /** How fast each route generates. */
   readonly speeds: RouteSpeeds;
+  /** What each route counts for prompts. */
+  readonly promptCounts: PromptCounts;
   readonly leftAnswers: LeftAnswers;
   /** What providers serve that costs more than the price is for. */
   readonly unpriced: UnpricedServices;

@@ -168,7 +168,10 @@ function translate(
     checkedChat(chat.value, context),
     chat.object,
     (model) => ({ ...identityOf(gateway, context, model), unknownFields: "forward" }),
-    ({ model }) => new MessagesForm({ requestId, model, promptEstimate }),
+    ({ model }, candidate) => {
+      const estimate = gateway.promptCounts.nearer(candidate, promptEstimate);
+      return new MessagesForm({ requestId, model, promptEstimate: estimate });
+    },
     "messages",
   );
 }

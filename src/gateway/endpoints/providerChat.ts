@@ -40,7 +40,7 @@ export class ProviderChat {
   readonly #request: ChatRequest;
   readonly #object: JsonObjectText;
   readonly #identityOf: (model: string) => AnswerIdentity;
-  readonly #formOf: (identity: AnswerIdentity) => AnswerForm;
+  readonly #formOf: (identity: AnswerIdentity, candidate: Candidate) => AnswerForm;
   readonly #endpoint: Endpoint;
   /** May be as large as the body, so `encode` clears it. */
   #encoded: EncodedChat | undefined;
@@ -49,7 +49,7 @@ export class ProviderChat {
     request: ChatRequest,
     object: JsonObjectText,
     identityOf: (model: string) => AnswerIdentity,
-    formOf: (identity: AnswerIdentity) => AnswerForm,
+    formOf: (identity: AnswerIdentity, candidate: Candidate) => AnswerForm,
     endpoint: Endpoint,
   ) {
     this.#request = request;
@@ -93,7 +93,7 @@ export class ProviderChat {
     return new ChatDecoder({
       readEvent: chat.events(),
       identity,
-      form: this.#formOf(identity),
+      form: this.#formOf(identity, candidate),
       choiceCount: this.#request.choiceCount,
       stop: this.#stopsToApply(candidate),
       eventsStandAlone: chat.eventsStandAlone,
@@ -117,7 +117,7 @@ export class ProviderChat {
         return shown.textBytes;
       },
     });
-    const form = this.#formOf(identity);
+    const form = this.#formOf(identity, candidate);
     return {
       body: form.completion(shown.completion, billed.tokens, completion["usage"]),
       billed,

@@ -35,7 +35,14 @@ import type { Gateway, RequestContext } from "../gateway.ts";
 export interface RelayOptions {
   readonly gateway: Pick<
     Gateway,
-    "deadlines" | "clock" | "writer" | "inFlight" | "speeds" | "leftAnswers" | "unpriced"
+    | "deadlines"
+    | "clock"
+    | "writer"
+    | "inFlight"
+    | "speeds"
+    | "promptCounts"
+    | "leftAnswers"
+    | "unpriced"
   >;
   /** Its `onStreamEnd` is called once if the answer began. */
   readonly context: RequestContext;
@@ -268,7 +275,7 @@ export class StreamRelay implements Relay, EventListenerObject {
     this.#options.attempt.ended(failure);
     const { model, finishReasons = [] } = this.#decoder;
     this.#options.context.span?.answered(model, finishReasons);
-    if (!failure) this.#learnSpeed();
+    if (!failure) this.#learn();
     const isBilled = !failure || isFailureBilled(this.#decoder);
     const usage = isBilled ? billedUsage(this.#options.admission, this.#decoder) : undefined;
     const isCut = this.#hasDisconnected || (failure && isBilled);
@@ -279,12 +286,16 @@ export class StreamRelay implements Relay, EventListenerObject {
   }
 
   /** Adds a whole answer with its reported usage to the figures of the route. */
-  #learnSpeed(): void {
+  #learn(): void {
     const { admission, attempt, gateway } = this.#options;
     const { usage, isUsageFinal, providerCalls = 0 } = this.#decoder;
     const durationMs = this.#generation.lastTextMs - attempt.startedMs;
-    // Tools of the provider take time without tokens, and so does a slow client.
-    if (!usage || !isUsageFinal || providerCalls > 0 || this.#backpressure.isSlow) return;
+    // Tools of the provider add prompts of their own, and take time without tokens.
+    if (!usage || !isUsageFinal || providerCalls > 0) return;
+    if (admission.attachmentTokens === 0)
+      gateway.promptCounts.add(attempt.candidate, admission.promptEstimate, usage.promptTokens);
+    // A slow client takes time without tokens too.
+    if (this.#backpressure.isSlow) return;
     gateway.speeds.of(attempt.candidate).add({
       tokens: usage.completionTokens,
       textTokens: generatedTokensOf(this.#decoder),

@@ -13,6 +13,7 @@ const at = openBefore(["local", "claude", "google"], ({ local, claude, google })
   },
   models: [
     { id: "small", routes: [{ provider: "local", responses: false }] },
+    { id: "counting", routes: [{ provider: "local", model: "counting", responses: false }] },
     { id: "flash", routes: [{ provider: "google", responses: false }] },
     { id: "gpt-5-mini", routes: [{ provider: "local", responses: false }] },
     {
@@ -146,6 +147,28 @@ describe("a message from a provider of kind openai", () => {
     const reply = await sendMessage(at.gateway, await at.gateway.key(), { stream: true });
     const [start] = messageEvents(reply.text);
     expect(start?.data["message"]).toHaveProperty("usage", shown);
+  });
+
+  test("begins with an estimate that follows what the route has counted before", async () => {
+    const counted = { choices: [], usage: { prompt_tokens: 300, completion_tokens: 7 } };
+    at.providers.local.answer = stream(
+      chunk({ content: "Hello" }),
+      chunk({}, "stop"),
+      `data: ${JSON.stringify(counted)}\n\ndata: [DONE]\n\n`,
+    );
+    const key = await at.gateway.key();
+    // An estimate of 200 tokens.
+    const messages = [{ role: "user", content: "x".repeat(800) }];
+    const asked = { model: "counting", stream: true, messages };
+    const shown: unknown[] = [];
+    for (let times = 0; times < 2; times++) {
+      const [start] = messageEvents((await sendMessage(at.gateway, key, asked)).text);
+      shown.push(start?.data["message"]);
+    }
+    expect(shown).toMatchObject([
+      { usage: { input_tokens: 200 } },
+      { usage: { input_tokens: 300 } },
+    ]);
   });
 
   test("begins with the tokens that Gemini counts in each event", async () => {
