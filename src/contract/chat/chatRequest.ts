@@ -48,6 +48,8 @@ export interface ChatRequest extends PromptMeasure {
   /** The caller's bound of each choice, in tokens, under any of its names. */
   readonly outputTokensBound: number | undefined;
   readonly stop: readonly string[];
+  /** Stop sequences beyond those that a chat can have. The gateway applies them. */
+  readonly moreStops?: readonly string[];
   /** A part of the prompt is to be kept in the provider's cache for an hour. */
   readonly usesLongCacheTtl: boolean;
   /** The most web searches to hold for. */

@@ -7,6 +7,9 @@ import { type Annotations, validationMessage } from "../validationMessage.ts";
 /** The gateway may keep the sequences in memory until the answer ends. */
 const STOP_CHARACTERS_MAX = 1024;
 
+/** It looks for each of them in each answer. */
+const STOPS_MAX = 32;
+
 /** A required text that is not empty. */
 const name = Type.String({ minLength: 1 });
 const text = Type.String();
@@ -83,6 +86,7 @@ const TranslatedMessages = Type.Object({
   tool_choice: nullable(byType({ tool: Type.Object({ name }) }), ""),
   stop_sequences: nullable(
     Type.Array(Type.String({ minLength: 1, maxLength: STOP_CHARACTERS_MAX }), {
+      maxItems: STOPS_MAX,
       described: "an array of strings",
     } satisfies Annotated),
     "",

@@ -40,7 +40,7 @@ import { messagesHeaders, ownMessagesText, refuseForeignFiles } from "./messages
 import { ProviderChat } from "./providerChat.ts";
 import { openStream } from "../streaming/openStream.ts";
 import { MessagesForm, messagesStreamFailure } from "../translation/messages/chatToMessages.ts";
-import { chatBodyOfMessages } from "../translation/messages/messagesToChat.ts";
+import { chatBodyOfMessages, stopsBeyondChat } from "../translation/messages/messagesToChat.ts";
 
 /**
  * The path of a request in Anthropic's Messages interface. A provider of kind anthropic gets the client's text with only
@@ -161,11 +161,12 @@ function translate(
   object: JsonObjectText,
   promptEstimate: number,
 ): ProviderChat {
-  const text = JSON.stringify(chatBodyOfMessages(fieldsOf(parseExactly(object.text))));
-  const chat = parseJsonObject({ text });
+  const body = fieldsOf(parseExactly(object.text));
+  const chat = parseJsonObject({ text: JSON.stringify(chatBodyOfMessages(body)) });
+  const request = { ...checkedChat(chat.value, context), moreStops: stopsBeyondChat(body) };
   const { requestId } = context;
   return new ProviderChat(
-    checkedChat(chat.value, context),
+    request,
     chat.object,
     (model) => ({ ...identityOf(gateway, context, model), unknownFields: "forward" }),
     ({ model }, candidate) => {

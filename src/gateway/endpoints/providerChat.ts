@@ -172,9 +172,10 @@ export class ProviderChat {
   /** The stop sequences that the provider does not take. The gateway ends the answer at them. */
   #stopsToApply(candidate: Candidate): readonly string[] {
     const chat = this.interfaceFor(candidate);
-    const { stop } = this.#request;
-    if (this.#dialectFor(candidate).refusesStop) return stop;
-    return stop.filter((sequence) => !chat.takesStop(sequence));
+    const { stop, moreStops = [] } = this.#request;
+    const { refusesStop } = this.#dialectFor(candidate);
+    const own = stop.filter((sequence) => refusesStop || !chat.takesStop(sequence));
+    return [...own, ...moreStops];
   }
 
   #encodeFor(candidate: Candidate, bounds: ChoiceBounds): EncodedRequest {

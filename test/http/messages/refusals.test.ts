@@ -87,8 +87,8 @@ const refused: readonly (readonly [change: object, problem: string])[] = [
     "tools[0] of the type web_search_20250305 is not supported by this model's provider",
   ],
   [
-    { ...translated, stop_sequences: ["a", "b", "c", "d", "e"] },
-    "stop_sequences must have at most 4 items for this model's provider",
+    { ...translated, stop_sequences: Array.from({ length: 33 }, String) },
+    "stop_sequences must contain at most 32 items",
   ],
   [{ ...translated, max_tokens: 0 }, "max_tokens of 0 is not supported by this model's provider"],
   [

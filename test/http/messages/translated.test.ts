@@ -454,6 +454,27 @@ test.each([
   ]);
 });
 
+test.each([false, true])(
+  "the gateway applies a fifth stop sequence, stream %p",
+  async (isStream) => {
+    at.providers.local.answer = isStream
+      ? stream(
+          chunk({ content: "one E" }),
+          chunk({ content: "ND two" }),
+          chunk({}, "stop"),
+          usageChunk,
+        )
+      : json(completion({ content: "one END two" }));
+    const key = await at.gateway.key();
+    const stop_sequences = ["a", "b", "c", "d", "END"];
+    const { text } = await sendMessage(at.gateway, key, { stop_sequences, stream: isStream });
+    expect(at.providers.local.requests[0]?.json["stop"]).toEqual(["a", "b", "c", "d"]);
+    expect(text).toContain("one ");
+    expect(text).not.toContain("two");
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: exact }]);
+  },
+);
+
 /** What OpenAI's strict mode refuses in a schema that is `a` here. */
 const notStrict = [
   { type: "string", minLength: 1 },

@@ -6,7 +6,7 @@ import { DEPTH_MAX, unsupported, UnsupportedRequestError } from "../../../provid
 import { BESIDE_RESULTS } from "../../../providers/dialect/adaptChat.ts";
 import { isTranslatedThinking } from "./translatedThinking.ts";
 
-/** More sequences than a chat can have. */
+/** A chat has no more stop sequences. The gateway applies the others. */
 const STOP_SEQUENCES_MAX = 4;
 
 type Message = Record<string, unknown>;
@@ -263,10 +263,12 @@ function toolChoiceOf(choice: unknown): JsonFields {
 
 function stopOf(sequences: unknown): unknown {
   if (!Array.isArray(sequences) || sequences.length === 0) return undefined;
-  if (sequences.length <= STOP_SEQUENCES_MAX) return sequences;
-  throw new UnsupportedRequestError(
-    `stop_sequences must have at most ${STOP_SEQUENCES_MAX} items for this model's provider`,
-  );
+  return sequences.slice(0, STOP_SEQUENCES_MAX);
+}
+
+/** The stop sequences of a body that `chatBodyOfMessages` accepts for which its chat has no room. */
+export function stopsBeyondChat({ stop_sequences: sequences }: JsonFields): readonly string[] {
+  return Array.isArray(sequences) ? (sequences as string[]).slice(STOP_SEQUENCES_MAX) : [];
 }
 
 /** https://platform.claude.com/docs/en/build-with-claude/effort. A chat has them all. */
