@@ -19,7 +19,7 @@ import { providerToolName } from "./toolNames.ts";
 
 const SHORT_ID_CHARACTERS = 9;
 
-export { BESIDE_RESULTS };
+export { BESIDE_RESULTS, providerToolName };
 
 /** A checked chat with its text. */
 export interface Chat {

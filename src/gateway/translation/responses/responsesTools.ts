@@ -1,6 +1,6 @@
 import { fieldsOf, isJsonObject, type JsonFields, isGiven } from "../../../lib/json.ts";
-import { sha256 } from "../../../lib/sha256.ts";
-import { UnsupportedRequestError, unsupported } from "../../../providers/provider.ts";
+import { providerToolName } from "../../../providers/dialect/adaptChat.ts";
+import { OPENAI_NAMES, UnsupportedRequestError, unsupported } from "../../../providers/provider.ts";
 
 /** What a function of the chat stands for in the responses interface. */
 export interface ToolOrigin {
@@ -23,9 +23,6 @@ export const INPUT_ARGUMENT = "input";
 /** More tools than any model takes. The origins are kept until the answer ends. */
 const TOOLS_MAX = 1024;
 const TOOL_NAME_CHARACTERS_MAX = 128;
-/** The longest function name of a chat: https://platform.openai.com/docs/api-reference/chat/create#chat-create-tools */
-const FUNCTION_NAME_CHARACTERS_MAX = 64;
-const HASH_CHARACTERS = 8;
 
 /** A search that the provider runs. The model may answer without it, and Codex always offers it. */
 const OPTIONAL_TOOL = /^web_search/;
@@ -73,10 +70,8 @@ export function translatedTools(body: JsonFields): TranslatedTools {
 /** The name that a tool has in the chat, which has no namespaces. */
 export function chatToolName(name: string, namespace: unknown): string {
   if (typeof namespace !== "string" || namespace === "") return name;
-  const joined = `${namespace}__${name}`;
-  if (joined.length <= FUNCTION_NAME_CHARACTERS_MAX) return joined;
-  const hash = sha256(joined).toHex().slice(0, HASH_CHARACTERS);
-  return `${joined.slice(0, FUNCTION_NAME_CHARACTERS_MAX - HASH_CHARACTERS - 1)}_${hash}`;
+  // Found tools are told to the model by this name, so it is one that every provider takes.
+  return providerToolName(`${namespace}__${name}`, OPENAI_NAMES);
 }
 
 class ToolReader {
