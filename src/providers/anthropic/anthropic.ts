@@ -24,7 +24,13 @@ import {
   versionOf,
 } from "./anthropicMessages.ts";
 import { bodyWithOthers, refuseOtherAnswers } from "../chat/chatParts.ts";
-import { formatOf, toolChoiceOf, toolsOf, type ChatToolChoice } from "../chat/chatTools.ts";
+import {
+  formatInstruction,
+  formatOf,
+  toolChoiceOf,
+  toolsOf,
+  type ChatToolChoice,
+} from "../chat/chatTools.ts";
 import { claudeSchema } from "./claudeSchema.ts";
 import { sentTools, type SentTool } from "./strictTools.ts";
 
@@ -151,18 +157,15 @@ function metadataOf(body: Block): Block | undefined {
 }
 
 /**
- * The counterpart of `json_object`, which the interface lacks: its structured outputs need a schema, and allow no open
- * object. The text is always the same, so that the prompt stays in the cache.
+ * The instructions, with one for `json_object`: structured outputs need a schema here, and allow no open object. Throws
+ * UnsupportedRequestError if a native `system` would replace them.
  */
-const JSON_INSTRUCTION: Block = {
-  type: "text",
-  text: "Write your answer as exactly one JSON object and nothing else: no text before or after it, and no Markdown code fence around it. You may still call tools.",
-};
-
-/** The instructions. Throws UnsupportedRequestError if a native `system` would replace them. */
 function systemOf(body: ChatRequestBody & Block, instructions: readonly Block[]): readonly Block[] {
-  const wantsJson = formatOf(body)?.kind === "json";
-  const system = wantsJson ? [...instructions, JSON_INSTRUCTION] : instructions;
+  const format = formatOf(body);
+  const system =
+    format?.kind === "json"
+      ? [...instructions, { type: "text", text: formatInstruction(format) }]
+      : instructions;
   if (system.length === 0 || !isGiven(body["system"])) return system;
   throw unsupported(
     instructions.length > 0

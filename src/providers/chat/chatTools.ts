@@ -140,6 +140,18 @@ export function argumentsOf(call: ChatToolCall, readJson: ReadJson): JsonFields 
   throw new UnsupportedRequestError(`${call.path}.function.arguments must be a JSON object`);
 }
 
+/**
+ * Asks for an answer in this format, where an interface has no setting for it. The text is always the same for a format, so
+ * that the prompt stays in the provider's cache.
+ */
+export function formatInstruction(format: ChatFormat): string {
+  const text =
+    "Write your answer as exactly one JSON object and nothing else: no text before or after it, and no Markdown code fence around it. You may still call tools.";
+  return format.kind === "json"
+    ? text
+    : `${text}\nThe object must match this JSON schema:\n${JSON.stringify(format.schema)}`;
+}
+
 /** Throws UnsupportedRequestError for unknown formats. */
 export function formatOf(body: ChatRequestBody): ChatFormat | undefined {
   const { response_format: format } = body as JsonFields;

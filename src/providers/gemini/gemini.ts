@@ -9,9 +9,15 @@ import {
 import type { ChatRequestBody } from "../../contract/chat/chatRequestBody.ts";
 import { isJsonObject, type JsonFields, isGiven } from "../../lib/json.ts";
 import { bodyWithOthers, refuseOtherAnswers } from "../chat/chatParts.ts";
-import { formatOf, toolChoiceOf, toolsOf, type ChatToolChoice } from "../chat/chatTools.ts";
+import {
+  formatInstruction,
+  formatOf,
+  toolChoiceOf,
+  toolsOf,
+  type ChatToolChoice,
+} from "../chat/chatTools.ts";
 import { parametersOf } from "../chat/toolSchemas.ts";
-import { geminiContents, thinkingConfigOf } from "./geminiContents.ts";
+import { geminiContents, takesFormatWithTools, thinkingConfigOf } from "./geminiContents.ts";
 import { geminiEmbeddings } from "./geminiEmbeddings.ts";
 import { modelPath } from "./geminiModel.ts";
 import { geminiSchema } from "./geminiSchema.ts";
@@ -74,7 +80,8 @@ function encodeGeminiRequest(call: ChatCall): EncodedRequest {
   const { body, stream } = call.request;
   refuseOwnFields(body);
   refuseOtherAnswers(body);
-  const { contents, systemInstruction } = geminiContents(body.messages, call.model);
+  const asText = formatInText(body, call.model);
+  const { contents, systemInstruction } = geminiContents(body.messages, call.model, asText);
   const fields = {
     contents,
     systemInstruction,
@@ -83,6 +90,14 @@ function encodeGeminiRequest(call: ChatCall): EncodedRequest {
   };
   const action = stream ? "streamGenerateContent?alt=sse" : "generateContent";
   return { path: `/${modelPath(call.model)}:${action}`, body: bodyWithOthers(call, fields) };
+}
+
+/** Before Gemini 3 a request with tools may not set the form of its answer. The instruction for it; undefined if it may. */
+function formatInText(body: ChatRequestBody, model: string): string | undefined {
+  const format = formatOf(body);
+  if (format === undefined || takesFormatWithTools(model) || toolsOf(body).length === 0)
+    return undefined;
+  return formatInstruction(format);
 }
 
 function refuseOwnFields(body: JsonFields): void {
@@ -129,7 +144,7 @@ function generationConfigOf({
   outputTokensMax,
 }: ChatCall): JsonFields | undefined {
   const { body, stop, choiceCount } = request;
-  const format = formatOf(body);
+  const format = formatInText(body, model) === undefined ? formatOf(body) : undefined;
   const translated = {
     candidateCount: choiceCount > 1 ? choiceCount : undefined,
     maxOutputTokens: outputTokensBound,

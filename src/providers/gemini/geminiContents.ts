@@ -55,6 +55,7 @@ const AUDIO_FORMAT = /^[a-z0-9.+-]{1,32}$/i;
 export function geminiContents(
   messages: readonly RequestMessage[],
   model: string,
+  lastInstruction?: string,
 ): { contents: readonly Content[]; systemInstruction: { parts: readonly Part[] } | undefined } {
   const instructions: Part[] = [];
   const entries: { speaker: RequestMessage["role"]; content: Content }[] = [];
@@ -76,6 +77,7 @@ export function geminiContents(
       });
     }
   }
+  if (lastInstruction !== undefined) instructions.push({ text: lastInstruction });
   const contents = entries.map(({ content }) => content);
   const hasInstructions = instructions.length > 0;
   // Google refuses a request that has only instructions, so they become the user's content.
@@ -266,6 +268,11 @@ function budgetOf(model: string, effort: Effort, outputTokensMax: number): numbe
 
 /** From Gemini 3 on a call without its thought signature is a 400. */
 function requiresSignatures(model: string): boolean {
+  return reasoningControlOf(model) === "levels";
+}
+
+/** From Gemini 3 on a request with tools may set the form of its answer: https://ai.google.dev/gemini-api/docs/structured-output */
+export function takesFormatWithTools(model: string): boolean {
   return reasoningControlOf(model) === "levels";
 }
 

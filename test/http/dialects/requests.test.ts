@@ -462,6 +462,18 @@ describe("fields of a request", () => {
       },
     ],
     [
+      "JSON beside tools of an older Gemini",
+      "gemini",
+      "chat/completions",
+      { ...withTools, response_format: { type: "json_object" } },
+      {
+        generationConfig: undefined,
+        systemInstruction: {
+          parts: [{ text: expect.stringContaining("exactly one JSON object") as unknown }],
+        },
+      },
+    ],
+    [
       "no reasoning of Gemini",
       "gemini",
       "chat/completions",
