@@ -343,6 +343,37 @@ export const streamRows: Readonly<
   },
 };
 
+/** What only Messages mends: it knows where the arguments of a call end. */
+export const excessRows: typeof streamRows = {
+  "vLLM: a brace too many": {
+    deltas: [
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", permText) }],
+      [{ index: 0, ...rest("}") }],
+    ],
+    calls: [weather("a", perm)],
+  },
+  "a brace too many, after the next call has begun": {
+    deltas: [
+      [
+        { index: 0, id: "a", ...open, ...fn("get_weather", permText) },
+        { index: 1, id: "b", ...open, ...fn("list", "") },
+        { index: 2, id: "c", ...open, ...fn("get_time", utcText) },
+        { index: 3, id: "d", ...open, ...fn("list", "") },
+      ],
+      [
+        { index: 0, ...rest("}") },
+        { index: 2, ...rest("}") },
+      ],
+    ],
+    calls: [
+      weather("a", perm),
+      { id: "b", name: "list", arguments: {} },
+      time("c"),
+      { id: "d", name: "list", arguments: {} },
+    ],
+  },
+};
+
 /** The `tool_calls` of a message in JSON. */
 export const jsonRows: Readonly<Record<string, CallRow & { readonly parts: readonly Part[] }>> = {
   "OpenAI: two calls": {

@@ -5,7 +5,14 @@ import { stream, type ProviderAnswer } from "../support/provider/scriptedProvide
 import { chatEvent } from "../support/provider/upstreamText.ts";
 import { helloBody, openCellsBefore, servedCells, type Cell } from "./cells.ts";
 import type { ClientAnswer } from "./speakers/speaker.ts";
-import { callEvents, jsonRows, namelessRows, streamRows, type CallRow } from "./toolCallRows.ts";
+import {
+  callEvents,
+  excessRows,
+  jsonRows,
+  namelessRows,
+  streamRows,
+  type CallRow,
+} from "./toolCallRows.ts";
 
 const at = openCellsBefore();
 const cells = servedCells.filter(({ routeKind }) => routeKind === "openai");
@@ -42,7 +49,8 @@ function expectCalls(
 }
 
 describe.each(cells.map((cell) => [cell.speaker.endpoint, cell] as const))("%s", (_, cell) => {
-  test.each(Object.entries(streamRows))("reads a stream: %s", async (__, row) => {
+  const rows = cell.speaker.endpoint === "messages" ? { ...streamRows, ...excessRows } : streamRows;
+  test.each(Object.entries(rows))("reads a stream: %s", async (__, row) => {
     // Some servers say `stop`, and some say nothing.
     const ends = [chatEvent({}, "tool_calls"), chatEvent({}, "stop"), ""];
     for (const end of ends) {

@@ -193,8 +193,8 @@ describe("a message from a provider of kind openai", () => {
 
   test("costs nothing if its last chunk cannot be written as a message", async () => {
     const [first, second] = calls;
-    // More arguments of a call that was whole.
-    const rest = { index: 0, function: { arguments: "}" } };
+    // The name of the third call never comes.
+    const rest = { index: 2, id: "call_3", function: { arguments: "{}" } };
     at.providers.local.answer = stream(
       chunk({
         tool_calls: [

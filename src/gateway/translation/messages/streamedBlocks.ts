@@ -1,10 +1,5 @@
 import { fieldsOf, isJsonObject, type JsonFields } from "../../../lib/json.ts";
-import {
-  ANSWER_BYTES_MAX,
-  answerText,
-  ExcessiveAnswerError,
-  IsolatedFailureError,
-} from "../../../providers/provider.ts";
+import { ANSWER_BYTES_MAX, answerText, ExcessiveAnswerError } from "../../../providers/provider.ts";
 import { ObjectScanner } from "../../decoding/objectScanner.ts";
 import { TRANSLATED_SIGNATURE } from "./translatedThinking.ts";
 
@@ -44,15 +39,10 @@ export class StreamedBlocks {
   #waiting: Piece[] = [];
   #waitingCharacters = 0;
 
-  /**
-   * Returns the events for a delta whose calls are in their one form. Throws ExcessiveAnswerError if too much waits, and
-   * IsolatedFailureError for more arguments of a call whose arguments were whole.
-   */
+  /** Returns the events for a delta whose calls are in their one form. Throws ExcessiveAnswerError if too much waits. */
   add(delta: JsonFields): string {
     let events = "";
-    for (const piece of piecesOf(delta)) {
-      if (!this.#isLate(piece)) events += this.#put(piece) + this.#release();
-    }
+    for (const piece of piecesOf(delta)) events += this.#put(piece) + this.#release();
     return events;
   }
 
@@ -63,15 +53,14 @@ export class StreamedBlocks {
     return events + this.#close();
   }
 
-  /** Whether a part is of a closed call and says nothing. */
-  #isLate(piece: Piece): boolean {
-    if (piece.type !== "tool_use" || piece.index > this.#lastCall || this.#isOpen(piece))
-      return false;
-    if (piece.text.trim() === "") return true;
-    throw new IsolatedFailureError("the arguments of a call are not a JSON object");
+  /** Whether a part comes after the whole arguments of its call. It would break them. */
+  #isExcess(piece: Piece): boolean {
+    if (piece.type !== "tool_use" || piece.index > this.#lastCall) return false;
+    return !this.#isOpen(piece) || !this.#isUnfinished;
   }
 
   #put(piece: Piece): string {
+    if (this.#isExcess(piece)) return "";
     const isFree = !this.#isUnfinished && this.#waiting.length === 0;
     if (isFree || this.#isOpen(piece)) return this.#write(piece);
     this.#waitingCharacters += piece.text.length + PIECE_CHARACTERS;
