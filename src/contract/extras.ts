@@ -153,21 +153,25 @@ export interface ExtraRules {
 
 /**
  * Throws ApiError 400 for a tool that the operator refuses, and for an extra that he does not allow. A name of the table
- * stands for all types of the tool.
+ * stands for all types of the tool. `toolsAre` begins the message about tools of a type.
  */
-export function refuseExtras(body: JsonFields, { refusedTools, allowedTools }: ExtraRules): void {
+export function refuseExtras(
+  body: JsonFields,
+  { refusedTools, allowedTools }: ExtraRules,
+  toolsAre: (type: string) => string = (type) => `tools of the type ${type} are`,
+): void {
   refuseExtraFields(body, allowedTools);
   const definitions = toolDefinitionsOf(body);
   for (const tool of definitions) {
     const type = typeOf(tool);
     if (namesTool(refusedTools, type))
-      throw invalidRequest(`${shownTools(type)} are not supported`);
+      throw invalidRequest(`${shownTools(type, toolsAre)} not supported`);
   }
   for (const tool of definitions) {
     const type = typeOf(tool);
     const isFree = tokenToolOf(tool) !== undefined || extraToolOf(type)?.passes === true;
     if (isFree || namesTool(allowedTools, type)) continue;
-    throw invalidRequest(`${shownTools(type)} are not supported: ${NO_PRICE}`);
+    throw invalidRequest(`${shownTools(type, toolsAre)} not supported: ${NO_PRICE}`);
   }
 }
 
@@ -181,10 +185,10 @@ export function refuseExtraFields(body: JsonFields, allowed: readonly string[]):
   }
 }
 
-/** The 400 for web searches of a model that has no price for them. */
-export function unpricedWebSearch(): ApiError {
+/** The 400 for web searches of a model that has no price for them. `toolsAre` begins the message. */
+export function unpricedWebSearch(toolsAre: string): ApiError {
   return invalidRequest(
-    `web search is not supported: the model has no ${WEB_SEARCH.price}, and ${WEB_SEARCH.name} is not in ${ALLOW_LIST}`,
+    `${toolsAre} not supported: the model has no ${WEB_SEARCH.price}, and ${WEB_SEARCH.name} is not in ${ALLOW_LIST}`,
   );
 }
 
@@ -252,8 +256,8 @@ function typeOf(tool: JsonFields): string {
 /** A type that may be repeated to the caller. */
 const PLAIN_TYPE = /^[\w.:$-]{1,64}$/;
 
-function shownTools(type: string): string {
-  return PLAIN_TYPE.test(type) ? `tools of the type ${type}` : "tools of an unknown type";
+function shownTools(type: string, toolsAre: (type: string) => string): string {
+  return PLAIN_TYPE.test(type) ? toolsAre(type) : "tools of an unknown type are";
 }
 
 /**

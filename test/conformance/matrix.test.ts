@@ -107,7 +107,7 @@ const onlyNative = [
       messages: [{ role: "user", content: "hello" }],
       tools: [{ type: "bash_20250124", name: "bash" }],
     },
-    "tools[0] of the type bash_20250124 is not supported by this model's provider",
+    "tools[0]: Input tag 'bash_20250124' is not supported by this model's provider",
   ],
 ] as const;
 

@@ -91,6 +91,8 @@ export interface MessagesRequest extends CountTokensRequest {
   readonly usesLongCacheTtl: boolean;
   /** The most web searches that the provider may run; undefined if there is no such tool. */
   readonly webSearchesMax: number | undefined;
+  /** The type of the tool that searches. */
+  readonly webSearchType: string | undefined;
 }
 
 interface MessagesRules extends ExtraRules {
@@ -137,6 +139,7 @@ export function checkMessagesRequest(value: JsonFields, rules: MessagesRules): M
     trimsPrompt: isGiven(value["context_management"]) || isGiven(value["compaction"]),
     usesLongCacheTtl: usesLongPromptCacheTtl(value),
     webSearchesMax: tools.webSearchesMax,
+    webSearchType: tools.webSearchType,
     objectIds,
   };
 }
@@ -156,10 +159,23 @@ export function checkCountTokensRequest(
   return { ...measureMessages(value), model, objectIds: objectIdsOf(value) };
 }
 
+/**
+ * The words by which Anthropic names a type that it refuses. Claude Code sends the request once more without what a 400
+ * names so: https://code.claude.com/docs/en/llm-gateway-protocol#automatic-retry-and-error-forwarding
+ */
+export function inputTag(type: string): string {
+  return `Input tag '${type}'`;
+}
+
+/** Begins the message about a type of tools. */
+export function toolsAre(type: string): string {
+  return `tools: ${inputTag(type)} is`;
+}
+
 function refuseForeign(body: JsonFields, rules: MessagesRules): void {
   refuseFields(body, [...rules.refusedFields, ...OPERATORS_FIELDS, ...OTHER_INTERFACES_FIELDS]);
   refuseOtherNames(body, "max_tokens");
-  refuseExtras(body, rules);
+  refuseExtras(body, rules, toolsAre);
   refuseMessagesInOtherCase(body);
 }
 

@@ -8,24 +8,29 @@ export interface ServerTools {
   readonly areAny: boolean;
   /** The most web searches; undefined without such a tool. */
   readonly webSearchesMax: number | undefined;
+  /** The type of the first such tool, such as `web_search_20250305`. */
+  readonly webSearchType: string | undefined;
 }
 
 /** Reads the definitions of tools that `refuseExtras` lets pass. Throws ApiError 400 for too many searches. */
 export function readServerTools(tools: unknown): ServerTools {
   let areAny = false;
   let webSearchesMax: number | undefined;
+  let webSearchType: string | undefined;
   const list: readonly unknown[] = Array.isArray(tools) ? tools : [];
   for (const [index, definition] of list.entries()) {
     const tool = fieldsOf(definition);
     if (isClientTool(tool)) continue;
     areAny = true;
-    if (!isWebSearch(tool["type"])) continue;
+    const { type } = tool;
+    if (typeof type !== "string" || !isWebSearch(type)) continue;
+    webSearchType ??= type;
     webSearchesMax = (webSearchesMax ?? 0) + searchesOf(tool, `tools[${index}]`);
     if (webSearchesMax > WEB_SEARCHES_MAX) {
       throw invalidRequest(`tools must allow at most ${WEB_SEARCHES_MAX} web searches together`);
     }
   }
-  return { areAny, webSearchesMax };
+  return { areAny, webSearchesMax, webSearchType };
 }
 
 function searchesOf({ max_uses: uses = null }: JsonFields, path: string): number {

@@ -10,7 +10,7 @@ import { namesWebSearch, unpricedWebSearch } from "../../contract/extras.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import { parseJsonObject } from "../../contract/jsonBody.ts";
 import { messagesErrorBody, messagesFailure } from "../../contract/messages/messagesError.ts";
-import type { MessagesRequest } from "../../contract/messages/messagesRequest.ts";
+import { toolsAre, type MessagesRequest } from "../../contract/messages/messagesRequest.ts";
 import { expensiveServicesOf } from "../../contract/servedTier.ts";
 import { readMessagesUsage } from "../../contract/usage.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
@@ -131,8 +131,9 @@ function unpricedIn(
   // Other providers get a chat, which has neither.
   if (!model.chatCandidates.some(isNative)) return undefined;
   if (request.usesLongCacheTtl && !sells.longCacheWrites) return longPromptCacheTtl();
-  if (request.webSearchesMax === undefined || sells.webSearches) return undefined;
-  return namesWebSearch(snapshot.config.api.allowedTools) ? undefined : unpricedWebSearch();
+  if (request.webSearchType === undefined || sells.webSearches) return undefined;
+  const isGiven = namesWebSearch(snapshot.config.api.allowedTools);
+  return isGiven ? undefined : unpricedWebSearch(toolsAre(request.webSearchType));
 }
 
 /** Throws ApiError 400 if no candidate can express the request. */

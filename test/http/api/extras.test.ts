@@ -115,7 +115,7 @@ const rows: readonly (readonly [
         model: "claude",
         tools: [{ type: "code_execution_20250825", name: "code_execution" }],
       }),
-    "tools of the type code_execution_20250825 are",
+    "tools: Input tag 'code_execution_20250825' is",
   ],
   [
     "messages, field",

@@ -62,12 +62,28 @@ const refused: readonly (readonly [change: object, problem: string])[] = [
   [{ n_predict: 5 }, "n_predict is not supported, use max_tokens"],
   [
     { tools: [search] },
-    "web search is not supported: the model has no rub_web_search_per_1k, and web_search is not in [api] allowed_tools",
+    "tools: Input tag 'web_search_20250305' is not supported: the model has no rub_web_search_per_1k, and web_search is not in [api] allowed_tools",
   ],
   [{ system: long }, "cache_control beyond 5m is not supported"],
   [
     { tools: [{ type: "code_execution_20250825", name: "x" }] },
-    `tools of the type code_execution_20250825 are not supported: ${noPrice}`,
+    `tools: Input tag 'code_execution_20250825' is not supported: ${noPrice}`,
+  ],
+  [
+    { tools: [{ type: "advisor_20260301", name: "advisor", model: "claude-opus-5" }] },
+    `tools: Input tag 'advisor_20260301' is not supported: ${noPrice}`,
+  ],
+  [
+    { ...translated, tools: [{ type: "advisor_20260301", name: "advisor", model: "small" }] },
+    `tools: Input tag 'advisor_20260301' is not supported: ${noPrice}`,
+  ],
+  [
+    { tools: [{ type: "no 'type'", name: "x" }] },
+    `tools of an unknown type are not supported: ${noPrice}`,
+  ],
+  [
+    { ...translated, messages: [{ role: "user", content: [{ type: "container_upload" }] }] },
+    "messages[0].content[0]: Input tag 'container_upload' is not supported by this model's provider",
   ],
   [{ tools: [{ ...search, max_uses: 0 }] }, "tools[0].max_uses must be an integer from 1 to 1000"],
   [
@@ -76,15 +92,15 @@ const refused: readonly (readonly [change: object, problem: string])[] = [
   ],
   [
     { tools: [{ type: "memory_20250818", name: "memory" }] },
-    "tools of the type memory_20250818 are not supported",
+    "tools: Input tag 'memory_20250818' is not supported",
   ],
   [
     { ...translated, tools: [{ type: "bash_20250124", name: "bash" }] },
-    "tools[0] of the type bash_20250124 is not supported by this model's provider",
+    "tools[0]: Input tag 'bash_20250124' is not supported by this model's provider",
   ],
   [
     { ...translated, tools: [search] },
-    "tools[0] of the type web_search_20250305 is not supported by this model's provider",
+    "tools[0]: Input tag 'web_search_20250305' is not supported by this model's provider",
   ],
   [
     { ...translated, stop_sequences: Array.from({ length: 33 }, String) },
@@ -179,7 +195,7 @@ const malformed: readonly (readonly [change: object, problem: string])[] = [
   ],
   [
     user({ type: "image", source: { type: "disk" } }),
-    "messages[0].content[0].source of the type disk is not supported by this model's provider",
+    "messages[0].content[0].source: Input tag 'disk' is not supported by this model's provider",
   ],
   [user({ type: "document", source: 1 }), "messages[0].content[0].source must be an object"],
   [

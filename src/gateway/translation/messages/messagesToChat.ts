@@ -2,6 +2,7 @@ import { isStrictSchema } from "../../../contract/chat/strictSchema.ts";
 import { translatedMessagesProblem } from "../../../contract/messages/translatedMessages.ts";
 import { fieldsOf, isDeeperThan, isJsonObject, type JsonFields } from "../../../lib/json.ts";
 import { registeredMediaType } from "../../../lib/mediaType.ts";
+import { inputTag } from "../../../contract/messages/messagesRequest.ts";
 import { DEPTH_MAX, unsupported, UnsupportedRequestError } from "../../../providers/provider.ts";
 import { BESIDE_RESULTS } from "../../../providers/dialect/adaptChat.ts";
 import { isTranslatedThinking } from "./translatedThinking.ts";
@@ -78,7 +79,7 @@ function withoutAttribution(system: unknown): unknown {
 function systemMessages(content: unknown, path: string): readonly Message[] {
   const texts = blocksOf(content).map((block, index) => {
     if (block["type"] === "text") return textOf(block["text"]);
-    throw unsupported(`${path}[${index}]`, block["type"]);
+    throw unsupportedType(`${path}[${index}]`, block["type"]);
   });
   const text = texts.filter((one) => one !== "").join("\n\n");
   return text === "" ? [] : [{ role: "system", content: text }];
@@ -143,7 +144,7 @@ function assistantMessage(content: unknown, path: string): Message {
         });
         break;
       default:
-        throw unsupported(`${path}[${index}]`, block["type"]);
+        throw unsupportedType(`${path}[${index}]`, block["type"]);
     }
   }
   return withoutUndefined({
@@ -177,7 +178,7 @@ function partsOf(block: JsonFields, path: string): readonly Part[] {
       // All tools are defined from the start, so there is nothing to load.
       return [{ type: "text", text: `The tool ${textOf(block["tool_name"])} is available.` }];
     default:
-      throw unsupported(path, type);
+      throw unsupportedType(path, type);
   }
 }
 
@@ -204,7 +205,7 @@ function documentParts(block: JsonFields, path: string): readonly Part[] {
       return [...(context === "" ? [] : [{ type: "text", text: context }]), { type: "file", file }];
     }
     default:
-      throw unsupported(`${path}.source`, source["type"]);
+      throw unsupportedType(`${path}.source`, source["type"]);
   }
 }
 
@@ -214,7 +215,13 @@ function urlOf(source: JsonFields, path: string): string {
   if (type === "base64" && typeof mediaType === "string" && typeof data === "string") {
     return `data:${registeredMediaType(mediaType)};base64,${data}`;
   }
-  throw unsupported(`${path}.source`, type);
+  throw unsupportedType(`${path}.source`, type);
+}
+
+/** Names the type as Anthropic does. */
+function unsupportedType(path: string, type: unknown): UnsupportedRequestError {
+  const isPlain = typeof type === "string" && /^[\w.-]{1,64}$/.test(type);
+  return unsupported(isPlain ? `${path}: ${inputTag(type)}` : path);
 }
 
 /** One text where that is enough: some servers accept no list. */
@@ -230,7 +237,7 @@ function toolsOf(tools: unknown): readonly JsonFields[] {
   return list.map((value, index) => {
     const tool = fieldsOf(value);
     const { type = "custom", name, description, input_schema: schema, strict } = tool;
-    if (type !== "custom" && type !== null) throw unsupported(`tools[${index}]`, type);
+    if (type !== "custom" && type !== null) throw unsupportedType(`tools[${index}]`, type);
     const definition = {
       name,
       description,
@@ -257,7 +264,7 @@ function toolChoiceOf(choice: unknown): JsonFields {
     case "tool":
       return { tool_choice: { type: "function", function: { name } }, ...parallel };
     default:
-      throw unsupported("tool_choice", type);
+      throw unsupportedType("tool_choice", type);
   }
 }
 
