@@ -30,11 +30,14 @@ export const BillingError = errorOf("billing_error", {
 });
 export const RateLimitError = errorOf("rate_limit_error", {
   code: Type.Optional(
-    Type.Literal("balance_held", {
-      description:
-        "Other open requests of the account hold the money that this request needs. Absent if a rate or another limit is the reason.",
+    Type.String({
+      description: [
+        "`balance_held`: other open requests of the account hold the money that this request needs.",
+        "Another one is the provider's, whose rate this request alone exceeds. Absent if a limit of the gateway is the reason.",
+      ].join(" "),
     }),
   ),
+  param: providerFields.param,
   required_rub: Type.Optional(Roubles),
   available_rub: Type.Optional(Roubles),
 });

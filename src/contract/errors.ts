@@ -15,6 +15,8 @@ export type ErrorStatus = 400 | 401 | 402 | 404 | 429 | 502;
 export interface ErrorExtra {
   readonly code?: string | number | null;
   readonly param?: string | null;
+  /** What a client of Anthropic goes on by: https://platform.claude.com/docs/en/api/errors */
+  readonly details?: { readonly error_code: string; readonly unsupported: readonly string[] };
   readonly required_rub?: string;
   readonly available_rub?: string;
 }

@@ -28,6 +28,12 @@ export const MessagesError = Type.Object(
       message: Type.String({ description: "The reason, for people." }),
       code: Type.Optional(Type.Union([Type.String(), Type.Number(), Type.Null()])),
       param: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+      details: Type.Optional(
+        Type.Object(
+          { error_code: Type.String(), unsupported: Type.Readonly(Type.Array(Type.String())) },
+          { description: "Of a request for a thread: a client goes on without one." },
+        ),
+      ),
       required_rub: Type.Optional(Roubles),
       available_rub: Type.Optional(Roubles),
     }),

@@ -1,5 +1,6 @@
 import { Type, type Static } from "@sinclair/typebox";
 import { fieldsOf, isGiven, isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { invalidRequest } from "../errors.ts";
 import { refuseExtras, type ExtraRules } from "../extras.ts";
 import { refuseKeysInOtherCase } from "../keyCase.ts";
 import {
@@ -172,7 +173,18 @@ export function toolsAre(type: string): string {
   return `tools: ${inputTag(type)} is`;
 }
 
+/**
+ * Throws ApiError 400 for a thread: the provider would keep the conversation for its account. Anthropic's tool runners ask for
+ * one, and go on without it if the error has this code.
+ */
+function refuseThread(body: JsonFields): void {
+  if (ownValue(body, "thread") === undefined) return;
+  const details = { error_code: "thread_unsupported_request", unsupported: ["thread"] };
+  throw invalidRequest("thread is not supported", { details });
+}
+
 function refuseForeign(body: JsonFields, rules: MessagesRules): void {
+  refuseThread(body);
   refuseFields(body, [...rules.refusedFields, ...OPERATORS_FIELDS, ...OTHER_INTERFACES_FIELDS]);
   refuseOtherNames(body, "max_tokens");
   refuseExtras(body, rules, toolsAre);

@@ -122,6 +122,23 @@ test.each(refused)("%j is a 400 in Anthropic's form: %s", async (change, problem
   expect(at.providers.claude.requests.length + at.providers.local.requests.length).toBe(0);
 });
 
+test.each([{}, translated])(
+  "a thread is a 400 with which clients go on without one: %j",
+  async (over) => {
+    const thread = { type: "create" };
+    const reply = await sendMessage(at.gateway, await at.gateway.key(), { ...over, thread });
+    const details = { error_code: "thread_unsupported_request", unsupported: ["thread"] };
+    expect([reply.status, reply.body]).toEqual([
+      400,
+      {
+        type: "error",
+        error: { type: "invalid_request_error", message: "thread is not supported", details },
+        request_id: reply.id,
+      },
+    ]);
+  },
+);
+
 test("what only the failed native route may accept is no fault of the client", async () => {
   at.providers.claude.answer = refusal(500);
   const key = await at.gateway.key();
