@@ -16,7 +16,7 @@ export interface ErrorExtra {
   readonly code?: string | number | null;
   readonly param?: string | null;
   /** What a client of Anthropic goes on by: https://platform.claude.com/docs/en/api/errors */
-  readonly details?: { readonly error_code: string; readonly unsupported: readonly string[] };
+  readonly details?: { error_code: string; unsupported: string[] };
   readonly required_rub?: string;
   readonly available_rub?: string;
 }

@@ -93,6 +93,8 @@ export interface ResponsesRequest extends ResponsesObjects {
   readonly trimsPrompt: boolean;
   /** The most web searches to hold for. */
   readonly webSearchesMax: number;
+  /** The client does not forbid that the response is kept. */
+  readonly mayBeKept: boolean;
 }
 
 /** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
@@ -118,6 +120,7 @@ export function checkResponsesRequest(
     promptSize: measurePrompt(value),
     trimsPrompt: value["truncation"] === "auto" || isGiven(value["context_management"]),
     webSearchesMax: webSearchesMaxOf(value, value["max_tool_calls"]),
+    mayBeKept: value["store"] !== false,
     ...stored,
     needsWholeContext: stored.needsWholeContext || previousResponseId !== undefined,
   };

@@ -58,6 +58,18 @@ const SELF_CONTAINED_ITEMS: ReadonlySet<unknown> = new Set([
   "additional_tools",
 ]);
 
+/** The id that a translated answer gives to reasoning: that of its request with a number. Providers use no such ids. */
+const TRANSLATED_REASONING_ID = /^rs_[0-9a-z]{20}_\d{1,9}$/;
+
+/**
+ * Whether an item of an input is reasoning of a translated answer, or a reference to it. No provider has stored it, and none
+ * is sent it.
+ */
+export function isTranslatedReasoning({ type, id }: JsonFields): boolean {
+  const isOfReasoning = type === "reasoning" || type === ITEM_REFERENCE;
+  return isOfReasoning && typeof id === "string" && TRANSLATED_REASONING_ID.test(id);
+}
+
 /** Types of tools that the caller runs. Their definitions name no stored objects. */
 const CALLER_TOOLS: ReadonlySet<unknown> = new Set(["function", "custom"]);
 
@@ -217,6 +229,7 @@ class ObjectFinder {
 
   /** Reads one item of an input. An item without a type is a message if it has a role and content, else a reference. */
   #readItem(item: Record<string, unknown>): void {
+    if (isTranslatedReasoning(item)) return;
     const type = ownValue(item, "type");
     const isMessage =
       type === undefined &&

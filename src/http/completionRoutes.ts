@@ -72,7 +72,7 @@ export const createResponse = declaredRoute({
     description: [
       "If the provider has this interface, the gateway replaces the model's name in the body and forwards the rest as it is.",
       "The client gets the bytes of the provider's answer.",
-      "Otherwise the gateway translates the request into a chat and its answer back, if `store` is false.",
+      "Otherwise the gateway translates the request into a chat and its answer back, unless `store` is true.",
       "Checks, hold and charge are those of a chat. Only `max_output_tokens` limits the answer's tokens.",
     ].join(" "),
     requestBody: {

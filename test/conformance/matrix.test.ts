@@ -94,7 +94,11 @@ describe("embeddings", () => {
 
 /** What only the provider's own interface can do. */
 const onlyNative = [
-  ["responses", { input: "hello" }, "this model does not keep responses: set store to false"],
+  [
+    "responses",
+    { input: "hello", store: true },
+    "this model does not keep responses: set store to false",
+  ],
   [
     "responses",
     { input: "hello", store: false, tools: [{ type: "mcp" }] },

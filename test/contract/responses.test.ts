@@ -38,6 +38,7 @@ describe("the result", () => {
       encryptedReasoningIds: [],
       needsWholeContext: false,
       webSearchesMax: 0,
+      mayBeKept: true,
       trimsPrompt: false,
       promptSize: { textBytes: 5, nonTextParts: 0, attachmentTokens: 0 },
     });

@@ -30,7 +30,7 @@ export const MessagesError = Type.Object(
       param: Type.Optional(Type.Union([Type.String(), Type.Null()])),
       details: Type.Optional(
         Type.Object(
-          { error_code: Type.String(), unsupported: Type.Readonly(Type.Array(Type.String())) },
+          { error_code: Type.String(), unsupported: Type.Array(Type.String()) },
           { description: "Of a request for a thread: a client goes on without one." },
         ),
       ),

@@ -10,6 +10,7 @@ import {
 import { expensiveServicesOf } from "../../contract/servedTier.ts";
 import { readResponsesUsage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
+import { lazy } from "../../lib/lazy.ts";
 import {
   AnswerError,
   decodeAnswer,
@@ -29,6 +30,7 @@ import { serviceOf } from "../interfaces.ts";
 import { openStream } from "../streaming/openStream.ts";
 import { pinToProvider, type PinnedCandidates } from "../admission/objectOwnership.ts";
 import type { ProviderChat } from "./providerChat.ts";
+import { ownResponsesText } from "../translation/responses/encryptedContent.ts";
 import { translateResponse, type TranslatedResponse } from "./translatedResponse.ts";
 import { objectsOf, ResponsesDecoder, responsesFailure } from "../decoding/responsesDecoder.ts";
 import { outputBytes } from "../decoding/generatedContent.ts";
@@ -56,6 +58,7 @@ export async function responses(
     outputTokensBound: request.outputTokensBound,
     choiceCount: request.choiceCount,
   });
+  const ownText = lazy(() => ownResponsesText(body.object));
   const admittedRequest: AdmittedRequest = {
     gateway,
     context,
@@ -63,7 +66,7 @@ export async function responses(
     candidates: plan.candidates,
     encode: (candidate) =>
       chatOf(plan, candidate)?.encode(candidate, admission) ??
-      encodeResponses(body.object, candidate, changedBound(admission, candidate)),
+      encodeResponses(ownText(), candidate, changedBound(admission, candidate)),
     callerFault: (error) => nativeCallerFault(error, plan),
     streamFailure: (error) => responsesFailure(0, error.toBody().error),
   };
@@ -104,14 +107,16 @@ async function planOf(
   const pin = (): Promise<PinnedCandidates> =>
     pinToProvider(gateway, context, body.request, responsesCandidates);
   const others = chatCandidates.filter((candidate) => !isNative(candidate));
-  if (others.length === 0) return { ...(await pin()), translated: undefined };
+  // The provider of a native route keeps the response, and the client may name it.
+  const isNativeOnly = body.request.mayBeKept && models[0].responsesCandidates.length > 0;
+  if (others.length === 0 || isNativeOnly) return { ...(await pin()), translated: undefined };
   const translated = translateResponse(gateway, context, body);
   if (translated instanceof ApiError) {
     if (responsesCandidates.length === 0) throw translated;
     return { ...(await pin()), translated: undefined };
   }
   const none: PinnedCandidates = { candidates: [], storedTokens: 0 };
-  const native = translated.continuesTranslation ? none : ((await pinned(pin)) ?? none);
+  const native = (await pinned(pin)) ?? none;
   if (native.candidates.length === 0) {
     translated.chat.refuseUnsupported(others, body.request.outputTokensBound);
   }

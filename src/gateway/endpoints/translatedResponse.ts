@@ -14,7 +14,6 @@ import type { AnswerIdentity } from "../decoding/publicAnswer.ts";
 import { refuseForeignFiles } from "./messagesRequest.ts";
 import { ProviderChat } from "./providerChat.ts";
 import { ResponsesForm } from "../translation/responses/chatToResponses.ts";
-import { returnsOwnContent } from "../translation/responses/encryptedContent.ts";
 import { settingsOf, type ResponsesSettings } from "../translation/responses/responsesSettings.ts";
 import { chatBodyOf } from "../translation/responses/responsesToChat.ts";
 
@@ -23,8 +22,6 @@ export interface TranslatedResponse {
   readonly chat: ProviderChat;
   readonly prompt: PromptExtent;
   readonly promptEstimate: number;
-  /** The request returns reasoning of an earlier translated answer. */
-  readonly continuesTranslation: boolean;
 }
 
 /** Translates a responses request into a chat. Returns the ApiError of a request that a chat cannot express. */
@@ -74,7 +71,6 @@ function translated(
       ...noExtras,
     },
     promptEstimate: estimateTokens(textBytes, nonTextParts),
-    continuesTranslation: returnsOwnContent(body),
   };
 }
 

@@ -34,7 +34,7 @@ const refusals = [
   ["a model that is not a string", { model: 5 }, "model must be a string"],
   [
     "a model without the interface, and responses that are kept",
-    { model: "chat-only" },
+    { model: "chat-only", store: true },
     "this model does not keep responses: set store to false",
   ],
   ["background", { background: true }, "background is not supported"],

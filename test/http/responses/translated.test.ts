@@ -50,6 +50,7 @@ const at = openBefore(
         routes: [{ provider: "claude", model: "claude-sonnet-4-5", responses: false }],
       },
       { id: "gemini", routes: [{ provider: "google", model: "gemini-3-pro", responses: false }] },
+      { id: "native", routes: [{ provider: "native" }] },
       { id: "mixed", routes: [{ provider: "native" }, { provider: "local", responses: false }] },
       { id: "reversed", routes: [{ provider: "local", responses: false }, { provider: "native" }] },
     ],
@@ -264,6 +265,15 @@ describe("reasoning that the provider signed comes back to it", () => {
   });
 });
 
+test.each([false, true])(
+  "a request that says nothing of store is answered, and the answer says that it is not kept (stream: %p)",
+  async (isStream) => {
+    local.answer = usual;
+    const reply = await ask("small", { store: undefined, stream: isStream });
+    expect(responseIn(reply)).toMatchObject({ status: "completed", store: false });
+  },
+);
+
 describe("a model with both kinds of routes", () => {
   /** The number of requests that each provider received. */
   const got = () => [native.requests.length, local.requests.length];
@@ -303,16 +313,24 @@ describe("a model with both kinds of routes", () => {
     expect(got()).toEqual([1, 0]);
   });
 
-  test("uses only translated ones for reasoning of a translated answer", async () => {
-    local.answer = answered({ choices: [choice({ reasoning_content: "hm" })] });
-    const first = await ask("reversed", { include: ["reasoning.encrypted_content"] });
-    const output = responseIn(first)["output"] as readonly JsonFields[];
-    local.answer = usual;
-    expect(
-      (await ask("mixed", { input: [...output, { role: "user", content: "b" }] })).status,
-    ).toBe(200);
-    expect(got()).toEqual([0, 2]);
-  });
+  test.each([[["reasoning.encrypted_content"]], [[]]])(
+    "sends a native one no reasoning of a translated answer (include: %j)",
+    async (include) => {
+      local.answer = answered({ choices: [choice({ reasoning_content: "hm" })] });
+      const first = await ask("reversed", { include });
+      const [reasoning, ...output] = responseIn(first)["output"] as readonly JsonFields[];
+      expect(reasoning).toMatchObject({ type: "reasoning" });
+      native.answer = responds();
+      const reference = { type: "item_reference", id: reasoning?.["id"] };
+      const user = { role: "user", content: "b" };
+      const input = [reference, reasoning, ...output, user];
+      for (const model of ["mixed", "native"])
+        expect(await ask(model, { input, store: undefined })).toMatchObject({ status: 200 });
+      expect(native.requests.map(({ json }) => json["input"])).toEqual(
+        Array.from({ length: 2 }, () => [...output, user]),
+      );
+    },
+  );
 
   test("uses only translated ones for an item that no native route knows", async () => {
     local.answer = usual;

@@ -1,5 +1,15 @@
-import type { ReadJson } from "../../../lib/exactJson.ts";
-import { fieldsOf, isJsonObject, type JsonFields } from "../../../lib/json.ts";
+import { isTranslatedReasoning } from "../../../contract/storedObjects.ts";
+import { parseExactly, type ReadJson } from "../../../lib/exactJson.ts";
+import {
+  fieldsOf,
+  isDeeperThan,
+  isJsonObject,
+  type JsonFields,
+  type JsonObjectText,
+} from "../../../lib/json.ts";
+import { scanObject } from "../../../lib/jsonObject.ts";
+import { splice } from "../../../lib/splice.ts";
+import { DEPTH_MAX } from "../../../providers/provider.ts";
 
 /**
  * What a provider needs back with an answer and what no other item of a response has a place for: signed reasoning of
@@ -21,13 +31,27 @@ export function encryptedContentOf(fields: ReturnedFields): string {
   return PREFIX + Buffer.from(JSON.stringify(fields)).toString("base64url");
 }
 
+/** What a text has that returns reasoning of a translated answer, with or without encrypted content. */
+const OWN_REASONING = new RegExp(String.raw`"rs_[0-9a-z]{20}_\d|${PREFIX}`);
+
 /**
- * Whether a responses request returns encrypted content that this gateway wrote. The responses interface of a provider
- * would refuse it.
+ * The client's text for a provider with the responses interface. Reasoning of an answer that was translated is left out: the
+ * provider did not store it and cannot decrypt it, and refuses the request. Everything else keeps its bytes. So does a text
+ * that is nested too deep to be written again: the provider refuses it.
  */
-export function returnsOwnContent({ input }: JsonFields): boolean {
-  const items: readonly unknown[] = Array.isArray(input) ? input : [];
-  return items.some((item) => isOwn(fieldsOf(item)["encrypted_content"]));
+export function ownResponsesText(object: JsonObjectText): JsonObjectText {
+  if (!OWN_REASONING.test(object.text)) return object;
+  const { input } = fieldsOf(parseExactly(object.text));
+  if (!Array.isArray(input) || isDeeperThan(input, DEPTH_MAX)) return object;
+  const kept = input.filter((item: unknown) => !isOwnReasoning(fieldsOf(item)));
+  return scanObject(splice(object, { set: { input: JSON.stringify(kept) } }));
+}
+
+function isOwnReasoning(item: JsonFields): boolean {
+  return (
+    isTranslatedReasoning(item) ||
+    (item["type"] === "reasoning" && isOwn(item["encrypted_content"]))
+  );
 }
 
 function isOwn(encrypted: unknown): boolean {

@@ -70,7 +70,7 @@ function addItem(messages: MessageList, item: unknown, path: string): void {
       break;
     case "item_reference":
       throw new UnsupportedRequestError(
-        `${path} names a stored item, and this model does not keep responses: send the item itself`,
+        `${path} names a stored item, and this model does not keep responses: set store to false, and send the item itself`,
       );
     default:
       throw unsupported(path, type);

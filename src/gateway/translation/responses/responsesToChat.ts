@@ -116,8 +116,8 @@ export function includes({ include }: JsonFields, name: string): boolean {
 }
 
 /**
- * Throws UnsupportedRequestError if the request needs a response that is kept, or asks to keep its own. By default
- * responses are kept: https://platform.openai.com/docs/api-reference/responses/create#responses-create-store
+ * Throws UnsupportedRequestError if the request needs a response that is kept, or asks to keep its own. A request that does
+ * not say so is answered all the same: most clients leave the field out and never name the response again.
  */
 function refuseStoredState(body: JsonFields): void {
   if (isGiven(body["previous_response_id"])) {
@@ -125,7 +125,7 @@ function refuseStoredState(body: JsonFields): void {
       "previous_response_id is not supported: this model does not keep responses, send the whole conversation as input",
     );
   }
-  if (body["store"] !== false) {
+  if (isGiven(body["store"]) && body["store"] !== false) {
     throw new UnsupportedRequestError("this model does not keep responses: set store to false");
   }
 }

@@ -438,7 +438,6 @@ describe("a tool", () => {
 describe("refused, because a chat cannot express it", () => {
   const keeps = "this model does not keep responses: set store to false";
   const rows: readonly (readonly [string, object, string])[] = [
-    ["no store", { store: undefined }, keeps],
     ["a store", { store: true }, keeps],
     [
       "a previous response",
@@ -465,12 +464,12 @@ describe("refused, because a chat cannot express it", () => {
     [
       "a stored item",
       { input: [{ type: "item_reference", id: "msg_1" }] },
-      "input[0] names a stored item, and this model does not keep responses: send the item itself",
+      "input[0] names a stored item, and this model does not keep responses: set store to false, and send the item itself",
     ],
     [
       "an id alone",
       { input: [{ id: "msg_1" }] },
-      "input[0] names a stored item, and this model does not keep responses: send the item itself",
+      "input[0] names a stored item, and this model does not keep responses: set store to false, and send the item itself",
     ],
     [
       "work of the provider",
