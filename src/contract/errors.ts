@@ -81,6 +81,22 @@ export function promptTooLong(
   );
 }
 
+/**
+ * 426: a WebSocket for responses. It is the one status beyond the six under /v1, because Codex turns to HTTP at once for
+ * no other.
+ */
+export const upgradeRefused = {
+  status: 426,
+  body: {
+    error: {
+      message: "websocket is not supported: send the request as POST /v1/responses",
+      type: "invalid_request_error",
+    },
+  } satisfies ErrorBody,
+  // The protocol to use instead: https://www.rfc-editor.org/rfc/rfc9110#section-15.5.22
+  headers: { upgrade: "HTTP/1.1", connection: "upgrade" },
+} as const;
+
 /** 400: the client disconnected before its request was complete or answered. Only the log shows it. */
 export function incompleteRequest(): ApiError {
   return invalidRequest("the request was not completed");

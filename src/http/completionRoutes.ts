@@ -74,6 +74,7 @@ export const createResponse = declaredRoute({
       "The client gets the bytes of the provider's answer.",
       "Otherwise the gateway translates the request into a chat and its answer back, unless `store` is true.",
       "Checks, hold and charge are those of a chat. Only `max_output_tokens` limits the answer's tokens.",
+      "A GET that asks for a WebSocket is a 426.",
     ].join(" "),
     requestBody: {
       description: [

@@ -1,5 +1,6 @@
 import { Elysia } from "elysia";
 import type { App } from "../app.ts";
+import { upgradeRefused } from "../contract/errors.ts";
 import { openapiText } from "../contract/openapi/openapi.ts";
 import { lazy } from "../lib/lazy.ts";
 import type { ReadableMetrics } from "../telemetry/metrics.ts";
@@ -20,7 +21,7 @@ import { getHealth, health } from "./health.ts";
 import type { ConnectionServer } from "./clientAddress.ts";
 import { IDLE_TIMEOUT_SECONDS, type InFlightRequest } from "./inFlightRequest.ts";
 import { getModel, listModels, modelFor, modelsFor } from "./models.ts";
-import { createRequestLogs } from "./requestLog.ts";
+import { createRequestLogs, type RequestLogOf } from "./requestLog.ts";
 import { pageRoutes } from "./pages/pageRoutes.ts";
 import { keepPath, withSlashes } from "./requestPath.ts";
 import { createRedemption, redemptionOf } from "./vouchers.ts";
@@ -59,6 +60,7 @@ export function createServer(app: App) {
     .wrap(keepPath)
     .use(errors(app, logOf, () => socketServer()))
     .use(options(app, logOf, () => routesOfServer()))
+    .onRequest(({ request }) => refusedUpgrade(logOf, request))
     .use(pageRoutes(app, logOf))
     .get(
       "/healthz",
@@ -138,6 +140,16 @@ export function createServer(app: App) {
   const routesOfServer = (): readonly Route[] => server.routes;
   const socketServer = (): ConnectionServer | null => server.server;
   return server;
+}
+
+/** The 426 for a WebSocket on the path of responses. On any other path it is a GET as without it. */
+function refusedUpgrade(logOf: RequestLogOf, request: Request): Response | undefined {
+  const isWebSocket = /\bwebsocket\b/i.test(request.headers.get("upgrade") ?? "");
+  if (!isWebSocket || request.method !== "GET") return undefined;
+  const log = logOf(request);
+  if (log.path !== "/v1/responses") return undefined;
+  const { status, body, headers } = upgradeRefused;
+  return jsonResponse(log, status, JSON.stringify(body), headers);
 }
 
 /** Ends the request before the answer, so that the key's next request gets the slot. */

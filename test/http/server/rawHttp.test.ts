@@ -309,3 +309,37 @@ describe("a client that disconnects while it sends its body", () => {
     client.fin();
   });
 });
+
+describe("a WebSocket", () => {
+  const upgrade =
+    "Connection: Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+  const refusal = {
+    error: {
+      message: "websocket is not supported: send the request as POST /v1/responses",
+      type: "invalid_request_error",
+    },
+  };
+
+  test.each([authorization, ""])("for responses is a 426 (%j)", async (key) => {
+    const client = await connectRaw(at.gateway.port);
+    client.send(
+      Buffer.from(
+        get("/v1/responses", host + key + upgrade).replace("KEY", (await at.gateway.key()).key),
+      ),
+    );
+    const { status, head, body } = await client.response();
+    expect([status, JSON.parse(body)]).toEqual([426, refusal]);
+    expect(head).toMatch(/^upgrade: HTTP\/1\.1\r?$/im);
+    expect(head).toMatch(/^connection: upgrade\r?$/im);
+    client.reset();
+    expect(at.gateway.log.findLast(({ msg }) => msg === "request")).toMatchObject({ status: 426 });
+  });
+
+  test.each([
+    ["/v1/chat/completions", 404],
+    ["/v1/models", 200],
+  ] as const)("on %s changes nothing: %d", async (path, status) => {
+    const answered = await answerTo(get(path, host + authorization + upgrade));
+    expect(answered[0]).toBe(status);
+  });
+});
