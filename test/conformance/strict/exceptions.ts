@@ -18,6 +18,12 @@ export const exceptions: readonly Exception[] = [
       "Continue sends the temperature of its config in a chat, and hears that the model refuses it.",
   },
   {
+    words: "Input should be 'high' or 'none'",
+    servers: /^Mistral/,
+    reason:
+      "The effort of a client's own chat. Mistral has two: https://docs.mistral.ai/capabilities/reasoning",
+  },
+  {
     words: "json mode cannot be combined with tool/function calling",
     servers: /^Groq/,
     reason:

@@ -44,7 +44,7 @@ export const groqServer: StrictServer = {
   provider: {
     max_tokens_field: "max_completion_tokens",
     drop_fields: ["prompt_cache_key", "verbosity"],
-    drop_message_fields: ["reasoning_content"],
+    drop_message_fields: ["reasoning_content", "thinking_blocks", "extra_content", "images"],
   },
   route: { model: "openai/gpt-oss-120b", responses: false },
   settings: { max_output_tokens: 65_536 },

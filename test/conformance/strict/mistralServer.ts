@@ -41,8 +41,8 @@ export const mistralServer: StrictServer = {
   provider: {
     stream_usage: false,
     message_order: "strict",
-    drop_fields: ["prompt_cache_key", "verbosity", "reasoning_effort"],
-    drop_message_fields: ["reasoning_content"],
+    drop_fields: ["prompt_cache_key", "verbosity"],
+    drop_message_fields: ["reasoning_content", "thinking_blocks", "extra_content", "images"],
   },
   route: { model: "mistral-medium-latest", responses: false },
   settings: {},

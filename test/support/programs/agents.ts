@@ -25,6 +25,8 @@ export interface Agent {
   /** Its tool that shows the model a picture, and what a model writes to call it with a path. */
   readonly picture: { readonly name: string; readonly input: (path: string) => object };
   start(task: Task): ProgramStart;
+  /** Goes on in the same home after it ended because the context overflowed. Undefined if it goes on by itself. */
+  goOn?(task: Task): ProgramStart;
   /** Reads what the program printed. */
   result(stdout: string): AgentResult;
 }
@@ -74,11 +76,31 @@ export const codexAgent: Agent = {
   endpoint: "responses",
   tool: { name: "exec_command", input: (command) => ({ cmd: command }) },
   picture: { name: "view_image", input: (path) => ({ path }) },
-  start: ({ url, key, model, prompt }) => ({
+  start: (task) => codexRun("exec", task),
+  goOn: (task) => codexRun("exec resume --last", task),
+  result(stdout) {
+    const events = linesOf(stdout) as CodexEvent[];
+    const usage = events.find(({ type }) => type === "turn.completed")?.usage;
+    const items = events.filter(({ type }) => type === "item.completed").map(({ item }) => item);
+    const count = (name: string) => usage?.[name] ?? 0;
+    return {
+      text: items.findLast((item) => item?.type === "agent_message")?.text ?? "",
+      usage: {
+        prompt: count("input_tokens"),
+        cached: count("cached_input_tokens"),
+        completion: count("output_tokens"),
+      },
+    };
+  },
+};
+
+function codexRun(command: string, { url, key, model, prompt }: Task): ProgramStart {
+  return {
     command: [
       codex.path,
+      ...command.split(" "),
       // Its own sandbox needs rights that a container may not have.
-      ..."exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox".split(" "),
+      ..."--json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox".split(" "),
       `--model=${model}`,
       prompt,
     ],
@@ -96,22 +118,8 @@ request_max_retries = 0
 stream_max_retries = 0
 `,
     },
-  }),
-  result(stdout) {
-    const events = linesOf(stdout) as CodexEvent[];
-    const usage = events.find(({ type }) => type === "turn.completed")?.usage;
-    const items = events.filter(({ type }) => type === "item.completed").map(({ item }) => item);
-    const count = (name: string) => usage?.[name] ?? 0;
-    return {
-      text: items.findLast((item) => item?.type === "agent_message")?.text ?? "",
-      usage: {
-        prompt: count("input_tokens"),
-        cached: count("cached_input_tokens"),
-        completion: count("output_tokens"),
-      },
-    };
-  },
-};
+  };
+}
 
 interface CodexEvent {
   readonly type: string;
@@ -155,7 +163,9 @@ function opencodeOver(endpoint: Agent["endpoint"], npm: string): Agent {
       },
     }),
     result(stdout) {
-      const parts = (linesOf(stdout) as { part: OpencodePart }[]).map(({ part }) => part);
+      // An error has no part.
+      const events = linesOf(stdout) as { part?: OpencodePart }[];
+      const parts = events.flatMap(({ part }) => part ?? []);
       const steps = parts.flatMap(({ tokens }) => (tokens === undefined ? [] : [tokens]));
       const sum = (count: (step: OpencodeTokens) => number) =>
         steps.reduce((total, step) => total + count(step), 0);

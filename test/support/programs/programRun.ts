@@ -34,7 +34,11 @@ export async function openProgramHome(): Promise<ProgramHome> {
  * Runs a program in its home until it ends. It inherits no variable but PATH. Nothing that it started is left
  * behind. Throws when it takes too long, with what it wrote.
  */
-export async function runProgram(home: ProgramHome, start: ProgramStart): Promise<ChildOutput> {
+export async function runProgram(
+  home: ProgramHome,
+  start: ProgramStart,
+  timeoutMs = runTimeoutMs,
+): Promise<ChildOutput> {
   const { command, environment = {}, files = {} } = start;
   for (const [name, text] of Object.entries(files)) await Bun.write(join(home.path, name), text);
   const child = Bun.spawn([...command], {
@@ -55,7 +59,7 @@ export async function runProgram(home: ProgramHome, start: ProgramStart): Promis
   const timer = setTimeout(() => {
     isLate = true;
     endGroup(child.pid);
-  }, runTimeoutMs);
+  }, timeoutMs);
   try {
     // A child that outlives the program would keep its outputs open.
     void child.exited.then(() => endGroup(child.pid));
