@@ -87,7 +87,7 @@ const SENTENCES: readonly RegExp[] = [
  * Before the sentence: a status, names of errors, and words of a server between, each with a colon. What a provider quotes of
  * the client's text comes later.
  */
-const BEFORE = String.raw`^\W*(?:[^:\n]{1,80}: ){0,3}`;
+const BEFORE = String.raw`^\W{0,8}(?:[^:\n]{1,80}: ){0,3}`;
 const OVERFLOW = new RegExp(`${BEFORE}(?:${SENTENCES.map(({ source }) => source).join("|")})`, "i");
 
 /** A limit on tokens in a time. Its sentences may look like those of a full context. */
