@@ -30,7 +30,7 @@ export const exceptions: readonly Exception[] = [
       "Groq has no structured output beside tools: https://console.groq.com/docs/structured-outputs",
   },
   {
-    words: "thread",
+    words: "thread_unsupported_request",
     clients: /^anthropic \(Python\)/,
     reason:
       "Anthropic's tool runner asks for a thread first, and goes on without one when it is refused.",
@@ -60,9 +60,4 @@ export const exceptions: readonly Exception[] = [
     clients: /^langchain/,
     reason: "The same over Groq.",
   },
-];
-
-/** What is to be mended. */
-export const open: readonly Exception[] = [
-  { words: "this model does not keep responses", reason: "It is not mended yet." },
 ];

@@ -7,7 +7,7 @@ import { chatSpeaker } from "../speakers/chatSpeaker.ts";
 import { messagesSpeaker } from "../speakers/messagesSpeaker.ts";
 import { responsesSpeaker } from "../speakers/responsesSpeaker.ts";
 import type { ClientAnswer } from "../speakers/speaker.ts";
-import { exceptions, open, type Exception } from "./exceptions.ts";
+import { exceptions, type Exception } from "./exceptions.ts";
 import { strictServers } from "./servers.ts";
 import {
   object,
@@ -112,7 +112,7 @@ test("no exception is needless", () => {
 });
 
 function isExcepted(server: StrictServer, request: RecordedRequest, what: string): boolean {
-  const found = [...exceptions, ...open].filter(
+  const found = exceptions.filter(
     ({ words, servers = /^/, clients = /^/ }) =>
       what.includes(words) && servers.test(server.name) && clients.test(request.client),
   );
