@@ -66,6 +66,24 @@ export const streamRows: Readonly<
     ],
     calls: [weather("a", perm), weather("b", perm)],
   },
+  "a new id in each part, and the name in a later one": {
+    deltas: [
+      [{ index: 0, id: "a", ...open, ...rest("") }],
+      [{ index: 0, id: "a-1", ...rest('{"city":') }],
+      [{ index: 0, id: "a-2", ...fn("get_weather", '"Perm"}') }],
+      [{ index: 1, id: "b", ...open, ...rest("") }],
+      [{ index: 1, id: "b-1", ...fn("get_time", utcText) }],
+    ],
+    calls: [weather("a", perm), time("b")],
+  },
+  "a name that is repeated with the blank end of the arguments": {
+    deltas: [
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", permText) }],
+      [{ index: 0, ...fn("get_weather", "\n") }],
+      [{ index: 1, id: "b", ...open, ...fn("get_time", utcText) }],
+    ],
+    calls: [weather("a", perm), time("b")],
+  },
   "whole calls without an index, in a delta each": {
     deltas: [
       [{ id: "a", ...open, ...fn("get_weather", permText) }],

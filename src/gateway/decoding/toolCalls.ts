@@ -146,13 +146,16 @@ class ChoiceCalls {
 
   #takesName(call: OpenCall, { index, id, name, text }: CallPart): boolean {
     const hasOtherId = id !== undefined && id !== call.id;
-    // The name comes after the id, or after some of the arguments.
-    if (call.name === undefined) return call.id === undefined || !hasOtherId;
+    // The name comes after the id, or after some of the arguments. An id that changed until then says nothing.
+    if (call.name === undefined) {
+      const hasSameIndex = index !== undefined && index === call.at;
+      return call.id === undefined || !hasOtherId || (hasSameIndex && !isComplete(call));
+    }
     if (this.#isWhole || name !== call.name) return false;
     if (isRest(call, text)) return true;
     if (hasOtherId || (id === undefined && index === undefined)) return false;
     // A name that is repeated. Two calls may have one id.
-    return text === "" || !isComplete(call) || (id !== undefined && text === call.text);
+    return text.trim() === "" || !isComplete(call) || (id !== undefined && text === call.text);
   }
 
   /** The call of a part without a name. Undefined if the part says nothing. */
