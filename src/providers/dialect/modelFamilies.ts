@@ -1,6 +1,6 @@
 import { reasoningEfforts, type ReasoningEffort } from "../../contract/chat/chatRequestBody.ts";
 
-/** What the models of one family take in a chat. A vendor's prefix before the name makes no difference. */
+/** What the models of one family take in a chat. A prefix such as `openai/`, `us.openai.` or `ft:` makes no difference. */
 export interface ModelFamily {
   readonly names: RegExp;
   /** The efforts that the models take. Missing: none is known. */
@@ -28,29 +28,29 @@ const TO_XHIGH = [...TO_HIGH, "xhigh"] as const;
  */
 const FAMILIES: readonly ModelFamily[] = [
   {
-    names: /(?:^|\/)o\d/i,
+    names: /(?:^|[./:])o\d/i,
     efforts: TO_HIGH,
     ...REASONING,
     refusedFields: [...REASONING.refusedFields, "parallel_tool_calls"],
   },
-  { names: /(?:^|\/)gpt-oss/i, efforts: TO_HIGH },
+  { names: /(?:^|[./:])gpt-oss/i, efforts: TO_HIGH },
   // The chat models do not reason as much as a client asks.
-  { names: /(?:^|\/)gpt-\d+(?:\.\d+)?-chat/i },
-  { names: /(?:^|\/)gpt-5-pro/i, efforts: ["high"], ...REASONING },
-  { names: /(?:^|\/)gpt-5\.\d+-pro/i, efforts: ["medium", "high", "xhigh"], ...REASONING },
-  { names: /(?:^|\/)gpt-5(?:\.1)?-codex(?!-max)/i, efforts: TO_HIGH, ...REASONING },
-  { names: /(?:^|\/)gpt-5(?:\.\d+)?-codex/i, efforts: TO_XHIGH, ...REASONING },
-  { names: /(?:^|\/)gpt-5(?!\.)/i, efforts: ["minimal", ...TO_HIGH], ...REASONING },
-  { names: /(?:^|\/)gpt-5\.1(?!\d)/i, efforts: ["none", ...TO_HIGH], ...REASONING },
-  { names: /(?:^|\/)gpt-5\.[23](?!\d)/i, efforts: ["none", ...TO_XHIGH], ...REASONING },
+  { names: /(?:^|[./:])gpt-\d+(?:\.\d+)?-chat/i },
+  { names: /(?:^|[./:])gpt-5-pro/i, efforts: ["high"], ...REASONING },
+  { names: /(?:^|[./:])gpt-5\.\d+-pro/i, efforts: ["medium", "high", "xhigh"], ...REASONING },
+  { names: /(?:^|[./:])gpt-5(?:\.1)?-codex(?!-max)/i, efforts: TO_HIGH, ...REASONING },
+  { names: /(?:^|[./:])gpt-5(?:\.\d+)?-codex/i, efforts: TO_XHIGH, ...REASONING },
+  { names: /(?:^|[./:])gpt-5(?!\.)/i, efforts: ["minimal", ...TO_HIGH], ...REASONING },
+  { names: /(?:^|[./:])gpt-5\.1(?!\d)/i, efforts: ["none", ...TO_HIGH], ...REASONING },
+  { names: /(?:^|[./:])gpt-5\.[23](?!\d)/i, efforts: ["none", ...TO_XHIGH], ...REASONING },
   {
-    names: /(?:^|\/)gpt-5\.[45](?!\d)/i,
+    names: /(?:^|[./:])gpt-5\.[45](?!\d)/i,
     efforts: ["none", ...TO_XHIGH],
     refusesToolsWithEffort: "given",
     ...REASONING,
   },
   {
-    names: /(?:^|\/)gpt-(?:5\.|[6-9]|\d\d)/i,
+    names: /(?:^|[./:])gpt-(?:5\.|[6-9]|\d\d)/i,
     efforts: ["none", ...TO_XHIGH, "max"],
     refusesToolsWithEffort: "always",
     ...REASONING,
@@ -60,9 +60,9 @@ const FAMILIES: readonly ModelFamily[] = [
     names: /claude-(?:opus-4[-.][7-9]|(?:opus|sonnet|haiku|fable|mythos)-[5-9])/i,
     refusedFields: ["temperature", "top_p"],
   },
-  { names: /(?:^|\/)grok-3-mini/i, efforts: ["low", "high"] },
-  { names: /(?:^|\/)grok-(?:4\.[3-9](?!\d)|[5-9])/i, efforts: ["none", ...TO_HIGH] },
-  { names: /(?:^|\/)gemini-(?:2\.5|[3-9]|[a-z-]+-latest)/i, efforts: TO_HIGH },
+  { names: /(?:^|[./:])grok-3-mini/i, efforts: ["low", "high"] },
+  { names: /(?:^|[./:])grok-(?:4\.[3-9](?!\d)|[5-9])/i, efforts: ["none", ...TO_HIGH] },
+  { names: /(?:^|[./:])gemini-(?:2\.5|[3-9]|[a-z-]+-latest)/i, efforts: TO_HIGH },
   {
     names: /(?:mi[sx]tral|ministral|codestral|devstral|magistral|pixtral|voxtral)/i,
     callIds: /^[a-zA-Z0-9]{9}$/,
