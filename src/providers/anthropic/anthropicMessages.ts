@@ -2,7 +2,7 @@ import type { ChatRequestBody, RequestMessage } from "../../contract/chat/chatRe
 import { isReturnableReasoning } from "./anthropicAnswer.ts";
 import { blocksInOrder, textBlock, returnedReasoning } from "./anthropicBlocks.ts";
 import { cacheControlOf, markedMessages, withMark } from "./promptCache.ts";
-import { refuseRecording, partsOf, refusalOf, type ChatPart } from "../chat/chatParts.ts";
+import { OPENING, refuseRecording, partsOf, refusalOf, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
@@ -31,9 +31,6 @@ export interface Conversation {
   readonly system: readonly Block[];
   readonly turns: readonly Turn[];
 }
-
-/** The interface requires that the user speaks first. */
-const OPENING: Block = { type: "text", text: "(no message)" };
 
 /**
  * Encodes a conversation. Later instructions stay in their place: moving them to the top would invalidate the prompt
@@ -65,7 +62,8 @@ export function conversationOf(body: ChatRequestBody, model: string): Conversati
         add(turns, "user", [], mark([resultBlock(message, path)]));
     }
   }
-  if (turns[0]?.role === "assistant") turns.unshift(turnOf("user", [OPENING]));
+  if (turns[0]?.role === "assistant")
+    turns.unshift(turnOf("user", [{ type: "text", text: OPENING }]));
   if (turns.length > 0) return { system, turns: withoutTrailingBlanks(turns) };
   if (system.length === 0)
     throw new UnsupportedRequestError(

@@ -22,6 +22,9 @@ export type ChatPart = {
   | { readonly kind: "file"; readonly source: PartSource; readonly name: string | undefined }
 );
 
+/** What the user says first where an interface requires that, and the conversation begins with the assistant. */
+export const OPENING = "(no message)";
+
 /**
  * The parts of a checked message. A string is one text part, null none. A refusal beside the content is the last
  * text. Throws UnsupportedRequestError for other types and for ids of stored files, which only one provider knows.

@@ -1,11 +1,10 @@
 import type { RequestMessage } from "../../contract/chat/chatRequestBody.ts";
 import type { JsonFields } from "../../lib/json.ts";
+import { OPENING } from "../chat/chatParts.ts";
 
 type Part = JsonFields;
 type Content = string | readonly Part[];
 
-/** A server may require that the user speaks first. */
-const OPENING = "(no message)";
 /**
  * The field of a user's message that comes from the same message of another interface as the results before it. Such a text
  * is often a reminder of the client, at each result.

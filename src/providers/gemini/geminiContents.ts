@@ -2,6 +2,7 @@ import type { RequestMessage, ChatRequestBody } from "../../contract/chat/chatRe
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import {
+  OPENING,
   partsOf,
   picturesOf,
   textsOf,
@@ -85,6 +86,8 @@ export function geminiContents(
     const parts = hasInstructions ? instructions : [{ text: "" }];
     return { contents: [{ role: "user", parts }], systemInstruction: undefined };
   }
+  // Google refuses a call that no content of the user precedes.
+  if (contents[0]?.role === "model") contents.unshift({ role: "user", parts: [{ text: OPENING }] });
   return { contents, systemInstruction: hasInstructions ? { parts: instructions } : undefined };
 }
 

@@ -36,6 +36,23 @@ test("a refusal in the history is sent as text", () => {
   }
 });
 
+test("the user speaks first where a conversation begins with a call", () => {
+  const call = { id: "a", type: "function", function: { name: "f", arguments: "{}" } };
+  const messages = [
+    { role: "system", content: "s" },
+    { role: "assistant", content: null, tool_calls: [call] },
+    { role: "tool", tool_call_id: "a", content: "r" },
+  ];
+  expect(contentsOf(messages)).toEqual([
+    { role: "user", parts: [{ text: "(no message)" }] },
+    { role: "model", parts: [{ functionCall: { id: "a", name: "f", args: {} } }] },
+    {
+      role: "user",
+      parts: [{ functionResponse: { id: "a", name: "f", response: { output: "r" } } }],
+    },
+  ]);
+});
+
 test("fields without a counterpart are not sent", () => {
   const body = {
     verbosity: "low",
