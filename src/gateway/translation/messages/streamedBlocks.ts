@@ -27,6 +27,9 @@ interface OpenBlock {
 /** The size that a piece has besides its text. */
 const PIECE_CHARACTERS = 128;
 
+/** The pieces of a block that waits for those before it. */
+type WaitingBlock = Piece[];
+
 /**
  * The content blocks of a streamed message. Blocks follow each other, but the parts of parallel calls may come mixed. So what
  * does not belong to the open call waits until the arguments of that call are a whole object, or the answer ends.
@@ -36,7 +39,10 @@ export class StreamedBlocks {
   #open: OpenBlock | undefined;
   /** The last call whose block was opened. */
   #lastCall = -1;
-  #waiting: Piece[] = [];
+  /** In the order in which they began. */
+  readonly #waiting = new Set<WaitingBlock>();
+  readonly #waitingCalls = new Map<number, WaitingBlock>();
+  #lastWaiting: WaitingBlock | undefined;
   #waitingCharacters = 0;
 
   /** Returns the events for a delta whose calls are in their one form. Throws ExcessiveAnswerError if too much waits. */
@@ -49,38 +55,57 @@ export class StreamedBlocks {
   /** Returns the events for all that waits, and closes the last block. */
   end(): string {
     let events = "";
-    while (this.#waiting.length > 0) events += this.#close() + this.#putWaiting();
+    for (const block of this.#waiting) events += this.#close() + this.#show(block);
     return events + this.#close();
+  }
+
+  #put(piece: Piece): string {
+    const isFree = !this.#isUnfinished && this.#waiting.size === 0;
+    if (isFree || this.#isOpen(piece) || this.#isExcess(piece)) return this.#write(piece);
+    this.#waitingCharacters += piece.text.length + PIECE_CHARACTERS;
+    if (this.#waitingCharacters > ANSWER_BYTES_MAX)
+      throw new ExcessiveAnswerError("the answer is too long");
+    this.#waitingBlockOf(piece).push(piece);
+    return "";
+  }
+
+  /** A call has one block. Other pieces continue the last block if it is of their type. */
+  #waitingBlockOf(piece: Piece): WaitingBlock {
+    const isCall = piece.type === "tool_use";
+    const last = this.#lastWaiting?.[0]?.type === piece.type ? this.#lastWaiting : undefined;
+    const known = isCall ? this.#waitingCalls.get(piece.index) : last;
+    if (known) return known;
+    const block: WaitingBlock = [];
+    this.#waiting.add(block);
+    this.#lastWaiting = block;
+    if (isCall) this.#waitingCalls.set(piece.index, block);
+    return block;
+  }
+
+  #release(): string {
+    let events = "";
+    for (const block of this.#waiting) {
+      if (this.#isUnfinished) break;
+      events += this.#show(block);
+    }
+    return events;
+  }
+
+  #show(block: WaitingBlock): string {
+    this.#waiting.delete(block);
+    if (this.#lastWaiting === block) this.#lastWaiting = undefined;
+    let events = "";
+    for (const piece of block) {
+      this.#waitingCharacters -= piece.text.length + PIECE_CHARACTERS;
+      events += this.#write(piece);
+    }
+    return events;
   }
 
   /** Whether a part comes after the whole arguments of its call. It would break them. */
   #isExcess(piece: Piece): boolean {
     if (piece.type !== "tool_use" || piece.index > this.#lastCall) return false;
     return !this.#isOpen(piece) || !this.#isUnfinished;
-  }
-
-  #put(piece: Piece): string {
-    if (this.#isExcess(piece)) return "";
-    const isFree = !this.#isUnfinished && this.#waiting.length === 0;
-    if (isFree || this.#isOpen(piece)) return this.#write(piece);
-    this.#waitingCharacters += piece.text.length + PIECE_CHARACTERS;
-    if (this.#waitingCharacters > ANSWER_BYTES_MAX)
-      throw new ExcessiveAnswerError("the answer is too long");
-    this.#waiting.push(piece);
-    return "";
-  }
-
-  #release(): string {
-    let events = "";
-    while (this.#waiting.length > 0 && !this.#isUnfinished) events += this.#putWaiting();
-    return events;
-  }
-
-  #putWaiting(): string {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    this.#waitingCharacters = 0;
-    return waiting.map((piece) => this.#put(piece)).join("");
   }
 
   get #isUnfinished(): boolean {
@@ -93,6 +118,7 @@ export class StreamedBlocks {
   }
 
   #write(piece: Piece): string {
+    if (this.#isExcess(piece)) return "";
     const events = this.#isOpen(piece) ? "" : this.#close() + this.#begin(piece);
     const { type, text } = piece;
     if (text === "") return events;
