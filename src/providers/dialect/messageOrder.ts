@@ -15,11 +15,11 @@ const CONTINUED = "(continued)";
 /** The text of a result whose pictures follow. */
 const IN_NEXT_MESSAGE = "(see the next message)";
 
-/** A message whose content is still collected: joining piece by piece would copy a long text again and again. */
+/** A message that is still collected: joining piece by piece would copy the pieces before again and again. */
 interface Turn {
   readonly role: "user" | "assistant" | "tool";
-  /** The other fields of the message. */
-  readonly fields: JsonFields;
+  /** The other fields of each message that became part of it. The last value counts. */
+  readonly fields: JsonFields[];
   readonly contents: Content[];
   readonly calls: unknown[];
 }
@@ -50,7 +50,7 @@ export function inStrictOrder(messages: readonly RequestMessage[]): readonly Req
         addAnswer(turns, content, fields);
         break;
       case "tool":
-        turns.push({ role, fields, contents: [content], calls: [] });
+        turns.push(turnOf(role, content, fields));
     }
   }
   const system = joined(instructions);
@@ -128,19 +128,21 @@ function addAnswer(
   { tool_calls: calls, ...fields }: JsonFields,
 ): void {
   let last = turns.at(-1);
-  if (last?.role === "assistant") {
+  if (last?.role !== "assistant") turns.push((last = turnOf("assistant", content, fields)));
+  else {
     last.contents.push(content);
-    turns[turns.length - 1] = last = { ...last, fields: { ...last.fields, ...fields } };
-  } else turns.push((last = turnOf("assistant", content, fields)));
+    last.fields.push(fields);
+  }
   for (const call of Array.isArray(calls) ? (calls as unknown[]) : []) last.calls.push(call);
 }
 
 function turnOf(role: Turn["role"], content: Content, fields: JsonFields = {}): Turn {
-  return { role, fields, contents: [content], calls: [] };
+  return { role, fields: [fields], contents: [content], calls: [] };
 }
 
-function messageOf({ role, fields, contents, calls }: Turn): JsonFields {
+function messageOf({ role, fields: all, contents, calls }: Turn): JsonFields {
   const content = joined(contents);
+  const fields = Object.fromEntries(all.flatMap((one) => Object.entries(one)));
   if (calls.length === 0) return { role, content, ...fields };
   return { role, content: isEmpty(content) ? null : content, ...fields, tool_calls: calls };
 }
