@@ -13,6 +13,7 @@ const CODES: ReadonlySet<string> = new Set([
   "model_context_window_exceeded",
   // GitHub
   "model_max_prompt_tokens_exceeded",
+  "tokens_limit_reached",
   // LiteLLM
   "contextwindowexceedederror",
   "context_window_exceeded",
@@ -68,6 +69,17 @@ const SENTENCES: readonly RegExp[] = [
   /prompt (?:exceeds max length\b|超长)/,
   // MiniMax
   /(?:invalid params, )?context window exceeds limit\b/,
+  // Volcengine, Hunyuan
+  /total tokens of image and text exceed max message tokens\b/,
+  /input length too long\b/,
+  // SiliconFlow
+  /length of prompt_tokens \(?\d+\)? must be less than max_seq_len\b/,
+  // TensorRT-LLM
+  /(?:the )?sum of prompt length \([\d.]+\).{0,60}\bshould not exceed max_num_tokens\b/,
+  // watsonx
+  /the number of input tokens \d+ cannot exceed the total tokens limit\b/,
+  // Cloudflare
+  /the estimated number of input and maximum output tokens \(\d+\) exceeded this model context window limit\b/,
   // Cohere
   /too many tokens: (?:total number of tokens|size limit exceeded)\b/,
   // GitHub

@@ -108,6 +108,28 @@ const overflows: readonly (readonly [string, object])[] = [
   ["Zhipu", { message: "Prompt exceeds max length", code: "1261" }],
   ["MiniMax", said("invalid params, context window exceeds limit (2013)")],
   ["Volcengine", said("Input length 203743 exceeds the maximum length 202752")],
+  ["Volcengine, of pictures", said("Total tokens of image and text exceed max message tokens.")],
+  ["Hunyuan", said("input length too long")],
+  ["SiliconFlow", said("length of prompt_tokens (140000) must be less than max_seq_len (131072).")],
+  [
+    "TensorRT-LLM",
+    said(
+      "The sum of prompt length (9000.0), query length (0) should not exceed max_num_tokens (8192)",
+    ),
+  ],
+  [
+    "watsonx",
+    said(
+      "Invalid input argument for Model 'ibm/granite': the number of input tokens 9000 cannot exceed the total tokens limit 8192 for this model",
+    ),
+  ],
+  [
+    "Cloudflare",
+    said(
+      "AiError: The estimated number of input and maximum output tokens (9000) exceeded this model context window limit (8000).",
+    ),
+  ],
+  ["GitHub, of a request", { message: "Request body too large", code: "tokens_limit_reached" }],
   ["Fireworks", said("The prompt is too long: 140000, model maximum context length: 131071")],
   ["Cohere", said("too many tokens: total number of tokens in the prompt cannot exceed 4081")],
   ["Baidu", { error_code: 336103, error_msg: "Prompt tokens too long" }],
