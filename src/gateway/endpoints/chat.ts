@@ -38,7 +38,7 @@ export async function chat(
     endpoint: "chat",
     stream: request.stream,
     prompt: {
-      bodyBytes: body.bodyBytes,
+      bodyBytes: body.bodyBytes + providerChat.addedPromptBytes(candidates),
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
       longCacheWrites: request.usesLongCacheTtl,

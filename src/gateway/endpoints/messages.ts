@@ -67,7 +67,7 @@ export async function messages(
     endpoint: "messages",
     stream: request.stream,
     prompt: {
-      bodyBytes: body.bodyBytes,
+      bodyBytes: body.bodyBytes + addedPromptBytes(translated, candidates),
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
       longCacheWrites: request.usesLongCacheTtl,
@@ -134,6 +134,21 @@ function unpricedIn(
   if (request.webSearchType === undefined || sells.webSearches) return undefined;
   const isGiven = namesWebSearch(snapshot.config.api.allowedTools);
   return isGiven ? undefined : unpricedWebSearch(toolsAre(request.webSearchType));
+}
+
+/** 0 if the request cannot be translated: then only native routes get it. */
+function addedPromptBytes(
+  translated: () => ProviderChat,
+  candidates: readonly Candidate[],
+): number {
+  const others = candidates.filter((candidate) => !isNative(candidate));
+  if (others.length === 0) return 0;
+  try {
+    return translated().addedPromptBytes(others);
+  } catch (error) {
+    if (error instanceof UnsupportedRequestError) return 0;
+    throw error;
+  }
 }
 
 /** Throws ApiError 400 if no candidate can express the request. */

@@ -5,7 +5,11 @@ import { invalidRequest } from "../../contract/errors.ts";
 import { isTotalLarger } from "../../contract/usage.ts";
 import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import type { JsonFields, JsonObjectText } from "../../lib/json.ts";
-import { adaptChat, changedToolNames } from "../../providers/dialect/adaptChat.ts";
+import {
+  adaptChat,
+  addedPromptBytes,
+  changedToolNames,
+} from "../../providers/dialect/adaptChat.ts";
 import { dialectOf, needsResponses, type Dialect } from "../../providers/dialect/dialect.ts";
 import {
   decodeAnswer,
@@ -75,6 +79,12 @@ export class ProviderChat {
       }
     }
     if (first) throw invalidRequest(first.message);
+  }
+
+  /** The most bytes that a prompt has beyond the body, because it is adapted to a route. The hold pays for them too. */
+  addedPromptBytes(candidates: readonly Candidate[]): number {
+    const isAdapted = candidates.some((candidate) => !this.#keepsText(candidate));
+    return isAdapted ? addedPromptBytes(this.#request.body) : 0;
   }
 
   /** Throws UnsupportedRequestError. */
@@ -147,8 +157,13 @@ export class ProviderChat {
       model,
       chat,
       isRewritten: this.#endpoint !== "chat",
-      isNative: chat === candidate.chat && this.#isNative(candidate),
+      isNative: this.#keepsText(candidate),
     });
+  }
+
+  /** The provider has the chat interface and gets the client's own text. */
+  #keepsText(candidate: Candidate): boolean {
+    return this.interfaceFor(candidate) === candidate.chat && this.#isNative(candidate);
   }
 
   #isNative(candidate: Candidate): boolean {

@@ -155,12 +155,14 @@ function promptOf(
   const { webSearchesMax } = request;
   const native = { bodyBytes, messageCount: 0, unbounded, longCacheWrites: false, webSearchesMax };
   if (!translated) return native;
-  if (!candidates.some(isNative)) return translated.prompt;
+  const { chat, prompt } = translated;
+  const chatBytes = prompt.bodyBytes + chat.addedPromptBytes(candidates);
+  if (!candidates.some(isNative)) return { ...prompt, bodyBytes: chatBytes };
   return {
     ...native,
-    bodyBytes: Math.max(bodyBytes, translated.prompt.bodyBytes),
-    messageCount: translated.prompt.messageCount,
-    unbounded: unbounded || translated.prompt.unbounded,
+    bodyBytes: Math.max(bodyBytes, chatBytes),
+    messageCount: prompt.messageCount,
+    unbounded: unbounded || prompt.unbounded,
   };
 }
 

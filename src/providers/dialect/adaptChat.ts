@@ -75,6 +75,25 @@ export function changedToolNames(
   return names;
 }
 
+/**
+ * The most bytes that a dialect adds to what a model reads. Parameters of tools may get longer: what their variants share is
+ * written once more. All else that is added is less than what a hold counts for each message.
+ */
+export function addedPromptBytes({ tools }: JsonFields): number {
+  let bytes = 0;
+  for (const tool of Array.isArray(tools) ? (tools as unknown[]) : []) {
+    const { parameters } = fieldsOf(fieldsOf(tool)["function"]);
+    if (!isJsonObject(parameters)) continue;
+    const filled = parametersOf(parameters);
+    if (filled !== parameters) bytes += Math.max(0, bytesOf(filled) - bytesOf(parameters));
+  }
+  return bytes;
+}
+
+function bytesOf(value: JsonFields): number {
+  return Buffer.byteLength(JSON.stringify(value));
+}
+
 function messagesIn(body: ChatRequestBody, dialect: Dialect): JsonFields {
   let messages: readonly RequestMessage[] = body.messages;
   if (!dialect.takesPicturesInResults) messages = movePictures(messages);

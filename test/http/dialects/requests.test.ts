@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { call } from "../../support/gateway/chatCalls.ts";
-import type { Section } from "../../support/gateway/gatewayConfig.ts";
+import { prices, type Section } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { refusal } from "../../support/provider/scriptedProvider.ts";
 
@@ -356,6 +356,25 @@ describe("fields of a request", () => {
       { temperature: undefined, top_p: undefined, stop: undefined },
     ],
     [
+      "a blank message after an answer",
+      "claude",
+      "chat/completions",
+      {
+        messages: [
+          ...hello.messages,
+          { role: "assistant", content: "x" },
+          { role: "user", content: " " },
+        ],
+      },
+      {
+        messages: [
+          {},
+          { role: "assistant" },
+          { role: "user", content: [{ text: "(no message)" }] },
+        ],
+      },
+    ],
+    [
       "sampling that Claude refuses",
       "claude opus",
       "responses",
@@ -563,4 +582,53 @@ test("an effort beyond the specification is refused unless the config allows it"
   expect(reply.body).toMatchObject({
     error: { message: "reasoning_effort must be one of: none, low, medium, high, xhigh, max" },
   });
+});
+
+describe("the hold", () => {
+  const property = { type: "string", description: "y".repeat(3000) };
+  const variant = { type: "object", properties: { a: property }, required: ["a"] };
+  const schema = { anyOf: [variant, { ...variant, required: [] }] };
+  const tool = { name: "look", input_schema: schema };
+  const chatTool = { type: "function", function: { name: "look", parameters: schema } };
+  const rows: readonly [string, Route, string, object, object][] = [
+    ["a message", "plain", "messages", { ...message, tools: [tool] }, { max_tokens: 1 }],
+    [
+      "a chat over Claude",
+      "claude",
+      "chat/completions",
+      { ...hello, tools: [chatTool] },
+      { max_tokens: 1 },
+    ],
+    [
+      "a chat over responses",
+      "gpt-5.6",
+      "chat/completions",
+      { ...hello, tools: [chatTool] },
+      { max_tokens: 1 },
+    ],
+    [
+      "a response",
+      "plain",
+      "responses",
+      { input: "a", tools: [{ type: "function", ...chatTool.function }] },
+      { max_output_tokens: 1 },
+    ],
+  ];
+  test.each(rows)(
+    "pays for the parameters that a tool of %s gets",
+    async (_, route, path, body, bound) => {
+      await asked(route, path, body);
+      const sent = Buffer.byteLength(at.providers.peer.requests[0]?.body ?? "");
+      // Enough for the least that any request costs.
+      const poor = await at.gateway.key({ balance: 20_000_000n });
+      const model = route.replaceAll(" ", "-");
+      const { body: refused } = await call(at.gateway, poor, {
+        path: `/v1/${path}`,
+        body: { model, ...body, ...bound },
+      });
+      const { required_rub: required } = (refused as { error: { required_rub: string } }).error;
+      const promptTokens = (Number(required) * 1e9 - prices.output) / prices.cacheWrite;
+      expect(promptTokens).toBeGreaterThan(sent * 0.95);
+    },
+  );
 });
