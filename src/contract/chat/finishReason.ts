@@ -16,11 +16,11 @@ const WORDS: Readonly<Record<FinishReason, string>> = {
     "stop stopped reason_stop end_turn end_of_turn stop_sequence stop_token stop_string_found eos eos_token eos_found " +
     "end complete completed finish finished done success normal word load unload",
   tool_calls:
-    "tool_calls tool_call tool_use function_call function_calls function_calling reason_tool_calls",
+    "tool_calls tool_call tool_use tool tools function function_call function_calls function_calling reason_tool_calls",
   length:
-    "length continuation compaction pause_turn error_limit time_limit reason_time_limit repetition",
+    "length continuation compaction pause_turn error_limit time_limit reason_time_limit repetition loop",
   content_filter: "content_filter language other spii no_image",
-  error: "error model_unloaded user_stopped",
+  error: "error model_unloaded user_stopped oom",
 };
 
 /**
@@ -31,11 +31,11 @@ const FAMILIES: readonly (readonly [FinishReason, RegExp])[] = [
   ["length", /malformed|unexpected_tool|too_many|missing_thought/],
   [
     "content_filter",
-    /safety|unsafe|filter|block|prohibit|refus|guardrail|moderat|sensitiv|recitation|toxic|harm|violat|policy|armor|flagged|copyright/,
+    /safety|unsafe|filter|block|prohibit|refus|guardrail|moderat|sensitiv|recitation|toxic|harm|violat|policy|armor|flagged|copyright|reject|denied|forbidden/,
   ],
   [
     "error",
-    /abort|cancel|interrupt|time_?out|timed_out|deadline|fail|error|exception|crash|kill|evict|network|connect|unavailable|insufficient|overload|rate_limit|quota|internal/,
+    /abort|cancel|interrupt|time_?out|timed_out|deadline|fail|error|exception|crash|kill|evict|network|connect|unavailable|insufficient|overload|rate_limit|quota|internal|memory|preempt/,
   ],
   [
     "length",

@@ -65,7 +65,7 @@ export function conversationOf(body: ChatRequestBody, model: string): Conversati
   if (turns[0]?.role === "assistant")
     turns.unshift(turnOf("user", [{ type: "text", text: OPENING }]));
   // Blank texts are left out. The interface would take an answer at the end for one that it must continue.
-  if (messages.at(-1)?.role === "user" && turns.at(-1)?.role === "assistant")
+  if (body.messages.at(-1)?.role === "user" && turns.at(-1)?.role === "assistant")
     turns.push(turnOf("user", [{ type: "text", text: OPENING }]));
   if (turns.length > 0) return { system, turns: withoutTrailingBlanks(turns) };
   if (system.length === 0)

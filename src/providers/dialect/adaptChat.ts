@@ -33,6 +33,7 @@ export function adaptChat(chat: Chat, dialect: Dialect): Chat {
   const changes: JsonFields = {
     ...messagesIn(body, dialect),
     ...toolsIn(chat, dialect),
+    ...formatIn(chat, dialect),
     ...effortIn(body, dialect),
   };
   const { refusedFields, refusesStop } = dialect;
@@ -76,16 +77,17 @@ export function changedToolNames(
 }
 
 /**
- * The most bytes that a dialect adds to what a model reads. Parameters of tools may get longer: what their variants share is
+ * The most bytes that a dialect adds to what a model reads. Schemas of tools and of the answer may get longer: what their variants share is
  * written once more. All else that is added is less than what a hold counts for each message.
  */
-export function addedPromptBytes({ tools }: JsonFields): number {
+export function addedPromptBytes({ tools, response_format: format }: JsonFields): number {
+  const definitions = Array.isArray(tools) ? (tools as unknown[]) : [];
+  const schemas = definitions.map((tool) => fieldsOf(fieldsOf(tool)["function"])["parameters"]);
+  schemas.push(fieldsOf(fieldsOf(format)["json_schema"])["schema"]);
   let bytes = 0;
-  for (const tool of Array.isArray(tools) ? (tools as unknown[]) : []) {
-    const { parameters } = fieldsOf(fieldsOf(tool)["function"]);
-    if (!isJsonObject(parameters)) continue;
-    const filled = parametersOf(parameters);
-    if (filled !== parameters) bytes += Math.max(0, bytesOf(filled) - bytesOf(parameters));
+  for (const schema of schemas.filter(isJsonObject)) {
+    const filled = parametersOf(schema);
+    if (filled !== schema) bytes += Math.max(0, bytesOf(filled) - bytesOf(schema));
   }
   return bytes;
 }
@@ -153,6 +155,20 @@ function toolIn(tool: JsonFields, dialect: Dialect): JsonFields {
   const { parameters } = called;
   const filled = parametersOf(isJsonObject(parameters) ? parameters : undefined);
   return changed(named, "function", changed(called, "parameters", filled));
+}
+
+/** The schema of an answer is filled in as those of tools are. */
+function formatIn({ request, object }: Chat, { fillsParameters }: Dialect): JsonFields {
+  const { response_format: format }: JsonFields = request.body;
+  if (!fillsParameters || filledFormat(format) === format) return {};
+  return { response_format: filledFormat(parseExactly(rawValue(object, "response_format") ?? "")) };
+}
+
+function filledFormat(format: unknown): unknown {
+  const { json_schema: described } = fieldsOf(format);
+  const { schema } = fieldsOf(described);
+  if (!isJsonObject(format) || !isJsonObject(described) || !isJsonObject(schema)) return format;
+  return changed(format, "json_schema", changed(described, "schema", parametersOf(schema)));
 }
 
 function chosen(choice: JsonFields, dialect: Dialect): JsonFields {

@@ -375,6 +375,16 @@ describe("fields of a request", () => {
       },
     ],
     [
+      "the schema of an answer",
+      "plain",
+      "messages",
+      {
+        ...message,
+        output_config: { format: { type: "json_schema", schema: { type: "object" } } },
+      },
+      { response_format: { json_schema: { schema: { type: "object", properties: {} } } } },
+    ],
+    [
       "sampling that Claude refuses",
       "claude opus",
       "responses",

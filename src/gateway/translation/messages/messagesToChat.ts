@@ -44,7 +44,7 @@ export function chatBodyOfMessages(body: JsonFields): JsonFields {
     top_p: body["top_p"] ?? undefined,
     stop: stopOf(body["stop_sequences"]),
     tools: tools.length === 0 ? undefined : tools,
-    ...(tools.length === 0 ? {} : toolChoiceOf(body["tool_choice"])),
+    ...toolChoiceOf(body["tool_choice"], tools.length > 0),
     reasoning_effort: effort,
     response_format: format,
   });
@@ -250,9 +250,13 @@ function toolsOf(tools: unknown): readonly JsonFields[] {
 }
 
 /** https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use#forcing-tool-use */
-function toolChoiceOf(choice: unknown): JsonFields {
+function toolChoiceOf(choice: unknown, hasTools: boolean): JsonFields {
   if (!isJsonObject(choice)) return {};
   const { type, name, disable_parallel_tool_use: isSingle } = choice;
+  if (!hasTools && (type === "any" || type === "tool"))
+    throw new UnsupportedRequestError("tool_choice requires tools");
+  // A chat refuses a choice without tools.
+  if (!hasTools) return {};
   const parallel = isSingle === true ? { parallel_tool_calls: false } : {};
   switch (type) {
     case "auto":
