@@ -149,12 +149,18 @@ function assistantBlocks(
   return [...reasoning.map(returnedReasoning), ...textBlocks(message, path), ...calls];
 }
 
+/** The interface refuses a cache mark inside a result, so a mark of a part is on the result. */
 function resultBlock(message: RequestMessage, path: string): Block {
-  const content = partsOf(message, path).flatMap(blocksOf);
+  const parts = partsOf(message, path).flatMap(blocksOf);
+  const content = parts.map((block) => {
+    const { cache_control: _, ...unmarked } = block;
+    return unmarked;
+  });
   return {
     type: "tool_result",
     tool_use_id: callId(answeredCallOf(message, path)),
     ...(content.length === 0 ? {} : { content }),
+    ...cacheControlOf(parts.findLast(({ cache_control: mark }) => mark !== undefined)),
   };
 }
 

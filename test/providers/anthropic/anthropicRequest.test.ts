@@ -190,6 +190,19 @@ describe("a mark of the prompt cache beside the content of a message", () => {
     expect(others).not.toContain("cache_control");
   });
 
+  test("on a part of a tool's result is on the result, where alone it is allowed", () => {
+    const parts = [{ ...text("x"), ...cache }, text("y"), { ...picture, ...cache }];
+    const results = messagesOf(called("a"), { role: "tool", tool_call_id: "a", content: parts });
+    expect((results as { content: unknown[] }[]).at(-1)?.content).toEqual([
+      {
+        type: "tool_result",
+        tool_use_id: "a",
+        content: [text("x"), text("y"), image],
+        ...cache,
+      },
+    ]);
+  });
+
   test("of the system is there too, and a mark of a part stays", () => {
     const own = { cache_control: { type: "ephemeral" } };
     const system = { role: "system", content: [text("x"), { ...text("y"), ...own }], ...cache };
