@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonFields } from "../lib/json.ts";
+import { isGiven, isJsonObject, type JsonFields } from "../lib/json.ts";
 import { readChatUsage, readResponsesUsage, type Usage } from "../contract/usage.ts";
 import { parseUntrusted } from "../lib/untrustedJson.ts";
 import { CONTEXT_OVERFLOW_CODE, isContextOverflow } from "./contextOverflow.ts";
@@ -142,12 +142,16 @@ function faultOfUnknown(error: ReportedError, isIsolated: boolean): UpstreamFaul
   return isIsolated ? "isolated" : "provider";
 }
 
-/** The failure in an answer, or in the list that Google sends; undefined if there is none. */
+/**
+ * The failure in an answer, or in the list that Google sends; undefined if there is none. vLLM, SGLang and Mistral have an
+ * `object` that says so, and the error's fields beside it.
+ */
 export function reportedFailureIn(value: unknown): ReportedFailure | undefined {
   const holder: unknown = Array.isArray(value) ? value[0] : value;
   if (!isJsonObject(holder)) return undefined;
-  const { error } = holder;
-  return error === undefined || error === null ? undefined : reportedFailureOf(holder);
+  const { error, object } = holder;
+  const isError = object === "error" || isGiven(error);
+  return isError ? reportedFailureOf(holder) : undefined;
 }
 
 export function reportedFailureInText(text: string): ReportedFailure | undefined {

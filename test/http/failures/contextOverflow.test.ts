@@ -161,6 +161,18 @@ describe.each(overflows)("a full context as %s says it", (_, error) => {
   });
 });
 
+test.each([true, false])(
+  "an error that is the whole answer is one too, stream %p",
+  async (isStream) => {
+    // As vLLM, SGLang and Mistral write it.
+    const error = { object: "error", message: vllmNew, type: "BadRequestError", code: 400 };
+    at.providers.one.answer = isStream ? stream(`data: ${JSON.stringify(error)}\n\n`) : json(error);
+    const key = await at.gateway.key();
+    const reply = await chat(at.gateway, key, { stream: isStream });
+    expect(reply).toMatchObject({ status: 400, body: { error: { code, message: vllmNew } } });
+  },
+);
+
 test.each([
   "Too many tokens, please wait before trying again.",
   "Rate limit exceeded: prompt is too long: 7 tokens per minute",
