@@ -46,6 +46,8 @@ export class ProviderChat {
   readonly #identityOf: (model: string) => AnswerIdentity;
   readonly #formOf: (identity: AnswerIdentity, candidate: Candidate) => AnswerForm;
   readonly #endpoint: Endpoint;
+  /** Of the last candidate. It is asked for several times. */
+  #dialect: { readonly candidate: Candidate; readonly dialect: Dialect } | undefined;
   /** May be as large as the body, so `encode` clears it. */
   #encoded: EncodedChat | undefined;
 
@@ -149,9 +151,10 @@ export class ProviderChat {
   }
 
   #dialectFor(candidate: Candidate): Dialect {
+    if (this.#dialect?.candidate === candidate) return this.#dialect.dialect;
     const { provider, route, model } = candidate;
     const chat = this.interfaceFor(candidate);
-    return dialectOf({
+    const dialect = dialectOf({
       provider: provider.config,
       route,
       model,
@@ -159,6 +162,8 @@ export class ProviderChat {
       isRewritten: this.#endpoint !== "chat",
       isNative: this.#keepsText(candidate),
     });
+    this.#dialect = { candidate, dialect };
+    return dialect;
   }
 
   /** The provider has the chat interface and gets the client's own text. */
