@@ -8,7 +8,7 @@ import { testedStore } from "../../support/testedEngines.ts";
 
 /** A server needs some turns of the writer for each step. */
 const histories = testedStore === "sqlite" ? 200 : 50;
-const timeoutMs = 120_000;
+const timeoutMs = 300_000;
 
 const at = openBefore(["local"], ({ local }) => historyConfig(local));
 

@@ -149,7 +149,7 @@ const endings: Readonly<
   responses: { whole: /"status":"completed"/ },
   "chat stream": {
     whole: /"finish_reason":"stop".*\n\ndata: \[DONE\]\n\n$/,
-    broken: /"finish_reason":"error".*\n\ndata: \[DONE\]\n\n$/,
+    broken: /"finish_reason":"error".*\n\ndata: \{"error":.*\n\ndata: \[DONE\]\n\n$/,
   },
   "responses stream": {
     whole: /event: response\.completed\n.*\n\n$/,
