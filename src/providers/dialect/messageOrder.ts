@@ -29,9 +29,10 @@ interface Turn {
  * message, first; then user and assistant in turns; results of tools right after their calls, and the assistant after them.
  * Later instructions become a text of the user. A text beside the results of tools (BESIDE_RESULTS) becomes one of the last
  * result. Before any other message of the user after a result comes one of the assistant. Pictures must not be in results:
- * see `movePictures`.
+ * see `movePictures`. Returns the list itself if it has this order.
  */
 export function inStrictOrder(messages: readonly RequestMessage[]): readonly RequestMessage[] {
+  if (isInOrder(messages)) return messages;
   const instructions: Content[] = [];
   const turns: Turn[] = [];
   for (const message of messages) {
@@ -60,6 +61,31 @@ export function inStrictOrder(messages: readonly RequestMessage[]): readonly Req
   const leading = isEmpty(system) ? [] : [{ role: "system", content: system }];
   return asMessages([...leading, ...first, ...turns.map(messageOf)]);
 }
+
+/** Whether nothing would change. Most conversations have this order, and need not be written again. */
+function isInOrder(messages: readonly RequestMessage[]): boolean {
+  let last: RequestMessage["role"] | undefined;
+  for (const message of messages) {
+    const { role, content } = message;
+    if (Object.hasOwn(message, BESIDE_RESULTS)) return false;
+    if (Array.isArray(content) && !content.some(isNoText)) return false;
+    if (!MAY_FOLLOW[role].includes(last)) return false;
+    if (role === "system" && (content ?? "").length === 0) return false;
+    last = role;
+  }
+  return last !== "system" && last !== undefined;
+}
+
+/** The roles after which a message of each role stays as it is. Undefined: it is the first one. */
+const MAY_FOLLOW: Readonly<
+  Record<RequestMessage["role"], readonly (RequestMessage["role"] | undefined)[]>
+> = {
+  system: [undefined],
+  developer: [],
+  user: [undefined, "system", "assistant"],
+  assistant: ["user", "tool"],
+  tool: ["assistant", "tool"],
+};
 
 /**
  * The conversation without pictures, files and recordings in the results of tools. They follow in a message of the user
