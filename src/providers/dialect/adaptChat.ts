@@ -12,14 +12,16 @@ import { scanObject } from "../../lib/jsonObject.ts";
 import { sha256 } from "../../lib/sha256.ts";
 import { splice } from "../../lib/splice.ts";
 import { parametersOf } from "../chat/toolSchemas.ts";
+import type { NameRule } from "../provider.ts";
 import type { Dialect } from "./dialect.ts";
 import { BESIDE_RESULTS, inStrictOrder, movePictures } from "./messageOrder.ts";
 import { nearestEffort } from "./modelFamilies.ts";
-import { providerToolName } from "./toolNames.ts";
 
 const SHORT_ID_CHARACTERS = 9;
+/** At the end of a tool's name that is not the client's own. */
+const NAME_HASH_CHARACTERS = 8;
 
-export { BESIDE_RESULTS, providerToolName };
+export { BESIDE_RESULTS };
 
 /** A checked chat with its text. */
 export interface Chat {
@@ -58,6 +60,16 @@ function edited({ request, object }: Chat, set: JsonFields, remove: readonly str
   for (const [name, value] of Object.entries(set)) texts[name] = JSON.stringify(value);
   const text = splice(object, { set: texts, remove });
   return { request: { ...request, body: kept as ChatRequestBody }, object: scanObject(text) };
+}
+
+/** The name itself if the provider takes it. Otherwise one that it takes, and that is the same each time for this name. */
+export function providerToolName(name: string, rule: NameRule): string {
+  const { charactersMax, foreign, start } = rule;
+  const plain = name.replaceAll(foreign, "_");
+  const started = start.test(plain) ? plain : `_${plain}`;
+  if (started === name && name.length <= charactersMax) return name;
+  const hash = sha256(name).toHex().slice(0, NAME_HASH_CHARACTERS);
+  return `${started.slice(0, charactersMax - NAME_HASH_CHARACTERS - 1)}_${hash}`;
 }
 
 /** The names of tools that the provider gets, each with the client's own. Only those that differ. */

@@ -16,11 +16,10 @@ import {
   toolsOf,
   type ChatToolChoice,
 } from "../chat/chatTools.ts";
-import { parametersOf } from "../chat/toolSchemas.ts";
+import { mapSubschemas, parametersOf } from "../chat/toolSchemas.ts";
 import { geminiContents, takesFormatWithTools, thinkingConfigOf } from "./geminiContents.ts";
 import { geminiEmbeddings } from "./geminiEmbeddings.ts";
 import { modelPath } from "./geminiModel.ts";
-import { geminiSchema } from "./geminiSchema.ts";
 
 /** https://ai.google.dev/api/caching#FunctionDeclaration */
 const NAMES: NameRule = {
@@ -54,6 +53,9 @@ export const gemini: ProviderAdapter = {
   messages: undefined,
   embeddings: geminiEmbeddings,
 };
+
+/** Deeper schemas are left as they are. */
+const SCHEMA_LEVELS_MAX = 100;
 
 /**
  * Native fields that a caller may not set. Caches and instruction files belong to the operator's account.
@@ -162,6 +164,24 @@ function generationConfigOf({
   const given = Object.entries(translated).filter(([, value]) => isGiven(value));
   const settings = { ...Object.fromEntries(given), ...ownSettings(body) };
   return Object.keys(settings).length > 0 ? settings : undefined;
+}
+
+/**
+ * A schema in the subset that the interface reads: https://ai.google.dev/api/generate-content#v1beta.GenerationConfig. It
+ * allows nothing beside a reference, so a reference with a description becomes the only variant of a schema. A schema that
+ * needs no change is returned itself; none is changed in place.
+ */
+function geminiSchema(schema: JsonFields): JsonFields {
+  return subsetOf(schema, 0) as JsonFields;
+}
+
+function subsetOf(schema: unknown, level: number): unknown {
+  if (!isJsonObject(schema) || level > SCHEMA_LEVELS_MAX) return schema;
+  const inner = mapSubschemas(schema, (value) => subsetOf(value, level + 1));
+  const { $ref: reference, ...beside } = inner;
+  const isAlone = Object.keys(beside).every((key) => key.startsWith("$"));
+  if (reference === undefined || isAlone) return inner;
+  return { ...beside, anyOf: [{ $ref: reference }] };
 }
 
 function ownSettings(body: JsonFields): JsonFields {
