@@ -43,7 +43,8 @@ export function dialectOf(source: DialectSource): Dialect {
   const isOpenai = provider.kind === "openai";
   const isStrict = isOpenai && provider.messageOrder === "strict";
   const adapts = hasManyServers && !isNative;
-  const family = familyOf(route.model);
+  // A client's own chat is written for its model.
+  const family = isStrict || isRewritten ? familyOf(route.model) : undefined;
   const ofModel = isRewritten ? family : undefined;
   // Clients of other interfaces send an effort to every model, and many models of compatible servers answer 400.
   const unknown = model.reasoningEffort ? undefined : [];
@@ -52,8 +53,8 @@ export function dialectOf(source: DialectSource): Dialect {
     takesPicturesInResults: !isStrict && (isNative || picturesInResults),
     toolNames: isNative ? undefined : toolNames,
     fillsParameters: adapts,
-    callIds: isStrict || isRewritten ? family.callIds : undefined,
-    efforts: isOpenai && isRewritten ? (family.efforts ?? unknown) : undefined,
+    callIds: family?.callIds,
+    efforts: isOpenai && ofModel ? (ofModel.efforts ?? unknown) : undefined,
     refusedFields: ofModel?.refusedFields ?? [],
     refusesStop: ofModel?.refusesStop ?? false,
   };
@@ -67,7 +68,8 @@ export function needsResponses(
   model: string,
   { hasTools, effort }: { readonly hasTools: boolean; readonly effort: unknown },
 ): boolean {
+  if (!hasTools || effort === "none") return false;
   const { refusesToolsWithEffort: refuses } = familyOf(model);
-  if (!hasTools || refuses === undefined || effort === "none") return false;
+  if (refuses === undefined) return false;
   return refuses === "always" || (effort !== undefined && effort !== null);
 }
