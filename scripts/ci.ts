@@ -40,6 +40,11 @@ interface Tally {
   readonly failed: number;
 }
 
+interface TestTally extends Tally {
+  /** What has failed, a line each. */
+  readonly failures: readonly string[];
+}
+
 /** Runs everything, also after a failure: the tests tell more about a broken build. */
 async function ci(testArguments: readonly string[]): Promise<Tally> {
   await rm(screenshotsFolder, { recursive: true, force: true });
@@ -47,9 +52,10 @@ async function ci(testArguments: readonly string[]): Promise<Tally> {
   const broken = results.filter((result) => !result.ok).map((result) => result.name);
   if ((await run(["scripts/build.ts"], buildTimeoutMs)) !== 0) broken.push("build");
   const tests = await runTests(testArguments);
-  for (const name of broken) console.log(`FAILED ${name}`);
   await tellScreenshots();
   tellNotRun();
+  // At the end, because the output above is long.
+  for (const name of [...broken, ...tests.failures]) console.log(`FAILED ${name}`);
   return { passed: tests.passed, failed: tests.failed + broken.length };
 }
 
@@ -77,7 +83,7 @@ function tellNotRun(): void {
     if (missing !== undefined) console.log(`NOT RUN: the tests with ${name}: ${missing}`);
 }
 
-async function runTests(testArguments: readonly string[]): Promise<Tally> {
+async function runTests(testArguments: readonly string[]): Promise<TestTally> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-tests-"));
   // One for all test files: each would need seconds to start its own. It ends with this process.
   const postgres = postgresMissing === undefined ? await startPostgres() : undefined;
@@ -88,7 +94,7 @@ async function runTests(testArguments: readonly string[]): Promise<Tally> {
     workers: number,
     run: Run,
     environment = {},
-  ): Promise<Tally> => {
+  ): Promise<TestTally> => {
     const report = join(folder, `${name}.xml`);
     const reporter = ["--reporter=junit", `--reporter-outfile=${report}`];
     // Test files share no state, and a new global object for each would take longer.
@@ -97,7 +103,7 @@ async function runTests(testArguments: readonly string[]): Promise<Tally> {
       ...shared,
       ...environment,
     });
-    return tally(status, await readIfThere(report));
+    return tally(status, (await readIfThere(report)) ?? "");
   };
   const isWhole = testArguments.length === 0;
   try {
@@ -113,6 +119,7 @@ async function runTests(testArguments: readonly string[]): Promise<Tally> {
     return {
       passed: all.reduce((sum, { passed }) => sum + passed, 0),
       failed: all.reduce((sum, { failed }) => sum + failed, 0),
+      failures: all.flatMap(({ failures }) => failures),
     };
   } finally {
     await postgres?.close();
@@ -129,17 +136,47 @@ async function otherTests(): Promise<readonly string[]> {
 }
 
 /** No report means that a test crashed the run or ended the process, which `bun test` itself may call a success. */
-function tally(status: number, report: string | undefined): Tally {
-  const summary = /<testsuites\b[^>]*>/.exec(report ?? "")?.[0] ?? "";
+function tally(status: number, report: string): TestTally {
+  const summary = /<testsuites\b[^>]*>/.exec(report)?.[0] ?? "";
   const count = (name: string): number =>
     Number(new RegExp(`\\b${name}="(\\d+)"`).exec(summary)?.[1] ?? 0);
   const failed = count("failures") + count("errors");
   const passed = count("tests") - failed - count("skipped");
-  const silentFailure = failed === 0 && (status !== 0 || summary === "" || passed === 0);
-  if (silentFailure)
-    console.log(`FAILED bun test ended with status ${status} without naming a failed test`);
-  return { passed, failed: silentFailure ? 1 : failed };
+  const isSilent = failed === 0 && (status !== 0 || summary === "" || passed === 0);
+  if (!isSilent) return { passed, failed, failures: failuresIn(report) };
+  const problem = `bun test ended with status ${status} without naming a failed test`;
+  return { passed, failed: 1, failures: [problem] };
 }
+
+/** The tests that failed, by a report in the form of JUnit: file, name and message, a line each. */
+function failuresIn(report: string): readonly string[] {
+  const failed = report.matchAll(/<testcase ([^<]*[^/<])>\s*<(?:failure|error)\b([^<]*?)>/g);
+  return [...failed].map(([, test = "", failure = ""]) => {
+    const names = [attribute(test, "classname"), attribute(test, "name")].filter(Boolean);
+    const message = attribute(failure, "message").replaceAll(/\s+/g, " ");
+    return `${attribute(test, "file")}: ${names.join(" > ")}: ${message.slice(0, MESSAGE_SHOWN_MAX)}`;
+  });
+}
+
+const MESSAGE_SHOWN_MAX = 400;
+
+/** The value of an attribute in the text of an XML tag; empty if there is none. */
+function attribute(tag: string, name: string): string {
+  const value = new RegExp(`(?:^|\\s)${name}="([^"]*)"`).exec(tag)?.[1] ?? "";
+  return value.replaceAll(/&(#\d+|\w+);/g, (_, entity: string) =>
+    entity.startsWith("#")
+      ? String.fromCharCode(Number(entity.slice(1)))
+      : (ENTITIES[entity] ?? ""),
+  );
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  amp: "&",
+  apos: "'",
+  gt: ">",
+  lt: "<",
+  quot: '"',
+};
 
 async function readIfThere(path: string): Promise<string | undefined> {
   const file = Bun.file(path);
