@@ -146,8 +146,8 @@ async function askBySocks(socket: net.Socket, target: TunnelTarget): Promise<voi
       },
       destination: { host, port },
       existing_socket: socket,
-      // It cannot be turned off. The timer of the connection ends first.
-      timeout: 2 * timeoutMs,
+      // It cannot be turned off. The timer of the connection ends first: it lasts longer in a process that stands still at times.
+      timeout: 10 * timeoutMs,
     });
   } catch (error) {
     // Not the cause: the library's error has the password.
