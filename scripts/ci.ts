@@ -33,6 +33,15 @@ const onServers = [
   "test/http/server/rotatedKeys.test.ts",
 ];
 const servers = { TOLLGATE_TEST_ENGINE: "postgres", TOLLGATE_TEST_LIMITS: "redis" };
+/** Of the message of a failed test, in characters. */
+const messageShownMax = 400;
+const xmlEntities: Readonly<Record<string, string>> = {
+  amp: "&",
+  apos: "'",
+  gt: ">",
+  lt: "<",
+  quot: '"',
+};
 const areServersThere = postgresMissing === undefined && redisMissing === undefined;
 
 interface Tally {
@@ -41,7 +50,7 @@ interface Tally {
 }
 
 interface TestTally extends Tally {
-  /** What has failed, a line each. */
+  /** One line for each failed test. */
   readonly failures: readonly string[];
 }
 
@@ -148,17 +157,15 @@ function tally(status: number, report: string): TestTally {
   return { passed, failed: 1, failures: [problem] };
 }
 
-/** The tests that failed, by a report in the form of JUnit: file, name and message, a line each. */
+/** One line for each failed test of a JUnit report: its file, its name, and the message of the failure. */
 function failuresIn(report: string): readonly string[] {
   const failed = report.matchAll(/<testcase ([^<]*[^/<])>\s*<(?:failure|error)\b([^<]*?)>/g);
   return [...failed].map(([, test = "", failure = ""]) => {
     const names = [attribute(test, "classname"), attribute(test, "name")].filter(Boolean);
     const message = attribute(failure, "message").replaceAll(/\s+/g, " ");
-    return `${attribute(test, "file")}: ${names.join(" > ")}: ${message.slice(0, MESSAGE_SHOWN_MAX)}`;
+    return `${attribute(test, "file")}: ${names.join(" > ")}: ${message.slice(0, messageShownMax)}`;
   });
 }
-
-const MESSAGE_SHOWN_MAX = 400;
 
 /** The value of an attribute in the text of an XML tag; empty if there is none. */
 function attribute(tag: string, name: string): string {
@@ -166,17 +173,9 @@ function attribute(tag: string, name: string): string {
   return value.replaceAll(/&(#\d+|\w+);/g, (_, entity: string) =>
     entity.startsWith("#")
       ? String.fromCharCode(Number(entity.slice(1)))
-      : (ENTITIES[entity] ?? ""),
+      : (xmlEntities[entity] ?? ""),
   );
 }
-
-const ENTITIES: Readonly<Record<string, string>> = {
-  amp: "&",
-  apos: "'",
-  gt: ">",
-  lt: "<",
-  quot: '"',
-};
 
 async function readIfThere(path: string): Promise<string | undefined> {
   const file = Bun.file(path);

@@ -146,7 +146,8 @@ async function askBySocks(socket: net.Socket, target: TunnelTarget): Promise<voi
       },
       destination: { host, port },
       existing_socket: socket,
-      // It cannot be turned off. The timer of the connection ends first: it lasts longer in a process that stands still at times.
+      // The library's timeout cannot be turned off. The connect timeout must end first, also where the process stands still
+      // for a while: the connect timeout then lasts longer, because it counts timer steps.
       timeout: 10 * timeoutMs,
     });
   } catch (error) {
