@@ -20,11 +20,11 @@ const testTimeoutMs = 60 * 60_000;
 /** For one test. Waits have their own, more specific time-outs; this one only ends a test that hangs. */
 const oneTestTimeoutMs = 60_000;
 /**
- * The files that run at once, of each part. More than the two cores: tests wait for much of their time. Bun gives each
- * worker a range of the sorted files, so the long ones of one folder would begin last and have the machine to themselves.
- * They are a part of their own.
+ * The files that run at once, of each part. The tests keep two cores busy: more workers make no run shorter, but each
+ * test slower, up to its time-outs. Bun gives each worker a range of the sorted files, so the long ones of one folder
+ * would begin last and have the machine to themselves. They are a part of their own.
  */
-const parts = { long: 2, others: 3 } as const;
+const parts = { long: 1, others: 2 } as const;
 const longFolder = "e2e";
 /** These run again with gateways on PostgreSQL and Redis, beside the others. docs/contributing.md has the whole. */
 const onServers = [

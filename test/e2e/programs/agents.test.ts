@@ -15,7 +15,11 @@ import {
   type Agent,
   type AgentResult,
 } from "../../support/programs/agents.ts";
-import { openProgramHome, runProgram } from "../../support/programs/programRun.ts";
+import {
+  openProgramHome,
+  programTestTimeoutMs,
+  runProgram,
+} from "../../support/programs/programRun.ts";
 import { lastWords, startAgentProvider } from "../../support/programs/provider.ts";
 import { cost, expectedUsage } from "../../support/sdk/setup.ts";
 
@@ -70,29 +74,33 @@ describe("a program that works with tools", () => {
       test.skip(`${what}: skipped, because ${program.missing}`, () => {});
       continue;
     }
-    test(`${what}: it ends well, knows its usage, and is charged exactly`, async () => {
-      const account = `user-${at}`;
-      const key = await gateway.key(account, formatRoubles(credit));
-      provider.serve(agent, command);
-      expect(await work(agent, { url: gateway.url, key, model })).toEqual({
-        text: lastWords,
-        usage: {
-          prompt: 2 * expectedUsage.prompt,
-          cached: 2 * expectedUsage.cached,
-          completion: 2 * expectedUsage.completion,
-        },
-        file: `${made}\n`,
-      });
-      const results = provider.requests.map(({ body }) => body.includes(made));
-      expect(results).toEqual([false, true]);
-      const records = await gateway.cli.json("requests", "--account", account);
-      const record = { endpoint, stream: true, status: "done", estimated: false, cost_rub: cost };
-      expect(records).toMatchObject([record, record] satisfies Partial<RequestRecord>[]);
-      expect(await gateway.cli.json("balance", "show", account)).toMatchObject({
-        balance_rub: formatRoubles(credit - 2n * charge),
-      });
-      await gateway.expectAuditPasses();
-    });
+    test(
+      `${what}: it ends well, knows its usage, and is charged exactly`,
+      async () => {
+        const account = `user-${at}`;
+        const key = await gateway.key(account, formatRoubles(credit));
+        provider.serve(agent, command);
+        expect(await work(agent, { url: gateway.url, key, model })).toEqual({
+          text: lastWords,
+          usage: {
+            prompt: 2 * expectedUsage.prompt,
+            cached: 2 * expectedUsage.cached,
+            completion: 2 * expectedUsage.completion,
+          },
+          file: `${made}\n`,
+        });
+        const results = provider.requests.map(({ body }) => body.includes(made));
+        expect(results).toEqual([false, true]);
+        const records = await gateway.cli.json("requests", "--account", account);
+        const record = { endpoint, stream: true, status: "done", estimated: false, cost_rub: cost };
+        expect(records).toMatchObject([record, record] satisfies Partial<RequestRecord>[]);
+        expect(await gateway.cli.json("balance", "show", account)).toMatchObject({
+          balance_rub: formatRoubles(credit - 2n * charge),
+        });
+        await gateway.expectAuditPasses();
+      },
+      programTestTimeoutMs,
+    );
   }
 });
 

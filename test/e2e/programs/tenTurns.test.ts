@@ -22,7 +22,6 @@ import { startProvider, type ScriptedProvider } from "../../support/provider/scr
 const agents = [claudeCodeAgent, codexAgent, opencodeOverChat];
 /** So many programs run at once. */
 const CONCURRENT_RUNS = 2;
-const runTimeoutMs = 120_000;
 const runsTimeoutMs = 600_000;
 
 /** A program over a server, with a provider and a model of its own. */
@@ -136,9 +135,9 @@ async function outcome(
     const refusals: string[] = [];
     provider.answer = strictAnswer(server, task.says, ({ message }) => refusals.push(message));
     const asked = { ...to, model, prompt: "do the work", home: home.path };
-    let output = await runProgram(home, agent.start(asked), runTimeoutMs);
+    let output = await runProgram(home, agent.start(asked));
     if (task.overflows > 0 && agent.goOn) {
-      output = await runProgram(home, agent.goOn(asked), runTimeoutMs);
+      output = await runProgram(home, agent.goOn(asked));
     }
     const { text } = agent.result(output.stdout);
     const file = Bun.file(join(home.workFolder, "done.txt"));

@@ -17,7 +17,10 @@ export interface ProgramHome {
   remove(): Promise<void>;
 }
 
-const runTimeoutMs = 45_000;
+/** The programs are large: on a busy machine the start alone takes half a minute. */
+const runTimeoutMs = 180_000;
+/** For a test that runs one program. */
+export const programTestTimeoutMs = runTimeoutMs + 20_000;
 /** Nothing listens there. A program that needs any address but this machine's own fails. */
 const closedProxy = "http://127.0.0.1:9";
 const proxyVariables = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
@@ -34,11 +37,7 @@ export async function openProgramHome(): Promise<ProgramHome> {
  * Runs a program in its home until it ends. It inherits no variable but PATH. Nothing that it started is left
  * behind. Throws when it takes too long, with what it wrote.
  */
-export async function runProgram(
-  home: ProgramHome,
-  start: ProgramStart,
-  timeoutMs = runTimeoutMs,
-): Promise<ChildOutput> {
+export async function runProgram(home: ProgramHome, start: ProgramStart): Promise<ChildOutput> {
   const { command, environment = {}, files = {} } = start;
   for (const [name, text] of Object.entries(files)) await Bun.write(join(home.path, name), text);
   const child = Bun.spawn([...command], {
@@ -59,7 +58,7 @@ export async function runProgram(
   const timer = setTimeout(() => {
     isLate = true;
     endGroup(child.pid);
-  }, timeoutMs);
+  }, runTimeoutMs);
   try {
     // A child that outlives the program would keep its outputs open.
     void child.exited.then(() => endGroup(child.pid));
