@@ -20,9 +20,9 @@ const testTimeoutMs = 60 * 60_000;
 /** For one test. Waits have their own, more specific time-outs; this one only ends a test that hangs. */
 const oneTestTimeoutMs = 60_000;
 /**
- * The files that run at once, of each part. The tests keep two cores busy: more workers make no run shorter, but each
- * test slower, up to its time-outs. Bun gives each worker a range of the sorted files, so the long ones of one folder
- * would begin last and have the machine to themselves. They are a part of their own.
+ * How many test files of each part run at once. These few keep two cores busy. More of them would not shorten the run,
+ * and would slow each test down until it meets its time-outs. The long files are a part of their own: Bun gives each
+ * worker a range of the sorted files, so the long files of one folder would begin last and have the machine to themselves.
  */
 const parts = { long: 1, others: 2 } as const;
 const longFolder = "e2e";
@@ -33,7 +33,7 @@ const onServers = [
   "test/http/server/rotatedKeys.test.ts",
 ];
 const servers = { TOLLGATE_TEST_ENGINE: "postgres", TOLLGATE_TEST_LIMITS: "redis" };
-/** Of the message of a failed test, in characters. */
+/** The longest part of a failed test's message that is shown, in characters. */
 const messageShownMax = 400;
 const xmlEntities: Readonly<Record<string, string>> = {
   amp: "&",
