@@ -64,7 +64,15 @@ async function measure(server: PostgresServer): Promise<Record<string, unknown>>
   const sql = new SQL(url, { max: 1, bigint: true });
   await fill(sql);
   const connect = (): SQL => new SQL(url, { max: 1, bigint: true });
-  const listener = { onLost() {}, onJoined() {}, onEnded() {}, onOutdated() {}, onError() {} };
+  const ignore = (): void => undefined;
+  const listener = {
+    onLost: ignore,
+    onJoined: ignore,
+    onEnded: ignore,
+    onOutdated: ignore,
+    onClockSkew: ignore,
+    onError: ignore,
+  };
   const lease = await Lease.take({
     connect,
     name: "measured",

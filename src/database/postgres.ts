@@ -3,11 +3,15 @@ import { KnownKeys } from "../auth/knownKeys.ts";
 import { ReplicaHolds } from "../billing/replicaHolds.ts";
 import type { PostgresDatabase } from "../config/schema.ts";
 import { serviceUnavailable } from "../contract/errors.ts";
+import { DAY_MS } from "../lib/clock.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { version } from "../lib/version.ts";
-import { openReplica, WriteError, type ReplicaListener } from "../store/store.ts";
+import { openReplica, WriteError, type ClockSkew, type ReplicaListener } from "../store/store.ts";
 import { errorClass } from "../telemetry/log.ts";
 import type { DatabaseServices, ServedDatabase } from "./servedDatabase.ts";
+
+/** A key expires, and a request counts for a day, by the clock of the replica. */
+const CLOCK_SKEW_MS_MAX = 2000;
 
 /** Opens the PostgreSQL database for one of the gateways that serve from it. Rejects with StoreError. */
 export async function openPostgresDatabase(
@@ -58,6 +62,7 @@ export async function openPostgresDatabase(
       replica: {
         id: lease.id,
         leaseAgeMs: lease.ageMs,
+        clockSkewMs: lease.clockSkew?.ms,
         liveReplicas: lease.liveReplicas,
         blocks: ownHolds.blocks(),
         reserved: ownHolds.reserved(),
@@ -88,6 +93,7 @@ function listenerOf(
       holds()?.reset();
       log.error("replica_fenced");
     },
+    onClockSkew: clockWatch(services),
     onOutdated: () =>
       services.fatal(
         "a newer version of tollgate has upgraded it, and this version cannot work with it any more: upgrade this one",
@@ -101,6 +107,23 @@ function listenerOf(
       }),
     onCommit: (tookMs) => metrics.committed(tookMs),
     onFatal: (message) => services.fatal(message),
+  };
+}
+
+/** Tells that the clocks differ: when it begins, and once a day while it holds. */
+function clockWatch({ log, clock }: DatabaseServices): (skew: ClockSkew) => void {
+  let toldAtMs = -Infinity;
+  return ({ ms, withinMs }) => {
+    const differsByMs = Math.abs(ms) - withinMs;
+    // Half of it, so that a clock at the limit is not told with each heartbeat.
+    if (differsByMs < CLOCK_SKEW_MS_MAX / 2) toldAtMs = -Infinity;
+    const nowMs = clock.monotonicMs();
+    if (differsByMs <= CLOCK_SKEW_MS_MAX || nowMs - toldAtMs < DAY_MS) return;
+    toldAtMs = nowMs;
+    const direction = ms > 0 ? "behind" : "ahead of";
+    log.warn("clock_differs", {
+      problem: `${(Math.abs(ms) / 1000).toFixed(1)} s ${direction} that of the PostgreSQL server`,
+    });
   };
 }
 

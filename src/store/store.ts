@@ -83,6 +83,7 @@ export type { OverviewReport, SampledLatencies } from "./reports/reports.ts";
 export { durabilityProblems } from "./postgres/durability.ts";
 export type { CopiedDatabase, CopyProgress } from "./postgres/copyDatabase.ts";
 export type { ServerInspection } from "./postgres/inspection.ts";
+export type { ClockSkew } from "./postgres/writer/lease.ts";
 export type { ReplicaListener } from "./postgres/replica.ts";
 export type { ProviderFigures } from "./reports/providersReport.ts";
 export type { ListedAccount, ListedKey } from "./reports/directory.ts";

@@ -217,6 +217,14 @@ export const events = {
       "A heartbeat, or reading the counter of changes, failed (`error`). One line is normal while the server restarts. Without an answer for 10 s the replica refuses requests.",
     advice: "For many lines look at the server and the network.",
   },
+  clock_differs: {
+    level: "warn",
+    message: "the clock of this machine differs from that of the database server by more than 2 s",
+    meaning:
+      "A heartbeat has compared the clocks (`problem`). Leases and money do not depend on it. A key expires, a request counts for a day and limits begin anew by the clock of the replica, so replicas disagree about them. Told when it begins, and once a day while it holds. The metric `tollgate_database_clock_skew_seconds` has the figure.",
+    advice:
+      "Run `tollgate doctor` on this machine. Use a time service here and on the server (`timedatectl set-ntp true`).",
+  },
   unrequested_data: {
     level: "warn",
     message:

@@ -57,6 +57,8 @@ export interface ReplicaFigures {
   readonly id: number | undefined;
   /** The time since the last successful heartbeat. */
   readonly leaseAgeMs: number;
+  /** The server's clock less that of this machine, by the last heartbeat. */
+  readonly clockSkewMs: number | undefined;
   readonly liveReplicas: number;
   /** The accounts of which it has reserved money, and the sum in nano-roubles. */
   readonly blocks: number;

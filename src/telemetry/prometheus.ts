@@ -298,6 +298,11 @@ const LIVE_GAUGES: readonly LiveFigure[] = [
     ({ replica }) => replica && replica.leaseAgeMs / 1000,
   ],
   [
+    "tollgate_database_clock_skew_seconds",
+    "The clock of the PostgreSQL server less that of this machine.",
+    ({ replica }) => (replica?.clockSkewMs === undefined ? undefined : replica.clockSkewMs / 1000),
+  ],
+  [
     "tollgate_replicas_live",
     "Replicas on the same database with a heartbeat in the last 15 s, this one included.",
     ({ replica }) => replica?.liveReplicas,

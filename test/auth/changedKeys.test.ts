@@ -21,6 +21,7 @@ const listener = {
   onLost: ignore,
   onJoined: ignore,
   onOutdated: ignore,
+  onClockSkew: ignore,
   onEnded: ignore,
   onCommit: ignore,
   onFatal: ignore,

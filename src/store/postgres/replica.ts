@@ -33,7 +33,7 @@ export interface ReplicaOptions {
 export interface ReplicaStore {
   readonly store: ServerStore;
   readonly writer: ReplicaWriter;
-  readonly lease: Pick<Lease, "id" | "ageMs" | "isValid" | "liveReplicas">;
+  readonly lease: Pick<Lease, "id" | "ageMs" | "isValid" | "liveReplicas" | "clockSkew">;
   readonly changes: ChangeCounter;
   /** Commits what is queued, and gives the lease back. */
   close(): Promise<void>;

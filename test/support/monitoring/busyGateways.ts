@@ -53,6 +53,7 @@ const replicaFigures: LiveFigures = {
   replica: {
     id: 1,
     leaseAgeMs: 12_000,
+    clockSkewMs: -3000,
     liveReplicas: 2,
     blocks: 3,
     reserved: 9n * rouble,

@@ -58,6 +58,7 @@ export async function openReplica(
     },
     onJoined: () => told.push("joined"),
     onOutdated: () => told.push("outdated"),
+    onClockSkew: () => undefined,
     onEnded: (one) => ended.push(one),
     onError: () => told.push("error"),
   };

@@ -16,7 +16,7 @@ const REJOIN_MS_MAX = 5000;
 const JOIN = `INSERT INTO replicas (name, version, started_at, seen_at, last_batch) VALUES ($1, $2, ${CLOCK_MS}, ${CLOCK_MS}, 0) RETURNING id`;
 /**
  * One row: whether the lease is still there, the smallest schema that a program must know, the number of live replicas with
- * this one, and the silent ones.
+ * this one, the silent ones, and the time of the server.
  */
 export const BEAT = `WITH beat AS (
   UPDATE replicas SET seen_at = ${CLOCK_MS} WHERE id = $1::text::bigint AND ended_at IS NULL RETURNING id
@@ -26,7 +26,13 @@ export const BEAT = `WITH beat AS (
 )
 SELECT (SELECT count(*) FROM beat) AS beats, (SELECT oldest FROM schema_version) AS oldest,
   (SELECT count(*) FROM others WHERE NOT is_silent) AS live,
-  (SELECT coalesce(json_agg(id)::text, '[]') FROM others WHERE is_silent) AS silent`;
+  (SELECT coalesce(json_agg(id)::text, '[]') FROM others WHERE is_silent) AS silent, ${CLOCK_MS} AS now`;
+
+/** The server's clock less that of this machine. The true value differs by at most `withinMs`, half of the round trip. */
+export interface ClockSkew {
+  readonly ms: number;
+  readonly withinMs: number;
+}
 
 /** What the owner of a lease is told. The calls must not throw. */
 export interface LeaseListener {
@@ -36,6 +42,8 @@ export interface LeaseListener {
   onJoined(replicaId: number): void;
   /** This replica has ended another one that was silent. */
   onEnded(ended: EndedReplica): void;
+  /** A heartbeat has measured how the clocks differ. */
+  onClockSkew(skew: ClockSkew): void;
   /** A newer version has upgraded the schema, so that this one cannot work with it any more: the process must stop. */
   onOutdated(): void;
   /** A heartbeat failed, or the end of a silent replica. Both are tried again. */
@@ -65,6 +73,7 @@ export class Lease {
   #session: Session | undefined;
   #beganMs = -Infinity;
   #live = 1;
+  #skew: ClockSkew | undefined;
   #timer: Timer | undefined;
   #isReleased = false;
   #running: Promise<void> = Promise.resolve();
@@ -106,6 +115,11 @@ export class Lease {
   /** The number of replicas with a recent heartbeat, this one included; 1 or more. */
   get liveReplicas(): number {
     return this.#live;
+  }
+
+  /** Of the last heartbeat. */
+  get clockSkew(): ClockSkew | undefined {
+    return this.#skew;
   }
 
   /** The database has refused this lease. */
@@ -176,10 +190,14 @@ export class Lease {
     if (id === undefined) return;
     const session = await this.#open();
     const beganMs = this.#clock.monotonicMs();
+    const beganAtMs = this.#clock.epochMs();
     const [rows] = await session.run(statement(BEAT, String(id)));
     const row = rows?.[0];
     if (row?.["beats"] !== 1n) return this.fenced(id);
     this.#beganMs = beganMs;
+    const withinMs = (this.#clock.monotonicMs() - beganMs) / 2;
+    this.#skew = { ms: Number(row["now"]) - (beganAtMs + withinMs), withinMs };
+    this.#options.listener.onClockSkew(this.#skew);
     if (Number(row["oldest"]) > this.#options.knownSchema) this.#options.listener.onOutdated();
     this.#live = 1 + Number(row["live"]);
     for (const silent of JSON.parse(row["silent"] as string) as readonly number[])
