@@ -6,7 +6,14 @@ import { serviceUnavailable } from "../contract/errors.ts";
 import { DAY_MS } from "../lib/clock.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { version } from "../lib/version.ts";
-import { openReplica, WriteError, type ClockSkew, type ReplicaListener } from "../store/store.ts";
+import {
+  openReplica,
+  StoppedError,
+  WriteError,
+  type ClockSkew,
+  type ReplicaListener,
+  type UpgradeWatch,
+} from "../store/store.ts";
 import { errorClass } from "../telemetry/log.ts";
 import type { DatabaseServices, ServedDatabase } from "./servedDatabase.ts";
 
@@ -21,16 +28,15 @@ export async function openPostgresDatabase(
   const { clock, random } = services;
   /** There are none before the writer. */
   let holds: ReplicaHolds | undefined = undefined;
-  const replica = await openReplica(address, {
-    name: hostname(),
-    version: version(),
-    clock,
-    listener: listenerOf(services, () => holds),
-    onUpgrade: ({ known }) =>
-      services.log.info("upgrading the database on the server: the gateway makes no backup of it", {
-        schema: known,
-      }),
-  });
+  const replica = await untilStopped(services, () =>
+    openReplica(address, {
+      name: hostname(),
+      version: version(),
+      clock,
+      listener: listenerOf(services, () => holds),
+      upgrade: upgradeWatch(services),
+    }),
+  );
   const { store, writer, lease, changes } = replica;
   if (lease.id !== undefined) logJoined(services, lease.id);
   const noLease = () => new WriteError("unreachable", "the replica has no lease");
@@ -73,6 +79,41 @@ export async function openPostgresDatabase(
       ownHolds.close();
       await replica.close();
     },
+  };
+}
+
+/** Logs that a signal has ended an upgrade that waited. */
+async function untilStopped<Opened>(
+  { log }: DatabaseServices,
+  open: () => Promise<Opened>,
+): Promise<Opened> {
+  try {
+    return await open();
+  } catch (error) {
+    if (error instanceof StoppedError) {
+      log.info(error.message);
+      log.flush();
+    }
+    throw error;
+  }
+}
+
+/** The log is flushed, because a migration can take long, and the process may be stopped meanwhile. */
+function upgradeWatch({ log, upgrade }: DatabaseServices): UpgradeWatch {
+  return {
+    stopped: upgrade.stopped,
+    onUpgrade({ known }) {
+      log.info("upgrading the database on the server: the gateway makes no backup of it", {
+        schema: known,
+      });
+      log.flush();
+    },
+    onBlocked({ blockers, waitedMs }) {
+      log.warn("upgrade_blocked", { problem: blockers, duration_ms: Math.round(waitedMs) });
+      log.flush();
+    },
+    onUpgraded: ({ known }, tookMs) =>
+      log.info("upgraded the database", { schema: known, duration_ms: Math.round(tookMs) }),
   };
 }
 

@@ -2,7 +2,7 @@ import type { CopiedDatabase, CopyProgress } from "./postgres/copyDatabase.ts";
 import type { ServerInspection } from "./postgres/inspection.ts";
 import type { ServerAddress } from "./postgres/pool.ts";
 import type { ReplicaOptions, ReplicaStore } from "./postgres/replica.ts";
-import type { OnUpgrade } from "./postgres/schema/migrations.ts";
+import type { UpgradeWatch } from "./postgres/schema/migrations.ts";
 import type { ServerStore } from "./postgres/store.ts";
 import type { SqliteStore } from "./sqlite/store.ts";
 
@@ -85,6 +85,7 @@ export type { CopiedDatabase, CopyProgress } from "./postgres/copyDatabase.ts";
 export type { ServerInspection } from "./postgres/inspection.ts";
 export type { ClockSkew } from "./postgres/writer/lease.ts";
 export type { ReplicaListener } from "./postgres/replica.ts";
+export type { UpgradeWatch } from "./postgres/schema/migrations.ts";
 export type { ProviderFigures } from "./reports/providersReport.ts";
 export type { ListedAccount, ListedKey } from "./reports/directory.ts";
 export type { UsageReport as ReportedUsage } from "./reports/usageReport.ts";
@@ -137,10 +138,10 @@ export async function copyDatabase(
 /** Opens the store on a PostgreSQL server for a command, and migrates its schema if needed. Rejects with StoreError. */
 export async function openServerStore(
   address: ServerAddress,
-  onUpgrade?: OnUpgrade,
+  watch?: UpgradeWatch,
 ): Promise<ServerStore> {
   const { openServer } = await import("./postgres/store.ts");
-  return (await openServer(address, undefined, onUpgrade)).store;
+  return (await openServer(address, undefined, watch)).store;
 }
 
 /** Opens the database on a PostgreSQL server for a gateway that serves, as one of its replicas. Rejects with StoreError. */

@@ -273,6 +273,14 @@ export const events = {
     advice:
       "Set `[notify]` `secret`, or `smtp` and `from`, and reload. Or remove the address: `tollgate accounts set NAME --notify none`.",
   },
+  upgrade_blocked: {
+    level: "warn",
+    message: "the upgrade of the database waits for a lock of another session: trying again",
+    meaning:
+      "The start upgrades the PostgreSQL database, and others use the tables that it changes, such as `pg_dump` or an open transaction: `problem` names their pid, application and user, and since when. Each try ends within two seconds, so replicas of the version before go on. Told at first, when others are in the way, and once a minute (`duration_ms`).",
+    advice:
+      "Wait, or end that session: `SELECT pg_terminate_backend(PID)`. SIGTERM ends the start, and the database stays as it was.",
+  },
   upgrade_without_backup: {
     level: "warn",
     message: "no backup is made before the upgrade: the disk has not enough room",

@@ -96,11 +96,16 @@ async function openForCommand(
 ): Promise<CommandDatabase> {
   if (database.engine === "postgres") {
     forgetPostgresEnvironment();
-    const store = await openServerStore(database, ({ applied, known }) =>
-      printNotice(
-        `upgrading the database on the server from schema ${applied} to ${known}; tollgate makes no backup of it`,
-      ),
-    );
+    const store = await openServerStore(database, {
+      onUpgrade: ({ applied, known }) =>
+        printNotice(
+          `upgrading the database on the server from schema ${applied} to ${known}; tollgate makes no backup of it`,
+        ),
+      onBlocked: ({ blockers }) =>
+        printNotice(
+          `the upgrade waits for a lock of ${blockers}: it is tried again until that has ended`,
+        ),
+    });
     return {
       store: () => store,
       async close() {

@@ -2,7 +2,7 @@ import type { Clock } from "../../lib/clock.ts";
 import { followChanges, type ChangeListener } from "./changes.ts";
 import { openClient, type ServerAddress } from "./pool.ts";
 import { openServer, type ServerStore } from "./store.ts";
-import { knownMigrations, type OnUpgrade } from "./schema/migrations.ts";
+import { knownMigrations, type UpgradeWatch } from "./schema/migrations.ts";
 import { Lease, type LeaseListener } from "./writer/lease.ts";
 import { startReplicaWriter, type ReplicaWriter } from "./writer/writer.ts";
 import type { ChangeCounter } from "../connection.ts";
@@ -25,8 +25,8 @@ export interface ReplicaOptions {
   /** For the time-outs of the writer. A lease counts real time, as its server does. */
   readonly clock: Clock;
   readonly listener: ReplicaListener;
-  /** Called before the replica has its lease. */
-  readonly onUpgrade?: OnUpgrade;
+  /** Told before the replica has its lease. */
+  readonly upgrade?: UpgradeWatch;
 }
 
 /** What a serving gateway has of a PostgreSQL database. */
@@ -47,9 +47,9 @@ export async function openReplica(
   address: ServerAddress,
   options: ReplicaOptions,
 ): Promise<ReplicaStore> {
-  const { clock, onUpgrade, ...member } = options;
+  const { clock, upgrade, ...member } = options;
   const { listener } = member;
-  const server = await openServer(address, ANSWER_WITHIN_MS, onUpgrade);
+  const server = await openServer(address, ANSWER_WITHIN_MS, upgrade);
   const { pool, queries, store } = server;
   const connect = () => openClient(address.url, 1);
   try {

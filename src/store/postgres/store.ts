@@ -27,7 +27,7 @@ import { changeSignal } from "./changes.ts";
 import { requireDurableServer } from "./durability.ts";
 import { PostgresPool, type ServerAddress } from "./pool.ts";
 import { PostgresQueries } from "./queries.ts";
-import { migrateServer, knownSchema, type OnUpgrade } from "./schema/migrations.ts";
+import { migrateServer, knownSchema, type UpgradeWatch } from "./schema/migrations.ts";
 
 /** The store on a PostgreSQL server. Its functions return promises. They reject with StoreError if it cannot be used. */
 export interface ServerStore {
@@ -69,13 +69,13 @@ export interface OpenServer {
 export async function openServer(
   address: ServerAddress,
   answerWithinMs?: number,
-  onUpgrade?: OnUpgrade,
+  watch?: UpgradeWatch,
 ): Promise<OpenServer> {
   const pool = new PostgresPool(address, answerWithinMs);
   try {
     await pool.withStoreErrors(async () => {
       await requireDurableServer(pool.client);
-      await migrateServer(pool.client, knownSchema, onUpgrade);
+      await migrateServer(pool.client, knownSchema, watch);
     });
   } catch (error) {
     await pool.close();

@@ -6,30 +6,16 @@ import {
   knownSchema,
   migrateServer,
   readServerSchema,
-  type KnownSchema,
 } from "../../../src/store/postgres/schema/migrations.ts";
 import { inspectServer, StoreError } from "../../../src/store/store.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import { freshDatabase, startPostgres, type TestDatabase } from "../../support/servers/postgres.ts";
 import { several } from "../../support/several.ts";
+import { laterSchema } from "../../support/store/laterSchema.ts";
 
 const KNOWN = knownSchema.releases.flatMap(({ migrations }) => migrations).length;
 /** The last release that changed what the version before it uses. */
 const OLDEST = Math.max(...knownSchema.releases.map(({ oldest }) => oldest));
-
-/** The schema with more releases, whose migrations are these statements. */
-function longer(...releases: readonly { oldest: number; statements: string[] }[]): KnownSchema {
-  const nameOf = (index: number) => `later_${index}`;
-  return {
-    releases: [
-      ...knownSchema.releases,
-      ...releases.map(({ oldest }, index) => ({ migrations: [nameOf(index)], oldest })),
-    ],
-    statements: (migration) =>
-      releases.find((_, index) => nameOf(index) === migration)?.statements ??
-      knownSchema.statements(migration),
-  };
-}
 
 const expanding = { oldest: KNOWN, statements: ["ALTER TABLE accounts ADD nickname text"] };
 const contracting = { oldest: KNOWN + 2, statements: ["ALTER TABLE accounts DROP nickname"] };
@@ -112,16 +98,16 @@ describePostgres("a PostgreSQL database at its opening", () => {
 
   test("that is older is migrated one release after the other, and that is told before", async () => {
     const told: unknown[] = [];
-    const tell = (found: unknown) => told.push(found);
+    const tell = { onUpgrade: (found: unknown) => told.push(found) };
     await migrateServer(sql, knownSchema, tell);
-    expect(await migrateServer(sql, longer(expanding, contracting), tell)).toBe(false);
-    expect(await migrateServer(sql, longer(expanding, contracting), tell)).toBe(false);
+    expect(await migrateServer(sql, laterSchema(expanding, contracting), tell)).toBe(false);
+    expect(await migrateServer(sql, laterSchema(expanding, contracting), tell)).toBe(false);
     expect(told).toEqual([{ applied: KNOWN, oldest: OLDEST, known: KNOWN + 2 }]);
     expect(await version()).toEqual([KNOWN + 2, KNOWN + 2]);
   });
 
   test("that a newer version has only added to is used as it is", async () => {
-    await migrateServer(sql, longer(expanding));
+    await migrateServer(sql, laterSchema(expanding));
     const before = await catalog();
     expect(await migrateServer(sql)).toBe(false);
     expect(await catalog()).toEqual(before);
@@ -133,8 +119,8 @@ describePostgres("a PostgreSQL database at its opening", () => {
   });
 
   test("that a newer version has changed is refused in words", async () => {
-    await migrateServer(sql, longer(expanding, contracting));
-    const refused = migrateServer(sql, longer(expanding));
+    await migrateServer(sql, laterSchema(expanding, contracting));
+    const refused = migrateServer(sql, laterSchema(expanding));
     expect(refused).rejects.toThrow(StoreError);
     expect(refused).rejects.toThrow(/was upgraded by a newer version .*: upgrade this one/);
     const { schema } = await inspectServer(database.url, "the url");
@@ -142,7 +128,7 @@ describePostgres("a PostgreSQL database at its opening", () => {
   });
 
   test("keeps the releases before one that fails, and nothing of that one", async () => {
-    const failing = longer(expanding, broken);
+    const failing = laterSchema(expanding, broken);
     expect(await readServerSchema(sql)).toBeUndefined();
     const refused = migrateServer(sql, failing);
     expect(refused).rejects.toThrow(StoreError);
@@ -152,7 +138,7 @@ describePostgres("a PostgreSQL database at its opening", () => {
     const columns = await sql`
       SELECT attname FROM pg_attribute WHERE attrelid = 'accounts'::regclass AND attname IN ('nickname', 'half')`;
     expect(columns.map(({ attname }: { attname: string }) => attname)).toEqual(["nickname"]);
-    expect(await migrateServer(sql, longer(expanding, contracting))).toBe(false);
+    expect(await migrateServer(sql, laterSchema(expanding, contracting))).toBe(false);
   });
 
   test("may take longer than the time that the user has for a statement", async () => {
@@ -160,7 +146,7 @@ describePostgres("a PostgreSQL database at its opening", () => {
     await sql.unsafe(`ALTER DATABASE ${name} SET statement_timeout = '20ms'`);
     await using other = new SQL(database.url, { max: 1 });
     const slow = { oldest: KNOWN, statements: ["SELECT pg_sleep(0.1)"] };
-    expect(await migrateServer(other, longer(slow))).toBe(true);
+    expect(await migrateServer(other, laterSchema(slow))).toBe(true);
   });
 
   test("waits for another process that migrates it", async () => {

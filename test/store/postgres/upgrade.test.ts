@@ -26,8 +26,9 @@ describePostgres("a command upgrades a PostgreSQL database of each release", () 
     const balances = () => sql`SELECT name, balance, ledger_seq FROM accounts ORDER BY id`.values();
     const before = await balances();
     const told: unknown[] = [];
-    const store = await openServerStore({ url: database.url, shownUrl: "the url" }, (version) =>
-      told.push(version),
+    const store = await openServerStore(
+      { url: database.url, shownUrl: "the url" },
+      { onUpgrade: (version) => told.push(version) },
     );
     try {
       expect(told).toMatchObject(applied === KNOWN ? [] : [{ applied, known: KNOWN }]);

@@ -1,8 +1,9 @@
-import type { SQL, TransactionSQL } from "bun";
+import type { ReservedSQL, SQL } from "bun";
 import { migrationStatements } from "../../schema/migrationFiles.ts";
 import { StoreError } from "../../storeError.ts";
 import { LOCKS } from "../locks.ts";
 import { messageOf, sqlState } from "../writer/failures.ts";
+import { untilUnlocked, WAIT_BRIEFLY, type LockWait } from "./lockWait.ts";
 
 /**
  * The migrations of one release, by name. They are applied in one transaction. `oldest` is the smallest number of migrations
@@ -42,14 +43,19 @@ export interface ServerSchema extends SchemaVersion {
   readonly known: number;
 }
 
-/** Is told that this process is about to migrate an older database. Another process may do it first. */
-export type OnUpgrade = (version: ServerSchema) => void;
+/** What is told of the upgrade of an older database, and what ends its waits for locks. The calls must not throw. */
+export interface UpgradeWatch extends LockWait {
+  /** This process is about to migrate it. Another process may do it first. */
+  readonly onUpgrade?: (version: ServerSchema) => void;
+  /** It has this program's schema. */
+  readonly onUpgraded?: (version: ServerSchema, tookMs: number) => void;
+}
 
 const NEWER_SCHEMA =
   "the database was upgraded by a newer version of tollgate, and this version cannot work with it any more: upgrade this one";
-const LOCK_SCHEMA = `SELECT pg_advisory_xact_lock(${LOCKS.migration})`;
-/** The user may have a limit that is too short for the wait or for a migration. */
-const NO_LIMITS = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
+/** Until the session ends, so that two processes never take turns with their tries. */
+const LOCK_SCHEMA = `SELECT pg_advisory_lock(${LOCKS.migration})`;
+const UNLOCK_SCHEMA = `SELECT pg_advisory_unlock(${LOCKS.migration})`;
 const MAKE_VERSION = `CREATE TABLE schema_version (
   applied bigint NOT NULL, oldest bigint NOT NULL, CHECK (oldest BETWEEN 0 AND applied)
 );
@@ -68,53 +74,96 @@ const FOREIGN_TABLE = `SELECT relname FROM pg_class
 
 /**
  * Brings the database to this program's schema, one transaction for each release. Call it at each opening. If several
- * processes open a database, one of them migrates and the others wait. A database that a newer version has upgraded is left
- * as it is if this program can work with it. Returns true if the database was empty. Throws StoreError for one that this
- * program cannot work with, for a foreign one, and if the server refuses a migration; then what its release has changed is
- * rolled back. `onUpgrade` is called before an older database is migrated. Throws the errors of a lost connection.
+ * processes open a database, one of them migrates and the others wait. A release whose tables others use is tried again until
+ * it gets its locks, and each try is short: replicas of the version before go on. A database that a newer version has
+ * upgraded is left as it is if this program can work with it. Returns true if the database was empty. Throws StoreError for
+ * one that this program cannot work with, for a foreign one, if the server refuses a migration, and StoppedError; then what
+ * its release has changed is rolled back. Throws the errors of a lost connection. `sql` has two connections or more: one of
+ * them looks for what blocks.
  */
 export async function migrateServer(
   sql: SQL,
   schema = knownSchema,
-  onUpgrade?: OnUpgrade,
+  watch: UpgradeWatch = {},
 ): Promise<boolean> {
   const known = countMigrations(schema);
   const found = await readVersion(sql);
   if (found !== undefined) refuseNewer(found, known);
-  let applied = found?.applied ?? 0;
-  if (found !== undefined && applied > 0 && applied < known) onUpgrade?.({ ...found, known });
-  let wasEmpty = false;
-  while (applied < known) {
-    const step = await applyRelease(sql, schema);
-    wasEmpty ||= step.before === 0 && step.after > 0;
-    applied = step.after;
-  }
+  const before = found?.applied ?? 0;
+  if (found !== undefined && before >= known) return false;
+  const older = found !== undefined && before > 0 ? { ...found, known } : undefined;
+  const beganMs = performance.now();
+  if (older) watch.onUpgrade?.(older);
+  const wasEmpty = await applyReleases(sql, schema, watch);
+  if (older) watch.onUpgraded?.(older, performance.now() - beganMs);
   return wasEmpty;
 }
 
-/** Applies the next release, unless another process has applied all of them meanwhile. */
-async function applyRelease(
-  sql: SQL,
-  schema: KnownSchema,
-): Promise<{ readonly before: number; readonly after: number }> {
+/** Applies the releases that are missing when no other process migrates. */
+async function applyReleases(sql: SQL, schema: KnownSchema, wait: UpgradeWatch): Promise<boolean> {
+  const connection = await sql.reserve();
   try {
-    // Each statement sees what was committed while the one before it waited for the lock.
-    return await sql.begin("ISOLATION LEVEL READ COMMITTED READ WRITE", async (transaction) => {
-      await transaction.unsafe(NO_LIMITS);
-      await transaction.unsafe(LOCK_SCHEMA);
-      const version = (await readVersion(transaction)) ?? (await makeVersion(transaction));
-      refuseNewer(version, countMigrations(schema));
-      const after = await applyNext(transaction, schema, version.applied);
-      return { before: version.applied, after };
-    });
+    const [row] = await connection.unsafe<{ readonly pid: number }[]>(
+      "SELECT pg_backend_pid() AS pid",
+    );
+    const options = { sql, pid: row?.pid ?? 0, wait };
+    await untilUnlocked({ ...options, isHarmless: true }, () =>
+      inTransaction(connection, () => connection.unsafe(LOCK_SCHEMA)),
+    );
+    let wasEmpty = false;
+    for (let applied = 0; applied < countMigrations(schema);) {
+      const step = await untilUnlocked({ ...options, isHarmless: false }, () =>
+        inTransaction(connection, () => applyRelease(connection, schema)),
+      );
+      wasEmpty ||= step.before === 0 && step.after > 0;
+      applied = step.after;
+    }
+    return wasEmpty;
   } catch (error) {
     throw toMigrationError(error);
+  } finally {
+    await unlock(connection);
   }
+}
+
+/** Each statement sees what was committed while the one before it waited for a lock. */
+async function inTransaction<Result>(
+  connection: ReservedSQL,
+  work: () => PromiseLike<Result>,
+): Promise<Result> {
+  await connection.unsafe("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
+  try {
+    await connection.unsafe(WAIT_BRIEFLY);
+    const result = await work();
+    await connection.unsafe("COMMIT");
+    return result;
+  } catch (error) {
+    // A lost connection has no transaction any more.
+    await connection.unsafe("ROLLBACK").catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Never rejects: the server unlocks what a lost connection had. */
+async function unlock(connection: ReservedSQL): Promise<void> {
+  await connection.unsafe(UNLOCK_SCHEMA).catch(() => undefined);
+  void connection.release();
+}
+
+/** Applies the next release. Another process may have applied all of them meanwhile. */
+async function applyRelease(
+  connection: ReservedSQL,
+  schema: KnownSchema,
+): Promise<{ readonly before: number; readonly after: number }> {
+  const version = (await readVersion(connection)) ?? (await makeVersion(connection));
+  refuseNewer(version, countMigrations(schema));
+  const after = await applyNext(connection, schema, version.applied);
+  return { before: version.applied, after };
 }
 
 /** Returns the number of migrations that are applied then. */
 async function applyNext(
-  transaction: TransactionSQL,
+  connection: ReservedSQL,
   { releases, statements }: KnownSchema,
   applied: number,
 ): Promise<number> {
@@ -124,18 +173,18 @@ async function applyNext(
     last += migrations.length;
     if (last <= applied) continue;
     for (const migration of migrations.slice(Math.max(0, applied - first)))
-      for (const statement of statements(migration)) await transaction.unsafe(statement);
-    await transaction`
+      for (const statement of statements(migration)) await connection.unsafe(statement);
+    await connection`
       UPDATE schema_version SET applied = ${last}, oldest = greatest(oldest, ${oldest})`;
     return last;
   }
   return applied;
 }
 
-async function makeVersion(transaction: TransactionSQL): Promise<SchemaVersion> {
-  const [foreign] = await transaction.unsafe<unknown[]>(FOREIGN_TABLE);
+async function makeVersion(connection: ReservedSQL): Promise<SchemaVersion> {
+  const [foreign] = await connection.unsafe<unknown[]>(FOREIGN_TABLE);
   if (foreign !== undefined) throw foreignError();
-  await transaction.unsafe(MAKE_VERSION);
+  await connection.unsafe(MAKE_VERSION);
   return { applied: 0, oldest: 0 };
 }
 
