@@ -45,6 +45,12 @@ export function systemEdges(own: Pick<Edges, "writeLog" | "fatal">): Edges {
   return { clock: systemClock, random: systemRandom, ...own };
 }
 
+/**
+ * `draining`: it serves, /healthz answers 503, and each answer ends its connection, so that clients and load balancers
+ * turn to another gateway. `refusing`: it refuses new requests.
+ */
+type Phase = "serving" | "draining" | "refusing";
+
 /** An open gateway: everything but the HTTP server. */
 export interface App {
   readonly gateway: Gateway;
@@ -56,8 +62,8 @@ export interface App {
   readonly largeBodies: LargeBodies;
   readonly pipelines: PipelineLimit;
   readonly newId: NewId;
-  /** True from the moment that the gateway refuses new requests. */
-  isDraining: boolean;
+  /** Whether the gateway serves or stops. */
+  phase: Phase;
   readonly requests: RequestCount;
   readonly notices: NoticeWatch;
   /** Throws if the database cannot be read. */
@@ -191,7 +197,7 @@ export async function openApp(
     largeBodies: new LargeBodies(clock),
     pipelines: new PipelineLimit(),
     newId,
-    isDraining: false,
+    phase: "serving",
     requests,
     notices,
     requireReadable: () => database.requireReadable(),

@@ -147,6 +147,7 @@ export const ConfigFile = table({
       max_body: Type.Optional(size()),
       tls_cert: Type.Optional(text()),
       tls_key: Type.Optional(text()),
+      drain_delay: Type.Optional(duration()),
       shutdown_grace: Type.Optional(duration()),
       sse_keepalive: Type.Optional(duration()),
       json_keepalive: Type.Optional(flag()),
@@ -306,6 +307,8 @@ export interface Config {
     readonly listen: Listen;
     readonly maxBodyBytes: number;
     readonly tls: TlsConfig | undefined;
+    /** How long the gateway serves after the signal to stop. */
+    readonly drainDelayMs: number;
     readonly shutdownGraceMs: number;
     /** 0 turns keep-alives off. */
     readonly sseKeepaliveMs: number;

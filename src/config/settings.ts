@@ -49,6 +49,11 @@ function readServer(server: Section<"server">, inspection: Inspection): Settings
       most: "1GB",
     }),
     tls: readTls(server.tls_cert ?? "", server.tls_key ?? "", inspection),
+    drainDelayMs: readDurationMs(inspection, "server.drain_delay", server.drain_delay, {
+      fallback: "3s",
+      least: "0s",
+      most: "5m",
+    }),
     shutdownGraceMs: readDurationMs(inspection, "server.shutdown_grace", server.shutdown_grace, {
       fallback: "30s",
       least: "0s",

@@ -79,7 +79,7 @@ export function admit(
   arrived: ArrivedRequest,
   token: string | undefined,
 ): InFlightRequest | Promise<InFlightRequest> {
-  if (app.isDraining) throw serviceUnavailable(new ShuttingDown());
+  if (app.phase === "refusing") throw serviceUnavailable(new ShuttingDown());
   const { knownKeys, clock } = app.gateway;
   const found = authenticate(token, knownKeys, clock.epochMs());
   if (!(found instanceof Promise)) return limit(app, arrived, found);
@@ -119,7 +119,7 @@ function begin(
   const { permit } = admission;
   log.limits = permit.buckets;
   // A stop that began while the request waited did not count it.
-  if (app.isDraining) {
+  if (app.phase === "refusing") {
     permit.release();
     throw serviceUnavailable(new ShuttingDown());
   }

@@ -28,7 +28,7 @@ interface HealthAnswer {
 
 /** The answer of /healthz. It checks that the store can be read and written. */
 export function health(app: App): HealthAnswer {
-  if (app.isDraining) return { status: 503, body: JSON.stringify({ status: "draining" }) };
+  if (app.phase !== "serving") return { status: 503, body: JSON.stringify({ status: "draining" }) };
   const { writer } = app.gateway;
   try {
     app.requireReadable();

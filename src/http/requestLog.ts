@@ -29,8 +29,6 @@ export class RequestLog {
   /** The client's address. */
   readonly address: string;
   readonly cors: Cors | undefined;
-  /** The connection is closed behind the answer. */
-  endsConnection = false;
   /** Set once the key is known. */
   caller: Caller | undefined;
   /** The key's rate limits, for the headers of the answer. */
@@ -43,6 +41,7 @@ export class RequestLog {
   readonly #startedMs: number;
   readonly #fields: LogFields;
   #error: string | undefined;
+  #endsConnection = false;
   #isWritten = false;
 
   /** `path` has no query: a query may contain a key. */
@@ -58,6 +57,15 @@ export class RequestLog {
     this.address = clientAddress(request, server, config.limits.trustedProxies);
     this.#fields = { request_id: this.id, method, path };
     if (config.log.addresses) this.addFields(originOf(this.address, headers));
+  }
+
+  /** Whether the connection is closed behind the answer. */
+  get endsConnection(): boolean {
+    return this.#endsConnection || this.#app.phase !== "serving";
+  }
+
+  endConnection(): void {
+    this.#endsConnection = true;
   }
 
   /** The monotonic time. */

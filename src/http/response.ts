@@ -8,6 +8,7 @@ import {
   notFound,
   rateLimitExceeded,
   serviceUnavailable,
+  SOON_MS,
 } from "../contract/errors.ts";
 import { peerOf, type ConnectionServer } from "./clientAddress.ts";
 import { messagesErrorBody } from "../contract/messages/messagesError.ts";
@@ -75,6 +76,7 @@ function commonHeaders(log: RequestLog): HeaderFields {
     "cache-control": "no-store",
     vary: VARY,
   };
+  if (log.endsConnection) headers["connection"] = "close";
   // Anthropic's clients read the id from this header.
   if (log.form === "anthropic") headers["request-id"] = log.id;
   if (log.cors) addCors(headers, log.cors);
@@ -120,7 +122,7 @@ export function checkPipeline(
   connection: () => string | undefined,
 ): void {
   if (app.pipelines.admit(connection)) return;
-  log.endsConnection = true;
+  log.endConnection();
   throw rateLimitExceeded();
 }
 
@@ -138,18 +140,20 @@ export function errors(app: App, logOf: RequestLogOf, server: () => ConnectionSe
 
 /**
  * Answers any thrown value with the error body of the request's form, ends the request and writes its log line. A `retry-after` is
- * never earlier than the next request that the key's rate allows.
+ * never earlier than the next request that the key's rate allows. While the gateway stops, each 502 has one: another gateway, or
+ * this one after a restart, may answer soon.
  */
 export function errorResponse(app: App, log: RequestLog, thrown: unknown): Response {
   const error = apiErrorOf(thrown);
   if (error.cause !== undefined) log.setError(errorClass(error.cause));
   log.inFlight?.end();
   const extra: HeaderFields = {};
-  if (error.retryAfterSeconds !== undefined) {
+  const isStopping = app.phase !== "serving" && error.status === 502;
+  const retryAfterSeconds = error.retryAfterSeconds ?? (isStopping ? SOON_MS / 1000 : undefined);
+  if (retryAfterSeconds !== undefined) {
     const nextMs = error.status === 429 ? (log.limits?.requests?.nextMs(log.nowMs()) ?? 0) : 0;
-    extra["retry-after"] = String(Math.max(error.retryAfterSeconds, Math.ceil(nextMs / 1000)));
+    extra["retry-after"] = String(Math.max(retryAfterSeconds, Math.ceil(nextMs / 1000)));
   }
-  if (app.isDraining || log.endsConnection) extra["connection"] = "close";
   const body = log.form === "anthropic" ? messagesErrorBody(error, log.id) : error.toBody();
   return jsonResponse(log, error.status, JSON.stringify(body), extra);
 }

@@ -97,7 +97,7 @@ describe("tollgate healthcheck of a running gateway", () => {
       fails(`nothing listens at ${socket}: the gateway does not run, or it is still starting`),
     );
     goOn = Promise.withResolvers();
-    const gateway = await start({ listen: `unix:${socket}`, shutdown_grace: "30s" });
+    const gateway = await start({ listen: `unix:${socket}`, drain_delay: "2s" });
     try {
       expect(await healthcheck(server)).toEqual(serves(socket));
       const alice = { key: await gateway.key("alice", "100") };

@@ -45,6 +45,14 @@ const ranges: readonly (readonly [
     ['"1001GB"', '"120"'],
   ],
   [
+    "server.drain_delay",
+    "server.drainDelayMs",
+    ['"0s"', 0],
+    ['"5m"', 300_000],
+    duration("0s to 5m"),
+    ['"6m"', '"-1s"', '"3"'],
+  ],
+  [
     "server.shutdown_grace",
     "server.shutdownGraceMs",
     ['"0s"', 0],

@@ -12,6 +12,7 @@ test("the shortest file gets every default", () => {
       listen: { kind: "tcp", host: "127.0.0.1", port: 8080 },
       maxBodyBytes: 20 * 1024 ** 2,
       tls: undefined,
+      drainDelayMs: 3000,
       shutdownGraceMs: 30_000,
       sseKeepaliveMs: 15_000,
       jsonKeepalive: true,

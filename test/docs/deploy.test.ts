@@ -217,8 +217,8 @@ describe("docs/deploy", () => {
     );
   });
 
-  test("gives the gateway its grace and 30 seconds more", () => {
-    const seconds = config.server.shutdownGraceMs / 1000 + 30;
+  test("gives the gateway its delay, its grace and 30 seconds more", () => {
+    const seconds = (config.server.drainDelayMs + config.server.shutdownGraceMs) / 1000 + 30;
     expect(service.stop_grace_period).toBe(`${seconds}s`);
     expect(pod.terminationGracePeriodSeconds).toBe(seconds);
     expect(readme).toContain(`--stop-timeout ${seconds}\``);
@@ -274,8 +274,8 @@ describeSqlite("the probes of docs/deploy/kubernetes.yaml", () => {
   });
 
   test("give no requests to a gateway that stops", async () => {
-    at.gateway.app.isDraining = true;
+    at.gateway.app.phase = "refusing";
     expect(await statuses()).toEqual([200, 200, 503]);
-    at.gateway.app.isDraining = false;
+    at.gateway.app.phase = "serving";
   });
 });

@@ -84,7 +84,8 @@ describe.skipIf(Bun.which("openssl") === null)("docs/fleet", () => {
     for (const name of replicas) {
       const service = services[name];
       const graceMs = Number.parseInt(service?.stop_grace_period ?? "0") * 1000;
-      expect(graceMs).toBeGreaterThanOrEqual(config.server.shutdownGraceMs + 30_000);
+      const { drainDelayMs, shutdownGraceMs } = config.server;
+      expect(graceMs).toBeGreaterThanOrEqual(drainDelayMs + shutdownGraceMs + 30_000);
       expect(service?.healthcheck?.test).toEqual(["CMD", "tollgate", "healthcheck"]);
       const { context = "", dockerfile = "" } = service?.build ?? {};
       const image = await Bun.file(join(files, context, dockerfile)).text();

@@ -36,7 +36,7 @@ export function demoConfigToml(options: {
   silent: boolean;
 }): string {
   return [
-    `[server]\nlisten = "${options.listen}"\nshutdown_grace = "2s"\n`,
+    `[server]\nlisten = "${options.listen}"\ndrain_delay = "0s"\nshutdown_grace = "2s"\n`,
     `[database]\npath = "demo.db"\n`,
     `[log]\nlevel = "${options.silent ? "silent" : "info"}"\nformat = "pretty"\n`,
     ...DEMO_ROUTES.map(({ provider }) => providerToml(provider, options.providerUrl)),

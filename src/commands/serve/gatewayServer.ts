@@ -2,6 +2,7 @@ import { openApp, systemEdges, type App, type Edges, type StartTracing } from ".
 import type { Config } from "../../config/schema.ts";
 import type { UpgradeChoice } from "../../database/servedDatabase.ts";
 import { watchConnections } from "../../http/connections/connectionWatch.ts";
+import { quietMoment } from "../../http/connections/quietMoment.ts";
 import { createMetricsServer, createServer } from "../../http/server.ts";
 import { version } from "../../lib/version.ts";
 import { createPoster } from "../../providers/upstream.ts";
@@ -19,7 +20,10 @@ export interface GatewayServer {
   readonly broken: Promise<never>;
   /** Uses the certificate of the config in force for new connections. Without TLS it does nothing. */
   renewCertificate(): void;
-  /** Lets open requests finish during the grace of the config or until `cutNow`, aborts the rest, and closes everything. */
+  /**
+   * Serves on for the drain delay, lets open requests finish during the grace, aborts the rest, and closes everything.
+   * `cutNow` ends delay and grace.
+   */
   stop(cutNow: Promise<void>): Promise<void>;
 }
 
@@ -73,7 +77,11 @@ async function listen(
     metricsListener = metrics && (await openMetricsListener(metrics, config.metrics));
     if (metricsListener)
       app.gateway.log.info("listening for metrics", { address: metricsListener.address });
-    const options = { ...config.server, socketMode: SOCKET_MODE };
+    const options = {
+      ...config.server,
+      socketMode: SOCKET_MODE,
+      quietMoment: (port: number | undefined) => quietMoment(app, port),
+    };
     const listener = await openListener(() => createServer(app), options);
     const ports = [listener, metricsListener].flatMap((opened) => opened?.port ?? []);
     const endWatch = await watchConnections(app, new Set(ports));
@@ -93,9 +101,16 @@ async function listen(
         renewCertificate(app, listener).catch((error: unknown) => broken.reject(error));
       },
       async stop(cutNow) {
+        const { drainDelayMs, shutdownGraceMs } = config.server;
+        app.phase = "draining";
+        app.gateway.log.info("draining", { duration_ms: drainDelayMs });
+        await Promise.race([Bun.sleep(drainDelayMs), cutNow]);
         endWatch();
-        const graceOver = Promise.race([Bun.sleep(config.server.shutdownGraceMs), cutNow]);
-        await drain(app, graceOver);
+        await listener.refuse();
+        app.phase = "refusing";
+        app.gateway.log.info("refusing new requests", { count: app.requests.open });
+        const graceOver = Promise.race([Bun.sleep(shutdownGraceMs), cutNow]);
+        await Promise.race([app.requests.whenIdle(), graceOver]);
         app.abortAll();
         // Aborted requests send an error, and a slow client may still be reading a complete answer.
         const lastBytesOver = Bun.sleep(LAST_BYTES_MS);
@@ -156,13 +171,6 @@ async function openMetricsListener(
     socketMode: METRICS_SOCKET_MODE,
     purpose: "metrics",
   });
-}
-
-/** The listeners stay open, so that new requests and health checks learn that the gateway stops. */
-async function drain(app: App, graceOver: Promise<void>): Promise<void> {
-  app.isDraining = true;
-  app.gateway.log.info("draining");
-  await Promise.race([app.requests.whenIdle(), graceOver]);
 }
 
 /**

@@ -16,6 +16,11 @@ export interface Listener {
    * promise resolves with the reason. Rejects if listening with the old one fails too. Without TLS it does nothing.
    */
   renewCertificate(tls: TlsConfig | undefined): Promise<string | undefined>;
+  /**
+   * Refuses new connections, and closes those that are idle. A request that has arrived by then is served. Each other
+   * connection is closed behind its answer.
+   */
+  refuse(): Promise<void>;
   /** Refuses new connections. Closes idle ones after `idleCut`, and those with a request in flight after `cut`. */
   close(idleCut: Promise<unknown>, cut?: Promise<unknown>): Promise<void>;
 }
@@ -27,6 +32,8 @@ export interface ListenerOptions {
   readonly socketMode: number;
   /** For the error message, if it is not the public listener. */
   readonly purpose?: string;
+  /** Resolves when no request is lost if the listener at this port is closed in the same turn. Undefined port: a socket. */
+  readonly quietMoment?: (port: number | undefined) => Promise<void>;
 }
 
 /** The HTTP server. Each call of listen needs a new one. */
@@ -50,13 +57,21 @@ export async function openListener(
     ...options,
     listen: address.kind === "tcp" ? { ...address, port } : address,
   };
+  const { quietMoment } = options;
+  /** In Bun 1.4.5 `stop(false)` closes the listener and idle connections, with what they have sent and nobody has read. */
+  const refuse = async (): Promise<void> => {
+    // A client that finds no socket has sent nothing. One that is connected is accepted in the next turn.
+    if (address.kind === "unix") rmSync(address.path, { force: true });
+    await quietMoment?.(address.kind === "tcp" ? port : undefined);
+    for (const server of servers) void server.stop(false);
+  };
   const renew = async (tls: TlsConfig | undefined): Promise<string | undefined> => {
     const next = certificateOf(tls);
     if (!certificate || !next || Bun.deepEquals(certificate, next)) return undefined;
     // Created before the old server stops, to keep the time without a listener short.
     const surface = make();
     // In Bun 1.4.5 server.reload keeps the old certificate, so a new server is needed.
-    void servers.at(-1)?.stop(false);
+    await refuse();
     try {
       servers.push(await listen(surface, sameAddress, next));
       certificate = next;
@@ -76,6 +91,7 @@ export async function openListener(
       renewal = renewed.catch(() => undefined);
       return renewed;
     },
+    refuse,
     async close(idleCut, cut = idleCut) {
       const ended = Promise.all(servers.map((server) => server.stop(false)));
       await Promise.race([ended, idleCut]);

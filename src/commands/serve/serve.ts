@@ -66,7 +66,7 @@ async function start(
   return { gateway: await startGateway(config, writeLog, upgrade), warnings, environment };
 }
 
-/** Runs until a signal or until the gateway breaks. A second signal ends the grace. */
+/** Runs until a signal or until the gateway breaks. A second signal ends delay and grace. */
 export async function untilStopped(gateway: GatewayServer, signals: StopSignals): Promise<void> {
   await Promise.race([signals.first, gateway.broken]);
   await Promise.race([gateway.stop(signals.second), gateway.broken]);
@@ -107,6 +107,7 @@ export function reload(gateway: GatewayServer, file: string, environment?: Envir
 const fixedSettings: Readonly<Record<string, (config: Config) => unknown>> = {
   "server.listen": ({ server }) => server.listen,
   "server.tls_cert": ({ server }) => server.tls === undefined,
+  "server.drain_delay": ({ server }) => server.drainDelayMs,
   "server.shutdown_grace": ({ server }) => server.shutdownGraceMs,
   "database.path": ({ database }) => (database.engine === "sqlite" ? database.path : undefined),
   "database.url": ({ database }) => (database.engine === "postgres" ? database.url : undefined),
@@ -122,6 +123,7 @@ const fixedSettings: Readonly<Record<string, (config: Config) => unknown>> = {
 /** Settings that the systemd unit contains. */
 const unitSettings: ReadonlySet<string> = new Set([
   "server.listen",
+  "server.drain_delay",
   "server.shutdown_grace",
   "database.path",
   "metrics.listen",

@@ -48,6 +48,7 @@ function install(options: InstallOptions, command: Command): void {
     writableFolders: folders.writable,
     runtimeFolders: folders.runtime,
     listens: [config.server.listen, ...(config.metrics ? [config.metrics.listen] : [])],
+    drainDelayMs: config.server.drainDelayMs,
     shutdownGraceMs: config.server.shutdownGraceMs,
     variables,
   });

@@ -14,6 +14,8 @@ export interface UnitPlan {
   /** Folders relative to /run, which systemd creates at each start. */
   readonly runtimeFolders: readonly string[];
   readonly listens: readonly Listen[];
+  /** How long the gateway serves after the signal to stop, and how long open requests may then take. */
+  readonly drainDelayMs: number;
   readonly shutdownGraceMs: number;
   /** The environment variables that the config uses. */
   readonly variables: readonly string[];
@@ -40,7 +42,7 @@ const UNPRIVILEGED_PORTS_FROM = 1024;
 export function unitText(plan: UnitPlan): string {
   const command = (name: string): string =>
     `${programWord(plan.executable)} ${name} --config ${argumentWord(plan.configFile)}`;
-  const stopS = Math.ceil(plan.shutdownGraceMs / 1000) + STOP_MARGIN_S;
+  const stopS = Math.ceil((plan.drainDelayMs + plan.shutdownGraceMs) / 1000) + STOP_MARGIN_S;
   return `# Written by \`tollgate service install\`. Change it with \`systemctl edit\`, which keeps this file as it is.
 [Unit]
 Description=Tollgate, an LLM gateway with prepaid accounts
@@ -63,7 +65,7 @@ EnvironmentFile=-${ENVIRONMENT_FILE}
 # These change which code runs, or which certificates and proxies are trusted.
 UnsetEnvironment=${unsetVariables(plan.variables)}
 KillSignal=SIGTERM
-# server.shutdown_grace of the config, and the time to close everything.
+# server.drain_delay and server.shutdown_grace of the config, and the time to close everything.
 TimeoutStopSec=${stopS}s
 Restart=on-failure
 RestartSec=5s

@@ -9,6 +9,8 @@ export interface ClientSocket {
   readonly address: string;
   /** The client has not read all that was sent to it. */
   readonly isSending: boolean;
+  /** The client has sent bytes that this process has not read yet. */
+  readonly isReceiving: boolean;
   /** Since bytes came or left. */
   readonly idleMs: number;
 }
@@ -19,6 +21,19 @@ export interface ClientSockets {
   list(ports: ReadonlySet<number>, used: number): readonly ClientSocket[];
   /** Shuts a connection down. The server then sees its end, and closes it. */
   shutDown(socket: ClientSocket): void;
+  /** The sockets of this process that listen at these ports. */
+  listeners(ports: ReadonlySet<number>, used: number): readonly Listening[];
+}
+
+/** A socket that listens. */
+export interface Listening {
+  /**
+   * The system drops requests for new connections from now on. Those that are connected are served. A client asks again
+   * after a second, and reaches who listens then.
+   */
+  holdBack(): void;
+  /** Whether a client is connected, and not accepted yet. */
+  hasWaiting(): boolean;
 }
 
 /** Names a connection of a client. */
@@ -35,6 +50,7 @@ const calls = {
   getsockname: { args: ["i32", "ptr", "ptr"], returns: "i32" },
   getpeername: { args: ["i32", "ptr", "ptr"], returns: "i32" },
   getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
+  setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
   shutdown: { args: ["i32", "i32"], returns: "i32" },
 } as const satisfies Record<string, FFIFunction>;
 
@@ -42,8 +58,13 @@ const AF_INET = 2;
 const AF_INET6 = 10;
 const SHUT_RDWR = 2;
 const F_GETFD = 1;
+const SOL_SOCKET = 1;
+const SO_ATTACH_FILTER = 26;
+const SO_ACCEPTCONN = 30;
 const IPPROTO_TCP = 6;
 const TCP_INFO = 11;
+/** The place of `tcpi_unacked` in `tcp_info`: of a socket that listens, how many connections wait to be accepted. */
+const WAITING = 24;
 /** The places of `tcpi_last_data_sent` and `tcpi_last_data_recv` in `tcp_info`. */
 const LAST_SENT = 44;
 const LAST_RECEIVED = 52;
@@ -51,6 +72,22 @@ const LAST_RECEIVED = 52;
 const INFO_BYTES = 56;
 /** Asks for the bytes that the other side has not received yet. */
 const SIOCOUTQ = 0x5411;
+/** Asks for the bytes that this process has not read yet. */
+const SIOCINQ = 0x541b;
+/**
+ * A filter of the system (classic BPF: code, jumps, value) that drops packets with SYN and without ACK: requests for a new
+ * connection. The flags are in byte 13 of TCP's header. https://www.kernel.org/doc/html/latest/networking/filter.html
+ */
+const NO_NEW_CONNECTIONS = [
+  { code: 0x30, value: 13 }, // load the byte
+  { code: 0x54, value: 0x12 }, // SYN and ACK of it
+  { code: 0x15, else: 1, value: 0x02 }, // is it SYN alone?
+  { code: 0x06, value: 0 }, // drop
+  { code: 0x06, value: 0xffff_ffff }, // pass
+] as const;
+const FILTER_STEP_BYTES = 8;
+/** The size of `sock_fprog`: the number of steps, and behind a gap a pointer to them. */
+const FILTER_HEAD_BYTES = 16;
 /** The size of `sockaddr_storage`. */
 const ADDRESS_BYTES = 128;
 
@@ -65,7 +102,8 @@ export async function openClientSockets(
   const { dlopen, ptr } = await import("bun:ffi");
   const library = firstOf(LIBRARIES, (name) => dlopen(name, calls));
   if (library === undefined) return undefined;
-  const { fcntl, ioctl, getsockname, getpeername, getsockopt, shutdown } = library.symbols;
+  const { fcntl, ioctl, getsockname, getpeername, getsockopt, setsockopt, shutdown } =
+    library.symbols;
   const address = new DataView(new ArrayBuffer(ADDRESS_BYTES));
   const length = new Uint32Array(new ArrayBuffer(4));
   const read = (call: typeof getsockname, descriptor: number): SocketAddress | undefined => {
@@ -75,39 +113,80 @@ export async function openClientSockets(
       : undefined;
   };
   const info = new DataView(new ArrayBuffer(INFO_BYTES));
-  const idleMsOf = (descriptor: number): number => {
+  const filter = filterWithoutPointer();
+  const readInfo = (descriptor: number): DataView => {
     length[0] = INFO_BYTES;
     getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, ptr(info.buffer), ptr(length.buffer));
-    return Math.min(info.getUint32(LAST_SENT, true), info.getUint32(LAST_RECEIVED, true));
+    return info;
   };
+  const idleMsOf = (descriptor: number): number => {
+    const times = readInfo(descriptor);
+    return Math.min(times.getUint32(LAST_SENT, true), times.getUint32(LAST_RECEIVED, true));
+  };
+  const hasBytes = (descriptor: number, request: number): boolean =>
+    ioctl(descriptor, request, ptr(length.buffer)) === 0 && length[0] !== 0;
+  const isListening = (descriptor: number): boolean => {
+    length[0] = 4;
+    getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, ptr(info.buffer), ptr(length.buffer));
+    return info.getUint32(0, true) === 1;
+  };
+  /** The open sockets whose own port is one of these. It stops once it has seen as many descriptors as are used. */
+  function* at(ports: ReadonlySet<number>, used: number): Generator<number> {
+    for (
+      let descriptor = 0, seen = 0;
+      seen < used && descriptor < descriptorsMax;
+      descriptor += 1
+    ) {
+      if (fcntl(descriptor, F_GETFD, 0) < 0) continue;
+      seen += 1;
+      const own = read(getsockname, descriptor);
+      if (own !== undefined && ports.has(own.port)) yield descriptor;
+    }
+  }
   return {
     list(ports, used) {
       const sockets: ClientSocket[] = [];
-      for (
-        let descriptor = 0, seen = 0;
-        seen < used && descriptor < descriptorsMax;
-        descriptor += 1
-      ) {
-        if (fcntl(descriptor, F_GETFD, 0) < 0) continue;
-        seen += 1;
-        const own = read(getsockname, descriptor);
-        if (own === undefined || !ports.has(own.port)) continue;
+      for (const descriptor of at(ports, used)) {
         const peer = read(getpeername, descriptor);
         if (peer === undefined) continue;
         const { host, port } = peer;
-        const isSending = ioctl(descriptor, SIOCOUTQ, ptr(length.buffer)) === 0 && length[0] !== 0;
         sockets.push({
           descriptor,
           peer: peerName(host, port),
           address: canonicalIp(host) ?? host,
-          isSending,
+          isSending: hasBytes(descriptor, SIOCOUTQ),
+          isReceiving: hasBytes(descriptor, SIOCINQ),
           idleMs: idleMsOf(descriptor),
         });
       }
       return sockets;
     },
+    listeners(ports, used) {
+      return [...at(ports, used)].filter(isListening).map((descriptor) => ({
+        holdBack() {
+          const at = ptr(filter.buffer);
+          filter.setBigUint64(FILTER_HEAD_BYTES / 2, BigInt(at + FILTER_HEAD_BYTES), true);
+          setsockopt(descriptor, SOL_SOCKET, SO_ATTACH_FILTER, at, FILTER_HEAD_BYTES);
+        },
+        hasWaiting: () => readInfo(descriptor).getUint32(WAITING, true) > 0,
+      }));
+    },
     shutDown: ({ descriptor }) => void shutdown(descriptor, SHUT_RDWR),
   };
+}
+
+/** The filter: its head without the pointer, and its steps. */
+function filterWithoutPointer(): DataView<ArrayBuffer> {
+  const bytes = FILTER_HEAD_BYTES + NO_NEW_CONNECTIONS.length * FILTER_STEP_BYTES;
+  const filter = new DataView(new ArrayBuffer(bytes));
+  filter.setUint16(0, NO_NEW_CONNECTIONS.length, true);
+  for (const [index, step] of NO_NEW_CONNECTIONS.entries()) {
+    const at = FILTER_HEAD_BYTES + index * FILTER_STEP_BYTES;
+    filter.setUint16(at, step.code, true);
+    filter.setUint8(at + 3, "else" in step ? step.else : 0);
+    filter.setUint32(at + 4, step.value, true);
+  }
+  return filter;
 }
 
 interface SocketAddress {

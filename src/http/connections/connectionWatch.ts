@@ -40,7 +40,7 @@ export async function watchConnections(
 /** Looks at the connections when it is told to. */
 export class ConnectionWatch {
   readonly #app: App;
-  readonly #sockets: ClientSockets;
+  readonly #sockets: Pick<ClientSockets, "list" | "shutDown">;
   readonly #ports: ReadonlySet<number>;
   readonly #descriptors: number;
   /** The descriptors that may be used while clients have idle connections. */
@@ -52,7 +52,12 @@ export class ConnectionWatch {
   #toldMs = -Infinity;
 
   /** `descriptors`: how many the process may have. */
-  constructor(app: App, sockets: ClientSockets, ports: ReadonlySet<number>, descriptors: number) {
+  constructor(
+    app: App,
+    sockets: Pick<ClientSockets, "list" | "shutDown">,
+    ports: ReadonlySet<number>,
+    descriptors: number,
+  ) {
     this.#app = app;
     this.#sockets = sockets;
     this.#ports = ports;
@@ -116,7 +121,8 @@ export class ConnectionWatch {
       const client = clients.get(name) ?? { name, count: 0, idle: [], isShared };
       clients.set(name, client);
       client.count += 1;
-      if (!busy.has(peer) && !socket.isSending) client.idle.push(socket);
+      const isIdle = !busy.has(peer) && !socket.isSending && !socket.isReceiving;
+      if (isIdle) client.idle.push(socket);
     }
     return [...clients.values()];
   }
@@ -136,6 +142,6 @@ interface Client {
   /** A proxy in front, or this machine: many clients may be behind it. */
   readonly isShared: boolean;
   count: number;
-  /** Without a request in flight and without unread bytes. */
+  /** Without a request in flight and without unread bytes on either side. */
   idle: ClientSocket[];
 }

@@ -12,6 +12,7 @@ export function pageRoutes(app: App, logOf: RequestLogOf) {
     const response = pageResponse(await pages.page(), log.path, request);
     if (response === undefined) throw notFound();
     response.headers.set("x-request-id", log.id);
+    if (log.endsConnection) response.headers.set("connection", "close");
     log.write(response.status);
     return response;
   };

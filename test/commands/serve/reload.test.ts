@@ -111,6 +111,7 @@ const unit =
   "; write the unit of the service again (remove it, then `tollgate service install` and `systemctl daemon-reload`) before the restart";
 test.each([
   ["server.listen", { server: { listen: "127.0.0.1:1" } }, unit],
+  ["server.drain_delay", { server: { drain_delay: "1s" } }, unit],
   ["server.shutdown_grace", { server: { shutdown_grace: "1s" } }, unit],
   ["database.path", { database: { path: "other.db" } }, unit],
   ["database.durability", { database: { durability: "power" } }, ""],

@@ -42,7 +42,7 @@ test("--print prints the unit for the running executable and writes nothing", as
   const [command = ""] = valuesOf(unit, "ExecStart");
   expect(wordsOf(command, "command")).toEqual([binary, "serve", "--config", cli.config]);
   expect(valuesOf(unit, "ReadWritePaths")).toEqual(["/tmp/tollgate-nowhere"]);
-  expect(valuesOf(unit, "TimeoutStopSec")).toEqual(["90s"]);
+  expect(valuesOf(unit, "TimeoutStopSec")).toEqual(["93s"]);
   expect(valuesOf(unit, "User")).toEqual(["tollgate"]);
   expect(stderr).toMatch(/^warning: .*: the database is in \/tmp, which PrivateTmp hides/m);
   expect(existsSync(file)).toBe(false);

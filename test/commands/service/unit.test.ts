@@ -12,6 +12,7 @@ const plan: UnitPlan = {
   writableFolders: ["/var/lib/tollgate"],
   runtimeFolders: [],
   listens: [{ kind: "tcp", host: "127.0.0.1", port: 8080 }],
+  drainDelayMs: 3000,
   shutdownGraceMs: 30_000,
   variables: ["OPENAI_API_KEY"],
 };
@@ -88,12 +89,13 @@ describe("the unit", () => {
   });
 
   test.each([
-    [0, "30s"],
-    [500, "31s"],
-    [30_000, "60s"],
-    [3_600_000, "3630s"],
-  ])("allows for a stop with %d ms of grace: %s", (shutdownGraceMs, time) => {
-    expect(valuesOf(unitOf({ shutdownGraceMs }), "TimeoutStopSec")).toEqual([time]);
+    [0, 0, "30s"],
+    [0, 500, "31s"],
+    [3000, 30_000, "63s"],
+    [300_000, 3_600_000, "3930s"],
+  ])("allows for a stop with %d ms of delay and %d ms of grace: %s", (delayMs, graceMs, time) => {
+    const unit = unitOf({ drainDelayMs: delayMs, shutdownGraceMs: graceMs });
+    expect(valuesOf(unit, "TimeoutStopSec")).toEqual([time]);
   });
 
   test.each([

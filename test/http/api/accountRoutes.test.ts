@@ -134,7 +134,7 @@ describe.each(paths)("%s", (path) => {
     const { app } = at.gateway;
     const key = await at.gateway.key();
     const id = await charged(key);
-    app.isDraining = true;
+    app.phase = "refusing";
     try {
       for (const somebody of [key, undefined]) {
         const reply = await get(of(id), somebody);
@@ -142,7 +142,7 @@ describe.each(paths)("%s", (path) => {
         expect(reply.headers.get("connection")).toBe("close");
       }
     } finally {
-      app.isDraining = false;
+      app.phase = "serving";
     }
     expect((await get(of(id), key)).status).toBe(200);
   });

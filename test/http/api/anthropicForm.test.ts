@@ -131,9 +131,9 @@ describe("an error has Anthropic's form", () => {
   });
 
   test("while the gateway shuts down", async () => {
-    at.gateway.app.isDraining = true;
+    at.gateway.app.phase = "refusing";
     const reply = await get("/v1/models", version).finally(() => {
-      at.gateway.app.isDraining = false;
+      at.gateway.app.phase = "serving";
     });
     expectAnthropicError(reply, 502, "api_error", "service temporarily unavailable");
   });

@@ -247,7 +247,7 @@ describe("a gateway that drains", () => {
   test("is unavailable on /healthz, answers 502 under /v1, and closes the connection", async () => {
     const { app } = at.gateway;
     const key = await at.gateway.key();
-    app.isDraining = true;
+    app.phase = "refusing";
     try {
       const health = await get("/healthz", undefined);
       expect([health.status, health.body]).toEqual([503, { status: "draining" }]);
@@ -262,7 +262,7 @@ describe("a gateway that drains", () => {
         expect(reply.headers.get("connection")).toBe("close");
       }
     } finally {
-      app.isDraining = false;
+      app.phase = "serving";
     }
     expect((await get("/v1/models", key)).status).toBe(200);
   });

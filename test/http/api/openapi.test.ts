@@ -96,11 +96,11 @@ describe("GET /openapi.json", () => {
   });
 
   test("is served while the gateway drains", async () => {
-    at.gateway.app.isDraining = true;
+    at.gateway.app.phase = "refusing";
     try {
       expect((await call(at.gateway, undefined, { path: "/openapi.json" })).status).toBe(200);
     } finally {
-      at.gateway.app.isDraining = false;
+      at.gateway.app.phase = "serving";
     }
   });
 });

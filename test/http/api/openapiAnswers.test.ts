@@ -253,11 +253,11 @@ function foreignHost(path: string): Promise<Reply> {
 }
 
 async function draining(work: () => Promise<Reply>): Promise<Reply> {
-  at.gateway.app.isDraining = true;
+  at.gateway.app.phase = "refusing";
   try {
     return await work();
   } finally {
-    at.gateway.app.isDraining = false;
+    at.gateway.app.phase = "serving";
   }
 }
 

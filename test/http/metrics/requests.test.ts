@@ -257,9 +257,9 @@ describe("requests that are refused before a hold are counted by status", () => 
 
   test("502 while the gateway drains", async () => {
     const { all } = await grown(async () => {
-      at.gateway.app.isDraining = true;
+      at.gateway.app.phase = "refusing";
       await chat(at.gateway, await at.gateway.key());
-      at.gateway.app.isDraining = false;
+      at.gateway.app.phase = "serving";
     });
     expect(all("tollgate_requests_refused_total")).toEqual(refused("chat", 502));
   });

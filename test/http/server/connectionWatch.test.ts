@@ -21,6 +21,7 @@ const fiveOf = (address: string): readonly ClientSocket[] =>
     peer: peerName(address, 1000 + index),
     idleMs,
     isSending: false,
+    isReceiving: false,
   }));
 
 /** The ports of the connections that one look closes. `descriptors`: how many the process may have. */
@@ -55,13 +56,16 @@ test("addresses of one /64 network of IPv6 count together", () => {
   expect(closedOf([...one, ...fiveOf("2001:db8:0:1::6").slice(0, 2)])).toEqual([]);
 });
 
-test("a connection with a request in flight or with unread bytes is not closed", () => {
-  const address = "203.0.113.5";
-  const [first, ...others] = fiveOf(address);
-  const sockets = first ? [{ ...first, isSending: true }, ...others] : others;
-  const busy = [peerName(address, 1003)];
-  expect(closedOf(sockets, { busy })).toEqual([peerName(address, 1002), peerName(address, 1001)]);
-});
+test.each([{ isSending: true }, { isReceiving: true }])(
+  "a connection with a request in flight or with unread bytes is not closed: %j",
+  (unread) => {
+    const address = "203.0.113.5";
+    const [first, ...others] = fiveOf(address);
+    const sockets = first ? [{ ...first, ...unread }, ...others] : others;
+    const busy = [peerName(address, 1003)];
+    expect(closedOf(sockets, { busy })).toEqual([peerName(address, 1002), peerName(address, 1001)]);
+  },
+);
 
 test("without free descriptors the clients with the most connections lose theirs first, a proxy too", () => {
   const few = fiveOf("203.0.113.5").slice(0, 2);

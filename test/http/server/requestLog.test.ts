@@ -71,8 +71,8 @@ describe("each request has one line in the log", () => {
     const { app } = at.gateway;
     const work = async () => chat(at.gateway, await at.gateway.key());
     const refused = { status: 502, level: "error", error: "ShuttingDown" };
-    app.isDraining = true;
-    const draining = await linesOf(1, work).finally(() => (app.isDraining = false));
+    app.phase = "refusing";
+    const draining = await linesOf(1, work).finally(() => (app.phase = "serving"));
     app.gateway.inFlight.isAborting = true;
     const cut = await linesOf(1, work).finally(() => (app.gateway.inFlight.isAborting = false));
     expect([...draining, ...cut]).toMatchObject([refused, refused]);

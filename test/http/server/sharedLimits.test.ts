@@ -131,10 +131,10 @@ describeRedis("two gateways that count limits on one server", () => {
     server.pause();
     const waiting = chat(first.gateway, key);
     await until("the server is asked", () => asked > before);
-    app.isDraining = true;
+    app.phase = "refusing";
     server.resume();
     expect((await waiting).status).toBe(502);
-    app.isDraining = false;
+    app.phase = "serving";
     expect(app.requests.open).toBe(0);
   });
 });

@@ -33,9 +33,9 @@ const modelDefaults: Section = {
 /** An embedding model has no other keys. */
 const embeddingModelDefaults: Section = { rub_input_per_1m: prices.input };
 
-/** Any free port, no limits, and commits that need not survive a power cut. */
+/** Any free port, a stop without a delay, no limits, and commits that need not survive a power cut. */
 const sectionDefaults: Readonly<Record<string, Section>> = {
-  server: { listen: "127.0.0.1:0" },
+  server: { listen: "127.0.0.1:0", drain_delay: "0s" },
   database: { path: "tollgate.db", durability: "process" },
   limits: { requests_per_minute: 0, concurrent_requests: 0 },
 };

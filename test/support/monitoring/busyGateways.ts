@@ -101,9 +101,9 @@ async function sendRequests(gateway: TestApp, models: readonly string[]): Promis
   await embed(gateway, key);
   await chat(gateway, { key: "wrong" });
   await call(gateway, key, { path: "/v1/models", method: "GET" });
-  gateway.app.isDraining = true;
+  gateway.app.phase = "refusing";
   await chat(gateway, key, { model: "good" });
-  gateway.app.isDraining = false;
+  gateway.app.phase = "serving";
 }
 
 function serveReplicaFigures(): Bun.Server<undefined> {
