@@ -10,8 +10,8 @@ export function addAudit(program: Command): void {
     .command("audit")
     .description("verify the ledger and all balances; list the problems and exit with 1 if any")
     .action(async (_: unknown, command: Command) => {
-      const { config, json } = globalOptions(command);
-      const report = await runSession(config, "existing", async ({ store, actor }) => {
+      const { json } = globalOptions(command);
+      const report = await runSession(command, "existing", async ({ store, actor }) => {
         const record = (hasProblems: boolean) =>
           recordOutcome(() => store.notices.audited("audit", hasProblems, actor.at));
         try {

@@ -41,9 +41,9 @@ export function addConsole(program: Command): void {
       `loopback address or unix:/path; default: ${LISTEN_DEFAULT}, or a free port if that is in use`,
     )
     .action(async (options: { listen?: string }, command: Command) => {
-      const { config, json } = globalOptions(command);
+      const { json } = globalOptions(command);
       const listen = options.listen === undefined ? undefined : localAddress(options.listen);
-      await runSession(config, "existing", (session) => run(session, listen, json));
+      await runSession(command, "existing", (session) => run(session, listen, json));
     });
 }
 

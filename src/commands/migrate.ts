@@ -27,7 +27,11 @@ export function addMigrate(program: Command): void {
         );
       forgetPostgresEnvironment();
       const from = resolve(options.from);
-      const copied = await copyDatabase(from, database, progressNotice());
+      const copied = await copyDatabase(
+        from,
+        { ...database, application: "migrate" },
+        progressNotice(),
+      );
       printResult(resultOf(from, database.shownUrl, copied), json);
     });
 }

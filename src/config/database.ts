@@ -1,7 +1,7 @@
-import { isAbsolute } from "node:path";
+import { dirname, isAbsolute } from "node:path";
 import { isPrivate } from "./address.ts";
-import type { DeepPartial, Inspection } from "./inspection.ts";
-import type { Config, ConfigFile } from "./schema.ts";
+import { ConfigError, Inspection, type DeepPartial } from "./inspection.ts";
+import type { Config, ConfigFile, ServerPlace } from "./schema.ts";
 import { readSecret, readSecretUrl } from "./secretUrl.ts";
 import { readDurationMs } from "./values.ts";
 
@@ -20,8 +20,8 @@ export function readDatabase(file: DatabaseFile, inspection: Inspection): Config
     least: "1h",
     most: "36500d",
   });
-  const secret = readSecret("database.url", file.url, file.url_file, inspection);
-  if (secret === undefined) return { ...readSqlite(file, inspection), keepRequestsMs };
+  const place = readPlace("database.url", file.url, file.url_file, inspection);
+  if (place === undefined) return { ...readSqlite(file, inspection), keepRequestsMs };
   if (file.path !== undefined)
     inspection.problem(
       "database.path",
@@ -32,12 +32,55 @@ export function readDatabase(file: DatabaseFile, inspection: Inspection): Config
       "database.durability",
       "must not be set together with url: remove it; with PostgreSQL a charge always survives a power cut of the server",
     );
-  const { key, text } = secret;
-  const url = readSecretUrl(text, key, "postgres://user:password@host:5432/name", inspection);
-  if (url === undefined) return { engine: "postgres", url: "", shownUrl: "", keepRequestsMs };
-  checkPostgres(url, key, inspection);
+  return { engine: "postgres", ...place, keepRequestsMs };
+}
+
+/** The URL of a PostgreSQL database. Undefined: there is none. Problems go to the inspection. */
+function readPlace(
+  key: string,
+  literal: string | undefined,
+  path: string | undefined,
+  inspection: Inspection,
+): ServerPlace | undefined {
+  const secret = readSecret(key, literal, path, inspection);
+  if (secret === undefined) return undefined;
+  const { text } = secret;
+  const urlFile = secret.key === key ? undefined : inspection.absolutePath(path ?? "");
+  const url = readSecretUrl(
+    text,
+    secret.key,
+    "postgres://user:password@host:5432/name",
+    inspection,
+  );
+  if (url === undefined) return { url: "", shownUrl: "", urlFile };
+  checkPostgres(url, secret.key, inspection);
   const shownUrl = `${url.protocol}//${url.username}@${url.host}${url.pathname}`;
-  return { engine: "postgres", url: text, shownUrl, keepRequestsMs };
+  return { url: text, shownUrl, urlFile };
+}
+
+/**
+ * The URL that the file has now. Throws ConfigError if it cannot be used, or if it names another server or database than
+ * before: nobody knows whether that one has the same records.
+ */
+export function readUrlAgain(file: string, before: string): URL {
+  const inspection = new Inspection(dirname(file), 0);
+  const place = readPlace("url", undefined, file, inspection);
+  const [problem] = inspection.problems;
+  if (problem !== undefined) throw new ConfigError([problem.replace(/^\w+/, file)]);
+  const text = place?.url ?? "";
+  if (withoutUser(text) !== withoutUser(before))
+    throw new ConfigError([
+      `${file}: names another server, database or parameters than at the start: write the old ones again, or restart with the new ones`,
+    ]);
+  return new URL(text);
+}
+
+/** Server, database and parameters of a URL: only user and password may change while connections to it are open. */
+export function withoutUser(text: string): string {
+  const url = new URL(text);
+  url.username = "";
+  url.password = "";
+  return url.href;
 }
 
 /** Reads the server that counts limits for all replicas. Undefined: each replica counts. */

@@ -289,13 +289,19 @@ export interface SqliteDatabase {
   readonly keepRequestsMs: number;
 }
 
-/** A database of a PostgreSQL server, for any number of replicas. */
-export interface PostgresDatabase {
-  readonly engine: "postgres";
+/** A database on a PostgreSQL server. */
+export interface ServerPlace {
   /** May contain a password. It names host, user and database. */
   readonly url: string;
   /** The same without password and parameters, for messages. */
   readonly shownUrl: string;
+  /** The file that the URL comes from, absolute. It may have another user or password by now. */
+  readonly urlFile: string | undefined;
+}
+
+/** A database of a PostgreSQL server, for any number of replicas. */
+export interface PostgresDatabase extends ServerPlace {
+  readonly engine: "postgres";
   readonly keepRequestsMs: number;
 }
 

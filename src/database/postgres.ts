@@ -147,7 +147,21 @@ function listenerOf(
         held_rub: formatRoubles(released),
       }),
     onCommit: (tookMs) => metrics.committed(tookMs),
+    onUnusableFile: urlFileWatch(services),
     onFatal: (message) => services.fatal(message),
+  };
+}
+
+/** Several connections may be wanted at once, again and again. */
+const TOLD_EVERY_MS = 10_000;
+
+function urlFileWatch({ log, clock }: DatabaseServices): (problem: string) => void {
+  let toldAtMs = -Infinity;
+  return (problem) => {
+    const nowMs = clock.monotonicMs();
+    if (nowMs - toldAtMs < TOLD_EVERY_MS) return;
+    toldAtMs = nowMs;
+    log.error("database_url_unusable", { problem });
   };
 }
 

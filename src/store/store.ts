@@ -80,6 +80,7 @@ export {
 } from "./writer/requestRecord.ts";
 export type { Figures } from "./reports/figures.ts";
 export type { OverviewReport, SampledLatencies } from "./reports/reports.ts";
+export type { ServerAddress } from "./postgres/pool.ts";
 export { durabilityProblems } from "./postgres/durability.ts";
 export type { CopiedDatabase, CopyProgress } from "./postgres/copyDatabase.ts";
 export type { ServerInspection } from "./postgres/inspection.ts";
@@ -120,9 +121,9 @@ export {
 export { startWriter } from "./sqlite/writer/startWriter.ts";
 
 /** Inspects a PostgreSQL server for `doctor`. Rejects with StoreError if it cannot be read. */
-export async function inspectServer(url: string, shownUrl: string): Promise<ServerInspection> {
+export async function inspectServer(address: ServerAddress): Promise<ServerInspection> {
   const { inspectServer } = await import("./postgres/inspection.ts");
-  return await inspectServer(url, shownUrl);
+  return await inspectServer(address);
 }
 
 /** Copies the records of a SQLite file into an empty database on a PostgreSQL server. Rejects with StoreError. */

@@ -217,6 +217,14 @@ export const events = {
       "A heartbeat, or reading the counter of changes, failed (`error`). One line is normal while the server restarts. Without an answer for 10 s the replica refuses requests.",
     advice: "For many lines look at the server and the network.",
   },
+  database_url_unusable: {
+    level: "error",
+    message: "the file with the URL of the database cannot be used, so no new connection is made",
+    meaning:
+      "`[database] url_file` is read again for each new connection. `problem` names the file: it cannot be read, has no usable URL, or names another server or database than at the start, whose records may be others. Open connections stay. The file is read again with each try; at most one line in 10 s.",
+    advice:
+      "Correct the file. Only user and password may change while the gateway runs; another server, database or parameter needs a restart.",
+  },
   clock_differs: {
     level: "warn",
     message: "the clock of this machine differs from that of the database server by more than 2 s",

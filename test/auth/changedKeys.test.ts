@@ -24,6 +24,7 @@ const listener = {
   onClockSkew: ignore,
   onEnded: ignore,
   onCommit: ignore,
+  onUnusableFile: ignore,
   onFatal: ignore,
 };
 

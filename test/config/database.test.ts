@@ -23,7 +23,13 @@ describe("a PostgreSQL database", () => {
     expect(problems).toEqual([]);
     expect(warnings).toEqual([]);
     const url = text.replace("${SECRET}", "canary");
-    expect(config?.database).toEqual({ engine: "postgres", url, shownUrl, keepRequestsMs: year });
+    expect(config?.database).toEqual({
+      engine: "postgres",
+      url,
+      shownUrl,
+      urlFile: undefined,
+      keepRequestsMs: year,
+    });
     expect(config && databaseName(config.database)).toBe(shownUrl);
   });
 
@@ -34,6 +40,7 @@ describe("a PostgreSQL database", () => {
     expect(config?.database).toMatchObject({
       url: "postgres://gate:canary@db/toll",
       shownUrl: "postgres://gate@db/toll",
+      urlFile: expect.stringMatching(/^\/.*\/url$/),
     });
   });
 

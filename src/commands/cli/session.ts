@@ -53,18 +53,19 @@ export async function withSession(
   secrets: "unread" | "notify" = "unread",
 ): Promise<void> {
   const options = globalOptions(command);
-  printResult(await runSession(options.config, access, work, secrets), options.json);
+  printResult(await runSession(command, access, work, secrets), options.json);
 }
 
 /** The same without printing: resolves with what `work` returns. */
 export async function runSession<T>(
-  configPath: string | undefined,
+  command: Command,
   access: Access,
   work: (session: Session) => T | Promise<T>,
   secrets: "unread" | "notify" = "unread",
 ): Promise<T> {
+  const { config: configPath } = globalOptions(command);
   const { config } = loadConfig({ path: configPath, secrets });
-  const database = await openForCommand(config.database, access);
+  const database = await openForCommand(config.database, access, wordsOf(command));
   const session = {
     config,
     get store() {
@@ -84,6 +85,12 @@ export async function runSession<T>(
   }
 }
 
+/** The command without the program's name, such as `balance credit`. */
+function wordsOf(command: Command): string {
+  const { parent } = command;
+  return parent?.parent ? `${wordsOf(parent)} ${command.name()}` : command.name();
+}
+
 interface CommandDatabase {
   /** Opens a SQLite file at the first call. */
   store(): Store;
@@ -93,19 +100,23 @@ interface CommandDatabase {
 async function openForCommand(
   database: Config["database"],
   access: Access,
+  application: string,
 ): Promise<CommandDatabase> {
   if (database.engine === "postgres") {
     forgetPostgresEnvironment();
-    const store = await openServerStore(database, {
-      onUpgrade: ({ applied, known }) =>
-        printNotice(
-          `upgrading the database on the server from schema ${applied} to ${known}; tollgate makes no backup of it`,
-        ),
-      onBlocked: ({ blockers }) =>
-        printNotice(
-          `the upgrade waits for a lock of ${blockers}: it is tried again until that has ended`,
-        ),
-    });
+    const store = await openServerStore(
+      { ...database, application },
+      {
+        onUpgrade: ({ applied, known }) =>
+          printNotice(
+            `upgrading the database on the server from schema ${applied} to ${known}; tollgate makes no backup of it`,
+          ),
+        onBlocked: ({ blockers }) =>
+          printNotice(
+            `the upgrade waits for a lock of ${blockers}: it is tried again until that has ended`,
+          ),
+      },
+    );
     return {
       store: () => store,
       async close() {

@@ -69,7 +69,7 @@ async function examineDatabase(config: Config | undefined): Promise<ServerReadin
   if (database.engine === "sqlite")
     return { ...readDatabase(database.path), clockProblem: undefined };
   forgetPostgresEnvironment();
-  return await readServer(database);
+  return await readServer({ ...database, application: "doctor" });
 }
 
 function examineDiskOf({ database }: Config): Verdict {

@@ -2,6 +2,7 @@ import {
   durabilityProblems,
   inspectServer,
   StoreError,
+  type ServerAddress,
   type ServerInspection,
 } from "../../store/store.ts";
 import type { DatabaseReading } from "./database.ts";
@@ -20,15 +21,11 @@ export interface ServerReading extends DatabaseReading {
 }
 
 /** Checks the server and the database without a change. Gateways may run on it. */
-export async function readServer(database: {
-  readonly url: string;
-  readonly shownUrl: string;
-}): Promise<ServerReading> {
-  const { url, shownUrl } = database;
+export async function readServer(database: ServerAddress): Promise<ServerReading> {
   try {
-    const inspection = await inspectServer(url, shownUrl);
+    const inspection = await inspectServer(database);
     return {
-      verdict: judgeServer(shownUrl, inspection),
+      verdict: judgeServer(database.shownUrl, inspection),
       lastEntry: inspection.lastEntryMs ?? "none",
       clockProblem: clockProblem(inspection.clockSkew),
     };

@@ -23,7 +23,7 @@ export async function withReport(
   options: SpanOptions & { readonly csv?: true },
   work: (session: Session) => Promise<Report>,
 ): Promise<void> {
-  const { config, json } = globalOptions(command);
+  const { json } = globalOptions(command);
   const { since, until } = options;
   if (options.csv && json) {
     throw new CommandFailure("--csv and --json cannot be combined: use one of them", {
@@ -33,7 +33,7 @@ export async function withReport(
   if (since !== undefined && until !== undefined && since >= until) {
     throw new CommandFailure("--since must be earlier than --until", { status: 2 });
   }
-  const report = await runSession(config, "existing", work);
+  const report = await runSession(command, "existing", work);
   if (options.csv) printText(report.csv);
   else printResult(report, json);
 }

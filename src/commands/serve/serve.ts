@@ -11,7 +11,8 @@ import { errorClass } from "../../telemetry/log.ts";
 import type { GatewayServer } from "./gatewayServer.ts";
 import { openLogWriter, type LogWriter } from "./logWriter.ts";
 import { globalOptions, listenForStop, type StopSignals } from "../cli/session.ts";
-import type { Config } from "../../config/schema.ts";
+import { withoutUser } from "../../config/database.ts";
+import type { Config, PostgresDatabase } from "../../config/schema.ts";
 import type { UpgradeChoice } from "../../database/servedDatabase.ts";
 import { StoppedError } from "../../store/store.ts";
 import { REWRITE_UNIT } from "../service/unit.ts";
@@ -110,7 +111,7 @@ const fixedSettings: Readonly<Record<string, (config: Config) => unknown>> = {
   "server.drain_delay": ({ server }) => server.drainDelayMs,
   "server.shutdown_grace": ({ server }) => server.shutdownGraceMs,
   "database.path": ({ database }) => (database.engine === "sqlite" ? database.path : undefined),
-  "database.url": ({ database }) => (database.engine === "postgres" ? database.url : undefined),
+  "database.url": ({ database }) => (database.engine === "postgres" ? urlOf(database) : undefined),
   "database.durability": ({ database }) =>
     database.engine === "sqlite" ? database.durability : undefined,
   "limits.redis": ({ limits }) => limits.redis?.url,
@@ -119,6 +120,11 @@ const fixedSettings: Readonly<Record<string, (config: Config) => unknown>> = {
   "metrics.listen": ({ metrics }) => metrics?.listen,
   telemetry: ({ telemetry }) => telemetry,
 };
+
+/** User and password in a file may change. */
+function urlOf({ url, urlFile }: PostgresDatabase): string {
+  return urlFile === undefined ? url : withoutUser(url);
+}
 
 /** Settings that the systemd unit contains. */
 const unitSettings: ReadonlySet<string> = new Set([

@@ -32,7 +32,7 @@ export async function followChanges(
   queries: PostgresQueries,
   listener: ChangeListener,
 ): Promise<FollowedChanges> {
-  const client = openClient(pool.address.url, 1);
+  const client = openClient(pool.address, 1);
   const follower = new ChangeFollower(pool, queries, listener);
   await client.listen(
     CHANGED,

@@ -2,7 +2,7 @@ import type { SQL } from "bun";
 import { StoreError } from "../storeError.ts";
 import { LAST_ENTRY } from "../tables/lastEntry.ts";
 import { readServerKind, type ServerKind } from "./durability.ts";
-import { openClient } from "./pool.ts";
+import { openClient, type ServerAddress } from "./pool.ts";
 import { readServerSchema, type ServerSchema } from "./schema/migrations.ts";
 import { messageOf } from "./writer/failures.ts";
 import { SILENT_MS } from "./writer/replicas.ts";
@@ -46,8 +46,9 @@ export interface LiveReplica {
 const CLOCK_READS = 3;
 
 /** Inspects a server and the database without a change. Rejects with StoreError if it cannot be read. */
-export async function inspectServer(url: string, shownUrl: string): Promise<ServerInspection> {
-  const sql = openClient(url, 1);
+export async function inspectServer(address: ServerAddress): Promise<ServerInspection> {
+  const { shownUrl } = address;
+  const sql = openClient(address, 1);
   try {
     return await inspect(sql);
   } catch (cause) {

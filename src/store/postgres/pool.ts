@@ -1,4 +1,5 @@
 import { SQL } from "bun";
+import { readUrlAgain } from "../../config/database.ts";
 import { StoreError } from "../storeError.ts";
 import { runAsync, stepByStep, type Awaited, type Steps } from "../steps.ts";
 import { messageOf, sqlState } from "./writer/failures.ts";
@@ -8,20 +9,62 @@ import { ConnectionLost } from "./writer/session.ts";
 const CONNECTIONS_MAX = 4;
 const CONNECT_WITHIN_S = 5;
 
+/** PostgreSQL cuts a longer name. */
+const APPLICATION_CHARS_MAX = 63;
+
 /** Where the database is. `shownUrl` has no password. */
 export interface ServerAddress {
   readonly url: string;
   readonly shownUrl: string;
+  /** The file that the URL comes from. Each connection takes the user and the password that it has then. */
+  readonly urlFile?: string | undefined;
+  /** How `pg_stat_activity` names the connections, after `tollgate/`: a replica, or a command. */
+  readonly application?: string;
+  /** Is told that a new connection cannot be made because of the file. Must not throw. */
+  readonly onUnusableFile?: (problem: string) => void;
 }
 
 /** A client that reads integers as bigints. It connects at its first query. */
-export function openClient(url: string, connections: number): SQL {
-  return new SQL(url, {
+export function openClient(address: ServerAddress, connections: number): SQL {
+  const { url, urlFile, application } = address;
+  const client = new SQL(url, {
     max: connections,
     bigint: true,
     connectionTimeout: CONNECT_WITHIN_S,
+    connection: { application_name: applicationName(application) },
     // An error of an idle connection. The next query opens another one.
     onclose: () => undefined,
+  });
+  if (urlFile !== undefined) followFile(client, { ...address, urlFile });
+  return client;
+}
+
+/** A host name has no other characters. PostgreSQL would replace them too. */
+function applicationName(application: string | undefined): string {
+  if (application === undefined) return "tollgate";
+  return `tollgate/${application.replace(/[^\x20-\x7e]/g, "?")}`.slice(0, APPLICATION_CHARS_MAX);
+}
+
+/** Bun reads the options at each new connection: of the pool, of a listener, and after a loss. First the user. */
+function followFile(client: SQL, address: ServerAddress & { readonly urlFile: string }): void {
+  const { urlFile, onUnusableFile } = address;
+  // PGPASSWORD counts if the URL has none.
+  const fallback = new URL(address.url).password === "" ? client.options.password : "";
+  let password = client.options.password;
+  const readUser = (): string => {
+    try {
+      const url = readUrlAgain(urlFile, address.url);
+      password = url.password === "" ? fallback : decodeURIComponent(url.password);
+      return decodeURIComponent(url.username);
+    } catch (error) {
+      const problem = messageOf(error);
+      onUnusableFile?.(problem);
+      throw new ConnectionLost(problem, { cause: error });
+    }
+  };
+  Object.defineProperties(client.options, {
+    username: { get: readUser, enumerable: true },
+    password: { get: () => password, enumerable: true },
   });
 }
 
@@ -35,7 +78,7 @@ export class PostgresPool {
   constructor(address: ServerAddress, answerWithinMs?: number) {
     this.address = address;
     this.#answerWithinMs = answerWithinMs;
-    this.#client = openClient(address.url, CONNECTIONS_MAX);
+    this.#client = openClient(address, CONNECTIONS_MAX);
   }
 
   get client(): SQL {
@@ -101,7 +144,7 @@ export class PostgresPool {
     const client = this.#client;
     const timer = setTimeout(() => {
       // Its connections may wait for a server that never answers.
-      if (client === this.#client) this.#client = openClient(this.address.url, CONNECTIONS_MAX);
+      if (client === this.#client) this.#client = openClient(this.address, CONNECTIONS_MAX);
       void client.close({ timeout: 0 });
       late.reject(new StoreError(`${this.#cannotBeUsed()}: it gave no answer in time`));
     }, withinMs);

@@ -14,6 +14,8 @@ const ANSWER_WITHIN_MS = 5000;
 export interface ReplicaListener extends ChangeListener, LeaseListener {
   /** A batch was committed. */
   onCommit(tookMs: number): void;
+  /** A new connection cannot be made, because the file with the URL cannot be used. It is read again. */
+  onUnusableFile(problem: string): void;
   /** A bug: the process must stop. */
   onFatal(message: string): void;
 }
@@ -49,9 +51,14 @@ export async function openReplica(
 ): Promise<ReplicaStore> {
   const { clock, upgrade, ...member } = options;
   const { listener } = member;
-  const server = await openServer(address, ANSWER_WITHIN_MS, upgrade);
+  const own = {
+    ...address,
+    application: options.name,
+    onUnusableFile: (problem: string) => listener.onUnusableFile(problem),
+  };
+  const server = await openServer(own, ANSWER_WITHIN_MS, upgrade);
   const { pool, queries, store } = server;
-  const connect = () => openClient(address.url, 1);
+  const connect = () => openClient(own, 1);
   try {
     const followed = await pool.withStoreErrors(() => followChanges(pool, queries, listener));
     const lease = await pool.withStoreErrors(() =>

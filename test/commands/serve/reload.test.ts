@@ -141,12 +141,13 @@ test("a reload warns that removed metrics need a restart", async () => {
 });
 
 test("a change of the URLs of servers needs a restart, and is told without them", () => {
-  const on = (password: string): Config => ({
+  const on = (password: string, urlFile?: string): Config => ({
     ...startedWith,
     database: {
       engine: "postgres",
       url: `postgres://gate:${password}@db/toll`,
       shownUrl: "postgres://gate@db/toll",
+      urlFile,
       keepRequestsMs: startedWith.database.keepRequestsMs,
     },
     limits: {
@@ -157,6 +158,10 @@ test("a change of the URLs of servers needs a restart, and is told without them"
   expect(neededRestarts(on("canary1"), on("canary1"))).toEqual([]);
   expect(neededRestarts(on("canary1"), on("canary2"))).toEqual([
     "database.url: changed, and takes effect only after a restart",
+    "limits.redis: changed, and takes effect only after a restart",
+  ]);
+  // Each new connection reads the file again.
+  expect(neededRestarts(on("canary1", "/url"), on("canary2", "/url"))).toEqual([
     "limits.redis: changed, and takes effect only after a restart",
   ]);
 });

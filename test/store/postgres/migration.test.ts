@@ -81,7 +81,7 @@ describePostgres("a PostgreSQL database at its opening", () => {
     await sql`CREATE TABLE customers (id bigint)`;
     expect(migrateServer(sql)).rejects.toThrow("tables of another program");
     expect(readServerSchema(sql)).rejects.toThrow("tables of another program");
-    expect(inspectServer(database.url, "the url")).rejects.toThrow(
+    expect(inspectServer({ url: database.url, shownUrl: "the url" })).rejects.toThrow(
       "the url: the database has tables of",
     );
     const tables = await sql`SELECT tablename FROM pg_tables WHERE schemaname = 'public'`.values();
@@ -123,7 +123,7 @@ describePostgres("a PostgreSQL database at its opening", () => {
     const refused = migrateServer(sql, laterSchema(expanding));
     expect(refused).rejects.toThrow(StoreError);
     expect(refused).rejects.toThrow(/was upgraded by a newer version .*: upgrade this one/);
-    const { schema } = await inspectServer(database.url, "the url");
+    const { schema } = await inspectServer({ url: database.url, shownUrl: "the url" });
     expect(schema).toEqual({ applied: KNOWN + 2, oldest: KNOWN + 2, known: KNOWN });
   });
 

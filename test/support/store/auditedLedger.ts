@@ -63,7 +63,7 @@ export function serverLedger(prepare: Prepare = async () => undefined): AuditedL
     } finally {
       await folder.close();
     }
-    client = openClient(copy.url, 1);
+    client = openClient({ url: copy.url, shownUrl: "the copy" }, 1);
     connection = await client.reserve();
   });
   // A query is sent when it is awaited.
