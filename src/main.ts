@@ -63,6 +63,10 @@ export async function commandLine(args: readonly string[]): Promise<Command> {
       "config file; default: $TOLLGATE_CONFIG, ./config.toml, /etc/tollgate/config.toml",
     )
     .option("--json", "print one JSON document instead of text")
+    .option(
+      "--actor <name>",
+      "for whom a change is made: the admin log has it beside the system's user; default: $TOLLGATE_ACTOR",
+    )
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({ writeOut: printText, writeErr: printUsage, outputError: printUsageError })
     .exitOverride();

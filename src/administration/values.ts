@@ -50,6 +50,7 @@ const DATE_TIME = /^([^T]*)(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2
 const LABEL_CHARS_MAX = 128;
 const REF_CHARS_MAX = 128;
 const NOTE_CHARS_MAX = 512;
+const ACTOR_CHARS_MAX = 64;
 const MODEL_CHARS_MAX = 256;
 const MODELS_MAX = 100;
 const LISTED_MAX = 100_000;
@@ -113,6 +114,11 @@ export function label(text: string): string {
 
 export function note(text: string): string {
   return printable(text, NOTE_CHARS_MAX);
+}
+
+/** For whom a command makes a change. */
+export function actorName(text: string): string {
+  return printable(text, ACTOR_CHARS_MAX);
 }
 
 /** The id of a key. A key that is given instead of its id is secret, so no message repeats it. */

@@ -100,7 +100,7 @@ export function addRestore(program: Command): void {
       const file = resolve(given);
       const { path } = requireFile(config, "restore", file);
       const stopped = listenForStop().first;
-      const done = await restore({ database: path, file, actor: currentActor(), stopped });
+      const done = await restore({ database: path, file, actor: currentActor(command), stopped });
       printResult(restoreResult({ file, database: path }, done, configPath), json);
     });
 }

@@ -13,13 +13,7 @@ import { systemRandom } from "../lib/random.ts";
 import { StoreError } from "../store/store.ts";
 import { CommandFailure, printNotice, printResult, type Result } from "./cli/print.ts";
 import { shellWord } from "./cli/format.ts";
-import {
-  currentActor,
-  globalOptions,
-  listenForStop,
-  runSession,
-  type Session,
-} from "./cli/session.ts";
+import { globalOptions, listenForStop, runSession, type Session } from "./cli/session.ts";
 import { openListener, type Listener } from "./serve/listener.ts";
 
 const LISTEN_DEFAULT = "127.0.0.1:8090";
@@ -97,7 +91,7 @@ function operatorOf(session: Session): () => Operator {
       // The store that is open stays the one that is shown and changed.
       config = { ...(reloaded(file) ?? config), database: session.config.database };
     }
-    return { config, store, actor: currentActor() };
+    return { config, store, actor: session.actor };
   };
 }
 

@@ -143,6 +143,11 @@ export function forgetPostgresEnvironment(): void {
     if (name.startsWith("PG") && name !== "PGPASSWORD") delete process.env[name];
 }
 
+/** For whom commands make changes, unless `--actor` says it. */
+export function actorInEnvironment(): string | undefined {
+  return process.env["TOLLGATE_ACTOR"] || undefined;
+}
+
 function findFile(given: string | undefined): string {
   const named = given ?? (process.env["TOLLGATE_CONFIG"] || undefined);
   if (named !== undefined) return resolve(named);

@@ -48,12 +48,12 @@ export function keyId(text: string): string {
   return asUsage(() => values.keyId(text));
 }
 
-/** Throws CommandFailure with the status of wrong usage instead of InvalidValue. */
-export function asUsage<Value>(read: () => Value): Value {
+/** Throws CommandFailure with the status of wrong usage instead of InvalidValue. `named`: what its message begins with. */
+export function asUsage<Value>(read: () => Value, named = ""): Value {
   try {
     return read();
   } catch (error) {
     if (!(error instanceof values.InvalidValue)) throw error;
-    throw new CommandFailure(error.message, { cause: error, status: 2 });
+    throw new CommandFailure(`${named}${error.message}`, { cause: error, status: 2 });
   }
 }

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { existsSync, readFileSync } from "node:fs";
 import { databaseName } from "../../config/database.ts";
-import { forgetPostgresEnvironment, loadConfig } from "../../config/load.ts";
+import { actorInEnvironment, forgetPostgresEnvironment, loadConfig } from "../../config/load.ts";
 import type { Config, SqliteDatabase } from "../../config/schema.ts";
 import { systemClock } from "../../lib/clock.ts";
 import {
@@ -18,7 +18,9 @@ import {
   type UpgradeStep,
 } from "../../store/store.ts";
 import type { Operator } from "../../administration/operator.ts";
+import { actorName } from "../../administration/values.ts";
 import { CommandFailure, printNotice, printResult, printWarning, type Result } from "./print.ts";
+import { asUsage } from "./arguments.ts";
 import { bytesText, commandToPaste } from "./format.ts";
 
 /** The options that every command takes. */
@@ -64,6 +66,7 @@ export async function runSession<T>(
   secrets: "unread" | "notify" = "unread",
 ): Promise<T> {
   const { config: configPath } = globalOptions(command);
+  const name = actorOf(command);
   const { config } = loadConfig({ path: configPath, secrets });
   const database = await openForCommand(config.database, access, wordsOf(command));
   const session = {
@@ -72,7 +75,7 @@ export async function runSession<T>(
       return database.store();
     },
     get actor() {
-      return currentActor();
+      return { name, at: systemClock.epochMs() };
     },
     toPaste: (...words: readonly string[]) => commandToPaste(configPath, ...words),
   };
@@ -212,12 +215,21 @@ export function printWaiting(waitMs: number): void {
   );
 }
 
-/** The user who runs this command, and the time. */
-export function currentActor(): Actor {
-  return { name: actorName(), at: systemClock.epochMs() };
+/** Who runs this command and for whom, and the time. Throws CommandFailure for a wrong name. */
+export function currentActor(command: Command): Actor {
+  return { name: actorOf(command), at: systemClock.epochMs() };
 }
 
-function actorName(): string {
+/** The system's user comes first: nobody can set that one. */
+function actorOf(command: Command): string {
+  const { actor: given } = command.optsWithGlobals<{ actor?: string }>();
+  const name = given ?? actorInEnvironment();
+  if (name === undefined) return systemUser();
+  const from = given === undefined ? "TOLLGATE_ACTOR" : "--actor";
+  return `${systemUser()} for ${asUsage(() => actorName(name), `${from}: `)}`;
+}
+
+function systemUser(): string {
   const uid = process.getuid?.();
   if (uid === undefined) return "unknown";
   const name = userName(uid);

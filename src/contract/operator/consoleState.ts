@@ -12,7 +12,9 @@ export type ConsoleState = Static<typeof ConsoleState>;
 export const ConsoleState = Type.Object({
   version: Type.String(),
   now: time(),
-  actor: Type.String({ description: "The user who runs the console. The admin log names it." }),
+  actor: Type.String({
+    description: "Who runs the console, and for whom. The admin log names them.",
+  }),
   config_file: Type.String(),
   database: Type.String({ description: "The path of the database." }),
 });

@@ -32,6 +32,7 @@ const wrongLines: readonly (readonly [args: readonly string[], message: string])
   [["keys", "create", "--account", "a", "--models", "a,,b"], "Separate model names with commas"],
   [["keys", "create", "--account", "a", "--budget", "0"], "The amount must be more than 0"],
   [["keys", "create", "--account", "a", "--label", "a\tb"], "without control characters"],
+  [["accounts", "create", "a", "--actor", "a\tb"], "--actor: Write 1 to 64 printable characters"],
   [["keys", "show"], "missing required argument 'id'"],
   [["vouchers", "create"], "required option '--amount <roubles>' not specified"],
   [["vouchers", "create", "--amount", "0"], "The amount must be more than 0"],
