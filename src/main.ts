@@ -1,5 +1,11 @@
 import { CommanderError, type Command } from "commander";
-import { CommandFailure, printError, printText, printUsage } from "./commands/cli/print.ts";
+import {
+  CommandAnswer,
+  CommandFailure,
+  printError,
+  printText,
+  printUsage,
+} from "./commands/cli/print.ts";
 import { CommandWithHints, addHelp } from "./commands/cli/help.ts";
 import { ConfigError } from "./config/load.ts";
 import { version } from "./lib/version.ts";
@@ -34,6 +40,7 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   backup: async () => (await import("./commands/backup.ts")).addBackup,
   restore: async () => (await import("./commands/backup.ts")).addRestore,
   migrate: async () => (await import("./commands/migrate.ts")).addMigrate,
+  "migrate-schema": async () => (await import("./commands/migrateSchema.ts")).addMigrateSchema,
   doctor: async () => (await import("./commands/doctor/doctor.ts")).addDoctor,
   explain: async () => (await import("./commands/explain.ts")).addExplain,
   healthcheck: async () => (await import("./commands/healthcheck.ts")).addHealthcheck,
@@ -41,7 +48,7 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   completion: async () => (await import("./commands/completion/completion.ts")).addCompletion,
 };
 
-/** Runs one command line and returns the exit status: 0 done, 1 failed, 2 wrong usage. */
+/** Runs one command line and returns the exit status: 0 done, 1 failed, 2 wrong usage, 3 an answer of the command. */
 async function main(args: readonly string[]): Promise<number> {
   try {
     await (await commandLine(args)).parseAsync(args, { from: "user" });
@@ -91,6 +98,7 @@ function namedCommands(args: readonly string[]): readonly (() => Promise<AddComm
 /** Prints the error, unless Commander printed it already, and returns the exit status. */
 function exitStatus(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === DONE ? DONE : WRONG_USAGE;
+  if (error instanceof CommandAnswer) return error.status;
   if (error instanceof ConfigError) {
     error.problems.forEach(printError);
     return FAILED;

@@ -3,6 +3,7 @@ import type { ServerInspection } from "./postgres/inspection.ts";
 import type { ServerAddress } from "./postgres/pool.ts";
 import type { ReplicaOptions, ReplicaStore } from "./postgres/replica.ts";
 import type { UpgradeWatch } from "./postgres/schema/migrations.ts";
+import type { UpgradePlan } from "./schema/migrationFiles.ts";
 import type { ServerStore } from "./postgres/store.ts";
 import type { SqliteStore } from "./sqlite/store.ts";
 
@@ -44,6 +45,7 @@ export interface Store
 
 export { MoneyReservedError } from "./admin/admin.ts";
 export { available, type AccountChanges, type AccountRow } from "./tables/accounts.ts";
+export type { UpgradePlan } from "./schema/migrationFiles.ts";
 export type { Actor } from "./schema/schema.ts";
 export type { AuditReport } from "./audit/audit.ts";
 export type { BackgroundAudit } from "./sqlite/audit/backgroundAudit.ts";
@@ -62,6 +64,7 @@ export type { KeyChanges, KeyRow, KeySecretRow } from "./tables/keys.ts";
 export type { HistoryRow } from "./tables/ledger.ts";
 export {
   needsUpgrade,
+  planFileUpgrade,
   upgradeStore,
   type UpgradeRoom,
   type UpgradeStep,
@@ -143,6 +146,12 @@ export async function openServerStore(
 ): Promise<ServerStore> {
   const { openServer } = await import("./postgres/store.ts");
   return (await openServer(address, undefined, watch)).store;
+}
+
+/** What the next opening of a database on a PostgreSQL server does to its schema. Changes nothing. Rejects with StoreError. */
+export async function planServerUpgrade(address: ServerAddress): Promise<UpgradePlan> {
+  const { planServerUpgrade } = await import("./postgres/store.ts");
+  return await planServerUpgrade(address);
 }
 
 /** Opens the database on a PostgreSQL server for a gateway that serves, as one of its replicas. Rejects with StoreError. */

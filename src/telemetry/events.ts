@@ -287,7 +287,7 @@ export const events = {
     meaning:
       "The start upgrades the PostgreSQL database, and others use the tables that it changes, such as `pg_dump` or an open transaction: `problem` names their pid, application and user, and since when. Each try ends within two seconds, so replicas of the version before go on. Told at first, when others are in the way, and once a minute (`duration_ms`).",
     advice:
-      "Wait, or end that session: `SELECT pg_terminate_backend(PID)`. SIGTERM ends the start, and the database stays as it was.",
+      "Wait, or end that session: `SELECT pg_terminate_backend(PID)`. SIGTERM ends the start, and the database stays as it was. Run `tollgate migrate-schema` before a rollout, when nothing reads for long.",
   },
   upgrade_without_backup: {
     level: "warn",

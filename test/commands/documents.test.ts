@@ -14,6 +14,7 @@ import {
   RefundDocument,
 } from "../../src/contract/operator/ledger.ts";
 import { RequestDetailDocument, RequestDocument } from "../../src/contract/operator/request.ts";
+import { SchemaUpgradeDocument } from "../../src/contract/operator/schemaUpgrade.ts";
 import { UsageDocument } from "../../src/contract/operator/usage.ts";
 import {
   CreatedVoucherDocument,
@@ -46,6 +47,7 @@ afterAll(() => cli.remove());
 
 /** The commands run in this order. KEY is the id of a key, VOUCHER that of a voucher. */
 const commands: readonly (readonly [command: string, schema: TObject])[] = [
+  ["migrate-schema", SchemaUpgradeDocument],
   ["accounts create bob", AccountDocument],
   ["accounts list", AccountDocument],
   ["accounts show alice", AccountDocument],

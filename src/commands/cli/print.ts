@@ -92,6 +92,12 @@ function escaped(character: string): string {
   }
 }
 
+/** A command has done its work, and its exit status is the answer for a script. Nothing more is printed. */
+export class CommandAnswer extends Error {
+  override readonly name = "CommandAnswer";
+  readonly status = 3;
+}
+
 /** The failure of a command. The message is one line and says what to do. */
 export class CommandFailure extends Error {
   override readonly name = "CommandFailure";

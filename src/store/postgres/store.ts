@@ -26,8 +26,9 @@ import { auditServer, startServerAudit, type ServerAudit } from "./audit/audit.t
 import { changeSignal } from "./changes.ts";
 import { requireDurableServer } from "./durability.ts";
 import { PostgresPool, type ServerAddress } from "./pool.ts";
+import type { UpgradePlan } from "../schema/migrationFiles.ts";
 import { PostgresQueries } from "./queries.ts";
-import { migrateServer, knownSchema, type UpgradeWatch } from "./schema/migrations.ts";
+import { knownSchema, migrateServer, planUpgrade, type UpgradeWatch } from "./schema/migrations.ts";
 
 /** The store on a PostgreSQL server. Its functions return promises. They reject with StoreError if it cannot be used. */
 export interface ServerStore {
@@ -83,6 +84,16 @@ export async function openServer(
   }
   const queries = new PostgresQueries(pool);
   return { pool, queries, store: createStore(pool, queries) };
+}
+
+/** What `openServer` would do to the schema. Changes nothing. Rejects with StoreError. */
+export async function planServerUpgrade(address: ServerAddress): Promise<UpgradePlan> {
+  const pool = new PostgresPool(address);
+  try {
+    return await pool.withStoreErrors(() => planUpgrade(pool.client));
+  } finally {
+    await pool.close();
+  }
 }
 
 function createStore(pool: PostgresPool, queries: PostgresQueries): ServerStore {

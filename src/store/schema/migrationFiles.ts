@@ -4,6 +4,19 @@ import { dirname, join } from "node:path";
 /** What a store is made on. Each has a folder of migrations. */
 export type Engine = "sqlite" | "postgres";
 
+/** What an upgrade of a database does. */
+export interface UpgradePlan {
+  /** The number of migrations that the database has; 0 if it is empty or does not exist. */
+  readonly applied: number;
+  /** The number that this program has. */
+  readonly known: number;
+  /** What is applied, each in one transaction. `goesOn`: whether the version before works beside it; undefined: there is none. */
+  readonly releases: readonly {
+    readonly migrations: readonly string[];
+    readonly goesOn: boolean | undefined;
+  }[];
+}
+
 /**
  * The executable embeds the SQL files beside its main entry point. The entry point of a Worker is three folders below. This
  * module is no guide there: the build may move it into a file that both share.

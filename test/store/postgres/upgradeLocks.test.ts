@@ -7,17 +7,13 @@ import {
 } from "../../../src/store/postgres/schema/migrations.ts";
 import { StoppedError } from "../../../src/store/store.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
+import { openLongReader } from "../../support/servers/longReader.ts";
 import type { TestDatabase } from "../../support/servers/postgres.ts";
 import { laterSchema } from "../../support/store/laterSchema.ts";
 import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
 import { Books, openReplica } from "../../support/store/replica.ts";
 import { costOfEnded, ended } from "../../support/store/storeFolder.ts";
 import { until } from "../../support/until.ts";
-
-interface LongReader {
-  readonly pid: number;
-  end(): Promise<void>;
-}
 
 describePostgres("an upgrade beside a long reader", () => {
   let database: TestDatabase;
@@ -37,22 +33,7 @@ describePostgres("an upgrade beside a long reader", () => {
   const nickname = { oldest: KNOWN, statements: ["ALTER TABLE accounts ADD nickname text"] };
   const phone = { oldest: KNOWN, statements: ["ALTER TABLE accounts ADD phone text"] };
 
-  /** A transaction that has read the accounts and stays open, as that of `pg_dump`. */
-  async function longReader(application: string): Promise<LongReader> {
-    const sql = new SQL(database.url, { max: 1, connection: { application_name: application } });
-    const connection = await sql.reserve();
-    await connection`BEGIN`;
-    await connection`SELECT * FROM accounts`;
-    const [{ pid }] = await connection`SELECT pg_backend_pid() AS pid`;
-    return {
-      pid,
-      async end() {
-        await connection`COMMIT`;
-        void connection.release();
-        await sql.close();
-      },
-    };
-  }
+  const longReader = (application: string) => openLongReader(database.url, "accounts", application);
 
   /** An upgrade by a process of its own. */
   function upgrade(schema = laterSchema(nickname), stopped?: Promise<void>) {

@@ -1,5 +1,5 @@
 import type { ReservedSQL, SQL } from "bun";
-import { migrationStatements } from "../../schema/migrationFiles.ts";
+import { migrationStatements, type UpgradePlan } from "../../schema/migrationFiles.ts";
 import { StoreError } from "../../storeError.ts";
 import { LOCKS } from "../locks.ts";
 import { messageOf, sqlState } from "../writer/failures.ts";
@@ -164,21 +164,40 @@ async function applyRelease(
 /** Returns the number of migrations that are applied then. */
 async function applyNext(
   connection: ReservedSQL,
-  { releases, statements }: KnownSchema,
+  schema: KnownSchema,
   applied: number,
 ): Promise<number> {
+  const [next] = missingReleases(schema, applied);
+  if (next === undefined) return applied;
+  for (const migration of next.migrations)
+    for (const statement of schema.statements(migration)) await connection.unsafe(statement);
+  await connection`
+    UPDATE schema_version SET applied = ${next.last}, oldest = greatest(oldest, ${next.oldest})`;
+  return next.last;
+}
+
+/** The releases after this number of migrations, with what is missing of each and the number of its last one. */
+function missingReleases({ releases }: KnownSchema, applied: number) {
   let last = 0;
-  for (const { migrations, oldest } of releases) {
+  return releases.flatMap(({ migrations, oldest }) => {
     const first = last;
     last += migrations.length;
-    if (last <= applied) continue;
-    for (const migration of migrations.slice(Math.max(0, applied - first)))
-      for (const statement of statements(migration)) await connection.unsafe(statement);
-    await connection`
-      UPDATE schema_version SET applied = ${last}, oldest = greatest(oldest, ${oldest})`;
-    return last;
-  }
-  return applied;
+    if (last <= applied) return [];
+    return [{ migrations: migrations.slice(Math.max(0, applied - first)), oldest, last }];
+  });
+}
+
+/** What an upgrade would do. Throws StoreError for a database that this program cannot work with. */
+export async function planUpgrade(sql: SQL, schema = knownSchema): Promise<UpgradePlan> {
+  const known = countMigrations(schema);
+  const found = await readServerSchema(sql, schema);
+  if (found !== undefined) refuseNewer(found, known);
+  const applied = found?.applied ?? 0;
+  const releases = missingReleases(schema, applied).map(({ migrations, oldest }) => ({
+    migrations,
+    goesOn: applied === 0 ? undefined : oldest <= applied,
+  }));
+  return { applied, known, releases };
 }
 
 async function makeVersion(connection: ReservedSQL): Promise<SchemaVersion> {

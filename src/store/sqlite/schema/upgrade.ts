@@ -3,6 +3,7 @@ import { chownSync, rmSync, statSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { systemClock } from "../../../lib/clock.ts";
 import { pathStatus } from "../../../lib/systemError.ts";
+import { migrationTags, type UpgradePlan } from "../../schema/migrationFiles.ts";
 import { NoRoomError, StoppedError, StoreError } from "../../storeError.ts";
 import { auditRecords } from "../audit/auditSqlite.ts";
 import { backUp } from "../backup/backup.ts";
@@ -24,6 +25,7 @@ import {
   migrateOlder,
   readSchemaVersion,
   refuseMigration,
+  requireSupportedSchema,
   type MigrationProgress,
   type SchemaVersion,
 } from "./migrations.ts";
@@ -77,20 +79,43 @@ const ROOM_SPARE_BYTES = 32 * 1024 * 1024;
  * says why. Takes a tenth of a millisecond.
  */
 export function needsUpgrade(path: string): boolean {
-  const found = pathStatus(path);
-  // SQLite would delete the log of an empty database. Opening a pipe would wait for a writer.
-  if (typeof found !== "object" || !found.isFile() || found.size === 0) return false;
   try {
-    const sqlite = new Database(path, { readonly: true });
-    try {
-      // Another process may be opening or closing the database, and locks it for that moment.
-      setBusyTimeout(sqlite, BUSY_TIMEOUT_MS);
-      return isOlder(readSchemaVersion(sqlite));
-    } finally {
-      sqlite.close();
-    }
+    const version = readFile(path, readSchemaVersion);
+    return version !== undefined && isOlder(version);
   } catch {
     return false;
+  }
+}
+
+/**
+ * What the next opening does to the schema of the database at `path`. Changes nothing. Throws StoreError if it cannot be read,
+ * and for one of a newer version or of another program.
+ */
+export function planFileUpgrade(path: string): UpgradePlan {
+  try {
+    const tags = migrationTags("sqlite");
+    const known = tags.length;
+    const { applied } = readFile(path, requireSupportedSchema) ?? { applied: 0 };
+    const goesOn = applied === 0 ? undefined : false;
+    const releases = applied < known ? [{ migrations: tags.slice(applied), goesOn }] : [];
+    return { applied, known, releases };
+  } catch (error) {
+    throw toStoreError(path, error);
+  }
+}
+
+/** Undefined if there is no database at `path`. Throws what `read` throws, and the errors of SQLite. */
+function readFile<Found>(path: string, read: (sqlite: Database) => Found): Found | undefined {
+  const found = pathStatus(path);
+  // SQLite would delete the log of an empty database. Opening a pipe would wait for a writer.
+  if (typeof found !== "object" || !found.isFile() || found.size === 0) return undefined;
+  const sqlite = new Database(path, { readonly: true });
+  try {
+    // Another process may be opening or closing the database, and locks it for that moment.
+    setBusyTimeout(sqlite, BUSY_TIMEOUT_MS);
+    return read(sqlite);
+  } finally {
+    sqlite.close();
   }
 }
 

@@ -1,0 +1,20 @@
+import { Type, type Static } from "@sinclair/typebox";
+
+/**
+ * What `tollgate migrate-schema --json` prints. `applied`: the number of migrations that the database has now; `known`: that this
+ * version has. `releases`: what was applied, or with `--plan` what would be.
+ */
+export type SchemaUpgradeDocument = Static<typeof SchemaUpgradeDocument>;
+export const SchemaUpgradeDocument = Type.Object({
+  database: Type.String(),
+  plan: Type.Boolean(),
+  applied: Type.Integer({ minimum: 0 }),
+  known: Type.Integer({ minimum: 1 }),
+  releases: Type.Array(
+    Type.Object({
+      migrations: Type.Array(Type.String()),
+      /** Whether the version that made the database can go on beside it. Null: the database was empty. */
+      version_before_goes_on: Type.Union([Type.Boolean(), Type.Null()]),
+    }),
+  ),
+});
