@@ -26,7 +26,7 @@ export function addMigrateSchema(program: Command): void {
       const plan = await planOf(database);
       const isPlan = options.plan === true;
       // A SQLite file is opened when the store is asked for.
-      if (!isPlan) await runSession(path, "new", ({ store }) => void store.accounts);
+      if (!isPlan) await runSession(command, "new", ({ store }) => void store.accounts);
       printResult(resultOf(databaseName(database), plan, isPlan), json);
       if (isPlan && plan.releases.length > 0) throw new CommandAnswer();
     });
