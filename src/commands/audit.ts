@@ -11,7 +11,7 @@ export function addAudit(program: Command): void {
     .description("verify the ledger and all balances; list the problems and exit with 1 if any")
     .action(async (_: unknown, command: Command) => {
       const { json } = globalOptions(command);
-      const report = await runSession(command, "existing", async ({ store, actor }) => {
+      const report = await runSession(command, "report", async ({ store, actor }) => {
         const record = (hasProblems: boolean) =>
           recordOutcome(() => store.notices.audited("audit", hasProblems, actor.at));
         try {

@@ -37,7 +37,7 @@ export function addConsole(program: Command): void {
     .action(async (options: { listen?: string }, command: Command) => {
       const { json } = globalOptions(command);
       const listen = options.listen === undefined ? undefined : localAddress(options.listen);
-      await runSession(command, "existing", (session) => run(session, listen, json));
+      await runSession(command, "console", (session) => run(session, listen, json));
     });
 }
 

@@ -69,8 +69,11 @@ export function addVouchers(program: Command): void {
       "only those with this text in id, first characters of the code, note or account; or a whole code",
     );
   addCsv(list).action((options: ListOptions, command: Command) =>
-    withReport(command, { ...(options.csv && { csv: options.csv }) }, (session) =>
-      listed(session, options.search),
+    withReport(
+      command,
+      { ...(options.csv && { csv: options.csv }) },
+      (session) => listed(session, options.search),
+      "existing",
     ),
   );
   vouchers

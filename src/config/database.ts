@@ -21,7 +21,20 @@ export function readDatabase(file: DatabaseFile, inspection: Inspection): Config
     most: "36500d",
   });
   const place = readPlace("database.url", file.url, file.url_file, inspection);
-  if (place === undefined) return { ...readSqlite(file, inspection), keepRequestsMs };
+  const reports = readPlace(
+    "database.reports_url",
+    file.reports_url,
+    file.reports_url_file,
+    inspection,
+  );
+  if (place === undefined) {
+    if (reports !== undefined)
+      inspection.problem(
+        reports.urlFile === undefined ? "database.reports_url" : "database.reports_url_file",
+        "needs url or url_file, the PostgreSQL database whose standby it is: set that too, or remove it",
+      );
+    return { ...readSqlite(file, inspection), keepRequestsMs };
+  }
   if (file.path !== undefined)
     inspection.problem(
       "database.path",
@@ -32,7 +45,7 @@ export function readDatabase(file: DatabaseFile, inspection: Inspection): Config
       "database.durability",
       "must not be set together with url: remove it; with PostgreSQL a charge always survives a power cut of the server",
     );
-  return { engine: "postgres", ...place, keepRequestsMs };
+  return { engine: "postgres", ...place, reports, keepRequestsMs };
 }
 
 /** The URL of a PostgreSQL database. Undefined: there is none. Problems go to the inspection. */

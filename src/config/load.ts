@@ -263,6 +263,7 @@ const FILE_KEYS = new Set([
   "api_key_file",
   "ca_file",
   "url_file",
+  "reports_url_file",
   "redis_file",
   "webhook_file",
   "secret_file",

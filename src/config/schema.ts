@@ -165,6 +165,8 @@ export const ConfigFile = table({
       path: Type.Optional(text()),
       url: Type.Optional(text()),
       url_file: Type.Optional(text()),
+      reports_url: Type.Optional(text()),
+      reports_url_file: Type.Optional(text()),
       keep_requests: Type.Optional(duration()),
       durability: Type.Optional(choice("power", "process")),
     }),
@@ -302,6 +304,8 @@ export interface ServerPlace {
 /** A database of a PostgreSQL server, for any number of replicas. */
 export interface PostgresDatabase extends ServerPlace {
   readonly engine: "postgres";
+  /** A hot standby that answers reports. Undefined: the database itself does. */
+  readonly reports: ServerPlace | undefined;
   readonly keepRequestsMs: number;
 }
 

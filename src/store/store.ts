@@ -4,6 +4,8 @@ import type { ServerAddress } from "./postgres/pool.ts";
 import type { ReplicaOptions, ReplicaStore } from "./postgres/replica.ts";
 import type { UpgradeWatch } from "./postgres/schema/migrations.ts";
 import type { UpgradePlan } from "./schema/migrationFiles.ts";
+import type { OpenStandby, StandbyReading } from "./postgres/standby.ts";
+import type { StandbyState } from "./postgres/standbyReads.ts";
 import type { ServerStore } from "./postgres/store.ts";
 import type { SqliteStore } from "./sqlite/store.ts";
 
@@ -40,6 +42,8 @@ export interface Store
   readonly noticeCauses: EitherWay<SqliteStore["noticeCauses"]>;
   readonly admin: EitherWay<SqliteStore["admin"]>;
   readonly reports: EitherWay<SqliteStore["reports"]>;
+  /** Where the reads of this store go. Undefined: to the database itself. */
+  readonly standby?: () => Promise<StandbyState>;
   close(): boolean | Promise<void>;
 }
 
@@ -139,13 +143,38 @@ export async function copyDatabase(
   return await copyDatabase(path, address, onProgress);
 }
 
-/** Opens the store on a PostgreSQL server for a command, and migrates its schema if needed. Rejects with StoreError. */
+/**
+ * Opens the store on a PostgreSQL server for a command, and migrates its schema if needed. With a standby the reads go there
+ * where they can. Rejects with StoreError.
+ */
 export async function openServerStore(
   address: ServerAddress,
   watch?: UpgradeWatch,
+  standby?: ServerAddress,
 ): Promise<ServerStore> {
   const { openServer } = await import("./postgres/store.ts");
-  return (await openServer(address, undefined, watch)).store;
+  const server = await openServer(address, undefined, watch);
+  if (standby === undefined) return server.store;
+  const { withStandby } = await import("./postgres/standbyReads.ts");
+  return withStandby(server, standby);
+}
+
+/** Inspects a hot standby for `doctor`. Rejects with StoreError if it cannot answer reports. */
+export async function inspectStandby(
+  standby: ServerAddress,
+  primary: ServerAddress,
+): Promise<StandbyReading> {
+  const { inspectStandby } = await import("./postgres/standby.ts");
+  return await inspectStandby(standby, primary);
+}
+
+/** Opens a hot standby for reports. `primary` is the database that it repeats. Rejects with StoreError. */
+export async function openStandby(
+  standby: ServerAddress,
+  primary: ServerAddress,
+): Promise<OpenStandby> {
+  const { openStandby } = await import("./postgres/standby.ts");
+  return await openStandby(standby, primary);
 }
 
 /** What the next opening of a database on a PostgreSQL server does to its schema. Changes nothing. Rejects with StoreError. */

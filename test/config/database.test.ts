@@ -28,6 +28,7 @@ describe("a PostgreSQL database", () => {
       url,
       shownUrl,
       urlFile: undefined,
+      reports: undefined,
       keepRequestsMs: year,
     });
     expect(config && databaseName(config.database)).toBe(shownUrl);
@@ -42,6 +43,27 @@ describe("a PostgreSQL database", () => {
       shownUrl: "postgres://gate@db/toll",
       urlFile: expect.stringMatching(/^\/.*\/url$/),
     });
+  });
+
+  test("may have a standby for reports, whose URL has the same form", () => {
+    const own = (key: string, text: string) => `${postgres}database.${key} = "${text}"`;
+    const url = "postgres://reader:canary@replica/tollgate";
+    const shownUrl = "postgres://reader@replica/tollgate";
+    const reports = (outcome: ReturnType<typeof load>) =>
+      outcome.config?.database.engine === "postgres" && outcome.config.database.reports;
+    expect(reports(load(own("reports_url", url)))).toEqual({ url, shownUrl, urlFile: undefined });
+    expect(reports(load(own("reports_url_file", "reader"), { reader: `${url}\n` }))).toEqual({
+      url,
+      shownUrl,
+      urlFile: expect.stringMatching(/\/reader$/),
+    });
+    expect(load(own("reports_url", "canary")).problems).toEqual([`database.reports_url: ${form}`]);
+    expect(load(own("reports_url_file", "lost")).problems).toEqual([
+      "database.reports_url_file: the file cannot be read: no such file (a relative path starts at the folder of the config)",
+    ]);
+    expect(load(`database.reports_url = "${url}"`).problems).toEqual([
+      "database.reports_url: needs url or url_file, the PostgreSQL database whose standby it is: set that too, or remove it",
+    ]);
   });
 
   const form =

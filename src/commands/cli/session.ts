@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { existsSync, readFileSync } from "node:fs";
 import { databaseName } from "../../config/database.ts";
 import { actorInEnvironment, forgetPostgresEnvironment, loadConfig } from "../../config/load.ts";
-import type { Config, SqliteDatabase } from "../../config/schema.ts";
+import type { Config, PostgresDatabase, SqliteDatabase } from "../../config/schema.ts";
 import { systemClock } from "../../lib/clock.ts";
 import {
   emptyFileProblem,
@@ -10,10 +10,12 @@ import {
   missingFolderProblem,
   needsUpgrade,
   openServerStore,
+  openStandby,
   openStore,
   refuseOrphanedWal,
   upgradeStore,
   type Actor,
+  type ServerAddress,
   type Store,
   type UpgradeStep,
 } from "../../store/store.ts";
@@ -35,8 +37,11 @@ export interface Session extends Operator {
   readonly toPaste: (...words: readonly string[]) => string;
 }
 
-/** `new`: creates the database if it does not exist. Only commands that create an account use it. */
-export type Access = "existing" | "new";
+/**
+ * `new`: creates the database if it does not exist. Only commands that create an account use it. `report`: a hot standby
+ * answers, if the config names one. `console`: the standby answers the reads, and the database gets the changes.
+ */
+export type Access = "existing" | "new" | "report" | "console";
 
 /** The global options, before or after the command's name. */
 export function globalOptions(command: Command): GlobalOptions {
@@ -105,30 +110,9 @@ async function openForCommand(
   access: Access,
   application: string,
 ): Promise<CommandDatabase> {
-  if (database.engine === "postgres") {
-    forgetPostgresEnvironment();
-    const store = await openServerStore(
-      { ...database, application },
-      {
-        onUpgrade: ({ applied, known }) =>
-          printNotice(
-            `upgrading the database on the server from schema ${applied} to ${known}; tollgate makes no backup of it`,
-          ),
-        onBlocked: ({ blockers }) =>
-          printNotice(
-            `the upgrade waits for a lock of ${blockers}: it is tried again until that has ended`,
-          ),
-      },
-    );
-    return {
-      store: () => store,
-      async close() {
-        await store.close();
-      },
-    };
-  }
+  if (database.engine === "postgres") return await openServer(database, access, application);
   const { path, durability } = database;
-  if (access === "existing") requireDatabase(path);
+  if (access !== "new") requireDatabase(path);
   if (needsUpgrade(path)) await upgradeForCommand(database);
   let opened: Store | undefined;
   const open = (): Store => openStore({ path, durability, serving: false });
@@ -138,6 +122,56 @@ async function openForCommand(
       await opened?.close();
     },
   };
+}
+
+async function openServer(
+  database: PostgresDatabase,
+  access: Access,
+  application: string,
+): Promise<CommandDatabase> {
+  forgetPostgresEnvironment();
+  const address = { ...database, application };
+  const standby = database.reports && { ...database.reports, application };
+  const store =
+    access === "report" && standby !== undefined
+      ? await openReport(standby, address)
+      : await openServerStore(
+          address,
+          {
+            onUpgrade: ({ applied, known }) =>
+              printNotice(
+                `upgrading the database on the server from schema ${applied} to ${known}; tollgate makes no backup of it`,
+              ),
+            onBlocked: ({ blockers }) =>
+              printNotice(
+                `the upgrade waits for a lock of ${blockers}: it is tried again until that has ended`,
+              ),
+          },
+          access === "console" ? standby : undefined,
+        );
+  return {
+    store: () => store,
+    async close() {
+      await store.close();
+    },
+  };
+}
+
+/** The database does not stand in for a standby: the operator wants reports to keep away from it. */
+async function openReport(standby: ServerAddress, primary: ServerAddress): Promise<Store> {
+  const { store, found } = await openStandby(standby, primary);
+  if (found.isSameDatabase === undefined)
+    printWarning(
+      `${primary.shownUrl} gives no answer: whether the standby has the same database is not known`,
+    );
+  printNotice(`reading the standby ${standby.shownUrl}: ${behindText(found.lagMs)}`);
+  return store;
+}
+
+/** How far a standby is behind. */
+export function behindText(lagMs: number | undefined): string {
+  if (lagMs === undefined) return "how far it is behind is not known";
+  return lagMs === 0 ? "it is not behind" : `it is up to ${secondsText(lagMs)} behind`;
 }
 
 /** A signal ends the backup. A signal during the migration ends the process, and SQLite undoes the migration. */

@@ -12,6 +12,7 @@ import { readDatabase } from "./database.ts";
 import { examineDisk, examineLimits, judgeClock } from "./host.ts";
 import { examineLimitsServer } from "./limitsServer.ts";
 import { examinePermissions } from "./permissions.ts";
+import { examineStandby } from "./standby.ts";
 import { readServer, type ServerReading } from "./server.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
 import { CommandFailure, printResult, type Result } from "../cli/print.ts";
@@ -57,6 +58,7 @@ async function examine(configPath: string | undefined): Promise<readonly Check[]
     { name: "limits", ...examineLimits() },
     { name: "permissions", ...(loaded ? examinePermissions(loaded) : notChecked) },
     { name: "database", ...database.verdict },
+    ...(await examineStandbyOf(loaded?.config)),
     ...(await examineLimitsServerOf(loaded)),
     { name: "providers", ...(loaded ? await examineProviders(loaded) : notChecked) },
   ];
@@ -76,6 +78,15 @@ function examineDiskOf({ database }: Config): Verdict {
   return database.engine === "sqlite"
     ? examineDisk(database.path)
     : passed("the PostgreSQL server keeps the data: watch the free space of its disk");
+}
+
+/** Most configs have none. */
+async function examineStandbyOf(config: Config | undefined): Promise<readonly Check[]> {
+  const database = config?.database;
+  if (database?.engine !== "postgres" || database.reports === undefined) return [];
+  const own = { application: "doctor" };
+  const verdict = await examineStandby({ ...database.reports, ...own }, { ...database, ...own });
+  return [{ name: "standby", ...verdict }];
 }
 
 /** Most configs have none. */

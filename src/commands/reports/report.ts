@@ -4,7 +4,7 @@ import { csv } from "../../lib/csv.ts";
 import { pastTime } from "../../administration/values.ts";
 import { argument } from "../cli/arguments.ts";
 import { CommandFailure, printResult, printText, type Result } from "../cli/print.ts";
-import { globalOptions, runSession, type Session } from "../cli/session.ts";
+import { globalOptions, runSession, type Access, type Session } from "../cli/session.ts";
 
 /** A result that can also be printed as CSV. */
 export interface Report extends Result {
@@ -17,11 +17,12 @@ export interface SpanOptions {
   readonly until?: number;
 }
 
-/** Like `withSession`, for a report. With `--csv` it prints CSV. */
+/** Like `withSession`, for a report, which a standby may answer. With `--csv` it prints CSV. */
 export async function withReport(
   command: Command,
   options: SpanOptions & { readonly csv?: true },
   work: (session: Session) => Promise<Report>,
+  access: Access = "report",
 ): Promise<void> {
   const { json } = globalOptions(command);
   const { since, until } = options;
@@ -33,7 +34,7 @@ export async function withReport(
   if (since !== undefined && until !== undefined && since >= until) {
     throw new CommandFailure("--since must be earlier than --until", { status: 2 });
   }
-  const report = await runSession(command, "existing", work);
+  const report = await runSession(command, access, work);
   if (options.csv) printText(report.csv);
   else printResult(report, json);
 }

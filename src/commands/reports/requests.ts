@@ -66,7 +66,7 @@ export function addRequests(program: Command): void {
     .argument("<id>", "request id such as req_01jd...: the x-request-id of the answer")
     .action((id: string, _: unknown, command: Command) => {
       refuseListOptions(requests);
-      return withSession(command, "existing", (session) => show(session, id));
+      return withSession(command, "report", (session) => show(session, id));
     });
 }
 

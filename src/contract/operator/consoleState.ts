@@ -7,6 +7,16 @@ export const SessionRequest = Type.Object(
   { additionalProperties: false },
 );
 
+const StandbyState = Type.Object({
+  database: Type.String({ description: "Its URL without a password." }),
+  behind_ms: Type.Union([Type.Integer(), Type.Null()], {
+    description: "How far it is behind at most. Null: nobody knows.",
+  }),
+  problem: Type.Union([Type.String(), Type.Null()], {
+    description: "Why the database itself answers meanwhile. Null: the standby answers.",
+  }),
+});
+
 /** The answer of GET /api/state: what the console is, and for whom. */
 export type ConsoleState = Static<typeof ConsoleState>;
 export const ConsoleState = Type.Object({
@@ -17,6 +27,9 @@ export const ConsoleState = Type.Object({
   }),
   config_file: Type.String(),
   database: Type.String({ description: "The path of the database." }),
+  standby: Type.Union([StandbyState, Type.Null()], {
+    description: "The hot standby that answers the reads. Null: the database itself does.",
+  }),
 });
 
 /** The answer of POST /api/session. It comes with the cookie. */

@@ -85,12 +85,20 @@ async function page(path: string, request: Request): Promise<Response> {
   return response ?? consoleError(404, "not found");
 }
 
-function state({ config, actor }: Operator): ConsoleState {
+async function state({ config, actor, store }: Operator): Promise<ConsoleState> {
+  const standby = await store.standby?.();
   return {
     version: version(),
     now: isoTime(actor.at),
     actor: actor.name,
     config_file: config.file,
     database: databaseName(config.database),
+    standby: standby
+      ? {
+          database: standby.shownUrl,
+          behind_ms: standby.lagMs ?? null,
+          problem: standby.problem ?? null,
+        }
+      : null,
   };
 }

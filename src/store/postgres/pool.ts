@@ -2,12 +2,14 @@ import { SQL } from "bun";
 import { readUrlAgain } from "../../config/database.ts";
 import { StoreError } from "../storeError.ts";
 import { runAsync, stepByStep, type Awaited, type Steps } from "../steps.ts";
-import { messageOf, sqlState } from "./writer/failures.ts";
+import { isConflict, messageOf, sqlState } from "./writer/failures.ts";
 import { ConnectionLost } from "./writer/session.ts";
 
 /** Connections for reads and the changes of commands. The writer and the lease have their own. */
 const CONNECTIONS_MAX = 4;
 const CONNECT_WITHIN_S = 5;
+/** A standby cancels reads that are in the way of what it must apply. */
+const CANCELLED_TRIES = 3;
 
 /** PostgreSQL cuts a longer name. */
 const APPLICATION_CHARS_MAX = 63;
@@ -18,6 +20,8 @@ export interface ServerAddress {
   readonly shownUrl: string;
   /** The file that the URL comes from. Each connection takes the user and the password that it has then. */
   readonly urlFile?: string | undefined;
+  /** A hot standby: it may cancel reads to apply changes of the primary. */
+  readonly isStandby?: boolean;
   /** How `pg_stat_activity` names the connections, after `tollgate/`: a replica, or a command. */
   readonly application?: string;
   /** Is told that a new connection cannot be made because of the file. Must not throw. */
@@ -85,15 +89,20 @@ export class PostgresPool {
     return this.#client;
   }
 
-  /** Runs reads. If a connection breaks, it runs them once more. Rejects with StoreError if the server cannot be used. */
+  /**
+   * Runs reads. If a connection breaks, or a standby cancels them, it runs them again. Rejects with StoreError if the server
+   * cannot be used.
+   */
   async read<Result>(make: () => Steps<Result>): Promise<Result> {
-    try {
-      return await this.#inTime(runAsync(make()));
-    } catch (error) {
-      if (!isConnectionLoss(error)) throw this.#translated(error);
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.#inTime(runAsync(make()));
+      } catch (error) {
+        const triesMax = isConnectionLoss(error) ? 2 : isConflict(error) ? CANCELLED_TRIES : 1;
+        if (tries >= triesMax) throw this.#translated(error);
+      }
+      await forgotten();
     }
-    await forgotten();
-    return await this.runOnce(make);
   }
 
   /**
@@ -158,13 +167,21 @@ export class PostgresPool {
   #translated(error: unknown): unknown {
     if (error instanceof StoreError) return error;
     const state = sqlState(error);
+    if (this.address.isStandby && isConflict(error))
+      return new StoreError(
+        `${this.#cannotBeUsed()}: it cancelled the read ${CANCELLED_TRIES} times to apply changes of the primary: set hot_standby_feedback = on or a larger max_standby_streaming_delay there`,
+        { cause: error },
+      );
     if (isConnectionLoss(error) || isServerProblem(state))
       return new StoreError(`${this.#cannotBeUsed()}: ${messageOf(error)}`, { cause: error });
     return error;
   }
 
   #cannotBeUsed(): string {
-    return `the database ${this.address.shownUrl} cannot be used`;
+    const { isStandby, shownUrl } = this.address;
+    return isStandby
+      ? `the standby ${shownUrl} of [database] reports_url cannot be used`
+      : `the database ${shownUrl} cannot be used`;
   }
 }
 

@@ -96,7 +96,12 @@ export async function planServerUpgrade(address: ServerAddress): Promise<Upgrade
   }
 }
 
-function createStore(pool: PostgresPool, queries: PostgresQueries): ServerStore {
+/** A store over these connections. `records` are those for what a read records: a standby takes no writes. */
+export function createStore(
+  pool: PostgresPool,
+  queries: PostgresQueries,
+  records = pool,
+): ServerStore {
   const reads = <Part extends object>(part: Part) => asAsync(part, (make) => pool.read(make));
   const parts = lazyParts({
     accounts: () => reads(accountTable(queries)),
@@ -110,7 +115,10 @@ function createStore(pool: PostgresPool, queries: PostgresQueries): ServerStore 
     hourlyUsageOfAccount: () => longRead(pool, hourlyUsage(queries)),
     requestsOfAccount: () => longRead(pool, requestPages(queries)),
     noticeCauses: () => reads(noticeCauses(queries)),
-    notices: () => asAsync(noticeTable(queries), (make) => pool.runOnce(make)),
+    notices: () => {
+      const own = records === pool ? queries : new PostgresQueries(records);
+      return asAsync(noticeTable(own), (make) => records.runOnce(make));
+    },
     admin: () =>
       asAsync(
         admin(queries, (id) => askForReserve(queries, id)),
@@ -124,7 +132,10 @@ function createStore(pool: PostgresPool, queries: PostgresQueries): ServerStore 
     auditInParallel: () => pool.read(() => auditServer(queries)),
     auditInBackground: (onProgress: OnAuditProgress) => startServerAudit(pool.address, onProgress),
     isFileReplaced: () => false as const,
-    close: () => pool.close(),
+    async close() {
+      await pool.close();
+      if (records !== pool) await records.close();
+    },
   });
 }
 

@@ -3,6 +3,7 @@ import type { ConsoleState } from "../../contract/operator/consoleState.ts";
 import { Button } from "../components/buttons.tsx";
 import { PageFrame, ViewHead, type View } from "../components/frame.tsx";
 import { Notice, SkeletonBlock } from "../components/states.tsx";
+import { FreeText } from "../components/text.tsx";
 import { formats } from "../language.ts";
 import { useResource, createResource } from "../resource.ts";
 import { hrefOf, place } from "../router.ts";
@@ -11,6 +12,7 @@ import { Accounts } from "./accounts/accounts.tsx";
 import { Audit } from "./audit.tsx";
 import { Key } from "./keys/key.tsx";
 import { Keys } from "./keys/keys.tsx";
+import { followStore } from "./live.ts";
 import { Overview } from "./overview.tsx";
 import { Providers } from "./providers.tsx";
 import { Request } from "./requests/request.tsx";
@@ -59,7 +61,7 @@ function Opened() {
   const [view, detail] = place.value.path;
   const current = viewIds.find((id) => id === view) ?? "";
   const { data } = useResource(() =>
-    createResource((abort) => api.get<ConsoleState>("/api/state", {}, abort)),
+    followStore(createResource((abort) => api.get<ConsoleState>("/api/state", {}, abort))),
   );
   const state = data.value;
   const heading = detail === undefined ? {} : { heading: `${text.views[current]} ${detail}` };
@@ -74,12 +76,44 @@ function Opened() {
           {text.session.end}
         </Button>
       }
-      foot={state && <span>{text.foot(state, formats.timeZone)}</span>}
+      foot={
+        state && (
+          <span>
+            {text.foot(state, formats.timeZone)}
+            {state.standby?.problem === null && ` ${standbyText(state.standby)}`}
+          </span>
+        )
+      }
     >
       {isLost.value && <Notice tone="failure" title={text.session.lost} />}
+      {state?.standby && <StandbyNotice standby={state.standby} />}
       {viewOf(current, detail)}
     </PageFrame>
   );
+}
+
+type Standby = NonNullable<ConsoleState["standby"]>;
+
+/** Older figures than these are told above them. */
+const BEHIND_MS_MAX = 10_000;
+
+/** That the figures are old, or are not those of the standby that the operator wants. */
+function StandbyNotice({ standby }: { standby: Standby }) {
+  const { database, behind_ms: behindMs, problem } = standby;
+  if (problem !== null)
+    return (
+      <Notice tone="warning" title={text.standby.unused(database)}>
+        <FreeText text={problem} />
+      </Notice>
+    );
+  if (behindMs !== null && behindMs <= BEHIND_MS_MAX) return null;
+  return <Notice tone="warning" title={standbyText(standby)} />;
+}
+
+function standbyText({ database, behind_ms: behindMs }: Standby): string {
+  return behindMs === null
+    ? text.standby.unknown(database)
+    : text.standby.behind(database, formats.duration(behindMs));
 }
 
 function viewOf(view: ViewId, detail: string | undefined) {

@@ -754,6 +754,14 @@ export const console = {
       doneBefore: "The voucher was revoked before. Nothing changed.",
     },
   },
+  standby: {
+    behind: (database: string, time: string) =>
+      `The figures are from the standby ${database}, at most ${time} behind.`,
+    unknown: (database: string) =>
+      `The figures are from the standby ${database}. How far it is behind is not known.`,
+    unused: (database: string) =>
+      `The figures are from the database itself, because the standby ${database} is not used now.`,
+  },
   foot: (state: { version: string; actor: string; database: string }, timeZone: string) =>
     `Tollgate ${state.version}. Changes are logged as ${state.actor}. Database: ${state.database}. Times: ${timeZone}.`,
 };

@@ -771,6 +771,11 @@ export const console: typeof en.console = {
       doneBefore: "Ваучер уже был отозван. Ничего не изменилось.",
     },
   },
+  standby: {
+    behind: (database, time) => `Данные с реплики ${database}, отставание не более ${time}.`,
+    unknown: (database) => `Данные с реплики ${database}. Её отставание неизвестно.`,
+    unused: (database) => `Данные из самой базы: реплика ${database} сейчас не используется.`,
+  },
   foot: (state, timeZone) =>
     `Tollgate ${state.version}. Изменения записываются от имени ${state.actor}. База: ${state.database}. Время: ${timeZone}.`,
 };

@@ -148,6 +148,7 @@ test("a change of the URLs of servers needs a restart, and is told without them"
       url: `postgres://gate:${password}@db/toll`,
       shownUrl: "postgres://gate@db/toll",
       urlFile,
+      reports: undefined,
       keepRequestsMs: startedWith.database.keepRequestsMs,
     },
     limits: {

@@ -27,6 +27,8 @@ const settings = [
 
 /** A PostgreSQL server of a test. */
 export interface PostgresServer {
+  /** Starts a hot standby that follows this server. Close it before this one. */
+  startStandby(more?: readonly string[]): Promise<PostgresServer>;
   readonly port: number;
   /** Of the user `postgres`, who has no password. */
   url(database?: string): string;
@@ -51,11 +53,18 @@ export interface TestDatabase extends AsyncDisposable {
 
 /** Starts a server with data of its own. `more`: settings such as `synchronous_commit=off`. */
 export async function startPostgres(more: readonly string[] = []): Promise<PostgresServer> {
+  return await startServer(initialize, more);
+}
+
+/** Makes the data of a server: with which words a command begins, where the programs are, and where the data go. */
+type MakeData = (prefix: readonly string[], folder: string, data: string) => Promise<void>;
+
+async function startServer(makeData: MakeData, more: readonly string[]): Promise<PostgresServer> {
   if (programs === undefined || postgresMissing !== undefined) throw new Error(postgresMissing);
   const folder = await mkdtemp(join(tmpdir(), "tollgate-postgres-"));
   const prefix = await commandPrefix(folder);
   const data = join(folder, "data");
-  await initialize(prefix, programs, data);
+  await makeData(prefix, programs, data);
   const port = freePort();
   const options = [...settings, `port=${port}`, ...more].flatMap((setting) => ["-c", setting]);
   const url = (database = USER): string => `postgres://${USER}@127.0.0.1:${port}/${database}`;
@@ -70,6 +79,7 @@ export async function startPostgres(more: readonly string[] = []): Promise<Postg
   return {
     port,
     url,
+    startStandby: (own = []) => startServer((...place) => copyOf(url(), ...place), own),
     async restart() {
       await server.end();
       await server.start();
@@ -192,6 +202,20 @@ function systemUser(): { readonly uid: number; readonly gid: number } | undefine
     .find((text) => text.startsWith(`${USER}:`));
   const [, , uid, gid] = line?.split(":") ?? [];
   return uid === undefined ? undefined : { uid: Number(uid), gid: Number(gid) };
+}
+
+/** The data of a standby that follows the server at this URL. */
+async function copyOf(
+  url: string,
+  prefix: readonly string[],
+  folder: string,
+  data: string,
+): Promise<void> {
+  const basic = ["-D", data, "-d", url, "--checkpoint=fast", "--write-recovery-conf", "--no-sync"];
+  const command = [...prefix, join(folder, "pg_basebackup"), ...basic];
+  const child = Bun.spawn(command, { cwd: "/", stdio: ["ignore", "ignore", "pipe"] });
+  const problem = await new Response(child.stderr).text();
+  if ((await child.exited) !== 0) throw new Error(`pg_basebackup failed: ${problem}`);
 }
 
 /** The order of texts is not the one of their bytes, if possible: a query that relies on that order fails here first. */

@@ -47,7 +47,7 @@ export function startServerAudit(address: ServerAddress, onProgress: OnAuditProg
   const queries = new PostgresQueries(pool);
   let isEnded = false;
   const { promise, resolve, reject } = Promise.withResolvers<AuditReport>();
-  const report = pool.runOnce(() =>
+  const report = pool.read(() =>
     auditServer(queries, (progress) => {
       if (!isEnded) onProgress(progress);
     }),
