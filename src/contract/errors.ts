@@ -57,6 +57,13 @@ export class ApiError extends Error {
   }
 }
 
+/** The same error with a time for the next try, unless it has one. */
+export function withRetryAfter(error: ApiError, retryAfterMs: number): ApiError {
+  if (error.retryAfterSeconds !== undefined) return error;
+  const { status, type, message, extra, cause } = error;
+  return new ApiError(status, type, message, { extra, retryAfterMs, cause });
+}
+
 /** 400: the request is at fault. The message is ours, or the provider's with its `code` and `param`. */
 export function invalidRequest(message: string, extra: ErrorExtra = {}): ApiError {
   return new ApiError(400, "invalid_request_error", message, { extra });
@@ -195,6 +202,9 @@ export const upstreamFailure: StreamFailure = {
   message: "upstream provider failure",
   type: "provider_error",
 };
+
+/** The gateway failed after the answer began: its charge cannot be committed, or it stops. */
+export const gatewayFailure: StreamFailure = serviceUnavailable(undefined).toBody().error;
 
 function wholeSeconds(ms: number): number {
   return Number.isFinite(ms) ? Math.max(1, Math.ceil(ms / 1000)) : 1;

@@ -9,6 +9,7 @@ import {
   rateLimitExceeded,
   serviceUnavailable,
   SOON_MS,
+  withRetryAfter,
 } from "../contract/errors.ts";
 import { peerOf, type ConnectionServer } from "./clientAddress.ts";
 import { messagesErrorBody } from "../contract/messages/messagesError.ts";
@@ -144,15 +145,15 @@ export function errors(app: App, logOf: RequestLogOf, server: () => ConnectionSe
  * this one after a restart, may answer soon.
  */
 export function errorResponse(app: App, log: RequestLog, thrown: unknown): Response {
-  const error = apiErrorOf(thrown);
+  const thrownError = apiErrorOf(thrown);
+  const isStopping = app.phase !== "serving" && thrownError.status === 502;
+  const error = isStopping ? withRetryAfter(thrownError, SOON_MS) : thrownError;
   if (error.cause !== undefined) log.setError(errorClass(error.cause));
   log.inFlight?.end();
   const extra: HeaderFields = {};
-  const isStopping = app.phase !== "serving" && error.status === 502;
-  const retryAfterSeconds = error.retryAfterSeconds ?? (isStopping ? SOON_MS / 1000 : undefined);
-  if (retryAfterSeconds !== undefined) {
+  if (error.retryAfterSeconds !== undefined) {
     const nextMs = error.status === 429 ? (log.limits?.requests?.nextMs(log.nowMs()) ?? 0) : 0;
-    extra["retry-after"] = String(Math.max(retryAfterSeconds, Math.ceil(nextMs / 1000)));
+    extra["retry-after"] = String(Math.max(error.retryAfterSeconds, Math.ceil(nextMs / 1000)));
   }
   const body = log.form === "anthropic" ? messagesErrorBody(error, log.id) : error.toBody();
   return jsonResponse(log, error.status, JSON.stringify(body), extra);

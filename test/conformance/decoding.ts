@@ -68,7 +68,7 @@ export function decode(cell: Cell, ...reads: readonly Uint8Array[]): Decoded {
   }
   const { isFinished, hasContent, usage } = decoder;
   if (!isFinished && !hasContent) return { kind: "beforeContent" };
-  sent.push(isFinished ? decoder.ending(usage ?? noUsage) : decoder.failure());
+  sent.push(isFinished ? decoder.ending(usage ?? noUsage) : decoder.failure(upstreamFailure));
   const bytes = sent.map((one) => (typeof one === "string" ? Buffer.from(one) : one));
   const text = Buffer.concat(bytes).toString();
   return isFinished ? { kind: "whole", text, usage } : { kind: "failed", text };

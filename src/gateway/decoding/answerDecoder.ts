@@ -1,4 +1,5 @@
 import type { GeneratedText } from "../../billing/estimate.ts";
+import type { StreamFailure } from "../../contract/errors.ts";
 import type { Usage } from "../../contract/usage.ts";
 import type { Span } from "../../lib/span.ts";
 import type { StreamChunk } from "../answer.ts";
@@ -58,8 +59,8 @@ export interface AnswerDecoder {
   takeObjects(): readonly StoredObject[];
   /** The end of a finished answer, which is held back until the charge is committed. `billed`: the usage to show. */
   ending(billed: Usage): StreamChunk;
-  /** The end of a stream whose provider failed after the first content. */
-  failure(): StreamChunk;
+  /** The end of a stream that failed after the first content. */
+  failure(error: StreamFailure): StreamChunk;
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { GeneratedText } from "../../billing/estimate.ts";
 import { bearsContent, type ChatChunk, type ChunkChoice } from "../../contract/chat/chatAnswer.ts";
 import { finishReasonOf } from "../../contract/chat/finishReason.ts";
-import { upstreamFailure } from "../../contract/errors.ts";
+import type { StreamFailure } from "../../contract/errors.ts";
 import { isImplausible, isTotalLarger, type Usage } from "../../contract/usage.ts";
 import type { JsonFields } from "../../lib/json.ts";
 import {
@@ -174,8 +174,8 @@ export class ChatDecoder implements AnswerDecoder {
     return this.#form.ending(held, billed, this.#usageObject);
   }
 
-  failure(): string {
-    return this.#releaseHeldText() + this.#form.failure(upstreamFailure);
+  failure(error: StreamFailure): string {
+    return this.#releaseHeldText() + this.#form.failure(error);
   }
 
   #read(sseEvent: SseEvent): void {

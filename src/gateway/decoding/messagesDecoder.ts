@@ -1,4 +1,5 @@
 import type { GeneratedText } from "../../billing/estimate.ts";
+import type { StreamFailure } from "../../contract/errors.ts";
 import { expensiveServicesOf } from "../../contract/servedTier.ts";
 import { laterUsage, readMessagesUsage, type Usage } from "../../contract/usage.ts";
 import { fieldsOf, type JsonFields } from "../../lib/json.ts";
@@ -41,7 +42,7 @@ export class MessagesDecoder implements AnswerDecoder {
   textBytes = 0;
   textDeltas = 0;
   providerCalls = 0;
-  readonly #failure: () => string;
+  readonly #failure: (error: StreamFailure) => string;
   readonly #reasoning = new EncryptedReasoning();
   readonly #reported = new ReportedUsage();
   readonly #templates = new ChunkTemplates();
@@ -56,7 +57,7 @@ export class MessagesDecoder implements AnswerDecoder {
   #usage: JsonFields = {};
 
   /** `failure` makes the event that ends a failed stream. It must not retain the request. */
-  constructor(failure: () => string) {
+  constructor(failure: (error: StreamFailure) => string) {
     this.#failure = failure;
   }
 
@@ -126,8 +127,8 @@ export class MessagesDecoder implements AnswerDecoder {
     return Buffer.concat(this.#heldBack);
   }
 
-  failure(): string {
-    return this.#failure();
+  failure(error: StreamFailure): string {
+    return this.#failure(error);
   }
 
   #read(event: SseEvent): void {

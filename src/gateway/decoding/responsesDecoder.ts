@@ -1,4 +1,4 @@
-import { upstreamFailure, type StreamFailure } from "../../contract/errors.ts";
+import type { StreamFailure } from "../../contract/errors.ts";
 import {
   finishReasonsOf,
   isProviderCall,
@@ -107,8 +107,8 @@ export class ResponsesDecoder implements AnswerDecoder {
     return Buffer.concat(this.#heldBack);
   }
 
-  failure(): string {
-    return responsesFailure(this.#eventCount);
+  failure(error: StreamFailure): string {
+    return responsesFailure(this.#eventCount, error);
   }
 
   #read(event: SseEvent, fields = eventFields(event)): void {
@@ -191,7 +191,7 @@ export class ResponsesDecoder implements AnswerDecoder {
  * interface documents them, and in an object, because many clients raise nothing else: OpenAI's for Python, and for
  * JavaScript before 7, the AI SDK 5 and Continue.
  */
-export function responsesFailure(sequence: number, error: StreamFailure = upstreamFailure): string {
+export function responsesFailure(sequence: number, error: StreamFailure): string {
   const { type, message, param = null } = error;
   const fields = { code: String(error.code ?? type), message, param };
   const event = { type: "error", ...fields, sequence_number: sequence, error: { type, ...fields } };

@@ -5,7 +5,7 @@ import {
   ownChatRules,
   type ChatRequest,
 } from "../../contract/chat/chatRequest.ts";
-import { ApiError, invalidRequest, upstreamFailure } from "../../contract/errors.ts";
+import { ApiError, invalidRequest, type StreamFailure } from "../../contract/errors.ts";
 import { namesWebSearch, unpricedWebSearch } from "../../contract/extras.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import { parseJsonObject } from "../../contract/jsonBody.ts";
@@ -206,8 +206,8 @@ function checkedChat(body: JsonFields, { snapshot }: RequestContext): ChatReques
 }
 
 /** A separate function, because a stream retains its result (memory rules: docs/architecture.md). */
-function failureOf(requestId: string): () => string {
-  return () => messagesStreamFailure(upstreamFailure, requestId);
+function failureOf(requestId: string): (error: StreamFailure) => string {
+  return (error) => messagesStreamFailure(error, requestId);
 }
 
 /** Reads a message of a provider of kind anthropic. Throws AnswerError. */

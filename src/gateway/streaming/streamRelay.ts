@@ -1,4 +1,5 @@
 import type { RequestOutcome, Receipt } from "../../billing/meter.ts";
+import { gatewayFailure, upstreamFailure, type StreamFailure } from "../../contract/errors.ts";
 import type { Span } from "../../lib/span.ts";
 import { UpstreamError, type UpstreamExchange } from "../../providers/upstream.ts";
 import { streamTimeoutMs } from "../../routing/candidates.ts";
@@ -349,7 +350,9 @@ export class StreamRelay implements Relay, EventListenerObject {
       failure = uncommitted;
     }
     const last =
-      receipt && isComplete ? this.#decoder.ending(receipt.usage) : this.#decoder.failure();
+      receipt && isComplete
+        ? this.#decoder.ending(receipt.usage)
+        : this.#decoder.failure(toldFailure(failure));
     this.#output = joinChunks(this.#output, last);
     this.#end(receipt, failure);
   }
@@ -406,6 +409,12 @@ export class StreamRelay implements Relay, EventListenerObject {
     };
     return disconnectUsage(admission, this.#decoder, hidden);
   }
+}
+
+/** What a client is told of a failure: whether the provider or the gateway failed. */
+function toldFailure(failure: unknown): StreamFailure {
+  const isProviders = failure instanceof UpstreamError && failure.fault !== "gateway";
+  return isProviders ? upstreamFailure : gatewayFailure;
 }
 
 const TIMEOUT_OUTCOME = "timeout";

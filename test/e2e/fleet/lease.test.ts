@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readDatabaseAt } from "../../support/auditor/databaseRows.ts";
 import { startFleet, type Fleet } from "../../support/fleet/fleet.ts";
-import { chat, openChat } from "../../support/gateway/chatCalls.ts";
+import { ask, call, chat, openCall } from "../../support/gateway/chatCalls.ts";
 import { oneModel } from "../../support/gateway/gatewayConfig.ts";
 import {
   completion,
@@ -10,6 +10,7 @@ import {
   stopEvent,
   usageOnly,
 } from "../../support/provider/chatAnswers.ts";
+import { created, delta, ended, terminal } from "../../support/provider/responsesAnswers.ts";
 import {
   json,
   piece,
@@ -38,7 +39,10 @@ describePostgres("a replica of two", () => {
       databaseUrl: database.url,
       serverPort: Number(new URL(database.url).port),
       replicas: 2,
-      config: oneModel(`http://127.0.0.1:${provider.port}/v1`),
+      // An answer in JSON begins with its status, however long it takes.
+      config: oneModel(`http://127.0.0.1:${provider.port}/v1`, {
+        server: { json_keepalive: false },
+      }),
     });
     key = await fleet.key("alice", "100");
   }, timeoutMs);
@@ -61,24 +65,45 @@ describePostgres("a replica of two", () => {
     return (await chat({ url }, { key })).status === 200;
   };
 
+  /** What a client is told in each interface, and in which form. */
+  const told = { message: "service temporarily unavailable" };
+  const interrupted = [
+    ["/v1/chat/completions", { error: { ...told, type: "provider_error" } }],
+    ["/v1/responses", { error: { ...told, type: "provider_error" } }],
+    ["/v1/messages", { type: "error", error: { ...told, type: "api_error" } }],
+  ] as const;
+  const bodyFor = (path: string, stream: boolean) =>
+    path === "/v1/responses"
+      ? { model: "small", input: "hello", stream }
+      : ask({ stream, max_tokens: 50 });
+
   test(
-    "that stands still for longer than its lease ends its answers with an error, and charges nothing",
+    "that stands still for longer than its lease ends its answers with an error that says who failed, and charges nothing",
     async () => {
       const [still, other] = [replicaAt(0), replicaAt(1)];
       const goOn = Promise.withResolvers<void>();
       provider.answer = async (peer, request) => {
-        await raw(streamHead, piece(helloEvent))(peer, request);
+        const isResponse = request.requestLine.includes("/responses");
+        const [first, rest] = isResponse
+          ? [created() + delta, terminal()]
+          : [helloEvent, stopEvent + usageOnly(usage) + doneEvent];
+        if (request.json["stream"] === true) await raw(streamHead, piece(first))(peer, request);
         await goOn.promise;
-        await raw(
-          piece(stopEvent),
-          piece(usageOnly(usage)),
-          piece(doneEvent),
-          streamEnd,
-        )(peer, request);
+        if (request.json["stream"] === true) await raw(piece(rest), streamEnd)(peer, request);
+        else await json(isResponse ? ended() : completion({ usage }))(peer, request);
       };
       const before = await balance();
-      const reply = await openChat({ url: still.process.url }, { key }, { stream: true });
-      await reply.seen("Hello");
+      const { url } = still.process;
+      const streams = await Promise.all(
+        interrupted.map(([path]) =>
+          openCall({ url }, { key }, { path, body: bodyFor(path, true) }),
+        ),
+      );
+      for (const stream of streams) await stream.seen("Hel");
+      const wholes = interrupted.map(([path]) =>
+        call({ url }, { key }, { path, body: bodyFor(path, false) }),
+      );
+      await until("all are asked", () => provider.requests.length >= 2 * interrupted.length);
       const since = other.process.log.length;
       still.process.signal("SIGSTOP");
       await until(
@@ -91,10 +116,16 @@ describePostgres("a replica of two", () => {
       );
       still.process.signal("SIGCONT");
       goOn.resolve();
-      await until("the answer has ended", () => reply.isOver, endedWithinMs);
-      expect(reply.text).toContain('"finish_reason":"error"');
+      for (const [at, [path, error]] of interrupted.entries()) {
+        const stream = streams[at];
+        await until("the stream has ended", () => stream?.isOver === true, endedWithinMs);
+        const last = stream?.text.split(/^data: /m).findLast((data) => data.startsWith("{"));
+        expect([path, JSON.parse(last ?? "")]).toMatchObject([path, error]);
+        const reply = await wholes[at];
+        expect([path, reply?.status, reply?.body]).toMatchObject([path, 502, error]);
+      }
       expect(await balance()).toBe(before);
-      await untilAsync("it serves again", () => serves(still.process.url), endedWithinMs);
+      await untilAsync("it serves again", () => serves(url), endedWithinMs);
       expect(await fleet.problems()).toEqual([]);
     },
     timeoutMs,

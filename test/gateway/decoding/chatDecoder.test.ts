@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { upstreamFailure } from "../../../src/contract/errors.ts";
 import { noUsage, type Usage } from "../../../src/contract/usage.ts";
 import {
   publicUsage,
@@ -140,7 +141,9 @@ describe("a provider cannot fill the memory with a stream that", () => {
   test("counts its choices up for ever", () => {
     const decoder = decoderOf([say(1023, { content: "a" }), say(1024, { content: "b" })]);
     push(decoder, 1);
-    expect(chunksOf({ text: `${decoder.take()}${decoder.failure()}` })).toMatchObject([
+    expect(
+      chunksOf({ text: `${decoder.take()}${decoder.failure(upstreamFailure)}` }),
+    ).toMatchObject([
       { choices: [{ index: 1023, delta: { content: "a" } }] },
       { choices: [{ finish_reason: "error" }] },
     ]);
@@ -187,7 +190,7 @@ function shownText(pieces: readonly (string | Uint8Array)[], stop: readonly stri
   }
   decoder.end();
   text += decoder.take() ?? "";
-  return text + (decoder.isFinished ? decoder.ending(noUsage) : decoder.failure());
+  return text + (decoder.isFinished ? decoder.ending(noUsage) : decoder.failure(upstreamFailure));
 }
 
 interface Shown {

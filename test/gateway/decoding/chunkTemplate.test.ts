@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { upstreamFailure } from "../../../src/contract/errors.ts";
 import {
   assert,
   array,
@@ -53,7 +54,7 @@ function seen(decoder: ChatDecoder, reads: readonly Uint8Array[]): unknown[] {
       return [...steps, (error as Error).name];
     }
   }
-  return [...steps, decoder.ending(noUsage), decoder.failure()];
+  return [...steps, decoder.ending(noUsage), decoder.failure(upstreamFailure)];
 }
 
 const text = oneof(

@@ -135,7 +135,7 @@ describe("an error has Anthropic's form", () => {
     const reply = await get("/v1/models", version).finally(() => {
       at.gateway.app.phase = "serving";
     });
-    expectAnthropicError(reply, 502, "api_error", "service temporarily unavailable");
+    expectAnthropicError(reply, 502, "overloaded_error", "service temporarily unavailable");
   });
 
   test("below /v1/messages, with and without the header", async () => {
