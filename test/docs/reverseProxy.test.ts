@@ -44,7 +44,7 @@ describe.each(reverseProxies.map((proxy) => [proxy.name, proxy] as const))("%s",
   });
   let front: ReturnType<typeof frontAt>;
   beforeAll(async () => {
-    started = await proxy.start(at.gateway.port);
+    started = await proxy.start([at.gateway.port]);
     front = frontAt(started);
   });
   afterAll(() => started[Symbol.asyncDispose]());
@@ -66,7 +66,7 @@ describe.each(reverseProxies.map((proxy) => [proxy.name, proxy] as const))("%s",
   test("a JSON answer that takes longer than the limit on silence arrives", async () => {
     const answer = held(answered());
     at.provider.answer = answer.answer;
-    await using impatient = await proxy.start(at.gateway.port, SILENCE);
+    await using impatient = await proxy.start([at.gateway.port], SILENCE);
     const startedMs = performance.now();
     const client = await openChat(frontAt(impatient), await at.gateway.key());
     await until("the limit has passed", () => performance.now() - startedMs > SILENCE_MS);

@@ -4,6 +4,7 @@ import { binaryPath } from "../binary/binary.ts";
 import { openCliFolder, type CliFolder } from "../binary/cli.ts";
 import { ServingProcess } from "../binary/servingProcess.ts";
 import { configText, type GatewayConfig, type Section } from "../gateway/gatewayConfig.ts";
+import { freePort } from "../servers/serverProcess.ts";
 import { startTcpProxy, type TcpProxy } from "../servers/tcpProxy.ts";
 
 /** Longer than a replica may be silent, with some time for a busy machine. */
@@ -46,7 +47,9 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   const binary = await binaryPath();
   const folders: CliFolder[] = [];
   const folderFor = async (url: string): Promise<CliFolder> => {
-    const folder = await openCliFolder(fleetConfig(options, url), [binary]);
+    // A replica keeps its address when it starts again, as a load balancer expects.
+    const listen = `127.0.0.1:${freePort()}`;
+    const folder = await openCliFolder(fleetConfig(options, url, listen), [binary]);
     folders.push(folder);
     return folder;
   };
@@ -102,12 +105,17 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   };
 }
 
-function fleetConfig({ config, redisUrl }: FleetOptions, url: string): string {
-  const { limits = {}, ...sections } = config.sections ?? {};
+function fleetConfig({ config, redisUrl }: FleetOptions, url: string, listen: string): string {
+  const { limits = {}, server = {}, ...sections } = config.sections ?? {};
   const shared: Section = redisUrl === undefined ? {} : { redis: redisUrl };
   return configText({
     ...config,
-    sections: { ...sections, database: { url }, limits: { ...limits, ...shared } },
+    sections: {
+      ...sections,
+      server: { ...server, listen },
+      database: { url },
+      limits: { ...limits, ...shared },
+    },
   });
 }
 

@@ -5,7 +5,7 @@ import { freePort, ServerProcess } from "./serverProcess.ts";
 
 const page = await Bun.file(join(import.meta.dir, "../../../docs/reverse-proxy.md")).text();
 
-/** The code blocks of a section of the page. */
+/** The code blocks of a section of the page, in its order. */
 function blocksOf(section: string): readonly string[] {
   const text = page.split(`\n## ${section}\n`)[1]?.split("\n## ")[0] ?? "";
   return [...text.matchAll(/^```\w+\n(.*?)^```$/gms)].map(([, block = ""]) => block);
@@ -25,10 +25,19 @@ function changed(block: string | undefined, changes: Changes): string {
 /** Where a proxy of a test listens, what is behind it, and a folder for its files. */
 interface Place {
   readonly port: number;
-  readonly gateway: string;
+  /** One gateway, or the three of the section "Several gateways". */
+  readonly gateways: readonly string[];
   readonly folder: string;
   /** The longest silence: `60s` on the page. */
   readonly silence: string;
+}
+
+/** The settings for one gateway, or the part of "Several gateways" that replaces them, with these gateways. */
+function partFor(gateways: readonly string[], one: string | undefined, several: number): string {
+  const [first = ""] = gateways;
+  if (gateways.length === 1) return changed(one, [["127.0.0.1:8080", first]]);
+  const addresses = gateways.map((gateway, at) => [`10.0.0.${at + 1}:8080`, gateway] as const);
+  return changed(blocksOf("Several gateways")[several], addresses);
 }
 
 /** Only root can choose the user of the workers. */
@@ -50,10 +59,10 @@ const programs: readonly ProxyProgram[] = [
     name: "nginx",
     program: "nginx",
     advice: "`apt-get install nginx-light`",
-    filesOf({ port, gateway, folder, silence }) {
+    filesOf({ port, gateways, folder, silence }) {
       const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-      const server = changed(blocksOf("nginx")[0], [
-        ["server 127.0.0.1:8080;", `server ${gateway};`],
+      const [upstream, rest] = blocksOf("nginx")[0]?.split(/(?<=^\}\n)/m) ?? [];
+      const server = changed(rest, [
         ["listen 443 ssl http2;", `listen 127.0.0.1:${port};`],
         ["ssl_certificate /etc/ssl/llm.example.com.pem;", ""],
         ["ssl_certificate_key /etc/ssl/llm.example.com.key;", ""],
@@ -68,6 +77,7 @@ events {}
 http {
   access_log off;
   ${paths.map((name) => `${name}_temp_path ${folder}/${name};`).join("\n  ")}
+  ${partFor(gateways, upstream, 0)}
   ${server}
 }`,
       };
@@ -79,13 +89,12 @@ http {
     name: "Caddy",
     program: "caddy",
     advice: "`apt-get install caddy`",
-    filesOf: ({ port, gateway }) => ({
+    filesOf: ({ port, gateways }) => ({
       Caddyfile: `{
 	admin off
 }
-${changed(blocksOf("Caddy")[0], [
+${changed(partFor(gateways, blocksOf("Caddy")[0], 1), [
   ["llm.example.com {", `http://:${port} {\n\tbind 127.0.0.1`],
-  ["127.0.0.1:8080", gateway],
 ])}`,
     }),
     argumentsOf: (folder) => ["run", "--adapter", "caddyfile", "--config", `${folder}/Caddyfile`],
@@ -94,24 +103,25 @@ ${changed(blocksOf("Caddy")[0], [
     name: "HAProxy",
     program: "haproxy",
     advice: "`apt-get install haproxy`",
-    filesOf: ({ port, gateway, silence }) => ({
-      "haproxy.cfg": changed(blocksOf("HAProxy")[0], [
+    filesOf({ port, gateways, silence }) {
+      const [before, backend] = blocksOf("HAProxy")[0]?.split(/(?=^backend )/m) ?? [];
+      const settings = changed(before, [
         [
           "bind :443 ssl crt /etc/haproxy/certs/llm.example.com.pem alpn h2,http/1.1",
           `bind 127.0.0.1:${port}`,
         ],
-        ["127.0.0.1:8080", gateway],
         ["timeout client 60s", `timeout client ${silence}`],
         ["timeout server 60s", `timeout server ${silence}`],
-      ]),
-    }),
+      ]);
+      return { "haproxy.cfg": `${settings}${partFor(gateways, backend, 2)}` };
+    },
     argumentsOf: (folder) => ["-db", "-f", `${folder}/haproxy.cfg`],
   },
   {
     name: "Traefik",
     program: "traefik",
     advice: "it is not in Debian: https://doc.traefik.io/traefik/getting-started/install-traefik/",
-    filesOf({ port, gateway, folder }) {
+    filesOf({ port, gateways: [gateway = ""], folder }) {
       const [staticConfig, dynamicConfig] = blocksOf("Traefik");
       return {
         "traefik.yml": changed(staticConfig, [
@@ -134,8 +144,8 @@ export interface ReverseProxy {
   readonly name: string;
   /** Why it cannot be started here, and what to do. Undefined: it can. */
   readonly missing: string | undefined;
-  /** Starts it in front of a gateway on this port of 127.0.0.1. `silence` replaces the limit of the page. */
-  start(gatewayPort: number, silence?: string): Promise<StartedProxy>;
+  /** Starts it in front of the gateways on these ports of 127.0.0.1: one or three. `silence` replaces the limit of the page. */
+  start(gatewayPorts: readonly number[], silence?: string): Promise<StartedProxy>;
 }
 
 export interface StartedProxy extends AsyncDisposable {
@@ -148,12 +158,12 @@ export const reverseProxies: readonly ReverseProxy[] = programs.map((program) =>
   return {
     name,
     missing: path === null ? `install ${program.program}: ${advice}` : undefined,
-    async start(gatewayPort, silence = "60s") {
+    async start(gatewayPorts, silence = "60s") {
       if (path === null) throw new Error(`${program.program} is missing`);
       const folder = await mkdtemp(join(tmpdir(), `tollgate-${program.program}-`));
       const port = freePort();
-      const gateway = `127.0.0.1:${gatewayPort}`;
-      const files = program.filesOf({ port, gateway, folder, silence });
+      const gateways = gatewayPorts.map((gatewayPort) => `127.0.0.1:${gatewayPort}`);
+      const files = program.filesOf({ port, gateways, folder, silence });
       for (const [file, text] of Object.entries(files)) await writeFile(join(folder, file), text);
       const server = new ServerProcess({
         command: [path, ...program.argumentsOf(folder)],
