@@ -2,7 +2,8 @@ import { assert } from "../../src/lib/assert.ts";
 import type { Hold, HoldResult } from "../../src/billing/hold.ts";
 import { OpenMeters } from "../../src/billing/meter.ts";
 import { ReplicaHolds } from "../../src/billing/replicaHolds.ts";
-import { BURST, PACE_MS } from "../../src/store/postgres/writer/writer.ts";
+import { Pace } from "../../src/store/postgres/writer/pace.ts";
+import { PATIENCE } from "../../src/store/postgres/writer/writer.ts";
 import type { GroupEffect, RequestRecord } from "../../src/store/store.ts";
 import { WriteQueue, type OutgoingBatch } from "../../src/store/writer/writeQueue.ts";
 import { seededRandom } from "../../test/support/seededRandom.ts";
@@ -188,7 +189,7 @@ class Replica {
   readonly #meters: OpenMeters;
   /** When a key was used last, as this replica knows it. */
   readonly #usedAtMs = new Map<number, number>();
-  #pacedUntilMs = -Infinity;
+  readonly #pace = new Pace();
 
   constructor(fleet: Fleet, id: number) {
     this.#fleet = fleet;
@@ -196,8 +197,8 @@ class Replica {
     const { clock } = fleet.time;
     const transport = {
       start: (onReady: () => void) => onReady(),
-      // The rule of the writer on PostgreSQL.
-      delayMs: () => Math.max(0, this.#pacedUntilMs - (BURST - 1) * PACE_MS - fleet.time.nowMs),
+      ...PATIENCE,
+      delayMs: (waiting: number) => this.#pace.delayMs(fleet.time.nowMs, waiting),
       run: (batch: OutgoingBatch) => this.#send(batch),
       close: () => Promise.resolve(),
     };
@@ -290,11 +291,17 @@ class Replica {
     this.#usedAtMs.set(keyId, nowMs);
     const isKnown = this.#fleet.fraction() > Math.exp(-perSecond * LAST_USED_STEP_S);
     if (usedAtMs === undefined && isKnown) return;
-    void this.#writer.write({ kind: "touchKey", keyId, at: nowMs, address: null });
+    void this.#writer.write({
+      kind: "touchKey",
+      accountId: keyId,
+      keyId,
+      at: nowMs,
+      address: null,
+    });
   }
 
   async #send(batch: OutgoingBatch) {
-    this.#pacedUntilMs = Math.max(this.#pacedUntilMs, this.#fleet.time.nowMs) + PACE_MS;
+    this.#pace.started(this.#fleet.time.nowMs, batch.operations.length);
     const isEmpty =
       batch.reserves.length === 0 && batch.operations.every(({ kind }) => kind === "reserve");
     const effects: readonly GroupEffect[] = isEmpty

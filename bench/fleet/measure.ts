@@ -8,11 +8,8 @@ import { systemClock, type Clock } from "../../src/lib/clock.ts";
 import { knownMigrations, migrateServer } from "../../src/store/postgres/schema/migrations.ts";
 import { BEAT, Lease } from "../../src/store/postgres/writer/lease.ts";
 import { Session, statement } from "../../src/store/postgres/writer/session.ts";
-import {
-  BURST,
-  startReplicaWriter,
-  type ReplicaWriter,
-} from "../../src/store/postgres/writer/writer.ts";
+import { PACE_MS } from "../../src/store/postgres/writer/pace.ts";
+import { startReplicaWriter, type ReplicaWriter } from "../../src/store/postgres/writer/writer.ts";
 import type { RequestRecord, ReserveTarget } from "../../src/store/store.ts";
 import type { WriteOperation } from "../../src/store/writer/writerMessages.ts";
 import type { PostgresServer } from "../../test/support/servers/postgres.ts";
@@ -148,7 +145,13 @@ async function measureCases(batches: Batches): Promise<readonly Case[]> {
     await add("row", size, count, () => (longer[begins++] ?? []).map(begun));
     await add("end", size, count, () => (longer[ends++] ?? []).map(endedLate));
     await add("touch", size, count, () =>
-      many(size, (keyId): Touch => ({ kind: "touchKey", keyId, at: Date.now(), address: null })),
+      many(size, (keyId): Touch => ({
+        kind: "touchKey",
+        accountId: keyId,
+        keyId,
+        at: Date.now(),
+        address: null,
+      })),
     );
     let [given, taken] = [0, 0];
     const next = (at: number): number[] =>
@@ -193,11 +196,12 @@ class Batches {
     });
   }
 
-  /** The same with the pace of the product. A batch that comes late may be sent as two. */
+  /** The same with the pace of a replica that has much to do. A batch that comes late may be sent as two. */
   async runPaced(count: number, make: () => readonly Item[]): Promise<Cost> {
-    for (let at = 0; at < BURST; at += 1) await this.#write([blockOf(1, BLOCK)]);
     return await this.#counted(async () => {
-      for (let at = 0; at < count; at += 1) await this.#write(make());
+      for (let at = 0; at < count; at += 1) {
+        await Promise.all([this.#write(make()), Bun.sleep(PACE_MS)]);
+      }
     });
   }
 

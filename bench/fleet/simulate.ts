@@ -5,7 +5,7 @@
 import { parseArgs } from "node:util";
 import { BEAT_EVERY_MS } from "../../src/store/postgres/writer/lease.ts";
 import { LOOK_EVERY_MS } from "../../src/store/postgres/changes.ts";
-import { BURST, PACE_MS } from "../../src/store/postgres/writer/writer.ts";
+import { MANY, PACE_MS, WINDOW_MS } from "../../src/store/postgres/writer/pace.ts";
 import { simulateFleet, type FleetFigures } from "./fleet.ts";
 
 interface Line {
@@ -292,11 +292,9 @@ function line(ms: [number, number], cpuUs: [number, number], walBytes: [number, 
 if (import.meta.main) {
   const cells = REPLICAS.flatMap((replicas) => RATES.map((rate) => cellOf(replicas, rate)));
   console.log(
-    `${ACCOUNTS} accounts, Zipf ${zipf}; a replica starts ${1000 / PACE_MS} transactions a`,
+    `${ACCOUNTS} accounts, Zipf ${zipf}; from ${MANY} operations in ${WINDOW_MS} ms a replica starts ${1000 / PACE_MS} transactions a`,
   );
-  console.log(
-    `second at most, after a burst of ${BURST}. "behind": fewer requests ended than came.`,
-  );
+  console.log(`second at most. "behind": fewer requests ended than came.`);
   printWork("Any replica serves any account", cells);
   printHottest(cells);
   const sticky = STICKY_REPLICAS.flatMap((replicas) =>

@@ -3,6 +3,7 @@ import type { Clock } from "../lib/clock.ts";
 import type { Random } from "../lib/random.ts";
 import {
   amountToWire,
+  isTemporary,
   WriteError,
   type AccountEffect,
   type ChainEffect,
@@ -29,6 +30,12 @@ const SCARCE_MS = 1000;
  * what is held as soon as they are told. What they have then is held by requests, and that counts like spent money.
  */
 const BUDGET_WAIT_MS = 1000;
+/** How long a request waits, at most, while the writer gets no answer: another transaction has the account, for example. */
+const UNANSWERED_MS = 10_000;
+/** The same once another transaction has had the account for UNANSWERED_MS. */
+const STILL_LOCKED_MS = 1000;
+/** After this time of a lock no request starts without an answer: its end could not be written. */
+const LOCKED_MS = 2000;
 /** How long an answer refuses requests whose bodies were not read. A change counts within a second all the same. */
 const BELIEVED_MS = 1000;
 
@@ -77,6 +84,8 @@ export class AccountBlocks {
   #others = 0n;
   /** When that answer came, in monotonic time. */
   #answeredMs = -Infinity;
+  /** Since when another transaction has rows of the account, in monotonic time. */
+  #lockedSinceMs: number | undefined;
   /** Counts what commands have changed, as far as this replica was told; and the same when the batch was planned. */
   #changes = 0;
   #plannedChanges = 0;
@@ -256,6 +265,7 @@ export class AccountBlocks {
     this.#others = BigInt(others ?? 0);
     this.money.reserved = BigInt(reserved);
     this.#answeredMs = this.#options.clock.monotonicMs();
+    this.#lockedSinceMs = undefined;
   }
 
   applyChain({ firstKeyId, spent, budget, reserved, others }: ChainEffect): void {
@@ -267,7 +277,10 @@ export class AccountBlocks {
     chain.knownChanges = this.#plannedChanges;
   }
 
-  /** The batch has ended, and its holds are released. Decides for the requests that asked with it. */
+  /**
+   * The batch has ended, and its holds are released. Decides for the requests that asked with it. After a temporary failure
+   * they ask again.
+   */
   batchEnded(failure: WriteError | undefined): void {
     let isShort = this.money.batchEnded() && this.#others > 0n;
     const waitingOf = new Set([...this.#waiting].map(({ chain }) => chain));
@@ -281,11 +294,15 @@ export class AccountBlocks {
     assert(this.money.held <= this.money.reserved, "more is held than reserved");
     const nowMs = this.#options.clock.monotonicMs();
     if (isShort && failure === undefined) this.#shortUntilMs = nowMs + SCARCE_MS;
+    if (failure?.failure === "locked") this.#lockedSinceMs ??= nowMs;
+    const isUnanswered = isTemporary(failure);
+    const patienceMs = this.#lockedMs() > UNANSWERED_MS ? STILL_LOCKED_MS : UNANSWERED_MS;
     for (const waiter of this.#waiting) {
       const { isPlanned } = waiter;
       waiter.isPlanned = false;
       if (!isPlanned) this.#serve(waiter);
       else if (failure === undefined) this.#decide(waiter);
+      else if (isUnanswered && nowMs - waiter.startedMs < patienceMs) continue;
       else this.#remove(waiter).reject(failure);
     }
     // Two replicas that both keep what is too little for their requests would serve none of them.
@@ -321,9 +338,12 @@ export class AccountBlocks {
     return false;
   }
 
-  /** The newest answer lets the blocks decide: they cover the most of the range, and no command changed the budget. */
+  /**
+   * The newest answer lets the blocks decide: they cover the most of the range, no command changed the budget, and charges
+   * can be written.
+   */
   #isCovered(chain: ChainBlock, { most }: AmountRange): boolean {
-    if (chain.knownChanges !== this.#changes) return false;
+    if (chain.knownChanges !== this.#changes || this.#lockedMs() > LOCKED_MS) return false;
     return most <= this.#freeInBlocks(chain);
   }
 
@@ -333,6 +353,12 @@ export class AccountBlocks {
     const left = leftOfBudget(chain);
     if (left === undefined) return free;
     return lesserOf(free, lesserOf(chain.money.free, besideOthers(left, chain)));
+  }
+
+  /** How long another transaction has had rows of the account, as far as known. */
+  #lockedMs(): number {
+    if (this.#lockedSinceMs === undefined) return 0;
+    return this.#options.clock.monotonicMs() - this.#lockedSinceMs;
   }
 
   #open(owner: HoldOwner, chain: ChainBlock, amount: bigint): BlockHold {

@@ -11,9 +11,7 @@ import {
   type RequestRecord,
   type Writer,
   COMMIT_STEP_MS,
-  COMMIT_WITHIN_MS,
-  isBlocked,
-  WriteError,
+  isTemporary,
 } from "../store/store.ts";
 import type { Hold } from "./hold.ts";
 import { costOf } from "./cost.ts";
@@ -213,7 +211,7 @@ export class RequestMeter implements Meter {
    */
   async #chargeBeyondHold(cost: bigint, holds: Hold[]): Promise<bigint> {
     const { hold, clock } = this.#options;
-    const giveUpAtMs = clock.monotonicMs() + COMMIT_WITHIN_MS;
+    const giveUpAtMs = clock.monotonicMs() + this.#options.writer.commitWithinMs;
     for (;;) {
       const more = hold.extend(cost - hold.amount);
       if (more === undefined) return hold.amount;
@@ -332,10 +330,6 @@ async function recordAsFailed(
     }
     await Bun.sleep(VOID_STEP_MS);
   }
-}
-
-function isTemporary(error: unknown): boolean {
-  return error instanceof WriteError && isBlocked(error.failure);
 }
 
 /**

@@ -133,6 +133,7 @@ export class ReplicaHolds implements Holds, BatchPlanner {
     effects: readonly GroupEffect[],
     ended: readonly EndingRequest[],
     failure: WriteError | undefined,
+    accountFailures?: ReadonlyMap<number, WriteError>,
   ): void {
     const planned = this.#planned.filter(({ lost }) => lost === undefined);
     this.#planned = [];
@@ -144,7 +145,7 @@ export class ReplicaHolds implements Holds, BatchPlanner {
     }
     for (const { holds } of ended) for (const hold of holds as readonly BlockHold[]) hold.end();
     for (const account of planned) {
-      account.batchEnded(failure);
+      account.batchEnded(accountFailures?.get(account.id) ?? failure);
       if (account.hasReserve) this.#sweep.add(account);
     }
   }

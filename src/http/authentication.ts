@@ -173,6 +173,6 @@ function recordLastUse(app: App, caller: Caller, clientAddress: string): void {
   const { writer, log, current } = app.gateway;
   const address = current.config.log.addresses ? clientAddress : null;
   writer
-    .write({ kind: "touchKey", keyId: caller.id, at, address })
+    .write({ kind: "touchKey", accountId: caller.accountId, keyId: caller.id, at, address })
     .catch((error: unknown) => log.warn("key_use_not_recorded", { error: errorClass(error) }));
 }

@@ -118,8 +118,7 @@ export {
 } from "./tables/usage.ts";
 export {
   COMMIT_STEP_MS,
-  COMMIT_WITHIN_MS,
-  isBlocked,
+  isTemporary,
   WriteError,
   type BatchPlanner,
   type EndingRequest,

@@ -205,10 +205,24 @@ describe("a hold", () => {
     const { first } = open({ balance: 100n });
     const asked = Promise.allSettled([ask(first)]);
     first.send();
-    first.commit(new WriteError("busy", "no connection"));
+    first.commit(new WriteError("refused", "a trigger"));
     first.hear();
-    expect(await asked).toMatchObject([{ status: "rejected", reason: { failure: "busy" } }]);
+    expect(await asked).toMatchObject([{ status: "rejected", reason: { failure: "refused" } }]);
   });
+
+  test.each(["unreachable", "busy", "locked"] as const)(
+    "asks again after a batch that failed as %s",
+    async (failure) => {
+      const { first } = open({ balance: 100n });
+      const asked = ask(first);
+      first.send();
+      first.commit(new WriteError(failure, "for a moment"));
+      first.hear();
+      await until("it asks again", () => first.isBusy);
+      first.settle();
+      expect(await asked).toMatchObject({ ok: true });
+    },
+  );
 });
 
 describe("a request that costs more than its hold", () => {

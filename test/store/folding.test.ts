@@ -102,6 +102,7 @@ describe("while a gateway serves, folding", () => {
     return {
       planner: undefined,
       blockedBy: undefined,
+      commitWithinMs: 0,
       isBroken: false,
       queued: 0,
       probe: () => undefined,

@@ -36,7 +36,13 @@ describe("the writer", () => {
       writer.write(recording(running("req_1", owner, { mayHaveRow: false }))),
       writer.write(recording(ended("req_1", owner))),
       writer.write(recording(ended("req_1", owner))),
-      writer.write({ kind: "touchKey", keyId: owner.keyId, at: 77, address: null }),
+      writer.write({
+        kind: "touchKey",
+        accountId: owner.accountId,
+        keyId: owner.keyId,
+        at: 77,
+        address: null,
+      }),
     ]);
     expect(results.map(({ status }) => status)).toEqual([
       "fulfilled",
@@ -53,8 +59,8 @@ describe("the writer", () => {
 
   test("stays blocked on a full disk after a write that changes nothing", async () => {
     const { store, writer, path } = storeFolder;
-    const { keyId } = fund(store, "alice", 0n);
-    const touchKey = { kind: "touchKey", keyId, at: 77, address: null } as const;
+    const { accountId, keyId } = fund(store, "alice", 0n);
+    const touchKey = { kind: "touchKey", accountId, keyId, at: 77, address: null } as const;
     const makeRoom = fillStore(path);
     expect(await writer.write(touchKey).catch(String)).toContain("StoreFull");
     for (const operation of [{ kind: "reserve" }, { kind: "fold", before: 0 }] as const) {
@@ -91,7 +97,13 @@ describe("the writer", () => {
     const results = await Promise.allSettled([
       writer.write(recording(ended("req_1", owner))),
       writer.write(recording(ended("req_2", owner))),
-      writer.write({ kind: "touchKey", keyId: owner.keyId, at: 77, address: null }),
+      writer.write({
+        kind: "touchKey",
+        accountId: owner.accountId,
+        keyId: owner.keyId,
+        at: 77,
+        address: null,
+      }),
     ]);
     const failures = results.map((result) => result.status === "rejected" && result.reason.failure);
     expect(failures).toEqual([false, "insufficient", false]);
@@ -162,7 +174,13 @@ describe("the writer", () => {
     const note = (what: string) => () => answered.push(what);
     await writer.write(recording(running("req_a", owner)));
     // The other writer too has prepared its statements by then.
-    await storeFolder.writer.write({ kind: "touchKey", keyId: owner.keyId, at: 77, address: null });
+    await storeFolder.writer.write({
+      kind: "touchKey",
+      accountId: owner.accountId,
+      keyId: owner.keyId,
+      at: 77,
+      address: null,
+    });
     breakInserts(path);
     void writer
       .write(recording(running("req_b", owner)))

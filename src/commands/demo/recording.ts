@@ -32,7 +32,7 @@ export class Recording {
   readonly #writer: Writer;
   /** The current key by account and label. */
   readonly #keys = new Map<string, KeyRow>();
-  readonly #lastUse = new Map<number, number>();
+  readonly #lastUse = new Map<number, { readonly accountId: number; readonly at: number }>();
   readonly #accountIds: number[] = [];
   #reserve = NANO_ROUBLES_MAX;
 
@@ -126,14 +126,14 @@ export class Recording {
 
   #recordOf({ customer, key, record }: DrawnRequest): RequestRecord {
     const { id, accountId, firstKeyId } = this.keyOf(customer, key);
-    this.#lastUse.set(id, record.at);
+    this.#lastUse.set(id, { accountId, at: record.at });
     return { ...record, accountId, keyId: id, firstKeyId };
   }
 
   async #end(): Promise<void> {
     this.#reserve = 0n;
-    const touched = [...this.#lastUse].map(([keyId, at]) =>
-      this.#writer.write({ kind: "touchKey", keyId, at, address: null }),
+    const touched = [...this.#lastUse].map(([keyId, use]) =>
+      this.#writer.write({ kind: "touchKey", keyId, ...use, address: null }),
     );
     await Promise.all([...touched, this.#writer.write({ kind: "reserve" })]);
   }

@@ -3,11 +3,18 @@ import type { WriteResult } from "./writerMessages.ts";
 
 /**
  * `full`: the disk is full; `busy`: another process has the lock; `unreachable`: the PostgreSQL server cannot be reached;
- * `fenced`: another replica has ended this one, and released what it had reserved; `insufficient`: the account has not
+ * `locked`: another transaction on the PostgreSQL server has rows of the account; `fenced`: another replica has ended this one, and released what it had reserved; `insufficient`: the account has not
  * reserved the charge, or a command took the money before it was reserved; `refused`: a constraint, a trigger or an
  * assertion, such as a request that ends twice.
  */
-export type WriteFailure = "full" | "busy" | "unreachable" | "fenced" | "insufficient" | "refused";
+export type WriteFailure =
+  | "full"
+  | "busy"
+  | "unreachable"
+  | "locked"
+  | "fenced"
+  | "insufficient"
+  | "refused";
 
 export type WriteReply =
   | { ok: true; result: WriteResult }
@@ -21,6 +28,8 @@ export interface BatchOutcome {
   readonly effects: readonly GroupEffect[];
   /** Why the reserves were not committed. */
   readonly reserveFailure?: Refused | undefined;
+  /** PostgreSQL only: accounts of which nothing was committed while others of the batch were, and why. */
+  readonly accountFailures?: ReadonlyMap<number, Refused>;
 }
 
 /** The reply to an operation that failed. */
@@ -40,12 +49,15 @@ export function outcomeOfSingles(
   singles: readonly (BatchOutcome | Refused)[],
   last: BatchOutcome | Refused,
 ): BatchOutcome {
+  const tried = [...singles, last].flatMap((single) => ("effects" in single ? [single] : []));
+  const failures = tried.flatMap(({ accountFailures = [] }) => [...accountFailures]);
   return {
     replies: singles.map((single) =>
       "effects" in single ? (single.replies[0] ?? refusal) : single,
     ),
-    effects: [...singles, last].flatMap((single) => ("effects" in single ? single.effects : [])),
+    effects: tried.flatMap(({ effects }) => effects),
     reserveFailure: "effects" in last ? undefined : last,
+    ...(failures.length > 0 && { accountFailures: new Map(failures) }),
   };
 }
 

@@ -8,6 +8,7 @@ const NAMES: Partial<Record<WriteFailure, string>> = {
   full: "StoreFull",
   busy: "StoreLocked",
   unreachable: "StoreUnreachable",
+  locked: "AccountLocked",
   fenced: "ReplicaFenced",
 };
 
@@ -25,8 +26,13 @@ export class WriteError extends Error {
 /** A temporary failure that concerns all operations. */
 export type Blocked = Extract<WriteFailure, "full" | "busy" | "unreachable">;
 
-export function isBlocked(failure: WriteFailure): failure is Blocked {
+function isBlocked(failure: WriteFailure): failure is Blocked {
   return failure === "full" || failure === "busy" || failure === "unreachable";
+}
+
+/** The same operation may succeed later. */
+export function isTemporary(error: unknown): boolean {
+  return error instanceof WriteError && (isBlocked(error.failure) || error.failure === "locked");
 }
 
 /** A request whose end is written, for the owner of the holds. */
@@ -47,13 +53,14 @@ export interface BatchPlanner {
    */
   isVoid?(holds: EndingRequest["holds"]): boolean;
   /**
-   * The batch has ended: what was committed, the requests whose end was, and why the reserves were not. Called before the
-   * writes of the batch resolve.
+   * The batch has ended: what was committed, the requests whose end was, and why the reserves were not: all of them, or
+   * those of some accounts. Called before the writes of the batch resolve.
    */
   batchEnded(
     effects: readonly GroupEffect[],
     ended: readonly EndingRequest[],
     failure: WriteError | undefined,
+    accountFailures?: ReadonlyMap<number, WriteError>,
   ): void;
 }
 
@@ -63,18 +70,23 @@ export interface Writer {
   write(operation: WriteOperation): Promise<WriteResult>;
   /**
    * The same for an operation that an answer waits for: while the disk is full, another process holds a lock or the
-   * server cannot be reached, it is tried again for up to 10 s. `holds`: what the end of a request releases.
+   * server cannot be reached, it is tried again for up to `commitWithinMs`. `holds`: what the end of a request releases.
    */
   writeWithin(operation: WriteOperation, holds?: EndingRequest["holds"]): Promise<WriteResult>;
+  /** How long the end of an answer waits for its commit, in milliseconds. */
+  readonly commitWithinMs: number;
   /** Set once, before the first write of a request. */
   planner: BatchPlanner | undefined;
   /** The number of operations that are not committed yet. */
   readonly queued: number;
-  /** Why the last write failed, if a later one may succeed. */
+  /**
+   * Why writes fail, if later ones may succeed. A lock or an unreachable server counts once writes have failed for as long
+   * as the engine is patient. A lock on one account does not count.
+   */
   readonly blockedBy: Blocked | undefined;
   /** The writer failed fatally: no connection of this process may write any more. */
   readonly isBroken: boolean;
-  /** Tries a write that changes nothing and updates `blockedBy`. While that is set, the writer probes each second. */
+  /** Tries a write that changes nothing and updates `blockedBy`. While writes fail, the writer probes each second. */
   probe(): void;
   /** Refuses new operations, waits for the earlier ones unless the writer is broken, and closes the connection. */
   close(): Promise<void>;
@@ -96,6 +108,9 @@ export interface OutgoingBatch {
 
 /** The way of the batches to one engine. Only one batch runs at a time. */
 export interface BatchTransport {
+  /** How long writes fail because of a lock or an unreachable server before `blockedBy` says so. */
+  readonly patienceMs: number;
+  readonly commitWithinMs: number;
   /**
    * Opens the connection. `onReady`: batches can run. `onFatal`: the process must stop, and a running batch never gets its
    * outcome.
@@ -140,6 +155,8 @@ export class WriteQueue implements Writer {
   /** When the last operation was requested while `blockedBy` was not set. */
   #requestedAtMs = 0;
   #pace: Timer | undefined;
+  /** Since when writes fail for a reason that concerns all, in monotonic time. */
+  #failingSinceMs: number | undefined;
   #isProbing = false;
   #nextProbe: Timer | undefined;
   #idle: (() => void) | undefined;
@@ -157,6 +174,10 @@ export class WriteQueue implements Writer {
     this.#onFatal = onFatal;
     this.#onCommit = onCommit;
     this.#clock = clock;
+  }
+
+  get commitWithinMs(): number {
+    return this.#transport.commitWithinMs;
   }
 
   get queued(): number {
@@ -179,7 +200,7 @@ export class WriteQueue implements Writer {
   }
 
   writeWithin(operation: WriteOperation, holds?: EndingRequest["holds"]): Promise<WriteResult> {
-    return this.#enqueue(operation, holds, this.#clock.monotonicMs() + COMMIT_WITHIN_MS);
+    return this.#enqueue(operation, holds, this.#clock.monotonicMs() + this.commitWithinMs);
   }
 
   #enqueue(
@@ -260,7 +281,7 @@ export class WriteQueue implements Writer {
     return payable;
   }
 
-  #batchEnded({ replies, effects, reserveFailure }: BatchOutcome): void {
+  #batchEnded({ replies, effects, reserveFailure, accountFailures }: BatchOutcome): void {
     const batch = this.#sent;
     assert(batch !== undefined, "a reply to no batch");
     this.#sent = undefined;
@@ -269,13 +290,19 @@ export class WriteQueue implements Writer {
     batch.operations.forEach(({ ending, operation }, index) => {
       const reply = replies[index];
       if (!reply?.ok) {
-        if (reply && isBlocked(reply.failure)) this.blockedBy = reply.failure;
+        if (reply && isBlocked(reply.failure)) this.#failed(reply.failure);
         return;
       }
       if (ending) ended.push(ending);
-      if (needsRoom(operation)) this.blockedBy = undefined;
+      if (!needsRoom(operation)) return;
+      this.blockedBy = undefined;
+      this.#failingSinceMs = undefined;
     });
-    this.planner?.batchEnded(effects, ended, reserveFailure && errorOf(reserveFailure));
+    const failures = [...(accountFailures ?? [])].map(
+      ([id, failed]) => [id, errorOf(failed)] as const,
+    );
+    const failure = reserveFailure && errorOf(reserveFailure);
+    this.planner?.batchEnded(effects, ended, failure, new Map(failures));
     this.#sendNext(true);
     this.#probeLater();
     batch.operations.forEach((pending, index) => {
@@ -285,8 +312,16 @@ export class WriteQueue implements Writer {
     });
   }
 
+  /** `blockedBy` refuses all requests, so a failure that may end in a moment does not set it. */
+  #failed(failure: Blocked): void {
+    const nowMs = this.#clock.monotonicMs();
+    this.#failingSinceMs ??= nowMs;
+    const isLong = nowMs - this.#failingSinceMs >= this.#transport.patienceMs;
+    if (failure === "full" || isLong) this.blockedBy = failure;
+  }
+
   #writeFailed(pending: PendingWrite, error: WriteError): void {
-    const mayRetry = isBlocked(error.failure) && this.#clock.monotonicMs() < pending.retryUntilMs;
+    const mayRetry = isTemporary(error) && this.#clock.monotonicMs() < pending.retryUntilMs;
     if (!mayRetry || this.#isClosing) return pending.reject(error);
     setTimeout(() => {
       if (this.#isClosing) return pending.reject(error);
@@ -297,7 +332,7 @@ export class WriteQueue implements Writer {
 
   /** A load balancer sends no requests to an unavailable gateway, so no other write would clear `blockedBy`. */
   #probeLater(): void {
-    if (this.blockedBy === undefined || this.#isClosing) {
+    if (this.#failingSinceMs === undefined || this.#isClosing) {
       if (this.#nextProbe !== undefined) clearTimeout(this.#nextProbe);
       this.#nextProbe = undefined;
       return;

@@ -10,7 +10,7 @@ export type WriteOperation =
   | { kind: "recordRequest"; record: RequestRecord }
   | { kind: "recordOwners"; objects: readonly OwnedObject[]; at: number }
   /** The use of a key. Without an address it removes those of earlier uses. */
-  | { kind: "touchKey"; keyId: number; at: number; address: string | null }
+  | { kind: "touchKey"; accountId: number; keyId: number; at: number; address: string | null }
   /** Commits the reserves of accounts. */
   | { kind: "reserve" }
   /** Changes nothing, but needs disk space like a change. */

@@ -204,7 +204,13 @@ describePostgres("commands of two processes", () => {
         // What a transaction of a replica changes last.
         await open`SELECT 1 FROM daily_totals, retention FOR UPDATE`;
         // What comes while it runs is one batch.
-        const touch = { kind: "touchKey", keyId: alice.keyId, at: 1, address: null } as const;
+        const touch = {
+          kind: "touchKey",
+          accountId: alice.accountId,
+          keyId: alice.keyId,
+          at: 1,
+          address: null,
+        } as const;
         written = Promise.all([replica.writer.write(touch), write(replica, id)]);
         await waiting(1);
         call(admin, publicId).then(outcome.resolve, outcome.resolve);
@@ -254,7 +260,13 @@ describePostgres("commands of two processes", () => {
       const redemption = { voucherId: id, accountId, actor: "key_1", at: actor.at };
       await Promise.all([
         replica.reserve({ accountId, reserved: String(costs(5)), chains }),
-        replica.writer.write({ kind: "touchKey", keyId: key.id, at: 1, address: null }),
+        replica.writer.write({
+          kind: "touchKey",
+          accountId: key.accountId,
+          keyId: key.id,
+          at: 1,
+          address: null,
+        }),
       ]);
       const record = async (): Promise<void> => {
         const request = `req_${crypto.randomUUID()}`;

@@ -176,7 +176,13 @@ describePostgres("the lease of a replica", () => {
       await tx`DELETE FROM reserves`;
     });
     const failure = await paused.writer
-      .write({ kind: "touchKey", keyId: owner.keyId, at: 77, address: null })
+      .write({
+        kind: "touchKey",
+        accountId: owner.accountId,
+        keyId: owner.keyId,
+        at: 77,
+        address: null,
+      })
       .catch((error: unknown) => error);
     expect(failure).toMatchObject({ failure: "fenced", name: "ReplicaFenced" });
     const [key] = await books.sql`SELECT last_used_at FROM keys`;

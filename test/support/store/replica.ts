@@ -35,6 +35,8 @@ interface ReplicaOptions {
   /** The clock of the lease. */
   readonly clock?: Clock;
   readonly writerClock?: Clock;
+  /** 0 unless given: it ends a silent replica with its first heartbeat. */
+  readonly steadyMs?: number;
   readonly onLost?: () => void;
 }
 
@@ -46,7 +48,7 @@ export const fastClock: Clock = {
 
 export async function openReplica(
   url: string,
-  { name = "replica", clock, writerClock, onLost }: ReplicaOptions = {},
+  { name = "replica", clock, writerClock, steadyMs = 0, onLost }: ReplicaOptions = {},
 ): Promise<Replica> {
   const connect = connectTo(url);
   const told: string[] = [];
@@ -68,6 +70,7 @@ export async function openReplica(
     version: "1",
     knownSchema: knownMigrations(),
     listener,
+    steadyMs,
     ...(clock && { clock }),
   });
   const writer = startReplicaWriter({

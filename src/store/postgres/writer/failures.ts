@@ -21,13 +21,19 @@ export function isConflict(error: unknown): boolean {
   return state === "40001" || state === "40P01";
 }
 
+/** A lock was not free within `lock_timeout`. */
+export function isLockTimeout(error: unknown): boolean {
+  return sqlState(error) === "55P03";
+}
+
 /** Why a transaction failed that was rolled back. */
 function failureOf(error: unknown): WriteFailure {
   if (error instanceof Fenced) return "fenced";
   if (error instanceof InsufficientFunds) return "insufficient";
+  if (isLockTimeout(error)) return "locked";
   const state = sqlState(error) ?? "";
   if (state === "53100") return "full";
-  // A conflict, a lock that was not free in time, a statement that took too long, or a server without resources.
+  // A conflict, a statement that took too long, or a server without resources.
   if (/^(?:40|55|57|53|58|XX)/.test(state)) return "busy";
   // The server has become a standby.
   if (state === "25006") return "unreachable";

@@ -1,7 +1,7 @@
 import { FOLD_BATCH } from "../../writer/folding.ts";
 import { LOCKS } from "../locks.ts";
 import { Fenced } from "./failures.ts";
-import { arrayOf, BEGIN, COMMIT, statement, type Session } from "./session.ts";
+import { arrayOf, BEGIN, COMMIT, statement, USUAL_WAIT, type Session } from "./session.ts";
 import type { BatchNumber } from "./settle.ts";
 import { FENCE, LOCK_ACCOUNTS } from "./statements.ts";
 
@@ -22,8 +22,9 @@ const REMOVE = "DELETE FROM requests WHERE id = ANY($1::text::bigint[])";
  */
 export async function fold(session: Session, before: number, batch: BatchNumber): Promise<number> {
   return await session.transaction(async () => {
-    const [, fence, lock, found = []] = await session.run(
+    const [, , fence, lock, found = []] = await session.run(
       BEGIN,
+      USUAL_WAIT,
       statement(FENCE, String(batch.number), String(batch.lease)),
       statement(LOCK_FOLDING),
       statement(OLDEST, String(before)),

@@ -9,6 +9,13 @@ export const BEAT_EVERY_MS = 2000;
  * have released its blocks yet.
  */
 const VALID_MS = 10_000;
+/**
+ * A replica ends silent ones only when its own heartbeats have succeeded for this long. After an outage of the server all
+ * replicas are silent, and each must have time for its next heartbeat.
+ */
+const STEADY_MS = 5000;
+/** Heartbeats further apart than this were not steady. */
+const STEADY_GAP_MS = 2 * BEAT_EVERY_MS;
 /** The wait before each next try to join again. */
 const REJOIN_MS_MIN = 200;
 const REJOIN_MS_MAX = 5000;
@@ -59,6 +66,8 @@ interface LeaseOptions {
   readonly knownSchema: number;
   readonly listener: LeaseListener;
   readonly clock?: Clock;
+  /** STEADY_MS unless given. */
+  readonly steadyMs?: number;
 }
 
 /**
@@ -72,6 +81,8 @@ export class Lease {
   #id: number | undefined;
   #session: Session | undefined;
   #beganMs = -Infinity;
+  /** Since when heartbeats are steady, in monotonic time. */
+  #steadySinceMs = Infinity;
   #live = 1;
   #skew: ClockSkew | undefined;
   #timer: Timer | undefined;
@@ -181,6 +192,7 @@ export class Lease {
     const beganMs = this.#clock.monotonicMs();
     const [rows] = await session.run(statement(JOIN, name, version));
     this.#beganMs = beganMs;
+    this.#steadySinceMs = Infinity;
     this.#id = Number(rows?.[0]?.["id"]);
     return this.#id;
   }
@@ -194,12 +206,16 @@ export class Lease {
     const [rows] = await session.run(statement(BEAT, String(id)));
     const row = rows?.[0];
     if (row?.["beats"] !== 1n) return this.fenced(id);
+    if (beganMs - this.#beganMs > STEADY_GAP_MS) this.#steadySinceMs = Infinity;
+    this.#steadySinceMs = Math.min(this.#steadySinceMs, beganMs);
     this.#beganMs = beganMs;
     const withinMs = (this.#clock.monotonicMs() - beganMs) / 2;
     this.#skew = { ms: Number(row["now"]) - (beganAtMs + withinMs), withinMs };
     this.#options.listener.onClockSkew(this.#skew);
     if (Number(row["oldest"]) > this.#options.knownSchema) this.#options.listener.onOutdated();
     this.#live = 1 + Number(row["live"]);
+    const { steadyMs = STEADY_MS } = this.#options;
+    if (beganMs - this.#steadySinceMs < steadyMs) return;
     for (const silent of JSON.parse(row["silent"] as string) as readonly number[])
       await this.#end(session, silent);
   }

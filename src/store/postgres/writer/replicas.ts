@@ -1,6 +1,20 @@
 import { dayOf, emptyTotal, type DailyTotal } from "../../writer/dailyTotal.ts";
-import { arrayOf, BEGIN, COMMIT, statement, type Row, type Session } from "./session.ts";
-import { ADD_TO_TOTALS, CLOCK_MS, LOCK_ACCOUNTS, totalRow } from "./statements.ts";
+import {
+  arrayOf,
+  BEGIN,
+  COMMIT,
+  statement,
+  USUAL_WAIT,
+  type Row,
+  type Session,
+} from "./session.ts";
+import {
+  ADD_TO_TOTALS,
+  CLOCK_MS,
+  LOCK_ACCOUNTS,
+  LOCK_FREE_ACCOUNTS,
+  totalRow,
+} from "./statements.ts";
 
 /** A replica without a heartbeat for this long is ended by any other one, by the clock of the database. */
 export const SILENT_MS = 15_000;
@@ -30,7 +44,7 @@ const END = `UPDATE replicas SET ended_at = ${CLOCK_MS} WHERE id = $1::text::big
 /**
  * Ends a replica in one transaction: its blocks are released, its running requests become `interrupted`, and its lease is
  * refused from then on. With `onlySilent` it must have been silent for SILENT_MS. Returns undefined if it has ended, is
- * not silent, or if another transaction has it: its own batch, or another replica that ends it.
+ * not silent, or if another transaction has it or one of its accounts: its own batch, or another replica that ends it.
  */
 export async function endReplica(
   session: Session,
@@ -39,16 +53,20 @@ export async function endReplica(
 ): Promise<EndedReplica | undefined> {
   const id = String(replicaId);
   return await session.transaction(async () => {
-    const [, locked] = await session.run(
+    const [, , locked] = await session.run(
       BEGIN,
+      USUAL_WAIT,
       statement(onlySilent ? LOCK_SILENT : LOCK_REPLICA, id),
     );
     if (locked?.length !== 1) return undefined;
     // Nothing is added to them any more: a batch of the replica needs the row that is locked.
     const [found = []] = await session.run(statement(ITS_ACCOUNTS, id));
-    const accounts = arrayOf(found.map((row) => Number(row["account_id"])));
-    const [, released = [], , interrupted = []] = await session.run(
-      statement(LOCK_ACCOUNTS, accounts),
+    const accounts = found.map((row) => Number(row["account_id"]));
+    // The end of another replica is tried again soon, so it does not wait with the locks of some accounts.
+    const lock = onlySilent ? LOCK_FREE_ACCOUNTS : LOCK_ACCOUNTS;
+    const [free = []] = await session.run(statement(lock, arrayOf(accounts)));
+    if (free.length < accounts.length) return undefined;
+    const [released = [], , interrupted = []] = await session.run(
       statement(RELEASE, id),
       statement(REMOVE_BLOCKS, id),
       statement(INTERRUPT, id),

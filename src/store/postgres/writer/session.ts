@@ -13,9 +13,18 @@ export type Row = Readonly<Record<string, unknown>>;
 /** Opens a client that reads integers as bigints. */
 export type Connect = () => SQL;
 
-/** The connection broke or gave no answer in time. What was sent may have been done. */
+/** The connection broke or gave no answer in time. */
 export class ConnectionLost extends Error {
   override readonly name = "ConnectionLost";
+
+  /** `mayBeCommitted`: the COMMIT of a transaction was sent. Else the server rolls the transaction back. */
+  constructor(
+    message: string,
+    readonly mayBeCommitted: boolean,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
 }
 
 /**
@@ -30,13 +39,14 @@ export const COMMIT = statement("COMMIT");
 const ROLLBACK = statement("ROLLBACK");
 
 /**
- * Short, so that a transaction of a replica that stands still, or whose connection is cut, does not keep locks for long. A
- * replica looks for the outcome of a lost commit only after the old transaction has ended.
+ * Short, so that a transaction of a replica that stands still, or whose connection is cut, does not keep locks for long:
+ * between two round trips of a transaction pass some milliseconds. A replica looks for the outcome of a lost commit only
+ * after the old transaction has ended.
  */
 const SETTINGS = [
   "SET lock_timeout = '4s'",
   "SET statement_timeout = '5s'",
-  "SET idle_in_transaction_session_timeout = '5s'",
+  "SET idle_in_transaction_session_timeout = '1s'",
   "SET jit = off",
   // A statement is planned once. Without this one that was planned for a small table reads a large one as a whole.
   "SET enable_seqscan = off",
@@ -44,6 +54,10 @@ const SETTINGS = [
 
 /** Longer than the timeouts of the server. */
 const ANSWER_WITHIN_MS = 7000;
+
+/** How long a statement of the transaction waits for a lock: for a batch of another replica, or hardly at all. */
+export const USUAL_WAIT = statement("SET LOCAL lock_timeout = '500ms'");
+export const SHORT_WAIT = statement("SET LOCAL lock_timeout = '50ms'");
 
 /** A statement without values, or with values for its `$1`, `$2` and so on. */
 export function statement(text: string, ...values: string[]): Statement {
@@ -73,7 +87,7 @@ export class Session {
       return session;
     } catch (error) {
       void client.close({ timeout: 0 });
-      throw error instanceof ConnectionLost ? error : lostBy(error);
+      throw error instanceof ConnectionLost ? error : lostBy(error, false);
     }
   }
 
@@ -86,7 +100,7 @@ export class Session {
    * that failed, or ConnectionLost; then the connection is closed.
    */
   async run(...statements: readonly Statement[]): Promise<readonly (readonly Row[])[]> {
-    if (this.#isClosed) throw new ConnectionLost("the connection is closed");
+    if (this.#isClosed) throw new ConnectionLost("the connection is closed", false);
     if (statements.includes(BEGIN)) this.hasSentCommit = false;
     if (statements.includes(COMMIT)) this.hasSentCommit = true;
     this.roundTrips += 1;
@@ -97,7 +111,7 @@ export class Session {
     clearTimeout(timer);
     if (settled === "late") {
       this.close();
-      throw new ConnectionLost("the server gave no answer in time");
+      throw new ConnectionLost("the server gave no answer in time", this.hasSentCommit);
     }
     const failures = settled.flatMap((one): unknown[] =>
       one.status === "rejected" ? [one.reason] : [],
@@ -105,7 +119,7 @@ export class Session {
     const lost = failures.find(isLoss);
     const broken = failures.find((error) => sqlState(error) === undefined);
     if (lost !== undefined || broken !== undefined) this.close();
-    if (lost !== undefined) throw lostBy(lost);
+    if (lost !== undefined) throw lostBy(lost, this.hasSentCommit);
     if (broken !== undefined)
       throw new UnsentStatement("a statement was not sent", { cause: broken });
     if (failures.length > 0) throw failures[0];
@@ -155,7 +169,7 @@ function isLoss(error: unknown): boolean {
   return /^(?:08|57P)/.test(state) || state === "25P03";
 }
 
-function lostBy(error: unknown): ConnectionLost {
+function lostBy(error: unknown, mayBeCommitted: boolean): ConnectionLost {
   const message = error instanceof Error ? error.message : String(error);
-  return new ConnectionLost(message, { cause: error });
+  return new ConnectionLost(message, mayBeCommitted, { cause: error });
 }

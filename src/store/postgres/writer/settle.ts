@@ -1,17 +1,20 @@
 import { assert } from "../../../lib/assert.ts";
-import type { GroupEffect } from "../../writer/effects.ts";
 import { accountEffect, GroupCharges, type GroupAccount } from "../../writer/groupCharges.ts";
+import type { BatchOutcome, WriteReply } from "../../writer/outcome.ts";
 import type { WireRecord } from "../../writer/requestRecord.ts";
 import type { WireBatch, WireOperation, WriteResult } from "../../writer/writerMessages.ts";
 import { GroupChains } from "./chains.ts";
 import { Fenced } from "./failures.ts";
 import { recordOwners } from "./owners.ts";
+import { isEmpty, joined, lockedOutcome, partOf, wholeOf, type PartOutcome } from "./parts.ts";
 import { Redemptions } from "./redemptions.ts";
 import {
   arrayOf,
   BEGIN,
   COMMIT,
+  SHORT_WAIT,
   statement,
+  USUAL_WAIT,
   type Row,
   type Session,
   type Statement,
@@ -24,11 +27,11 @@ export interface BatchNumber {
   readonly number: number;
 }
 
-/** What a transaction has committed. */
-export interface Settled {
-  readonly results: readonly WriteResult[];
-  readonly effect: GroupEffect;
-}
+/**
+ * What a transaction does with accounts and keys that another transaction has locked. `wait`: it waits for the lock timeout
+ * of its session. `skip`: it leaves the accounts out, and the outcome names them as `locked`.
+ */
+export type LockedRows = "wait" | "skip";
 
 type Of<Kind extends WireOperation["kind"]> = Extract<WireOperation, { kind: Kind }>;
 
@@ -40,15 +43,26 @@ export async function settle(
   session: Session,
   batch: WireBatch,
   number: BatchNumber,
-  onComputed: (settled: Settled) => void,
-): Promise<Settled> {
-  const batchOf = new Batch(batch, number);
+  lockedRows: LockedRows,
+  onComputed: (outcome: BatchOutcome) => void,
+): Promise<BatchOutcome> {
+  const whole = wholeOf(batch);
   return await session.transaction(async () => {
-    batchOf.read(await session.run(...batchOf.reads()));
-    const { statements, settled } = batchOf.settle();
+    const asked = new Batch(batch, number, lockedRows);
+    const answers = await session.run(...asked.reads());
+    const locked = asked.lockedAccounts(answers);
+    const isFree = (id: number | undefined): boolean => id === undefined || !locked.has(id);
+    const free = partOf(whole, isFree);
+    const batchOf = locked.size === 0 ? asked : new Batch(free, number, lockedRows);
+    batchOf.read(answers);
+    const { statements, outcome } = batchOf.settle();
+    const parts: PartOutcome[] = [{ part: free, outcome }];
+    const rest = partOf(whole, (id) => !isFree(id));
+    if (!isEmpty(rest)) parts.push({ part: rest, outcome: lockedOutcome(rest) });
+    const settled = joined(batch.operations.length, parts);
     onComputed(settled);
-    const answers = await session.run(...statements, COMMIT);
-    assert(answers.length === statements.length + 1, "a statement without an answer");
+    const written = await session.run(...statements, COMMIT);
+    assert(written.length === statements.length + 1, "a statement without an answer");
     return settled;
   });
 }
@@ -62,6 +76,7 @@ interface OwnAccount extends GroupAccount {
 class Batch {
   readonly #batch: WireBatch;
   readonly #number: BatchNumber;
+  readonly #skipsLocked: boolean;
   readonly #records: readonly WireRecord[];
   readonly #accountIds: ReadonlySet<number>;
   readonly #redemptions: Redemptions;
@@ -70,9 +85,10 @@ class Batch {
   /** The row ids of running requests, by public id. */
   readonly #lateRows = new Map<string, bigint>();
 
-  constructor(batch: WireBatch, number: BatchNumber) {
+  constructor(batch: WireBatch, number: BatchNumber, lockedRows: LockedRows) {
     this.#batch = batch;
     this.#number = number;
+    this.#skipsLocked = lockedRows === "skip";
     this.#records = recordsOf(operationsOf(batch, "recordRequest"));
     this.#redemptions = new Redemptions(
       operationsOf(batch, "redeemVoucher").map(({ redemption }) => redemption),
@@ -87,22 +103,59 @@ class Batch {
   /** The locks come in this order in every transaction: the replica, accounts, keys, vouchers. */
   reads(): readonly Statement[] {
     const { lease, number } = this.#number;
-    const accounts = arrayOf(new Set([...this.#accountIds, ...this.#redemptions.accountIds]));
-    const touched = operationsOf(this.#batch, "touchKey").map(({ keyId }) => keyId);
+    const accounts = arrayOf(this.#lockedIds());
     const late = this.#records.filter(({ mayHaveRow }) => mayHaveRow);
+    const skips = this.#skipsLocked;
     return [
       BEGIN,
+      skips ? SHORT_WAIT : USUAL_WAIT,
       statement(sql.FENCE, String(number), String(lease)),
-      statement(sql.LOCK_ACCOUNTS, accounts),
-      statement(sql.LOCK_KEYS, arrayOf(new Set([...this.#chains.keyIds, ...touched]))),
+      statement(skips ? sql.LOCK_FREE_ACCOUNTS : sql.LOCK_ACCOUNTS, accounts),
+      statement(skips ? sql.LOCK_FREE_KEYS : sql.LOCK_KEYS, arrayOf(this.#keys().keys())),
       statement(sql.READ_BLOCKS, accounts, String(lease)),
       statement(sql.FIND_LATE_ROWS, JSON.stringify(late.map(({ columns }) => columns[0]))),
       ...(this.#redemptions.accountIds.length > 0 ? [this.#redemptions.lock()] : []),
     ];
   }
 
+  /** The accounts of which the answers to \`reads\` lack rows, because they were skipped. */
+  lockedAccounts([, , , accounts, keys]: readonly (readonly Row[])[]): ReadonlySet<number> {
+    if (!this.#skipsLocked) return new Set();
+    const found = idsOf(accounts);
+    const foundKeys = idsOf(keys);
+    const lacking = [...this.#lockedIds()].filter((id) => !found.has(id));
+    for (const [keyId, accountId] of this.#keys())
+      if (!foundKeys.has(keyId)) lacking.push(accountId);
+    return new Set(lacking);
+  }
+
+  /** The accounts whose rows are locked: those that change, and those that new rows name. */
+  #lockedIds(): ReadonlySet<number> {
+    const owners = operationsOf(this.#batch, "recordOwners").flatMap(({ objects }) =>
+      objects.map(({ accountId }) => accountId),
+    );
+    return new Set([...this.#accountIds, ...this.#redemptions.accountIds, ...owners]);
+  }
+
+  /** The account of each key whose row is locked: a key that changes, or that a new row names. */
+  #keys(): ReadonlyMap<number, number> {
+    return new Map([
+      ...this.#records.flatMap(({ columns, firstKeyId }): [number, number][] => [
+        [columns[3], columns[2]],
+        [firstKeyId, columns[2]],
+      ]),
+      ...this.#batch.reserves.flatMap(({ accountId, chains = [] }) =>
+        chains.map(({ firstKeyId }): [number, number] => [firstKeyId, accountId]),
+      ),
+      ...operationsOf(this.#batch, "touchKey").map(({ keyId, accountId }): [number, number] => [
+        keyId,
+        accountId,
+      ]),
+    ]);
+  }
+
   read(answers: readonly (readonly Row[])[]): void {
-    const [, fence, accounts, keys, blocks, late, vouchers] = answers as readonly Row[][];
+    const [, , fence, accounts, keys, blocks, late, vouchers] = answers as readonly Row[][];
     if (fence?.length !== 1) throw new Fenced("another replica has ended this one");
     const own = new Map<number, bigint>();
     for (const row of blocks ?? [])
@@ -118,7 +171,7 @@ class Batch {
     this.#redemptions.read(vouchers ?? []);
   }
 
-  settle(): { readonly statements: readonly Statement[]; readonly settled: Settled } {
+  settle(): { readonly statements: readonly Statement[]; readonly outcome: BatchOutcome } {
     const { reserves, onlyRaise = false } = this.#batch;
     // Credits come first: charges follow from their balances.
     const redeemed = this.#redemptions.redeem((id) => this.#account(id));
@@ -142,7 +195,7 @@ class Batch {
         ...recordOwners(operationsOf(this.#batch, "recordOwners")),
         ...this.#tellWanted(group),
       ],
-      settled: { results: this.#results(redeemed.results), effect: this.#effect(group) },
+      outcome: { replies: this.#replies(redeemed.results), effects: [this.#effect(group)] },
     };
   }
 
@@ -244,17 +297,21 @@ class Batch {
     return ifAny([...ids], sql.TELL_WANTED);
   }
 
-  #results(redeemed: readonly WriteResult[]): readonly WriteResult[] {
+  #replies(redeemed: readonly WriteResult[]): readonly WriteReply[] {
     const left = [...redeemed];
-    return this.#batch.operations.map(({ kind }) =>
-      kind === "redeemVoucher" ? (left.shift() ?? {}) : {},
-    );
+    return this.#batch.operations.map(({ kind }) => {
+      return { ok: true, result: kind === "redeemVoucher" ? (left.shift() ?? {}) : {} };
+    });
   }
 
-  #effect(group: GroupCharges): GroupEffect {
+  #effect(group: GroupCharges): BatchOutcome["effects"][number] {
     const accounts = [...group.accounts].map(([id, account]) => accountEffect(id, account));
     return { accounts, chains: this.#chains.effects() };
   }
+}
+
+function idsOf(rows: readonly Row[] | undefined): ReadonlySet<number> {
+  return new Set((rows ?? []).map((row) => Number(row["id"])));
 }
 
 function operationsOf<Kind extends WireOperation["kind"]>(

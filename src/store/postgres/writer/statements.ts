@@ -44,9 +44,16 @@ export const FENCE =
 /** In the order of the ids, as every transaction locks accounts. */
 export const LOCK_ACCOUNTS =
   "SELECT id, balance, overdraft, ledger_seq, reserved FROM accounts WHERE id = ANY($1::text::bigint[]) ORDER BY id FOR NO KEY UPDATE";
+/** The same without those that another transaction has locked. */
+export const LOCK_FREE_ACCOUNTS = `${LOCK_ACCOUNTS} SKIP LOCKED`;
 
 export const LOCK_KEYS =
   "SELECT id, account_id, budget, spent FROM keys WHERE id = ANY($1::text::bigint[]) ORDER BY id FOR NO KEY UPDATE";
+export const LOCK_FREE_KEYS = `${LOCK_KEYS} SKIP LOCKED`;
+
+/** Waits for everybody who keeps all writers out of a table. */
+export const LOCK_TABLES =
+  "LOCK TABLE accounts, keys, vouchers, ledger, requests, attempts, daily_totals, reserves, response_owner, changes IN ROW EXCLUSIVE MODE";
 
 /** The blocks of these accounts: those of the replica `$2`, and the sums of all others. */
 export const READ_BLOCKS =

@@ -15,15 +15,45 @@ import {
   type Writer,
 } from "../../writer/writeQueue.ts";
 import { toWire, type WireBatch, type WireOperation } from "../../writer/writerMessages.ts";
-import { CONFLICT_TRIES, Fenced, isConflict, messageOf, refusedBy } from "./failures.ts";
+import {
+  CONFLICT_TRIES,
+  Fenced,
+  isConflict,
+  isLockTimeout,
+  messageOf,
+  refusedBy,
+} from "./failures.ts";
 import { fold } from "./fold.ts";
 import type { Lease } from "./lease.ts";
-import { ConnectionLost, Session, statement, UnsentStatement, type Connect } from "./session.ts";
-import { settle, type BatchNumber, type Settled } from "./settle.ts";
+import { Pace } from "./pace.ts";
+import {
+  accountOf,
+  isEmpty,
+  joined,
+  lockedOutcome,
+  partOf,
+  partsByAccount,
+  wholeOf,
+  type Part,
+  type PartOutcome,
+} from "./parts.ts";
+import {
+  BEGIN,
+  ConnectionLost,
+  Session,
+  SHORT_WAIT,
+  statement,
+  UnsentStatement,
+  type Connect,
+} from "./session.ts";
+import { settle, type BatchNumber, type LockedRows } from "./settle.ts";
+import { LOCK_TABLES } from "./statements.ts";
 
-/** A burst of this many transactions starts at once. After it one starts each PACE_MS, with all that waits. */
-export const BURST = 4;
-export const PACE_MS = 25;
+/** How long the writer tries before it reports a failure, and how long the end of an answer waits. */
+export const PATIENCE = { patienceMs: 10_000, commitWithinMs: 40_000 } as const;
+/** A connection that was silent for this long is used once: what is between it and the server may close silent ones. */
+const KEEP_ALIVE_MS = 10_000;
+const KEEP_ALIVE = statement("SELECT 1");
 const LOOK_AGAIN_MS_MIN = 50;
 const LOOK_AGAIN_MS_MAX = 1000;
 
@@ -38,6 +68,8 @@ export interface WriterFigures {
   readonly lookUps: number;
   /** Transactions that were run again because another one was in the way. */
   readonly conflicts: number;
+  /** Accounts that another transaction had locked at their last try. */
+  readonly lockedAccounts: number;
 }
 
 /** The writer of a replica. */
@@ -70,14 +102,18 @@ export function startReplicaWriter({
 }
 
 class PostgresTransport implements BatchTransport {
+  readonly patienceMs = PATIENCE.patienceMs;
+  readonly commitWithinMs = PATIENCE.commitWithinMs;
   readonly #connect: Connect;
   readonly #lease: Pick<Lease, "id" | "fenced">;
   readonly #clock: Clock;
+  readonly #pace = new Pace();
+  /** Accounts that another transaction had locked at their last try. Their operations are tried apart from the others. */
+  readonly #locked = new Set<number>();
   #session: Session | undefined;
+  #keepAlive: Timer | undefined;
   /** The number of the last batch that was tried. Each try has its own, so that a look tells one from another. */
   #number = 0;
-  /** When the next transactions may start, as if one started each PACE_MS. */
-  #pacedUntilMs = -Infinity;
   #lookUntilMs = Infinity;
   #transactions = 0;
   #roundTripsBefore = 0;
@@ -94,9 +130,8 @@ class PostgresTransport implements BatchTransport {
     onReady();
   }
 
-  delayMs(): number {
-    const nowMs = this.#clock.monotonicMs();
-    return Math.max(0, this.#pacedUntilMs - (BURST - 1) * PACE_MS - nowMs);
+  delayMs(waiting: number): number {
+    return this.#pace.delayMs(this.#clock.monotonicMs(), waiting);
   }
 
   figures(): WriterFigures {
@@ -105,31 +140,31 @@ class PostgresTransport implements BatchTransport {
       roundTrips: this.#roundTripsBefore + (this.#session?.roundTrips ?? 0),
       lookUps: this.#lookUps,
       conflicts: this.#conflicts,
+      lockedAccounts: this.#locked.size,
     };
   }
 
   async run({ operations, reserves }: OutgoingBatch): Promise<BatchOutcome> {
     // Also for all tries: what was held under one lease is never charged under the next one.
     const lease = this.#lease.id;
-    const nowMs = this.#clock.monotonicMs();
-    this.#pacedUntilMs = Math.max(this.#pacedUntilMs, nowMs) + PACE_MS;
+    this.#pace.started(this.#clock.monotonicMs(), operations.length);
     if (lease === undefined) return outcomeOfFailure(WITHOUT_LEASE, operations.length);
     assert(!operations.some(({ kind }) => kind === "notice"), "the store writes notices");
-    const all = operations.map(toWire);
-    const isFold = ({ kind }: WireOperation): boolean => kind === "fold";
-    const settled = await this.#runBatch(
-      { operations: all.filter((one) => !isFold(one)), reserves },
-      lease,
-    );
-    const replies = [...settled.replies];
-    const inOrder: BatchOutcome["replies"][number][] = [];
-    for (const operation of all) {
-      const reply = isFold(operation)
-        ? replyOf(await this.#tryBatch({ operations: [operation], reserves: [] }, lease))
-        : replies.shift();
-      inOrder.push(reply ?? WITHOUT_LEASE);
+    clearTimeout(this.#keepAlive);
+    const whole = wholeOf({ operations: operations.map(toWire), reserves });
+    const isLocked = (id: number | undefined): boolean => id !== undefined && this.#locked.has(id);
+    const isFold = (operation: WireOperation | undefined): boolean => operation?.kind === "fold";
+    const free = partOf(whole, (id, operation) => !isLocked(id) && !isFold(operation));
+    const locked = partOf(whole, isLocked);
+    const outcomes: PartOutcome[] = [];
+    if (!isEmpty(free)) outcomes.push(...(await this.#runFree(free, lease)));
+    if (!isEmpty(locked)) outcomes.push(...(await this.#runLocked(locked, lease)));
+    for (const part of foldsOf(whole)) {
+      const outcome = toOutcome(await this.#tryBatch(part, lease, "wait"), part);
+      outcomes.push({ part, outcome });
     }
-    return { ...settled, replies: inOrder };
+    this.#keepAlive = setTimeout(() => this.#stayAlive(), KEEP_ALIVE_MS).unref();
+    return joined(operations.length, outcomes);
   }
 
   closing(): void {
@@ -137,32 +172,105 @@ class PostgresTransport implements BatchTransport {
   }
 
   async close(): Promise<void> {
+    clearTimeout(this.#keepAlive);
     this.#session?.close();
   }
 
-  async #runBatch(batch: WireBatch, lease: number): Promise<BatchOutcome> {
-    const { operations, reserves } = batch;
-    if (operations.length === 0 && reserves.length === 0) return { replies: [], effects: [] };
-    const outcome = await this.#tryBatch(batch, lease);
-    if ("effects" in outcome) return outcome;
-    if (!isRefusal(outcome)) return outcomeOfFailure(outcome, operations.length);
-    // As on SQLite: each one alone, so that only the refused operation fails, and reserves are only raised.
-    const singles: (BatchOutcome | Refused)[] = [];
-    for (const operation of operations)
-      singles.push(await this.#tryBatch({ operations: [operation], reserves: [] }, lease));
-    const last = await this.#tryBatch({ operations: [], reserves, onlyRaise: true }, lease);
-    return outcomeOfSingles(outcome, singles, last);
+  /** Waits a little for accounts that another transaction has locked. Then it goes on without them. */
+  async #runFree(part: Part, lease: number): Promise<readonly PartOutcome[]> {
+    const outcome = await this.#tryBatch(part, lease, "wait");
+    if (!("effects" in outcome) && outcome.failure === "locked")
+      return await this.#runLocked(part, lease);
+    return [{ part, outcome: await this.#resolved(part, lease, outcome, "wait") }];
   }
 
-  async #tryBatch(batch: WireBatch, lease: number): Promise<BatchOutcome | Refused> {
+  /** Settles the accounts that are free. The outcomes name the others as `locked`. */
+  async #runLocked(part: Part, lease: number): Promise<readonly PartOutcome[]> {
+    const outcome = await this.#tryBatch(part, lease, "skip");
+    if ("effects" in outcome || outcome.failure !== "locked")
+      return [
+        { part, outcome: this.#noted(part, await this.#resolved(part, lease, outcome, "skip")) },
+      ];
+    // Something else is locked: a whole table, or a row of one account.
+    if (await this.#isTableLocked(lease)) return [{ part, outcome: toOutcome(TABLE_LOCKED, part) }];
+    const outcomes: PartOutcome[] = [];
+    for (const one of partsByAccount(part)) {
+      const own = await this.#tryBatch(one, lease, "skip");
+      outcomes.push({
+        part: one,
+        outcome: this.#noted(one, await this.#resolved(one, lease, own, "skip")),
+      });
+    }
+    return outcomes;
+  }
+
+  async #resolved(
+    part: Part,
+    lease: number,
+    outcome: BatchOutcome | Refused,
+    lockedRows: LockedRows,
+  ): Promise<BatchOutcome> {
+    if (!("effects" in outcome) && isRefusal(outcome))
+      return await this.#runSingles(part, lease, outcome, lockedRows);
+    return toOutcome(outcome, part);
+  }
+
+  /** As on SQLite: each one alone, so that only the refused operation fails, and reserves are only raised. */
+  async #runSingles(
+    { operations, reserves }: Part,
+    lease: number,
+    refusal: Refused,
+    lockedRows: LockedRows,
+  ): Promise<BatchOutcome> {
+    const attempt = (batch: WireBatch) => this.#tryBatch(batch, lease, lockedRows);
+    const singles: (BatchOutcome | Refused)[] = [];
+    for (const operation of operations)
+      singles.push(await attempt({ operations: [operation], reserves: [] }));
+    const raised = await attempt({ operations: [], reserves, onlyRaise: true });
+    return outcomeOfSingles(refusal, singles, raised);
+  }
+
+  /** Remembers which accounts of the part are locked, and which are not any more. */
+  #noted(part: Part, outcome: BatchOutcome): BatchOutcome {
+    const { accountFailures } = outcome;
+    for (const id of accountsOf(part))
+      if (accountFailures?.get(id)?.failure === "locked") this.#locked.add(id);
+      else if (outcome.effects.length > 0) this.#locked.delete(id);
+    return outcome;
+  }
+
+  async #isTableLocked(lease: number): Promise<boolean> {
+    try {
+      const session = await this.#open();
+      await session.transaction(async () => {
+        const look = statement(LOOK, String(lease));
+        await session.run(BEGIN, SHORT_WAIT, look, statement(LOCK_TABLES));
+      });
+      return false;
+    } catch (error) {
+      if (error instanceof UnsentStatement) throw error;
+      return isLockTimeout(error);
+    }
+  }
+
+  async #tryBatch(
+    batch: WireBatch,
+    lease: number,
+    lockedRows: LockedRows,
+  ): Promise<BatchOutcome | Refused> {
+    let isRunAgain = false;
     for (let tries = 1; ; tries += 1) {
       this.#number += 1;
       const number = { lease, number: this.#number };
       try {
-        const { results, effect } = await this.#transact(batch, number);
-        return { replies: results.map((result) => ({ ok: true, result })), effects: [effect] };
+        return await this.#transact(batch, number, lockedRows);
       } catch (error) {
-        if (error instanceof ConnectionLost) return unreachable(error);
+        if (error instanceof ConnectionLost) {
+          // The connection was closed while it was idle, for example. The server rolls back what it has of the batch.
+          if (error.mayBeCommitted || isRunAgain) return unreachable(error);
+          isRunAgain = true;
+          continue;
+        }
         if (error instanceof UnsentStatement) throw error;
         if (error instanceof Fenced) this.#lease.fenced(lease);
         if (!isConflict(error) || tries === CONFLICT_TRIES) return refusedBy(error);
@@ -171,19 +279,23 @@ class PostgresTransport implements BatchTransport {
     }
   }
 
-  async #transact(batch: WireBatch, number: BatchNumber): Promise<Settled> {
+  async #transact(
+    batch: WireBatch,
+    number: BatchNumber,
+    lockedRows: LockedRows,
+  ): Promise<BatchOutcome> {
     const session = await this.#open();
     this.#transactions += 1;
-    let settled: Settled | undefined;
+    let computed: BatchOutcome | undefined;
     const [first] = batch.operations;
     try {
       if (first?.kind === "fold") return folded(await fold(session, first.before, number));
-      return await settle(session, batch, number, (computed) => {
-        settled = computed;
+      return await settle(session, batch, number, lockedRows, (outcome) => {
+        computed = outcome;
       });
     } catch (error) {
-      const isUnknown = error instanceof ConnectionLost && session.hasSentCommit;
-      if (isUnknown && settled && (await this.#wasCommitted(number))) return settled;
+      const isUnknown = error instanceof ConnectionLost && error.mayBeCommitted;
+      if (isUnknown && computed && (await this.#wasCommitted(number))) return computed;
       throw error;
     }
   }
@@ -206,6 +318,13 @@ class PostgresTransport implements BatchTransport {
     return false;
   }
 
+  #stayAlive(): void {
+    const session = this.#session;
+    if (session === undefined || session.isClosed) return;
+    session.run(KEEP_ALIVE).catch(() => session.close());
+    this.#keepAlive = setTimeout(() => this.#stayAlive(), KEEP_ALIVE_MS).unref();
+  }
+
   async #open(): Promise<Session> {
     if (this.#session === undefined || this.#session.isClosed) {
       this.#roundTripsBefore += this.#session?.roundTrips ?? 0;
@@ -223,14 +342,37 @@ const WITHOUT_LEASE: Refused = {
   message: "the replica has no lease",
 };
 
+const TABLE_LOCKED: Refused = {
+  ok: false,
+  failure: "busy",
+  message: "another transaction has locked a table",
+};
+
 function unreachable(error: unknown): Refused {
   return { ok: false, failure: "unreachable", message: messageOf(error) };
 }
 
-function folded(count: number): Settled {
-  return { results: [{ folded: count }], effect: { accounts: [], chains: [] } };
+function folded(count: number): BatchOutcome {
+  return { replies: [{ ok: true, result: { folded: count } }], effects: [] };
 }
 
-function replyOf(outcome: BatchOutcome | Refused): BatchOutcome["replies"][number] | undefined {
-  return "effects" in outcome ? outcome.replies[0] : outcome;
+function foldsOf(whole: Part): readonly Part[] {
+  return whole.operations.flatMap((operation, index) => {
+    const place = whole.places[index];
+    if (operation.kind !== "fold" || place === undefined) return [];
+    return [{ operations: [operation], reserves: [], places: [place] }];
+  });
+}
+
+function accountsOf({ operations, reserves }: Part): ReadonlySet<number> {
+  return new Set([
+    ...operations.flatMap((operation) => accountOf(operation) ?? []),
+    ...reserves.map(({ accountId }) => accountId),
+  ]);
+}
+
+function toOutcome(outcome: BatchOutcome | Refused, part: Part): BatchOutcome {
+  if ("effects" in outcome) return outcome;
+  if (outcome.failure === "locked") return lockedOutcome(part);
+  return outcomeOfFailure(outcome, part.operations.length);
 }

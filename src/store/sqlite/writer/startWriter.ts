@@ -1,6 +1,7 @@
 import { systemClock, type Clock } from "../../../lib/clock.ts";
 import type { BatchOutcome } from "../../writer/outcome.ts";
 import {
+  COMMIT_WITHIN_MS,
   WriteQueue,
   type BatchTransport,
   type OutgoingBatch,
@@ -36,6 +37,8 @@ export function startWriter(
 
 /** The Worker with the one writing connection of a serving gateway. */
 class WorkerTransport implements BatchTransport {
+  readonly patienceMs = 0;
+  readonly commitWithinMs = COMMIT_WITHIN_MS;
   readonly #options: WriterStart;
   #worker: Worker | undefined;
   #answer: ((outcome: BatchOutcome) => void) | undefined;
