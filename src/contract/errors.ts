@@ -191,7 +191,10 @@ export function allProvidersUnavailable(retryAfterMs?: number): ApiError {
 
 /** 502: a fault of the gateway. The cause is for the log only. */
 export function serviceUnavailable(cause: unknown): ApiError {
-  return new ApiError(502, "provider_error", "service temporarily unavailable", { cause });
+  return new ApiError(502, "provider_error", "service temporarily unavailable", {
+    cause,
+    retryAfterMs: 1000,
+  });
 }
 
 /** The error in the last event of a failed stream. */

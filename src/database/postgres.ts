@@ -146,6 +146,8 @@ function listenerOf(
         count: interrupted,
         held_rub: formatRoubles(released),
       }),
+    onLocked: (account, lockers) =>
+      log.warn("account_locked", { account, problem: `locked by ${lockers}` }),
     onCommit: (tookMs) => metrics.committed(tookMs),
     onUnusableFile: urlFileWatch(services),
     onFatal: (message) => services.fatal(message),

@@ -225,6 +225,15 @@ export const events = {
     advice:
       "Correct the file. Only user and password may change while the gateway runs; another server, database or parameter needs a restart.",
   },
+  account_locked: {
+    level: "warn",
+    message:
+      "another session has locked rows of an account: its requests wait, and fail after 10 s",
+    meaning:
+      "A transaction on the PostgreSQL server has had rows of the account (`account`) for 2 s. `problem` names the sessions that may have them: pid, application, user and since when. Answers of the account that have ended wait for up to 40 s for their charge. Other accounts are served as ever.",
+    advice:
+      "End the transaction of that session, or the session: `SELECT pg_terminate_backend(PID)`.",
+  },
   clock_differs: {
     level: "warn",
     message: "the clock of this machine differs from that of the database server by more than 2 s",

@@ -69,6 +69,8 @@ export interface ReplicaFigures {
   readonly lookUps: number;
   /** Transactions that were run again because another one was in the way. */
   readonly conflicts: number;
+  /** Accounts that another transaction had locked at their last try. */
+  readonly lockedAccounts: number;
 }
 
 /** What a database shows at each scrape. */

@@ -288,6 +288,11 @@ const LIVE_GAUGES: readonly LiveFigure[] = [
     ({ replica, blockedBy }) => replica && (blockedBy === "unreachable" ? 1 : 0),
   ],
   [
+    "tollgate_store_locked_accounts",
+    "Accounts whose charges wait because another session on the PostgreSQL server has locked their rows.",
+    ({ replica }) => replica?.lockedAccounts,
+  ],
+  [
     "tollgate_replica_id",
     "Number of this replica's lease, 0 while it has none.",
     ({ replica }) => replica && (replica.id ?? 0),

@@ -23,6 +23,7 @@ const listener = {
   onOutdated: ignore,
   onClockSkew: ignore,
   onEnded: ignore,
+  onLocked: ignore,
   onCommit: ignore,
   onUnusableFile: ignore,
   onFatal: ignore,

@@ -1,6 +1,7 @@
 import type { Clock } from "../../lib/clock.ts";
 import { followChanges, type ChangeListener } from "./changes.ts";
-import { openClient, type ServerAddress } from "./pool.ts";
+import { openClient, type PostgresPool, type ServerAddress } from "./pool.ts";
+import { LOCKERS } from "./schema/lockWait.ts";
 import { openServer, type ServerStore } from "./store.ts";
 import { knownMigrations, type UpgradeWatch } from "./schema/migrations.ts";
 import { Lease, type LeaseListener } from "./writer/lease.ts";
@@ -16,6 +17,8 @@ export interface ReplicaListener extends ChangeListener, LeaseListener {
   onCommit(tookMs: number): void;
   /** A new connection cannot be made, because the file with the URL cannot be used. It is read again. */
   onUnusableFile(problem: string): void;
+  /** Another transaction has rows of an account, and `lockers` are the sessions that may have them. */
+  onLocked(account: string, lockers: string): void;
   /** A bug: the process must stop. */
   onFatal(message: string): void;
 }
@@ -70,6 +73,7 @@ export async function openReplica(
       clock,
       onFatal: (message) => listener.onFatal(message),
       onCommit: (tookMs) => listener.onCommit(tookMs),
+      onLocked: (accountId) => void tellLocked(pool, accountId, listener),
     });
     return {
       store,
@@ -86,5 +90,21 @@ export async function openReplica(
   } catch (error) {
     await store.close();
     throw error;
+  }
+}
+
+async function tellLocked(
+  pool: PostgresPool,
+  accountId: number,
+  listener: ReplicaListener,
+): Promise<void> {
+  try {
+    const [row] = await pool.client.unsafe<{ readonly name: string; readonly lockers: string }[]>(
+      LOCKERS,
+      [String(accountId)],
+    );
+    listener.onLocked(row?.name ?? "", row?.lockers ?? "a session that has ended");
+  } catch (error) {
+    listener.onError(error);
   }
 }

@@ -122,6 +122,16 @@ describePostgres("the lease of a replica", () => {
     expect(await books.account(accountId)).toMatchObject({ reserved: 0n });
   });
 
+  test("of a silent replica stays until the other one has sent heartbeats for five seconds", async () => {
+    const dead = await openReplica(database.url);
+    await dead.abandon();
+    await silence(dead);
+    const began = performance.now();
+    await using other = await openReplica(database.url, { steadyMs: 5000 });
+    await until("the dead one is ended", () => other.ended.length > 0);
+    expect(performance.now() - began).toBeGreaterThan(4900);
+  });
+
   test("of a replica that is silent for less than 15 seconds stays", async () => {
     await using quiet = await openReplica(database.url);
     await books.sql`UPDATE replicas SET seen_at = seen_at - 9000`;

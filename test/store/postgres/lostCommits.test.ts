@@ -23,6 +23,7 @@ describePostgres("a charge", () => {
   test.each([
     ["reply to the commit is lost", "dropReplyAfterCommit"],
     ["commit never reaches the server", "dropCommit"],
+    ["connection is closed while it is idle", "reset"],
   ] as const)("whose %s is made exactly once, before its answer ends", async (_, fault) => {
     await using proxy = await startTcpProxy(Number(new URL(database.url).port));
     await using replica = await openReplica(proxy.through(database.url));

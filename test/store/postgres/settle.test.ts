@@ -111,17 +111,6 @@ describePostgres("the writer of a replica", () => {
     expect(lines.some((line) => line.startsWith("Index Cond: (public_id ="))).toBe(true);
   });
 
-  test("starts a few transactions at once", async () => {
-    await using replica = await openReplica(database.url);
-    const owner = await books.open("alice", 4n * costOfEnded);
-    await replica.reserve(wanting(owner, 4n * costOfEnded));
-    const began = performance.now();
-    await replica.record(ended("req_1", owner));
-    await replica.record(ended("req_2", owner));
-    expect(performance.now() - began).toBeLessThan(500);
-    expect(replica.writer.figures().transactions).toBe(3);
-  });
-
   test("gives a replica at most what the others leave, and tells them that more is wanted", async () => {
     await using one = await openReplica(database.url);
     await using other = await openReplica(database.url);

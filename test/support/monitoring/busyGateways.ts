@@ -60,6 +60,7 @@ const replicaFigures: LiveFigures = {
     transactions: 10,
     roundTrips: 20,
     lookUps: 1,
+    lockedAccounts: 1,
     conflicts: 2,
   },
 };

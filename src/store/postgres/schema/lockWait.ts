@@ -34,15 +34,27 @@ const PAUSE_MS_MAX = 5000;
 const LOOK_EVERY_MS = 300;
 const TELL_EVERY_MS = 60_000;
 
-/** A user without rights does not see since when. A prepared transaction has no pid. */
+/** A session in words, from a row of pg_stat_activity. A user without rights does not see since when. */
+const SESSION = `concat('pid ', pid, ' (', coalesce(nullif(application_name, ''), backend_type, 'no application name'),
+  ', user ' || usename,
+  ', since ' || to_char(coalesce(xact_start, backend_start) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), ')')`;
+
+/** A prepared transaction has no pid. */
 const BLOCKERS = `SELECT string_agg(blocker, ', ' ORDER BY blocker) AS blockers FROM (
-  SELECT DISTINCT CASE WHEN blocking.pid = 0 THEN 'a prepared transaction (pg_prepared_xacts)' ELSE
-    concat('pid ', blocking.pid, ' (', coalesce(nullif(application_name, ''), backend_type, 'no application name'),
-      ', user ' || usename,
-      ', since ' || to_char(coalesce(xact_start, backend_start) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), ')')
-  END AS blocker
+  SELECT DISTINCT CASE WHEN pid = 0 THEN 'a prepared transaction (pg_prepared_xacts)' ELSE ${SESSION} END AS blocker
   FROM unnest(pg_blocking_pids($1::int)) AS blocking (pid) LEFT JOIN pg_stat_activity USING (pid)
 ) AS found`;
+
+/**
+ * The name of an account (`$1`), and the sessions with a transaction of a second or more that has locked rows of tables which
+ * the end of a request changes: one of them has rows of the account.
+ */
+export const LOCKERS = `SELECT name, (
+  SELECT string_agg(${SESSION}, ', ' ORDER BY pid) FROM pg_stat_activity AS session
+  WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < now() - interval '1 second'
+    AND EXISTS (SELECT 1 FROM pg_locks WHERE pg_locks.pid = session.pid AND mode IN ('RowShareLock', 'RowExclusiveLock')
+      AND relation IN ('accounts'::regclass, 'keys'::regclass, 'requests'::regclass, 'reserves'::regclass, 'daily_totals'::regclass, 'vouchers'::regclass))
+) AS lockers FROM accounts WHERE id = $1::text::bigint`;
 
 /**
  * Runs a transaction of the connection with this pid until it gets its locks, without an end. Between two tries it waits: not

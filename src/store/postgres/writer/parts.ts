@@ -18,7 +18,7 @@ export interface PartOutcome {
   readonly outcome: BatchOutcome;
 }
 
-export const LOCKED: Refused = {
+const LOCKED: Refused = {
   ok: false,
   failure: "locked",
   message: "another transaction has rows of the account",

@@ -56,7 +56,7 @@ const SETTINGS = [
 const ANSWER_WITHIN_MS = 7000;
 
 /** How long a statement of the transaction waits for a lock: for a batch of another replica, or hardly at all. */
-export const USUAL_WAIT = statement("SET LOCAL lock_timeout = '500ms'");
+export const USUAL_WAIT = statement("SET LOCAL lock_timeout = '250ms'");
 export const SHORT_WAIT = statement("SET LOCAL lock_timeout = '50ms'");
 
 /** A statement without values, or with values for its `$1`, `$2` and so on. */

@@ -54,6 +54,7 @@ export const PATIENCE = { patienceMs: 10_000, commitWithinMs: 40_000 } as const;
 /** A connection that was silent for this long is used once: what is between it and the server may close silent ones. */
 const KEEP_ALIVE_MS = 10_000;
 const KEEP_ALIVE = statement("SELECT 1");
+const TELL_LOCKED_MS = 2000;
 const LOOK_AGAIN_MS_MIN = 50;
 const LOOK_AGAIN_MS_MAX = 1000;
 
@@ -87,6 +88,7 @@ export function startReplicaWriter({
   clock = systemClock,
   onFatal,
   onCommit = () => {},
+  onLocked = () => {},
 }: {
   readonly connect: Connect;
   readonly lease: Pick<Lease, "id" | "fenced">;
@@ -94,8 +96,10 @@ export function startReplicaWriter({
   /** A bug: the process must stop. */
   readonly onFatal: (message: string) => void;
   readonly onCommit?: (tookMs: number) => void;
+  /** Another transaction has had rows of an account for TELL_LOCKED_MS. Called once for each time. Must not throw. */
+  readonly onLocked?: (accountId: number) => void;
 }): ReplicaWriter {
-  const transport = new PostgresTransport(connect, lease, clock);
+  const transport = new PostgresTransport(connect, lease, clock, onLocked);
   const queue = new WriteQueue(transport, { onFatal, onCommit, clock });
   queue.start();
   return Object.assign(queue, { figures: () => transport.figures() });
@@ -108,8 +112,12 @@ class PostgresTransport implements BatchTransport {
   readonly #lease: Pick<Lease, "id" | "fenced">;
   readonly #clock: Clock;
   readonly #pace = new Pace();
-  /** Accounts that another transaction had locked at their last try. Their operations are tried apart from the others. */
-  readonly #locked = new Set<number>();
+  /**
+   * Accounts that another transaction had locked at their last try, and since when, in monotonic time. Their operations are
+   * tried apart from the others.
+   */
+  readonly #locked = new Map<number, { readonly sinceMs: number; isTold: boolean }>();
+  readonly #onLocked: (accountId: number) => void;
   #session: Session | undefined;
   #keepAlive: Timer | undefined;
   /** The number of the last batch that was tried. Each try has its own, so that a look tells one from another. */
@@ -120,7 +128,13 @@ class PostgresTransport implements BatchTransport {
   #lookUps = 0;
   #conflicts = 0;
 
-  constructor(connect: Connect, lease: Pick<Lease, "id" | "fenced">, clock: Clock) {
+  constructor(
+    connect: Connect,
+    lease: Pick<Lease, "id" | "fenced">,
+    clock: Clock,
+    onLocked: (accountId: number) => void,
+  ) {
+    this.#onLocked = onLocked;
     this.#connect = connect;
     this.#lease = lease;
     this.#clock = clock;
@@ -234,9 +248,18 @@ class PostgresTransport implements BatchTransport {
   #noted(part: Part, outcome: BatchOutcome): BatchOutcome {
     const { accountFailures } = outcome;
     for (const id of accountsOf(part))
-      if (accountFailures?.get(id)?.failure === "locked") this.#locked.add(id);
+      if (accountFailures?.get(id)?.failure === "locked") this.#foundLocked(id);
       else if (outcome.effects.length > 0) this.#locked.delete(id);
     return outcome;
+  }
+
+  #foundLocked(accountId: number): void {
+    const nowMs = this.#clock.monotonicMs();
+    const found = this.#locked.get(accountId) ?? { sinceMs: nowMs, isTold: false };
+    this.#locked.set(accountId, found);
+    if (found.isTold || nowMs - found.sinceMs < TELL_LOCKED_MS) return;
+    found.isTold = true;
+    this.#onLocked(accountId);
   }
 
   async #isTableLocked(lease: number): Promise<boolean> {
