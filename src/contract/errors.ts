@@ -193,8 +193,15 @@ export function allProvidersUnavailable(retryAfterMs?: number): ApiError {
 export function serviceUnavailable(cause: unknown): ApiError {
   return new ApiError(502, "provider_error", "service temporarily unavailable", {
     cause,
-    retryAfterMs: 1000,
+    retryAfterMs: isPassing(cause) ? cause.retryAfterMs : undefined,
   });
+}
+
+/** A fault that ends by itself, and says when to try again. */
+function isPassing(cause: unknown): cause is { readonly retryAfterMs: number } {
+  return (
+    cause instanceof Error && "retryAfterMs" in cause && typeof cause.retryAfterMs === "number"
+  );
 }
 
 /** The error in the last event of a failed stream. */

@@ -63,7 +63,7 @@ function followFile(client: SQL, address: ServerAddress & { readonly urlFile: st
     } catch (error) {
       const problem = messageOf(error);
       onUnusableFile?.(problem);
-      throw new ConnectionLost(problem, { cause: error });
+      throw new ConnectionLost(problem, false, { cause: error });
     }
   };
   Object.defineProperties(client.options, {

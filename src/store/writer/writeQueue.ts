@@ -12,6 +12,8 @@ const NAMES: Partial<Record<WriteFailure, string>> = {
   fenced: "ReplicaFenced",
 };
 
+const RETRY_AFTER_MS = 1000;
+
 /** The writer could not perform an operation. Nothing of it is in the database. Logs show the name. */
 export class WriteError extends Error {
   constructor(
@@ -20,6 +22,11 @@ export class WriteError extends Error {
   ) {
     super(message);
     this.name = NAMES[failure] ?? "WriteError";
+  }
+
+  /** When a client may try again; undefined if that does not help. */
+  get retryAfterMs(): number | undefined {
+    return isTemporary(this) ? RETRY_AFTER_MS : undefined;
   }
 }
 

@@ -59,6 +59,7 @@ describePostgres("a replica whose URL is in a file", () => {
           onOutdated: ignore,
           onEnded: ignore,
           onClockSkew: ignore,
+          onLocked: () => undefined,
           onCommit: ignore,
           onUnusableFile: (problem) => told.push(problem),
           onFatal: ignore,
