@@ -8,7 +8,7 @@ import {
   usageOnly,
   usual,
 } from "../../support/provider/chatAnswers.ts";
-import { call, chat, expectRefusal, type ExpectedError } from "../../support/gateway/chatCalls.ts";
+import { call, chat, expectRefusal, unwritable } from "../../support/gateway/chatCalls.ts";
 import { fillStore } from "../../support/store/fullStore.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -23,7 +23,6 @@ import { describeSqlite } from "../../support/testedEngines.ts";
 const at = openOneModelBefore();
 const started = 100_000_000_000n;
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
-const ownFault: ExpectedError = [502, "provider_error", "service temporarily unavailable"];
 const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
 /** The time that the end of an answer waits for the store. */
 const PATIENCE_MS = 10_000;
@@ -49,14 +48,15 @@ describeSqlite("a store on a full disk", () => {
     await givenUp;
     const { status, body } = await client.response();
     expect(status).toBe(502);
-    expect(JSON.parse(body)).toEqual({ error: { message: ownFault[2], type: ownFault[1] } });
+    expect(JSON.parse(body)).toEqual({ error: { message: unwritable[2], type: unwritable[1] } });
     expect(at.gateway.app.gateway.holds.total()).toBe(0n);
     client.fin();
 
     at.provider.forget();
-    for (let count = 0; count < 5; count += 1) expectRefusal(await chat(at.gateway, key), ownFault);
-    expectRefusal(await chat(at.gateway, key, { stream: true }), ownFault);
-    expectRefusal(await respond(at.gateway, key), ownFault);
+    for (let count = 0; count < 5; count += 1)
+      expectRefusal(await chat(at.gateway, key), unwritable);
+    expectRefusal(await chat(at.gateway, key, { stream: true }), unwritable);
+    expectRefusal(await respond(at.gateway, key), unwritable);
     expect(at.gateway.log.filter(({ error }) => error === "StoreFull").length).toBeGreaterThan(0);
     expect(at.provider.requests).toEqual([]);
     expect(at.gateway.app.gateway.holds.total()).toBe(0n);
@@ -174,7 +174,7 @@ describeSqlite("a store on a full disk", () => {
       await until("there is no room", () => at.gateway.app.gateway.writer.blockedBy === "full");
       at.gateway.clock.advance(PATIENCE_MS);
       if (stream) await client.seen("[DONE]");
-      else await client.seen(ownFault[2]);
+      else await client.seen(unwritable[2]);
       expect(client.text).not.toContain('"finish_reason":"stop"');
       expect(await statusOf(key)).toBe("running");
       expect(at.gateway.app.gateway.holds.total()).toBeGreaterThan(0n);

@@ -13,7 +13,7 @@ import {
   chunksOf,
   expectRefusal,
   openChat,
-  type ExpectedError,
+  unwritable,
 } from "../../support/gateway/chatCalls.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -30,7 +30,6 @@ const at = openOneModelBefore({ metrics: { listen: "127.0.0.1:0" } });
 const hasty = openOneModelBefore({}, { first_byte_timeout: "200ms", idle_timeout: "200ms" });
 const started = 100_000_000_000n;
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
-const ownFault: ExpectedError = [502, "provider_error", "service temporarily unavailable"];
 
 /** The time that the end of an answer waits for the store. */
 const PATIENCE_MS = 10_000;
@@ -89,7 +88,7 @@ testSqlite(
       await until("the others are being written", () => ends() === 3);
 
       const refused = await hastily;
-      expectRefusal(refused, ownFault);
+      expectRefusal(refused, unwritable);
       expect(at.gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
       expect(streaming.text).not.toMatch(/"finish_reason":"|DONE/);
       await Bun.sleep(LOCKED_MS - (performance.now() - lockedAtMs));
@@ -169,7 +168,7 @@ testSqlite(
       await until("the writer waits for the lock", () => provider.requests.length === 2);
       asked.push(respond(gateway, key));
       asked.push(chat(gateway, key), chat(gateway, second));
-      for (const reply of await Promise.all(asked)) expectRefusal(reply, ownFault);
+      for (const reply of await Promise.all(asked)) expectRefusal(reply, unwritable);
       expect(performance.now() - lockedAtMs).toBeWithin(BUSY_MS - SLACK_MS, BUSY_MS + SLACK_MS);
 
       const toldLocked = () =>
@@ -179,8 +178,9 @@ testSqlite(
       provider.forget();
       const toldBefore = toldLocked().length;
       const refusedAtMs = performance.now();
-      for (let count = 0; count < 3; count += 1) expectRefusal(await chat(gateway, key), ownFault);
-      expectRefusal(await chat(gateway, key, { stream: true }), ownFault);
+      for (let count = 0; count < 3; count += 1)
+        expectRefusal(await chat(gateway, key), unwritable);
+      expectRefusal(await chat(gateway, key, { stream: true }), unwritable);
       expect(await health()).toBe(503);
       expect(await isToldLocked()).toBe(1);
       expect(performance.now() - refusedAtMs).toBeLessThan(SLACK_MS);

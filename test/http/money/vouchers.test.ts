@@ -2,13 +2,14 @@ import { describe, expect, test } from "bun:test";
 import { issueVoucher, issueVouchers } from "../../support/store/vouchers.ts";
 import { fillStore } from "../../support/store/fullStore.ts";
 import {
+  type ExpectedError,
   badKey,
   call,
   chat,
   expectRefusal,
   openChat,
   tooOften,
-  type ExpectedError,
+  unwritable,
 } from "../../support/gateway/chatCalls.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { scrape } from "../../support/gateway/scrape.ts";
@@ -31,7 +32,6 @@ const PATIENCE_MS = 10_000;
 const invalid = (message: string): ExpectedError => [400, "invalid_request_error", message];
 const notFound: ExpectedError = [404, "invalid_request_error", "voucher not found"];
 const typingError = invalid("code has a typing error: compare each character with the voucher");
-const ownFault: ExpectedError = [502, "provider_error", "service temporarily unavailable"];
 
 const voucherOf = (amount = 500n * rouble, expiresAt?: number) =>
   issueVoucher(at.gateway.store, { amount, ...(expiresAt === undefined ? {} : { expiresAt }) });
@@ -275,8 +275,8 @@ describe("while the store cannot be written", () => {
         const waiting = redeem(at.gateway, key, open.code);
         await until("the disk is full", () => writer.blockedBy === "full");
         at.gateway.clock.advance(PATIENCE_MS);
-        expectRefusal(await waiting, ownFault);
-        expectRefusal(await redeem(at.gateway, key, open.code), ownFault);
+        expectRefusal(await waiting, unwritable);
+        expectRefusal(await redeem(at.gateway, key, open.code), unwritable);
         expectRefusal(await redeem(at.gateway, key, unknownCode()), notFound);
         expect((await redeem(at.gateway, key, redeemed.code)).body).toMatchObject({
           applied: false,

@@ -62,6 +62,9 @@ export const unknownModel: ExpectedError = [404, "invalid_request_error", "model
 export const tooOften: ExpectedError = [429, "rate_limit_error", "rate limit exceeded"];
 export const noProvider: ExpectedError = [502, "provider_error", "all providers unavailable"];
 
+/** The database cannot be written for now. The answer says when to try again. */
+export const unwritable: ExpectedError = [502, "provider_error", "service temporarily unavailable"];
+
 /** Expects exactly this error, with no fields but `extra`. */
 export function expectRefusal(reply: Reply, refusal: ExpectedError, extra: object = {}): void {
   const [status, type, message] = refusal;
@@ -75,7 +78,9 @@ export function expectRefusal(reply: Reply, refusal: ExpectedError, extra: objec
   expect(reply.headers.has("x-tollgate-cost-rub")).toBe(false);
   // A gateway that stops says so to each client that it refuses.
   const isStopping = status === 502 && reply.headers.get("connection") === "close";
-  expect(reply.headers.has("retry-after")).toBe(status === 429 || isStopping);
+  expect(reply.headers.has("retry-after")).toBe(
+    status === 429 || isStopping || refusal === unwritable,
+  );
 }
 
 /** The chunks of a complete chat stream. Throws if the text is not a sequence of events with one data line each. */
