@@ -138,6 +138,20 @@ describePostgres("with a hot standby for reports,", () => {
     expect(stderr).toEndWith("; without reports_url the primary answers reports");
   });
 
+  test("it is not taken for current while the heartbeat of a replica is missing", async () => {
+    const books = new SQL(primary.url("books"), { max: 1 });
+    const behind = async () => {
+      await caughtUp();
+      return (await cli.run("usage")).stderr;
+    };
+    await books`INSERT INTO replicas (name, version, started_at, seen_at, last_batch)
+      VALUES ('silent', '1', 0, (extract(epoch FROM now() - interval '11 s') * 1000)::bigint, 0)`;
+    expect(await behind()).toContain("it is up to");
+    await books`UPDATE replicas SET ended_at = 1 WHERE name = 'silent'`;
+    expect(await behind()).toEndWith("it is not behind");
+    await books.close();
+  });
+
   test("doctor examines it", async () => {
     const checkOf = async (one: CliFolder) => {
       const { checks } = JSON.parse((await one.run("doctor", "--json")).stdout) as {

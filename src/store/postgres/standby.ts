@@ -5,6 +5,7 @@ import { PostgresQueries } from "./queries.ts";
 import { readServerSchema, type ServerSchema } from "./schema/migrations.ts";
 import { createStore, type ServerStore } from "./store.ts";
 import { messageOf, sqlState } from "./writer/failures.ts";
+import { CLOCK_MS } from "./writer/statements.ts";
 
 /** What `doctor` and a command read of a standby first. */
 export interface StandbyReading {
@@ -21,8 +22,15 @@ export interface StandbyReading {
 /** The primary is asked for its name only. Reports must work while it is gone. */
 const PRIMARY_WITHIN_MS = 2000;
 
-/** Without a connection to the primary it does not know what it misses. */
+/** Longer than the time between two heartbeats of a replica. */
+const HEARTBEAT_WITHIN_MS = 10_000;
+
+/**
+ * A standby does not know what it misses without a connection to the primary, or with one that is cut and not closed: then
+ * the heartbeats of the replicas are missing.
+ */
 export const LAG = `CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT 1 FROM pg_stat_wal_receiver)
+    AND NOT EXISTS (SELECT 1 FROM replicas WHERE ended_at IS NULL AND seen_at < ${CLOCK_MS} - ${HEARTBEAT_WITHIN_MS})
   THEN 0 ELSE CAST(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000 AS bigint) END`;
 
 /** Reads the standby without a change, and compares it with the primary. Rejects if the standby cannot be read. */
@@ -34,22 +42,34 @@ async function readStandby(
   const other = openClient(primary, 1);
   try {
     const wanted = identityInTime(other);
-    const [row] = await sql.unsafe<{ readonly is_standby: boolean; readonly lag: bigint | null }[]>(
-      `SELECT pg_is_in_recovery() AS is_standby, ${LAG} AS lag`,
+    const [row] = await sql.unsafe<{ readonly is_standby: boolean }[]>(
+      "SELECT pg_is_in_recovery() AS is_standby",
     );
+    if (row === undefined) throw new Error("no answer");
     const schema = await readServerSchema(sql);
+    const lagMs = schema && (await readLag(sql));
     const identity = schema && (await readIdentity(sql));
     const expected = await wanted;
     if (row === undefined) throw new Error("no answer");
     return {
       isStandby: row.is_standby,
-      lagMs: row.lag === null ? undefined : Math.max(0, Number(row.lag)),
+      lagMs,
       schema,
       isSameDatabase: identity && expected && isSame(identity, expected),
     };
   } finally {
     for (const client of [sql, other]) void client.close({ timeout: 0 });
   }
+}
+
+async function readLag(sql: SQL): Promise<number | undefined> {
+  const [row] = await sql.unsafe<{ readonly lag: bigint | null }[]>(`SELECT ${LAG} AS lag`);
+  return lagOf(row?.lag ?? null);
+}
+
+/** Null: nobody knows. The clock of the standby may be behind that of the primary. */
+export function lagOf(lag: bigint | null): number | undefined {
+  return lag === null ? undefined : Math.max(0, Number(lag));
 }
 
 /** What is wrong with a standby that can be read, and what to do. Undefined: it answers reports. */

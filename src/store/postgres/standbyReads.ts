@@ -4,12 +4,15 @@ import type { OnAuditProgress } from "../audit/auditProgress.ts";
 import { NotFoundError, StoreError } from "../storeError.ts";
 import { startServerAudit, type ServerAudit } from "./audit/audit.ts";
 import type { ServerAddress } from "./pool.ts";
-import { LAG, openStandby, type OpenStandby } from "./standby.ts";
+import { LAG, lagOf, openStandby, type OpenStandby } from "./standby.ts";
 import type { OpenServer, ServerStore } from "./store.ts";
 import { messageOf } from "./writer/failures.ts";
 
 /** A standby that could not be used is tried again. */
 const TRY_AGAIN_MS = 5000;
+/** A standby usually has a change some milliseconds later. So long reads wait for it after a change. */
+const CATCH_UP_MS = 250;
+const LOOK_AGAIN_MS = 10;
 
 /** Where reads go, for the operator who looks at them. */
 export interface StandbyState {
@@ -98,6 +101,7 @@ class StandbyReader {
   #failedAtMs = -Infinity;
   /** The place in the log of the last change by this store, until the standby has it. */
   #awaited: string | undefined;
+  #changedAtMs = -Infinity;
   #lagMs: number | undefined;
 
   constructor(primary: OpenServer, address: ServerAddress) {
@@ -122,6 +126,7 @@ class StandbyReader {
       return await work();
     } finally {
       this.#awaited = await this.#place();
+      this.#changedAtMs = performance.now();
     }
   }
 
@@ -165,7 +170,11 @@ class StandbyReader {
     if (performance.now() - this.#failedAtMs < TRY_AGAIN_MS) return undefined;
     try {
       const standby = await this.#open();
-      return (await this.#hasChanges(standby)) ? standby : undefined;
+      while (!(await this.#hasChanges(standby))) {
+        if (performance.now() - this.#changedAtMs > CATCH_UP_MS) return undefined;
+        await Bun.sleep(LOOK_AGAIN_MS);
+      }
+      return standby;
     } catch (error) {
       await this.#failed(error);
       return undefined;
@@ -193,7 +202,7 @@ class StandbyReader {
     );
     if (row?.is_standby !== true) throw new StoreError("the standby takes writes by now");
     this.#problem = undefined;
-    this.#lagMs = row.lag === null ? undefined : Math.max(0, Number(row.lag));
+    this.#lagMs = lagOf(row.lag);
     if (row.has === false) return false;
     if (this.#awaited === awaited) this.#awaited = undefined;
     return true;
