@@ -94,3 +94,31 @@ describe.skipIf(chromiumPath === null)("the address of a console", () => {
     });
   });
 });
+
+describe.skipIf(chromiumPath === null)("a console whose reads are those of a standby", () => {
+  test("says how far it is behind, in its foot, and above the view where that matters", async () => {
+    let standby = {};
+    await withConsole(async (console) => {
+      await visit(chromium.browser, console.address, async (page) => {
+        await page.route("**/api/state", async (route) => {
+          const response = await route.fetch();
+          const json: unknown = await response.json();
+          await route.fulfill({ response, json: Object.assign({}, json, { standby }) });
+        });
+        for (const [behind, problem, words, isAbove] of [
+          [300, null, /from the standby postgres:.*, at most 300\s?ms behind\./, false],
+          [20_000, null, /from the standby postgres:.*, at most 20.* behind\./, true],
+          [null, null, /How far it is behind is not known\./, true],
+          [null, "it is gone", /it is gone/, true],
+        ] as const) {
+          standby = { database: "postgres://reader@replica/books", behind_ms: behind, problem };
+          await page.reload();
+          await page.getByText(words).first().waitFor();
+          const above = page.locator(".notice-warning").filter({ hasText: words });
+          expect(await above.count()).toBe(isAbove ? 1 : 0);
+        }
+        expect(await viewProblems(page, "console-standby")).toEqual([]);
+      });
+    });
+  });
+});
