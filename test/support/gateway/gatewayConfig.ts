@@ -57,7 +57,7 @@ export function configText({ providers, models, sections = {} }: GatewayConfig):
 
 /** A database on a server has no path. */
 function withDefaults(name: string, section: Section = {}): Section {
-  const isOnServer = name === "database" && "url" in section;
+  const isOnServer = name === "database" && ("url" in section || "url_file" in section);
   return isOnServer ? section : { ...sectionDefaults[name], ...section };
 }
 
