@@ -136,6 +136,27 @@ describe.each(["tcp", "unix"])(
       expect((await post(key, true)).status).toBe(200);
     }, 60_000);
 
+    test("answers what has arrived when the certificate changes", async () => {
+      const { promise: connected, resolve } = Promise.withResolvers<void>();
+      const socket = connect({ ...where(), rejectUnauthorized: false }, resolve);
+      let text = "";
+      socket.on("data", (bytes: Buffer) => (text += bytes.toString()));
+      await connected;
+      await copyFile(at("second.pem"), at("first.pem"));
+      await copyFile(at("second-key.pem"), at("first-key.pem"));
+      // While the process stands still, the system takes connections and bytes for it.
+      gateway.signal("SIGSTOP");
+      const fresh = shownFingerprint();
+      socket.write("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+      gateway.signal("SIGHUP");
+      await Bun.sleep(200);
+      gateway.signal("SIGCONT");
+      await until("the answer", () => text.includes('"status":"ok"'));
+      expect(await fresh).toBeString();
+      await expectShown("second.pem");
+      socket.destroy();
+    });
+
     test("leaves open connections alone when the certificate is the same", async () => {
       const { promise: connected, resolve } = Promise.withResolvers<void>();
       const socket = connect({ ...where(), rejectUnauthorized: false }, resolve);

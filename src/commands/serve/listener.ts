@@ -59,19 +59,17 @@ export async function openListener(
   };
   const { quietMoment } = options;
   /** In Bun 1.4.5 `stop(false)` closes the listener and idle connections, with what they have sent and nobody has read. */
-  const refuse = async (): Promise<void> => {
-    // A client that finds no socket has sent nothing. One that is connected is accepted in the next turn.
-    if (address.kind === "unix") rmSync(address.path, { force: true });
+  const stopListening = async (): Promise<void> => {
     await quietMoment?.(address.kind === "tcp" ? port : undefined);
     for (const server of servers) void server.stop(false);
   };
   const renew = async (tls: TlsConfig | undefined): Promise<string | undefined> => {
     const next = certificateOf(tls);
-    if (!certificate || !next || Bun.deepEquals(certificate, next)) return undefined;
+    if (isRefusing || !certificate || !next || Bun.deepEquals(certificate, next)) return undefined;
     // Created before the old server stops, to keep the time without a listener short.
     const surface = make();
     // In Bun 1.4.5 server.reload keeps the old certificate, so a new server is needed.
-    await refuse();
+    await stopListening();
     try {
       servers.push(await listen(surface, sameAddress, next));
       certificate = next;
@@ -82,6 +80,7 @@ export async function openListener(
     }
   };
   let renewal: Promise<unknown> = Promise.resolve();
+  let isRefusing = false;
   return {
     address: addressText(options, port),
     port: address.kind === "tcp" ? port : undefined,
@@ -91,7 +90,14 @@ export async function openListener(
       renewal = renewed.catch(() => undefined);
       return renewed;
     },
-    refuse,
+    async refuse() {
+      isRefusing = true;
+      // A renewal listens again at its end.
+      await renewal;
+      // A client that finds no socket has sent nothing, and those that are connected are still served.
+      if (address.kind === "unix") rmSync(address.path, { force: true });
+      await stopListening();
+    },
     async close(idleCut, cut = idleCut) {
       const ended = Promise.all(servers.map((server) => server.stop(false)));
       await Promise.race([ended, idleCut]);
