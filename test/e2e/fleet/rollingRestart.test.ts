@@ -9,11 +9,11 @@ describePostgres("three replicas behind nginx, Caddy and HAProxy", () => {
   describe.skipIf(missing.length > 0)("with the settings of docs/reverse-proxy.md", () => {
     // `bun scripts/rollingRestart.ts` does it ten times with 24 clients of each.
     test("restart one after the other, and no request is lost or sent twice", async () => {
-      const run = await runRollingRestarts({ rounds: 1, clients: 8, drainDelay: "3s" });
+      const run = await runRollingRestarts({ rounds: 1, clients: 4, drainDelay: "3s" });
       expect(run.problems).toEqual([]);
       for (const { name } of balancers) {
         expect([name, run.counts[name]]).toMatchObject([name, { lost: 0, refusals: [] }]);
-        expect(run.counts[name]?.begun).toBeGreaterThan(100);
+        expect(run.counts[name]?.begun).toBeGreaterThan(50);
       }
     }, 120_000);
   });
