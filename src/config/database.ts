@@ -3,6 +3,7 @@ import { isPrivate } from "./address.ts";
 import { ConfigError, Inspection, type DeepPartial } from "./inspection.ts";
 import type { Config, ConfigFile, ServerPlace } from "./schema.ts";
 import { readSecret, readSecretUrl } from "./secretUrl.ts";
+import { poolerProblem } from "./poolers.ts";
 import { readDurationMs } from "./values.ts";
 
 type DatabaseFile = NonNullable<DeepPartial<ConfigFile>["database"]>;
@@ -156,6 +157,8 @@ function checkPostgres(url: URL, key: string, inspection: Inspection): void {
   const authority = url.searchParams.get("sslrootcert");
   if (authority !== null && !isAbsolute(authority))
     inspection.problem(key, "must name an absolute path in sslrootcert");
+  const pooler = poolerProblem(url);
+  if (pooler !== undefined) inspection.warning(key, pooler);
   const mode = url.searchParams.get("sslmode") ?? "disable";
   if (!SSL_MODES.includes(mode))
     inspection.problem(key, `has a wrong sslmode: use one of ${SSL_MODES.join(", ")}`);

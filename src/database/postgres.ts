@@ -8,6 +8,7 @@ import { formatRoubles } from "../lib/money.ts";
 import { version } from "../lib/version.ts";
 import {
   openReplica,
+  PooledError,
   StoppedError,
   WriteError,
   type ClockSkew,
@@ -126,10 +127,11 @@ function listenerOf(
   return {
     onChanged: (accountId) => holds()?.changed(accountId),
     onWanted: (accountId) => holds()?.wanted(accountId),
-    onError: (error) =>
-      log.warn("database_server_silent", {
-        error: errorClass(error),
-      }),
+    onError(error) {
+      // The URL leads to another place than at the start.
+      if (error instanceof PooledError) services.fatal(error.message);
+      else log.warn("database_server_silent", { error: errorClass(error) });
+    },
     onLost() {
       holds()?.reset();
       log.error("replica_fenced");

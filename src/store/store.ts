@@ -109,7 +109,7 @@ export { awaitStep, stepByStep, type Awaited, type Steps } from "./steps.ts";
 export { redeemability } from "./writer/redemption.ts";
 export type { VoucherRow } from "./tables/vouchers.ts";
 export { isDamage, toStoreError, refuseOrphanedWal } from "./sqlite/sqlite.ts";
-export { NotFoundError, StoppedError, StoreError } from "./storeError.ts";
+export { NotFoundError, PooledError, StoppedError, StoreError } from "./storeError.ts";
 export {
   usageGroupings,
   type UsageFilter,

@@ -12,5 +12,8 @@ export class StoppedError extends StoreError {}
 /** The disk has no room for a copy. */
 export class NoRoomError extends StoreError {}
 
+/** A pooler between this process and the database takes the session away after each transaction. */
+export class PooledError extends StoreError {}
+
 /** There is no record with the name or the id. */
 export class NotFoundError extends StoreError {}

@@ -129,6 +129,24 @@ describe("a PostgreSQL database", () => {
     ]);
   });
 
+  test.each([
+    [
+      "postgres://gate@ep-cool-1-pooler.eu-central-1.aws.neon.tech/toll?sslmode=verify-full",
+      "at Neon the host without -pooler, ep-cool-1.eu-central-1.aws.neon.tech",
+    ],
+    [
+      "postgres://gate.abc@aws-0-eu.pooler.supabase.com:6543/toll?sslmode=verify-full",
+      "at Supabase the port 5432 in place of 6543",
+    ],
+    ["postgres://gate@ep-cool-1.eu-central-1.aws.neon.tech/toll?sslmode=verify-full", undefined],
+    ["postgres://gate.abc@aws-0-eu.pooler.supabase.com:5432/toll?sslmode=verify-full", undefined],
+  ])("%s gets a warning if it is that of a pooler in transaction mode", (url, instead) => {
+    const problem = `database.url: is that of a pooler in transaction mode, which tollgate cannot work through: use the URL of the server itself, or of a pooler in session mode: ${instead}`;
+    expect(load(`database.url = "${url}"`).warnings).toEqual(
+      instead === undefined ? [] : [problem],
+    );
+  });
+
   test("with a password makes the config a secret", () => {
     const text = `database.url = "postgres://gate:canary@db/toll"\n${minimal}`;
     expect(loadText(text, { mode: 0o644 }).warnings).toEqual([

@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import {
   checkEnvironment,
   ConfigError,
+  forgetPostgresEnvironment,
   forgetProxyEnvironment,
   loadConfig,
 } from "../../config/load.ts";
@@ -10,6 +11,8 @@ import { configReport } from "../../contract/operator/configReport.ts";
 import { CommandFailure, printResult, printWarning, visible } from "../cli/print.ts";
 import { globalOptions, type GlobalOptions } from "../cli/session.ts";
 import { examineLimitsServer } from "../doctor/limitsServer.ts";
+import { readServer } from "../doctor/server.ts";
+import type { Verdict } from "../doctor/verdict.ts";
 
 /** Registers `tollgate check`. */
 export function addCheck(program: Command): void {
@@ -18,7 +21,7 @@ export function addCheck(program: Command): void {
     .description("validate the config")
     .option(
       "--live",
-      "also send a small request to each route, for which the providers charge, ask the limits server, and send a test notice",
+      "also send a small request to each route, for which the providers charge, ask the database server and the limits server, and send a test notice",
     )
     .action(async (options: { live?: true }, command: Command) => {
       const global = globalOptions(command);
@@ -58,12 +61,14 @@ async function checkLive(
   forgetProxyEnvironment();
   const { redis } = config.limits;
   const limitsServer = redis && (await examineLimitsServer(redis));
+  const database = await examineDatabase(config);
   const { askRoutes, liveText } = await import("./liveCheck.ts");
   const { sendTestNotices, noticesText } = await import("./noticeCheck.ts");
   const [live, notices] = await Promise.all([askRoutes(config), sendTestNotices(config.notify)]);
   const failures = [
     ...failuresOf(live, "routes"),
     ...(limitsServer?.ok === false ? ["the limits server failed"] : []),
+    ...(database?.ok === false ? ["the database failed"] : []),
     ...failuresOf(notices, "test notices"),
   ];
   const document = {
@@ -75,17 +80,26 @@ async function checkLive(
     ...(limitsServer && {
       limits_server: { ok: limitsServer.ok, message: limitsServer.lines.join("; ") },
     }),
+    ...(database && { database: { ok: database.ok, message: database.lines.join("; ") } }),
     ...(notices.length > 0 && { notices }),
   };
   const text = () =>
     [
       validText(config),
       ...(limitsServer ? [visible(`limits server: ${limitsServer.lines.join("; ")}`)] : []),
+      ...(database ? [visible(`database: ${database.lines.join("; ")}`)] : []),
       ...(live.length > 0 ? ["", liveText(live)] : []),
       ...(notices.length > 0 ? ["", noticesText(notices)] : []),
     ].join("\n");
   printResult({ document, text }, json);
   if (failures.length > 0) throw new CommandFailure(`${failures.join(", ")}: see above`);
+}
+
+/** Undefined for a SQLite file: `doctor` checks it. */
+async function examineDatabase({ database }: Config): Promise<Verdict | undefined> {
+  if (database.engine === "sqlite") return undefined;
+  forgetPostgresEnvironment();
+  return (await readServer(database)).verdict;
 }
 
 /** `2 of 3 routes failed`, if one failed. */

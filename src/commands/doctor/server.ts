@@ -39,6 +39,7 @@ export async function readServer(database: ServerAddress): Promise<ServerReading
 export function judgeServer(shownUrl: string, server: ServerInspection): Verdict {
   const problems = [
     ...durabilityProblems(server),
+    ...server.rightsProblems,
     ...schemaProblems(server),
     ...settingProblems(server),
     ...connectionProblems(server),

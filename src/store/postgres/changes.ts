@@ -1,6 +1,8 @@
+import type { SQL } from "bun";
 import { assert } from "../../lib/assert.ts";
 import type { ChangeCounter, Connection } from "../connection.ts";
 import { openClient, type PostgresPool } from "./pool.ts";
+import { pooledError, requireSessions } from "./pooler.ts";
 import type { PostgresQueries } from "./queries.ts";
 import type { Steps } from "../steps.ts";
 
@@ -10,6 +12,8 @@ const CHANGED = "tollgate_changed";
 const WANTED = "tollgate_wanted";
 /** Less than a second, so that a change counts within a second also where the connection for notifications is lost. */
 export const LOOK_EVERY_MS = 800;
+/** The server sends a notification with the commit. */
+const HEARD_WITHIN_MS = 5000;
 
 /** What a replica is told of other processes. The calls must not throw. */
 export interface ChangeListener {
@@ -34,13 +38,19 @@ export async function followChanges(
 ): Promise<FollowedChanges> {
   const client = openClient(pool.address, 1);
   const follower = new ChangeFollower(pool, queries, listener);
-  await client.listen(
-    CHANGED,
-    (text) => follower.told(text),
-    () => follower.listening(),
-  );
-  await client.listen(WANTED, (text) => listener.onWanted(Number(text)));
-  await follower.start();
+  try {
+    await client.listen(
+      CHANGED,
+      (text) => follower.told(text),
+      () => follower.listening(),
+    );
+    await client.listen(WANTED, (text) => listener.onWanted(Number(text)));
+    await requireNotifications(pool, client);
+    await follower.start();
+  } catch (error) {
+    await client.close({ timeout: 0 });
+    throw error;
+  }
   return {
     read: () => follower.count,
     current: () => follower.count,
@@ -49,6 +59,21 @@ export async function followChanges(
       await client.close({ timeout: 0 });
     },
   };
+}
+
+/**
+ * Throws PooledError if the connection does not hear a notification: a pooler has given its session to others. The first look
+ * at the sessions may miss a pooler that many use.
+ */
+async function requireNotifications(pool: PostgresPool, client: SQL): Promise<void> {
+  const channel = `tollgate_probe_${crypto.randomUUID().replaceAll("-", "")}`;
+  const heard = Promise.withResolvers<boolean>();
+  await client.listen(channel, () => heard.resolve(true));
+  await pool.client.unsafe(`SELECT pg_notify('${channel}', '')`);
+  const timer = setTimeout(() => heard.resolve(false), HEARD_WITHIN_MS);
+  const isHeard = await heard.promise;
+  clearTimeout(timer);
+  if (!isHeard) throw pooledError(pool.address);
 }
 
 /**
@@ -73,6 +98,8 @@ class ChangeFollower {
   #seq: bigint | undefined;
   /** Notifications since the last look. */
   #told = 0n;
+  /** The connection for notifications was made again since the last look. */
+  #isNew = false;
   #timer: Timer | undefined;
   #looking: Promise<void> | undefined;
   #isStopped = false;
@@ -88,12 +115,14 @@ class ChangeFollower {
     this.#changed(Number(accountId));
   }
 
-  /** Notifications were lost before. */
+  /** Notifications were lost before, and the URL may lead to another place now. */
   listening(): void {
+    this.#isNew = true;
     this.#changed(undefined);
   }
 
   async start(): Promise<void> {
+    this.#isNew = false;
     await this.#look();
     this.#lookLater();
   }
@@ -119,6 +148,11 @@ class ChangeFollower {
   }
 
   async #look(): Promise<void> {
+    if (this.#isNew)
+      await this.#pool.withStoreErrors(() =>
+        requireSessions(this.#pool.client, this.#pool.address),
+      );
+    this.#isNew = false;
     const toldBefore = this.#told;
     const row = await this.#pool.read(() =>
       this.#queries.row<{ seq: bigint }>("SELECT seq FROM changes"),

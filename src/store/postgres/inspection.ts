@@ -1,16 +1,25 @@
 import type { SQL } from "bun";
-import { StoreError } from "../storeError.ts";
+import { PooledError, StoreError } from "../storeError.ts";
 import { LAST_ENTRY } from "../tables/lastEntry.ts";
+import {
+  connectionError,
+  foreignOwnerAdvice,
+  missingSchemaAdvice,
+  schemaRightAdvice,
+  sqlName,
+} from "./advice.ts";
 import { readServerKind, type ServerKind } from "./durability.ts";
 import { openClient, type ServerAddress } from "./pool.ts";
+import { requireSessions } from "./pooler.ts";
 import { readServerSchema, type ServerSchema } from "./schema/migrations.ts";
-import { messageOf } from "./writer/failures.ts";
 import { SILENT_MS } from "./writer/replicas.ts";
 
 /** What `doctor` reads from a PostgreSQL server. */
 export interface ServerInspection extends ServerKind {
   /** Undefined: there are no tables yet. */
   readonly schema: ServerSchema | undefined;
+  /** Why this user could not make or upgrade the tables. */
+  readonly rightsProblems: readonly string[];
   readonly bytes: number;
   readonly connections: { readonly open: number; readonly max: number };
   readonly standbys: readonly Standby[];
@@ -47,17 +56,14 @@ const CLOCK_READS = 3;
 
 /** Inspects a server and the database without a change. Rejects with StoreError if it cannot be read. */
 export async function inspectServer(address: ServerAddress): Promise<ServerInspection> {
-  const { shownUrl } = address;
-  const sql = openClient(address, 1);
+  const sql = openClient(address, 2);
   try {
+    await requireSessions(sql, address);
     return await inspect(sql);
-  } catch (cause) {
-    if (cause instanceof StoreError)
-      throw new StoreError(`${shownUrl}: ${cause.message}`, { cause });
-    throw new StoreError(
-      `the PostgreSQL database ${shownUrl} cannot be read: ${messageOf(cause)}; check the URL, the server and its pg_hba.conf`,
-      { cause },
-    );
+  } catch (error) {
+    if (!(error instanceof StoreError) || error instanceof PooledError)
+      throw connectionError(address, error);
+    throw new StoreError(`${address.shownUrl}: ${error.message}`, { cause: error });
   } finally {
     await sql.close();
   }
@@ -78,10 +84,12 @@ async function inspect(sql: SQL): Promise<ServerInspection> {
         - CAST(current_setting('superuser_reserved_connections') AS bigint) AS max`,
   );
   if (database === undefined) throw new Error("no answer");
+  const rightsProblems = await readRightsProblems(sql);
   const schema = await readServerSchema(sql);
   return {
     ...kind,
     schema,
+    rightsProblems,
     bytes: Number(database.bytes),
     connections: { open: Number(database.open), max: Number(database.max) },
     standbys: kind.isStandby ? [] : await readStandbys(sql),
@@ -89,6 +97,31 @@ async function inspect(sql: SQL): Promise<ServerInspection> {
     clockSkew: await readClockSkew(sql),
     lastEntryMs: schema ? await readLastEntry(sql) : undefined,
   };
+}
+
+/** Null: the search_path names no schema that exists; no table belongs to another user. */
+interface RightsRow {
+  readonly user: string;
+  readonly schema: string | null;
+  readonly may_create: boolean | null;
+  readonly owner: string | null;
+}
+
+/** Throws StoreError for tables of another user, because this one may not even read them. */
+async function readRightsProblems(sql: SQL): Promise<readonly string[]> {
+  const [row] = await sql.unsafe<RightsRow[]>(
+    `SELECT current_user AS "user", current_schema() AS schema, has_schema_privilege(current_schema(), 'CREATE') AS may_create,
+      (SELECT pg_get_userbyid(relowner) FROM pg_class
+        WHERE oid = to_regclass('schema_version') AND NOT pg_has_role(relowner, 'USAGE')) AS owner`,
+  );
+  if (row === undefined) throw new Error("no answer");
+  const user = sqlName(row.user);
+  if (row.owner !== null)
+    throw new StoreError(
+      `the tables belong to the user ${row.owner}: ${foreignOwnerAdvice(sqlName(row.owner), user)}`,
+    );
+  if (row.schema === null) return [missingSchemaAdvice(user)];
+  return row.may_create ? [] : [schemaRightAdvice(sqlName(row.schema), user)];
 }
 
 async function readStandbys(sql: SQL): Promise<readonly Standby[]> {

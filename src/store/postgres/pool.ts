@@ -2,6 +2,7 @@ import { SQL } from "bun";
 import { readUrlAgain } from "../../config/database.ts";
 import { StoreError } from "../storeError.ts";
 import { runAsync, stepByStep, type Awaited, type Steps } from "../steps.ts";
+import { cannotBeUsed, connectionError, serverError } from "./advice.ts";
 import { isConflict, messageOf, sqlState } from "./writer/failures.ts";
 import { ConnectionLost } from "./writer/session.ts";
 
@@ -155,7 +156,7 @@ export class PostgresPool {
       // Its connections may wait for a server that never answers.
       if (client === this.#client) this.#client = openClient(this.address, CONNECTIONS_MAX);
       void client.close({ timeout: 0 });
-      late.reject(new StoreError(`${this.#cannotBeUsed()}: it gave no answer in time`));
+      late.reject(new StoreError(`${cannotBeUsed(this.address)}: it gave no answer in time`));
     }, withinMs);
     try {
       return await Promise.race([work, late.promise]);
@@ -165,23 +166,15 @@ export class PostgresPool {
   }
 
   #translated(error: unknown): unknown {
-    if (error instanceof StoreError) return error;
-    const state = sqlState(error);
-    if (this.address.isStandby && isConflict(error))
+    const { address } = this;
+    if (address.isStandby && isConflict(error))
       return new StoreError(
-        `${this.#cannotBeUsed()}: it cancelled the read ${CANCELLED_TRIES} times to apply changes of the primary: set hot_standby_feedback = on or a larger max_standby_streaming_delay there`,
+        `${cannotBeUsed(address)}: it cancelled the read ${CANCELLED_TRIES} times to apply changes of the primary: set hot_standby_feedback = on or a larger max_standby_streaming_delay there`,
         { cause: error },
       );
-    if (isConnectionLoss(error) || isServerProblem(state))
-      return new StoreError(`${this.#cannotBeUsed()}: ${messageOf(error)}`, { cause: error });
-    return error;
-  }
-
-  #cannotBeUsed(): string {
-    const { isStandby, shownUrl } = this.address;
-    return isStandby
-      ? `the standby ${shownUrl} of [database] reports_url cannot be used`
-      : `the database ${shownUrl} cannot be used`;
+    return isConnectionLoss(error)
+      ? connectionError(address, error)
+      : (serverError(address, error) ?? error);
   }
 }
 
@@ -196,9 +189,4 @@ export function isConnectionLoss(error: unknown): boolean {
   if (error instanceof ConnectionLost) return true;
   if (state !== undefined) return /^(?:08|57P)/.test(state);
   return error instanceof Error && error.name === "PostgresError";
-}
-
-/** What an operator of the server must mend: refused passwords, missing rights and databases, full disks, time-outs. */
-function isServerProblem(state: string | undefined): boolean {
-  return state !== undefined && /^(?:25006|28|3D|42501|53|55|57|58|XX)/.test(state);
 }

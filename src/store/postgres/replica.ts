@@ -1,6 +1,7 @@
 import type { Clock } from "../../lib/clock.ts";
 import { followChanges, type ChangeListener } from "./changes.ts";
 import { openClient, type PostgresPool, type ServerAddress } from "./pool.ts";
+import { isPoolerSymptom, pooledError } from "./pooler.ts";
 import { LOCKERS } from "./schema/lockWait.ts";
 import { openServer, type ServerStore } from "./store.ts";
 import { knownMigrations, type UpgradeWatch } from "./schema/migrations.ts";
@@ -52,8 +53,11 @@ export async function openReplica(
   address: ServerAddress,
   options: ReplicaOptions,
 ): Promise<ReplicaStore> {
-  const { clock, upgrade, ...member } = options;
-  const { listener } = member;
+  const { clock, upgrade, listener: told, ...member } = options;
+  const listener: ReplicaListener = {
+    ...told,
+    onError: (error) => told.onError(isPoolerSymptom(error) ? pooledError(address, error) : error),
+  };
   const own = {
     ...address,
     application: options.name,
@@ -65,7 +69,7 @@ export async function openReplica(
   try {
     const followed = await pool.withStoreErrors(() => followChanges(pool, queries, listener));
     const lease = await pool.withStoreErrors(() =>
-      Lease.take({ ...member, connect, knownSchema: knownMigrations() }),
+      Lease.take({ ...member, listener, connect, knownSchema: knownMigrations() }),
     );
     const writer = startReplicaWriter({
       connect,

@@ -1,10 +1,12 @@
 import type { SQL } from "bun";
 import { StoreError } from "../storeError.ts";
+import { reasonOf } from "./advice.ts";
 import { openClient, PostgresPool, type ServerAddress } from "./pool.ts";
+import { requireSessions } from "./pooler.ts";
 import { PostgresQueries } from "./queries.ts";
 import { readServerSchema, type ServerSchema } from "./schema/migrations.ts";
 import { createStore, type ServerStore } from "./store.ts";
-import { messageOf, sqlState } from "./writer/failures.ts";
+import { sqlState } from "./writer/failures.ts";
 import { CLOCK_MS } from "./writer/statements.ts";
 
 /** What `doctor` and a command read of a standby first. */
@@ -38,9 +40,10 @@ async function readStandby(
   standby: ServerAddress,
   primary: ServerAddress,
 ): Promise<StandbyReading> {
-  const sql = openClient(standby, 1);
+  const sql = openClient(standby, 2);
   const other = openClient(primary, 1);
   try {
+    await requireSessions(sql, standby);
     const wanted = identityInTime(other);
     const [row] = await sql.unsafe<{ readonly is_standby: boolean }[]>(
       "SELECT pg_is_in_recovery() AS is_standby",
@@ -112,7 +115,7 @@ export async function inspectStandby(
   primary: ServerAddress,
 ): Promise<StandbyReading> {
   const found = await readStandby(standby, primary).catch((cause: unknown) => {
-    throw unusable(standby, messageOf(cause), cause);
+    throw unusable(standby, reasonOf(standby, cause), cause);
   });
   const problem = problemOf(found);
   if (problem !== undefined) throw unusable(standby, problem);

@@ -26,6 +26,7 @@ import { auditServer, startServerAudit, type ServerAudit } from "./audit/audit.t
 import { changeSignal } from "./changes.ts";
 import { requireDurableServer } from "./durability.ts";
 import { PostgresPool, type ServerAddress } from "./pool.ts";
+import { requireSessions } from "./pooler.ts";
 import type { UpgradePlan } from "../schema/migrationFiles.ts";
 import { PostgresQueries } from "./queries.ts";
 import { knownSchema, migrateServer, planUpgrade, type UpgradeWatch } from "./schema/migrations.ts";
@@ -75,6 +76,7 @@ export async function openServer(
   const pool = new PostgresPool(address, answerWithinMs);
   try {
     await pool.withStoreErrors(async () => {
+      await requireSessions(pool.client, address);
       await requireDurableServer(pool.client);
       await migrateServer(pool.client, knownSchema, watch);
     });
@@ -90,7 +92,10 @@ export async function openServer(
 export async function planServerUpgrade(address: ServerAddress): Promise<UpgradePlan> {
   const pool = new PostgresPool(address);
   try {
-    return await pool.withStoreErrors(() => planUpgrade(pool.client));
+    return await pool.withStoreErrors(async () => {
+      await requireSessions(pool.client, address);
+      return await planUpgrade(pool.client);
+    });
   } finally {
     await pool.close();
   }

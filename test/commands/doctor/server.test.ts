@@ -18,6 +18,7 @@ const healthy: ServerInspection = {
   },
   isStandby: false,
   schema: { applied: 3, known: 3, oldest: 2 },
+  rightsProblems: [],
   bytes: 42_000_000,
   connections: { open: 87, max: 97 },
   standbys: [standby],

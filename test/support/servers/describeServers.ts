@@ -1,4 +1,5 @@
 import { describe } from "bun:test";
+import { pgbouncerMissing } from "./pgbouncer.ts";
 import { postgresMissing } from "./postgres.ts";
 import { redisMissing } from "./redis.ts";
 
@@ -7,6 +8,9 @@ export const describePostgres = describeWith("PostgreSQL", postgresMissing);
 
 /** The same with a Redis or Valkey server. */
 export const describeRedis = describeWith("Redis", redisMissing);
+
+/** The same with a PgBouncer in front of it. */
+export const describePgbouncer = describeWith("PgBouncer", postgresMissing ?? pgbouncerMissing);
 
 function describeWith(server: string, missing: string | undefined) {
   if (missing !== undefined)

@@ -252,8 +252,9 @@ function foreignError(): StoreError {
 
 function toMigrationError(error: unknown): unknown {
   const state = sqlState(error);
-  // A lost connection has no code, or one of these classes.
-  if (error instanceof StoreError || state === undefined || /^(?:08|57)/.test(state)) return error;
+  // A lost connection has no code, or one of these classes. For missing rights the caller has advice.
+  if (error instanceof StoreError || state === undefined || /^(?:08|57|3F|42501)/.test(state))
+    return error;
   return new StoreError(
     `the database cannot be migrated to this version, and the step that failed has changed nothing: ${messageOf(error)}`,
     { cause: error },

@@ -1,4 +1,5 @@
 import { systemClock, type Clock } from "../../../lib/clock.ts";
+import { SharedSession } from "../pooler.ts";
 import { endReplica, SILENT_MS, type EndedReplica } from "./replicas.ts";
 import { Session, statement, type Connect } from "./session.ts";
 import { CLOCK_MS } from "./statements.ts";
@@ -33,7 +34,8 @@ export const BEAT = `WITH beat AS (
 )
 SELECT (SELECT count(*) FROM beat) AS beats, (SELECT oldest FROM schema_version) AS oldest,
   (SELECT count(*) FROM others WHERE NOT is_silent) AS live,
-  (SELECT coalesce(json_agg(id)::text, '[]') FROM others WHERE is_silent) AS silent, ${CLOCK_MS} AS now`;
+  (SELECT coalesce(json_agg(id)::text, '[]') FROM others WHERE is_silent) AS silent, ${CLOCK_MS} AS now,
+  pg_backend_pid() AS process`;
 
 /** The server's clock less that of this machine. The true value differs by at most `withinMs`, half of the round trip. */
 export interface ClockSkew {
@@ -80,6 +82,8 @@ export class Lease {
   readonly #clock: Clock;
   #id: number | undefined;
   #session: Session | undefined;
+  /** The process of the server that answers the session. A pooler may give it another one. */
+  #process: unknown;
   #beganMs = -Infinity;
   /** Since when heartbeats are steady, in monotonic time. */
   #steadySinceMs = Infinity;
@@ -206,6 +210,8 @@ export class Lease {
     const [rows] = await session.run(statement(BEAT, String(id)));
     const row = rows?.[0];
     if (row?.["beats"] !== 1n) return this.fenced(id);
+    this.#process ??= row["process"];
+    if (row["process"] !== this.#process) throw new SharedSession("another session has answered");
     if (beganMs - this.#beganMs > STEADY_GAP_MS) this.#steadySinceMs = Infinity;
     this.#steadySinceMs = Math.min(this.#steadySinceMs, beganMs);
     this.#beganMs = beganMs;
@@ -231,8 +237,10 @@ export class Lease {
   }
 
   async #open(): Promise<Session> {
-    if (this.#session === undefined || this.#session.isClosed)
+    if (this.#session === undefined || this.#session.isClosed) {
       this.#session = await Session.open(this.#options.connect);
+      this.#process = undefined;
+    }
     return this.#session;
   }
 }
