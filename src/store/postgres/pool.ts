@@ -9,6 +9,12 @@ import { ConnectionLost } from "./writer/session.ts";
 /** Connections for reads and the changes of commands. The writer and the lease have their own. */
 const CONNECTIONS_MAX = 4;
 const CONNECT_WITHIN_S = 5;
+/**
+ * How long a read of a replica waits for a server that is gone, as its commits do: after this time the replica refuses
+ * requests.
+ */
+const GONE_MS_MAX = 10_000;
+const TRY_AGAIN_MS = 200;
 /** A standby cancels reads that are in the way of what it must apply. */
 const CANCELLED_TRIES = 3;
 
@@ -73,11 +79,15 @@ function followFile(client: SQL, address: ServerAddress & { readonly urlFile: st
   });
 }
 
+/** The time of a read has ended. */
+class NoAnswer extends StoreError {}
+
 /** The connections of a process to the database, for all but the writer and the lease. */
 export class PostgresPool {
   readonly address: ServerAddress;
   readonly #answerWithinMs: number | undefined;
   #client: SQL;
+  #isClosed = false;
 
   /** `answerWithinMs`: how long a read may take. Undefined: as long as it needs. */
   constructor(address: ServerAddress, answerWithinMs?: number) {
@@ -91,41 +101,54 @@ export class PostgresPool {
   }
 
   /**
-   * Runs reads. If a connection breaks, or a standby cancels them, it runs them again. Rejects with StoreError if the server
-   * cannot be used.
+   * Runs reads. If a connection breaks, or a standby cancels them, it runs them again; with `answerWithinMs` also while the
+   * server is gone or does not answer. Rejects with StoreError if the server cannot be used.
    */
   async read<Result>(make: () => Steps<Result>): Promise<Result> {
+    const startedMs = performance.now();
     for (let tries = 1; ; tries += 1) {
       try {
         return await this.#inTime(runAsync(make()));
       } catch (error) {
-        const triesMax = isConnectionLoss(error) ? 2 : isConflict(error) ? CANCELLED_TRIES : 1;
-        if (tries >= triesMax) throw this.#translated(error);
+        const pauseMs = this.#pauseMs(error, tries, performance.now() - startedMs);
+        if (pauseMs === undefined) throw this.#translated(error);
+        await Bun.sleep(pauseMs);
       }
-      await forgotten();
     }
+  }
+
+  /** The time until the next try of a read. Undefined: there is none. */
+  #pauseMs(error: unknown, tries: number, tookMs: number): number | undefined {
+    if (isConflict(error)) return tries < CANCELLED_TRIES ? 0 : undefined;
+    if (this.#isClosed) return undefined;
+    // A query of a connection that broke in the same moment may never be answered.
+    if (error instanceof NoAnswer) return tookMs < GONE_MS_MAX ? 0 : undefined;
+    if (!isConnectionLoss(error)) return undefined;
+    // All connections may have been closed while they were idle. Bun's client may give a broken one out again in the same
+    // turn of the event loop.
+    if (tries <= CONNECTIONS_MAX) return 0;
+    return this.#answerWithinMs !== undefined && tookMs < GONE_MS_MAX ? TRY_AGAIN_MS : undefined;
   }
 
   /**
    * The steps of a long read, for a caller that runs them. Each wait is as long as a read may take. If a connection breaks
-   * before the first pause, the steps begin once more. They throw StoreError if the server cannot be used.
+   * before the first pause, the steps begin again, as those of `read`. They throw StoreError if the server cannot be used.
    */
   *inSteps<Result>(make: () => Steps<Result>): Steps<Result> {
+    const startedMs = performance.now();
     let isPaused = false;
     const pass = function* (this: PostgresPool, awaited: Awaited): Steps<unknown> {
       isPaused ||= awaited === undefined;
       return yield awaited && this.#inTime(awaited);
     }.bind(this);
-    try {
-      return yield* stepByStep(make(), pass);
-    } catch (error) {
-      if (isPaused || !isConnectionLoss(error)) throw this.#translated(error);
-    }
-    yield forgotten();
-    try {
-      return yield* stepByStep(make(), pass);
-    } catch (error) {
-      throw this.#translated(error);
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return yield* stepByStep(make(), pass);
+      } catch (error) {
+        const pauseMs = this.#pauseMs(error, tries, performance.now() - startedMs);
+        if (isPaused || pauseMs === undefined) throw this.#translated(error);
+        yield Bun.sleep(pauseMs);
+      }
     }
   }
 
@@ -144,6 +167,7 @@ export class PostgresPool {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     await this.#client.close({ timeout: 0 });
   }
 
@@ -156,7 +180,7 @@ export class PostgresPool {
       // Its connections may wait for a server that never answers.
       if (client === this.#client) this.#client = openClient(this.address, CONNECTIONS_MAX);
       void client.close({ timeout: 0 });
-      late.reject(new StoreError(`${cannotBeUsed(this.address)}: it gave no answer in time`));
+      late.reject(new NoAnswer(`${cannotBeUsed(this.address)}: it gave no answer in time`));
     }, withinMs);
     try {
       return await Promise.race([work, late.promise]);
@@ -176,11 +200,6 @@ export class PostgresPool {
       ? connectionError(address, error)
       : (serverError(address, error) ?? error);
   }
-}
-
-/** Bun's client may give a broken connection out again in the same turn of the event loop. */
-async function forgotten(): Promise<void> {
-  await Bun.sleep(0);
 }
 
 /** The connection broke, could not be made, or the server has closed it. */

@@ -34,6 +34,8 @@ export interface PostgresServer {
   url(database?: string): string;
   /** Ends the server in order and starts it again. Open connections are closed. */
   restart(): Promise<void>;
+  /** Ends the server as `pg_ctl stop` does in this mode: open connections are closed at once. Its data stay. */
+  stop(mode: "fast" | "immediate"): Promise<void>;
   /** Ends the server as a crash does. `start` recovers its data. */
   kill(): Promise<void>;
   start(): Promise<void>;
@@ -71,7 +73,7 @@ async function startServer(makeData: MakeData, more: readonly string[]): Promise
   const server = new ServerProcess({
     command: [...prefix, join(programs, "postgres"), "-D", data, ...options],
     folder,
-    // A fast shutdown (https://www.postgresql.org/docs/current/server-shutdown.html).
+    // A fast shutdown.
     endSignal: "SIGINT",
     isReady: () => answers(url()),
   });
@@ -84,6 +86,8 @@ async function startServer(makeData: MakeData, more: readonly string[]): Promise
       await server.end();
       await server.start();
     },
+    // https://www.postgresql.org/docs/current/server-shutdown.html
+    stop: (mode) => server.end(mode === "fast" ? "SIGINT" : "SIGQUIT"),
     start: () => server.start(),
     kill: () => server.kill(),
     pause: () => server.pause(),

@@ -73,9 +73,9 @@ export class ServerProcess {
   }
 
   /** Ends the server in order. Its data stay. */
-  async end(): Promise<void> {
+  async end(signal: NodeJS.Signals = this.#server.endSignal): Promise<void> {
     this.resume();
-    await this.#signal(this.#server.endSignal);
+    await this.#signal(signal);
   }
 
   /** Ends the server without a chance to do anything. Its data stay. */

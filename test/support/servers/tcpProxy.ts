@@ -8,7 +8,7 @@ export interface TcpProxy extends AsyncDisposable {
   readonly open: number;
   /** The same URL with the proxy in the place of the server. */
   through(url: string): string;
-  /** Forwards all bytes, also those that were held, and accepts connections. It is so from the start. */
+  /** Forwards all bytes, also those that were held, accepts connections, and forgets a trap. It is so from the start. */
   pass(): void;
   /** Accepts connections and holds all bytes of both sides, as a network that loses every packet does. */
   hang(): void;
@@ -18,6 +18,8 @@ export interface TcpProxy extends AsyncDisposable {
   delay(ms: number): void;
   /** Resets all open connections. */
   reset(): void;
+  /** Resets each open connection when its client sends something, as a balancer does that has forgotten an idle one. */
+  expire(): void;
   /** Refuses new connections until `pass`. Open ones stay. */
   refuse(): Promise<void>;
   /**
@@ -27,10 +29,12 @@ export interface TcpProxy extends AsyncDisposable {
   dropReplyAfterCommit(): Promise<void>;
   /** For PostgreSQL: the next COMMIT never reaches the server, and the connection is reset. Resolves then. */
   dropCommit(): Promise<void>;
+  /** The same, but the connection stays open and passes nothing more: its transaction does not end. */
+  swallowCommit(): Promise<void>;
 }
 
 interface Trap {
-  readonly at: "commit" | "reply";
+  readonly at: "commit" | "reply" | "transaction";
   readonly sprung: () => void;
 }
 
@@ -76,6 +80,7 @@ export async function startTcpProxy(serverPort: number): Promise<TcpProxy> {
     },
     pass() {
       state.isHanging = false;
+      state.trap = undefined;
       for (const link of links) link.release();
       if (listener === undefined) void listen(port);
     },
@@ -89,9 +94,13 @@ export async function startTcpProxy(serverPort: number): Promise<TcpProxy> {
       state.delayMs = ms;
     },
     reset,
+    expire() {
+      for (const link of links) link.isExpired = true;
+    },
     refuse,
     dropReplyAfterCommit: () => setTrap("reply"),
     dropCommit: () => setTrap("commit"),
+    swallowCommit: () => setTrap("transaction"),
     async [Symbol.asyncDispose]() {
       await refuse();
       reset();
@@ -117,6 +126,7 @@ class Link {
   readonly #swallowed: Buffer[] = [];
   readonly #held: { readonly to: Socket; readonly bytes: Buffer }[] = [];
   isStranded = false;
+  isExpired = false;
   /** When the last delayed bytes of the server leave. */
   #lastLeavesMs = 0;
 
@@ -130,6 +140,7 @@ class Link {
     ] as const) {
       from.on("data", (bytes: Buffer) => {
         if (this.isStranded) return;
+        if (this.isExpired && from === client) return this.cut();
         if (state.isHanging) this.#held.push({ to, bytes });
         else if (from === this.#server) this.#forwardLater(to, bytes);
         else this.#forward(to, bytes);
@@ -166,8 +177,9 @@ class Link {
     if (to === this.#server && this.#asked.commits(bytes) && this.#state.trap !== undefined) {
       const trap = this.#state.trap;
       this.#state.trap = undefined;
-      if (trap.at === "commit") {
-        this.cut();
+      if (trap.at !== "reply") {
+        if (trap.at === "commit") this.cut();
+        else this.isStranded = true;
         trap.sprung();
         return;
       }
