@@ -104,7 +104,7 @@ export const events = {
     meaning:
       "An I/O error, a crash of the writer, or a database file that was removed or replaced while the gateway ran (`problem`). The gateway stops because it cannot record charges.",
     advice:
-      "Check the disk (`dmesg`) and the database folder. Then start the gateway and run `tollgate audit`. Restore a backup if the file is damaged. With PostgreSQL `problem` says that a newer version upgraded the database (upgrade this one), or names a fault of the gateway (start it again, then run `tollgate audit`).",
+      "Check the disk (`dmesg`) and the database folder. Then start the gateway and run `tollgate audit`. Restore a backup if the file is damaged. With PostgreSQL `problem` says that a newer version upgraded the database (upgrade this one), that the URL leads to a pooler in transaction mode now (use the one that it names), or names a fault of the gateway (start it again, then run `tollgate audit`).",
   },
   config_rejected: {
     level: "error",
