@@ -1,6 +1,6 @@
 /**
  * Breaks a fleet of three gateways under load at random: `bun scripts/fleetFaults.ts [SECONDS] [SEED]`; ten minutes unless
- * given. Needs PostgreSQL and Redis. Prints each fault, and at the end what is wrong.
+ * given. Needs PostgreSQL, Redis and HAProxy. Prints each fault, and at the end what is wrong.
  */
 import { runFleetFaults } from "../test/support/fleet/fleetFaults.ts";
 import { drawnSeed } from "../test/support/seededRandom.ts";

@@ -15,6 +15,16 @@ export interface MixedLoad {
   isOver(): boolean;
   /** Called with each whole answer; its client waits. */
   seen(answer: SeenAnswer): Promise<void> | void;
+  /** Called at the end of each request, with the times by `performance.now()`; its client waits. */
+  ended?(request: EndedRequest): Promise<void> | void;
+}
+
+/** A request of a load that has ended. */
+export interface EndedRequest {
+  readonly beganMs: number;
+  readonly endedMs: number;
+  /** Undefined where no answer began. */
+  readonly answer: SeenAnswer | undefined;
 }
 
 /** The answers of a load. */
@@ -73,7 +83,9 @@ export async function sendMixedLoad(
       const way = ways[begun % ways.length];
       if (way === undefined) throw new Error("a load has at least one way to ask");
       begun += 1;
+      const beganMs = performance.now();
       const answer = await ask(gateway.url, key, way, load.withinMs);
+      await load.ended?.({ beganMs, endedMs: performance.now(), answer });
       if (answer === undefined) continue;
       seen.push(answer);
       if (answer.due === undefined) continue;

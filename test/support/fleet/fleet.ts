@@ -94,12 +94,13 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       return [...own, ...(await auditor.problems())];
     },
     async [Symbol.asyncDispose]() {
-      for (const { process, proxy } of replicas) {
+      const end = async ({ process, proxy }: FleetReplica): Promise<void> => {
         process.signal("SIGCONT");
         proxy.pass();
         await process.stop();
         await proxy[Symbol.asyncDispose]();
-      }
+      };
+      await Promise.all(replicas.map(end));
       for (const folder of folders) await folder.remove();
     },
   };

@@ -1,10 +1,12 @@
 import { cutByCrash } from "../auditor/logs.ts";
-import { everyWay, sendMixedLoad, type LoadSeen } from "../binary/mixedLoad.ts";
+import { everyWay, sendMixedLoad, type EndedRequest, type LoadSeen } from "../binary/mixedLoad.ts";
 import { startMixedProviders } from "../binary/mixedProviders.ts";
 import { seededRandom } from "../seededRandom.ts";
-import { startPostgres, type PostgresServer } from "../servers/postgres.ts";
-import { startRedis, type RedisServer } from "../servers/redis.ts";
+import { startPostgres } from "../servers/postgres.ts";
+import { startRedis } from "../servers/redis.ts";
+import { reverseProxies, type ReverseProxy } from "../servers/reverseProxies.ts";
 import { startFleet, type Fleet, type FleetReplica } from "./fleet.ts";
+import { faultsByName, type Fault, type Stage } from "./faults.ts";
 
 /** What a fleet under faults did. */
 export interface FleetRun {
@@ -13,6 +15,8 @@ export interface FleetRun {
   readonly faults: Readonly<Record<string, number>>;
   readonly begun: number;
   readonly whole: number;
+  /** Requests that failed while a part was broken that they may fail with. */
+  readonly excused: number;
   /** Acknowledged credits. */
   readonly credits: number;
   readonly problems: readonly string[];
@@ -27,30 +31,31 @@ export interface FleetRunOptions {
   readonly onFault?: (fault: string) => void;
 }
 
-type Random = ReturnType<typeof seededRandom>;
-
-interface Stage {
-  readonly fleet: Fleet;
-  readonly postgres: PostgresServer;
-  readonly redis: RedisServer;
-  readonly random: Random;
-  readonly stopMs: number;
-}
-
 const replicas = 3;
 const clientsAtOnce = 24;
-const accounts = 3;
+const accounts = ["account-0", "account-1", "account-2"];
 /** More than `requests_wait`, less than a stopped replica stands still. */
 const clientPatienceMs = 12_000;
+/** A client whose request failed waits for this long. */
+const retryAfterMs = 200;
 const pauseMsMax = 2000;
 /** Longer than a replica may be silent. */
 const stopMsDefault = 30_000;
-const cutMsMin = 500;
+/** Faults that harm nobody come by themselves for this long, and then all of them. */
+const phaseMs = 30_000;
+/** The load balancer finds a replica again, and a replica its servers, this soon after a fault. */
+const settleMs = 3000;
+
+const balancer = theBalancer();
+
+/** Why no load balancer can be started here, and what to do. Undefined: one can. */
+export const balancerMissing = balancer.missing;
 
 /**
- * Three gateways on one PostgreSQL server and one Redis server, under mixed load, while one part after the other is killed,
- * stopped, cut off or restarted at random. At the end everything is whole again, and the books are compared with what
- * clients received and providers sent.
+ * Three gateways behind a load balancer, on one PostgreSQL server and one Redis server, under mixed load, while one part
+ * after the other is killed, stopped, locked, cut off or restarted at random. A request may fail only while a part is broken
+ * that harms its account. At the end everything is whole again, and the books are compared with what clients received and
+ * providers sent.
  */
 export async function runFleetFaults(options: FleetRunOptions): Promise<FleetRun> {
   const random = seededRandom(options.seed);
@@ -64,10 +69,14 @@ export async function runFleetFaults(options: FleetRunOptions): Promise<FleetRun
       serverPort: postgres.port,
       redisUrl: redis.url,
       replicas,
-      config: providers.config({}),
+      config: providers.config({ server: { drain_delay: "3s" } }),
     });
+    await using proxy = await balancer.start(
+      fleet.replicas.map(({ process }) => Number(new URL(process.url).port)),
+    );
     const { maxStopMs: stopMs = stopMsDefault } = options;
-    return await play({ fleet, postgres, redis, random, stopMs }, options);
+    const stage = { fleet, postgres, redis, random, accounts, stopMs };
+    return await play(stage, `http://127.0.0.1:${proxy.port}`, options);
   } finally {
     await providers.stop();
     await redis.close();
@@ -75,41 +84,116 @@ export async function runFleetFaults(options: FleetRunOptions): Promise<FleetRun
   }
 }
 
-async function play(stage: Stage, options: FleetRunOptions): Promise<FleetRun> {
+async function play(stage: Stage, url: string, options: FleetRunOptions): Promise<FleetRun> {
   const { fleet } = stage;
-  const keys = await Promise.all(
-    Array.from({ length: accounts }, (_, at) => fleet.key(`account-${at}`, "1000000")),
-  );
-  const endMs = performance.now() + options.seconds * 1000;
+  const keys = await Promise.all(accounts.map((account) => fleet.key(account, "1000000")));
+  const startedMs = performance.now();
+  const endMs = startedMs + options.seconds * 1000;
   const isOver = (): boolean => performance.now() > endMs;
-  const loads = keys.map((key) =>
-    sendMixedLoad(balanced(fleet), key, {
+  const failed: FailedRequest[] = [];
+  const loads = keys.map((key, at) =>
+    sendMixedLoad({ url }, key, {
       requests: Infinity,
       ways: everyWay,
-      atOnce: clientsAtOnce / accounts,
+      atOnce: clientsAtOnce / accounts.length,
       withinMs: clientPatienceMs,
       isOver,
       seen() {},
+      async ended(request) {
+        if (request.answer?.due !== undefined) return;
+        failed.push({ ...request, account: accounts[at] ?? "" });
+        await Bun.sleep(retryAfterMs);
+      },
     }),
   );
   const credits = bookCredits(fleet, isOver);
-  const faults = await breakThings(stage, isOver, options.onFault ?? (() => undefined));
+  const broken = await breakThings(stage, isOver, options.onFault ?? (() => undefined));
   const seen = joined(await Promise.all(loads));
   const refs = await credits;
   fleet.auditor.seen.push(...cutByCrash(seen.seen));
   fleet.auditor.credits.push(...refs);
+  const blamed = failed.filter((request) => !isExcused(request, broken));
   const { seed } = options;
-  const counts = { begun: seen.begun, whole: seen.whole.length, credits: refs.length };
-  return { seed, faults, ...counts, problems: await fleet.problems() };
+  return {
+    seed,
+    faults: countsOf(broken),
+    begun: seen.begun,
+    whole: seen.whole.length,
+    excused: failed.length - blamed.length,
+    credits: refs.length,
+    problems: [...problemsOf(blamed, broken, startedMs), ...(await problemsAtRest(fleet))],
+  };
 }
 
-/** As a load balancer that knows of no failure. */
-function balanced(fleet: Fleet): { readonly url: string } {
-  return {
-    get url() {
-      return fleet.next();
-    },
-  };
+/** Also where the fleet does not come to rest, so that the rest of a long run is told. */
+async function problemsAtRest(fleet: Fleet): Promise<readonly string[]> {
+  try {
+    return await fleet.problems();
+  } catch (error) {
+    return [String(error)];
+  }
+}
+
+interface FailedRequest extends EndedRequest {
+  readonly account: string;
+}
+
+/** A part that was broken, from one moment to another. */
+interface Broken {
+  readonly name: string;
+  readonly harmed: Fault["harmed"];
+  readonly fromMs: number;
+  /** Infinity while it is broken. */
+  untilMs: number;
+}
+
+function isExcused(request: FailedRequest, broken: readonly Broken[]): boolean {
+  return brokenDuring(request, broken).some(
+    ({ harmed }) =>
+      harmed === "all" || (typeof harmed === "object" && harmed.account === request.account),
+  );
+}
+
+function brokenDuring(
+  { beganMs, endedMs }: EndedRequest,
+  broken: readonly Broken[],
+): readonly Broken[] {
+  return broken.filter(({ fromMs, untilMs }) => fromMs < endedMs && beganMs < untilMs + settleMs);
+}
+
+/** One line for all requests of an account that failed in the same way with the same parts broken. */
+function problemsOf(
+  blamed: readonly FailedRequest[],
+  broken: readonly Broken[],
+  startedMs: number,
+): readonly string[] {
+  const at = (ms: number): string => `${((ms - startedMs) / 1000).toFixed(1)} s`;
+  const counts = new Map<string, { count: number; readonly first: FailedRequest }>();
+  for (const request of blamed) {
+    const { account, answer } = request;
+    const names = brokenDuring(request, broken).map(({ name }) => name);
+    const what = answer === undefined ? "no answer" : `status ${answer.status}`;
+    const kind = `of ${account} failed (${what}), which no broken part explains: ${names.join(", ") || "none"}`;
+    const known = counts.get(kind);
+    if (known === undefined) counts.set(kind, { count: 1, first: request });
+    else known.count += 1;
+  }
+  return [...counts].map(
+    ([kind, { count, first }]) =>
+      `${count} requests ${kind}; the first from ${at(first.beganMs)} to ${at(first.endedMs)}: ${first.answer?.text.slice(-200)}`,
+  );
+}
+
+function countsOf(broken: readonly Broken[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { name } of broken) counts[name] = (counts[name] ?? 0) + 1;
+  return counts;
+}
+
+function theBalancer(): ReverseProxy {
+  const found = reverseProxies.find(({ name }) => name === "HAProxy");
+  if (found === undefined) throw new Error("there are no settings of HAProxy");
+  return found;
 }
 
 function joined(loads: readonly LoadSeen[]): LoadSeen {
@@ -134,70 +218,44 @@ async function bookCredits({ cli }: Fleet, isOver: () => boolean): Promise<reado
   return refs;
 }
 
-/** What can break. Each resolves when it is whole again. */
-const faultsByName: Readonly<
-  Record<string, (stage: Stage, replica: FleetReplica) => Promise<void>>
-> = {
-  async "replica killed"(_, { process }) {
-    await process.kill();
-    await process.start();
-  },
-  async "replica stopped"({ stopMs }, { process }) {
-    process.signal("SIGSTOP");
-    await Bun.sleep(stopMs);
-    process.signal("SIGCONT");
-  },
-  async "replica cut off"({ random, stopMs }, { proxy }) {
-    proxy.hang();
-    await Bun.sleep(cutMsMin + random.below(stopMs - cutMsMin));
-    if (random.chance(0.5)) proxy.reset();
-    proxy.pass();
-  },
-  async "connections reset"(_, { proxy }) {
-    proxy.reset();
-  },
-  async "reply of a commit lost"(_, { proxy }) {
-    await Promise.race([proxy.dropReplyAfterCommit(), Bun.sleep(pauseMsMax)]);
-  },
-  async "commit lost"(_, { proxy }) {
-    await Promise.race([proxy.dropCommit(), Bun.sleep(pauseMsMax)]);
-  },
-  async "PostgreSQL restarted"({ postgres }) {
-    await postgres.restart();
-  },
-  async "PostgreSQL killed"({ postgres }) {
-    await postgres.kill();
-    await postgres.start();
-  },
-  async "Redis killed"({ redis }) {
-    await redis.kill();
-    await redis.start();
-  },
-};
-
-/** Breaks one part after the other. Every second fault comes while another replica stands still or is cut off. */
+/**
+ * Breaks one part after the other. In every second phase only those break that harm no account but one. In the others, every
+ * second fault comes while another replica stands still or is cut off.
+ */
 async function breakThings(
   stage: Stage,
   isOver: () => boolean,
   onFault: (fault: string) => void,
-): Promise<Record<string, number>> {
+): Promise<readonly Broken[]> {
   const { random, fleet } = stage;
-  const counts: Record<string, number> = {};
+  const all: Broken[] = [];
   const open = new Map<FleetReplica, Promise<void>>();
+  const startedMs = performance.now();
+  let isGentle = false;
   while (!isOver()) {
     await Bun.sleep(random.below(pauseMsMax));
+    const phase = Math.floor((performance.now() - startedMs) / Math.min(phaseMs, stage.stopMs));
+    if (isGentle !== (phase % 2 === 0)) {
+      isGentle = !isGentle;
+      await Promise.all(open.values());
+    }
     const name = random.pick(Object.keys(faultsByName));
     const replica = random.pick(fleet.replicas);
+    const fault = faultsByName[name]?.(stage, replica);
+    if (fault === undefined || (isGentle && fault.harmed === "all")) continue;
     // One fault for a replica at a time.
     await open.get(replica);
-    counts[name] = (counts[name] ?? 0) + 1;
     onFault(name);
-    const healed = faultsByName[name]?.(stage, replica) ?? Promise.resolve();
+    const broken: Broken = { ...fault, name, fromMs: performance.now(), untilMs: Infinity };
+    all.push(broken);
+    const healed = fault.run().finally(() => {
+      broken.untilMs = performance.now();
+      open.delete(replica);
+    });
     open.set(replica, healed);
     // Two servers at once are not restarted, and one replica always works.
     if (!name.startsWith("replica") || open.size > 1) await healed;
-    if (open.get(replica) === healed && !name.startsWith("replica")) open.delete(replica);
   }
   await Promise.all(open.values());
-  return counts;
+  return all;
 }
