@@ -214,6 +214,7 @@ export async function openApp(
     },
     abortAll() {
       inFlight.isAborting = true;
+      database.writer.stopping();
       for (const exchange of inFlight.exchanges) {
         exchange.abort(new UpstreamError("gateway", "shutdown"));
       }

@@ -34,10 +34,14 @@ const BUDGET_WAIT_MS = 1000;
 const UNANSWERED_MS = 10_000;
 /** The same once another transaction has had the account for UNANSWERED_MS. */
 const STILL_LOCKED_MS = 1000;
+/** A lock that was not found for this long is gone: ends are tried again each 200 ms. */
+const LOCK_GONE_MS = 1000;
 /** After this time of a lock no request starts without an answer: its end could not be written. */
 const LOCKED_MS = 2000;
 /** How long an answer refuses requests whose bodies were not read. A change counts within a second all the same. */
 const BELIEVED_MS = 1000;
+
+const LOCKED = new WriteError("locked", "another transaction has rows of the account");
 
 /** A request that waits for an answer, or for money. */
 interface Waiter {
@@ -84,8 +88,9 @@ export class AccountBlocks {
   #others = 0n;
   /** When that answer came, in monotonic time. */
   #answeredMs = -Infinity;
-  /** Since when another transaction has rows of the account, in monotonic time. */
-  #lockedSinceMs: number | undefined;
+  /** When another transaction was found to have rows of the account, first and last, in monotonic time. */
+  #lockedSinceMs = -Infinity;
+  #lockedLastMs = -Infinity;
   /** Counts what commands have changed, as far as this replica was told; and the same when the batch was planned. */
   #changes = 0;
   #plannedChanges = 0;
@@ -265,7 +270,6 @@ export class AccountBlocks {
     this.#others = BigInt(others ?? 0);
     this.money.reserved = BigInt(reserved);
     this.#answeredMs = this.#options.clock.monotonicMs();
-    this.#lockedSinceMs = undefined;
   }
 
   applyChain({ firstKeyId, spent, budget, reserved, others }: ChainEffect): void {
@@ -275,6 +279,11 @@ export class AccountBlocks {
     chain.others = BigInt(others ?? 0);
     chain.money.reserved = BigInt(reserved ?? 0);
     chain.knownChanges = this.#plannedChanges;
+  }
+
+  /** The end of a request was committed: no transaction has rows of the account. */
+  charged(): void {
+    this.#lockedLastMs = -Infinity;
   }
 
   /**
@@ -294,15 +303,21 @@ export class AccountBlocks {
     assert(this.money.held <= this.money.reserved, "more is held than reserved");
     const nowMs = this.#options.clock.monotonicMs();
     if (isShort && failure === undefined) this.#shortUntilMs = nowMs + SCARCE_MS;
-    if (failure?.failure === "locked") this.#lockedSinceMs ??= nowMs;
-    const isUnanswered = isTemporary(failure);
+    if (failure?.failure === "locked") {
+      if (this.#lockedMs() === 0) this.#lockedSinceMs = nowMs;
+      this.#lockedLastMs = nowMs;
+    }
+    // A reserve may be answered while the end of a request cannot be written.
+    const unanswered =
+      isTemporary(failure) || this.#lockedMs() > LOCKED_MS ? (failure ?? LOCKED) : undefined;
     const patienceMs = this.#lockedMs() > UNANSWERED_MS ? STILL_LOCKED_MS : UNANSWERED_MS;
     for (const waiter of this.#waiting) {
       const { isPlanned } = waiter;
       waiter.isPlanned = false;
       if (!isPlanned) this.#serve(waiter);
-      else if (failure === undefined) this.#decide(waiter);
-      else if (isUnanswered && nowMs - waiter.startedMs < patienceMs) continue;
+      else if (unanswered !== undefined) {
+        if (nowMs - waiter.startedMs >= patienceMs) this.#remove(waiter).reject(unanswered);
+      } else if (failure === undefined) this.#decide(waiter);
       else this.#remove(waiter).reject(failure);
     }
     // Two replicas that both keep what is too little for their requests would serve none of them.
@@ -357,8 +372,8 @@ export class AccountBlocks {
 
   /** How long another transaction has had rows of the account, as far as known. */
   #lockedMs(): number {
-    if (this.#lockedSinceMs === undefined) return 0;
-    return this.#options.clock.monotonicMs() - this.#lockedSinceMs;
+    const nowMs = this.#options.clock.monotonicMs();
+    return nowMs - this.#lockedLastMs > LOCK_GONE_MS ? 0 : nowMs - this.#lockedSinceMs;
   }
 
   #open(owner: HoldOwner, chain: ChainBlock, amount: bigint): BlockHold {

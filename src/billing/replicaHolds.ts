@@ -143,7 +143,11 @@ export class ReplicaHolds implements Holds, BatchPlanner {
       for (const account of accounts) byId.get(account.accountId)?.apply(account);
       for (const chain of chains) byId.get(chain.accountId)?.applyChain(chain);
     }
-    for (const { holds } of ended) for (const hold of holds as readonly BlockHold[]) hold.end();
+    for (const { holds } of ended)
+      for (const hold of holds as readonly BlockHold[]) {
+        hold.end();
+        byId.get(hold.account.id)?.charged();
+      }
     for (const account of planned) {
       account.batchEnded(accountFailures?.get(account.id) ?? failure);
       if (account.hasReserve) this.#sweep.add(account);

@@ -103,6 +103,7 @@ describe("while a gateway serves, folding", () => {
       planner: undefined,
       blockedBy: undefined,
       commitWithinMs: 0,
+      stopping: () => undefined,
       isBroken: false,
       queued: 0,
       probe: () => undefined,

@@ -93,6 +93,8 @@ export interface Writer {
   readonly blockedBy: Blocked | undefined;
   /** The writer failed fatally: no connection of this process may write any more. */
   readonly isBroken: boolean;
+  /** The gateway stops: what fails for a reason that may pass is tried again for COMMIT_WITHIN_MS and no longer. */
+  stopping(): void;
   /** Tries a write that changes nothing and updates `blockedBy`. While writes fail, the writer probes each second. */
   probe(): void;
   /** Refuses new operations, waits for the earlier ones unless the writer is broken, and closes the connection. */
@@ -126,8 +128,8 @@ export interface BatchTransport {
   /** How long the next batch waits for more operations. `waiting` is their number now, at least one. */
   delayMs(waiting: number, isAfterBatch: boolean): number;
   run(batch: OutgoingBatch): Promise<BatchOutcome>;
-  /** The writer closes. A running batch need not wait for long any more. */
-  closing?(): void;
+  /** The gateway stops. A running batch need not wait for long any more. */
+  stopping?(): void;
   close(): Promise<void>;
 }
 
@@ -164,6 +166,10 @@ export class WriteQueue implements Writer {
   #pace: Timer | undefined;
   /** Since when writes fail for a reason that concerns all, in monotonic time. */
   #failingSinceMs: number | undefined;
+  /** The latest end of all retries, in monotonic time. */
+  #retryUntilMs = Infinity;
+  /** Tells that the batch takes too long. */
+  #stuck: Timer | undefined;
   #isProbing = false;
   #nextProbe: Timer | undefined;
   #idle: (() => void) | undefined;
@@ -225,13 +231,19 @@ export class WriteQueue implements Writer {
     });
   }
 
+  stopping(): void {
+    if (this.#retryUntilMs < Infinity) return;
+    this.#retryUntilMs = this.#clock.monotonicMs() + COMMIT_WITHIN_MS;
+    this.#transport.stopping?.();
+  }
+
   probe(): void {
     if (!this.#isProbing) void this.#probe();
   }
 
   async close(): Promise<void> {
     this.#isClosing = true;
-    this.#transport.closing?.();
+    this.stopping();
     clearTimeout(this.#nextProbe);
     await new Promise<void>((resolve) => {
       this.#idle = resolve;
@@ -257,6 +269,7 @@ export class WriteQueue implements Writer {
     const operations = this.#takePayable();
     if (operations.length === 0) return this.#sendNext();
     this.#sent = { operations, sentAtMs: performance.now() };
+    this.#watch();
     // A bug throws here. Without this batch nothing more would be written, and no answer would end.
     const fail = (error: unknown): void =>
       this.#fail(error instanceof Error ? error.message : String(error));
@@ -270,6 +283,16 @@ export class WriteQueue implements Writer {
     } catch (error) {
       fail(error);
     }
+  }
+
+  /** A commit whose outcome is unknown may keep a batch for as long as the server cannot be asked. */
+  #watch(): void {
+    const { patienceMs } = this.#transport;
+    if (patienceMs === 0) return;
+    this.#stuck = setTimeout(() => {
+      this.#failingSinceMs ??= this.#clock.monotonicMs() - patienceMs;
+      this.blockedBy ??= "unreachable";
+    }, patienceMs).unref();
   }
 
   /** Takes what waits, without the charges whose holds are void. The lease does not change until the batch has begun. */
@@ -292,6 +315,7 @@ export class WriteQueue implements Writer {
     const batch = this.#sent;
     assert(batch !== undefined, "a reply to no batch");
     this.#sent = undefined;
+    clearTimeout(this.#stuck);
     this.#onCommit(performance.now() - batch.sentAtMs);
     const ended: EndingRequest[] = [];
     batch.operations.forEach(({ ending, operation }, index) => {
@@ -328,7 +352,8 @@ export class WriteQueue implements Writer {
   }
 
   #writeFailed(pending: PendingWrite, error: WriteError): void {
-    const mayRetry = isTemporary(error) && this.#clock.monotonicMs() < pending.retryUntilMs;
+    const untilMs = Math.min(pending.retryUntilMs, this.#retryUntilMs);
+    const mayRetry = isTemporary(error) && this.#clock.monotonicMs() < untilMs;
     if (!mayRetry || this.#isClosing) return pending.reject(error);
     setTimeout(() => {
       if (this.#isClosing) return pending.reject(error);

@@ -1,5 +1,6 @@
 import { systemClock, type Clock } from "../../../lib/clock.ts";
 import { SharedSession } from "../pooler.ts";
+import { isLockTimeout } from "./failures.ts";
 import { endReplica, SILENT_MS, type EndedReplica } from "./replicas.ts";
 import { Session, statement, type Connect } from "./session.ts";
 import { CLOCK_MS } from "./statements.ts";
@@ -12,9 +13,9 @@ export const BEAT_EVERY_MS = 2000;
 const VALID_MS = 10_000;
 /**
  * A replica ends silent ones only when its own heartbeats have succeeded for this long. After an outage of the server all
- * replicas are silent, and each must have time for its next heartbeat.
+ * replicas are silent, and each must have time for its next heartbeat: it waits for 7 s for an answer, and connects within 5 s.
  */
-const STEADY_MS = 5000;
+const STEADY_MS = 13_000;
 /** Heartbeats further apart than this were not steady. */
 const STEADY_GAP_MS = 2 * BEAT_EVERY_MS;
 /** The wait before each next try to join again. */
@@ -232,7 +233,8 @@ export class Lease {
       const ended = await endReplica(session, silent, { onlySilent: true });
       if (ended !== undefined) listener.onEnded(ended);
     } catch (error) {
-      listener.onError(error);
+      // The next heartbeat tries again.
+      if (!isLockTimeout(error)) listener.onError(error);
     }
   }
 

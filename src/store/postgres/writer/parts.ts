@@ -18,7 +18,7 @@ export interface PartOutcome {
   readonly outcome: BatchOutcome;
 }
 
-const LOCKED: Refused = {
+export const LOCKED: Refused = {
   ok: false,
   failure: "locked",
   message: "another transaction has rows of the account",
@@ -67,6 +67,13 @@ export function isEmpty({ operations, reserves }: WireBatch): boolean {
   return operations.length === 0 && reserves.length === 0;
 }
 
+export function accountsOf({ operations, reserves }: WireBatch): ReadonlySet<number> {
+  return new Set([
+    ...operations.flatMap((operation) => accountOf(operation) ?? []),
+    ...reserves.map(({ accountId }) => accountId),
+  ]);
+}
+
 /** One part for each account, and one for what needs no account. */
 export function partsByAccount(part: Part): readonly Part[] {
   const accounts = new Set([
@@ -76,7 +83,7 @@ export function partsByAccount(part: Part): readonly Part[] {
   return [...accounts].map((account) => partOf(part, (accountId) => accountId === account));
 }
 
-/** The outcome of a batch whose parts were tried one after the other. */
+/** The outcome of a batch whose parts were tried one after the other. A part may be tried again: the last try counts. */
 export function joined(operations: number, parts: readonly PartOutcome[]): BatchOutcome {
   const replies: (WriteReply | undefined)[] = Array.from({ length: operations }, () => undefined);
   const accountFailures = new Map<number, Refused>();
@@ -84,6 +91,7 @@ export function joined(operations: number, parts: readonly PartOutcome[]): Batch
     part.places.forEach((place, index) => {
       replies[place] = outcome.replies[index];
     });
+    for (const accountId of accountsOf(part)) accountFailures.delete(accountId);
     const { reserveFailure } = outcome;
     if (reserveFailure)
       for (const { accountId } of part.reserves) accountFailures.set(accountId, reserveFailure);
@@ -99,10 +107,6 @@ export function joined(operations: number, parts: readonly PartOutcome[]): Batch
 
 /** Nothing of the part is committed, because of a lock. */
 export function lockedOutcome(part: Part): BatchOutcome {
-  const accounts = [
-    ...part.operations.flatMap((operation) => accountOf(operation) ?? []),
-    ...part.reserves.map(({ accountId }) => accountId),
-  ];
-  const accountFailures = new Map(accounts.map((accountId) => [accountId, LOCKED]));
+  const accountFailures = new Map([...accountsOf(part)].map((accountId) => [accountId, LOCKED]));
   return { ...outcomeOfFailure(LOCKED, part.operations.length), accountFailures };
 }

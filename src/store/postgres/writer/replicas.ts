@@ -8,13 +8,7 @@ import {
   type Row,
   type Session,
 } from "./session.ts";
-import {
-  ADD_TO_TOTALS,
-  CLOCK_MS,
-  LOCK_ACCOUNTS,
-  LOCK_FREE_ACCOUNTS,
-  totalRow,
-} from "./statements.ts";
+import { ADD_TO_TOTALS, CLOCK_MS, LOCK_ACCOUNTS, totalRow } from "./statements.ts";
 
 /** A replica without a heartbeat for this long is ended by any other one, by the clock of the database. */
 export const SILENT_MS = 15_000;
@@ -44,7 +38,8 @@ const END = `UPDATE replicas SET ended_at = ${CLOCK_MS} WHERE id = $1::text::big
 /**
  * Ends a replica in one transaction: its blocks are released, its running requests become `interrupted`, and its lease is
  * refused from then on. With `onlySilent` it must have been silent for SILENT_MS. Returns undefined if it has ended, is
- * not silent, or if another transaction has it or one of its accounts: its own batch, or another replica that ends it.
+ * not silent, or if another transaction has it: its own batch, or another replica that ends it. Throws if another transaction keeps
+ * one of its accounts locked.
  */
 export async function endReplica(
   session: Session,
@@ -62,10 +57,7 @@ export async function endReplica(
     // Nothing is added to them any more: a batch of the replica needs the row that is locked.
     const [found = []] = await session.run(statement(ITS_ACCOUNTS, id));
     const accounts = found.map((row) => Number(row["account_id"]));
-    // The end of another replica is tried again soon, so it does not wait with the locks of some accounts.
-    const lock = onlySilent ? LOCK_FREE_ACCOUNTS : LOCK_ACCOUNTS;
-    const [free = []] = await session.run(statement(lock, arrayOf(accounts)));
-    if (free.length < accounts.length) return undefined;
+    await session.run(statement(LOCK_ACCOUNTS, arrayOf(accounts)));
     const [released = [], , interrupted = []] = await session.run(
       statement(RELEASE, id),
       statement(REMOVE_BLOCKS, id),

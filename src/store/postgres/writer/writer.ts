@@ -26,10 +26,12 @@ import {
 import { fold } from "./fold.ts";
 import type { Lease } from "./lease.ts";
 import { Pace } from "./pace.ts";
+import { LockedAccounts } from "./lockedAccounts.ts";
 import {
-  accountOf,
+  accountsOf,
   isEmpty,
   joined,
+  LOCKED,
   lockedOutcome,
   partOf,
   partsByAccount,
@@ -54,7 +56,6 @@ export const PATIENCE = { patienceMs: 10_000, commitWithinMs: 40_000 } as const;
 /** A connection that was silent for this long is used once: what is between it and the server may close silent ones. */
 const KEEP_ALIVE_MS = 10_000;
 const KEEP_ALIVE = statement("SELECT 1");
-const TELL_LOCKED_MS = 2000;
 const LOOK_AGAIN_MS_MIN = 50;
 const LOOK_AGAIN_MS_MAX = 1000;
 
@@ -96,7 +97,7 @@ export function startReplicaWriter({
   /** A bug: the process must stop. */
   readonly onFatal: (message: string) => void;
   readonly onCommit?: (tookMs: number) => void;
-  /** Another transaction has had rows of an account for TELL_LOCKED_MS. Called once for each time. Must not throw. */
+  /** Another transaction has had rows of an account for two seconds. Called once for each time. Must not throw. */
   readonly onLocked?: (accountId: number) => void;
 }): ReplicaWriter {
   const transport = new PostgresTransport(connect, lease, clock, onLocked);
@@ -112,12 +113,7 @@ class PostgresTransport implements BatchTransport {
   readonly #lease: Pick<Lease, "id" | "fenced">;
   readonly #clock: Clock;
   readonly #pace = new Pace();
-  /**
-   * Accounts that another transaction had locked at their last try, and since when, in monotonic time. Their operations are
-   * tried apart from the others.
-   */
-  readonly #locked = new Map<number, { readonly sinceMs: number; isTold: boolean }>();
-  readonly #onLocked: (accountId: number) => void;
+  readonly #locked: LockedAccounts;
   #session: Session | undefined;
   #keepAlive: Timer | undefined;
   /** The number of the last batch that was tried. Each try has its own, so that a look tells one from another. */
@@ -134,7 +130,7 @@ class PostgresTransport implements BatchTransport {
     clock: Clock,
     onLocked: (accountId: number) => void,
   ) {
-    this.#onLocked = onLocked;
+    this.#locked = new LockedAccounts(clock, onLocked);
     this.#connect = connect;
     this.#lease = lease;
     this.#clock = clock;
@@ -166,14 +162,16 @@ class PostgresTransport implements BatchTransport {
     assert(!operations.some(({ kind }) => kind === "notice"), "the store writes notices");
     clearTimeout(this.#keepAlive);
     const whole = wholeOf({ operations: operations.map(toWire), reserves });
-    const isLocked = (id: number | undefined): boolean => id !== undefined && this.#locked.has(id);
+    const isLocked = (id: number | undefined): boolean =>
+      id !== undefined && this.#locked.lockOf(id) !== undefined;
     const isFold = (operation: WireOperation | undefined): boolean => operation?.kind === "fold";
     const free = partOf(whole, (id, operation) => !isLocked(id) && !isFold(operation));
     const locked = partOf(whole, isLocked);
+    const folds = foldsOf(whole);
     const outcomes: PartOutcome[] = [];
     if (!isEmpty(free)) outcomes.push(...(await this.#runFree(free, lease)));
     if (!isEmpty(locked)) outcomes.push(...(await this.#runLocked(locked, lease)));
-    for (const part of foldsOf(whole)) {
+    for (const part of folds) {
       const outcome = toOutcome(await this.#tryBatch(part, lease, "wait"), part);
       outcomes.push({ part, outcome });
     }
@@ -181,7 +179,7 @@ class PostgresTransport implements BatchTransport {
     return joined(operations.length, outcomes);
   }
 
-  closing(): void {
+  stopping(): void {
     this.#lookUntilMs = this.#clock.monotonicMs() + COMMIT_WITHIN_MS;
   }
 
@@ -193,40 +191,60 @@ class PostgresTransport implements BatchTransport {
   /** Waits a little for accounts that another transaction has locked. Then it goes on without them. */
   async #runFree(part: Part, lease: number): Promise<readonly PartOutcome[]> {
     const outcome = await this.#tryBatch(part, lease, "wait");
-    if (!("effects" in outcome) && outcome.failure === "locked")
-      return await this.#runLocked(part, lease);
-    return [{ part, outcome: await this.#resolved(part, lease, outcome, "wait") }];
+    if (isLocked(outcome)) return await this.#runSkipping(part, lease);
+    return [await this.#ended(part, lease, outcome, "wait")];
+  }
+
+  async #runLocked(part: Part, lease: number): Promise<readonly PartOutcome[]> {
+    const isApart = (id: number | undefined): boolean =>
+      id !== undefined && this.#locked.lockOf(id) === "others";
+    const apart = partsByAccount(partOf(part, isApart));
+    const rest = partOf(part, (id) => !isApart(id));
+    const outcomes: PartOutcome[] = [];
+    if (!isEmpty(rest)) outcomes.push(...(await this.#runSkipping(rest, lease)));
+    for (const one of apart) outcomes.push(await this.#runApart(one, lease, "skip"));
+    const inTurn = this.#locked.inTurn(accountsOf(part));
+    if (inTurn === undefined) return outcomes;
+    const waiting = partOf(part, (id) => id === inTurn);
+    return [...outcomes, await this.#runApart(waiting, lease, "wait")];
   }
 
   /** Settles the accounts that are free. The outcomes name the others as `locked`. */
-  async #runLocked(part: Part, lease: number): Promise<readonly PartOutcome[]> {
+  async #runSkipping(part: Part, lease: number): Promise<readonly PartOutcome[]> {
     const outcome = await this.#tryBatch(part, lease, "skip");
-    if ("effects" in outcome || outcome.failure !== "locked")
-      return [
-        { part, outcome: this.#noted(part, await this.#resolved(part, lease, outcome, "skip")) },
-      ];
+    if (!isLocked(outcome)) return [await this.#ended(part, lease, outcome, "skip")];
     // Something else is locked: a whole table, or a row of one account.
     if (await this.#isTableLocked(lease)) return [{ part, outcome: toOutcome(TABLE_LOCKED, part) }];
     const outcomes: PartOutcome[] = [];
-    for (const one of partsByAccount(part)) {
-      const own = await this.#tryBatch(one, lease, "skip");
-      outcomes.push({
-        part: one,
-        outcome: this.#noted(one, await this.#resolved(one, lease, own, "skip")),
-      });
-    }
+    for (const one of partsByAccount(part)) outcomes.push(await this.#runApart(one, lease, "skip"));
     return outcomes;
   }
 
-  async #resolved(
+  /** Tries the operations of one account. */
+  async #runApart(part: Part, lease: number, lockedRows: LockedRows): Promise<PartOutcome> {
+    const outcome = await this.#tryBatch(part, lease, lockedRows);
+    if (!isLocked(outcome)) return await this.#ended(part, lease, outcome, lockedRows);
+    const lock = lockedRows === "skip" ? "others" : "rows";
+    for (const id of accountsOf(part)) this.#locked.found(id, lock);
+    return { part, outcome: toOutcome(outcome, part) };
+  }
+
+  /** Tries the operations of a refused part one by one, and remembers which accounts are locked. */
+  async #ended(
     part: Part,
     lease: number,
-    outcome: BatchOutcome | Refused,
+    tried: BatchOutcome | Refused,
     lockedRows: LockedRows,
-  ): Promise<BatchOutcome> {
-    if (!("effects" in outcome) && isRefusal(outcome))
-      return await this.#runSingles(part, lease, outcome, lockedRows);
-    return toOutcome(outcome, part);
+  ): Promise<PartOutcome> {
+    const isRefused = !("effects" in tried) && isRefusal(tried);
+    const outcome = isRefused
+      ? await this.#runSingles(part, lease, tried, lockedRows)
+      : toOutcome(tried, part);
+    const charged = chargedAccounts(part, outcome);
+    for (const id of accountsOf(part))
+      if (outcome.accountFailures?.get(id)?.failure === "locked") this.#locked.found(id, "rows");
+      else if (outcome.effects.length > 0) this.#locked.written(id, charged.has(id));
+    return { part, outcome };
   }
 
   /** As on SQLite: each one alone, so that only the refused operation fails, and reserves are only raised. */
@@ -236,30 +254,33 @@ class PostgresTransport implements BatchTransport {
     refusal: Refused,
     lockedRows: LockedRows,
   ): Promise<BatchOutcome> {
-    const attempt = (batch: WireBatch) => this.#tryBatch(batch, lease, lockedRows);
+    const locked = new Set<number>();
+    const attempt = async (batch: WireBatch): Promise<BatchOutcome | Refused> => {
+      const ids = accountsOf(batch);
+      // What else there is of a locked account need not wait again.
+      if (!locked.isDisjointFrom(ids)) return LOCKED;
+      const outcome = await this.#tryBatch(batch, lease, lockedRows);
+      if (isLocked(outcome) && ids.size === 1) for (const id of ids) locked.add(id);
+      return outcome;
+    };
     const singles: (BatchOutcome | Refused)[] = [];
     for (const operation of operations)
       singles.push(await attempt({ operations: [operation], reserves: [] }));
-    const raised = await attempt({ operations: [], reserves, onlyRaise: true });
-    return outcomeOfSingles(refusal, singles, raised);
-  }
-
-  /** Remembers which accounts of the part are locked, and which are not any more. */
-  #noted(part: Part, outcome: BatchOutcome): BatchOutcome {
-    const { accountFailures } = outcome;
-    for (const id of accountsOf(part))
-      if (accountFailures?.get(id)?.failure === "locked") this.#foundLocked(id);
-      else if (outcome.effects.length > 0) this.#locked.delete(id);
-    return outcome;
-  }
-
-  #foundLocked(accountId: number): void {
-    const nowMs = this.#clock.monotonicMs();
-    const found = this.#locked.get(accountId) ?? { sinceMs: nowMs, isTold: false };
-    this.#locked.set(accountId, found);
-    if (found.isTold || nowMs - found.sinceMs < TELL_LOCKED_MS) return;
-    found.isTold = true;
-    this.#onLocked(accountId);
+    let raised = await attempt({ operations: [], reserves, onlyRaise: true });
+    if (isLocked(raised)) {
+      const parts: PartOutcome[] = [];
+      for (const part of partsByAccount({ operations: [], reserves, places: [] })) {
+        const own = await attempt({ ...part, onlyRaise: true });
+        parts.push({ part, outcome: toOutcome(own, part) });
+      }
+      raised = joined(0, parts);
+    }
+    const outcome = outcomeOfSingles(refusal, singles, raised);
+    const accountFailures = new Map([
+      ...(outcome.accountFailures ?? []),
+      ...[...locked].map((id) => [id, LOCKED] as const),
+    ]);
+    return { ...outcome, accountFailures };
   }
 
   async #isTableLocked(lease: number): Promise<boolean> {
@@ -387,11 +408,18 @@ function foldsOf(whole: Part): readonly Part[] {
   });
 }
 
-function accountsOf({ operations, reserves }: Part): ReadonlySet<number> {
-  return new Set([
-    ...operations.flatMap((operation) => accountOf(operation) ?? []),
-    ...reserves.map(({ accountId }) => accountId),
-  ]);
+function isLocked(outcome: BatchOutcome | Refused): boolean {
+  return !("effects" in outcome) && outcome.failure === "locked";
+}
+
+/** The accounts of which the end of a request was committed. */
+function chargedAccounts({ operations }: Part, { replies }: BatchOutcome): ReadonlySet<number> {
+  const charged = operations.flatMap((operation, index) => {
+    if (operation.kind !== "recordRequest" || !replies[index]?.ok) return [];
+    const { columns } = operation.record;
+    return columns[8] === "running" ? [] : [columns[2]];
+  });
+  return new Set(charged);
 }
 
 function toOutcome(outcome: BatchOutcome | Refused, part: Part): BatchOutcome {
