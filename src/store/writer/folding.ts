@@ -1,6 +1,6 @@
 import { DAY_MS, type Clock } from "../../lib/clock.ts";
 import { clockDoubt, type ClockDoubt } from "../tables/lastEntry.ts";
-import type { Writer } from "./writeQueue.ts";
+import { isTemporary, type Writer } from "./writeQueue.ts";
 
 /** The folding of old requests while a gateway serves. */
 export interface Folding {
@@ -17,6 +17,8 @@ export interface FoldingListener {
 /** Requests of one fold. A small transaction does not delay charges. */
 export const FOLD_BATCH = 50;
 const FOLD_EVERY_MS = 3_600_000;
+/** After a failure that may pass: another transaction has one of the accounts, for example. */
+const FOLD_AGAIN_MS = 60_000;
 /** Between two batches the writer is free for charges. */
 export const FOLD_PAUSE_MS = 20;
 /** A clock that was far ahead counts as right when requests have come under it for so long. */
@@ -56,6 +58,7 @@ export function startFolding(
   };
   const foldAll = async (): Promise<void> => {
     let count = 0;
+    let nextMs = FOLD_EVERY_MS;
     try {
       const seen = await look(store, clock.epochMs());
       tellDoubt(seen);
@@ -67,11 +70,12 @@ export function startFolding(
         isMore = folded === FOLD_BATCH;
         await Bun.sleep(FOLD_PAUSE_MS);
       }
-    } catch {
-      // A full, locked or unreadable database is reported by requests. Each batch is atomic, and the next hour retries.
+    } catch (error) {
+      // A full, locked or unreadable database is reported by requests. Each batch is atomic.
+      if (isTemporary(error)) nextMs = FOLD_AGAIN_MS;
     }
     if (count > 0) onFolded(count);
-    if (!stopping.signal.aborted) timer = setTimeout(() => void foldAll(), FOLD_EVERY_MS).unref();
+    if (!stopping.signal.aborted) timer = setTimeout(() => void foldAll(), nextMs).unref();
   };
   void foldAll();
   return {

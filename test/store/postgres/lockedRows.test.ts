@@ -107,6 +107,54 @@ describePostgres("a writer beside another transaction", () => {
     expect(replica.writer.blockedBy).toBeUndefined();
   });
 
+  test("that has had an account once does not let it starve beside busy replicas", async () => {
+    await using one = await openReplica(database.url);
+    await using two = await openReplica(database.url);
+    await using late = await openReplica(database.url);
+    const { accountId, ...owner } = await books.open("x", 100_000n * costOfEnded);
+    const x = { accountId, ...owner };
+    for (const replica of [one, two, late])
+      await replica.reserve({ accountId, reserved: String(20_000n * costOfEnded) });
+    await whileLocked(
+      (tx) => rowLocks["account"]?.(tx, x),
+      async () => {
+        await late.reserve({ accountId, reserved: String(20_001n * costOfEnded) });
+      },
+    );
+    expect(late.writer.figures().lockedAccounts).toBe(1);
+    // A commit takes as long as with a synchronous standby.
+    await books.sql.unsafe(`CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN PERFORM pg_sleep(0.015); RETURN NULL; END $$`);
+    await books.sql.unsafe(`CREATE CONSTRAINT TRIGGER slow AFTER UPDATE OF last_batch ON replicas
+      DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()`);
+    let isOver = false;
+    const keepBusy = async (name: string, replica: Replica) => {
+      for (let at = 0; !isOver; at += 1) await write(replica, `req_${name}_${at}`, x);
+    };
+    const load = several(8, (client) => [
+      keepBusy(`one_${client}`, one),
+      keepBusy(`two_${client}`, two),
+    ]).flat();
+    const began = performance.now();
+    for (const at of several(5, (index) => index)) await write(late, `req_late_${at}`, x);
+    expect(performance.now() - began).toBeLessThan(8000);
+    isOver = true;
+    await Promise.all(load);
+  });
+
+  test("that has an account while the gateway stops does not keep it for longer than ten seconds", async () => {
+    await using replica = await openReplica(database.url);
+    const { x } = await funded(replica);
+    await whileLocked(
+      (tx) => rowLocks["account"]?.(tx, x),
+      async () => {
+        const failed = write(replica, "req_late", x).catch((error: unknown) => error);
+        replica.writer.stopping();
+        expect(await failed).toMatchObject({ failure: "locked" });
+      },
+    );
+  });
+
   test("leaves no charge out and makes none twice while locks come and go", async () => {
     await using one = await openReplica(database.url);
     await using two = await openReplica(database.url);

@@ -5,6 +5,7 @@ import { startTcpProxy } from "../../support/servers/tcpProxy.ts";
 import { Books, openReplica } from "../../support/store/replica.ts";
 import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
 import { costOfEnded, ended } from "../../support/store/storeFolder.ts";
+import { until } from "../../support/until.ts";
 
 describePostgres("a charge", () => {
   let database: TestDatabase;
@@ -44,5 +45,25 @@ describePostgres("a charge", () => {
     });
     await write("req_2");
     expect(await books.account(accountId)).toMatchObject({ balance: 0n, ledger_seq: 3n });
+  });
+
+  test("whose commit nobody can ask for blocks the writer after ten seconds, and is made once", async () => {
+    await using proxy = await startTcpProxy(Number(new URL(database.url).port));
+    await using replica = await openReplica(proxy.through(database.url));
+    const owner = await books.open("alice", 2n * costOfEnded);
+    const { accountId } = owner;
+    await replica.reserve({ accountId, reserved: String(2n * costOfEnded) });
+    const broken = proxy.dropReplyAfterCommit();
+    const charged = replica.writer.writeWithin({
+      kind: "recordRequest",
+      record: ended("req_1", owner),
+    });
+    await proxy.refuse();
+    await broken;
+    await until("the writer is blocked", () => replica.writer.blockedBy === "unreachable");
+    proxy.pass();
+    await charged;
+    await until("the writer is free", () => replica.writer.blockedBy === undefined);
+    expect(await books.account(accountId)).toMatchObject({ balance: costOfEnded, ledger_seq: 2n });
   });
 });
