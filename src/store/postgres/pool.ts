@@ -9,6 +9,8 @@ import { ConnectionLost } from "./writer/session.ts";
 /** Connections for reads and the changes of commands. The writer and the lease have their own. */
 const CONNECTIONS_MAX = 4;
 const CONNECT_WITHIN_S = 5;
+/** A connection of the pool that is idle for this long is closed, before a balancer between forgets it without a word. */
+const IDLE_S_MAX = 20;
 /**
  * How long a read of a replica waits for a server that is gone, as its commits do: after this time the replica refuses
  * requests.
@@ -35,13 +37,14 @@ export interface ServerAddress {
   readonly onUnusableFile?: (problem: string) => void;
 }
 
-/** A client that reads integers as bigints. It connects at its first query. */
-export function openClient(address: ServerAddress, connections: number): SQL {
+/** A client that reads integers as bigints. It connects at its first query. `idleS` 0: idle connections stay. */
+export function openClient(address: ServerAddress, connections: number, idleS = 0): SQL {
   const { url, urlFile, application } = address;
   const client = new SQL(url, {
     max: connections,
     bigint: true,
     connectionTimeout: CONNECT_WITHIN_S,
+    idleTimeout: idleS,
     connection: { application_name: applicationName(application) },
     // An error of an idle connection. The next query opens another one.
     onclose: () => undefined,
@@ -93,7 +96,7 @@ export class PostgresPool {
   constructor(address: ServerAddress, answerWithinMs?: number) {
     this.address = address;
     this.#answerWithinMs = answerWithinMs;
-    this.#client = openClient(address, CONNECTIONS_MAX);
+    this.#client = openClient(address, CONNECTIONS_MAX, IDLE_S_MAX);
   }
 
   get client(): SQL {
@@ -178,7 +181,8 @@ export class PostgresPool {
     const client = this.#client;
     const timer = setTimeout(() => {
       // Its connections may wait for a server that never answers.
-      if (client === this.#client) this.#client = openClient(this.address, CONNECTIONS_MAX);
+      if (client === this.#client)
+        this.#client = openClient(this.address, CONNECTIONS_MAX, IDLE_S_MAX);
       void client.close({ timeout: 0 });
       late.reject(new NoAnswer(`${cannotBeUsed(this.address)}: it gave no answer in time`));
     }, withinMs);
