@@ -127,19 +127,19 @@ describePostgres("a writer beside another transaction", () => {
       BEGIN PERFORM pg_sleep(0.015); RETURN NULL; END $$`);
     await books.sql.unsafe(`CREATE CONSTRAINT TRIGGER slow AFTER UPDATE OF last_batch ON replicas
       DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow()`);
-    let isOver = false;
+    const load = { isOver: false };
     const keepBusy = async (name: string, replica: Replica) => {
-      for (let at = 0; !isOver; at += 1) await write(replica, `req_${name}_${at}`, x);
+      for (let at = 0; !load.isOver; at += 1) await write(replica, `req_${name}_${at}`, x);
     };
-    const load = several(8, (client) => [
+    const clients = several(8, (client) => [
       keepBusy(`one_${client}`, one),
       keepBusy(`two_${client}`, two),
     ]).flat();
     const began = performance.now();
     for (const at of several(5, (index) => index)) await write(late, `req_late_${at}`, x);
     expect(performance.now() - began).toBeLessThan(8000);
-    isOver = true;
-    await Promise.all(load);
+    load.isOver = true;
+    await Promise.all(clients);
   });
 
   test("that has an account while the gateway stops does not keep it for longer than ten seconds", async () => {
