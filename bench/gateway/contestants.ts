@@ -163,7 +163,7 @@ export function auditTollgate(name: string, binary: string, ground: Ground): str
 
 function tollgateConfig({ provider, other }: Ground, databaseUrl: string | undefined): string {
   const prefixes = { plain: "", tls: "tls:", other: "other:" };
-  return configText({
+  const text = configText({
     providers: {
       plain: `http://127.0.0.1:${provider.port}/v1`,
       tls: { base_url: `https://localhost:${provider.securePort}/v1`, ca_file: authorityFile },
@@ -178,6 +178,8 @@ function tollgateConfig({ provider, other }: Ground, databaseUrl: string | undef
     ),
     sections: { database: databaseUrl ? { url: databaseUrl } : { durability: "power" } },
   });
+  // Version 0.2.0 has no such key.
+  return text.replace(/^drain_delay = .*\n/m, "");
 }
 
 function command(binary: string, folder: string, ...words: readonly string[]): string {
