@@ -25,7 +25,7 @@ export const LOCKED: Refused = {
 };
 
 /** The account whose rows an operation needs. Undefined: it needs none. */
-export function accountOf(operation: WireOperation): number | undefined {
+function accountOf(operation: WireOperation): number | undefined {
   switch (operation.kind) {
     case "recordRequest":
       return operation.record.columns[2];
