@@ -1,5 +1,7 @@
 import { SQL } from "bun";
 import { afterEach, beforeEach, expect, test } from "bun:test";
+import { endReplica } from "../../../src/store/postgres/writer/replicas.ts";
+import { Session } from "../../../src/store/postgres/writer/session.ts";
 import { systemClock } from "../../../src/lib/clock.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import type { TestDatabase } from "../../support/servers/postgres.ts";
@@ -112,6 +114,9 @@ describePostgres("the lease of a replica", () => {
       // Its first heartbeat finds the silent replica, and does not wait for it.
       const joined = await openReplica(database.url);
       expect({ ended: joined.ended, told: joined.told }).toEqual({ ended: [], told: [] });
+      const session = await Session.open(() => new SQL(database.url, { max: 1, bigint: true }));
+      expect(await endReplica(session, Number(lateId), { onlySilent: true })).toBeUndefined();
+      session.close();
       await own`UPDATE accounts SET reserved = 700 WHERE id = ${accountId}`;
       await own`INSERT INTO reserves (replica_id, account_id, key_id, amount)
         VALUES (${lateId}, ${accountId}, 0, 700)`;
