@@ -25,7 +25,9 @@ type Doing = (stepped: SteppedChat) => Promise<void> | void;
 
 /** As long as the gateway reads. */
 const pings: Doing = ({ provide, peer }) => {
-  const timer = setInterval(() => void provide(piece(": ping\n\n")), 100);
+  // The last one may meet a connection that is just closed.
+  const ping = () => provide(piece(": ping\n\n")).catch(() => clearInterval(timer));
+  const timer = setInterval(() => void ping(), 100);
   void peer.closed.then(() => clearInterval(timer));
 };
 
