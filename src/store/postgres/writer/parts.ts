@@ -83,7 +83,7 @@ export function partsByAccount(part: Part): readonly Part[] {
   return [...accounts].map((account) => partOf(part, (accountId) => accountId === account));
 }
 
-/** The outcome of a batch whose parts were tried one after the other. A part may be tried again: the last try counts. */
+/** The outcome of a batch whose parts were tried one after the other. */
 export function joined(operations: number, parts: readonly PartOutcome[]): BatchOutcome {
   const replies: (WriteReply | undefined)[] = Array.from({ length: operations }, () => undefined);
   const accountFailures = new Map<number, Refused>();
@@ -91,7 +91,6 @@ export function joined(operations: number, parts: readonly PartOutcome[]): Batch
     part.places.forEach((place, index) => {
       replies[place] = outcome.replies[index];
     });
-    for (const accountId of accountsOf(part)) accountFailures.delete(accountId);
     const { reserveFailure } = outcome;
     if (reserveFailure)
       for (const { accountId } of part.reserves) accountFailures.set(accountId, reserveFailure);

@@ -195,18 +195,19 @@ class PostgresTransport implements BatchTransport {
     return [await this.#ended(part, lease, outcome, "wait")];
   }
 
+  /** Each account is tried once: what a first try has committed must not be tried again. */
   async #runLocked(part: Part, lease: number): Promise<readonly PartOutcome[]> {
+    const inTurn = this.#locked.inTurn(accountsOf(part));
     const isApart = (id: number | undefined): boolean =>
-      id !== undefined && this.#locked.lockOf(id) === "others";
+      id !== undefined && id !== inTurn && this.#locked.lockOf(id) === "others";
     const apart = partsByAccount(partOf(part, isApart));
-    const rest = partOf(part, (id) => !isApart(id));
+    const rest = partOf(part, (id) => id !== inTurn && !isApart(id));
+    const waiting = partOf(part, (id) => id !== undefined && id === inTurn);
     const outcomes: PartOutcome[] = [];
     if (!isEmpty(rest)) outcomes.push(...(await this.#runSkipping(rest, lease)));
     for (const one of apart) outcomes.push(await this.#runApart(one, lease, "skip"));
-    const inTurn = this.#locked.inTurn(accountsOf(part));
-    if (inTurn === undefined) return outcomes;
-    const waiting = partOf(part, (id) => id === inTurn);
-    return [...outcomes, await this.#runApart(waiting, lease, "wait")];
+    if (!isEmpty(waiting)) outcomes.push(await this.#runApart(waiting, lease, "wait"));
+    return outcomes;
   }
 
   /** Settles the accounts that are free. The outcomes name the others as `locked`. */
