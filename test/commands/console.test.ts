@@ -61,8 +61,9 @@ describe("the token", () => {
 
   test("ends the command after ten wrong ones", async () => {
     const console = await startConsole(cli);
+    const wrong = `${console.token.startsWith("x") ? "y" : "x"}${console.token.slice(1)}`;
     for (let tried = 0; tried < 10; tried += 1)
-      expect((await exchange(console, `x${console.token.slice(1)}`)).status).toBe(401);
+      expect((await exchange(console, wrong)).status).toBe(401);
     expect(await console.ended).toBe(1);
     expect(await console.errors).toMatch(/^error: ten wrong tokens: the console ends/);
   });

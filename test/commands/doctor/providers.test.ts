@@ -118,7 +118,9 @@ describe("doctor connects to every provider", () => {
 
   test("and sends them nothing, and prints no secret", () => {
     for (const { peers } of servers) {
-      for (const { unread } of peers) expect(unread.toString()).not.toMatch(/POST|GET|bearer/i);
+      // The random bytes of a TLS handshake can hold any short word.
+      for (const { unread } of peers)
+        expect(unread.toString()).not.toMatch(/(POST|GET) \/|bearer /i);
     }
     expect(servers[0]?.peers[0]?.unread.length).toBe(0);
     for (const secret of secrets) expect(found.output).not.toContain(secret);
