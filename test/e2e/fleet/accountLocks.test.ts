@@ -11,23 +11,25 @@ import { freshDatabase, type TestDatabase } from "../../support/servers/postgres
 import { until } from "../../support/until.ts";
 
 const timeoutMs = 90_000;
-const holdMs = 2500;
+const holdMs = 4000;
+/** Nobody else waits for the end of the lock. A busy machine takes a second for a command by itself. */
+const othersWithinMs = 3000;
 /** The writer reports a failure of the whole store after about 10 s. One account is no such failure. */
 const longHoldMs = 12_000;
 /** A locked account is tried again each 200 ms. */
-const afterwardsMs = 2500;
+const afterwardsMs = 3500;
 
 /** docs/fleet/postgresql.md says so. */
 const connectionsOfAReplica = 7;
 
 /** What another process does in a transaction that it leaves open. `$x`: the row id of the account x. */
-const locks: readonly (readonly [what: string, sql: string, othersWithinMs: number])[] = [
-  ["the account", "SELECT 1 FROM accounts WHERE id = $x FOR NO KEY UPDATE", 1000],
-  ["a key", "SELECT 1 FROM keys WHERE account_id = $x FOR UPDATE", 1000],
-  ["a new budget", "UPDATE keys SET budget = 1000000000000 WHERE account_id = $x", 1000],
+const locks: readonly (readonly [what: string, sql: string, othersWithinMs?: number])[] = [
+  ["the account", "SELECT 1 FROM accounts WHERE id = $x FOR NO KEY UPDATE"],
+  ["a key", "SELECT 1 FROM keys WHERE account_id = $x FOR UPDATE"],
+  ["a new budget", "UPDATE keys SET budget = 1000000000000 WHERE account_id = $x"],
   // The writer does not lock these by themselves: it finds out by trying.
-  ["its reserves", "SELECT 1 FROM reserves WHERE account_id = $x FOR UPDATE", 2000],
-  ["its totals", "SELECT 1 FROM daily_totals WHERE account_id = $x FOR UPDATE", 2000],
+  ["its reserves", "SELECT 1 FROM reserves WHERE account_id = $x FOR UPDATE"],
+  ["its totals", "SELECT 1 FROM daily_totals WHERE account_id = $x FOR UPDATE"],
   ["all accounts", "LOCK TABLE accounts IN ACCESS EXCLUSIVE MODE", holdMs + afterwardsMs],
 ];
 
@@ -84,7 +86,7 @@ describePostgres("two replicas", () => {
   };
   const credit = async () => (await fleet.cli.run("balance", "credit", "y", "0.001")).status;
 
-  for (const [what, sql, othersWithinMs] of locks)
+  for (const [what, sql, withinMs = othersWithinMs] of locks)
     test(
       `serve all others while another process has locked ${what}`,
       async () => {
@@ -99,13 +101,13 @@ describePostgres("two replicas", () => {
         await Bun.sleep(200);
         await load.end();
         expect(await credited).toBe(0);
-        expect(creditedMs).toBeLessThan(othersWithinMs);
+        expect(creditedMs).toBeLessThan(withinMs);
         expect(new Set(load.health)).toEqual(new Set([200]));
         expect([statusesOf(load.answers, "y"), statusesOf(load.answers, "x")]).toEqual([
           [200],
           [200],
         ]);
-        expect(timesOf(load.answers, "y").mostMs).toBeLessThan(othersWithinMs);
+        expect(timesOf(load.answers, "y").mostMs).toBeLessThan(withinMs);
         expect(timesOf(load.answers, "x").lastMs).toBeLessThan(holdMs + afterwardsMs);
       },
       timeoutMs,
@@ -131,7 +133,7 @@ describePostgres("two replicas", () => {
       expect(credited).toBe(0);
       expect(new Set(load.health)).toEqual(new Set([200]));
       expect(statusesOf(load.answers, "y")).toEqual([200]);
-      expect(timesOf(load.answers, "y").mostMs).toBeLessThan(1000);
+      expect(timesOf(load.answers, "y").mostMs).toBeLessThan(othersWithinMs);
       for (const { status, retryAfter } of load.answers)
         expect(status === 200 || (status === 502 && retryAfter !== null)).toBe(true);
       for (const { process } of fleet.replicas) {
@@ -168,8 +170,9 @@ describePostgres("two replicas", () => {
           [200],
           [200],
         ]);
-        expect(timesOf(load.answers, "y").mostMs).toBeLessThan(1000);
-        expect(timesOf(load.answers, "x").lastMs).toBeLessThan(2500);
+        expect(timesOf(load.answers, "y").mostMs).toBeLessThan(othersWithinMs);
+        // The server ends a transaction that stands still after a second.
+        expect(timesOf(load.answers, "x").lastMs).toBeLessThan(4000);
       },
       timeoutMs,
     );

