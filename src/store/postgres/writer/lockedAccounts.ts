@@ -1,7 +1,7 @@
 import type { Clock } from "../../../lib/clock.ts";
 
 /** `rows`: another transaction has the account or one of its keys. `others`: it has another row that a charge changes. */
-type Lock = "rows" | "others";
+export type Lock = "rows" | "others";
 
 interface LockedAccount {
   lock: Lock;
@@ -36,9 +36,14 @@ export class LockedAccounts {
     return this.#accounts.size;
   }
 
-  /** Undefined for an account that is not locked, as far as known. */
-  lockOf(accountId: number): Lock | undefined {
-    return this.#find(accountId)?.lock;
+  /** Those of these accounts that are locked, as far as known now. */
+  locksOf(accountIds: Iterable<number>): ReadonlyMap<number, Lock> {
+    const locks = new Map<number, Lock>();
+    for (const accountId of accountIds) {
+      const account = this.#find(accountId);
+      if (account !== undefined) locks.set(accountId, account.lock);
+    }
+    return locks;
   }
 
   found(accountId: number, lock: Lock): void {

@@ -26,7 +26,7 @@ import {
 import { fold } from "./fold.ts";
 import type { Lease } from "./lease.ts";
 import { Pace } from "./pace.ts";
-import { LockedAccounts } from "./lockedAccounts.ts";
+import { LockedAccounts, type Lock } from "./lockedAccounts.ts";
 import {
   accountsOf,
   isEmpty,
@@ -162,15 +162,16 @@ class PostgresTransport implements BatchTransport {
     assert(!operations.some(({ kind }) => kind === "notice"), "the store writes notices");
     clearTimeout(this.#keepAlive);
     const whole = wholeOf({ operations: operations.map(toWire), reserves });
-    const isLocked = (id: number | undefined): boolean =>
-      id !== undefined && this.#locked.lockOf(id) !== undefined;
+    // Read once: each operation belongs to one part.
+    const locks = this.#locked.locksOf(accountsOf(whole));
+    const isLocked = (id: number | undefined): boolean => id !== undefined && locks.has(id);
     const isFold = (operation: WireOperation | undefined): boolean => operation?.kind === "fold";
     const free = partOf(whole, (id, operation) => !isLocked(id) && !isFold(operation));
     const locked = partOf(whole, isLocked);
     const folds = foldsOf(whole);
     const outcomes: PartOutcome[] = [];
     if (!isEmpty(free)) outcomes.push(...(await this.#runFree(free, lease)));
-    if (!isEmpty(locked)) outcomes.push(...(await this.#runLocked(locked, lease)));
+    if (!isEmpty(locked)) outcomes.push(...(await this.#runLocked(locked, locks, lease)));
     for (const part of folds) {
       const outcome = toOutcome(await this.#tryBatch(part, lease, "wait"), part);
       outcomes.push({ part, outcome });
@@ -196,10 +197,15 @@ class PostgresTransport implements BatchTransport {
   }
 
   /** Each account is tried once: what a first try has committed must not be tried again. */
-  async #runLocked(part: Part, lease: number): Promise<readonly PartOutcome[]> {
+  async #runLocked(
+    part: Part,
+    locks: ReadonlyMap<number, Lock>,
+    lease: number,
+  ): Promise<readonly PartOutcome[]> {
     const inTurn = this.#locked.inTurn(accountsOf(part));
+    // An account in its turn has locked rows, so it is never apart.
     const isApart = (id: number | undefined): boolean =>
-      id !== undefined && id !== inTurn && this.#locked.lockOf(id) === "others";
+      id !== undefined && locks.get(id) === "others";
     const apart = partsByAccount(partOf(part, isApart));
     const rest = partOf(part, (id) => id !== inTurn && !isApart(id));
     const waiting = partOf(part, (id) => id !== undefined && id === inTurn);
