@@ -1,50 +1,22 @@
-import { CONTEXT_OVERFLOW_CODE, isContextOverflow } from "./contextOverflow.ts";
+import {
+  aboveRate,
+  CONTEXT_OVERFLOW_CODE,
+  contextCodes,
+  contextSentences,
+  emptyAccount,
+  emptyMessages,
+  refusals,
+  statusFaults,
+  type ErrorRow,
+} from "./errorTable.ts";
 import { redactSecrets, type Secrets } from "./secrets.ts";
-import { isEmptyAccountMessage, refusalOf } from "./refusalWords.ts";
 import { CODE_CHARS_MAX, readReportedError, type ReportedError } from "./reportedError.ts";
 import { UpstreamError, type UpstreamFault } from "./upstreamError.ts";
 
 const BAD_REQUEST_STATUS = 400;
-const CALLER_STATUSES = [BAD_REQUEST_STATUS, 409, 422];
-/** The provider, or a proxy before it, refuses the size of this request. Another route may take it. */
-const SIZE_STATUSES = [413, 414, 431];
-/**
- * A request above the tokens of a minute: OpenAI's 429 and Groq's 413. It is a rate limit, but no time makes the request fit,
- * and it says nothing about the requests of others: https://console.groq.com/docs/rate-limits
- */
-const ABOVE_RATE_SENTENCE = /^Request too large for\b/;
-const TOKENS_PER_MINUTE = /\bper min|\bTPM\b/;
-const RATE_CODE = "rate_limit_exceeded";
-/** The request did not arrive in time. Its size, or what the caller put into it, decides that. */
-const REQUEST_TIMEOUT_STATUS = 408;
-/**
- * At OpenAI the caller's own server (a tool of the type `mcp`) could not be reached; at others the model failed at
- * this request. The route is healthy, and another route may answer.
- */
-const FAILED_DEPENDENCY_STATUS = 424;
 /** With a time to retry after it is no empty account: OpenRouter uses it as a limit on all open requests together. */
 const PAYMENT_STATUS = 402;
 const RETRY_AFTER_SECONDS_MAX = 60;
-
-/**
- * Alibaba uses `insufficient_quota` for the rate limit of a model, and another code for an empty account:
- * https://www.alibabacloud.com/help/en/model-studio/error-code#token-limit. Its sentences tell them apart, or the
- * `request_id` beside its errors.
- */
-const RATE_LIMIT_SENTENCE =
-  /^(?:Allocated quota exceeded|You exceeded your current quota\b.{1,256}\b(?:per (?:minute|second)|aliyun\.com|alibabacloud\.com))\b/s;
-const QUOTA_SENTENCE = /^You exceeded your current quota\b/;
-
-/**
- * A 403 may refuse the account. But some providers moderate with it, a firewall may refuse one prompt with it, and a
- * client may name an object that is not the operator's. Words of the account decide (refusalWords.ts). A word of the
- * request makes it an isolated failure. A word of the model alone is the provider's fault. Any other 403 is `forbidden`:
- * an isolated failure, until another account meets it too (routing/routeHealth.ts). Anthropic answers a refused country with
- * "Request not allowed".
- */
-const ROUTE_WORD = /model|\brequests?\b/i;
-const REQUEST_WORD =
-  /moderat|flagg|polic|guideline|safety|violat|harm|content|prompt|\b(?:input|message|parameter|value|field|type|role|name|file|image|tool|keyword)s?\b/i;
 
 /**
  * The `retry-after` of a response head in seconds. OpenAI and Azure have a header in milliseconds too:
@@ -73,7 +45,7 @@ export function errorOfReply(
     status === PAYMENT_STATUS &&
     found === "account" &&
     headerRetryMs !== undefined &&
-    !isEmptyAccountMessage(error);
+    !emptyMessages.has(wholeMessage(error));
   const fault = isLimited ? "rateLimited" : found;
   return new UpstreamError(fault, `status ${status}`, {
     ...detailsOf(fault, status, error, secrets),
@@ -133,47 +105,82 @@ export function isAboveRate(
   status: number | undefined,
   { code, message = "" }: ReportedError,
 ): boolean {
-  if (status === 413 && code === RATE_CODE) return true;
-  if (!ABOVE_RATE_SENTENCE.test(message)) return false;
-  return status === 429 || code === RATE_CODE || TOKENS_PER_MINUTE.test(message);
+  if (status === aboveRate.status && code === aboveRate.code) return true;
+  if (!aboveRate.sentence.test(message)) return false;
+  return status === 429 || code === aboveRate.code || aboveRate.unit.test(message);
 }
 
 /** The fault of an error with this status. */
 export function faultOf(status: number, error: ReportedError): UpstreamFault {
-  // Before the messages: the caller's own server can write the message of this status.
-  if (status === FAILED_DEPENDENCY_STATUS) return "isolated";
-  if (status === 429 && isRateLimitAsQuota(error)) return "rateLimited";
-  const refusal = refusalOf(status, error);
-  if (refusal) return refusal.fault;
-  if (status === 403) return faultOfForbidden(error);
-  if (status === 429) return isAboveRate(status, error) ? "tooLarge" : "rateLimited";
-  if (CALLER_STATUSES.includes(status)) return "caller";
-  if (SIZE_STATUSES.includes(status)) return "tooLarge";
-  if (status === REQUEST_TIMEOUT_STATUS) return "isolated";
-  return status === 404 ? "notFound" : "provider";
+  const row = refusalOf(status, error) ?? firstRow(statusFaults, status, error);
+  return row?.fault ?? "provider";
 }
 
-function faultOfForbidden(error: ReportedError): UpstreamFault {
-  if (error.isInForm !== true) return "forbidden";
-  const { code, type, message, reason } = error;
-  if (matchesAny(REQUEST_WORD, code, type, message)) return "isolated";
-  // Google's reasons name rules for all requests, such as those of a network.
-  const isOfRoute = matchesAny(ROUTE_WORD, code, type, message) || matchesAny(REQUEST_WORD, reason);
-  return isOfRoute ? "provider" : "forbidden";
+/** The first row for an error with this status; undefined if it refuses no more than the request, or does not tell. */
+export function refusalOf(status: number, error: ReportedError): ErrorRow | undefined {
+  return firstRow(refusals, status, error);
 }
 
-function matchesAny(subject: RegExp, ...texts: readonly (string | undefined)[]): boolean {
-  return texts.some((text) => subject.test(text ?? ""));
+/** True if the code, the type or the whole message says that the operator's account is empty. */
+export function isEmptyAccount(error: ReportedError): boolean {
+  return firstRow(emptyAccount, 0, error) !== undefined;
+}
+
+/** The first row that matches by all of its fields. */
+function firstRow(
+  rows: readonly ErrorRow[],
+  status: number,
+  error: ReportedError,
+): ErrorRow | undefined {
+  const { message = "", reason = "" } = error;
+  const whole = wholeMessage(error);
+  const codes = [error.code, error.type].map((word) => word?.toLowerCase() ?? "");
+  const said = [error.code, error.type, message];
+  return rows.find((row) => {
+    const { statuses, codes: known, messages, sentence, speaksOf } = row;
+    if (statuses === undefined ? status >= 500 : statuses !== "any" && !statuses.includes(status))
+      return false;
+    if (row.isOutOfForm && error.isInForm === true) return false;
+    if (row.hasRequestId && error.hasRequestId !== true) return false;
+    if (known && !codes.some((word) => isAmong(known, word))) return false;
+    if (messages && !messages.has(whole)) return false;
+    if (sentence && !sentence.test(message)) return false;
+    if (speaksOf && !said.some((text) => speaksOf.test(text ?? ""))) return false;
+    return !row.reason || row.reason.test(reason);
+  });
+}
+
+function isAmong(known: ReadonlySet<string> | RegExp, word: string): boolean {
+  return known instanceof RegExp ? known.test(word) : known.has(word);
+}
+
+function wholeMessage({ message, words }: ReportedError): string {
+  return (message || words || "").trim().toLowerCase().replace(/[.!]$/, "");
+}
+
+/**
+ * Before the sentence: a status, names of errors, and words of a server between, each with a colon. What a provider quotes of
+ * the client's text comes later.
+ */
+const BEFORE = String.raw`^\W{0,8}(?:[^:\n]{1,80}: ){0,3}`;
+const SENTENCES = Object.values(contextSentences).flat();
+const OVERFLOW = new RegExp(`${BEFORE}(?:${SENTENCES.map(({ source }) => source).join("|")})`, "i");
+
+/** A limit on tokens in a time. Its sentences may look like those of a full context. */
+const RATE =
+  /\bper (?:second|min(?:ute)?|hour|day)\b|\brate[ _-]?limit|\btp[md]\b|throttl|too many requests/i;
+
+/** Whether the provider says that the prompt is longer than the model's context. */
+export function isContextOverflow({ code, type, message, words }: ReportedError): boolean {
+  if ([code, type].some((word) => contextCodes.has(word?.toLowerCase() ?? ""))) return true;
+  return [message, words].some(
+    (text) => text !== undefined && OVERFLOW.test(text) && !RATE.test(text),
+  );
 }
 
 /** Replaces a missing message. A number says nothing, so the first code with a letter counts. */
 function codeOf({ reason, code }: ReportedError): string {
   return [reason, code].find((word) => /[a-z]/i.test(word ?? "")) ?? "";
-}
-
-function isRateLimitAsQuota({ message = "", hasRequestId }: ReportedError): boolean {
-  if (RATE_LIMIT_SENTENCE.test(message)) return true;
-  return hasRequestId === true && QUOTA_SENTENCE.test(message);
 }
 
 /** Accepts whole seconds only, and at most a minute. */

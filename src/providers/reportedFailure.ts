@@ -1,10 +1,15 @@
 import { isGiven, isJsonObject, type JsonFields } from "../lib/json.ts";
 import { readChatUsage, readResponsesUsage, type Usage } from "../contract/usage.ts";
 import { parseUntrusted } from "../lib/untrustedJson.ts";
-import { CONTEXT_OVERFLOW_CODE, isContextOverflow } from "./contextOverflow.ts";
-import { faultOf, isAboveRate } from "./errorReply.ts";
+import {
+  faultOf,
+  isAboveRate,
+  isContextOverflow,
+  isEmptyAccount,
+  refusalOf,
+} from "./errorReply.ts";
+import { CONTEXT_OVERFLOW_CODE } from "./errorTable.ts";
 import { AnswerError, parseAnswerJson } from "./provider.ts";
-import { isEmptyAccount, refusalOf } from "./refusalWords.ts";
 import { reportedErrorOf, type ReportedError } from "./reportedError.ts";
 import type { UpstreamFault } from "./upstreamError.ts";
 
