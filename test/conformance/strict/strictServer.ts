@@ -22,7 +22,7 @@ export interface StrictRequest {
  */
 export interface StrictServer {
   readonly name: string;
-  /** The lines of the provider that docs/providers.md names, without its address. */
+  /** The lines of the provider that its page in docs/providers names, without address and key. */
   readonly provider: Section;
   /** The keys of the route, with the server's own name of the model. */
   readonly route: Section & { readonly model: string };

@@ -114,7 +114,7 @@ async function costOfLoop(model: string): Promise<bigint> {
 
 test("a tool loop of 20 turns costs 77 % less with the automatic mark", async () => {
   const [withMark, without] = [await costOfLoop("small"), await costOfLoop("off")];
-  // docs/providers.md has these figures.
+  // docs/providers/anthropic.md has these figures.
   expect([without, withMark].map(formatRoubles)).toEqual(["128.343", "29.06625"]);
 });
 

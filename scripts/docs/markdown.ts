@@ -1,0 +1,48 @@
+/** What a page is made of. Pages of docs/ that people write and pages that are generated use the same rules. */
+
+/** The most characters of a table's cell. A longer text needs a paragraph or a heading of its own. */
+export const CELL_MAX = 200;
+
+/** The anchor of a heading, as GitHub makes it. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N} _-]/gu, "")
+    .replaceAll(" ", "-");
+}
+
+/** A page as its readers see it. */
+export interface Page {
+  /** In the order of the page. Text between backticks is part of a heading, as it is for GitHub. */
+  readonly anchors: readonly string[];
+  /** The targets of its links and pictures. */
+  readonly links: readonly string[];
+  /** The cells of all tables, without the space around them. */
+  readonly cells: readonly string[];
+  /** The text without code: what a site reads as HTML if it looks like HTML. */
+  readonly prose: string;
+}
+
+export function readPage(text: string): Page {
+  const withoutBlocks = text.replace(/^```[^]*?^```$/gm, "");
+  const lines = withoutBlocks.split("\n");
+  const headings = lines.flatMap((line) => /^#+ (.*)$/.exec(line)?.[1] ?? []);
+  const prose = withoutBlocks.replace(/(`+)[^]*?[^`]\1(?!`)/g, "");
+  return {
+    anchors: headings.map(anchorOf),
+    links: [...prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target),
+    cells: lines.filter((line) => line.startsWith("|")).flatMap(cellsOf),
+    prose,
+  };
+}
+
+function cellsOf(line: string): string[] {
+  const cells = line.split(/(?<!\\)\|/).slice(1, -1);
+  return cells.map((cell) => cell.trim()).filter((cell) => !/^:?-+:?$/.test(cell));
+}
+
+/** The code blocks of one language. */
+export function codeBlocks(text: string, language: string): string[] {
+  const blocks = text.matchAll(/^```(\w*)\n([^]*?)^```$/gm);
+  return [...blocks].flatMap(([, word, code = ""]) => (word === language ? [code] : []));
+}
