@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
 import { chown, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { emptied, newStateOf, type NewState } from "./emptyDatabase.ts";
 import { freePort, ServerProcess } from "./serverProcess.ts";
 
 /** The URL of a server that other processes share: `scripts/ci.ts` starts one for all test files. */
@@ -49,7 +50,7 @@ export interface PostgresServer {
 /** A database of a test. `await using` drops it at the end of the block. */
 export interface TestDatabase extends AsyncDisposable {
   readonly url: string;
-  /** Ends all its connections and removes it. */
+  /** Ends all its connections. Removes it, or empties it for the next test. */
   drop(): Promise<void>;
 }
 
@@ -98,18 +99,38 @@ async function startServer(makeData: MakeData, more: readonly string[]): Promise
 
 /** A new database without tables on the shared server. */
 export async function freshDatabase(): Promise<TestDatabase> {
-  return await createDatabase(await sharedUrl(), "template1");
+  const server = await sharedUrl();
+  const url = await createDatabase(server, "template1");
+  return droppedBy(url, () => removeDatabase(server, url));
 }
+
+/** The databases that are as `databaseFrom` made them and that no test uses, by the name of their template. */
+const unused = new Map<string, [url: string, state: NewState][]>();
 
 /**
  * A copy of the database that `prepare` has made once on the shared server. Its connections must be closed when `prepare`
- * resolves. `name`: small letters, digits and underscores, one for each content.
+ * resolves. `name`: small letters, digits and underscores, one for each content. To empty a copy costs a sixth of making
+ * and removing one, so a copy serves one test after another, until a test changes its schema or makes it large.
  */
 export async function databaseFrom(
   name: string,
   prepare: (url: string) => Promise<void>,
 ): Promise<TestDatabase> {
   const server = await sharedUrl();
+  const kept = unused.get(name) ?? [];
+  unused.set(name, kept);
+  const [url, state] = kept.pop() ?? (await copyOfTemplate(server, name, prepare));
+  return droppedBy(url, async () => {
+    if (await emptied(url, state)) kept.push([url, state]);
+    else await removeDatabase(server, url);
+  });
+}
+
+async function copyOfTemplate(
+  server: string,
+  name: string,
+  prepare: (url: string) => Promise<void>,
+): Promise<[url: string, state: NewState]> {
   await ask(server, async (sql) => {
     // Several processes may share the server: the first one makes the template.
     await sql`SELECT pg_advisory_lock(hashtext(${name}))`;
@@ -120,7 +141,15 @@ export async function databaseFrom(
     await prepare(urlOf(server, draft));
     await sql.unsafe(`ALTER DATABASE ${draft} RENAME TO ${name}`);
   });
-  return await createDatabase(server, name);
+  const url = await createDatabase(server, name);
+  return [url, await newStateOf(url)];
+}
+
+/** Drops it once, however often a test asks for that. */
+function droppedBy(url: string, end: () => Promise<void>): TestDatabase {
+  let dropped: Promise<void> | undefined;
+  const drop = (): Promise<void> => (dropped ??= end());
+  return { url, drop, [Symbol.asyncDispose]: drop };
 }
 
 let shared: Promise<string> | undefined;
@@ -130,13 +159,15 @@ function sharedUrl(): Promise<string> {
   return (shared ??= given ? Promise.resolve(given) : startPostgres().then((own) => own.url()));
 }
 
-async function createDatabase(server: string, template: string): Promise<TestDatabase> {
+async function createDatabase(server: string, template: string): Promise<string> {
   const name = `test_${randomBytes(8).toString("hex")}`;
   await ask(server, (sql) => sql.unsafe(`CREATE DATABASE ${name} TEMPLATE ${template}`));
-  const drop = async (): Promise<void> => {
-    await ask(server, (sql) => sql.unsafe(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`));
-  };
-  return { url: urlOf(server, name), drop, [Symbol.asyncDispose]: drop };
+  return urlOf(server, name);
+}
+
+async function removeDatabase(server: string, url: string): Promise<void> {
+  const name = new URL(url).pathname.slice(1);
+  await ask(server, (sql) => sql.unsafe(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`));
 }
 
 function urlOf(server: string, database: string): string {

@@ -1,5 +1,5 @@
 import { RedisClient, SQL } from "bun";
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -40,6 +40,55 @@ describePostgres("a PostgreSQL server for tests", () => {
     await using server = await freshDatabase();
     await Promise.all(copies.map((copy) => copy.drop()));
     await ask(server.url, `DROP DATABASE ${name}`);
+  });
+
+  describe("a copy of a template", () => {
+    const name = `kept_${process.pid}`;
+    const copy = () =>
+      databaseFrom(name, async (url) => {
+        await ask(url, "CREATE TABLE made (id bigint GENERATED ALWAYS AS IDENTITY, note text)");
+        await ask(url, "INSERT INTO made (note) VALUES ('first')");
+      });
+    afterAll(async () => {
+      await using server = await freshDatabase();
+      await ask(server.url, `DROP DATABASE ${name}`);
+    });
+
+    test("serves the next test as if it was new", async () => {
+      const one = await copy();
+      await ask(one.url, "INSERT INTO made (note) VALUES ('of a test')");
+      await ask(one.url, "UPDATE made SET note = 'changed' WHERE id = 1");
+      await using open = new SQL(one.url, { max: 1 });
+      await open`SELECT 1`;
+      await Promise.all([one.drop(), one.drop()]);
+      await using next = await copy();
+      expect(next.url).toBe(one.url);
+      expect(await ask(next.url, "SELECT * FROM made")).toEqual([["1", "first"]]);
+      const added = "INSERT INTO made (note) VALUES ('second') RETURNING id";
+      expect(await ask(next.url, added)).toEqual([["2"]]);
+      await using other = await copy();
+      expect(other.url).not.toBe(next.url);
+    });
+
+    const settings =
+      "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET work_mem = 5000', current_database()); END $$";
+    test.each([
+      ["a table was made", "CREATE TABLE another (id bigint)"],
+      ["a column was added", "ALTER TABLE made ADD COLUMN more text"],
+      ["a constraint was added", "ALTER TABLE made ADD CHECK (id > 0)"],
+      ["a right was given", "GRANT SELECT ON made TO public"],
+      ["a setting was changed", settings],
+      [
+        "many rows were written",
+        `INSERT INTO made (note) SELECT repeat('x', 1000) FROM generate_series(1, 9000)`,
+      ],
+    ])("serves nobody else when %s", async (_, change) => {
+      const one = await copy();
+      await ask(one.url, change);
+      await one.drop();
+      await using next = await copy();
+      expect(next.url).not.toBe(one.url);
+    });
   });
 
   test("can be restarted, killed and started again, and keeps what was committed", async () => {

@@ -5,9 +5,8 @@ import { databaseFrom, type TestDatabase } from "../servers/postgres.ts";
 /** A PostgreSQL database with the tables of the store. */
 export async function replicaDatabase(): Promise<TestDatabase> {
   return await databaseFrom(`tollgate_${contentOfMigrations()}`, async (url) => {
-    const sql = new SQL(url, { max: 1 });
+    await using sql = new SQL(url, { max: 1 });
     await migrateServer(sql);
-    await sql.close();
   });
 }
 
