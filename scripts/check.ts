@@ -28,10 +28,10 @@ interface Check {
 }
 
 const everywhere: readonly Check[] = [
-  { name: "types (tsc)", run: () => tool("tsc", "--noEmit") },
+  // Its program of types is the compiler's, so it tells the compiler's errors too. It does not know the pages' settings.
   { name: "types of the pages (tsc)", run: () => tool("tsc", "--noEmit", "--project", "src/web") },
   {
-    name: "lint (oxlint)",
+    name: "types and lint (oxlint)",
     run: () => tool("oxlint", "--deny-warnings", "--report-unused-disable-directives"),
   },
   { name: "format (oxfmt)", run: () => tool("oxfmt", "--check") },
