@@ -8,6 +8,7 @@ const projectRoot = resolve(import.meta.dir, "..");
 const lockfiles = [
   "bun.lock",
   "test/support/programs/bun.lock",
+  "scripts/docs/site/bun.lock",
   "scripts/release/runtimes/bun.lock",
 ];
 const toolTimeoutMs = 5 * 60_000;

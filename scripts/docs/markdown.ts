@@ -4,7 +4,7 @@
 export const CELL_MAX = 200;
 
 /** The anchor of a heading, as GitHub makes it. */
-function anchorOf(heading: string): string {
+export function anchorOf(heading: string): string {
   return heading
     .toLowerCase()
     .replace(/[^\p{L}\p{N} _-]/gu, "")

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { CELL_MAX, readPage } from "../../scripts/docs/markdown.ts";
+import { navigation } from "../../scripts/docs/navigation.ts";
 
 const root = resolve(import.meta.dir, "../..");
 const inDocs = (await readdir(join(root, "docs"), { recursive: true }))
@@ -89,6 +90,11 @@ test("no two headings of a page have one anchor", () => {
     const twice = anchors.filter((anchor, at) => anchors.indexOf(anchor) !== at);
     if (path !== "CHANGELOG.md") expect([path, twice]).toEqual([path, []]);
   }
+});
+
+test("the site lists each page once", () => {
+  const listed = ["index.md", ...navigation.flatMap(([, names]) => names)];
+  expect(listed.map((name) => `docs/${name}`).sort()).toEqual(inDocs.sort());
 });
 
 test("no page has text that a site would run or take for a tag", () => {
