@@ -1,7 +1,16 @@
 import type { GeneratedText } from "../../billing/estimate.ts";
 import type { StreamFailure } from "../../contract/errors.ts";
-import type { Usage } from "../../contract/usage.ts";
+import { type Usage, hasDecreased, isImplausible, largerUsage } from "../../contract/usage.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { lazy } from "../../lib/lazy.ts";
 import type { Span } from "../../lib/span.ts";
+import type { SseEvent } from "../../lib/sse.ts";
+import {
+  ANSWER_BYTES_MAX,
+  AnswerError,
+  ExcessiveAnswerError,
+  parseAnswerJson,
+} from "../../providers/provider.ts";
 import type { StreamChunk } from "../answer.ts";
 
 /**
@@ -80,4 +89,109 @@ export interface StoredObject {
   readonly id: string;
   /** The tokens that it adds to a prompt that names it. Undefined for a response, which adds its whole conversation. */
   readonly tokens: number | undefined;
+}
+
+/** The limit for what comes before the content, and for what is kept back. */
+const BUFFERED_MAX = 2 * ANSWER_BYTES_MAX;
+
+/**
+ * What a decoder has for the client: pieces that may be sent now, and what is kept back until the charge is committed. Text is
+ * measured in characters.
+ */
+export class AnswerBuffer<Piece extends StreamChunk, Kept = Piece> {
+  readonly #kept: Kept[] = [];
+  readonly #tooMuchKept: string;
+  #pieces: Piece[] = [];
+  #openingSize = 0;
+  #keptSize = 0;
+
+  /** `tooMuchKept`: the message of the AnswerError if too much is kept back. */
+  constructor(tooMuchKept: string) {
+    this.#tooMuchKept = tooMuchKept;
+  }
+
+  get kept(): readonly Kept[] {
+    return this.#kept;
+  }
+
+  /** `hasContent`: the answer has content with this piece. Throws AnswerError if too much comes before the content. */
+  send(piece: Piece, hasContent: boolean): void {
+    if (piece.length > 0) this.#pieces.push(piece);
+    if (hasContent) return;
+    this.#openingSize += piece.length;
+    if (this.#openingSize > BUFFERED_MAX) throw new AnswerError("the answer does not begin");
+  }
+
+  keep(piece: Kept, size: number): void {
+    this.#keptSize += size;
+    if (this.#keptSize > BUFFERED_MAX) throw new AnswerError(this.#tooMuchKept);
+    this.#kept.push(piece);
+  }
+
+  /** What may be sent now, each piece once. Undefined if there is nothing. */
+  take(): Piece | undefined {
+    const pieces = this.#pieces;
+    if (pieces.length === 0) return undefined;
+    this.#pieces = [];
+    return pieces.length === 1 ? pieces[0] : joined(pieces);
+  }
+}
+
+function joined<Piece extends StreamChunk>(pieces: readonly Piece[]): Piece {
+  const isText = typeof pieces[0] === "string";
+  // All pieces of a buffer are of one type.
+  return (isText ? pieces.join("") : Buffer.concat(pieces as readonly Uint8Array[])) as Piece;
+}
+
+/**
+ * The usage that a provider reports in one stream. Some servers report in every chunk, or report zeros until the
+ * end. A report is final if it may be one of the whole answer and no text follows it.
+ */
+export class ReportedUsage {
+  /** The largest figures so far. */
+  usage: Usage | undefined;
+  /** The text that had arrived when the completion tokens of `usage` last grew. */
+  text: GeneratedText | undefined;
+  problem: UsageProblem | undefined;
+  /** The bytes of text that had arrived at the last report that may count the whole answer. */
+  #countedBytes: number | undefined;
+  /** The last report came in a chunk without choices and has completion tokens, so it is not a placeholder. */
+  #isCountedAlone = false;
+
+  /** Adds a report that came after `text`. `isAlone`: in a chunk without choices. */
+  add(reported: Usage, text: GeneratedText, isAlone: boolean, mayBeWhole: boolean): void {
+    this.#isCountedAlone = isAlone && reported.completionTokens > 0;
+    if (isImplausible(reported)) {
+      this.problem = "implausible";
+      return;
+    }
+    if (this.usage && hasDecreased(this.usage, reported)) this.problem ??= "decreased";
+    if (reported.completionTokens > (this.usage?.completionTokens ?? 0)) this.text = text;
+    this.usage = this.usage ? largerUsage(this.usage, reported) : reported;
+    if (mayBeWhole) this.#countedBytes = text.bytes;
+  }
+
+  /** Whether `usage` counts the whole answer, which has this many bytes of text. */
+  isFinal(isFinished: boolean, textBytes: number): boolean {
+    if (!isFinished && !this.#isCountedAlone) return false;
+    return this.#countedBytes === textBytes;
+  }
+}
+
+/** Parses an event's data at the first call. Most events only need their name. */
+export type EventFields = () => JsonFields;
+
+/** Lenient: bytes that are not UTF-8, or not JSON, are relayed too, and must not hide the end of an answer. */
+export function eventFields(event: SseEvent): EventFields {
+  return lazy(() => {
+    const data = event.lenientData;
+    if (data === undefined) return {};
+    try {
+      const value = parseAnswerJson(data);
+      return isJsonObject(value) ? value : {};
+    } catch (error) {
+      if (error instanceof ExcessiveAnswerError) throw error;
+      return {};
+    }
+  });
 }

@@ -11,17 +11,17 @@ import {
   type SseEvent,
 } from "../../lib/sse.ts";
 import { spanOf, type Span } from "../../lib/span.ts";
-import {
-  ANSWER_BYTES_MAX,
-  AnswerError,
-  answerText,
-  type ReadChatEvent,
-} from "../../providers/provider.ts";
+import { ANSWER_BYTES_MAX, answerText, type ReadChatEvent } from "../../providers/provider.ts";
 import { reportedFailureOfText } from "../../providers/upstream.ts";
-import type { AnswerDecoder, StoredObject, UsageProblem } from "./answerDecoder.ts";
+import {
+  AnswerBuffer,
+  ReportedUsage,
+  type AnswerDecoder,
+  type StoredObject,
+  type UsageProblem,
+} from "./answerDecoder.ts";
 import type { AnswerForm } from "../translation/answerForm.ts";
 import { publicChunk, type AnswerIdentity } from "./publicAnswer.ts";
-import { ReportedUsage } from "./reportedUsage.ts";
 import { ChatStops } from "./stopSequences.ts";
 import { ChunkTemplates } from "./chunkTemplate.ts";
 import { StreamedCalls } from "./toolCalls.ts";
@@ -61,12 +61,12 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #calls: StreamedCalls;
   /** The choices that a stop sequence ended while the provider continues them. */
   readonly #stoppedChoices = new Set<number>();
-  readonly #heldBack = new TrailingChunks();
+  /** Keeps back the chunks with a finish reason. */
+  readonly #buffer = new AnswerBuffer<string, ChatChunk>("the answer has too many final chunks");
   readonly #reported = new ReportedUsage();
   readonly #passthrough = new PassthroughFields();
   /** The usage as the provider reported it. */
   #usageObject: unknown;
-  #output = "";
 
   constructor(options: {
     readEvent: ReadChatEvent;
@@ -112,7 +112,9 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   get finishReasons(): readonly string[] {
-    return this.#heldBack.finishReasons;
+    return this.#buffer.kept.flatMap(({ choices }) =>
+      choices.flatMap(({ finish_reason: reason }) => reason ?? []),
+    );
   }
 
   get isUsageFinal(): boolean {
@@ -134,7 +136,7 @@ export class ChatDecoder implements AnswerDecoder {
     for (const event of this.#splitter.push(bytes)) {
       const matched = this.#matchTemplate(spanOf(event.raw));
       if (matched === undefined) this.#read(event);
-      else this.#output += matched;
+      else this.#buffer.send(matched, true);
     }
   }
 
@@ -160,9 +162,7 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   take(): string | undefined {
-    const output = this.#output;
-    this.#output = "";
-    return output === "" ? undefined : output;
+    return this.#buffer.take();
   }
 
   takeObjects(): readonly StoredObject[] {
@@ -170,7 +170,9 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   ending(billed: Usage): string {
-    const held = this.#heldBack.completed((last) => this.#passthrough.addTo(last));
+    const { kept } = this.#buffer;
+    const last = kept.at(-1);
+    const held = last ? kept.with(-1, this.#passthrough.addTo(last)) : kept;
     return this.#form.ending(held, billed, this.#usageObject);
   }
 
@@ -254,9 +256,7 @@ export class ChatDecoder implements AnswerDecoder {
     const extended = choices.length > 0 ? this.#passthrough.addTo(chunk) : chunk;
     // Throws if it cannot be serialized, before any of it counts as answered.
     const text = this.#form.chunk({ ...extended, choices: others }, this.#usageSoFar(usage));
-    if (held.length > 0)
-      this.#heldBack.add({ ...(others.length > 0 ? chunk : extended), choices: held });
-    this.#output += text;
+    if (held.length > 0) this.#keep({ ...(others.length > 0 ? chunk : extended), choices: held });
     // All generated text is counted, whether the client gets it or not.
     for (const choice of chunk.choices) {
       this.#countText(messageBytes(choice.delta));
@@ -265,9 +265,7 @@ export class ChatDecoder implements AnswerDecoder {
         this.#begunChoices.add(index);
       }
     }
-    if (!this.hasContent && this.#output.length > BUFFERED_CHARACTERS_MAX) {
-      throw new AnswerError("the answer does not begin");
-    }
+    this.#buffer.send(text, this.hasContent);
     for (const { index, finish_reason } of choices) {
       if (finish_reason === null) continue;
       this.#finishedChoices.add(index);
@@ -292,13 +290,18 @@ export class ChatDecoder implements AnswerDecoder {
       const reason = finishReasonOf(undefined, this.#calls.hasBegun(index));
       return { index, delta: {}, finish_reason: reason };
     });
-    this.#heldBack.add(this.#chunkOf(choices));
+    this.#keep(this.#chunkOf(choices));
     for (const index of unended) this.#finishedChoices.add(index);
   }
 
   #close(): void {
     this.isClosed = true;
-    this.#output += this.#releaseHeldText();
+    this.#buffer.send(this.#releaseHeldText(), true);
+  }
+
+  /** Serializes the chunk once, so that it cannot fail after the charge. Throws AnswerError. */
+  #keep(chunk: ChatChunk): void {
+    this.#buffer.keep(chunk, answerText(chunk).length);
   }
 
   /** The text that was held back as the possible start of a stop sequence. */
@@ -330,38 +333,6 @@ function splitChoices(choices: readonly ChunkChoice[]): RelayedChoices {
     finish_reason === null ? [] : [{ index, delta: {}, finish_reason }],
   );
   return { now: choices.map((choice) => ({ ...choice, finish_reason: null })), held };
-}
-
-/** The limit for the output before the first content, and for the chunks that are held back. */
-const BUFFERED_CHARACTERS_MAX = 2 * ANSWER_BYTES_MAX;
-
-/** The chunks with a finish reason. They are held back until the charge is committed. */
-class TrailingChunks {
-  readonly #chunks: ChatChunk[] = [];
-  #characters = 0;
-
-  /** Adds a chunk. Throws AnswerError if it cannot be serialized or there are too many. */
-  add(chunk: ChatChunk): void {
-    // Serialized once here, so that it cannot fail after the charge.
-    this.#characters += answerText(chunk).length;
-    if (this.#characters > BUFFERED_CHARACTERS_MAX) {
-      throw new AnswerError("the answer has too many final chunks");
-    }
-    this.#chunks.push(chunk);
-  }
-
-  /** One for each choice that finished. */
-  get finishReasons(): readonly string[] {
-    return this.#chunks.flatMap(({ choices }) =>
-      choices.flatMap(({ finish_reason: reason }) => reason ?? []),
-    );
-  }
-
-  /** All chunks. `complete` replaces the last one. */
-  completed(complete: (last: ChatChunk) => ChatChunk): readonly ChatChunk[] {
-    const last = this.#chunks.at(-1);
-    return this.#chunks.map((chunk) => (chunk === last ? complete(chunk) : chunk));
-  }
 }
 
 const PASSTHROUGH_FIELDS_MAX = 64;

@@ -5,19 +5,20 @@ import { laterUsage, readMessagesUsage, type Usage } from "../../contract/usage.
 import { fieldsOf, type JsonFields } from "../../lib/json.ts";
 import { spanOf, type Span } from "../../lib/span.ts";
 import { createSseSplitter, type SseEvent, type SseSplitter } from "../../lib/sse.ts";
-import { ANSWER_BYTES_MAX, AnswerError } from "../../providers/provider.ts";
+import { ANSWER_BYTES_MAX } from "../../providers/provider.ts";
 import { reportedFailureIn, reportedFailureOf } from "../../providers/upstream.ts";
 import type { StreamChunk } from "../answer.ts";
-import type { AnswerDecoder, StoredObject, UsageProblem } from "./answerDecoder.ts";
+import {
+  AnswerBuffer,
+  eventFields,
+  ReportedUsage,
+  type AnswerDecoder,
+  type StoredObject,
+  type UsageProblem,
+} from "./answerDecoder.ts";
 import { ChunkTemplates } from "./chunkTemplate.ts";
-import { eventFields } from "./eventFields.ts";
 import { EncryptedReasoning } from "./generatedContent.ts";
-import { ReportedUsage } from "./reportedUsage.ts";
 
-/** The limit for the events before the content. */
-const OPENING_BYTES_MAX = 2 * ANSWER_BYTES_MAX;
-/** The limit for the events after the stop reason: one delta and one terminator. */
-const ENDING_BYTES_MAX = 2 * ANSWER_BYTES_MAX;
 /** Results of tools that the provider runs, such as `web_search_tool_result`. */
 const SERVER_RESULT = /_tool_result$/;
 /** Blocks whose content comes with their deltas. All others are content as soon as they start. */
@@ -47,10 +48,8 @@ export class MessagesDecoder implements AnswerDecoder {
   readonly #reported = new ReportedUsage();
   readonly #templates = new ChunkTemplates();
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
-  #output: Uint8Array[] = [];
-  #openingBytes = 0;
-  readonly #heldBack: Uint8Array[] = [];
-  #heldBackBytes = 0;
+  /** Keeps back the events after the stop reason: one delta and one terminator. */
+  readonly #buffer = new AnswerBuffer<Uint8Array>("the end of the answer is too long");
   #hasStop = false;
   #searches = 0;
   /** The usage as the provider reported it so far. */
@@ -99,20 +98,13 @@ export class MessagesDecoder implements AnswerDecoder {
   end(): void {
     const last = this.#splitter.end();
     // The SSE standard drops an incomplete last event. One that ends the answer is used if its data is complete.
-    if (last && !this.isClosed && Object.keys(eventFields(last)()).length > 0) {
-      const held = this.#heldBack.length;
-      this.#read(last);
-      if (this.#heldBack.length > held) this.#heldBack.push(BLANK_LINE);
-      else this.#output.pop();
-    }
+    if (last && !this.isClosed && Object.keys(eventFields(last)()).length > 0)
+      this.#parse(last, true);
     this.isClosed = true;
   }
 
   take(): Uint8Array | undefined {
-    if (this.#output.length === 0) return undefined;
-    const output = this.#output;
-    this.#output = [];
-    return output.length === 1 ? output[0] : Buffer.concat(output);
+    return this.#buffer.take();
   }
 
   takeObjects(): readonly StoredObject[] {
@@ -120,11 +112,12 @@ export class MessagesDecoder implements AnswerDecoder {
   }
 
   ending(): StreamChunk {
-    const last = this.#heldBack.at(-1);
+    const pieces = [...this.#buffer.kept];
+    const last = pieces.at(-1);
     // The network may split the last CRLF of an event. The splitter does not wait for its second half.
-    if (last?.at(-1) === 0x0d && last.at(-2) === 0x0a) this.#heldBack.push(LINE_FEED);
-    if (!this.#hasStop) this.#heldBack.push(MESSAGE_STOP);
-    return Buffer.concat(this.#heldBack);
+    if (last?.at(-1) === 0x0d && last.at(-2) === 0x0a) pieces.push(LINE_FEED);
+    if (!this.#hasStop) pieces.push(MESSAGE_STOP);
+    return Buffer.concat(pieces);
   }
 
   failure(error: StreamFailure): string {
@@ -134,25 +127,26 @@ export class MessagesDecoder implements AnswerDecoder {
   #read(event: SseEvent): void {
     // What follows the terminator is no part of the answer.
     if (this.isClosed) return;
+    const match = this.isFinished ? undefined : this.#templates.match(spanOf(event.raw));
+    if (!match) return this.#parse(event);
+    this.#countText(match.textBytes);
+    this.#buffer.send(event.raw, true);
+  }
+
+  /** `isCut`: the stream ended before the event did. */
+  #parse(event: SseEvent, isCut = false): void {
     const { raw } = event;
-    const match = this.isFinished ? undefined : this.#templates.match(spanOf(raw));
-    if (match) {
-      this.#countText(match.textBytes);
-      this.#output.push(raw);
-      return;
-    }
     const fields = eventFields(event)();
     const type: unknown = fields["type"] ?? event.event;
     this.#readFields(type, fields);
     // A terminator without a stop reason ends no answer. The client gets an error instead.
-    if (this.isFinished || this.isClosed) this.#holdBack(raw);
-    else {
-      this.#output.push(raw);
+    if (this.isFinished || this.isClosed) {
+      const piece = isCut ? Buffer.concat([raw, BLANK_LINE]) : raw;
+      this.#buffer.keep(piece, piece.byteLength);
+    } else if (!isCut) {
+      this.#buffer.send(raw, this.hasContent);
       this.#learn(raw, fieldsOf(fields["delta"]));
     }
-    if (this.hasContent) return;
-    this.#openingBytes += raw.byteLength;
-    if (this.#openingBytes > OPENING_BYTES_MAX) throw new AnswerError("the answer does not begin");
   }
 
   #readFields(type: unknown, fields: JsonFields): void {
@@ -252,13 +246,6 @@ export class MessagesDecoder implements AnswerDecoder {
     const searches = { server_tool_use: { web_search_requests: this.#searches } };
     this.#usage = laterUsage(this.#usage, searches);
     this.#addUsage({ ...this.#usage, output_tokens: this.#usage["output_tokens"] ?? 0 }, false);
-  }
-
-  #holdBack(raw: Uint8Array): void {
-    this.#heldBackBytes += raw.byteLength;
-    if (this.#heldBackBytes > ENDING_BYTES_MAX)
-      throw new AnswerError("the end of the answer is too long");
-    this.#heldBack.push(raw);
   }
 
   /** Makes a template from an event with text and nothing else. */

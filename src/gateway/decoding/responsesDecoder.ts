@@ -12,8 +12,13 @@ import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { createSseSplitter, type SseSplitter, type SseEvent } from "../../lib/sse.ts";
 import { ANSWER_BYTES_MAX, AnswerError, ExcessiveAnswerError } from "../../providers/provider.ts";
 import { reportedFailureIn, reportedFailureOf } from "../../providers/upstream.ts";
-import type { AnswerDecoder, StoredObject } from "./answerDecoder.ts";
-import { eventFields, type EventFields } from "./eventFields.ts";
+import {
+  AnswerBuffer,
+  eventFields,
+  type AnswerDecoder,
+  type EventFields,
+  type StoredObject,
+} from "./answerDecoder.ts";
 import { outputBytes, EncryptedReasoning } from "./generatedContent.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
 import { sha256 } from "../../lib/sha256.ts";
@@ -22,8 +27,6 @@ import { sha256 } from "../../lib/sha256.ts";
 const CONTENT_EVENT = /\.(?:delta|done)$/;
 /** Items that are content as soon as they are added: calls of tools, also of the provider's. */
 const CALL_ITEM = /_call$/;
-/** The limit for the events before the content: two, and each may repeat the whole request. */
-const OPENING_BYTES_MAX = 2 * ANSWER_BYTES_MAX;
 const TERMINAL_EVENTS = new Set(["response.completed", "response.incomplete", "response.failed"]);
 /** Audio as base64. It does not count; its transcript has its own events. */
 const AUDIO = /audio\.delta$/;
@@ -49,11 +52,10 @@ export class ResponsesDecoder implements AnswerDecoder {
   textDeltas = 0;
   readonly #reasoning = new EncryptedReasoning();
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
-  #output: Uint8Array[] = [];
-  #heldBack: Uint8Array[] = [];
+  /** Keeps back the terminal event. Two events before the content may each repeat the whole request. */
+  readonly #buffer = new AnswerBuffer<Uint8Array>("the end of the answer is too long");
   readonly #objects = new StoredObjectCollector();
   #eventCount = 0;
-  #openingBytes = 0;
   /** A read ended with the terminal event and `\r\n\r`. The next read may begin with the missing `\n`. */
   #lacksLineFeed = false;
 
@@ -76,7 +78,7 @@ export class ResponsesDecoder implements AnswerDecoder {
       return;
     }
     for (const event of this.#splitter.push(bytes)) this.#read(event);
-    const [terminal] = this.#heldBack;
+    const [terminal] = this.#buffer.kept;
     this.#lacksLineFeed = bytes.at(-1) === CARRIAGE_RETURN && endsInLineEnd(terminal);
   }
 
@@ -89,14 +91,11 @@ export class ResponsesDecoder implements AnswerDecoder {
     if (!TERMINAL_EVENTS.has(eventType(last, fields) ?? "")) return;
     this.#read(last, fields);
     // A client that follows the standard drops an event without a blank line after it.
-    this.#heldBack.push(BLANK_LINE);
+    this.#buffer.keep(BLANK_LINE, BLANK_LINE.length);
   }
 
   take(): Uint8Array | undefined {
-    if (this.#output.length === 0) return undefined;
-    const output = this.#output;
-    this.#output = [];
-    return output.length === 1 ? output[0] : Buffer.concat(output);
+    return this.#buffer.take();
   }
 
   takeObjects(): readonly StoredObject[] {
@@ -104,7 +103,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   }
 
   ending(): Uint8Array {
-    return Buffer.concat(this.#heldBack);
+    return Buffer.concat(this.#buffer.kept);
   }
 
   failure(error: StreamFailure): string {
@@ -123,8 +122,8 @@ export class ResponsesDecoder implements AnswerDecoder {
     }
     // Throws for an excessive event, before it is relayed or counts as content.
     if (type !== undefined) this.#readNamed(type, fields);
-    this.#output.push(event.raw);
-    if (!this.hasContent) this.#detectContent(event.raw, type, fields);
+    this.hasContent ||= isContent(type, fields);
+    this.#buffer.send(event.raw, this.hasContent);
   }
 
   #readNamed(type: string, fields: EventFields): void {
@@ -151,25 +150,15 @@ export class ResponsesDecoder implements AnswerDecoder {
     if (typeof encrypted === "string") this.#reasoning.addEncrypted(encrypted.length);
   }
 
-  /** Detects the first content, and limits the bytes before it. */
-  #detectContent(raw: Uint8Array, type: string | undefined, fields: EventFields): void {
-    const item = type === "response.output_item.added" ? itemTypeIn(fields()) : "";
-    this.hasContent = CALL_ITEM.test(item) || CONTENT_EVENT.test(type ?? "");
-    this.#openingBytes += raw.byteLength;
-    if (!this.hasContent && this.#openingBytes > OPENING_BYTES_MAX) {
-      throw new AnswerError("the answer does not begin");
-    }
-  }
-
   /** Takes the LF if the network split the last CRLF of the answer. */
   #endLine(bytes: Uint8Array): void {
     this.#lacksLineFeed = false;
-    if (bytes[0] === LINE_FEED) this.#heldBack.push(bytes.subarray(0, 1));
+    if (bytes[0] === LINE_FEED) this.#buffer.keep(bytes.subarray(0, 1), 1);
   }
 
   #finish(type: string, raw: Uint8Array, fields: JsonFields): void {
     const response = responseIn(fields);
-    this.#heldBack.push(raw);
+    this.#buffer.keep(raw, raw.byteLength);
     // The usage comes first: it is charged even if the rest of the event throws.
     this.webSearches = Math.max(this.webSearches, webSearchesOf(response["output"]));
     this.usage = readResponsesUsage(response["usage"], this.webSearches);
@@ -214,6 +203,11 @@ function eventType({ event: name }: SseEvent, fields: EventFields): string | und
 function failureIn(type: string | undefined, fields: EventFields): AnswerError | undefined {
   if (type === "error") return reportedFailureOf(fields());
   return type === undefined ? reportedFailureIn(fields()) : undefined;
+}
+
+function isContent(type: string | undefined, fields: EventFields): boolean {
+  const item = type === "response.output_item.added" ? itemTypeIn(fields()) : "";
+  return CALL_ITEM.test(item) || CONTENT_EVENT.test(type ?? "");
 }
 
 function itemTypeIn({ item }: JsonFields): string {
