@@ -21,7 +21,7 @@ import { createWrongCodeLimits, type WrongCodeLimits } from "./limits/wrongCodes
 import { Delivery } from "./notices/delivery.ts";
 import { NoticeWatch } from "./notices/watch.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
-import { createRetryBudget } from "./routing/dispatch.ts";
+import { createRetryBudget } from "./routing/attempts.ts";
 import { RouteHealth } from "./routing/routeHealth.ts";
 import { PromptCounts } from "./routing/promptCounts.ts";
 import { RouteSpeeds } from "./routing/routeSpeeds.ts";

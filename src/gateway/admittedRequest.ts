@@ -8,8 +8,8 @@ import {
   rateLimitExceeded,
 } from "../contract/errors.ts";
 import type { EncodedRequest } from "../providers/provider.ts";
-import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
-import type { AttemptFailure, AttemptListener } from "../routing/dispatch.ts";
+import { UpstreamError, upstreamErrorOf, type UpstreamExchange } from "../providers/upstream.ts";
+import type { AttemptFailure, AttemptListener } from "../routing/attempts.ts";
 import { streamTimeoutMs, type Candidate } from "../routing/candidates.ts";
 import type { Admission } from "./admission/admit.ts";
 import { modelHeader, type StreamChunk } from "./answer.ts";
@@ -40,6 +40,15 @@ export function callerFault({ clientError }: UpstreamError): ApiError | undefine
   if (!clientError) return undefined;
   const { message, extra, isRateLimit } = clientError;
   return isRateLimit === true ? aboveRateLimit(message, extra) : invalidRequest(message, extra);
+}
+
+/** The client's error for what an attempt threw, if the caller is at fault. */
+export function refusalOf(
+  admittedRequest: Pick<AdmittedRequest, "callerFault">,
+  thrown: unknown,
+): ApiError | undefined {
+  const error = upstreamErrorOf(thrown);
+  return error && admittedRequest.callerFault(error);
 }
 
 /** The headers of an answer that this candidate gives. They name the model if the request may get another one's. */

@@ -6,13 +6,8 @@ import {
   usageOfUnread,
   type UsageMember,
 } from "../providers/provider.ts";
-import type { UpstreamError, UpstreamExchange } from "../providers/upstream.ts";
-import {
-  dispatch,
-  type Attempt,
-  type AttemptListener,
-  type Dispatch,
-} from "../routing/dispatch.ts";
+import type { UpstreamExchange } from "../providers/upstream.ts";
+import { Attempts, type Attempt } from "../routing/attempts.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import type { RouteSpeed } from "../routing/routeSpeeds.ts";
 import type { Admission } from "./admission/admit.ts";
@@ -21,6 +16,7 @@ import {
   answerHeaders,
   AttemptRecorder,
   mustStop,
+  refusalOf,
   sendTo,
   servedBy,
   settleFailure,
@@ -107,10 +103,7 @@ async function endLate(context: RequestContext, answer: Promise<WholeAnswer>): P
 }
 
 /** One answer in JSON. It also listens to the client's signal: after a disconnect the answer is read to its end. */
-class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
-  readonly candidates: readonly Candidate[];
-  readonly account: number;
-  readonly attempts: AttemptListener;
+class JsonAnswer implements EventListenerObject {
   readonly #admittedRequest: AdmittedRequest;
   readonly #reader: JsonAnswerReader;
   readonly #signal: AbortSignal;
@@ -131,9 +124,6 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
   constructor(admittedRequest: AdmittedRequest, reader: JsonAnswerReader) {
     this.#admittedRequest = admittedRequest;
     this.#reader = reader;
-    this.candidates = admittedRequest.candidates;
-    this.account = admittedRequest.context.caller.accountId;
-    this.attempts = new AttemptRecorder(admittedRequest);
     this.#signal = admittedRequest.context.signal;
     // A signal that is aborted already fires no event.
     if (this.#signal.aborted) this.handleEvent();
@@ -144,7 +134,7 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
     const { gateway, context, admission } = this.#admittedRequest;
     let answer: ReadAnswer;
     try {
-      answer = await dispatch(this, gateway);
+      answer = await this.#firstAnswer();
       if (answer.objects.length > 0)
         await Promise.all([admission.meter.secured, this.#record(answer)]);
     } catch (error) {
@@ -166,7 +156,30 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
     return { kind: "json", body: answer.body, headers };
   }
 
-  async tryRoute(attempt: Attempt): Promise<ReadAnswer> {
+  /** The answer of the first route that has a readable one. */
+  async #firstAnswer(): Promise<ReadAnswer> {
+    const { gateway, context, candidates } = this.#admittedRequest;
+    const listener = new AttemptRecorder(this.#admittedRequest);
+    const attempts = new Attempts(candidates, context.caller.accountId, listener, gateway);
+    for (const attempt of attempts) {
+      if (attempt instanceof Promise) {
+        await attempt;
+        attempts.resumed(this.#isAbandoned);
+        continue;
+      }
+      try {
+        const answer = await this.#try(attempt);
+        attempt.answered();
+        return answer;
+      } catch (thrown) {
+        const refusal = refusalOf(this.#admittedRequest, thrown);
+        attempts.failed(attempt, thrown, refusal, this.#isAbandoned);
+      }
+    }
+    throw attempts.failure();
+  }
+
+  async #try(attempt: Attempt): Promise<ReadAnswer> {
     const { candidate } = attempt;
     this.#last = candidate;
     const { gateway, admission } = this.#admittedRequest;
@@ -195,11 +208,7 @@ class JsonAnswer implements Dispatch<ReadAnswer>, EventListenerObject {
     }
   }
 
-  callerFault(error: UpstreamError): ApiError | undefined {
-    return this.#admittedRequest.callerFault(error);
-  }
-
-  get isAbandoned(): boolean {
+  get #isAbandoned(): boolean {
     return this.#isAborted || mustStop(this.#admittedRequest);
   }
 

@@ -7,7 +7,7 @@ import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import { chatInterfaceOf, createProvider, type Provider } from "../providers/registry.ts";
 import { serviceOf } from "./interfaces.ts";
-import { ATTEMPTS_MAX } from "../routing/dispatch.ts";
+import { ATTEMPTS_MAX } from "../routing/attempts.ts";
 import { streamTimeoutMs, type Candidate } from "../routing/candidates.ts";
 
 /** A model with its candidates for each endpoint. */

@@ -11,7 +11,7 @@ import type { UpstreamExchange } from "../providers/upstream.ts";
 import type { RouteHealth } from "../routing/routeHealth.ts";
 import type { PromptCounts } from "../routing/promptCounts.ts";
 import type { RouteSpeeds } from "../routing/routeSpeeds.ts";
-import type { RetryBudget } from "../routing/dispatch.ts";
+import type { RetryBudget } from "../routing/attempts.ts";
 import type { Store, Writer } from "../store/store.ts";
 import type { Log, LogFields } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";

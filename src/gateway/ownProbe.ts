@@ -2,7 +2,7 @@ import { Deadline } from "../lib/clock.ts";
 import { ownFault, UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import { GATEWAY_ACCOUNT } from "../routing/accountFailures.ts";
 import type { Candidate } from "../routing/candidates.ts";
-import { Attempt, type AttemptListener } from "../routing/dispatch.ts";
+import { Attempt, type AttemptListener } from "../routing/attempts.ts";
 import { operatorEvent } from "./admittedRequest.ts";
 import type { Gateway } from "./gateway.ts";
 import { askRoute, probeOf } from "./routeProbe.ts";

@@ -8,7 +8,7 @@ import { ChatForm } from "../../src/gateway/decoding/chatForm.ts";
 import { settleLeaked } from "../../src/app.ts";
 import type { RequestContext } from "../../src/gateway/gateway.ts";
 import { StreamRelay } from "../../src/gateway/streaming/streamRelay.ts";
-import { Attempt } from "../../src/routing/dispatch.ts";
+import { Attempt } from "../../src/routing/attempts.ts";
 import { UpstreamError, type UpstreamExchange } from "../../src/providers/upstream.ts";
 import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/provider/chatAnswers.ts";
 import { rouble, type TestKey } from "../support/gateway/testApp.ts";

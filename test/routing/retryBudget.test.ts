@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { createRetryBudget } from "../../src/routing/dispatch.ts";
+import { createRetryBudget } from "../../src/routing/attempts.ts";
 
 test("releases a retry slot once", () => {
   const budget = createRetryBudget(() => undefined);

@@ -172,7 +172,7 @@ export class ChatDecoder implements AnswerDecoder {
   ending(billed: Usage): string {
     const { kept } = this.#buffer;
     const last = kept.at(-1);
-    const held = last ? kept.with(-1, this.#passthrough.addTo(last)) : kept;
+    const held = last ? [...kept.slice(0, -1), this.#passthrough.addTo(last)] : kept;
     return this.#form.ending(held, billed, this.#usageObject);
   }
 

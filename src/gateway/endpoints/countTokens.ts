@@ -4,7 +4,7 @@ import { fieldsOf, type JsonObjectText } from "../../lib/json.ts";
 import { AnswerError, decodeAnswer, parseAnswerJson } from "../../providers/provider.ts";
 import { UpstreamError } from "../../providers/upstream.ts";
 import { orderCandidates, type Candidate } from "../../routing/candidates.ts";
-import { isAvailable } from "../../routing/dispatch.ts";
+import { isAvailable } from "../../routing/attempts.ts";
 import { callerFault } from "../admittedRequest.ts";
 import { clientGone, toUpstreamError, type Answer } from "../answer.ts";
 import { findModel } from "../catalog.ts";

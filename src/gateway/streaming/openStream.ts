@@ -1,12 +1,6 @@
 import type { RequestOutcome } from "../../billing/meter.ts";
 import type { ApiError } from "../../contract/errors.ts";
-import type { UpstreamError } from "../../providers/upstream.ts";
-import {
-  dispatch,
-  type Attempt,
-  type AttemptListener,
-  type Dispatch,
-} from "../../routing/dispatch.ts";
+import { Attempts, type Attempt } from "../../routing/attempts.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 import type { Answer, Relay } from "../answer.ts";
 import type { AnswerDecoder } from "../decoding/answerDecoder.ts";
@@ -14,6 +8,7 @@ import {
   answerHeaders,
   AttemptRecorder,
   mustStop,
+  refusalOf,
   sendTo,
   settleFailure,
   type AdmittedRequest,
@@ -60,10 +55,7 @@ async function openedStream(beginning: Promise<Relay>, stream: StreamBeginning):
 }
 
 /** The beginning of one stream: the attempts up to the first content. */
-class StreamBeginning implements Dispatch<StreamRelay> {
-  readonly candidates: readonly Candidate[];
-  readonly account: number;
-  readonly attempts: AttemptListener;
+class StreamBeginning {
   readonly #admittedRequest: AdmittedRequest;
   readonly #decoderFor: (candidate: Candidate) => AnswerDecoder;
   #last: StreamRelay | undefined;
@@ -74,9 +66,6 @@ class StreamBeginning implements Dispatch<StreamRelay> {
     admittedRequest: AdmittedRequest,
     decoderFor: (candidate: Candidate) => AnswerDecoder,
   ) {
-    this.candidates = admittedRequest.candidates;
-    this.account = admittedRequest.context.caller.accountId;
-    this.attempts = new AttemptRecorder(admittedRequest);
     this.#admittedRequest = admittedRequest;
     this.#decoderFor = decoderFor;
   }
@@ -84,7 +73,7 @@ class StreamBeginning implements Dispatch<StreamRelay> {
   /** Resolves after the first content; the relay then settles the meter. Otherwise settles it and throws ApiError. */
   async run(): Promise<Relay> {
     try {
-      const relay = await dispatch(this, this.#admittedRequest.gateway);
+      const relay = await this.#firstRelay();
       relay.start();
       return relay;
     } catch (error) {
@@ -92,7 +81,30 @@ class StreamBeginning implements Dispatch<StreamRelay> {
     }
   }
 
-  tryRoute(attempt: Attempt): Promise<StreamRelay> {
+  /** The relay of the first route whose answer has content. */
+  async #firstRelay(): Promise<StreamRelay> {
+    const { gateway, context, candidates } = this.#admittedRequest;
+    const listener = new AttemptRecorder(this.#admittedRequest);
+    const attempts = new Attempts(candidates, context.caller.accountId, listener, gateway);
+    for (const attempt of attempts) {
+      if (attempt instanceof Promise) {
+        await attempt;
+        attempts.resumed(this.#isAbandoned);
+        continue;
+      }
+      try {
+        const relay = await this.#try(attempt);
+        attempt.answered();
+        return relay;
+      } catch (thrown) {
+        const refusal = refusalOf(this.#admittedRequest, thrown);
+        attempts.failed(attempt, thrown, refusal, this.#isAbandoned);
+      }
+    }
+    throw attempts.failure();
+  }
+
+  #try(attempt: Attempt): Promise<StreamRelay> {
     const { gateway, context, admission } = this.#admittedRequest;
     const decoder = this.#decoderFor(attempt.candidate);
     const exchange = sendTo(this.#admittedRequest, attempt.candidate, true);
@@ -110,11 +122,7 @@ class StreamBeginning implements Dispatch<StreamRelay> {
     return relay.begin();
   }
 
-  callerFault(error: UpstreamError): ApiError | undefined {
-    return this.#admittedRequest.callerFault(error);
-  }
-
-  get isAbandoned(): boolean {
+  get #isAbandoned(): boolean {
     return this.#admittedRequest.context.signal.aborted || mustStop(this.#admittedRequest);
   }
 

@@ -3,7 +3,7 @@ import { gatewayFailure, upstreamFailure, type StreamFailure } from "../../contr
 import type { Span } from "../../lib/span.ts";
 import { UpstreamError, type UpstreamExchange } from "../../providers/upstream.ts";
 import { streamTimeoutMs } from "../../routing/candidates.ts";
-import type { Attempt } from "../../routing/dispatch.ts";
+import type { Attempt } from "../../routing/attempts.ts";
 import type { Admission } from "../admission/admit.ts";
 import {
   joinChunks,

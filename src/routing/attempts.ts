@@ -14,28 +14,13 @@ import { groupByModel, orderCandidates, type Candidate } from "./candidates.ts";
 import { assert } from "../lib/assert.ts";
 
 /** What all requests share. */
-export interface DispatchServices {
+export interface AttemptServices {
   readonly health: RouteHealth;
   readonly retryBudget: RetryBudget;
   readonly clock: Clock;
   readonly random: Random;
   /** `exchanges`: exchanges with providers in the whole gateway. */
   readonly inFlight: { readonly exchanges: { readonly size: number } };
-}
-
-/** One request to be answered by one of its candidates. */
-export interface Dispatch<Answer> {
-  /** Those of a fallback model come behind those of the model that the request asks for. */
-  readonly candidates: readonly Candidate[];
-  /** The id of the account that asks. */
-  readonly account: number;
-  readonly attempts: AttemptListener;
-  /** Tries one route. If it throws, another route may be tried. After it resolves, it must end the attempt itself. */
-  tryRoute(attempt: Attempt): Promise<Answer>;
-  /** The client's error if the caller is at fault; then no other route is tried. */
-  callerFault(error: UpstreamError): ApiError | undefined;
-  /** True if no further route may be tried: the client disconnected, or the gateway stops. */
-  readonly isAbandoned: boolean;
 }
 
 /** Retained until the attempt ends, so it must not retain the request body (memory rules: docs/architecture.md). */
@@ -62,7 +47,7 @@ export class Attempt {
   #hasEnded = false;
 
   constructor(
-    { clock, health }: Pick<DispatchServices, "clock" | "health">,
+    { clock, health }: Pick<AttemptServices, "clock" | "health">,
     candidate: Candidate,
     account: number,
     listener: AttemptListener,
@@ -111,100 +96,124 @@ const FREE_ATTEMPTS = 2;
 export const ATTEMPTS_MAX = 3;
 
 /**
- * Tries the candidates until one begins to answer. Throws ApiError if the caller is at fault, or if no candidate is left.
- * Throws the last UpstreamError if the request is abandoned or its answer exceeds a limit.
+ * The attempts of one request, in order. The caller makes each of them, and ends the loop when one begins to answer: then it
+ * calls `answered` of the attempt and later ends it. It gives any other attempt to `failed`. Without a further attempt it
+ * throws `failure`.
  */
-export async function dispatch<Answer>(
-  request: Dispatch<Answer>,
-  services: DispatchServices,
-): Promise<Answer> {
-  const tries = new Tries(request, services);
-  const groups = groupByModel(request.candidates);
-  for (const group of groups) {
-    const answer = await tries.tryModel(group);
-    if (answer) return answer.value;
-  }
-  if (!tries.hasAlternative)
-    for (const group of groups) {
-      const answer = await tries.tryModel(group, true);
-      if (answer) return answer.value;
-    }
-  throw tries.failure();
-}
-
-/** The attempts of one request. */
-class Tries<Answer> {
-  readonly #request: Dispatch<Answer>;
-  readonly #services: DispatchServices;
+export class Attempts {
+  readonly #candidates: readonly Candidate[];
+  readonly #account: number;
+  readonly #listener: AttemptListener;
+  readonly #services: AttemptServices;
   /** Candidates whose interface can express the request, as far as it is known. */
   #supported: readonly Candidate[];
-  #attempts = 0;
+  #count = 0;
+  /** Those at the routes of the current model. */
+  #countOfModel = 0;
   #last: UpstreamError | undefined;
+  /** The client's error for the last failure, if no other route takes the request. */
+  #refusal: ApiError | undefined;
   #sawBusy = false;
   #sawLimit = false;
 
-  constructor(request: Dispatch<Answer>, services: DispatchServices) {
-    this.#request = request;
-    this.#services = services;
-    this.#supported = request.candidates;
-  }
-
-  /** A route was asked, or only has no free slot now. */
-  get hasAlternative(): boolean {
-    return this.#last !== undefined || this.#sawBusy;
-  }
-
-  /**
-   * Tries the candidates of one model. Undefined if none of them answers. Throws as `dispatch` does. `isLastResort`: those
-   * whose breaker is open may be asked too, at a bounded rate.
-   */
-  async tryModel(
+  /** `candidates`: those of a fallback model come behind those of the model that the request asks for. */
+  constructor(
     candidates: readonly Candidate[],
-    isLastResort = false,
-  ): Promise<{ value: Answer } | undefined> {
+    account: number,
+    listener: AttemptListener,
+    services: AttemptServices,
+  ) {
+    this.#candidates = candidates;
+    this.#account = account;
+    this.#listener = listener;
+    this.#services = services;
+    this.#supported = candidates;
+  }
+
+  /** A promise is the pause before the next attempt: the caller awaits it, and calls `resumed`. */
+  *[Symbol.iterator](): Generator<Attempt | Promise<void>, void> {
+    const groups = groupByModel(this.#candidates);
+    for (const group of groups) yield* this.#ofModel(group, false);
+    // A route was asked, or only has no free slot now.
+    if (this.#last !== undefined || this.#sawBusy) return;
+    for (const group of groups) yield* this.#ofModel(group, true);
+  }
+
+  /** `isLastResort`: routes whose breaker is open may be asked too, at a bounded rate. */
+  *#ofModel(
+    candidates: readonly Candidate[],
+    isLastResort: boolean,
+  ): Generator<Attempt | Promise<void>, void> {
     const { random, retryBudget, inFlight } = this.#services;
-    let attempts = 0;
     let releaseRetry: (() => void) | undefined;
+    this.#countOfModel = 0;
     try {
       for (const candidate of orderCandidates(candidates, random)) {
         if (!this.#mayTry(candidate, isLastResort)) continue;
-        const isFree = attempts === 0 || this.#attempts < FREE_ATTEMPTS;
+        const isFree = this.#countOfModel === 0 || this.#count < FREE_ATTEMPTS;
         if (this.#last && !isFree && !releaseRetry) {
           releaseRetry = retryBudget.take(inFlight.exchanges.size);
-          if (!releaseRetry) break;
-          await Bun.sleep(backoffMs(random.fraction()));
-          if (this.#request.isAbandoned) throw this.#last;
+          if (!releaseRetry) return;
+          yield Bun.sleep(backoffMs(random.fraction()));
           if (!this.#mayTry(candidate, isLastResort)) continue;
         }
-        const { account, attempts: listener } = this.#request;
-        const attempt = new Attempt(this.#services, candidate, account, listener);
-        try {
-          const value = await this.#request.tryRoute(attempt);
-          attempt.answered();
-          return { value };
-        } catch (thrown) {
-          if (this.#fail(candidate, failureOf(attempt, thrown, this.#request))) attempts += 1;
-        }
-        if (attempts === ATTEMPTS_MAX) break;
+        yield new Attempt(this.#services, candidate, this.#account, this.#listener);
+        if (this.#countOfModel === ATTEMPTS_MAX) return;
       }
     } finally {
+      // Also if the caller ends the loop.
       releaseRetry?.();
     }
-    return undefined;
   }
 
-  /** The error for the client when no candidate is left. */
+  /** Throws the last failure if the request is abandoned: the client disconnected, or the gateway stops. */
+  resumed(isAbandoned: boolean): void {
+    if (isAbandoned && this.#last) throw this.#last;
+  }
+
+  /**
+   * The attempt threw. `refusal`: the client's error if the caller is at fault. Throws if no other route may be tried: the
+   * refusal, an error of our own code, or the UpstreamError of a request that is abandoned or whose answer exceeds a limit.
+   */
+  failed(
+    attempt: Attempt,
+    thrown: unknown,
+    refusal: ApiError | undefined,
+    isAbandoned: boolean,
+  ): void {
+    const error = upstreamErrorOf(thrown);
+    if (!error) {
+      // A bug of the gateway: it does not count for the route, and no other route is tried.
+      attempt.ended(ownFault(thrown));
+      throw thrown;
+    }
+    const { fault } = error;
+    // Another route may accept the size.
+    const isCallers = refusal !== undefined && fault !== "tooLarge";
+    attempt.ended(error, isCallers);
+    if (fault === "unsupported") {
+      this.#supported = this.#supported.filter((other) => other !== attempt.candidate);
+      return;
+    }
+    if (isCallers) throw refusal;
+    this.#count += 1;
+    this.#countOfModel += 1;
+    this.#last = error;
+    this.#refusal = refusal;
+    this.#sawLimit ||= fault === "rateLimited";
+    if (fault === "excessive" || isAbandoned) throw error;
+  }
+
+  /** The error for the client when no attempt is left. */
   failure(): ApiError {
-    // All providers are at `max_concurrent`.
-    if (!this.#last && this.#sawBusy) return rateLimitExceeded();
-    const { account } = this.#request;
     const last = this.#last;
-    const refusal = last?.fault === "tooLarge" ? this.#request.callerFault(last) : undefined;
-    if (refusal) return refusal;
+    // All providers are at `max_concurrent`.
+    if (!last && this.#sawBusy) return rateLimitExceeded();
+    if (this.#refusal) return this.#refusal;
     if (last?.fault === "gateway") return serviceUnavailable(last);
     const { health } = this.#services;
     const waitMs = Math.min(
-      ...this.#supported.map((candidate) => health.waitMs(candidate, account)),
+      ...this.#supported.map((candidate) => health.waitMs(candidate, this.#account)),
     );
     // After a provider's rate limit the 502 always has `retry-after`, which is at least 1 s.
     const isWaitKnown = Number.isFinite(waitMs) && (waitMs > 0 || this.#sawLimit);
@@ -213,47 +222,16 @@ class Tries<Answer> {
 
   #mayTry(candidate: Candidate, isLastResort: boolean): boolean {
     const { health } = this.#services;
-    const { account } = this.#request;
-    if (health.waitMs(candidate, account) > 0) {
+    if (health.waitMs(candidate, this.#account) > 0) {
       health.skipped(candidate);
-      return isLastResort && !isAtLimit(candidate) && health.takeLastResort(candidate, account);
+      return (
+        isLastResort && !isAtLimit(candidate) && health.takeLastResort(candidate, this.#account)
+      );
     }
     const isBusy = isAtLimit(candidate);
     this.#sawBusy ||= isBusy;
     return !isBusy;
   }
-
-  /** Records a failed attempt. False if nothing was sent. Throws the error if no other route may be tried. */
-  #fail(candidate: Candidate, error: UpstreamError): boolean {
-    if (error.fault === "unsupported") {
-      this.#supported = this.#supported.filter((other) => other !== candidate);
-      return false;
-    }
-    this.#attempts += 1;
-    this.#last = error;
-    this.#sawLimit ||= error.fault === "rateLimited";
-    if (error.fault === "excessive" || this.#request.isAbandoned) throw error;
-    return true;
-  }
-}
-
-/** Ends an attempt that threw, and returns its failure. Throws ApiError if the caller is at fault. */
-function failureOf(
-  attempt: Attempt,
-  thrown: unknown,
-  request: Pick<Dispatch<unknown>, "callerFault">,
-): UpstreamError {
-  const error = upstreamErrorOf(thrown);
-  if (!error) {
-    // A bug of the gateway: it does not count for the route, and no other route is tried.
-    attempt.ended(ownFault(thrown));
-    throw thrown;
-  }
-  // Another route may accept the size.
-  const refusal = error.fault === "tooLarge" ? undefined : request.callerFault(error);
-  attempt.ended(error, refusal !== undefined);
-  if (refusal && error.fault !== "unsupported") throw refusal;
-  return error;
 }
 
 /** True if the route is not in cooldown, its breaker is not open, and its provider is below `max_concurrent`. */
