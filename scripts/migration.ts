@@ -28,7 +28,15 @@ async function generate(engine: Engine, options: readonly string[]): Promise<voi
     stdio: ["inherit", "inherit", "inherit"],
   });
   if ((await child.exited) !== 0) throw new Error(`drizzle-kit failed for ${engine}`);
+  await keepLastSnapshot(engine);
   if (engine === "postgres") await nameNoSchema();
+}
+
+/** drizzle-kit compares with the last one only. */
+async function keepLastSnapshot(engine: Engine): Promise<void> {
+  const folder = join(projectRoot, "drizzle", engine, "meta");
+  const names = await Array.fromAsync(new Glob("*_snapshot.json").scan(folder));
+  for (const name of names.toSorted().slice(0, -1)) await Bun.file(join(folder, name)).delete();
 }
 
 /** The connection says in which schema the tables are. drizzle-kit names `public` in foreign keys. */

@@ -5,7 +5,11 @@
 import { SQL } from "bun";
 import { readFileSync } from "node:fs";
 import { systemClock, type Clock } from "../../src/lib/clock.ts";
-import { knownMigrations, migrateServer } from "../../src/store/postgres/schema/migrations.ts";
+import {
+  knownSchema,
+  versionOf,
+  migrateServer,
+} from "../../src/store/postgres/schema/migrations.ts";
 import { BEAT, Lease } from "../../src/store/postgres/writer/lease.ts";
 import { Session, statement } from "../../src/store/postgres/writer/session.ts";
 import { PACE_MS } from "../../src/store/postgres/writer/pace.ts";
@@ -74,7 +78,7 @@ async function measure(server: PostgresServer): Promise<Record<string, unknown>>
     connect,
     name: "measured",
     version: "1",
-    knownSchema: knownMigrations(),
+    knownSchema: versionOf(knownSchema),
     listener,
   });
   const meter = new ServerMeter(sql);

@@ -48,7 +48,7 @@ export interface LogFields {
   database?: string;
   /** The path of the backup that an upgrade makes. */
   backup?: string;
-  /** The number of migrations that the database has. */
+  /** The number of the database's schema. */
   schema?: number;
   problem?: string;
   /** The type of a notice. */

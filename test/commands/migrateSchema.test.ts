@@ -3,11 +3,11 @@ import { afterEach, beforeAll, beforeEach, expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import type { SchemaUpgradeDocument } from "../../src/contract/operator/schemaUpgrade.ts";
 import {
-  countMigrations,
+  versionOf,
   knownSchema,
   migrateServer,
 } from "../../src/store/postgres/schema/migrations.ts";
-import { migrationTags } from "../../src/store/schema/migrationFiles.ts";
+import { migrationsBetween } from "../../src/store/schema/migrationFiles.ts";
 import { binaryPath } from "../support/binary/binary.ts";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import { ServingProcess } from "../support/binary/servingProcess.ts";
@@ -15,7 +15,7 @@ import { configText, oneModel } from "../support/gateway/gatewayConfig.ts";
 import { describePostgres } from "../support/servers/describeServers.ts";
 import { openLongReader } from "../support/servers/longReader.ts";
 import { freshDatabase, type TestDatabase } from "../support/servers/postgres.ts";
-import { makeEarlierVersion } from "../support/store/firstVersion.ts";
+import { makeEmptyVersion, versionsOf } from "../support/store/earlierVersion.ts";
 import { describeSqlite } from "../support/testedEngines.ts";
 import { until } from "../support/until.ts";
 
@@ -31,8 +31,8 @@ const planned = async () => {
 };
 
 describeSqlite("migrate-schema on a SQLite file", () => {
-  const tags = migrationTags("sqlite");
-  const KNOWN = tags.length;
+  const tags = migrationsBetween("sqlite", 0);
+  const KNOWN = versionsOf("sqlite").at(-1) ?? 0;
   beforeEach(async () => {
     cli = await openCliFolder(configText(oneModel(provider)));
   });
@@ -53,7 +53,7 @@ describeSqlite("migrate-schema on a SQLite file", () => {
   });
 
   test("upgrades an older one after a backup", async () => {
-    makeEarlierVersion(cli.database, KNOWN - 1, () => undefined);
+    makeEmptyVersion(cli.database, KNOWN - 1);
     expect(await planned()).toMatchObject({
       status: SOMETHING_TO_DO,
       applied: KNOWN - 1,
@@ -72,7 +72,7 @@ describeSqlite("migrate-schema on a SQLite file", () => {
 });
 
 describePostgres("migrate-schema on a PostgreSQL server", () => {
-  const KNOWN = countMigrations(knownSchema);
+  const KNOWN = versionOf(knownSchema);
   const earlier = { ...knownSchema, releases: knownSchema.releases.slice(0, -1) };
   const last = knownSchema.releases.at(-1)?.migrations ?? [];
   let database: TestDatabase;

@@ -12,12 +12,13 @@ import {
 } from "node:fs";
 import { join, resolve } from "node:path";
 import { backUp, inspectStore, openStore } from "../../src/store/store.ts";
-import { makeFirstVersion } from "../support/store/firstVersion.ts";
+import { makeEmptyVersion, versionsOf } from "../support/store/earlierVersion.ts";
 import { running } from "../support/store/storeFolder.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
 const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
 const never = new Promise<void>(() => undefined);
+const [OF_020 = 0] = versionsOf("sqlite");
 
 const storeFolder = openSampleLedgerBefore();
 let file: string;
@@ -85,7 +86,7 @@ describe("a backup", () => {
 
   test("of an earlier version's store is audited too, and neither is brought to this version", async () => {
     const old = join(storeFolder.folder, "old.db");
-    makeFirstVersion(old, (sqlite) => {
+    makeEmptyVersion(old, OF_020, (sqlite) => {
       sqlite.run("INSERT INTO accounts (name, created_at) VALUES ('alice', 0)");
     });
     const before = contentOf(old);

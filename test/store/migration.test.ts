@@ -3,28 +3,32 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { migrationTags } from "../../src/store/schema/migrationFiles.ts";
-import { createSchema } from "../../src/store/sqlite/schema/migrations.ts";
+import { copiesRequests, createSchema } from "../../src/store/sqlite/schema/migrations.ts";
 import { connect } from "../../src/store/sqlite/sqlite.ts";
 import {
+  backUp,
+  inspectStore,
   needsUpgrade,
   openStore,
   type SqliteStore,
   type UpgradeStep,
 } from "../../src/store/store.ts";
-import { fillEarlierVersion } from "../support/store/earlierRecords.ts";
-import { makeEarlierVersion, upgrade } from "../support/store/firstVersion.ts";
+import {
+  addRunningRequests,
+  makeEarlierVersion,
+  makeEmptyVersion,
+  upgrade,
+  versionsOf,
+} from "../support/store/earlierVersion.ts";
 import { tamper } from "../support/store/sampleLedger.ts";
 import { actor } from "../support/store/storeFolder.ts";
 
-const KNOWN = migrationTags("sqlite").length;
-/** The numbers of migrations of earlier versions. */
-const VERSIONS = Array.from({ length: KNOWN - 1 }, (_, index) => index + 1);
-/** The last one in which all charges are in the ledger. */
-const CHARGES_IN_LEDGER = 4;
-/** The last one whose requests are copied. */
-const REQUESTS_ARE_COPIED = 5;
+const KNOWN = versionsOf("sqlite").at(-1) ?? 0;
+/** The schemas of 0.2.0 and of what came after it. */
+const VERSIONS = versionsOf("sqlite").slice(0, -1);
+const [OF_020 = 0] = VERSIONS;
 const LAST_VERSION = KNOWN - 1;
+const isCopied = copiesRequests({ applied: OF_020, known: KNOWN });
 
 let folder: string;
 let path: string;
@@ -64,25 +68,17 @@ async function withStore(work: (store: SqliteStore) => void): Promise<void> {
   }
 }
 
-describe.each(VERSIONS)("a store with %i migrations", (version) => {
-  beforeEach(() =>
-    makeEarlierVersion(path, version, (sqlite) => fillEarlierVersion(sqlite, version)),
-  );
-  const hasRefunds = version > 2;
+describe.each(VERSIONS)("a store with schema %i", (version) => {
+  beforeEach(() => makeEarlierVersion(path, version));
 
   test("keeps each history, request and attempt", async () => {
-    const table = version > CHARGES_IN_LEDGER ? "history" : "ledger";
-    const isRefunded =
-      version > CHARGES_IN_LEDGER
-        ? "(c.account_id, c.seq) = (l.account_id, l.refund_of)"
-        : "c.id = l.refund_of";
-    const refundOf = hasRefunds
-      ? `(SELECT substr(c.ref, 5) FROM ${table} c WHERE ${isRefunded})`
-      : "NULL";
     const [ledger, requests, attempts] = read(
       `SELECT account_id AS accountId, seq, kind, amount, balance_after AS balanceAfter, ref, actor, note, at,
-        iif(kind = 'charge', substr(ref, 5), ${refundOf}) AS requestId FROM ${table} l ORDER BY account_id, seq DESC`,
-      "SELECT public_id AS id, at, status, hold, charge, duration_ms AS durationMs FROM requests ORDER BY requests.id DESC",
+        iif(kind = 'charge', substr(ref, 5),
+          (SELECT substr(c.ref, 5) FROM history c WHERE (c.account_id, c.seq) = (l.account_id, l.refund_of))) AS requestId
+        FROM history l ORDER BY account_id, seq DESC`,
+      `SELECT public_id AS id, at, status, hold, charge, prompt_tokens AS promptTokens, web_searches AS webSearches,
+        duration_ms AS durationMs FROM requests ORDER BY requests.id DESC`,
       `SELECT public_id AS request, a.provider, outcome, a.status, a.duration_ms AS durationMs
         FROM attempts a JOIN requests r ON r.id = a.request_id ORDER BY request_id DESC, n`,
     );
@@ -94,17 +90,7 @@ describe.each(VERSIONS)("a store with %i migrations", (version) => {
       const found = list.flatMap(({ id }) =>
         store.requests.attempts(id).map((attempt) => Object.assign({ request: id }, attempt)),
       );
-      // Later versions keep no row for a single attempt that succeeded: the row of its request tells the same.
-      const rows = version > CHARGES_IN_LEDGER ? found.filter(isInTable) : found;
-      expect(asText(rows)).toEqual(asText(attempts));
-      for (const request of list)
-        expect(request).toMatchObject({
-          priceCacheWrite: 25n,
-          priceCacheWrite1h: 25n,
-          priceWebSearch: 0n,
-          cacheWrite1hTokens: 0,
-          webSearches: 0,
-        });
+      expect(asText(found.filter(isInTable))).toEqual(asText(attempts));
       for (const account of ["alice", "bob"])
         expect(store.requests.list({ account, limit: 100 })).toEqual(
           list.filter((request) => request.account === account),
@@ -113,33 +99,27 @@ describe.each(VERSIONS)("a store with %i migrations", (version) => {
   });
 
   test("goes on: its audit finds no problem, charges are refunded, requests are interrupted and folded", async () => {
-    const spent = hasRefunds ? 950n : 1075n;
     await withStore((store) => {
-      expect(store.audit()).toMatchObject({ problems: [], requests: hasRefunds ? 9 : 12 });
-      expect(store.keys.list("alice")).toMatchObject([{ spent }]);
+      expect(store.audit()).toMatchObject({ problems: [], requests: 9 });
+      expect(store.keys.list("alice")).toMatchObject([{ spent: 6350n }]);
       expect(store.interruptRunning()).toEqual({ count: 1, reserved: 0n });
       const refund = (request: string) =>
         store.admin.refund(actor, { request, amount: null, ref: null, note: null });
-      expect(refund("req_done")).toMatchObject({ amount: hasRefunds ? 380n : 500n });
-      if (hasRefunds) expect(() => refund("req_folded")).toThrow("tollgate balance credit alice");
-      expect(store.keys.list("alice")).toMatchObject([{ spent: hasRefunds ? 570n : 575n }]);
+      expect(refund("req_done")).toMatchObject({ amount: 380n });
+      expect(() => refund("req_folded")).toThrow("tollgate balance credit alice");
+      expect(store.keys.list("alice")).toMatchObject([{ spent: 5970n }]);
       expect(store.usage("day", {})).toMatchObject([
-        { group: "2025-12-29", requests: 3, failed: 1, cost: 325n },
-        { group: "2026-01-01", requests: 6, failed: 0, cost: 650n, refunded: 500n },
-        { group: "2026-01-02", requests: 3, failed: 2, cost: 175n },
+        { group: "2025-12-29", requests: 3, failed: 1, webSearches: 2, cost: 2125n },
+        {
+          group: "2026-01-01",
+          requests: 6,
+          failed: 0,
+          webSearches: 1,
+          cost: 1550n,
+          refunded: 500n,
+        },
+        { group: "2026-01-02", requests: 3, failed: 2, webSearches: 3, cost: 2875n },
       ]);
-      expect(store.audit().problems).toEqual([]);
-    });
-  });
-
-  test("keeps a ref that begins like those of vouchers, and accepts no new one", async () => {
-    await withStore((store) => {
-      const repeat = { account: "bob", kind: "credit", amount: 1000n, ref: "voucher:42" } as const;
-      const change = { ...repeat, note: null };
-      expect(store.admin.changeBalance(actor, change).applied).toBe(false);
-      expect(() => store.admin.changeBalance(actor, { ...change, ref: "voucher:43" })).toThrow(
-        "credit of an open voucher",
-      );
       expect(store.audit().problems).toEqual([]);
     });
   });
@@ -152,8 +132,8 @@ describe.each(VERSIONS)("a store with %i migrations", (version) => {
   });
 });
 
-test.each(VERSIONS)("an empty store with %i migrations is migrated", async (version) => {
-  makeEarlierVersion(path, version, () => undefined);
+test.each(VERSIONS)("an empty store with schema %i is migrated", async (version) => {
+  makeEmptyVersion(path, version);
   await withStore((store) => {
     expect(store.usage("day", {})).toEqual([]);
     expect(store.audit().problems).toEqual([]);
@@ -163,54 +143,26 @@ test.each(VERSIONS)("an empty store with %i migrations is migrated", async (vers
 describe("a store whose records do not agree is left as it was", () => {
   test.each([
     [
-      "a charge of another amount",
-      "UPDATE ledger SET amount = amount - 1 WHERE ref = 'req:req_done'",
-      "request req_done: does not agree with its charge in the ledger",
-    ],
-    [
-      "a charge that is missing",
-      "DELETE FROM ledger WHERE ref = 'req:req_last'",
-      "request req_last: does not agree with its charge in the ledger",
-    ],
-    [
-      "a charge of a failed request",
-      "INSERT INTO ledger SELECT 99, 2, ledger_seq + 1, 'charge', 0, balance, 'req:req_failed', NULL, NULL, 0, NULL FROM accounts WHERE id = 2",
-      "request req_failed: does not agree with its charge in the ledger",
-    ],
-    ["a gap", "DELETE FROM ledger WHERE kind = 'debit'", "does not follow from the row before it"],
-    [
-      "a balance",
-      "UPDATE accounts SET balance = balance + 1 WHERE name = 'bob'",
-      "account bob: balance is not the sum of its ledger",
-    ],
-    [
-      "a refund of a credit",
-      "UPDATE ledger SET refund_of = 1 WHERE kind = 'refund'",
-      "refunds no charge of its account",
-    ],
-    ["totals", "UPDATE daily_totals SET requests = requests + 1", "totals of"],
-    ["a request without a key", "DELETE FROM keys WHERE public_id = 'key_bob'", "row"],
-  ])("%s", (_, damage, problem) => expectRefused(CHARGES_IN_LEDGER, damage, problem));
-
-  test.each([
-    [
       "a charge of another amount in the row of its request",
       "UPDATE requests SET charge = charge - 1 WHERE public_id = 'req_done'",
-      "CHECK constraint failed: requests_price",
+      isCopied
+        ? "CHECK constraint failed: requests_price"
+        : "request req_done: charge and write-off are not the price of its usage",
     ],
     [
       "the balance of an account with charged requests",
       "UPDATE accounts SET balance = balance + 1 WHERE name = 'bob'",
       "account bob: ",
     ],
-    ["totals of charged requests", "UPDATE daily_totals SET prompt_tokens = 1", "totals of"],
-  ])("%s", (_, damage, problem) => expectRefused(REQUESTS_ARE_COPIED, damage, problem));
+    ["totals", "UPDATE daily_totals SET prompt_tokens = 1", "totals of"],
+    ["a request without a key", "DELETE FROM keys WHERE public_id = 'key_bob'", "row"],
+  ])("%s", (_, damage, problem) => expectRefused(OF_020, damage, problem));
 
-  test("the totals of the last version", () =>
+  test("the totals of the last schema", () =>
     expectRefused(LAST_VERSION, "UPDATE daily_totals SET prompt_tokens = 1", "totals of"));
 
   async function expectRefused(version: number, damage: string, problem: string): Promise<void> {
-    makeEarlierVersion(path, version, (sqlite) => fillEarlierVersion(sqlite, version));
+    makeEarlierVersion(path, version);
     tamper({ path }, damage);
     const before = everything();
     const opening = () => withStore(() => undefined);
@@ -222,24 +174,32 @@ describe("a store whose records do not agree is left as it was", () => {
   }
 
   test("a trigger that is missing", async () => {
-    makeEarlierVersion(path, LAST_VERSION, (sqlite) => sqlite.run("DROP TRIGGER ledger_keeps"));
+    makeEmptyVersion(path, LAST_VERSION, (sqlite) => sqlite.run("DROP TRIGGER ledger_keeps"));
     expect(withStore(() => undefined)).rejects.toThrow(
       "trigger ledger_keeps is missing or not the program's own",
     );
   });
 });
 
-describe("the migration of a large store", () => {
+test("a store of a version before 0.2.0 is left as it was, and the way through 0.2.0 is told", async () => {
+  makeEmptyVersion(path, OF_020, (sqlite) => sqlite.run("DROP TABLE notices"));
+  tamper({ path }, `PRAGMA user_version = ${OF_020 - 1}`);
+  const before = everything();
+  const sentence =
+    "the database was made by a version before 0.2.0: start tollgate 0.2.0 on it once, and then this version";
+  expect(needsUpgrade(path)).toBe(true);
+  expect(upgrade(path)).rejects.toThrow(sentence);
+  expect(() => openStore({ path, durability: "process", serving: true })).toThrow(sentence);
+  expect(() => inspectStore(path)).toThrow(sentence);
+  const copy = join(folder, "copy.db");
+  const stopped = new Promise<void>(() => undefined);
+  expect(backUp({ database: path, file: copy, stopped })).rejects.toThrow(sentence);
+  expect(everything()).toEqual(before);
+});
+
+describe.skipIf(!isCopied)("the migration of a large store", () => {
   const COUNT = 130_000;
-  beforeEach(() =>
-    makeEarlierVersion(path, REQUESTS_ARE_COPIED, (sqlite) => {
-      fillEarlierVersion(sqlite, REQUESTS_ARE_COPIED);
-      sqlite.run(`INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status,
-          price_input, price_cached_input, price_cache_write, price_output, hold)
-        WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ${COUNT})
-        SELECT 'req_' || n, n, 1, 1, 'chat', 'small', 0, 'running', 1, 1, 1, 1, 0 FROM n`);
-    }),
-  );
+  beforeEach(() => makeEarlierVersion(path, OF_020, (sqlite) => addRunningRequests(sqlite, COUNT)));
 
   test("is killed in the middle: the store is as it was, and the next start migrates it", async () => {
     const counts = ["ledger", "requests", "attempts"].map((name) => `SELECT count(*) FROM ${name}`);
@@ -284,7 +244,7 @@ test("a process that meets a gateway that makes a database waits, and changes no
 test("a database that another process opens or closes at that moment is found to be older", async () => {
   const folder = mkdtempSync(join(tmpdir(), "tollgate-busy-"));
   const path = join(folder, "tollgate.db");
-  makeEarlierVersion(path, 5, (sqlite) => fillEarlierVersion(sqlite, 5));
+  makeEarlierVersion(path, OF_020);
   const holder = Bun.spawn(
     [
       process.execPath,

@@ -14,7 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { openStore, startWriter, StoreError, takeInstanceLock } from "../../src/store/store.ts";
-import { upgrade } from "../support/store/firstVersion.ts";
+import { upgrade, versionsOf } from "../support/store/earlierVersion.ts";
 import { fund } from "../support/store/storeFolder.ts";
 
 const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
@@ -151,7 +151,7 @@ describe("a store that cannot be used is refused", () => {
   test("when it is not of the version that it says", () => {
     open().close();
     const sqlite = new Database(path);
-    sqlite.run("PRAGMA user_version = 2");
+    sqlite.run(`PRAGMA user_version = ${versionsOf("sqlite")[0]}`);
     sqlite.close();
     const before = readFileSync(path);
     expect(upgrade(path)).rejects.toThrow(

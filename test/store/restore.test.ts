@@ -19,12 +19,13 @@ import {
 import { join } from "node:path";
 import { backUp, openStore, restore, takeInstanceLock, type Actor } from "../../src/store/store.ts";
 import { testAsRoot } from "../support/binary/otherUser.ts";
-import { makeFirstVersion } from "../support/store/firstVersion.ts";
+import { makeEmptyVersion, versionsOf } from "../support/store/earlierVersion.ts";
 import { actor, ended, fund, type Owner } from "../support/store/storeFolder.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 import { lastRows, rowsNewerThan } from "../../src/store/sqlite/backup/verifiedCopy.ts";
 
 const never = new Promise<void>(() => undefined);
+const [OF_020 = 0] = versionsOf("sqlite");
 const keptAs = "tollgate.db.before-restore-20260101T000000.000Z";
 
 const storeFolder = openSampleLedgerBefore();
@@ -156,7 +157,7 @@ describe("a restore", () => {
 
   test("brings a backup of an earlier version to this one", async () => {
     rmSync(file);
-    makeFirstVersion(file, (sqlite) => {
+    makeEmptyVersion(file, OF_020, (sqlite) => {
       sqlite.run("INSERT INTO accounts (name, created_at) VALUES ('dora', 0)");
     });
     await restored();

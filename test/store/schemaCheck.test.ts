@@ -1,5 +1,7 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { FIRST_SCHEMA } from "../../src/store/schema/migrationFiles.ts";
+import { applyMigrations } from "../../src/store/sqlite/schema/migrations.ts";
 import {
   SCHEMA_SHA256,
   schemaProblems,
@@ -18,6 +20,16 @@ afterEach(async () => {
 
 test("the schema is known by its digest; after a new migration this is the place to renew it", () => {
   expect(SCHEMA_SHA256).toBe(schemaSha256(sqlite));
+});
+
+test.each([
+  [FIRST_SCHEMA.sqlite, "b4afd90a1190bebdb4eeb2e3c6d38a6308178adc8888009a4ae6d4bade2553ff"],
+  [FIRST_SCHEMA.sqlite + 1, "2ab2a4aac659835146f30486df10bf48ff26966880363f07d66383ea0c16a025"],
+])("the migrations make the schema %i that files have", (version, digest) => {
+  const earlier = new Database(":memory:");
+  applyMigrations(earlier, 0, version);
+  expect(schemaSha256(earlier)).toBe(digest);
+  earlier.close();
 });
 
 test("a copy, in which all lies in another order, has the same digest", () => {

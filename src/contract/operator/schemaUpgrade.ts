@@ -1,8 +1,8 @@
 import { Type, type Static } from "@sinclair/typebox";
 
 /**
- * What `tollgate migrate-schema --json` prints. `applied`: the number of migrations that the database has now; `known`: that this
- * version has. `releases`: what was applied, or with `--plan` what would be.
+ * What `tollgate migrate-schema --json` prints. `applied`: the number of the schema of the database now; `known`: that of this
+ * version. `releases`: what was applied, or with `--plan` what would be.
  */
 export type SchemaUpgradeDocument = Static<typeof SchemaUpgradeDocument>;
 export const SchemaUpgradeDocument = Type.Object({

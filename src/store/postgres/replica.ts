@@ -4,7 +4,7 @@ import { openClient, type PostgresPool, type ServerAddress } from "./pool.ts";
 import { isPoolerSymptom, pooledError } from "./pooler.ts";
 import { LOCKERS } from "./schema/lockWait.ts";
 import { openServer, type ServerStore } from "./store.ts";
-import { knownMigrations, type UpgradeWatch } from "./schema/migrations.ts";
+import { knownSchema, versionOf, type UpgradeWatch } from "./schema/migrations.ts";
 import { Lease, type LeaseListener } from "./writer/lease.ts";
 import { startReplicaWriter, type ReplicaWriter } from "./writer/writer.ts";
 import type { ChangeCounter } from "../connection.ts";
@@ -69,7 +69,7 @@ export async function openReplica(
   try {
     const followed = await pool.withStoreErrors(() => followChanges(pool, queries, listener));
     const lease = await pool.withStoreErrors(() =>
-      Lease.take({ ...member, listener, connect, knownSchema: knownMigrations() }),
+      Lease.take({ ...member, listener, connect, knownSchema: versionOf(knownSchema) }),
     );
     const writer = startReplicaWriter({
       connect,

@@ -1,12 +1,13 @@
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { StoreError } from "../storeError.ts";
 
 /** What a store is made on. Each has a folder of migrations. */
 export type Engine = "sqlite" | "postgres";
 
 /** What an upgrade of a database does. */
 export interface UpgradePlan {
-  /** The number of migrations that the database has; 0 if it is empty or does not exist. */
+  /** The number of the database's schema; 0 if it is empty or does not exist. */
   readonly applied: number;
   /** The number that this program has. */
   readonly known: number;
@@ -27,8 +28,35 @@ function migrationsFolder(engine: Engine): string {
   return join(dirname(Bun.main), root, "drizzle", engine);
 }
 
+/** The first migration makes the schema of 0.2.0, which had so many migrations. */
+export const FIRST_SCHEMA = { sqlite: 8, postgres: 3 } as const;
+
+/** The number of the schema that this program has. */
+export function knownVersion(engine: Engine): number {
+  return FIRST_SCHEMA[engine] - 1 + migrationTags(engine).length;
+}
+
+/** The names of the migrations from one schema to another, in their order. `last`: undefined for this program's schema. */
+export function migrationsBetween(
+  engine: Engine,
+  applied: number,
+  last?: number,
+): readonly string[] {
+  const place = (version: number) => Math.max(0, version - FIRST_SCHEMA[engine] + 1);
+  const tags = migrationTags(engine);
+  return tags.slice(place(applied), last === undefined ? tags.length : place(last));
+}
+
+/** Throws StoreError for a database that a version before 0.2.0 made. */
+export function refuseBeforeFirst(engine: Engine, applied: number): void {
+  if (applied <= 0 || applied >= FIRST_SCHEMA[engine]) return;
+  throw new StoreError(
+    "the database was made by a version before 0.2.0: start tollgate 0.2.0 on it once, and then this version",
+  );
+}
+
 /** In the order of drizzle-kit's journal. Drizzle's own reader also hashes the files, which takes 10 ms of each start. */
-export function migrationTags(engine: Engine): readonly string[] {
+function migrationTags(engine: Engine): readonly string[] {
   const path = join(migrationsFolder(engine), "meta/_journal.json");
   const journal = JSON.parse(readFileSync(path, "utf8")) as {
     entries: readonly { tag: string }[];

@@ -24,11 +24,12 @@ import {
   type SpoiledCase,
 } from "../../support/binary/doctor.ts";
 import { describeAsRoot } from "../../support/binary/otherUser.ts";
-import { makeFirstVersion } from "../../support/store/firstVersion.ts";
+import { makeEmptyVersion, versionsOf } from "../../support/store/earlierVersion.ts";
 import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";
 import { startProvider } from "../../support/provider/scriptedProvider.ts";
 
 const PAGE_BYTES = 4096;
+const [OF_020 = 0] = versionsOf("sqlite");
 const HOUR_MS = 3_600_000;
 const secret = "sk-upstream-0123456789abcdef";
 
@@ -60,9 +61,9 @@ function databaseAt(path: string): Promise<void> {
   return newDesk(configText(oneModel(baseUrl, { database: { path } })));
 }
 
-/** Creates the database as the first version did. */
+/** Creates the database as 0.2.0 did. */
 async function makeOlder(): Promise<void> {
-  makeFirstVersion(cli.database, () => undefined);
+  makeEmptyVersion(cli.database, OF_020);
   await chmod(cli.database, 0o600);
 }
 
@@ -128,7 +129,7 @@ describe("doctor without problems", () => {
       const { failed, messages } = await examine(cli);
       expect(failed).toEqual([]);
       expect(messages["database"]).toMatch(
-        /schema 2 of 9, the next start or command upgrades it, .*; the upgrade makes a verified backup beside the database first: it needs up to 33\.\d MB on its disk, and \S+ \SB are free$/,
+        /schema 8 of 9, the next start or command upgrades it, .*; the upgrade makes a verified backup beside the database first: it needs up to 33\.\d MB on its disk, and \S+ \SB are free$/,
       );
     }
   });
@@ -193,7 +194,7 @@ const spoiledCases: readonly SpoiledCase[] = [
     what: "a database with the wrong version number",
     spoil() {
       cli.makeDatabase();
-      change(cli, "PRAGMA user_version = 2");
+      change(cli, "PRAGMA user_version = 8");
     },
     failed: ["database"],
     message: () => `${cli.database} does not have tollgate's schema: stop the gateway`,

@@ -267,7 +267,7 @@ describePostgres("the copy of a SQLite file", () => {
     ],
     [
       "the file has the schema of an earlier version",
-      () => tamper(source, "PRAGMA user_version = 3"),
+      () => tamper(source, "PRAGMA user_version = 8"),
       "has the schema of an earlier version: run `tollgate audit` of this version",
     ],
   ];

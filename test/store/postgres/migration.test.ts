@@ -5,7 +5,9 @@ import { requireDurableServer } from "../../../src/store/postgres/durability.ts"
 import {
   knownSchema,
   migrateServer,
+  planUpgrade,
   readServerSchema,
+  versionOf,
 } from "../../../src/store/postgres/schema/migrations.ts";
 import { inspectServer, StoreError } from "../../../src/store/store.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
@@ -13,7 +15,7 @@ import { freshDatabase, startPostgres, type TestDatabase } from "../../support/s
 import { several } from "../../support/several.ts";
 import { laterSchema } from "../../support/store/laterSchema.ts";
 
-const KNOWN = knownSchema.releases.flatMap(({ migrations }) => migrations).length;
+const KNOWN = versionOf(knownSchema);
 /** The last release that changed what the version before it uses. */
 const OLDEST = Math.max(...knownSchema.releases.map(({ oldest }) => oldest));
 
@@ -125,6 +127,17 @@ describePostgres("a PostgreSQL database at its opening", () => {
     expect(refused).rejects.toThrow(/was upgraded by a newer version .*: upgrade this one/);
     const { schema } = await inspectServer({ url: database.url, shownUrl: "the url" });
     expect(schema).toEqual({ applied: KNOWN + 2, oldest: KNOWN + 2, known: KNOWN });
+  });
+
+  test("that a version before 0.2.0 made is refused in words, and nothing is changed", async () => {
+    await migrateServer(sql);
+    await sql`ALTER TABLE schema_version DISABLE TRIGGER USER`;
+    await sql`UPDATE schema_version SET applied = 2, oldest = 2`;
+    const before = await catalog();
+    const sentence = "start tollgate 0.2.0 on it once, and then this version";
+    expect(migrateServer(sql)).rejects.toThrow(sentence);
+    expect(planUpgrade(sql)).rejects.toThrow(sentence);
+    expect(await catalog()).toEqual(before);
   });
 
   test("keeps the releases before one that fails, and nothing of that one", async () => {

@@ -1,7 +1,7 @@
 import { SQL } from "bun";
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import {
-  countMigrations,
+  versionOf,
   knownSchema,
   migrateServer,
 } from "../../../src/store/postgres/schema/migrations.ts";
@@ -29,7 +29,7 @@ describePostgres("an upgrade beside a long reader", () => {
     expect(problems).toEqual([]);
   });
 
-  const KNOWN = countMigrations(knownSchema);
+  const KNOWN = versionOf(knownSchema);
   const nickname = { oldest: KNOWN, statements: ["ALTER TABLE accounts ADD nickname text"] };
   const phone = { oldest: KNOWN, statements: ["ALTER TABLE accounts ADD phone text"] };
 

@@ -1,5 +1,5 @@
 import { writeSync } from "node:fs";
-import { upgrade } from "./firstVersion.ts";
+import { upgrade } from "./earlierVersion.ts";
 
 /** Migrates the database that the command line names. Prints a line for each report of its progress. */
 const [path = ""] = process.argv.slice(2);

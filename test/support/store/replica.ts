@@ -6,7 +6,7 @@ import {
   type ReplicaWriter,
 } from "../../../src/store/postgres/writer/writer.ts";
 import type { GroupEffect, ReserveTarget, RequestRecord } from "../../../src/store/store.ts";
-import { knownMigrations } from "../../../src/store/postgres/schema/migrations.ts";
+import { knownSchema, versionOf } from "../../../src/store/postgres/schema/migrations.ts";
 import type { Clock } from "../../../src/lib/clock.ts";
 import type { Owner } from "./storeFolder.ts";
 
@@ -68,7 +68,7 @@ export async function openReplica(
     connect,
     name,
     version: "1",
-    knownSchema: knownMigrations(),
+    knownSchema: versionOf(knownSchema),
     listener,
     steadyMs,
     ...(clock && { clock }),

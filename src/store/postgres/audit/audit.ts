@@ -12,7 +12,7 @@ import { expectedObjects } from "../../schema/migrationFiles.ts";
 import { doNow, type Steps } from "../../steps.ts";
 import { PostgresPool, type ServerAddress } from "../pool.ts";
 import { PostgresQueries } from "../queries.ts";
-import { countMigrations, knownSchema } from "../schema/migrations.ts";
+import { versionOf, knownSchema } from "../schema/migrations.ts";
 import { SILENT_MS } from "../writer/replicas.ts";
 import { CLOCK_MS } from "../writer/statements.ts";
 import { isUnreadable, schemaObjects, schemaProblems } from "./schemaObjects.ts";
@@ -76,7 +76,7 @@ export function* isAtRest(snapshot: Connection): Steps<boolean> {
 function* structureOf(snapshot: Connection): Steps<readonly StructureProblem[]> {
   const version = yield* snapshot.row<{ applied: bigint }>("SELECT applied FROM schema_version");
   // The objects of a newer version are not known here.
-  const isNewer = Number(version?.applied ?? 0) > countMigrations(knownSchema);
+  const isNewer = Number(version?.applied ?? 0) > versionOf(knownSchema);
   const problems = schemaProblems(
     yield* schemaObjects(snapshot),
     isNewer ? undefined : expectedObjects(),

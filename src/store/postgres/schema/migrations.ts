@@ -1,12 +1,17 @@
 import type { ReservedSQL, SQL } from "bun";
-import { migrationStatements, type UpgradePlan } from "../../schema/migrationFiles.ts";
+import {
+  FIRST_SCHEMA,
+  migrationStatements,
+  refuseBeforeFirst,
+  type UpgradePlan,
+} from "../../schema/migrationFiles.ts";
 import { StoreError } from "../../storeError.ts";
 import { LOCKS } from "../locks.ts";
 import { messageOf, sqlState } from "../writer/failures.ts";
 import { untilUnlocked, WAIT_BRIEFLY, type LockWait } from "./lockWait.ts";
 
 /**
- * The migrations of one release, by name. They are applied in one transaction. `oldest` is the smallest number of migrations
+ * The migrations of one release, by name. They are applied in one transaction. `oldest` is the smallest number of a schema
  * that a program must know to work with the schema after them. A release that only adds leaves it as it is, so that the
  * version before goes on beside this one. A release that removes or changes what the version before uses raises it. Between a
  * change of rows and a change of their table a migration says SET CONSTRAINTS ALL IMMEDIATE: deferred triggers wait for the
@@ -25,14 +30,13 @@ export interface KnownSchema {
 
 export const knownSchema: KnownSchema = {
   releases: [
-    { migrations: ["0000_tables", "0001_rules"], oldest: 2 },
-    { migrations: ["0002_notices"], oldest: 2 },
-    { migrations: ["0003_key_addresses"], oldest: 2 },
+    { migrations: ["0000_tables"], oldest: FIRST_SCHEMA.postgres },
+    { migrations: ["0001_key_addresses"], oldest: FIRST_SCHEMA.postgres },
   ],
   statements: (migration) => migrationStatements("postgres", migration),
 };
 
-/** The number of migrations that were applied, and that a program must know. */
+/** The number of the database's schema, and the smallest one that a program must know. */
 interface SchemaVersion {
   readonly applied: number;
   readonly oldest: number;
@@ -86,9 +90,9 @@ export async function migrateServer(
   schema = knownSchema,
   watch: UpgradeWatch = {},
 ): Promise<boolean> {
-  const known = countMigrations(schema);
+  const known = versionOf(schema);
   const found = await readVersion(sql);
-  if (found !== undefined) refuseNewer(found, known);
+  if (found !== undefined) refuseOthers(found, known);
   const before = found?.applied ?? 0;
   if (found !== undefined && before >= known) return false;
   const older = found !== undefined && before > 0 ? { ...found, known } : undefined;
@@ -111,7 +115,7 @@ async function applyReleases(sql: SQL, schema: KnownSchema, wait: UpgradeWatch):
       inTransaction(connection, () => connection.unsafe(LOCK_SCHEMA)),
     );
     let wasEmpty = false;
-    for (let applied = 0; applied < countMigrations(schema);) {
+    for (let applied = 0; applied < versionOf(schema);) {
       const step = await untilUnlocked({ ...options, isHarmless: false }, () =>
         inTransaction(connection, () => applyRelease(connection, schema)),
       );
@@ -156,12 +160,12 @@ async function applyRelease(
   schema: KnownSchema,
 ): Promise<{ readonly before: number; readonly after: number }> {
   const version = (await readVersion(connection)) ?? (await makeVersion(connection));
-  refuseNewer(version, countMigrations(schema));
+  refuseOthers(version, versionOf(schema));
   const after = await applyNext(connection, schema, version.applied);
   return { before: version.applied, after };
 }
 
-/** Returns the number of migrations that are applied then. */
+/** Returns the number of the database's schema then. */
 async function applyNext(
   connection: ReservedSQL,
   schema: KnownSchema,
@@ -176,9 +180,9 @@ async function applyNext(
   return next.last;
 }
 
-/** The releases after this number of migrations, with what is missing of each and the number of its last one. */
+/** The releases after the schema of this number, with what is missing of each and the number of its schema. */
 function missingReleases({ releases }: KnownSchema, applied: number) {
-  let last = 0;
+  let last = FIRST_SCHEMA.postgres - 1;
   return releases.flatMap(({ migrations, oldest }) => {
     const first = last;
     last += migrations.length;
@@ -189,9 +193,9 @@ function missingReleases({ releases }: KnownSchema, applied: number) {
 
 /** What an upgrade would do. Throws StoreError for a database that this program cannot work with. */
 export async function planUpgrade(sql: SQL, schema = knownSchema): Promise<UpgradePlan> {
-  const known = countMigrations(schema);
+  const known = versionOf(schema);
   const found = await readServerSchema(sql, schema);
-  if (found !== undefined) refuseNewer(found, known);
+  if (found !== undefined) refuseOthers(found, known);
   const applied = found?.applied ?? 0;
   const releases = missingReleases(schema, applied).map(({ migrations, oldest }) => ({
     migrations,
@@ -207,13 +211,9 @@ async function makeVersion(connection: ReservedSQL): Promise<SchemaVersion> {
   return { applied: 0, oldest: 0 };
 }
 
-/** The number of migrations that this program knows. */
-export function knownMigrations(): number {
-  return countMigrations(knownSchema);
-}
-
-export function countMigrations({ releases }: KnownSchema): number {
-  return releases.reduce((sum, { migrations }) => sum + migrations.length, 0);
+export function versionOf({ releases }: KnownSchema): number {
+  const first = FIRST_SCHEMA.postgres - 1;
+  return releases.reduce((sum, { migrations }) => sum + migrations.length, first);
 }
 
 /** Undefined for a database without a table of versions. Throws StoreError if the table is that of another program. */
@@ -234,13 +234,15 @@ export async function readServerSchema(
   schema = knownSchema,
 ): Promise<ServerSchema | undefined> {
   const version = await readVersion(sql);
-  if (version !== undefined) return { ...version, known: countMigrations(schema) };
+  if (version !== undefined) return { ...version, known: versionOf(schema) };
   const [foreign] = await sql.unsafe<unknown[]>(FOREIGN_TABLE);
   if (foreign !== undefined) throw foreignError();
   return undefined;
 }
 
-function refuseNewer({ oldest }: SchemaVersion, known: number): void {
+/** Throws StoreError for a database of a newer version, or of one before 0.2.0. */
+function refuseOthers({ applied, oldest }: SchemaVersion, known: number): void {
+  refuseBeforeFirst("postgres", applied);
   if (known < oldest) throw new StoreError(NEWER_SCHEMA);
 }
 

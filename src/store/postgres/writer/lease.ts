@@ -65,7 +65,7 @@ interface LeaseOptions {
   /** Shown to operators, such as the name of the machine. */
   readonly name: string;
   readonly version: string;
-  /** The number of migrations that this program knows. */
+  /** The number of the schema that this program has. */
   readonly knownSchema: number;
   readonly listener: LeaseListener;
   readonly clock?: Clock;

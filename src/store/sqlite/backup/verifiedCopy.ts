@@ -16,6 +16,7 @@ import {
 import { DamagedStoreError, StoreError } from "../../storeError.ts";
 import { auditStore } from "../audit/auditSqlite.ts";
 import { fileProblems } from "../audit/integrity.ts";
+import { refuseBeforeFirst } from "../../schema/migrationFiles.ts";
 import { migrateCopy, readSchemaVersion } from "../schema/migrations.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";
 import { errorCode } from "../../../lib/systemError.ts";
@@ -191,10 +192,11 @@ function writeAll(target: number, bytes: Uint8Array): void {
     written += writeSync(target, bytes, written, bytes.length - written);
 }
 
-/** Throws StoreError for another program's database, or one of a newer version. */
+/** Throws StoreError for another program's database, or one of a newer version or of one before 0.2.0. */
 function schemaAge({ sqlite }: SqliteConnection, path: string): "older" | "current" {
   const { applied, known } = readSchemaVersion(sqlite);
   if (applied <= 0) throw new StoreError(`not a database of tollgate: ${path}; name another file`);
+  refuseBeforeFirst("sqlite", applied);
   if (applied > known)
     throw new StoreError(`written by a newer version of tollgate: ${path}; use that version`);
   return applied < known ? "older" : "current";

@@ -1,8 +1,12 @@
 import type { Database } from "bun:sqlite";
-import { migrationStatements, migrationTags } from "../../schema/migrationFiles.ts";
+import {
+  knownVersion,
+  migrationsBetween,
+  migrationStatements,
+  refuseBeforeFirst,
+} from "../../schema/migrationFiles.ts";
 import { type SqliteConnection, sqliteFault } from "../sqlite.ts";
 import { StoreError } from "../../storeError.ts";
-import { problemsBefore, referenceProblems } from "./migrationChecks.ts";
 
 /** A start takes milliseconds from its lock to its migration. The rest is for a busy machine. */
 const GATEWAY_STARTS_WITHIN_MS = 1000;
@@ -13,6 +17,8 @@ const ROW_ID_MIN = -(2n ** 63n);
 /** The rows are found by several indexes. */
 const MIGRATION_CACHE_KILOBYTES = 65_536;
 
+const REFERENCE_PROBLEMS_MAX = 100;
+
 /** How far a migration is, in requests. */
 export interface MigrationProgress {
   readonly copied: number;
@@ -21,7 +27,7 @@ export interface MigrationProgress {
 
 /** How an older database is checked, and who is told of the progress. */
 export interface MigrationOptions {
-  /** The problems of the schema, which has this number of migrations. */
+  /** The problems of the schema, which has this number. */
   schemaProblems(applied: number): readonly string[];
   /** The problems of the records after the migration. */
   audit(): readonly string[];
@@ -41,15 +47,16 @@ export interface MigrationStart {
 
 /**
  * Makes this program's schema in an empty database, in one transaction. If several processes open a new file, one of them
- * makes it. SQLite's `user_version` counts the applied migrations. Returns true if the database was empty. Throws
+ * makes it. SQLite's `user_version` is the number of the schema. Returns true if the database was empty. Throws
  * StoreError for a newer, an older or a foreign database, and if `mayMigrate` returns false and no gateway makes the schema.
  */
 export function createSchema(
   { sqlite }: Pick<SqliteConnection, "sqlite">,
   mayMigrate: () => boolean,
 ): boolean {
-  const { applied, known } = readSchemaVersion(sqlite);
-  refuseNewer(applied, known);
+  const version = readSchemaVersion(sqlite);
+  refuseOthers(version);
+  const { applied, known } = version;
   if (applied === known) return false;
   if (!mayMigrate()) {
     if (waitForMigration(sqlite, known)) return false;
@@ -89,14 +96,17 @@ export function migrateCopy(
 
 /**
  * Migrates an older database that others may use, in one transaction that begins before `prepare`. Returns the number of
- * migrations that were applied before; undefined if the database is not older, or if only a gateway may migrate it now.
+ * the schema that it had; undefined if the database is not older, or if only a gateway may migrate it now.
  * Rejects as `migrateCopy` throws, and with what `prepare` throws; then the database is as it was.
  */
 export async function migrateOlder(
   { sqlite }: Pick<SqliteConnection, "sqlite">,
   options: MigrationOptions & MigrationStart,
 ): Promise<number | undefined> {
-  if (!isOlder(readSchemaVersion(sqlite)) || !options.mayMigrate()) return undefined;
+  const found = readSchemaVersion(sqlite);
+  if (!isOlder(found)) return undefined;
+  refuseOthers(found);
+  if (!options.mayMigrate()) return undefined;
   // SQLite ignores this pragma inside a transaction. A table cannot be replaced while foreign keys refer to it.
   sqlite.run("PRAGMA foreign_keys = OFF");
   try {
@@ -151,7 +161,7 @@ function migrateFrom(
 ): void {
   options.refuse(options.schemaProblems(applied));
   sqlite.run(`PRAGMA cache_size = -${MIGRATION_CACHE_KILOBYTES}`);
-  applyMigrations(sqlite, applied, known, options);
+  applyMigrations(sqlite, applied, known, options.onProgress);
   options.refuse([...referenceProblems(sqlite), ...options.audit()]);
   sqlite.run(`PRAGMA user_version = ${known}`);
 }
@@ -176,20 +186,26 @@ function notMigratedError(reason: string, cause?: unknown): StoreError {
   );
 }
 
-/**
- * Runs the migrations after the first `done` up to number `last`. Does not set `user_version`. `options`: also checks
- * what a migration relies on, and reports progress.
- */
+/** A line for each reference to a row that does not exist. */
+function referenceProblems(sqlite: Database): string[] {
+  return sqlite
+    .query<{ table: string; rowid: bigint | null; parent: string }, []>(
+      `SELECT "table", rowid, parent FROM pragma_foreign_key_check LIMIT ${REFERENCE_PROBLEMS_MAX}`,
+    )
+    .all()
+    .map(({ table, rowid, parent }) => `row ${rowid} of ${table}: belongs to no row of ${parent}`);
+}
+
+/** Runs the migrations from schema `done` to schema `last`. Does not set `user_version`. */
 export function applyMigrations(
   sqlite: Database,
   done: number,
   last: number | undefined,
-  options?: MigrationOptions,
+  onProgress?: MigrationOptions["onProgress"],
 ): void {
-  for (const tag of migrationTags("sqlite").slice(done, last)) {
-    options?.refuse(problemsBefore(sqlite, tag));
+  for (const tag of migrationsBetween("sqlite", done, last)) {
     for (const statement of migrationStatements("sqlite", tag)) {
-      if (isForRanges(statement)) copyRequests(sqlite, statement, options?.onProgress);
+      if (isForRanges(statement)) copyRequests(sqlite, statement, onProgress);
       else sqlite.run(statement);
     }
   }
@@ -243,7 +259,7 @@ function waitForMigration(sqlite: Database, known: number): boolean {
   }
 }
 
-/** The number of migrations that were applied to a database, and that this program has. */
+/** The numbers of the schemas of a database and of this program. */
 export interface SchemaVersion {
   readonly applied: number;
   readonly known: number;
@@ -256,25 +272,27 @@ export function isOlder({ applied, known }: SchemaVersion): boolean {
 
 /** True if a migration of this older database copies the requests, and with them most of the file. */
 export function copiesRequests({ applied, known }: SchemaVersion): boolean {
-  return migrationTags("sqlite")
-    .slice(applied, known)
-    .some((tag) => migrationStatements("sqlite", tag).some(isForRanges));
+  return migrationsBetween("sqlite", applied, known).some((tag) =>
+    migrationStatements("sqlite", tag).some(isForRanges),
+  );
 }
 
 /** For any database, also a foreign one or one of a newer version. */
 export function readSchemaVersion(sqlite: Database): SchemaVersion {
-  return { applied: userVersion(sqlite), known: migrationTags("sqlite").length };
+  return { applied: userVersion(sqlite), known: knownVersion("sqlite") };
 }
 
-/** Throws StoreError for a database of a newer version or of another program. */
+/** Throws StoreError for a database of a newer version, of one before 0.2.0, or of another program. */
 export function requireSupportedSchema(sqlite: Database): SchemaVersion {
   const version = readSchemaVersion(sqlite);
-  refuseNewer(version.applied, version.known);
+  refuseOthers(version);
   if (version.applied <= 0) refuseForeignTables(sqlite);
   return version;
 }
 
-function refuseNewer(applied: number, known: number): void {
+/** Throws StoreError for a database of a newer version, or of one before 0.2.0. */
+function refuseOthers({ applied, known }: SchemaVersion): void {
+  refuseBeforeFirst("sqlite", applied);
   if (applied <= known) return;
   throw new StoreError(
     "database was written by a newer version of tollgate: use that version, or a backup",

@@ -22,7 +22,7 @@ export function schemaSha256(sqlite: Database): string {
  * Compares the schema with the one that the migrations create, because its constraints and triggers enforce the money
  * rules. A line for each object that is missing or different, and for each foreign trigger or index that can change or
  * refuse a write. Other foreign objects are allowed. A start takes the fast way, the checksum; a comparison takes 5 ms.
- * `applied`: the number of migrations, for a database of an earlier version.
+ * `applied`: the number of the schema, for a database of an earlier version.
  */
 export function schemaProblems(sqlite: Database, applied?: number): string[] {
   const found = readSchema(sqlite);

@@ -3,7 +3,7 @@ import { chownSync, rmSync, statSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { systemClock } from "../../../lib/clock.ts";
 import { pathStatus } from "../../../lib/systemError.ts";
-import { migrationTags, type UpgradePlan } from "../../schema/migrationFiles.ts";
+import { knownVersion, migrationsBetween, type UpgradePlan } from "../../schema/migrationFiles.ts";
 import { NoRoomError, StoppedError, StoreError } from "../../storeError.ts";
 import { auditRecords } from "../audit/auditSqlite.ts";
 import { backUp } from "../backup/backup.ts";
@@ -89,15 +89,15 @@ export function needsUpgrade(path: string): boolean {
 
 /**
  * What the next opening does to the schema of the database at `path`. Changes nothing. Throws StoreError if it cannot be read,
- * and for one of a newer version or of another program.
+ * and for one of a newer version, of one before 0.2.0, or of another program.
  */
 export function planFileUpgrade(path: string): UpgradePlan {
   try {
-    const tags = migrationTags("sqlite");
-    const known = tags.length;
+    const known = knownVersion("sqlite");
     const { applied } = readFile(path, requireSupportedSchema) ?? { applied: 0 };
     const goesOn = applied === 0 ? undefined : false;
-    const releases = applied < known ? [{ migrations: tags.slice(applied), goesOn }] : [];
+    const migrations = migrationsBetween("sqlite", applied);
+    const releases = applied < known ? [{ migrations, goesOn }] : [];
     return { applied, known, releases };
   } catch (error) {
     throw toStoreError(path, error);

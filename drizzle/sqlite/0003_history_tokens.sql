@@ -1,1 +1,0 @@
-ALTER TABLE `response_owner` ADD `history_tokens` integer DEFAULT 0 NOT NULL;
