@@ -67,7 +67,7 @@ const powers: readonly Power[] = [
   {
     name: "TypeBox",
     packages: ["@sinclair/typebox"],
-    owners: ["src/contract/", "src/config/", "src/http/"],
+    owners: ["src/contract/", "src/http/"],
   },
   { name: "commander", packages: ["commander"], owners: ["src/main.ts", "src/commands/"] },
   { name: "prom-client", packages: ["prom-client"], owners: ["src/telemetry/"] },

@@ -1,4 +1,5 @@
-import { LIMITS_MAX, type Config } from "../config/schema.ts";
+import type { Config } from "../config/schema.ts";
+import { LIMITS_MAX } from "../config/settings.ts";
 import type { KeyChanges } from "../store/store.ts";
 import {
   amount,

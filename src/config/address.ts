@@ -1,5 +1,9 @@
 import { isIP } from "node:net";
-import type { Listen } from "./schema.ts";
+
+/** The address of a listener. A unix path is absolute. With port 0 the system chooses the port. */
+export type Listen =
+  | { readonly kind: "tcp"; readonly host: string; readonly port: number }
+  | { readonly kind: "unix"; readonly path: string };
 
 /** The longest path of a unix socket (macOS: 104 bytes with the closing zero). */
 const SOCKET_PATH_BYTES_MAX = 103;

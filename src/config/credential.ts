@@ -1,5 +1,5 @@
-import { readNamedFile } from "./values.ts";
-import { joinKey, type Inspection, type ProviderFile } from "./inspection.ts";
+import { joinKey, type Inspection } from "./inspection.ts";
+import type { Secret } from "./secretUrl.ts";
 
 const HEADERS_MAX = 64;
 
@@ -31,10 +31,17 @@ export interface Credential {
   readonly present: boolean;
 }
 
-/** Reads the key and the headers of one provider. Only one of them may authenticate. */
-export function readCredential(file: ProviderFile, at: string, inspection: Inspection): Credential {
-  const apiKey = readApiKey(file, at, inspection);
-  const headers = readHeaders(file.headers ?? {}, `${at}.headers`, inspection);
+/** Checks the key and the headers of one provider. Only one of them may authenticate. */
+export function readCredential(
+  given: {
+    readonly apiKey: Secret | undefined;
+    readonly headers: Readonly<Record<string, string>>;
+  },
+  at: string,
+  inspection: Inspection,
+): Credential {
+  const apiKey = given.apiKey && checkKey(given.apiKey, inspection);
+  const headers = readHeaders(given.headers, `${at}.headers`, inspection);
   if (apiKey !== undefined && "authorization" in headers) {
     inspection.problem(
       `${at}.headers`,
@@ -45,51 +52,32 @@ export function readCredential(file: ProviderFile, at: string, inspection: Inspe
   return { apiKey, headers, present };
 }
 
-function readApiKey(file: ProviderFile, at: string, inspection: Inspection): string | undefined {
-  const literal = file.api_key ?? "";
-  const path = file.api_key_file ?? "";
-  if (literal !== "") inspection.markSecret(`${at}.api_key`, literal);
-  if (literal !== "" && path !== "") {
-    inspection.problem(
-      `${at}.api_key_file`,
-      "must not be set together with api_key: keep one of them",
-    );
-    return literal;
-  }
-  if (literal !== "") return checkKey(literal, `${at}.api_key`, inspection);
-  if (path === "") return undefined;
-  const content = readNamedFile(inspection, `${at}.api_key_file`, path);
-  return content === undefined
-    ? undefined
-    : checkKey(content.trim(), `${at}.api_key_file`, inspection);
-}
-
-function checkKey(apiKey: string, key: string, inspection: Inspection): string {
-  if (apiKey === "") inspection.problem(key, "the file is empty: write the key into it");
-  else if (!/^[\x21-\x7e]{1,8192}$/.test(apiKey)) {
+function checkKey({ key, text, file }: Secret, inspection: Inspection): string {
+  if (file === undefined) inspection.markSecret(key, text);
+  if (!/^[\x21-\x7e]{1,8192}$/.test(text)) {
     inspection.problem(
       key,
       "contains a blank or another character that is not valid in a key: copy the key again",
     );
   }
-  return apiKey;
+  return text;
 }
 
 /** Checks the headers for a server. Names get lower case. */
 export function readHeaders(
-  file: Readonly<Record<string, string | undefined>>,
+  given: Readonly<Record<string, string>>,
   at: string,
   inspection: Inspection,
 ): Readonly<Record<string, string>> {
   const headers = new Map<string, string>();
-  for (const [name, value] of Object.entries(file)) {
+  for (const [name, value] of Object.entries(given)) {
     const key = joinKey(at, name);
     const lower = name.toLowerCase();
-    const problem = headerProblem(lower, value ?? "");
+    const problem = headerProblem(lower, value);
     if (problem !== undefined) inspection.problem(key, problem);
     else if (headers.has(lower)) inspection.problem(key, "is set twice: header names ignore case");
-    if (mayHoldSecret(lower) && value) inspection.markSecret(key, value);
-    headers.set(lower, value ?? "");
+    if (mayHoldSecret(lower) && value !== "") inspection.markSecret(key, value);
+    headers.set(lower, value);
   }
   if (headers.size > HEADERS_MAX)
     inspection.problem(at, `must have at most ${HEADERS_MAX} entries`);

@@ -1,75 +1,126 @@
 import { dirname, isAbsolute } from "node:path";
 import { isPrivate } from "./address.ts";
-import { ConfigError, Inspection, type DeepPartial } from "./inspection.ts";
-import type { Config, ConfigFile, ServerPlace } from "./schema.ts";
-import { readSecret, readSecretUrl } from "./secretUrl.ts";
+import { ConfigError, Inspection } from "./inspection.ts";
+import { choice, duration, readTable, secret, text, type Table } from "./option.ts";
 import { poolerProblem } from "./poolers.ts";
-import { readDurationMs } from "./values.ts";
+import { readSecret, readSecretUrl, type Secret } from "./secretUrl.ts";
 
-type DatabaseFile = NonNullable<DeepPartial<ConfigFile>["database"]>;
-type Redis = NonNullable<Config["limits"]["redis"]>;
+/** The Redis or Valkey server that counts for all replicas. The URL may contain a password, `shownUrl` does not. */
+interface Redis {
+  readonly url: string;
+  readonly shownUrl: string;
+}
 
 /** How PostgreSQL's client uses TLS (https://www.postgresql.org/docs/current/libpq-ssl.html). */
 const SSL_MODES = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
 /** What a URL may say besides server, user and name. The client would take others from there too, such as `host`. */
 const URL_PARAMETERS: ReadonlySet<string> = new Set(["sslmode", "sslrootcert", "channel_binding"]);
 
+/** One SQLite file, for one gateway. */
+export interface SqliteDatabase {
+  readonly engine: "sqlite";
+  /** Absolute. */
+  readonly path: string;
+  readonly durability: "power" | "process";
+  readonly keepRequestsMs: number;
+}
+
+/** A database on a PostgreSQL server. */
+export interface ServerPlace {
+  /** May contain a password. It names host, user and database. */
+  readonly url: string;
+  /** The same without password and parameters, for messages. */
+  readonly shownUrl: string;
+  /** The file that the URL comes from, absolute. It may have another user or password by now. */
+  readonly urlFile: string | undefined;
+}
+
+/** A database of a PostgreSQL server, for any number of replicas. */
+export interface PostgresDatabase extends ServerPlace {
+  readonly engine: "postgres";
+  /** A hot standby that answers reports. Undefined: the database itself does. */
+  readonly reports: ServerPlace | undefined;
+  readonly keepRequestsMs: number;
+}
+
+export const databaseOptions = {
+  path: text("path", {
+    default: "tollgate.db",
+    restart: true,
+    inUnit: true,
+    doc: "The file with accounts, keys, balances and usage. It is created if it does not exist. A systemd service can write to this folder only: if the folder changes, write the unit again as above.",
+  }),
+  url: secret("url", {
+    restart: urlAtStart,
+    doc: 'A PostgreSQL database instead of the file, for gateways on several machines: remove path and durability, and write "postgres://USER:PASSWORD@HOST:5432/NAME". "?sslmode=verify-full" at its end encrypts and checks the certificate. Or a file that contains the URL. The file is read again for each new connection, so its user and password may change while the gateway runs. Another server, database or parameter needs a restart.',
+  }),
+  reports: secret("reports_url", {
+    doc: 'A hot standby of that database, or a file that contains its URL. The reports of commands (usage, requests, balance history, audit) and the reads of the console go there, and say how far it is behind. "": the database itself answers them.',
+  }),
+  keepRequestsMs: duration("keep_requests", {
+    default: "365d",
+    min: "1h",
+    max: "36500d",
+    doc: "Requests that are this much older than the newest are folded into daily totals. Reports still add up, and the ledger is kept for ever. Days are UTC. `usage --since` with a time inside a folded day counts that whole day.",
+  }),
+  durability: choice("durability", ["power", "process"], {
+    default: "power",
+    restart: true,
+    doc: 'Of a SQLite file. "power": a charge survives a power cut. "process": it survives a crash of the process only, and is faster.',
+  }),
+} as const;
+
 /** Reads [database]: a SQLite file, or the URL of a PostgreSQL server. Problems go to the inspection. */
-export function readDatabase(file: DatabaseFile, inspection: Inspection): Config["database"] {
-  const keepRequestsMs = readDurationMs(inspection, "database.keep_requests", file.keep_requests, {
-    fallback: "365d",
-    least: "1h",
-    most: "36500d",
-  });
-  const place = readPlace("database.url", file.url, file.url_file, inspection);
-  const reports = readPlace(
-    "database.reports_url",
-    file.reports_url,
-    file.reports_url_file,
+export function readDatabase(
+  table: Table,
+  inspection: Inspection,
+): SqliteDatabase | PostgresDatabase {
+  const { path, url, reports, keepRequestsMs, durability } = readTable(
+    databaseOptions,
+    table,
+    "database",
     inspection,
   );
+  const place = url && readPlace(url, inspection);
+  const standby = reports && readPlace(reports, inspection);
   if (place === undefined) {
     if (reports !== undefined)
       inspection.problem(
-        reports.urlFile === undefined ? "database.reports_url" : "database.reports_url_file",
+        reports.key,
         "needs url or url_file, the PostgreSQL database whose standby it is: set that too, or remove it",
       );
-    return { ...readSqlite(file, inspection), keepRequestsMs };
+    if (path === "" || path.includes("\0") || path.startsWith(":memory:"))
+      inspection.problem("database.path", "must be a file: balances must survive a restart");
+    return { engine: "sqlite", path: inspection.absolutePath(path), durability, keepRequestsMs };
   }
-  if (file.path !== undefined)
+  if (Object.hasOwn(table, "path"))
     inspection.problem(
       "database.path",
       "must not be set together with url: keep url for PostgreSQL, or path for a SQLite file",
     );
-  if (file.durability !== undefined)
+  if (Object.hasOwn(table, "durability"))
     inspection.problem(
       "database.durability",
       "must not be set together with url: remove it; with PostgreSQL a charge always survives a power cut of the server",
     );
-  return { engine: "postgres", ...place, reports, keepRequestsMs };
+  return { engine: "postgres", ...place, reports: standby, keepRequestsMs };
 }
 
-/** The URL of a PostgreSQL database. Undefined: there is none. Problems go to the inspection. */
-function readPlace(
-  key: string,
-  literal: string | undefined,
-  path: string | undefined,
-  inspection: Inspection,
-): ServerPlace | undefined {
-  const secret = readSecret(key, literal, path, inspection);
-  if (secret === undefined) return undefined;
-  const { text } = secret;
-  const urlFile = secret.key === key ? undefined : inspection.absolutePath(path ?? "");
-  const url = readSecretUrl(
-    text,
-    secret.key,
-    "postgres://user:password@host:5432/name",
-    inspection,
-  );
-  if (url === undefined) return { url: "", shownUrl: "", urlFile };
-  checkPostgres(url, secret.key, inspection);
+/** What of the URL must stay the same until a restart. User and password in a file may change. */
+function urlAtStart(database: SqliteDatabase | PostgresDatabase): string | undefined {
+  if (database.engine === "sqlite") return undefined;
+  const { url, urlFile } = database;
+  return urlFile === undefined ? url : withoutUser(url);
+}
+
+/** The URL of a PostgreSQL database. Problems go to the inspection. */
+function readPlace(secret: Secret, inspection: Inspection): ServerPlace {
+  const { text, key, file } = secret;
+  const url = readSecretUrl(secret, "postgres://user:password@host:5432/name", inspection);
+  if (url === undefined) return { url: "", shownUrl: "", urlFile: file };
+  checkPostgres(url, key, inspection);
   const shownUrl = `${url.protocol}//${url.username}@${url.host}${url.pathname}`;
-  return { url: text, shownUrl, urlFile };
+  return { url: text, shownUrl, urlFile: file };
 }
 
 /**
@@ -78,7 +129,8 @@ function readPlace(
  */
 export function readUrlAgain(file: string, before: string): URL {
   const inspection = new Inspection(dirname(file), 0);
-  const place = readPlace("url", undefined, file, inspection);
+  const secret = readSecret("url", "", file, inspection);
+  const place = secret && readPlace(secret, inspection);
   const [problem] = inspection.problems;
   if (problem !== undefined) throw new ConfigError([problem.replace(/^\w+/, file)]);
   const text = place?.url ?? "";
@@ -90,7 +142,7 @@ export function readUrlAgain(file: string, before: string): URL {
 }
 
 /** Server, database and parameters of a URL: only user and password may change while connections to it are open. */
-export function withoutUser(text: string): string {
+function withoutUser(text: string): string {
   const url = new URL(text);
   url.username = "";
   url.password = "";
@@ -98,14 +150,10 @@ export function withoutUser(text: string): string {
 }
 
 /** Reads the server that counts limits for all replicas. Undefined: each replica counts. */
-export function readRedis(
-  file: { readonly redis?: string | undefined; readonly redis_file?: string | undefined },
-  inspection: Inspection,
-): Redis | undefined {
-  const secret = readSecret("limits.redis", file.redis, file.redis_file, inspection);
+export function readRedis(secret: Secret | undefined, inspection: Inspection): Redis | undefined {
   if (secret === undefined) return undefined;
   const { key, text } = secret;
-  const url = readSecretUrl(text, key, "redis://user:password@host:6379", inspection);
+  const url = readSecretUrl(secret, "redis://user:password@host:6379", inspection);
   if (url === undefined) return { url: "", shownUrl: "" };
   const isEncrypted = ["rediss:", "valkeys:"].includes(url.protocol);
   if (!isEncrypted && !["redis:", "valkey:"].includes(url.protocol))
@@ -122,20 +170,8 @@ export function readRedis(
 }
 
 /** The database in messages: a path, or a URL without password. */
-export function databaseName(database: Config["database"]): string {
+export function databaseName(database: SqliteDatabase | PostgresDatabase): string {
   return database.engine === "sqlite" ? database.path : database.shownUrl;
-}
-
-function readSqlite(file: DatabaseFile, inspection: Inspection) {
-  const path = file.path ?? "tollgate.db";
-  if (path === "" || path.includes("\0") || path.startsWith(":memory:")) {
-    inspection.problem("database.path", "must be a file: balances must survive a restart");
-  }
-  return {
-    engine: "sqlite",
-    path: inspection.absolutePath(path),
-    durability: file.durability ?? "power",
-  } as const;
 }
 
 function checkPostgres(url: URL, key: string, inspection: Inspection): void {

@@ -1,8 +1,4 @@
 import { resolve } from "node:path";
-import type { TSchema } from "@sinclair/typebox";
-import { Errors, ValueErrorType, type ValueError } from "@sinclair/typebox/errors";
-import { nearest } from "../lib/nearest.ts";
-import { ConfigFile } from "./schema.ts";
 
 /** A placeholder of another template language, such as `$NAME`, `{{NAME}}`, `%NAME%`, `<your key>`. */
 const PLACEHOLDER =
@@ -101,81 +97,4 @@ function printable(name: string): string {
   return escaped.replace(/[^\x20-\x7e]/gu, (character) =>
     /[\p{C}\p{Z}]/u.test(character) ? "?" : character,
   );
-}
-
-/** `T` with undefined for every missing or wrong value. */
-export type DeepPartial<T> = T extends readonly (infer Item)[]
-  ? readonly (DeepPartial<Item> | undefined)[]
-  : T extends object
-    ? { readonly [Key in keyof T]?: DeepPartial<T[Key]> | undefined }
-    : T;
-
-export type ProviderFile = NonNullable<NonNullable<DeepPartial<ConfigFile>["providers"]>[number]>;
-export type ModelFile = NonNullable<NonNullable<DeepPartial<ConfigFile>["models"]>[number]>;
-
-/**
- * Checks a parsed file against the schema and reports every problem. Returns the same tree without the wrong values, so
- * that the valid ones can be checked further in the same run.
- */
-export function checkShape(tree: unknown, inspection: Inspection): DeepPartial<ConfigFile> {
-  // The iterator is lazy and the loop changes the tree, so all errors are collected first.
-  const errors = Array.from(Errors(ConfigFile, tree));
-  for (const error of errors) {
-    const location = locate(tree, error.path);
-    inspection.problem(location.key, describe(error, location));
-    if (error.type !== ValueErrorType.ObjectAdditionalProperties) location.clear();
-  }
-  return tree as DeepPartial<ConfigFile>;
-}
-
-function describe({ type, schema }: ValueError, { key, name }: Location): string {
-  if (type === ValueErrorType.ObjectAdditionalProperties) return describeUnknown(name, schema);
-  if (type === ValueErrorType.ObjectRequiredProperty) return `is required: ${schema.description}`;
-  if (type === ValueErrorType.StringMaxLength) {
-    return `must have at most ${schema["maxLength"]} characters`;
-  }
-  if (type === ValueErrorType.ArrayMaxItems) {
-    return `must have at most ${schema["maxItems"]} items`;
-  }
-  const isSection = type === ValueErrorType.Object && key === name;
-  return `must be ${schema.description}${isSection ? `: write [${name}]` : ""}`;
-}
-
-function describeUnknown(name: string, schema: TSchema): string {
-  const properties: unknown = schema["properties"];
-  const known =
-    typeof properties === "object" && properties !== null ? Object.keys(properties) : [];
-  const suggestion = nearest(name, known);
-  if (suggestion !== undefined) return `unknown key; did you mean ${suggestion}?`;
-  return `unknown key; the keys here are ${known.join(", ")}`;
-}
-
-interface Location {
-  /** Such as `providers[0].base_url`. */
-  readonly key: string;
-  /** Its last part. */
-  readonly name: string;
-  /** Makes the value undefined. */
-  clear(): void;
-}
-
-/** Finds the value at the JSON pointer of a schema error. */
-function locate(tree: unknown, pointer: string): Location {
-  const names = pointer.split("/").slice(1);
-  let key = "";
-  let name = "";
-  let value = tree;
-  let clear = () => {};
-  for (const escaped of names) {
-    name = escaped.replaceAll("~1", "/").replaceAll("~0", "~");
-    const holder: unknown = value;
-    key = Array.isArray(holder) ? `${key}[${name}]` : joinKey(key, name);
-    value = typeof holder === "object" && holder !== null ? Reflect.get(holder, name) : undefined;
-    const last = name;
-    clear = () => {
-      if (typeof holder !== "object" || holder === null) return;
-      Object.defineProperty(holder, last, { value: undefined, configurable: true, writable: true });
-    };
-  }
-  return { key, name, clear };
 }

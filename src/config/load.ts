@@ -4,12 +4,14 @@ import { dirname, resolve } from "node:path";
 import { TomlError, parse } from "smol-toml";
 import { systemClock, type Clock } from "../lib/clock.ts";
 import { fileErrorReason } from "../lib/systemError.ts";
-import { ConfigError, Inspection, checkShape } from "./inspection.ts";
+import { ConfigError, Inspection } from "./inspection.ts";
 import { interpolate, variablesIn, type Environment } from "./interpolate.ts";
 import { readModels, warnAboutUnknownContexts, warnAboutUnpricedSearches } from "./models.ts";
+import { isTable, readTable } from "./option.ts";
 import { readProviders } from "./providers.ts";
 import type { Config, Listen } from "./schema.ts";
-import { readSettings } from "./settings.ts";
+import { namedFiles, sections, withoutServeOnly } from "./sections.ts";
+import { readListen, readSettings, serverOptions } from "./settings.ts";
 
 export { ConfigError } from "./inspection.ts";
 export { ENVIRONMENT_FILE, type Environment } from "./interpolate.ts";
@@ -47,14 +49,16 @@ export function loadConfig(options: {
   const file = findFile(options.path);
   const fullTree = parseToml(file, readText(file));
   const { secrets = "read" } = options;
-  const tree = secrets === "read" ? fullTree : withoutSecrets(fullTree, secrets === "notify");
+  const kept = secrets === "notify" ? "notify" : undefined;
+  const tree = secrets === "read" ? fullTree : withoutServeOnly(fullTree, kept);
   const clock = options.clock ?? systemClock;
   const inspection = new Inspection(dirname(file), clock.epochMs());
   const { environment = process.env } = options;
-  const checked = checkShape(interpolate(tree, environment, inspection), inspection);
-  const settings = readSettings(checked, inspection);
-  const providers = readProviders(checked, inspection);
-  const models = readModels(checked, providers, inspection);
+  const written = interpolate(tree, environment, inspection);
+  const tables = readTable(sections, isTable(written) ? written : {}, "", inspection);
+  const settings = readSettings(tables, inspection);
+  const providers = readProviders(tables.providers, inspection);
+  const models = readModels(tables.models, providers, inspection);
   if (inspection.problems.length > 0) throw new ConfigError(inspection.problems);
   if (models.length === 0) inspection.warning(file, "has no [[models]]: no request can be served");
   warnAboutUnpricedSearches(models, settings.api, inspection);
@@ -75,7 +79,7 @@ export function readReferences(file: string): {
   readonly files: readonly string[];
 } {
   const tree = parseToml(file, readText(file));
-  const files = secretFilesIn(tree).filter((path) => path !== "" && !path.includes("${"));
+  const files = namedFiles(tree).filter((path) => path !== "" && !path.includes("${"));
   return { variables: variablesIn(tree), files: files.map((path) => resolve(dirname(file), path)) };
 }
 
@@ -90,17 +94,24 @@ export function readListener(path: string | undefined): {
 } {
   const file = findFile(path);
   const tree = parseToml(file, readText(file));
-  const { listen, tls_cert: certificate = "" } =
-    isTable(tree) && isTable(tree["server"]) ? tree["server"] : {};
+  const server = isTable(tree) && isTable(tree["server"]) ? tree["server"] : {};
+  const { listen, tls_cert: certificate = "" } = server;
   const inspection = new Inspection(dirname(file), systemClock.epochMs());
-  const address = interpolate(
-    listen === undefined ? {} : { server: { listen } },
+  const written = interpolate(
+    listen === undefined ? {} : { listen },
     process.env,
     inspection,
+    "server",
   );
-  const { server } = readSettings(checkShape(address, inspection), inspection);
+  const { listen: address } = readTable(
+    { listen: serverOptions.listen },
+    isTable(written) ? written : {},
+    "server",
+    inspection,
+  );
+  const found = readListen(inspection, "server.listen", address);
   if (inspection.problems.length > 0) throw new ConfigError(inspection.problems);
-  return { listen: server.listen, isSecure: certificate !== "" };
+  return { listen: found, isSecure: certificate !== "" };
 }
 
 /**
@@ -235,81 +246,4 @@ function warnAboutReaders(file: string, inspection: Inspection): void {
 export function exampleConfig(): string {
   // The runtime's types describe a .toml import as parsed.
   return String(text);
-}
-
-/** Keys that only `serve` needs. Their variables and files are often available to the service only. */
-const SERVER_KEYS = new Set(["tls_cert", "tls_key"]);
-const LIMITS_KEYS = new Set(["redis", "redis_file"]);
-const TELEMETRY_KEYS = new Set(["headers"]);
-/** `email` and `from` need the mail server. */
-const NOTIFY_KEYS = new Set([
-  "webhook",
-  "webhook_file",
-  "secret",
-  "secret_file",
-  "smtp",
-  "smtp_file",
-  "from",
-  "email",
-  "proxy",
-  "ca_file",
-]);
-const PROVIDER_KEYS = new Set(["api_key", "api_key_file", "headers", "proxy", "ca_file"]);
-
-/** The keys among these whose value is a file name. */
-const FILE_KEYS = new Set([
-  "tls_cert",
-  "tls_key",
-  "api_key_file",
-  "ca_file",
-  "url_file",
-  "reports_url_file",
-  "redis_file",
-  "webhook_file",
-  "secret_file",
-  "smtp_file",
-]);
-
-/** A copy of a parsed TOML tree without secrets that only `serve` needs. Every command needs the database. */
-function withoutSecrets(tree: unknown, hasNotify: boolean): unknown {
-  if (!isTable(tree)) return tree;
-  const { server, limits, telemetry, notify, providers } = tree;
-  return {
-    ...tree,
-    ...(isTable(server) ? { server: omit(server, SERVER_KEYS) } : {}),
-    ...(isTable(limits) ? { limits: omit(limits, LIMITS_KEYS) } : {}),
-    ...(isTable(telemetry) ? { telemetry: omit(telemetry, TELEMETRY_KEYS) } : {}),
-    ...(isTable(notify) && !hasNotify ? { notify: omit(notify, NOTIFY_KEYS) } : {}),
-    ...(Array.isArray(providers)
-      ? {
-          providers: providers.map((one: unknown) =>
-            isTable(one) ? omit(one, PROVIDER_KEYS) : one,
-          ),
-        }
-      : {}),
-  };
-}
-
-/** The names of the secret files in the tree. */
-function secretFilesIn(tree: unknown): readonly string[] {
-  if (!isTable(tree)) return [];
-  const { server, database, limits, notify, providers } = tree;
-  const listed: readonly unknown[] = Array.isArray(providers) ? providers : [];
-  return [server, database, limits, notify, ...listed]
-    .filter(isTable)
-    .flatMap((table) => [...FILE_KEYS].map((key) => table[key]))
-    .filter((value) => typeof value === "string");
-}
-
-function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
-  return (
-    typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date)
-  );
-}
-
-function omit(
-  table: Readonly<Record<string, unknown>>,
-  keys: ReadonlySet<string>,
-): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(table).filter(([key]) => !keys.has(key)));
 }

@@ -1,55 +1,151 @@
 import { namesWebSearch } from "../contract/extras.ts";
-import { NANO_ROUBLES_PER_SEARCH_UNIT } from "../lib/money.ts";
 import { hasUnprintable } from "../lib/printable.ts";
-import type { Inspection, ModelFile, DeepPartial } from "./inspection.ts";
+import type { Inspection } from "./inspection.ts";
 import { nearest } from "../lib/nearest.ts";
-import { isProviderId } from "./providers.ts";
 import {
-  MAX_OUTPUT_TOKENS,
-  type Config,
-  type ConfigFile,
-  type ModelConfig,
-  type ModelKind,
-  type Price,
-  type ProviderConfig,
-  type RouteConfig,
-  type SoldExtras,
-} from "./schema.ts";
+  choice,
+  flag,
+  names,
+  readTable,
+  readTables,
+  refuseOtherKinds,
+  tables,
+  text,
+  wholeNumber,
+  type Table,
+  type Values,
+} from "./option.ts";
+import {
+  costOptions,
+  MODEL_TOKENS_MAX,
+  priceOptions,
+  readOperatorPrice,
+  readPrice,
+  readSoldExtras,
+  warnAboutLosses,
+} from "./prices.ts";
+import { isProviderId, type ProviderConfig } from "./providers.ts";
 
-type RouteFile = NonNullable<NonNullable<ModelFile["routes"]>[number]>;
+export type ModelKind = "chat" | "embedding";
+export type ChatApi = "chat" | "responses";
 
-const CONTEXT_TOKENS_DEFAULT = 200_000n;
+const CONTEXT_TOKENS_DEFAULT = 200_000;
 
-/** The keys that an embedding model may have. All others are those of a chat model. */
-const EMBEDDING_MODEL_KEYS: ReadonlySet<string> = new Set<keyof ModelFile>([
-  "id",
-  "kind",
-  "owned_by",
-  "rub_input_per_1m",
-  "free",
-  "context_tokens",
-  "routes",
-]);
-const EMBEDDING_ROUTE_KEYS: ReadonlySet<string> = new Set<keyof RouteFile>([
-  "provider",
-  "model",
-  "priority",
-  "weight",
-  "rub_cost_input_per_1m",
-]);
+const routeOptions = {
+  /** The id of a provider that exists. */
+  provider: text("provider", {
+    required: true,
+    form: "the id of a provider, in quotes",
+    example: '"openai"',
+    doc: "The id of a provider.",
+  }),
+  model: text("model", {
+    example: '"gpt-5-mini"',
+    doc: "The provider's name for the model. Default: the id of the model.",
+  }),
+  api: choice("api", ["chat", "responses"], {
+    default: "chat",
+    only: "chat",
+    doc: 'The provider\'s interface that serves /v1/chat/completions: "chat", or "responses" (kind openai), which adds summaries of the reasoning. With "responses" the gateway applies the stop sequences.',
+  }),
+  responses: flag("responses", {
+    default: false,
+    example: "true",
+    only: "chat",
+    doc: "Whether the provider also has /v1/responses, which is then passed through. Without it requests that need no stored response are translated. Default: false.",
+  }),
+  /** Lower comes first. */
+  priority: wholeNumber("priority", {
+    default: 1,
+    max: 1_000_000,
+    doc: "The route with the lowest priority is tried first. Routes of equal priority are chosen by weight, 1 or more.",
+  }),
+  /** At least 1. */
+  weight: wholeNumber("weight", { default: 1, min: 1, max: 1_000_000, doc: "" }),
+  /** Undefined: a default, until finished answers show it. */
+  tokensPerSecond: wholeNumber("tokens_per_second", {
+    min: 1,
+    max: 100_000,
+    example: "100",
+    only: "chat",
+    doc: "How fast it generates, until finished answers show it. What a client that disconnects pays for hidden reasoning is estimated by it. Default: 100.",
+  }),
+  ...costOptions,
+} as const;
+
+export const modelOptions = {
+  id: text("id", {
+    required: true,
+    form: "the model name that clients send, in quotes",
+    example: '"gpt-5-mini"',
+    doc: "The name that clients use.",
+  }),
+  kind: choice("kind", ["chat", "embedding"], {
+    default: "chat",
+    doc: '"chat", or "embedding" for a model of /v1/embeddings.',
+  }),
+  ownedBy: text("owned_by", {
+    example: '"openai"',
+    doc: "Shown in the list of models. Default: the provider of the first route.",
+  }),
+  ...priceOptions,
+  free: flag("free", {
+    default: false,
+    example: false,
+    doc: "Required if a price is 0 or omitted, so that no model is free by mistake.",
+  }),
+  /** Required, but for chat models only, so `readModel` checks that. 0 for an embedding model. */
+  maxOutputTokens: wholeNumber("max_output_tokens", {
+    min: 1,
+    max: MODEL_TOKENS_MAX,
+    what: "the true maximum of the provider, a whole number",
+    example: "128000",
+    only: "chat",
+    doc: "Required: the provider's real maximum. It is held if a request gives no bound.",
+  }),
+  /** The longest prompt; of an embedding model the longest input. */
+  contextTokens: wholeNumber("context_tokens", {
+    min: 1,
+    max: MODEL_TOKENS_MAX,
+    example: "400000",
+    doc: "The longest prompt of the model, as its provider documents it. It limits what is held, and a prompt that cannot fit is a 400. Without it prompts of any length are sent and held at their bytes, and /v1/models names 200000.",
+  }),
+  /** The operator says that the models of the routes take `reasoning_effort`, whatever their names are. */
+  reasoningEffort: flag("reasoning_effort", {
+    default: false,
+    only: "chat",
+    doc: "Set true if the models of the routes take `reasoning_effort` and their names do not say so, such as deployments of Azure. Requests of /v1/messages and /v1/responses have it only for models that are known to take it. Chats have what the client sends.",
+  }),
+  /** Ids of models. */
+  fallbacks: names("fallbacks", {
+    example: '["gpt-5-nano"]',
+    only: "chat",
+    doc: "Models whose routes are tried, in this order, if all routes of this one fail. The caller pays the price of the model that answers, and the dearest is held. Default: none.",
+  }),
+  routes: tables("routes", routeOptions, {
+    required: true,
+    form: "at least one route: write [[models.routes]]",
+    max: 100,
+    doc: "Where requests for the model are sent. At least one route.",
+  }),
+} as const;
+
+export type ModelConfig = ReturnType<typeof readModel>;
+export type RouteConfig = ReturnType<typeof readRoute>["route"];
+
+/** An embedding model has no answer tokens and no cache, and only one interface. */
+const notOfEmbeddings = () => "is not a key of an embedding model: remove it";
 
 /** Models with their prices and routes, in the order of the file. Problems go to the inspection. */
 export function readModels(
-  file: DeepPartial<ConfigFile>,
+  items: readonly unknown[],
   providers: readonly ProviderConfig[],
   inspection: Inspection,
 ): readonly ModelConfig[] {
   const seen = new Map<string, string>();
-  const models = (file.models ?? []).map((model = {}, index) => {
-    const at = `models[${index}]`;
-    checkId(model.id, at, seen, inspection);
-    return readModel(model, at, providers, inspection);
-  });
+  const models = readTables(items, "models", inspection, (table, at) =>
+    readModel(table, at, providers, seen, inspection),
+  );
   for (const [index, model] of models.entries())
     checkFallbacks(model, `models[${index}].fallbacks`, models, inspection);
   return models;
@@ -86,39 +182,50 @@ function checkFallbacks(
 }
 
 function readModel(
-  file: ModelFile,
+  table: Table,
   at: string,
   providers: readonly ProviderConfig[],
+  seen: Map<string, string>,
   inspection: Inspection,
-): ModelConfig {
-  const id = file.id ?? "";
-  const kind = file.kind ?? "chat";
-  if (kind === "embedding") refuseOtherKeys(file, EMBEDDING_MODEL_KEYS, at, inspection);
-  else if (file.max_output_tokens === undefined) {
-    inspection.problem(`${at}.max_output_tokens`, `is required: ${MAX_OUTPUT_TOKENS.description}`);
-  }
-  const routes = (file.routes ?? []).map((route = {}, index) =>
-    readRoute(route, `${at}.routes[${index}]`, { id, kind }, providers, inspection),
+) {
+  const given = readTable(modelOptions, table, at, inspection);
+  const { id = "", kind, reasoningEffort, fallbacks } = given;
+  checkId(given.id, at, seen, inspection);
+  refuseOtherKinds(modelOptions, { table, at, kind }, inspection, notOfEmbeddings);
+  if (kind === "chat" && !Object.hasOwn(table, "max_output_tokens"))
+    inspection.problem(
+      `${at}.max_output_tokens`,
+      `is required: ${modelOptions.maxOutputTokens.form}`,
+    );
+  const read = readTables(given.routes, `${at}.routes`, inspection, (route, place) =>
+    readRoute(route, place, { id, kind }, providers, inspection),
   );
+  const routes: readonly RouteConfig[] = read.map(({ route }) => route);
   warnAboutDuplicateRoutes(routes, at, inspection);
-  const price = readPrice(file, at, inspection);
-  const sells = readSoldExtras(file, price);
-  warnAboutLosses(file, price, at, inspection);
-  const ownedBy = file.owned_by ?? routes[0]?.provider ?? "";
-  if (file.owned_by !== undefined) checkName(file.owned_by, `${at}.owned_by`, inspection);
+  const price = readPrice(given, at, inspection);
+  warnAboutLosses(
+    given,
+    price,
+    read.map(({ costs }) => costs),
+    at,
+    inspection,
+  );
+  if (given.ownedBy !== undefined) checkName(given.ownedBy, `${at}.owned_by`, inspection);
   return {
     id,
     kind,
-    ownedBy,
+    ownedBy: given.ownedBy ?? routes[0]?.provider ?? "",
     price,
-    sells,
-    maxOutputTokens: Number(file.max_output_tokens ?? 0n),
-    contextTokens: Number(file.context_tokens ?? CONTEXT_TOKENS_DEFAULT),
-    reasoningEffort: file.reasoning_effort ?? false,
-    isContextKnown: file.context_tokens !== undefined,
-    fallbacks: (file.fallbacks ?? []).map((fallback = "") => fallback),
+    sells: readSoldExtras(given, price),
+    maxOutputTokens: given.maxOutputTokens ?? 0,
+    contextTokens: given.contextTokens ?? CONTEXT_TOKENS_DEFAULT,
+    /** The operator has set `context_tokens`. Otherwise it is a default, which bounds no hold and refuses no prompt. */
+    isContextKnown: given.contextTokens !== undefined,
+    reasoningEffort,
+    fallbacks,
+    /** At least one, in the order of the file. */
     routes,
-  };
+  } as const;
 }
 
 function checkId(
@@ -141,73 +248,6 @@ function checkName(name: string, key: string, inspection: Inspection): void {
   }
 }
 
-/** An embedding model has no answer tokens and no cache, and only one interface. */
-function refuseOtherKeys(
-  file: object,
-  known: ReadonlySet<string>,
-  at: string,
-  inspection: Inspection,
-): void {
-  for (const key of Object.keys(file)) {
-    if (known.has(key)) continue;
-    inspection.problem(`${at}.${key}`, "is not a key of an embedding model: remove it");
-  }
-}
-
-type PriceKey = keyof ModelFile & `rub_${string}`;
-
-/** The cost to the operator that each price must cover. */
-const COST_KEYS = {
-  rub_input_per_1m: "rub_cost_input_per_1m",
-  rub_output_per_1m: "rub_cost_output_per_1m",
-  rub_cached_input_per_1m: "rub_cost_cached_input_per_1m",
-  rub_cache_write_per_1m: "rub_cost_cache_write_per_1m",
-  rub_cache_write_1h_per_1m: "rub_cost_cache_write_1h_per_1m",
-  rub_web_search_per_1k: "rub_cost_web_search_per_1k",
-} as const satisfies Record<PriceKey, keyof RouteFile>;
-
-function readPrice(file: ModelFile, at: string, inspection: Inspection): Price {
-  const read = (name: PriceKey, fallback?: bigint): bigint => {
-    const price = file[name];
-    const key = `${at}.${name}`;
-    if (price === 0n && file.free !== true) {
-      inspection.problem(key, "is 0: add free = true if the model costs nothing");
-    }
-    if (price === undefined && fallback === undefined && file.free !== true) {
-      inspection.problem(
-        key,
-        "is required: a whole number of thousandths of a rouble per 1,000,000 tokens (25 roubles are 25000), or write free = true",
-      );
-    }
-    return price ?? fallback ?? 0n;
-  };
-  const isEmbedding = file.kind === "embedding";
-  const input = read("rub_input_per_1m");
-  const cacheWrite = read("rub_cache_write_per_1m", input);
-  const perToken = {
-    input,
-    output: isEmbedding ? 0n : read("rub_output_per_1m"),
-    cachedInput: read("rub_cached_input_per_1m", input),
-    cacheWrite,
-    cacheWrite1h: read("rub_cache_write_1h_per_1m", cacheWrite),
-  };
-  const search = read("rub_web_search_per_1k", 0n);
-  const ofModel = isEmbedding ? [input] : Object.values(perToken);
-  const set = [...ofModel, ...(file.rub_web_search_per_1k === 0n ? [0n] : [])];
-  if (file.free === true && set.every((amount) => amount > 0n)) {
-    inspection.problem(`${at}.free`, "is true, but no price is 0: remove it, or set a price to 0");
-  }
-  return { ...perToken, webSearch: search * NANO_ROUBLES_PER_SEARCH_UNIT };
-}
-
-function readSoldExtras(file: ModelFile, price: Price): SoldExtras {
-  const isFree = file.free === true && Object.values(price).every((amount) => amount === 0n);
-  return {
-    longCacheWrites: isFree || file.rub_cache_write_1h_per_1m !== undefined,
-    webSearches: isFree || file.rub_web_search_per_1k !== undefined,
-  };
-}
-
 /** Ids in one warning. */
 const SHOWN_MODELS_MAX = 3;
 
@@ -217,7 +257,13 @@ const SHOWN_MODELS_MAX = 3;
  */
 export function warnAboutUnpricedSearches(
   models: readonly ModelConfig[],
-  { refusedTools, allowedTools }: Pick<Config["api"], "refusedTools" | "allowedTools">,
+  {
+    refusedTools,
+    allowedTools,
+  }: {
+    readonly refusedTools: readonly string[];
+    readonly allowedTools: readonly string[];
+  },
   inspection: Inspection,
 ): void {
   if (namesWebSearch([...refusedTools, ...allowedTools])) return;
@@ -252,45 +298,49 @@ function shownIds(models: readonly ModelConfig[]): string {
 }
 
 function readRoute(
-  file: RouteFile,
+  table: Table,
   at: string,
-  model: Pick<ModelConfig, "id" | "kind">,
+  model: { readonly id: string; readonly kind: ModelKind },
   providers: readonly ProviderConfig[],
   inspection: Inspection,
-): RouteConfig {
-  if (model.kind === "embedding") refuseOtherKeys(file, EMBEDDING_ROUTE_KEYS, at, inspection);
-  checkProvider(file, at, model.kind, providers, inspection);
-  if (file.model !== undefined) checkName(file.model, `${at}.model`, inspection);
-  return {
-    provider: file.provider ?? "",
-    model: file.model ?? model.id,
-    api: file.api ?? "chat",
-    responses: file.responses ?? false,
-    priority: Number(file.priority ?? 1n),
-    weight: Number(file.weight ?? 1n),
-    tokensPerSecond:
-      file.tokens_per_second === undefined ? undefined : Number(file.tokens_per_second),
-    operatorPrice: readOperatorPrice(file, at, model.kind, inspection),
-  };
+) {
+  const given = readTable(routeOptions, table, at, inspection);
+  const { kind } = model;
+  refuseOtherKinds(routeOptions, { table, at, kind }, inspection, notOfEmbeddings);
+  checkProvider(given, at, kind, providers, inspection);
+  if (given.model !== undefined) checkName(given.model, `${at}.model`, inspection);
+  const { provider = "", api, responses, priority, weight, tokensPerSecond } = given;
+  const route = {
+    provider,
+    model: given.model ?? model.id,
+    api,
+    responses,
+    priority,
+    weight,
+    tokensPerSecond,
+    /** What the provider charges the operator. */
+    operatorPrice: readOperatorPrice(given, at, kind, inspection),
+  } as const;
+  return { route, costs: given };
 }
 
 function checkProvider(
-  file: RouteFile,
+  route: Pick<Values<typeof routeOptions>, "provider" | "api" | "responses">,
   at: string,
   modelKind: ModelKind,
   providers: readonly ProviderConfig[],
   inspection: Inspection,
 ): void {
-  if (file.provider === undefined) return;
+  if (route.provider === undefined) return;
   const key = `${at}.provider`;
-  const provider = providers.find(({ id }) => id === file.provider);
+  const provider = providers.find(({ id }) => id === route.provider);
   if (provider === undefined) {
     const ids = providers.map(({ id }) => id).filter(isProviderId);
-    const meant = nearest(file.provider, ids);
+    const meant = nearest(route.provider, ids);
     const advice = meant === undefined ? "add one under [[providers]]" : `did you mean "${meant}"?`;
     inspection.problem(
       key,
-      `no provider has the id ${inspection.quote(key, file.provider)}; ${advice}`,
+      `no provider has the id ${inspection.quote(key, route.provider)}; ${advice}`,
     );
     return;
   }
@@ -302,36 +352,8 @@ function checkProvider(
   }
   if (provider.kind === "openai" || modelKind === "embedding") return;
   const fault = `requires a provider of kind openai, and the kind of this one is ${provider.kind}`;
-  if (file.api === "responses") inspection.problem(`${at}.api`, fault);
-  if (file.responses === true) inspection.problem(`${at}.responses`, fault);
-}
-
-/** What the provider charges. The caches cost what input costs, unless given. */
-function readOperatorPrice(
-  file: RouteFile,
-  at: string,
-  modelKind: ModelKind,
-  inspection: Inspection,
-): Price | undefined {
-  const isEmbedding = modelKind === "embedding";
-  const known = isEmbedding ? [COST_KEYS.rub_input_per_1m] : Object.values(COST_KEYS);
-  const given = known.find((key) => file[key] !== undefined);
-  if (given === undefined) return undefined;
-  const read = (key: (typeof COST_KEYS)[PriceKey]): bigint => {
-    const cost = file[key];
-    if (cost === undefined) inspection.problem(`${at}.${key}`, `is required with ${given}`);
-    return cost ?? 0n;
-  };
-  const input = read("rub_cost_input_per_1m");
-  const cacheWrite = file.rub_cost_cache_write_per_1m ?? input;
-  return {
-    input,
-    output: isEmbedding ? 0n : read("rub_cost_output_per_1m"),
-    cachedInput: file.rub_cost_cached_input_per_1m ?? input,
-    cacheWrite,
-    cacheWrite1h: file.rub_cost_cache_write_1h_per_1m ?? cacheWrite,
-    webSearch: (file.rub_cost_web_search_per_1k ?? 0n) * NANO_ROUBLES_PER_SEARCH_UNIT,
-  };
+  if (route.api === "responses") inspection.problem(`${at}.api`, fault);
+  if (route.responses) inspection.problem(`${at}.responses`, fault);
 }
 
 /** Two routes with one provider and one model are no failover. */
@@ -346,35 +368,5 @@ function warnAboutDuplicateRoutes(
     const first = seen.get(target);
     if (first === undefined) seen.set(target, index);
     else inspection.warning(`${at}.routes[${index}]`, `is the same route as routes[${first}]`);
-  }
-}
-
-/** A price below the operator's cost is probably in a wrong unit. A price of 0 is intended. */
-function warnAboutLosses(file: ModelFile, price: Price, at: string, inspection: Inspection): void {
-  const sold: Partial<Record<PriceKey, bigint | undefined>> = {
-    rub_input_per_1m: price.input,
-    rub_output_per_1m: price.output,
-    rub_cached_input_per_1m: price.cachedInput,
-    rub_cache_write_per_1m: price.cacheWrite,
-    // Without their prices these are not sold.
-    rub_cache_write_1h_per_1m: file.rub_cache_write_1h_per_1m,
-    rub_web_search_per_1k: file.rub_web_search_per_1k,
-  };
-  for (const [index, route = {}] of (file.routes ?? []).entries()) {
-    for (const key of Object.keys(COST_KEYS) as PriceKey[]) {
-      const price = sold[key] ?? 0n;
-      const cost = route[COST_KEYS[key]] ?? 0n;
-      if (price === 0n || price >= cost) continue;
-      inspection.warning(
-        `${at}.${key}`,
-        `is below the cost of routes[${index}], ${price} for ${cost}: prices are thousandths of a rouble per ${key === "rub_web_search_per_1k" ? "1,000 searches" : "1,000,000 tokens"}`,
-      );
-    }
-  }
-  if (price.cachedInput > price.input) {
-    inspection.warning(
-      `${at}.rub_cached_input_per_1m`,
-      `is higher than the input price, ${price.cachedInput} to ${price.input}: prices are thousandths of a rouble per 1,000,000 tokens`,
-    );
   }
 }

@@ -1,5 +1,11 @@
 import { canonicalIp } from "./address.ts";
-import type { Network } from "./schema.ts";
+
+/** All addresses of one family whose first `prefix` bits are those of `bytes`. An address is a network of one. */
+export interface Network {
+  /** The first address: 4 bytes of IPv4, or 16 of IPv6. */
+  readonly bytes: readonly number[];
+  readonly prefix: number;
+}
 
 /** The bits of an IPv6 address that one network has: https://www.rfc-editor.org/rfc/rfc4291#section-2.5.4 */
 const CLIENT_BITS = 64;

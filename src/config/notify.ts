@@ -1,14 +1,20 @@
 import { parseRoubles } from "../lib/money.ts";
 import { bareHost, isLoopback, isPrivate } from "./address.ts";
-import type { DeepPartial, Inspection } from "./inspection.ts";
-import type { ConfigFile, MailServer, NotifyConfig } from "./schema.ts";
+import type { Inspection } from "./inspection.ts";
+import {
+  duration,
+  entry,
+  file,
+  readTable,
+  secret,
+  text,
+  wholeNumber,
+  type Table,
+} from "./option.ts";
 import { readProxy } from "./proxy.ts";
-import { readSecret, readSecretUrl } from "./secretUrl.ts";
+import { readSecretUrl, type Secret } from "./secretUrl.ts";
 import { isUnencrypted, parseUrl } from "./serverUrl.ts";
 import { readAuthority } from "./tls.ts";
-import { readDurationMs } from "./values.ts";
-
-type NotifyFile = NonNullable<DeepPartial<ConfigFile>["notify"]>;
 
 /** The form of Standard Webhooks: https://www.standardwebhooks.com */
 const SECRET_FORM = /^whsec_((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)$/;
@@ -20,30 +26,126 @@ const SECRET_ADVICE =
 /** One address without a name: https://html.spec.whatwg.org/multipage/input.html#valid-e-mail-address */
 const MAIL_ADDRESS =
   /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?$/;
+/** Decimals without quotes would be floating point. */
+const ROUBLES = 'a whole number, or a decimal text in quotes, such as "49.5"';
 const MAIL_PORTS = { "smtps:": 465, "smtp:": 587 } as const;
 
+export const notifyOptions = {
+  /** https, or http in a private network. Its path may be a secret. */
+  webhook: secret("webhook", {
+    serveOnly: true,
+    form: 'an address in quotes, such as "https://example.com/hook"',
+    doc: "Gets each notice as JSON by POST: an https:// address, also of a chat such as Slack's. A host of a private network may have http://. Such an address often contains a secret; webhook_file names a file that contains the address.",
+  }),
+  secret: secret("secret", {
+    serveOnly: true,
+    what: "signing secret",
+    doc: 'Signs what webhooks get. Required for them. `echo "whsec_$(openssl rand -base64 32)"` makes one. Or a file that contains it.',
+  }),
+  smtp: secret("smtp", {
+    serveOnly: true,
+    form: 'an address in quotes, such as "smtps://user:password@mail.example.com"',
+    doc: 'The mail server, such as "smtps://user:password@mail.example.com" (port 465), or "smtp://..." (port 587, with STARTTLS). @ in the user is written as %40. "?tls=none" is for a server in a private network, without a password; a server on this machine needs no TLS unless "?tls=starttls" asks for it. Or a file that contains the address.',
+  }),
+  from: text("from", {
+    default: "",
+    serveOnly: true,
+    doc: "The sender of the mails. Required with smtp.",
+  }),
+  email: entry<readonly string[]>(
+    "email",
+    { serveOnly: true, doc: "Your own address, or a list of addresses. Needs smtp." },
+    {
+      form: 'a mail address in quotes, or a list such as ["one@example.com"]',
+      accept(value) {
+        const list: readonly unknown[] = Array.isArray(value) ? value : value === "" ? [] : [value];
+        return list.every((one) => typeof one === "string") ? list : undefined;
+      },
+      absent: [],
+      default: "[]",
+    },
+  ),
+  proxy: text("proxy", {
+    default: "",
+    serveOnly: true,
+    doc: "Webhooks and mails go through this proxy. The form is that of a provider's proxy.",
+  }),
+  caFile: file("ca_file", {
+    serveOnly: true,
+    doc: "PEM file of a private certificate authority that signed the certificate of the mail server, of a webhook or of the proxy. It is trusted besides the public authorities.",
+  }),
+  /** Nano-roubles. */
+  low: entry(
+    "low",
+    {
+      doc: 'An account is low below this many roubles: a whole number, or a text such as "49.5". 0: never. An account can have its own.',
+    },
+    { form: `roubles: ${ROUBLES}`, accept: acceptRoubles, absent: 0n, default: "0" },
+  ),
+  lowDays: wholeNumber("low_days", {
+    default: 3,
+    max: 365,
+    doc: "An account is also low if its money lasts for fewer days at its pace. 0 to 365; 0: never.",
+  }),
+  keyExpiresMs: duration("key_expires", {
+    default: "7d",
+    max: "365d",
+    doc: 'How long before its end a key is reported. "0s": never.',
+  }),
+} as const;
+
 /** Reads [notify]. Problems go to the inspection. */
-export function readNotify(file: NotifyFile, inspection: Inspection): NotifyConfig {
-  const secret = readSigningSecret(file, inspection);
-  const webhook = readWebhook(file, inspection);
+export function readNotify(table: Table, inspection: Inspection): NotifyConfig {
+  const given = readTable(notifyOptions, table, "notify", inspection);
+  const secret = readSigningSecret(given.secret, inspection);
+  const webhook = readWebhook(given.webhook, inspection);
   if (webhook !== undefined && secret === undefined)
     inspection.problem("notify.secret", `is required with webhook: it ${SECRET_ADVICE}`);
-  const mail = readMail(file, inspection);
+  const mail = readMail(given, inspection);
+  const { low, lowDays, keyExpiresMs } = given;
   return {
     webhook,
     secret,
     mail,
-    emails: readEmails(file.email ?? [], mail !== undefined, inspection),
-    proxyUrl: readProxy(file.proxy ?? "", "notify.proxy", inspection),
-    ca: readAuthorities(file.ca_file ?? "", inspection),
-    low: readLow(file.low ?? 0n, inspection),
-    lowDays: Number(file.low_days ?? 3n),
-    keyExpiresMs: readDurationMs(inspection, "notify.key_expires", file.key_expires, {
-      fallback: "7d",
-      least: "0s",
-      most: "365d",
-    }),
+    emails: checkEmails(given.email, mail !== undefined, inspection),
+    proxyUrl: readProxy(given.proxy, "notify.proxy", inspection),
+    ca: readAuthorities(given.caFile, inspection),
+    low,
+    lowDays,
+    keyExpiresMs,
   };
+}
+
+/** Who gets notices, how, and from which thresholds on. */
+export interface NotifyConfig {
+  /** The operator's webhook: https, or http in a private network. Its path may be a secret. Set only with `secret`. */
+  readonly webhook: string | undefined;
+  /** `whsec_` and base64. It signs the operator's webhook, and the secrets of accounts are derived from it. */
+  readonly secret: string | undefined;
+  /** What sends mails, with the address of the sender. */
+  readonly mail: { readonly server: MailServer; readonly from: string } | undefined;
+  /** The operator's addresses. Not empty only with `mail`. */
+  readonly emails: readonly string[];
+  /** For webhooks and mails. May hold a password. */
+  readonly proxyUrl: string | undefined;
+  /** The PEM text of all authorities that are trusted. Undefined: the built-in ones. */
+  readonly ca: string | undefined;
+  /** An account is low below this many nano-roubles. 0: never. */
+  readonly low: bigint;
+  /** An account is low if its money lasts for fewer days at its pace. 0: never. */
+  readonly lowDays: number;
+  /** How long before its end a key is reported. 0: never. */
+  readonly keyExpiresMs: number;
+}
+
+/** A server that takes mails to send, by SMTP. */
+export interface MailServer {
+  /** A name or an address; IPv6 without brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** "implicit": from the first byte. "starttls": before login and mail, or nothing is sent. */
+  readonly tls: "implicit" | "starttls" | "none";
+  readonly login: { readonly user: string; readonly password: string } | undefined;
 }
 
 /** The bytes of a signing secret; undefined if the text is none. */
@@ -70,36 +172,29 @@ export function isMailAddress(text: string): boolean {
   return MAIL_ADDRESS.test(text);
 }
 
-function readSigningSecret(file: NotifyFile, inspection: Inspection): string | undefined {
-  const secret = readSecret(
-    "notify.secret",
-    file.secret,
-    file.secret_file,
-    inspection,
-    "signing secret",
-  );
+function readSigningSecret(secret: Secret | undefined, inspection: Inspection): string | undefined {
   if (secret === undefined) return undefined;
-  const { key, text } = secret;
-  if (key === "notify.secret") inspection.markSecret(key, text);
+  const { key, text, file } = secret;
+  if (file === undefined) inspection.markSecret(key, text);
   if (signingKeyOf(text) === undefined) inspection.problem(key, SECRET_ADVICE);
   return text;
 }
 
-function readWebhook(file: NotifyFile, inspection: Inspection): string | undefined {
-  const address = readSecret("notify.webhook", file.webhook, file.webhook_file, inspection);
+function readWebhook(address: Secret | undefined, inspection: Inspection): string | undefined {
   if (address === undefined) return undefined;
-  const { key, text } = address;
+  const { key, text, file } = address;
   // The path of such an address is often a secret.
-  if (key === "notify.webhook") inspection.markSecret(key, text);
+  if (file === undefined) inspection.markSecret(key, text);
   const problem = webhookProblem(text);
   if (problem !== undefined) inspection.problem(key, problem);
   return text;
 }
 
-function readMail(file: NotifyFile, inspection: Inspection): NotifyConfig["mail"] {
-  const from = file.from ?? "";
-  const address = readSecret("notify.smtp", file.smtp, file.smtp_file, inspection);
-  if (address === undefined) {
+function readMail(
+  { smtp, from }: { readonly smtp: Secret | undefined; readonly from: string },
+  inspection: Inspection,
+): NotifyConfig["mail"] {
+  if (smtp === undefined) {
     if (from !== "") inspection.problem("notify.from", "requires smtp: set it, or remove from");
     return undefined;
   }
@@ -107,9 +202,8 @@ function readMail(file: NotifyFile, inspection: Inspection): NotifyConfig["mail"
     inspection.problem("notify.from", "is required with smtp: the mail address of the sender");
   else if (!isMailAddress(from))
     inspection.problem("notify.from", 'must be one mail address, such as "tollgate@example.com"');
-  const { key, text } = address;
-  const url = readSecretUrl(text, key, "smtps://user:password@mail.example.com", inspection);
-  const server = url && mailServerOf(url, key, inspection);
+  const url = readSecretUrl(smtp, "smtps://user:password@mail.example.com", inspection);
+  const server = url && mailServerOf(url, smtp.key, inspection);
   // With a problem the config is not used.
   return { server: server ?? { host: "", port: 0, tls: "none", login: undefined }, from };
 }
@@ -164,21 +258,19 @@ function decoded(text: string): string {
   }
 }
 
-function readEmails(
-  given: string | readonly (string | undefined)[],
+function checkEmails(
+  emails: readonly string[],
   hasServer: boolean,
   inspection: Inspection,
 ): readonly string[] {
-  const emails = (typeof given === "string" ? [given] : given).map((one) => one ?? "");
-  const listed = emails.filter((one) => typeof given !== "string" || one !== "");
-  if (listed.some((one) => !isMailAddress(one)))
+  if (emails.some((one) => !isMailAddress(one)))
     inspection.problem(
       "notify.email",
       'must be one mail address, or a list such as ["one@example.com", "two@example.com"], without names',
     );
-  else if (listed.length > 0 && !hasServer)
+  else if (emails.length > 0 && !hasServer)
     inspection.problem("notify.email", "requires smtp: set it, or remove email");
-  return listed;
+  return emails;
 }
 
 /** The public authorities and a private one: the mail server and the webhooks may need either. */
@@ -189,13 +281,10 @@ function readAuthorities(path: string, inspection: Inspection): string | undefin
   return [...process.getBuiltinModule("node:tls").rootCertificates, own].join("\n");
 }
 
-/** Nano-roubles. */
-function readLow(given: string | bigint, inspection: Inspection): bigint {
-  const low = parseRoubles(String(given));
-  if (low !== undefined && low >= 0n) return low;
-  inspection.problem(
-    "notify.low",
-    'must be roubles from 0 to 4000000000: a whole number, or a decimal text in quotes, such as "49.5"',
-  );
-  return 0n;
+function acceptRoubles(value: unknown, place: string, inspection: Inspection): bigint | undefined {
+  if (typeof value !== "bigint" && typeof value !== "string") return undefined;
+  const amount = parseRoubles(String(value));
+  if (amount !== undefined && amount >= 0n) return amount;
+  inspection.problem(place, `must be roubles from 0 to 4000000000: ${ROUBLES}`);
+  return undefined;
 }

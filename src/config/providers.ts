@@ -1,9 +1,23 @@
 import { isPrivate } from "./address.ts";
 import { readCredential } from "./credential.ts";
+import type { Inspection } from "./inspection.ts";
+import {
+  choice,
+  duration,
+  file,
+  flag,
+  headers,
+  names,
+  readTable,
+  readTables,
+  refuseOtherKinds,
+  secret,
+  text,
+  wholeNumber,
+  type Table,
+  type Values,
+} from "./option.ts";
 import { readProxy } from "./proxy.ts";
-import { readNames, readDurationMs } from "./values.ts";
-import type { Inspection, ProviderFile, DeepPartial } from "./inspection.ts";
-import type { ConfigFile, ProviderConfig, ProviderKind } from "./schema.ts";
 import { baseOf, isUnencrypted, readServerUrl } from "./serverUrl.ts";
 import { readAuthority } from "./tls.ts";
 
@@ -12,15 +26,6 @@ const STANDARD_ADDRESSES: Partial<Record<ProviderKind, string>> = {
   anthropic: "https://api.anthropic.com/v1",
   gemini: "https://generativelanguage.googleapis.com/v1beta",
 };
-
-/** Keys that only one kind has. */
-const KIND_KEYS = [
-  ["bounds_reasoning", "openai"],
-  ["stream_usage", "openai"],
-  ["drop_message_fields", "openai"],
-  ["message_order", "openai"],
-  ["automatic_cache", "anthropic"],
-] as const;
 
 /** Fields without which a request is another one, costs more than is held, or is kept by the provider. */
 const FIELDS_NEEDED: ReadonlySet<string> = new Set([
@@ -37,6 +42,8 @@ const FIELDS_NEEDED: ReadonlySet<string> = new Set([
   "generationConfig",
 ]);
 
+const FIELD_NEEDED = "names a field that requests require";
+
 /** Message fields that cannot be dropped without a change of meaning. */
 const MESSAGE_FIELDS_NEEDED: ReadonlySet<string> = new Set([
   "role",
@@ -46,64 +53,167 @@ const MESSAGE_FIELDS_NEEDED: ReadonlySet<string> = new Set([
   "name",
 ]);
 
+/** The runtime's timers fire at once for more than 2^31 - 1 ms (24.8 days). */
+const TIMEOUT = { min: "1ms", max: "24h" } as const;
+
+export const providerOptions = {
+  id: text("id", {
+    required: true,
+    form: "a short name that you choose, in quotes",
+    example: '"openai"',
+    doc: "A name that you choose. Routes refer to it. If you change it, stored responses (previous_response_id) are no longer found.",
+  }),
+  kind: choice("kind", ["openai", "anthropic", "gemini"], {
+    default: "openai",
+    doc: 'The provider\'s interface. Most providers and all common model servers use "openai". "anthropic" is Anthropic\'s Messages API, "gemini" is Google\'s interface to the Gemini models.',
+  }),
+  /** http or https, without user, query, fragment or trailing slash. */
+  baseUrl: text("base_url", {
+    required: true,
+    form: 'the address in quotes, such as "https://api.openai.com/v1"',
+    example: '"https://api.openai.com/v1"',
+    doc: "The address from the provider's documentation, with the version.",
+  }),
+  /** A secret. Undefined if there is none, or if a header holds it. */
+  apiKey: secret("api_key", {
+    serveOnly: true,
+    what: "key",
+    example: '"${OPENAI_API_KEY}"',
+    doc: 'The key. Or api_key_file = "/run/secrets/openai" reads it from a file. Omit both if the provider needs no key.',
+  }),
+  maxTokensField: text("max_tokens_field", {
+    default: "max_tokens",
+    example: '"max_completion_tokens"',
+    doc: 'The provider\'s field for the bound of an answer. OpenAI uses "max_completion_tokens".',
+  }),
+  /** Otherwise the model's `maxOutputTokens` is held. */
+  boundsReasoning: flag("bounds_reasoning", {
+    default: true,
+    only: "openai",
+    doc: "Whether that bound includes the reasoning. Set false for a provider whose bound excludes it, such as DashScope: each request then holds the model's max_output_tokens, whatever its bound is.",
+  }),
+  streamUsage: flag("stream_usage", {
+    default: true,
+    only: "openai",
+    doc: "Asks for the usage of streams by stream_options.include_usage. Set false for a provider that refuses the field: a stream is then charged by the usage that the provider sends anyway, or by an estimate.",
+  }),
+  dropFields: names("drop_fields", {
+    check: (name) => (FIELDS_NEEDED.has(name) ? FIELD_NEEDED : undefined),
+    doc: 'Top-level fields of a request that this provider refuses, such as "prompt_cache_key", which Codex always sends.',
+  }),
+  dropMessageFields: names("drop_message_fields", {
+    only: "openai",
+    check: (name) =>
+      MESSAGE_FIELDS_NEEDED.has(name) ? "names a field that messages require" : undefined,
+    doc: "Message fields that this provider refuses. Some answers contain such fields (reasoning_content, thinking_blocks, extra_content, images), and clients send them back with the conversation.",
+  }),
+  messageOrder: choice("message_order", ["client", "strict"], {
+    default: "client",
+    only: "openai",
+    doc: 'The order of messages in a client\'s own chat. "client": as the client sends it. "strict": one system message, first, then user and assistant in turns, for servers that refuse other orders, such as Mistral and many templates on vLLM. Requests of other interfaces are always written in the strict order.',
+  }),
+  automaticCache: flag("automatic_cache", {
+    default: true,
+    example: false,
+    only: "anthropic",
+    doc: "Marks translated requests for the prompt cache if the client does not and it pays: docs/providers/anthropic.md#prompt-cache-of-claude. Set false for a compatible server that refuses cache_control at the top of a request.",
+  }),
+  /** Names in lower case. Values may be secrets. */
+  headers: headers("headers", {
+    serveOnly: true,
+    doc: 'Extra request headers, such as { "api-key" = "${AZURE_KEY}" }.',
+  }),
+  proxy: text("proxy", {
+    default: "",
+    serveOnly: true,
+    doc: 'Connects through this proxy: "http://user:password@host:port", also with https:// (TLS to the proxy), socks5:// or socks5h:// (the proxy resolves the provider\'s name). HTTPS_PROXY and the like are not used; "${HTTPS_PROXY}" works here.',
+  }),
+  caFile: file("ca_file", {
+    serveOnly: true,
+    doc: "PEM file of a private certificate authority that signed the provider's certificate. The public ones do not count then. A proxy behind https:// may have a certificate of this authority or of a public one.",
+  }),
+  connectTimeoutMs: duration("connect_timeout", {
+    ...TIMEOUT,
+    default: "5s",
+    doc: "The time to connect.",
+  }),
+  firstByteTimeoutMs: duration("first_byte_timeout", {
+    ...TIMEOUT,
+    default: "5m",
+    doc: "Streams: the longest silence before the first content. Each byte begins it anew: pings, comments, opening events.",
+  }),
+  firstContentTimeoutMs: duration("first_content_timeout", {
+    default: "0s",
+    max: "24h",
+    doc: "Streams: the time to the first content, whatever comes before it, for an earlier failover. 0s: none, so that a model may reason for as long as it needs.",
+  }),
+  idleTimeoutMs: duration("idle_timeout", {
+    ...TIMEOUT,
+    default: "120s",
+    doc: "Streams: the time between two parts.",
+  }),
+  /** A stream may take longer: `streamTimeoutMs` in routing/candidates.ts. */
+  totalTimeoutMs: duration("total_timeout", {
+    ...TIMEOUT,
+    default: "10m",
+    doc: "One whole attempt. It is the only limit for an answer in JSON: shorten it for an earlier failover. A stream may take as long as max_output_tokens need at 10 tokens a second, and one that still writes is not ended.",
+  }),
+  /** 0 means no limit. */
+  maxConcurrent: wholeNumber("max_concurrent", {
+    default: 0,
+    max: 1_000_000,
+    doc: "Concurrent requests. Above the limit the next route is used. 0 = no limit.",
+  }),
+} as const;
+
+export type ProviderKind = Values<typeof providerOptions>["kind"];
+export type ProviderConfig = Readonly<ReturnType<typeof readProvider>>;
+
 /** Providers with their defaults, in the order of the file. Problems go to the inspection. */
 export function readProviders(
-  file: DeepPartial<ConfigFile>,
+  items: readonly unknown[],
   inspection: Inspection,
 ): readonly ProviderConfig[] {
   const seen = new Map<string, string>();
-  return (file.providers ?? []).map((provider = {}, index) => {
-    const at = `providers[${index}]`;
-    checkId(provider.id, at, seen, inspection);
-    return readProvider(provider, at, inspection);
-  });
+  return readTables(items, "providers", inspection, (table, at) =>
+    readProvider(table, at, seen, inspection),
+  );
 }
 
-function readProvider(file: ProviderFile, at: string, inspection: Inspection): ProviderConfig {
-  const kind = file.kind ?? "openai";
-  const baseUrl = readBaseUrl(file.base_url, `${at}.base_url`, inspection);
+function readProvider(table: Table, at: string, seen: Map<string, string>, inspection: Inspection) {
+  const { proxy, caFile, ...given } = readTable(providerOptions, table, at, inspection);
+  const { kind, maxTokensField } = given;
+  checkId(given.id, at, seen, inspection);
+  const baseUrl = readBaseUrl(given.baseUrl, `${at}.base_url`, inspection);
   const usual = STANDARD_ADDRESSES[kind];
   if (usual !== undefined && baseUrl !== undefined && !/\/v\d\w*\/*$/.test(baseUrl.pathname)) {
     inspection.warning(`${at}.base_url`, `does not end in a version as ${usual} does; check it`);
   }
-  for (const [name, required] of KIND_KEYS) {
-    if (kind === required || file[name] === undefined) continue;
-    inspection.problem(
-      `${at}.${name}`,
-      `requires kind ${required}, and the kind of this provider is ${kind}`,
-    );
-  }
-  const credential = readCredential(file, at, inspection);
-  if (baseUrl !== undefined && !credential.present && !isPrivate(baseUrl.hostname)) {
+  refuseOtherKinds(
+    providerOptions,
+    { table, at, kind },
+    inspection,
+    (only) => `requires kind ${only}, and the kind of this provider is ${kind}`,
+  );
+  const { apiKey, headers, present } = readCredential(given, at, inspection);
+  if (baseUrl !== undefined && !present && !isPrivate(baseUrl.hostname)) {
     inspection.warning(at, "has no api_key and no header that can contain one; check it");
   }
+  const proxyUrl = readProxy(proxy, `${at}.proxy`, inspection);
+  const ca = readAuthority(caFile, `${at}.ca_file`, inspection);
+  checkMaxTokensField(maxTokensField, `${at}.max_tokens_field`, inspection);
+  for (const [index, name] of given.dropFields.entries())
+    if (name === maxTokensField) inspection.problem(`${at}.drop_fields[${index}]`, FIELD_NEEDED);
   return {
-    id: file.id ?? "",
-    kind,
+    ...given,
+    id: given.id ?? "",
     baseUrl: baseUrl === undefined ? "" : baseOf(baseUrl),
-    apiKey: credential.apiKey,
-    headers: credential.headers,
-    proxyUrl: readProxy(file.proxy ?? "", `${at}.proxy`, inspection),
-    ca: readAuthority(file.ca_file ?? "", `${at}.ca_file`, inspection),
-    maxTokensField: readMaxTokensField(file.max_tokens_field, at, inspection),
-    boundsReasoning: file.bounds_reasoning ?? true,
-    streamUsage: file.stream_usage ?? true,
-    dropFields: readNames(inspection, `${at}.drop_fields`, file.drop_fields ?? [], (name) =>
-      FIELDS_NEEDED.has(name) || name === file.max_tokens_field
-        ? "names a field that requests require"
-        : undefined,
-    ),
-    messageOrder: file.message_order ?? "client",
-    dropMessageFields: readNames(
-      inspection,
-      `${at}.drop_message_fields`,
-      file.drop_message_fields ?? [],
-      (name) =>
-        MESSAGE_FIELDS_NEEDED.has(name) ? "names a field that messages require" : undefined,
-    ),
-    automaticCache: file.automatic_cache ?? true,
-    ...readTimeouts(file, at, inspection),
-    maxConcurrent: Number(file.max_concurrent ?? 0n),
+    apiKey,
+    headers,
+    /** May hold a password. */
+    proxyUrl,
+    /** The PEM text of a private certificate authority. */
+    ca,
   };
 }
 
@@ -149,9 +259,7 @@ function readBaseUrl(
   return url;
 }
 
-function readMaxTokensField(value: string | undefined, at: string, inspection: Inspection): string {
-  const name = value ?? "max_tokens";
-  const key = `${at}.max_tokens_field`;
+function checkMaxTokensField(name: string, key: string, inspection: Inspection): void {
   if (!/^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(name)) {
     inspection.problem(key, 'must be the name of a field, such as "max_completion_tokens"');
   } else if (name !== "max_tokens" && name !== "max_completion_tokens") {
@@ -160,31 +268,4 @@ function readMaxTokensField(value: string | undefined, at: string, inspection: I
       "is a name that few providers know; a provider that ignores it can answer with more tokens than are held",
     );
   }
-  return name;
-}
-
-type Timeouts = Pick<
-  ProviderConfig,
-  | "connectTimeoutMs"
-  | "firstByteTimeoutMs"
-  | "firstContentTimeoutMs"
-  | "idleTimeoutMs"
-  | "totalTimeoutMs"
->;
-
-function readTimeouts(file: ProviderFile, at: string, inspection: Inspection): Timeouts {
-  // The runtime's timers fire at once for more than 2^31 - 1 ms (24.8 days).
-  const read = (name: keyof ProviderFile & `${string}_timeout`, fallback: string, least = "1ms") =>
-    readDurationMs(inspection, `${at}.${name}`, file[name], {
-      fallback,
-      least,
-      most: "24h",
-    });
-  return {
-    connectTimeoutMs: read("connect_timeout", "5s"),
-    firstByteTimeoutMs: read("first_byte_timeout", "5m"),
-    firstContentTimeoutMs: read("first_content_timeout", "0s", "0s"),
-    idleTimeoutMs: read("idle_timeout", "120s"),
-    totalTimeoutMs: read("total_timeout", "10m"),
-  };
 }

@@ -1,15 +1,17 @@
 import type { Inspection } from "./inspection.ts";
 import { readNamedFile } from "./values.ts";
 
-/** A secret of the config, and the key that has it, for problems. */
+/** A secret of the config. */
 export interface Secret {
-  /** Ends with `_file` if the secret is in a file. */
+  /** The key that has it, for problems. */
   readonly key: string;
   readonly text: string;
+  /** The file that contains it, absolute. Undefined: it stands in the config itself. */
+  readonly file: string | undefined;
 }
 
 /**
- * A secret that stands in the config or in a file that the config names; `what` is its name in problems. Undefined if
+ * A secret that stands in the config under `key`, or in the file `path`; `what` is its name in problems. Undefined if
  * neither is set. Problems go to the inspection.
  */
 export function readSecret(
@@ -19,15 +21,15 @@ export function readSecret(
   inspection: Inspection,
   what = "URL",
 ): Secret | undefined {
-  const name = key.split(".")[1] ?? "";
+  const name = key.split(".").at(-1) ?? "";
   if (literal !== "" && path !== "")
     inspection.problem(`${key}_file`, `must not be set together with ${name}: keep one of them`);
-  if (literal !== "") return { key, text: literal };
+  if (literal !== "") return { key, text: literal, file: undefined };
   if (path === "") return undefined;
   const content = readNamedFile(inspection, `${key}_file`, path)?.trim();
   if (content === "")
     inspection.problem(`${key}_file`, `the file is empty: write the ${what} into it`);
-  return { key: `${key}_file`, text: content ?? "" };
+  return { key: `${key}_file`, text: content ?? "", file: inspection.absolutePath(path) };
 }
 
 /** How a password is written in a URL. */
@@ -41,8 +43,7 @@ const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9a-f:.]+\])$/i;
  * messages. Problems go to the inspection.
  */
 export function readSecretUrl(
-  text: string,
-  key: string,
+  { text, key, file }: Secret,
   example: string,
   inspection: Inspection,
 ): URL | undefined {
@@ -54,7 +55,7 @@ export function readSecretUrl(
   }
   if (!isDecodable(url.username) || !isDecodable(url.password))
     inspection.problem(key, "has a % in its user or password: write it as %25");
-  if (url.password !== "" && !key.endsWith("_file")) inspection.markSecret(key, url.password);
+  if (url.password !== "" && file === undefined) inspection.markSecret(key, url.password);
   return url;
 }
 

@@ -1,34 +1,283 @@
-import { fitsSocketPath, isLoopback, hostsOverlap, parseListen } from "./address.ts";
-import type { Inspection, DeepPartial } from "./inspection.ts";
-import { networkAround, parseNetwork } from "./network.ts";
-import { readNames, readDurationMs, readSizeBytes } from "./values.ts";
-import type { Config, ConfigFile, Listen } from "./schema.ts";
-import { baseOf, isUnencrypted, parseUrl, readServerUrl } from "./serverUrl.ts";
+import { fitsSocketPath, isLoopback, hostsOverlap, parseListen, type Listen } from "./address.ts";
 import { readHeaders } from "./credential.ts";
 import { readDatabase, readRedis } from "./database.ts";
+import type { Inspection } from "./inspection.ts";
+import { networkAround, parseNetwork } from "./network.ts";
 import { readNotify } from "./notify.ts";
-import { readTls } from "./tls.ts";
+import {
+  BILLION,
+  choice,
+  choices,
+  duration,
+  file,
+  flag,
+  headers,
+  names,
+  readTable,
+  secret,
+  size,
+  text,
+  wholeNumber,
+  type Table,
+} from "./option.ts";
+import { MODEL_TOKENS_MAX } from "./prices.ts";
+import { baseOf, isUnencrypted, parseUrl, readServerUrl } from "./serverUrl.ts";
+import { readTls, type TlsConfig } from "./tls.ts";
 
-/** The config without providers and models. */
-export type Settings = Omit<Config, "file" | "providers" | "models">;
+/** The highest limits, by the config or for one key. */
+export const LIMITS_MAX = {
+  requestsPerMinute: BILLION,
+  tokensPerMinute: 1000 * BILLION,
+  concurrentRequests: 1_000_000,
+} as const;
+
+/** `lib/untrustedJson.ts` refuses a body with 65,536 different short texts. */
+const EMBEDDING_INPUTS_MAX = 50_000;
 
 /** Fields that every request needs. They cannot be refused. */
 const REQUEST_FIELDS_NEEDED: ReadonlySet<string> = new Set(["model", "messages", "input"]);
 
-/** Fills in the defaults and checks what the schema cannot. Problems go to the inspection. */
-export function readSettings(file: DeepPartial<ConfigFile>, inspection: Inspection): Settings {
+export const serverOptions = {
+  listen: text("listen", {
+    default: "127.0.0.1:8080",
+    form: 'an address in quotes, such as "127.0.0.1:8080"',
+    restart: true,
+    inUnit: true,
+    doc: '"ADDRESS:PORT" or "unix:/run/tollgate/tollgate.sock". "0.0.0.0:8080" listens on all addresses of this machine. If a systemd service is installed and the port falls below 1024, or the socket moves, write its unit again: remove it, then run `tollgate service install` and `systemctl daemon-reload`.',
+  }),
+  maxBodyBytes: size("max_body", {
+    default: "20MB",
+    min: "1KB",
+    max: "1GB",
+    doc: "The maximum size of a request body.",
+  }),
+  tlsCert: file("tls_cert", {
+    serveOnly: true,
+    restart: ({ tls }: { tls: TlsConfig | undefined }) => tls === undefined,
+    doc: "PEM files of a certificate and its key, for HTTPS without a proxy in front. Set both or neither.",
+  }),
+  tlsKey: file("tls_key", { serveOnly: true, doc: "" }),
+  drainDelayMs: duration("drain_delay", {
+    default: "3s",
+    max: "5m",
+    restart: true,
+    inUnit: true,
+    doc: 'After SIGTERM the gateway serves for this long, while /healthz answers 503 and each answer ends its connection: so a load balancer turns to another gateway and loses nothing. Then it takes no new requests. "0s" without a balancer. If you raise it, write the unit of the service again as above.',
+  }),
+  shutdownGraceMs: duration("shutdown_grace", {
+    default: "30s",
+    max: "1h",
+    restart: true,
+    inUnit: true,
+    doc: "Then open requests have this long to finish. If you raise it, write the unit of the service again as above, or systemd kills the gateway after the old time.",
+  }),
+  sseKeepaliveMs: duration("sse_keepalive", {
+    default: "15s",
+    max: "1h",
+    doc: 'A quiet stream gets a comment line this often, so that no proxy closes it. "0s" turns it off.',
+  }),
+  jsonKeepalive: flag("json_keepalive", {
+    default: true,
+    doc: "A JSON answer that takes longer than sse_keepalive gets white space before it, as often. Its status is 200 from then on: if it fails later, the connection is closed without an answer. false: nothing is sent before the answer, and no proxy may have a shorter idle limit than the slowest answer takes.",
+  }),
+  corsOrigins: names("cors_origins", {
+    check: originProblem,
+    doc: 'Web pages of these origins may call the API directly, for example ["https://chat.example.com", "http://localhost:3000"]. An origin is exact: scheme, name and port, no "*". Everyone who can open such a page can read a key that is in it.',
+  }),
+  page: flag("page", {
+    default: true,
+    doc: "GET / answers with a page for key holders: balance, spending, requests, prices. false: 404.",
+  }),
+} as const;
+
+export const pageOptions = {
+  contact: text("contact", {
+    default: "",
+    form: 'an address in quotes, such as "https://example.com/buy"',
+    doc: 'Where key holders ask for more money: a link that begins with https://, http:// or mailto:, for example "https://example.com/buy". The page shows it beside the balance, and GET /v1/account names it. "": no link.',
+  }),
+} as const;
+
+export const apiOptions = {
+  unknownFields: choice("unknown_fields", ["forward", "reject"], {
+    default: "forward",
+    doc: 'Request fields that the gateway does not know: "forward" sends them to the provider, "reject" answers 400.',
+  }),
+  usageChunk: choice("usage_chunk", ["finish", "own"], {
+    default: "finish",
+    doc: 'Which chunk of a chat stream has the usage, if the client asked for it. "finish": the chunk with the finish_reason. "own": a chunk after it, without choices. That is OpenAI\'s form; openai-java\'s accumulator and AutoGen need it.',
+  }),
+  refusedFields: names("refused_fields", {
+    default: ["models", "route", "provider"],
+    check: (name) =>
+      REQUEST_FIELDS_NEEDED.has(name) ? "names a field that requests require" : undefined,
+    doc: 'Fields that are always refused with 400, because they can change the provider or the model. Add such fields of your providers, for example "preset" and "fallbacks".',
+  }),
+  /** Types of tools. */
+  refusedTools: names("refused_tools", {
+    doc: 'Types of tools that are refused with 400, for example "mcp" and "web_search".',
+  }),
+  /** Names of extras (`contract/extras.ts`): tools and fields. */
+  allowedTools: names("allowed_tools", {
+    doc: 'What you give away. Tools and fields that may cost more than tokens, such as "image_generation" and "modalities", are refused with 400 unless they are named here; clients pay only the tokens then. docs/http-api.md lists them.',
+  }),
+  /** In lower case. */
+  refusedBetas: names("refused_betas", {
+    default: ["context-1m-2025-08-07"],
+    doc: "Values of the header `anthropic-beta`, in any case, that are refused with 400 at /v1/messages. The first one makes some models charge more for a long prompt than the configured price.",
+  }),
+  extraReasoningEfforts: choices("extra_reasoning_efforts", ["none", "minimal", "max"], {
+    form: 'a list of "none", "minimal" and "max"',
+    doc: 'Values of `reasoning_effort` that chats may have besides low, medium, high and xhigh: "none", "minimal" and "max".',
+  }),
+  sharedObjects: names("shared_objects", {
+    doc: "Ids of objects stored at a provider (files, prompts, ...) that every account may use.",
+  }),
+  maxEmbeddingInputs: wholeNumber("max_embedding_inputs", {
+    default: 2048,
+    min: 1,
+    max: EMBEDDING_INPUTS_MAX,
+    doc: "The most texts or token arrays of one request to /v1/embeddings, 1 to 50000.",
+  }),
+} as const;
+
+export const billingOptions = {
+  minOutputTokens: wholeNumber("min_output_tokens", {
+    default: 16,
+    min: 1,
+    max: MODEL_TOKENS_MAX,
+    doc: "A chat without a bound may be cut to what the balance pays. If that is fewer tokens than this, the answer is 402.",
+  }),
+  holdWaitMs: duration("hold_wait", {
+    default: "2s",
+    max: "5m",
+    doc: 'How long a request waits for money that other open requests of the account hold. Then the answer is 429 with the code "balance_held". The answer is 402 at once if the money is spent while the request waits.',
+  }),
+  disconnectGraceMs: duration("disconnect_grace", {
+    default: "2s",
+    max: "10m",
+    doc: "How long a provider may go on with a stream after the client disconnects. An answer whose rest is likely short gets four times as long. If no usage comes, what was generated until then is estimated and charged.",
+  }),
+} as const;
+
+export const limitsOptions = {
+  requestsPerMinute: wholeNumber("requests_per_minute", {
+    default: 600,
+    max: LIMITS_MAX.requestsPerMinute,
+    doc: "This limit and the next two apply to each key, unless the key has its own. 0 = no limit.",
+  }),
+  tokensPerMinute: wholeNumber("tokens_per_minute", {
+    default: 0,
+    max: LIMITS_MAX.tokensPerMinute,
+    doc: "Prompt and completion tokens. The prompt is estimated first, and corrected by the usage.",
+  }),
+  concurrentRequests: wholeNumber("concurrent_requests", {
+    default: 64,
+    max: LIMITS_MAX.concurrentRequests,
+    doc: "",
+  }),
+  bodyBytesPerMinute: size("body_bytes_per_minute", {
+    default: "120MB",
+    max: "1000GB",
+    doc: 'The bytes of all request bodies of a key in a minute, such as "512MB". Each gateway counts for itself. "0B" = no limit.',
+  }),
+  connectionsPerAddress: wholeNumber("connections_per_address", {
+    default: 1000,
+    max: LIMITS_MAX.concurrentRequests,
+    doc: "Connections of one address, or of one /64 network of IPv6: idle ones above it are closed. It does not count for this machine and trusted_proxies. 0 = no limit but half of what the limit of open files allows.",
+  }),
+  failedKeysPerMinute: wholeNumber("failed_keys_per_minute", {
+    default: 60,
+    max: BILLION,
+    doc: "Invalid keys from one address, or from one /64 network of IPv6. A valid key is never refused by this limit, and neither is this machine.",
+  }),
+  trustedProxies: names("trusted_proxies", {
+    check: proxyProblem,
+    doc: 'Proxies whose X-Forwarded-For is trusted: IP addresses and networks, such as "10.0.0.5", "172.16.0.0/12" or "fd00::/8".',
+  }),
+  redis: secret("redis", {
+    serveOnly: true,
+    restart: ({ redis }: { redis: { url: string } | undefined }) => redis?.url,
+    doc: 'A Redis or Valkey server that counts the limits for all gateways on one PostgreSQL database, such as "redis://:PASSWORD@HOST:6379" (rediss:// encrypts), or a file that contains the URL. "": each gateway allows its share.',
+  }),
+} as const;
+
+export const logOptions = {
+  level: choice("level", ["debug", "info", "warn", "error", "silent"], {
+    default: "info",
+    restart: true,
+    doc: '"debug" (also logs each attempt at a route), "info", "warn", "error" or "silent".',
+  }),
+  format: choice("format", ["json", "pretty"], {
+    default: "json",
+    restart: true,
+    doc: '"json": one line for each request. "pretty": for a terminal.',
+  }),
+  addresses: flag("addresses", {
+    default: true,
+    doc: "Whether the line of each request has the client's address and user agent, and the first and last address of each key is recorded.",
+  }),
+} as const;
+
+export const metricsOptions = {
+  listen: text("listen", {
+    form: 'an address in quotes, such as "127.0.0.1:9090"',
+    example: '"127.0.0.1:9090"',
+    restart: true,
+    inUnit: true,
+    doc: "",
+  }),
+} as const;
+
+export const telemetryOptions = {
+  otlp: text("otlp", {
+    default: "",
+    form: 'an address in quotes, such as "http://127.0.0.1:4318"',
+    example: '"http://127.0.0.1:4318"',
+    restart: true,
+    doc: "The collector's address for OTLP over HTTP. The gateway adds /v1/traces.",
+  }),
+  headers: headers("headers", {
+    serveOnly: true,
+    restart: (telemetry: TelemetryConfig | undefined) => telemetry?.headers ?? {},
+    doc: 'Headers for a collector that wants a key, such as { authorization = "Bearer ${OTLP_KEY}" }.',
+  }),
+} as const;
+
+/** The tables of the config file that are no lists, as they stand there. */
+export type SettingsTables = Readonly<
+  Record<
+    | "server"
+    | "page"
+    | "database"
+    | "api"
+    | "billing"
+    | "limits"
+    | "log"
+    | "metrics"
+    | "telemetry"
+    | "notify",
+    Table
+  >
+>;
+
+/** The config without providers and models. */
+export type Settings = ReturnType<typeof readSettings>;
+
+/** Reads every section but the providers and models. Problems go to the inspection. */
+export function readSettings(tables: SettingsTables, inspection: Inspection) {
   const settings = {
-    server: readServer(file.server ?? {}, inspection),
-    page: { contact: readContact(file.page?.contact ?? "", inspection) },
-    database: readDatabase(file.database ?? {}, inspection),
-    api: readApi(file.api ?? {}, inspection),
-    billing: readBilling(file.billing ?? {}, inspection),
-    limits: readLimits(file.limits ?? {}, inspection),
-    log: readLog(file.log ?? {}),
-    metrics: readMetrics(file.metrics, inspection),
-    telemetry: readTelemetry(file.telemetry ?? {}, inspection),
-    notify: readNotify(file.notify ?? {}, inspection),
-  };
+    server: readServer(tables.server, inspection),
+    page: readPage(tables.page, inspection),
+    database: readDatabase(tables.database, inspection),
+    api: readApi(tables.api, inspection),
+    billing: readTable(billingOptions, tables.billing, "billing", inspection),
+    limits: readLimits(tables.limits, inspection),
+    log: readTable(logOptions, tables.log, "log", inspection),
+    metrics: readMetrics(tables.metrics, inspection),
+    telemetry: readTelemetry(tables.telemetry, inspection),
+    notify: readNotify(tables.notify, inspection),
+  } as const;
   warnAboutListening(settings, inspection);
   if (settings.limits.redis !== undefined && settings.database.engine === "sqlite")
     inspection.problem(
@@ -38,41 +287,18 @@ export function readSettings(file: DeepPartial<ConfigFile>, inspection: Inspecti
   return settings;
 }
 
-type Section<Name extends keyof ConfigFile> = NonNullable<DeepPartial<ConfigFile>[Name]>;
-
-function readServer(server: Section<"server">, inspection: Inspection): Settings["server"] {
+function readServer(table: Table, inspection: Inspection) {
+  const { listen, tlsCert, tlsKey, ...values } = readTable(
+    serverOptions,
+    table,
+    "server",
+    inspection,
+  );
   return {
-    listen: readListen(inspection, "server.listen", server.listen ?? "127.0.0.1:8080"),
-    maxBodyBytes: readSizeBytes(inspection, "server.max_body", server.max_body, {
-      fallback: "20MB",
-      least: "1KB",
-      most: "1GB",
-    }),
-    tls: readTls(server.tls_cert ?? "", server.tls_key ?? "", inspection),
-    drainDelayMs: readDurationMs(inspection, "server.drain_delay", server.drain_delay, {
-      fallback: "3s",
-      least: "0s",
-      most: "5m",
-    }),
-    shutdownGraceMs: readDurationMs(inspection, "server.shutdown_grace", server.shutdown_grace, {
-      fallback: "30s",
-      least: "0s",
-      most: "1h",
-    }),
-    sseKeepaliveMs: readDurationMs(inspection, "server.sse_keepalive", server.sse_keepalive, {
-      fallback: "15s",
-      least: "0s",
-      most: "1h",
-    }),
-    jsonKeepalive: server.json_keepalive ?? true,
-    corsOrigins: readNames(
-      inspection,
-      "server.cors_origins",
-      server.cors_origins ?? [],
-      originProblem,
-    ),
-    page: server.page ?? true,
-  };
+    ...values,
+    listen: readListen(inspection, "server.listen", listen),
+    tls: readTls(tlsCert, tlsKey, inspection),
+  } as const;
 }
 
 /** Scheme, host and port, as browsers write them. Apps in a web view have schemes of their own. */
@@ -108,72 +334,26 @@ function readContact(text: string, inspection: Inspection): string | undefined {
   return url.href;
 }
 
-function readApi(api: Section<"api">, inspection: Inspection): Settings["api"] {
-  const refused = ["models", "route", "provider"] as const;
-  return {
-    unknownFields: api.unknown_fields ?? "forward",
-    usageChunk: api.usage_chunk ?? "finish",
-    refusedFields: readNames(
-      inspection,
-      "api.refused_fields",
-      api.refused_fields ?? refused,
-      (name) =>
-        REQUEST_FIELDS_NEEDED.has(name) ? "names a field that requests require" : undefined,
-    ),
-    refusedTools: readNames(inspection, "api.refused_tools", api.refused_tools ?? []),
-    allowedTools: readNames(inspection, "api.allowed_tools", api.allowed_tools ?? []),
-    refusedBetas: readNames(
-      inspection,
-      "api.refused_betas",
-      api.refused_betas ?? ["context-1m-2025-08-07"],
-    ).map((beta) => beta.toLowerCase()),
-    sharedObjects: readNames(inspection, "api.shared_objects", api.shared_objects ?? []),
-    extraReasoningEfforts: (api.extra_reasoning_efforts ?? []).filter(
-      (effort) => effort !== undefined,
-    ),
-    maxEmbeddingInputs: Number(api.max_embedding_inputs ?? 2048n),
-  };
+function readPage(table: Table, inspection: Inspection) {
+  const { contact } = readTable(pageOptions, table, "page", inspection);
+  return { contact: readContact(contact, inspection) } as const;
 }
 
-function readBilling(billing: Section<"billing">, inspection: Inspection): Settings["billing"] {
+function readApi(table: Table, inspection: Inspection) {
+  const values = readTable(apiOptions, table, "api", inspection);
   return {
-    minOutputTokens: Number(billing.min_output_tokens ?? 16n),
-    holdWaitMs: readDurationMs(inspection, "billing.hold_wait", billing.hold_wait, {
-      fallback: "2s",
-      least: "0s",
-      most: "5m",
-    }),
-    disconnectGraceMs: readDurationMs(
-      inspection,
-      "billing.disconnect_grace",
-      billing.disconnect_grace,
-      { fallback: "2s", least: "0s", most: "10m" },
-    ),
-  };
+    ...values,
+    refusedBetas: values.refusedBetas.map((beta) => beta.toLowerCase()),
+  } as const;
 }
 
-function readLimits(limits: Section<"limits">, inspection: Inspection): Settings["limits"] {
-  const proxies = readNames(
-    inspection,
-    "limits.trusted_proxies",
-    limits.trusted_proxies ?? [],
-    proxyProblem,
-  );
+function readLimits(table: Table, inspection: Inspection) {
+  const values = readTable(limitsOptions, table, "limits", inspection);
   return {
-    requestsPerMinute: Number(limits.requests_per_minute ?? 600n),
-    tokensPerMinute: Number(limits.tokens_per_minute ?? 0n),
-    concurrentRequests: Number(limits.concurrent_requests ?? 64n),
-    bodyBytesPerMinute: readSizeBytes(
-      inspection,
-      "limits.body_bytes_per_minute",
-      limits.body_bytes_per_minute,
-      { fallback: "120MB", least: "0B", most: "1000GB" },
-    ),
-    connectionsPerAddress: Number(limits.connections_per_address ?? 1000n),
-    failedKeysPerMinute: Number(limits.failed_keys_per_minute ?? 60n),
-    trustedProxies: proxies.flatMap((text) => parseNetwork(text) ?? []),
-    redis: readRedis(limits, inspection),
-  };
+    ...values,
+    trustedProxies: values.trustedProxies.flatMap((text) => parseNetwork(text) ?? []),
+    redis: readRedis(values.redis, inspection),
+  } as const;
 }
 
 function proxyProblem(text: string): string | undefined {
@@ -187,27 +367,26 @@ function proxyProblem(text: string): string | undefined {
     : `is not the first address of its network: write "${around}", or one address without a slash`;
 }
 
-function readLog(log: Section<"log">): Settings["log"] {
-  return {
-    level: log.level ?? "info",
-    format: log.format ?? "json",
-    addresses: log.addresses ?? true,
-  };
-}
-
 function readMetrics(
-  metrics: Section<"metrics"> | undefined,
+  table: Table,
   inspection: Inspection,
-): Settings["metrics"] {
-  if (metrics?.listen === undefined) return undefined;
-  return { listen: readListen(inspection, "metrics.listen", metrics.listen) };
+): { readonly listen: Listen } | undefined {
+  const { listen } = readTable(metricsOptions, table, "metrics", inspection);
+  if (listen === undefined) return undefined;
+  return { listen: readListen(inspection, "metrics.listen", listen) };
 }
 
-/** Reads the trace collector. Undefined if no traces are sent. Problems go to the inspection. */
-function readTelemetry(
-  { otlp = "", headers = {} }: Section<"telemetry">,
-  inspection: Inspection,
-): Settings["telemetry"] {
+/** The trace collector: its base address, and headers that may be secrets. */
+interface TelemetryConfig {
+  /** http or https, without user, query, fragment or trailing slash. */
+  readonly otlp: string;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Undefined if no traces are sent. */
+function readTelemetry(table: Table, inspection: Inspection): TelemetryConfig | undefined {
+  const { otlp, headers } = readTable(telemetryOptions, table, "telemetry", inspection);
   const checked = readHeaders(headers, "telemetry.headers", inspection);
   if (otlp === "") {
     if (Object.keys(checked).length > 0)
@@ -228,7 +407,8 @@ function readTelemetry(
   return { otlp: baseOf(url), headers: checked };
 }
 
-function readListen(inspection: Inspection, key: string, text: string): Listen {
+/** The address of a listener. Problems go to the inspection. */
+export function readListen(inspection: Inspection, key: string, text: string): Listen {
   const listen = parseListen(text);
   if (listen === undefined) {
     inspection.problem(
@@ -245,8 +425,16 @@ function readListen(inspection: Inspection, key: string, text: string): Listen {
   return { kind: "unix", path };
 }
 
-function warnAboutListening(settings: Settings, inspection: Inspection): void {
-  const { server, metrics } = settings;
+function warnAboutListening(
+  {
+    server,
+    metrics,
+  }: {
+    readonly server: { readonly listen: Listen; readonly tls: TlsConfig | undefined };
+    readonly metrics: { readonly listen: Listen } | undefined;
+  },
+  inspection: Inspection,
+): void {
   if (isPublic(server.listen) && server.tls === undefined) {
     inspection.warning(
       "server.listen",

@@ -3,7 +3,16 @@ import { DAY_MS, isoTime } from "../lib/clock.ts";
 import { errorCode } from "../lib/systemError.ts";
 import { readNamedFile } from "./values.ts";
 import type { Inspection } from "./inspection.ts";
-import type { Config } from "./schema.ts";
+
+/** The files of a certificate and its key, and their checked contents. */
+export interface TlsConfig {
+  readonly certFile: string;
+  readonly keyFile: string;
+  readonly cert: string;
+  readonly key: string;
+  /** The end of the certificate in Unix milliseconds. */
+  readonly expiresAt: number;
+}
 
 /** A warning begins this long before the end of a certificate. */
 const CERTIFICATE_ENDS_SOON_MS = 14 * DAY_MS;
@@ -17,7 +26,7 @@ export function readTls(
   certPath: string,
   keyPath: string,
   inspection: Inspection,
-): Config["server"]["tls"] {
+): TlsConfig | undefined {
   if (certPath === "" && keyPath === "") return undefined;
   if (certPath === "" || keyPath === "") {
     const [missing, given] = certPath === "" ? ["cert", "key"] : ["key", "cert"];

@@ -11,8 +11,8 @@ import { errorClass } from "../../telemetry/log.ts";
 import type { GatewayServer } from "./gatewayServer.ts";
 import { openLogWriter, type LogWriter } from "./logWriter.ts";
 import { globalOptions, listenForStop, type StopSignals } from "../cli/session.ts";
-import { withoutUser } from "../../config/database.ts";
-import type { Config, PostgresDatabase } from "../../config/schema.ts";
+import type { Config } from "../../config/schema.ts";
+import { changedAtStart } from "../../config/sections.ts";
 import type { UpgradeChoice } from "../../database/servedDatabase.ts";
 import { StoppedError } from "../../store/store.ts";
 import { REWRITE_UNIT } from "../service/unit.ts";
@@ -104,43 +104,10 @@ export function reload(gateway: GatewayServer, file: string, environment?: Envir
   }
 }
 
-/** Settings that need a restart: listeners, the store and the log are opened at the start. */
-const fixedSettings: Readonly<Record<string, (config: Config) => unknown>> = {
-  "server.listen": ({ server }) => server.listen,
-  "server.tls_cert": ({ server }) => server.tls === undefined,
-  "server.drain_delay": ({ server }) => server.drainDelayMs,
-  "server.shutdown_grace": ({ server }) => server.shutdownGraceMs,
-  "database.path": ({ database }) => (database.engine === "sqlite" ? database.path : undefined),
-  "database.url": ({ database }) => (database.engine === "postgres" ? urlOf(database) : undefined),
-  "database.durability": ({ database }) =>
-    database.engine === "sqlite" ? database.durability : undefined,
-  "limits.redis": ({ limits }) => limits.redis?.url,
-  "log.level": ({ log }) => log.level,
-  "log.format": ({ log }) => log.format,
-  "metrics.listen": ({ metrics }) => metrics?.listen,
-  telemetry: ({ telemetry }) => telemetry,
-};
-
-/** User and password in a file may change. */
-function urlOf({ url, urlFile }: PostgresDatabase): string {
-  return urlFile === undefined ? url : withoutUser(url);
-}
-
-/** Settings that the systemd unit contains. */
-const unitSettings: ReadonlySet<string> = new Set([
-  "server.listen",
-  "server.drain_delay",
-  "server.shutdown_grace",
-  "database.path",
-  "metrics.listen",
-]);
-
 /** One line for each changed setting that needs a restart, with what to do. */
 export function neededRestarts(startedWith: Config, next: Config): readonly string[] {
-  return Object.entries(fixedSettings)
-    .filter(([, value]) => !Bun.deepEquals(value(startedWith), value(next)))
-    .map(([key]) => {
-      const more = unitSettings.has(key) ? `; ${REWRITE_UNIT} before the restart` : "";
-      return `${key}: changed, and takes effect only after a restart${more}`;
-    });
+  return changedAtStart(startedWith, next).map(({ key, inUnit }) => {
+    const more = inUnit ? `; ${REWRITE_UNIT} before the restart` : "";
+    return `${key}: changed, and takes effect only after a restart${more}`;
+  });
 }

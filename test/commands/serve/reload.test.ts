@@ -118,7 +118,7 @@ test.each([
   ["log.level", { log: { level: "warn" } }, ""],
   ["log.format", { log: { format: "pretty" } }, ""],
   ["metrics.listen", { metrics: { listen: "127.0.0.1:2" } }, unit],
-  ["telemetry", { telemetry: { otlp: "http://127.0.0.1:1" } }, ""],
+  ["telemetry.otlp", { telemetry: { otlp: "http://127.0.0.1:1" } }, ""],
 ] as const)(
   "each reload warns that a change of %s needs a restart",
   async (key, sections, more) => {
