@@ -1,4 +1,5 @@
 /** What a page is made of. Pages of docs/ that people write and pages that are generated use the same rules. */
+import { join, relative } from "node:path";
 
 /** The most characters of a table's cell. A longer text needs a paragraph or a heading of its own. */
 export const CELL_MAX = 200;
@@ -45,4 +46,24 @@ function cellsOf(line: string): string[] {
 export function codeBlocks(text: string, language: string): string[] {
   const blocks = text.matchAll(/^```(\w*)\n([^]*?)^```$/gm);
   return [...blocks].flatMap(([, word, code = ""]) => (word === language ? [code] : []));
+}
+
+/** A table. Throws at a cell that is too long: its text needs another form. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  for (const cell of rows.flat()) {
+    if (cell.length > CELL_MAX) throw new Error(`a cell has ${cell.length} characters: ${cell}`);
+  }
+  const line = (cells: readonly string[]) =>
+    `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
+}
+
+/** A text as code, whatever backticks it has. */
+export function code(text: string): string {
+  return text.includes("`") ? `\`\` ${text} \`\`` : `\`${text}\``;
+}
+
+/** A link in `page` to a target as the project names it: from `docs/`, with an anchor. */
+export function linkFrom(page: string, target: string, text: string): string {
+  return `[${text}](${relative(join("docs", page, ".."), target)})`;
 }

@@ -50,7 +50,8 @@ export const navigation: readonly (readonly [section: string, pages: readonly st
       "fleet/failures.md",
     ],
   ],
-  ["Reference", ["http-api.md"]],
+  ["Troubleshoot", ["troubleshoot/events.md"]],
+  ["Reference", ["http-api.md", "reference/metrics.md"]],
   ["Concepts", ["money.md", "failures.md", "estimates.md", "security.md"]],
   [
     "Contribute",

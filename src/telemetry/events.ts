@@ -1,4 +1,4 @@
-/** What an event means, in the words of docs/operations.md. Texts are Markdown of one line. */
+/** What an event means. Texts are Markdown of one line. */
 interface EventDescription {
   readonly level: "warn" | "error";
   /** The field `msg` of the log line. */
@@ -9,8 +9,8 @@ interface EventDescription {
 }
 
 /**
- * Every log line of level WARN and ERROR, by its stable name: the field `event`. Programs may rely on the names. The
- * table "Log lines" of docs/operations.md has the same rows, and `tollgate explain` prints one.
+ * Every log line of level WARN and ERROR, by its stable name: the field `event`. Programs may rely on the names. They are
+ * docs/troubleshoot/events.md, and `tollgate explain` prints one.
  */
 export const events = {
   request_failed: {

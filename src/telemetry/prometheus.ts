@@ -17,14 +17,14 @@ export function createPrometheusMetrics(): ReadableMetrics {
   collectProcessMetrics(registry);
   new Gauge({
     name: "tollgate_build_info",
-    help: "Always 1. The labels name the running version of Tollgate and of Bun.",
+    help: "Always 1. The labels version and bun name the running versions; version has the commit, such as 0.2.0+0a1b2c3d.",
     labelNames: ["version", "bun"],
     registers: [registry],
   }).set({ version: version(), bun: Bun.version }, 1);
   const ended = endedRequests(registry);
   const refused = new Counter({
     name: "tollgate_requests_refused_total",
-    help: "Requests rejected before money was held, by HTTP status.",
+    help: "Requests rejected before money was held, by endpoint and HTTP status.",
     labelNames: ["endpoint", "status"],
     registers: [registry],
   });
@@ -36,7 +36,7 @@ export function createPrometheusMetrics(): ReadableMetrics {
   });
   const unpricedAnswers = new Counter({
     name: "tollgate_unpriced_answers_total",
-    help: "Answers with a service that costs more than the price of their model is for: a service tier, a speed, a place, or web searches without a price.",
+    help: "Answers that cost more than the price of their model is for, by provider, its model and service: a service tier, a speed, a place, or web searches without a price.",
     labelNames: ["provider", "model", "service"],
     registers: [registry],
   });
@@ -47,7 +47,7 @@ export function createPrometheusMetrics(): ReadableMetrics {
   });
   const probes = new Counter({
     name: "tollgate_probes_total",
-    help: "Tiny requests by which the gateway itself asks a route, by outcome. Nobody is charged for them.",
+    help: "Tiny requests by which the gateway itself asks a route, by provider, its model and outcome. Nobody is charged for them.",
     labelNames: ["provider", "model", "outcome"],
     registers: [registry],
   });
@@ -123,7 +123,7 @@ function endedRequests(registry: Registry): (request: EndedRequest) => void {
   const registers = [registry];
   const requests = new Counter({
     name: "tollgate_requests_total",
-    help: "Requests for which money was held, by outcome. Counted when the request ends.",
+    help: "Requests for which money was held, by endpoint, model and outcome: done, failed, cancelled (the client disconnected, or the answer was cut after content).",
     labelNames: ["endpoint", "model", "outcome"],
     registers,
   });
@@ -152,7 +152,7 @@ function endedAttempts(registry: Registry): (request: EndedRequest) => void {
   const registers = [registry];
   const attempts = new Counter({
     name: "tollgate_attempts_total",
-    help: "Attempts at providers, by outcome. Counted when the request ends.",
+    help: "Attempts at providers, by provider, model and outcome: ok, status 429 and so on, or the kind of failure. Counted when the request ends.",
     labelNames: ["provider", "model", "outcome"],
     registers,
   });
@@ -184,7 +184,7 @@ function endedAttempts(registry: Registry): (request: EndedRequest) => void {
 function tokens(registry: Registry): (request: EndedRequest) => void {
   const tokens = new Counter({
     name: "tollgate_tokens_total",
-    help: "Billed tokens by kind. Each token counts once: input excludes cached_input and the two cache_write kinds.",
+    help: "Billed tokens by kind: input, cached_input, cache_write, cache_write_1h, output. Each token counts once.",
     labelNames: ["model", "kind"],
     registers: [registry],
   });
@@ -244,7 +244,7 @@ const LIVE_GAUGES: readonly LiveFigure[] = [
   ["tollgate_open_streams", "Streamed answers in progress.", (now) => now.openStreams],
   [
     "tollgate_store_log_bytes",
-    "Size of the write-ahead log of the database in bytes.",
+    "Size of the write-ahead log of the database in bytes. Some megabytes are normal.",
     (now) => now.walBytes,
   ],
   [
@@ -254,12 +254,12 @@ const LIVE_GAUGES: readonly LiveFigure[] = [
   ],
   [
     "tollgate_body_bytes",
-    "Bytes of request bodies in memory: bodies being read, and bodies whose answer has not begun.",
+    "Bytes of request bodies in memory: bodies being read, and bodies whose answer has not begun. All together may take a sixth of the memory.",
     (now) => now.bodyBytes,
   ],
   [
     "tollgate_detached_answers",
-    "Answers that the gateway reads on although the client disconnected.",
+    "Answers that the gateway reads on after their clients disconnected, beyond disconnect_grace. At most 1,024.",
     (now) => now.disconnectedAnswers,
   ],
   [
@@ -274,17 +274,17 @@ const LIVE_GAUGES: readonly LiveFigure[] = [
   ],
   [
     "tollgate_store_full",
-    "1 while the disk of the database is full, else 0.",
+    "1 while the disk of the database is full, else 0. The gateway refuses requests and recovers by itself.",
     (now) => (now.blockedBy === "full" ? 1 : 0),
   ],
   [
     "tollgate_store_locked",
-    "1 while another process keeps the database locked, else 0.",
+    "1 while another process keeps the database locked, else 0. The gateway refuses requests and recovers by itself.",
     (now) => (now.blockedBy === "busy" ? 1 : 0),
   ],
   [
     "tollgate_store_unreachable",
-    "1 while the PostgreSQL server cannot be reached or refuses this replica, else 0.",
+    "1 while the PostgreSQL server cannot be reached or refuses this replica, else 0. It refuses requests and recovers by itself.",
     ({ replica, blockedBy }) => replica && (blockedBy === "unreachable" ? 1 : 0),
   ],
   [
@@ -299,12 +299,12 @@ const LIVE_GAUGES: readonly LiveFigure[] = [
   ],
   [
     "tollgate_replica_lease_age_seconds",
-    "Time since the last successful heartbeat of this replica.",
+    "Time since the last successful heartbeat of this replica, usually below 2. Above 10 the replica refuses requests.",
     ({ replica }) => replica && replica.leaseAgeMs / 1000,
   ],
   [
     "tollgate_database_clock_skew_seconds",
-    "The clock of the PostgreSQL server less that of this machine.",
+    "The clock of the PostgreSQL server less that of this machine, at the last heartbeat. More than 2 or less than -2 is logged.",
     ({ replica }) => (replica?.clockSkewMs === undefined ? undefined : replica.clockSkewMs / 1000),
   ],
   [
@@ -329,7 +329,7 @@ const LIVE_GAUGES: readonly LiveFigure[] = [
   ],
   [
     "tollgate_tls_certificate_expiry_timestamp_seconds",
-    "When the TLS certificate of the public listener expires, Unix time.",
+    "When the TLS certificate of the public listener expires, Unix time. A reload that renews it changes the figure.",
     ({ certificateExpiresAt }) => certificateExpiresAt && certificateExpiresAt / 1000,
   ],
 ];
@@ -371,13 +371,13 @@ function liveFigures(registry: Registry): (figures: LiveFigures) => void {
   const live = [...figuresOf(Gauge, LIVE_GAUGES), ...figuresOf(Counter, LIVE_COUNTERS)];
   const breakers = new Gauge({
     name: "tollgate_breaker_state",
-    help: "Circuit breaker of a route, by provider and the model name of the provider: 0 closed, 1 half-open, 2 open.",
+    help: "Circuit breaker of a route, by provider and its model: 0 closed (healthy), 1 half-open (one probe at a time), 2 open (the gateway skips the route).",
     labelNames: ["provider", "model"],
     registers,
   });
   const notices = new Gauge({
     name: "tollgate_notices",
-    help: "Conditions that hold and that a person should know, by type: accounts that are low, keys that expire soon, and so on.",
+    help: "Conditions that a person should know, by type, as notices have them: how many accounts are low, keys expire soon, routes are refused. Those of the database are up to a minute old.",
     labelNames: ["type"],
     registers,
   });

@@ -20,9 +20,7 @@ import {
 } from "../support/monitoring/prometheusServer.ts";
 import { isMatch, needsOf, type Selector } from "../support/monitoring/promql.ts";
 import { untilAsync } from "../support/until.ts";
-import { codeOf, rowsUnder } from "./markdownTable.ts";
 
-const operations = await Bun.file(join(import.meta.dir, "../../docs/operations.md")).text();
 const rules = await readAlertRules();
 const dashboard = await readDashboard();
 const panels = panelsOf(dashboard);
@@ -115,32 +113,14 @@ describe("rules and dashboard use what is really served", () => {
 });
 
 describe("the alert rules", () => {
-  test("are listed in docs/operations.md, as they are", () => {
-    const listed = rowsUnder(operations, "Recommended alerts");
-    expect(
-      listed.map(([name, severity, condition, hold]) => [codeOf(name), severity, condition, hold]),
-    ).toEqual(
-      rules.map(({ alert, labels, annotations, for: hold = "0m" }) => [
-        alert,
-        labels["severity"] ?? "",
-        annotations["summary"] ?? "",
-        hold,
-      ]),
-    );
-  });
-
   test("say how severe they are, what is wrong, what to do, and where to read more", () => {
-    const headings = [...operations.matchAll(/^#{2,3} (.+)$/gm)].map(([, heading = ""]) =>
-      heading.toLowerCase().replaceAll(" ", "-"),
-    );
     for (const { alert, labels, annotations } of rules) {
       const { summary, description, runbook = "", ...more } = annotations;
       expect([alert, Object.keys(labels), more]).toEqual([alert, ["severity"], {}]);
       expect(["page", "ticket"]).toContain(labels["severity"] ?? "");
       expect(summary).toEndWith(".");
       expect(description).toEndWith(".");
-      const [, section = ""] = /^docs\/operations\.md#(.+)$/.exec(runbook) ?? [];
-      expect(headings).toContain(section);
+      expect(runbook).toMatch(/^docs\/.+\.md#./);
     }
   });
 

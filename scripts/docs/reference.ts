@@ -1,0 +1,23 @@
+/** Writes the pages of docs/ that are made from declarations: `bun run reference`. A test compares them. */
+import { join, resolve } from "node:path";
+import { eventsPage } from "./eventsPage.ts";
+import { metricsPage } from "./metricsPage.ts";
+
+const docs = resolve(import.meta.dir, "../../docs");
+
+/** By their paths in docs/. */
+const pages: Readonly<Record<string, (path: string) => string | Promise<string>>> = {
+  "troubleshoot/events.md": eventsPage,
+  "reference/metrics.md": metricsPage,
+};
+
+export const referencePages = Object.keys(pages);
+
+export async function referenceText(path: string): Promise<string> {
+  const text = await pages[path]?.(path);
+  return `<!-- \`bun run reference\` makes this page from declarations. -->\n\n${text}\n`;
+}
+
+if (import.meta.main) {
+  for (const path of referencePages) await Bun.write(join(docs, path), await referenceText(path));
+}
