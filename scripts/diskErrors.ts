@@ -2,7 +2,7 @@
  * Makes the Nth write or sync of a gateway fail, in every way: `bun scripts/diskErrors.ts [LAST] [FIRST]`; N from 1 to
  * 250 unless given. A whole answer that a client received must be in the database afterwards.
  */
-import { startDemoProvider } from "../src/commands/demo/provider.ts";
+import { startLoadProvider } from "../test/support/provider/loadProvider.ts";
 import { failDisk, type DiskError } from "../test/support/disk/diskError.ts";
 import { cCompiler, printNotRun } from "../test/support/disk/faultyDisk.ts";
 import { startGatewayOnDisk } from "../test/support/disk/powerCut.ts";
@@ -18,7 +18,7 @@ const errors: readonly Omit<DiskError, "nth">[] = [
 
 /** Prints the result for each kind of error. Returns the number of runs with problems. */
 async function diskErrors(first: number, last: number): Promise<number> {
-  const provider = startDemoProvider({ wordDelayMs: 0 });
+  const provider = startLoadProvider({ wordDelayMs: 0 });
   const on = await startGatewayOnDisk(provider.url, "power");
   let bad = 0;
   try {
@@ -38,7 +38,7 @@ async function diskErrors(first: number, last: number): Promise<number> {
     }
   } finally {
     await on.close();
-    await provider.stop();
+    provider.stop();
   }
   return bad;
 }

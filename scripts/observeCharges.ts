@@ -2,7 +2,7 @@
  * Looks from another process whether a charge is committed in the moment that the end of its answer arrives:
  * `bun scripts/observeCharges.ts [ANSWERS]`; 100000 unless given.
  */
-import { startDemoProvider } from "../src/commands/demo/provider.ts";
+import { startLoadProvider } from "../test/support/provider/loadProvider.ts";
 import { oneModel } from "../test/support/gateway/gatewayConfig.ts";
 import { startGatewayProcess } from "../test/support/binary/gatewayProcess.ts";
 import { observeCharges } from "../test/support/binary/observer.ts";
@@ -11,7 +11,7 @@ const answersDefault = 100_000;
 
 /** Prints the totals. Returns the number of answers that ended before their charge was committed. */
 async function observe(answers: number): Promise<number> {
-  const provider = startDemoProvider({ wordDelayMs: 0 });
+  const provider = startLoadProvider({ wordDelayMs: 0 });
   const sections = { database: { path: "tollgate.db", durability: "power" } };
   const gateway = await startGatewayProcess(oneModel(provider.url, sections));
   try {
@@ -23,7 +23,7 @@ async function observe(answers: number): Promise<number> {
     return early.length;
   } finally {
     await gateway.close();
-    await provider.stop();
+    provider.stop();
   }
 }
 

@@ -2,7 +2,7 @@
  * Cuts the power under a gateway again and again: `bun scripts/powerCuts.ts [CUTS] [SEED]`; 100 unless given. With
  * `durability = "power"` no acknowledged charge may be lost. With "process" some must be lost: this shows that the cuts work.
  */
-import { startDemoProvider } from "../src/commands/demo/provider.ts";
+import { startLoadProvider } from "../test/support/provider/loadProvider.ts";
 import { drawnSeed, seededRandom, seedMax } from "../test/support/seededRandom.ts";
 import { cCompiler, printNotRun } from "../test/support/disk/faultyDisk.ts";
 import { cutPower, startGatewayOnDisk } from "../test/support/disk/powerCut.ts";
@@ -17,7 +17,7 @@ async function powerCuts(
   seed: number,
 ): Promise<boolean> {
   const random = seededRandom(seed);
-  const provider = startDemoProvider({ wordDelayMs: 0 });
+  const provider = startLoadProvider({ wordDelayMs: 0 });
   const on = await startGatewayOnDisk(provider.url, durability);
   const seen = { durability, seed, cuts: 0, whole: 0, lost: 0, bad: 0 };
   try {
@@ -31,7 +31,7 @@ async function powerCuts(
     }
   } finally {
     await on.close();
-    await provider.stop();
+    provider.stop();
   }
   console.log(JSON.stringify(seen));
   return seen.bad === 0 && (durability === "power" ? seen.lost === 0 : seen.lost > 0);

@@ -1,6 +1,9 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { eventStream, type StreamedEvent } from "../../src/commands/demo/answer.ts";
-import { startDemoProvider } from "../../src/commands/demo/provider.ts";
+import {
+  eventStream,
+  startDemoProvider,
+  type StreamedEvent,
+} from "../../src/commands/demo/provider.ts";
 import {
   chat,
   connect,
@@ -22,32 +25,7 @@ const client = connect(provider.url);
 
 test("the models are listed", async () => {
   const { data } = await client.models.list();
-  expect(data.map((entry) => entry.id)).toEqual(["demo-large", "demo-small", "demo-vectors"]);
-});
-
-describe("embeddings", () => {
-  const embed = async (input: string | string[] | number[], more: object = {}) =>
-    client.embeddings.create({ model, input, ...more });
-
-  test("of equal texts are equal, in both encodings", async () => {
-    const one = await embed(["toll gate", "toll gate", "zebra"], { encoding_format: "float" });
-    const other = await embed(["toll gate", "toll gate", "zebra"]);
-    const [first, second, third] = one.data.map(({ embedding }) => embedding.map(Math.fround));
-    expect(other.data.map(({ embedding }) => embedding.map(Math.fround))).toEqual([
-      first ?? [],
-      second ?? [],
-      third ?? [],
-    ]);
-    expect(first).toEqual(second);
-    expect(first).not.toEqual(third);
-    expect(one.usage).toEqual({ prompt_tokens: 6, total_tokens: 6 });
-  });
-
-  test("of tokens have as many numbers as asked for", async () => {
-    const { data, usage } = await embed([1, 2, 3], { dimensions: 8 });
-    expect(data.map(({ embedding }) => embedding.length)).toEqual([8]);
-    expect(usage.prompt_tokens).toBe(3);
-  });
+  expect(data.map((entry) => entry.id)).toEqual(["demo-large", "demo-small"]);
 });
 
 describe("an invalid request", () => {
@@ -56,9 +34,6 @@ describe("an invalid request", () => {
     ["chat/completions", { model }, "Invalid 'messages'", "messages"],
     ["chat/completions", { model, messages: hello, n: 129 }, "Invalid 'n'", "n"],
     ["chat/completions", [], "must be a JSON object", null],
-    ["responses", { model }, "Invalid 'input'", "input"],
-    ["embeddings", { input: "hello" }, "you must provide a model parameter", "model"],
-    ["embeddings", { model, input: ["hello", ""] }, "Invalid 'input'", "input"],
   ] as const;
 
   test.each(invalid)(
@@ -77,7 +52,7 @@ describe("an invalid request", () => {
   );
 
   test("with a body that is not JSON gets a 400", async () => {
-    const response = await post(`${provider.url}/responses`, undefined, { body: "{" });
+    const response = await post(`${provider.url}/chat/completions`, undefined, { body: "{" });
     expect(response.status).toBe(400);
     expect(await response.text()).toContain("could not parse the JSON body");
   });
@@ -101,11 +76,7 @@ describe("a slow stream", () => {
 
   test("ends when the provider stops, and the port is free then", async () => {
     const stopped = startDemoProvider({ wordDelayMs: 3_600_000 });
-    const response = await post(`${stopped.url}/responses`, {
-      model,
-      input: "hello",
-      stream: true,
-    });
+    const response = await post(`${stopped.url}/chat/completions`, chat({ stream: true }));
     await stopped.stop();
     expect(
       await response.text().then(
@@ -211,82 +182,6 @@ describe("a chat stream", () => {
     );
     expect(events.join("\n")).not.toContain("usage");
     expect(events.at(-2)).toContain('"finish_reason":"stop"');
-  });
-});
-
-describe("a response", () => {
-  test("has the text and the usage of a chat completion for the same prompt", async () => {
-    const response = await client.responses.create({ model, input: hello[0].content });
-    const completion = await client.chat.completions.create(chat());
-    expect(response).toMatchObject({
-      object: "response",
-      status: "completed",
-      model,
-      incomplete_details: null,
-    });
-    expect(response.output_text).toBe(completion.choices[0]?.message.content ?? "");
-    expect(response.usage).toEqual({
-      input_tokens: completion.usage?.prompt_tokens ?? NaN,
-      input_tokens_details: { cached_tokens: 0 },
-      output_tokens: completion.usage?.completion_tokens ?? NaN,
-      output_tokens_details: { reasoning_tokens: 0 },
-      total_tokens: completion.usage?.total_tokens ?? NaN,
-    } as NonNullable<typeof response.usage>);
-  });
-
-  test("continues from a previous response", async () => {
-    const { id } = await client.responses.create({ model, input: "hello" });
-    const next = await client.responses.create({
-      model,
-      input: "and then?",
-      previous_response_id: id,
-    });
-    expect(next.previous_response_id).toBe(id);
-  });
-
-  test("that reaches max_output_tokens is incomplete", async () => {
-    const response = await client.responses.create({ model, input: "hello", max_output_tokens: 6 });
-    expect(response.status).toBe("incomplete");
-    expect(response.incomplete_details).toEqual({ reason: "max_output_tokens" });
-    expect(response.usage?.output_tokens).toBe(6);
-  });
-});
-
-describe("a response stream", () => {
-  test("has the full sequence of events, numbered and named", async () => {
-    const events = await frames(
-      await post(`${provider.url}/responses`, {
-        model,
-        input: "hello there provider",
-        stream: true,
-      }),
-    );
-    const parsed = events.map((event) => /^event: (\S+)\ndata: (.*)$/.exec(event)?.slice(1) ?? []);
-    const data = parsed.map(([, json]) => JSON.parse(json ?? ""));
-    expect(data.map((event) => event.type)).toEqual(parsed.map(([name]) => name));
-    expect(data.map((event) => event.sequence_number)).toEqual([...data.keys()]);
-    const deltas = data.filter((event) => event.type === "response.output_text.delta");
-    expect(deltas.map((event) => event.delta).join("")).toBe(await wholeText(client));
-    expect(
-      data.map((event) => event.type).filter((type, at, types) => type !== types[at - 1]),
-    ).toEqual([
-      "response.created",
-      "response.in_progress",
-      "response.output_item.added",
-      "response.content_part.added",
-      "response.output_text.delta",
-      "response.output_text.done",
-      "response.content_part.done",
-      "response.output_item.done",
-      "response.completed",
-    ]);
-    const { response } = data.at(-1);
-    expect(response).toMatchObject({ id: data[0].response.id, status: "completed" });
-    expect(response.output[0]).toEqual(data.at(-2).item);
-    expect(response.usage.total_tokens).toBe(
-      response.usage.input_tokens + response.usage.output_tokens,
-    );
-    expect(data[0].response.usage).toBeNull();
   });
 });
 

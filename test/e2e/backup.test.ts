@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect } from "bun:test";
 import { join } from "node:path";
-import { startDemoProvider } from "../../src/commands/demo/provider.ts";
+import { startLoadProvider } from "../support/provider/loadProvider.ts";
 import { lostCharges } from "../support/auditor/auditor.ts";
 import type { SeenAnswer } from "../support/auditor/logs.ts";
 import { chat } from "../support/gateway/chatCalls.ts";
@@ -17,7 +17,7 @@ import { testSqlite as test } from "../support/testedEngines.ts";
 import { until } from "../support/until.ts";
 
 // One word per millisecond, so that answers are always in flight.
-const provider = startDemoProvider({ wordDelayMs: 1 });
+const provider = startLoadProvider({ wordDelayMs: 1 });
 const silent = startProvider();
 const config: GatewayConfig = {
   providers: { local: provider.url, silent: `http://127.0.0.1:${silent.port}/v1` },
@@ -36,7 +36,7 @@ beforeAll(async () => {
 }, startTimeoutMs);
 afterAll(async () => {
   await gateway.close();
-  await provider.stop();
+  provider.stop();
   silent.stop();
 });
 

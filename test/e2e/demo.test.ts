@@ -6,14 +6,7 @@ import { startDemo, type Demo, type Welcome } from "../support/binary/demoProces
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { until } from "../support/until.ts";
 
-const models = [
-  "demo-large",
-  "demo-small",
-  "demo-code",
-  "demo-reasoner",
-  "demo-vectors",
-  "demo-vectors-large",
-];
+const models = ["demo-large", "demo-small", "demo-code", "demo-reasoner"];
 const anywhere = ["--listen", "127.0.0.1:0"];
 let binary: string;
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { startDemoProvider } from "../../src/commands/demo/provider.ts";
+import { startLoadProvider } from "../support/provider/loadProvider.ts";
 import { call, chat } from "../support/gateway/chatCalls.ts";
 import { failDisk, type DiskError } from "../support/disk/diskError.ts";
 import { describeFaultyDisk } from "../support/disk/describeFaultyDisk.ts";
@@ -9,10 +9,10 @@ import { startProvider } from "../support/provider/scriptedProvider.ts";
 
 const describeOnDisk = describeFaultyDisk("errors of the disk");
 
-const demo = startDemoProvider({ wordDelayMs: 0 });
+const demo = startLoadProvider({ wordDelayMs: 0 });
 const silent = startProvider(() => {});
 afterAll(async () => {
-  await demo.stop();
+  demo.stop();
   silent.stop();
 });
 

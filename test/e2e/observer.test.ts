@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
-import { startDemoProvider } from "../../src/commands/demo/provider.ts";
+import { startLoadProvider } from "../support/provider/loadProvider.ts";
 import { oneModel } from "../support/gateway/gatewayConfig.ts";
 import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
 import { observeCharges } from "../support/binary/observer.ts";
 
-const provider = startDemoProvider({ wordDelayMs: 0 });
+const provider = startLoadProvider({ wordDelayMs: 0 });
 const sections = { database: { path: "tollgate.db", durability: "power" } };
 const setup = openBinaryBefore(oneModel(provider.url, sections), provider);
 

@@ -1,6 +1,7 @@
 import OpenAI, { NotFoundError } from "openai";
 import { describe, expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
+import { startLoadProvider } from "../support/provider/loadProvider.ts";
 import { chat, failure, hello, wholeText } from "../support/binary/demoClient.ts";
 import { costOf } from "../support/gateway/gatewayConfig.ts";
 import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
@@ -9,13 +10,19 @@ import { prove } from "../support/sdk/situations.ts";
 import { formatRoubles } from "../../src/lib/money.ts";
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
+/** It has the responses interface, which the demo provider has not. */
+const native = startLoadProvider({ wordDelayMs: 0 });
 
 const setup = openBinaryBefore(
   {
-    providers: { demo: provider.url },
-    models: ["demo", "other"].map((id) => ({ id, routes: [{ provider: "demo" }] })),
+    providers: { demo: provider.url, native: native.url },
+    models: [
+      { id: "demo", routes: [{ provider: "demo", responses: false }] },
+      { id: "other", routes: [{ provider: "native" }] },
+    ],
   },
   provider,
+  native,
 );
 
 /** The official client. Only the base URL and the key are changed. */
@@ -71,15 +78,15 @@ describe("the official client", () => {
   );
 
   test("gets a response, and continues it", async () => {
-    const first = await client().responses.create({ model: "demo", input: hello[0].content });
+    const first = await client().responses.create({ model: "other", input: hello[0].content });
     expect(first).toMatchObject({ object: "response", status: "completed" });
-    expect(first.output_text).toContain("demo provider");
+    expect(first.output_text).toBe("Hello there");
     const next = await client().responses.create({
-      model: "demo",
+      model: "other",
       input: "and then?",
       previous_response_id: first.id,
     });
-    expect(next.previous_response_id).toBe(first.id);
+    expect(next.status).toBe("completed");
   });
 
   test("lists the models with their prices, and retrieves one that there is", async () => {

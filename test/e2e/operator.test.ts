@@ -30,10 +30,13 @@ describe("tollgate check --live", () => {
       const broken = startProvider(refusal(401, "no such key: sk-canary-0123456789"));
       const { value } = await demo.stdout.getReader().read();
       const { base_url } = JSON.parse(Buffer.from(value ?? []).toString()) as { base_url: string };
-      const one = { id: "demo-large", routes: [{ provider: "demo" }] };
+      const one = { id: "demo-large", routes: [{ provider: "demo", responses: false }] };
       const two = {
         id: "both",
-        routes: [{ provider: "demo" }, { provider: "broken", responses: false }],
+        routes: [
+          { provider: "demo", responses: false },
+          { provider: "broken", responses: false },
+        ],
       };
       const providers = {
         demo: base_url,
@@ -46,19 +49,16 @@ describe("tollgate check --live", () => {
         expect(found.status).toBe(0);
         expect(linesOf(found.stdout).slice(3)).toEqual([
           expect.stringMatching(/^demo-large demo demo-large chat \d+ ok$/),
-          expect.stringMatching(/^demo-large demo demo-large responses \d+ ok$/),
         ]);
         const { status, stdout, stderr } = await bad.run("check", "--live", "--json");
         expect(status).toBe(1);
-        expect(stderr).toBe("error: 1 of 5 routes failed: see above");
+        expect(stderr).toBe("error: 1 of 3 routes failed: see above");
         expect(JSON.parse(stdout)).toMatchObject({
           ok: false,
           problems: [],
           live: [
             { model: "demo-large", api: "chat", ok: true },
-            { model: "demo-large", api: "responses", ok: true },
             { model: "both", provider: "demo", api: "chat", ok: true },
-            { model: "both", provider: "demo", api: "responses", ok: true },
             { model: "both", provider: "broken", api: "chat", ok: false },
           ],
         });

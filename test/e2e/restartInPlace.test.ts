@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { startDemoProvider } from "../../src/commands/demo/provider.ts";
+import { startLoadProvider } from "../support/provider/loadProvider.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
@@ -16,7 +16,7 @@ const haproxy = reverseProxies.find(({ name }) => name === "HAProxy");
 describe.skipIf(haproxy === undefined || haproxy.missing !== undefined)(
   "one gateway that restarts behind HAProxy with the settings of docs/reverse-proxy.md",
   () => {
-    const provider = startDemoProvider({ wordDelayMs: 5 });
+    const provider = startLoadProvider({ wordDelayMs: 5 });
     const port = freePort();
     let gateway: GatewayProcess;
     beforeAll(async () => {
@@ -25,7 +25,7 @@ describe.skipIf(haproxy === undefined || haproxy.missing !== undefined)(
     }, startTimeoutMs);
     afterAll(async () => {
       await gateway.close();
-      await provider.stop();
+      provider.stop();
     });
 
     test(

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { startDemoProvider } from "../../src/commands/demo/provider.ts";
+import { startLoadProvider } from "../support/provider/loadProvider.ts";
 import { call, chat } from "../support/gateway/chatCalls.ts";
 import { describeFaultyDisk } from "../support/disk/describeFaultyDisk.ts";
 import { startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
@@ -7,7 +7,7 @@ import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 
 const describeOnDisk = describeFaultyDisk("slow commits");
 
-const provider = startDemoProvider({ wordDelayMs: 0 });
+const provider = startLoadProvider({ wordDelayMs: 0 });
 afterAll(() => provider.stop());
 
 const syncMs = 500;

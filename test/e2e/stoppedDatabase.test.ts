@@ -2,7 +2,7 @@ import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { startDemoProvider } from "../../src/commands/demo/provider.ts";
+import { startLoadProvider } from "../support/provider/loadProvider.ts";
 import { chat } from "../support/gateway/chatCalls.ts";
 import { oneModel } from "../support/gateway/gatewayConfig.ts";
 import {
@@ -13,7 +13,7 @@ import {
 import { until } from "../support/until.ts";
 import { describeSqlite } from "../support/testedEngines.ts";
 
-const provider = startDemoProvider({ wordDelayMs: 0 });
+const provider = startLoadProvider({ wordDelayMs: 0 });
 let gateway: GatewayProcess;
 let key: string;
 /** Charges of all runs of the gateway. */
@@ -25,7 +25,7 @@ beforeAll(async () => {
 }, startTimeoutMs);
 afterAll(async () => {
   await gateway.close();
-  await provider.stop();
+  provider.stop();
 });
 
 const stopsTimeoutMs = 120_000;

@@ -1,19 +1,19 @@
 import type { Endpoint } from "../../contract/account/requestStatus.ts";
 
-/** A key of a customer. Times are days before the end of the month. */
+export type DemoEndpoint = Exclude<Endpoint, "embeddings">;
+
+/** A key of a customer. */
 export interface CustomerKey {
   readonly label: string;
   /** Its part of the customer's requests, compared with the other keys. */
   readonly weight: number;
-  /** Default: with the account. */
+  /** Days before the end of the month. Default: with the account. */
   readonly createdDaysAgo?: number;
-  readonly revokedDaysAgo?: number;
-  readonly rotatedDaysAgo?: number;
-  readonly expiresInDays?: number;
+  readonly expiresAfterDays?: number;
   /** Default: all models. */
   readonly models?: readonly string[];
-  /** The budget, in percent of what the key spends in the month. */
-  readonly budgetPercent?: number;
+  /** In roubles. */
+  readonly budget?: number;
   readonly requestsPerMinute?: number;
 }
 
@@ -24,33 +24,30 @@ interface Payment {
   /** The beginning of each ref; a number follows. Default: no ref. */
   readonly ref?: string;
   readonly note?: string;
-  /** The last credit covers what is left of the month, and hardly more. */
-  readonly runsDry?: true;
 }
 
 /** An account of the demo's month, and how it is used. */
 export interface Customer {
   readonly account: string;
-  /** When the account was created. */
+  /** When the account was created: days before the end of the month. */
   readonly sinceDaysAgo: number;
-  readonly disabledDaysAgo?: number;
   /** In roubles. */
   readonly overdraft?: number;
   readonly payment: Payment;
-  /** The number of its most expensive requests that are refunded. */
-  readonly refunds?: number;
   readonly keys: readonly CustomerKey[];
   /** Requests of a working day in the middle of the month. */
   readonly requestsPerDay: number;
   /** Requests of a weekend day, in percent of those of a working day. */
   readonly weekendPercent: number;
   readonly hours: "office" | "evening" | "night" | "always";
-  /** At least one request for each model on each day. */
+  /** At least one request for each model on each day, and some requests in the last hour. */
   readonly usesAllModelsDaily?: true;
+  /** Requests that the account could not pay in full, in percent. */
+  readonly writtenOffPercent?: number;
   /** Model ids with weights. */
   readonly models: Readonly<Record<string, number>>;
-  /** Endpoints of chat models with weights. */
-  readonly endpoints: Partial<Record<Exclude<Endpoint, "embeddings">, number>>;
+  /** Endpoints with weights. */
+  readonly endpoints: Partial<Record<DemoEndpoint, number>>;
   /** The medians. */
   readonly promptTokens: number;
   readonly answerTokens: number;
@@ -69,11 +66,10 @@ export const CUSTOMERS: readonly Customer[] = [
     account: DEMO_ACCOUNT,
     sinceDaysAgo: 34,
     payment: { below: 90, amount: 250, ref: "invoice-10" },
-    refunds: 2,
     keys: [
-      { label: DEMO_KEY, weight: 6, budgetPercent: 160 },
-      { label: "laptop", weight: 3, rotatedDaysAgo: 12 },
-      { label: "ci", weight: 2, createdDaysAgo: 26, expiresInDays: 4, requestsPerMinute: 60 },
+      { label: DEMO_KEY, weight: 6, budget: 500 },
+      { label: "laptop", weight: 3 },
+      { label: "ci", weight: 2, createdDaysAgo: 26, expiresAfterDays: 30, requestsPerMinute: 60 },
     ],
     requestsPerDay: 34,
     weekendPercent: 35,
@@ -84,8 +80,6 @@ export const CUSTOMERS: readonly Customer[] = [
       "demo-small": 10,
       "demo-code": 9,
       "demo-reasoner": 3,
-      "demo-vectors": 4,
-      "demo-vectors-large": 2,
     },
     endpoints: { chat: 8, responses: 2, messages: 2 },
     promptTokens: 1300,
@@ -97,16 +91,15 @@ export const CUSTOMERS: readonly Customer[] = [
     account: "support-desk",
     sinceDaysAgo: 120,
     payment: { below: 80, amount: 200, ref: "invoice-20", note: "weekly plan" },
-    refunds: 2,
     keys: [
       { label: "helpdesk", weight: 8 },
       { label: "chat widget", weight: 5, requestsPerMinute: 300, models: ["demo-small"] },
-      { label: "staging", weight: 1, revokedDaysAgo: 13 },
+      { label: "staging", weight: 1 },
     ],
     requestsPerDay: 80,
     weekendPercent: 40,
     hours: "office",
-    models: { "demo-small": 12, "demo-large": 2, "demo-vectors": 3 },
+    models: { "demo-small": 12, "demo-large": 2 },
     endpoints: { chat: 1 },
     promptTokens: 1700,
     answerTokens: 220,
@@ -117,10 +110,9 @@ export const CUSTOMERS: readonly Customer[] = [
     account: "content-studio",
     sinceDaysAgo: 75,
     payment: { below: 150, amount: 600, ref: "invoice-30" },
-    refunds: 1,
     keys: [
       { label: "editors", weight: 5, models: ["demo-large", "demo-small"] },
-      { label: "drafts", weight: 3, budgetPercent: 106, models: ["demo-*"] },
+      { label: "drafts", weight: 3, budget: 650, models: ["demo-*"] },
     ],
     requestsPerDay: 34,
     weekendPercent: 55,
@@ -135,17 +127,17 @@ export const CUSTOMERS: readonly Customer[] = [
   {
     account: "search-team",
     sinceDaysAgo: 60,
-    payment: { below: 10, amount: 50, note: "internal budget" },
+    payment: { below: 40, amount: 200, note: "internal budget" },
     keys: [
-      { label: "indexer", weight: 5, models: ["demo-vectors*"] },
+      { label: "indexer", weight: 5, models: ["demo-small"] },
       { label: "queries", weight: 4 },
     ],
     requestsPerDay: 52,
     weekendPercent: 90,
     hours: "night",
-    models: { "demo-vectors": 8, "demo-vectors-large": 5, "demo-small": 1 },
+    models: { "demo-small": 9, "demo-code": 1 },
     endpoints: { chat: 1 },
-    promptTokens: 9000,
+    promptTokens: 4000,
     answerTokens: 60,
     cachedPercent: 0,
     streamedPercent: 0,
@@ -155,7 +147,6 @@ export const CUSTOMERS: readonly Customer[] = [
     sinceDaysAgo: 90,
     overdraft: 2000,
     payment: { below: -700, amount: 900, ref: "transfer-4", note: "pays after use" },
-    refunds: 1,
     keys: [
       { label: "batch", weight: 4 },
       { label: "live", weight: 3, createdDaysAgo: 21, requestsPerMinute: 120 },
@@ -173,11 +164,12 @@ export const CUSTOMERS: readonly Customer[] = [
   {
     account: "student-club",
     sinceDaysAgo: 29,
-    payment: { below: 6, amount: 50, runsDry: true },
+    payment: { below: 3, amount: 10 },
     keys: [{ label: "club bot", weight: 1, requestsPerMinute: 20 }],
     requestsPerDay: 14,
     weekendPercent: 130,
     hours: "evening",
+    writtenOffPercent: 1,
     models: { "demo-small": 7, "demo-code": 5, "demo-reasoner": 1 },
     endpoints: { chat: 1 },
     promptTokens: 700,
@@ -188,7 +180,6 @@ export const CUSTOMERS: readonly Customer[] = [
   {
     account: "old-partner",
     sinceDaysAgo: 200,
-    disabledDaysAgo: 9,
     payment: { below: 40, amount: 300, ref: "invoice-40" },
     keys: [{ label: "partner", weight: 1 }],
     requestsPerDay: 18,

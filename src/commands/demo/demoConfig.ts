@@ -3,8 +3,7 @@ interface DemoModel {
   readonly id: string;
   readonly input: number;
   readonly cachedInput?: number;
-  /** Absent for an embedding model. */
-  readonly output?: number;
+  readonly output: number;
 }
 
 const MODELS: readonly DemoModel[] = [
@@ -12,8 +11,6 @@ const MODELS: readonly DemoModel[] = [
   { id: "demo-small", input: 50_000, cachedInput: 12_500, output: 400_000 },
   { id: "demo-code", input: 120_000, cachedInput: 12_000, output: 900_000 },
   { id: "demo-reasoner", input: 180_000, cachedInput: 45_000, output: 1_400_000 },
-  { id: "demo-vectors", input: 2000 },
-  { id: "demo-vectors-large", input: 12_000 },
 ];
 
 /** A route of every model, in the order in which they are tried. */
@@ -62,17 +59,15 @@ function modelToml(
   return [
     "[[models]]",
     `id = "${id}"`,
-    output === undefined ? 'kind = "embedding"' : undefined,
     `rub_input_per_1m = ${input}`,
     cachedInput === undefined ? undefined : `rub_cached_input_per_1m = ${cachedInput}`,
-    ...(output === undefined
-      ? []
-      : [`rub_output_per_1m = ${output}`, "max_output_tokens = 4096", "context_tokens = 200000"]),
+    `rub_output_per_1m = ${output}`,
+    "max_output_tokens = 4096",
+    "context_tokens = 200000",
     "",
     ...routes.flatMap(({ provider, costPercent }, index) => [
       "[[models.routes]]",
       `provider = "${provider}"`,
-      output === undefined ? undefined : "responses = true",
       routes.length > 1 ? `priority = ${index + 1}` : undefined,
       ...(costPercent === undefined ? [] : costLines(model, costPercent)),
       "",
@@ -87,6 +82,6 @@ function costLines({ input, cachedInput, output }: DemoModel, percent: number): 
   return [
     `rub_cost_input_per_1m = ${cost(input)}`,
     ...(cachedInput === undefined ? [] : [`rub_cost_cached_input_per_1m = ${cost(cachedInput)}`]),
-    ...(output === undefined ? [] : [`rub_cost_output_per_1m = ${cost(output)}`]),
+    `rub_cost_output_per_1m = ${cost(output)}`,
   ];
 }

@@ -1,14 +1,22 @@
+import { newKey } from "../../administration/keys.ts";
+import { createVouchers } from "../../administration/vouchers.ts";
 import type { Config } from "../../config/schema.ts";
 import type { CreatedVoucherDocument } from "../../contract/operator/voucher.ts";
 import { assert } from "../../lib/assert.ts";
 import { DAY_MS } from "../../lib/clock.ts";
 import { NANO_ROUBLES_MAX, NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import type { Random } from "../../lib/random.ts";
-import { openStore, startWriter } from "../../store/store.ts";
-import { CUSTOMERS, type Customer, type CustomerKey } from "./customers.ts";
-import { OPERATOR, Recording, type Step } from "./recording.ts";
-import { drawRequests, type DrawnRequest } from "./traffic.ts";
-import { voucherSteps } from "./voucherSteps.ts";
+import {
+  amountToWire,
+  openStore,
+  startWriter,
+  type KeyRow,
+  type RequestRecord,
+  type SqliteStore,
+  type Writer,
+} from "../../store/store.ts";
+import { CUSTOMERS, DEMO_ACCOUNT, DEMO_KEY, type Customer, type CustomerKey } from "./customers.ts";
+import { DAYS, HOUR_MS, Traffic, type DrawnRequest } from "./traffic.ts";
 
 /** The month that was written. */
 export interface Month {
@@ -21,13 +29,52 @@ export interface Month {
 
 /** Any number: another one draws another month. */
 const SEED = 20_261_124;
-const HOUR_MS = 3_600_000;
-const TEN_ROUBLES = 10n * NANO_ROUBLES_PER_ROUBLE;
-/** What an account that runs dry has at least at the end. */
-const LEFT_OVER = 2n * NANO_ROUBLES_PER_ROUBLE;
 /** Who makes credits, in the ledger and the admin log. */
 const BILLING = "billing";
-const REFUND_NOTES = ["the answer was cut off", "half of it, as agreed with the customer"];
+/** Who makes all other changes. */
+const OPERATOR = "olga";
+
+/** A command of the month. */
+interface Event {
+  /** Days before the end of the month. */
+  readonly daysAgo: number;
+  readonly run: (recording: Recording, at: number) => Promise<void> | void;
+}
+
+const TRIAL = "trial";
+const CONFERENCE = "conference in November";
+
+const EVENTS: readonly Event[] = [
+  ...CUSTOMERS.flatMap(creations),
+  { daysAgo: 28, run: (month, at) => month.createVouchers(TRIAL, 25, 4, { at, days: 21 }) },
+  { daysAgo: 27, run: (month, at) => month.redeem(TRIAL, DEMO_ACCOUNT, at) },
+  { daysAgo: 25, run: (month, at) => month.redeem(TRIAL, "content-studio", at) },
+  { daysAgo: 24, run: (month, at) => month.refund("support-desk", "all", at) },
+  { daysAgo: 19, run: (month, at) => month.refund("translate.bureau", "all", at) },
+  { daysAgo: 13, run: (month, at) => month.revokeKey("support-desk", "staging", at) },
+  { daysAgo: 13, run: (month, at) => month.createVouchers(CONFERENCE, 100, 8, { at, days: 73 }) },
+  { daysAgo: 12, run: (month, at) => month.redeem(CONFERENCE, "support-desk", at) },
+  { daysAgo: 12, run: (month, at) => month.rotateKey(DEMO_ACCOUNT, "laptop", at) },
+  { daysAgo: 10, run: (month, at) => month.redeem(CONFERENCE, DEMO_ACCOUNT, at) },
+  { daysAgo: 9, run: (month, at) => month.disable("old-partner", at) },
+  { daysAgo: 8, run: (month, at) => month.refund(DEMO_ACCOUNT, "all", at) },
+  { daysAgo: 6, run: (month, at) => month.revokeVoucher(CONFERENCE, at) },
+  { daysAgo: 5, run: (month, at) => month.refund("content-studio", "all", at) },
+  { daysAgo: 3, run: (month, at) => month.redeem(CONFERENCE, "search-team", at) },
+  { daysAgo: 2, run: (month, at) => month.refund("support-desk", "half", at) },
+  { daysAgo: 1, run: (month, at) => month.refund(DEMO_ACCOUNT, "half", at) },
+];
+
+function creations(customer: Customer): Event[] {
+  const { sinceDaysAgo, keys } = customer;
+  return [
+    { daysAgo: sinceDaysAgo, run: (month, at) => month.createAccount(customer, at) },
+    ...keys.map((key): Event => {
+      const { createdDaysAgo = sinceDaysAgo } = key;
+      return { daysAgo: createdDaysAgo, run: (month, at) => month.createKey(customer, key, at) };
+    }),
+  ];
+}
 
 /**
  * Writes 30 days of use into the database of a config whose gateway does not run yet: accounts, keys, credits, vouchers,
@@ -44,199 +91,258 @@ export async function fillMonth(config: Config, until: number): Promise<Month> {
     broken.reject(new Error(`the database failed: ${message}`)),
   );
   try {
-    // The writer's Worker starts meanwhile.
-    const requests = drawRequests(config.models, until, seededRandom(SEED));
     const recording = new Recording(config, store, writer);
-    await Promise.race([recording.run(stepsOf(requests, until)), broken.promise]);
-    const { demoSecret: key, openVoucher: voucher } = recording;
-    return { key, voucher, requests: requests.length };
+    return await Promise.race([recording.fill(until), broken.promise]);
   } finally {
     await writer.close();
     store.close();
   }
 }
 
-function stepsOf(requests: readonly DrawnRequest[], until: number): Step[] {
-  const byCustomer = Map.groupBy(requests, ({ customer }) => customer);
-  const steps = CUSTOMERS.flatMap((customer) =>
-    customerSteps(customer, byCustomer.get(customer) ?? [], until),
-  );
-  return [...steps, ...voucherSteps(until)].sort((one, other) => one.at - other.at);
+interface AccountState {
+  readonly id: number;
+  readonly customer: Customer;
+  readonly keys: Map<string, KeyState>;
+  /** Without vouchers and refunds: at most what the account has. */
+  balance: bigint;
+  credits: number;
+  /** The most expensive whole answer that was not refunded. */
+  dearest: RequestRecord | undefined;
+  isDisabled: boolean;
 }
 
-/** All steps of a customer in the order of their times, but for refunds and changes of keys. */
-function customerSteps(customer: Customer, drawn: readonly DrawnRequest[], until: number): Step[] {
-  const { account, overdraft = 0, sinceDaysAgo, disabledDaysAgo } = customer;
-  const requests = customer.payment.runsDry ? withWriteOff(drawn) : drawn;
-  const createdAt = until - sinceDaysAgo * DAY_MS;
-  const steps: Step[] = [
-    {
-      at: createdAt,
-      change: (recording) => recording.createAccount(account, roubles(overdraft), createdAt),
-    },
-    ...customer.keys.flatMap((key) => keySteps(customer, key, { requests, until })),
-    ...requestSteps(customer, requests, createdAt),
-    ...refundSteps(customer, requests, until),
-  ];
-  if (disabledDaysAgo !== undefined) {
-    const at = until - disabledDaysAgo * DAY_MS;
-    steps.push({
-      at,
-      change: ({ store }) => void store.admin.setDisabled({ name: OPERATOR, at }, account, true),
-    });
-  }
-  return steps;
+interface KeyState {
+  readonly key: CustomerKey;
+  row: KeyRow;
+  isRevoked: boolean;
+  spent: bigint;
+  lastUseAt: number | undefined;
 }
 
-function keySteps(
-  customer: Customer,
-  key: CustomerKey,
-  { requests, until }: { requests: readonly DrawnRequest[]; until: number },
-): Step[] {
-  const ago = (days: number): number => until - days * DAY_MS;
-  const spent = sumOf(requests.filter((request) => request.key === key));
-  const { createdDaysAgo = customer.sinceDaysAgo, expiresInDays, budgetPercent = 0 } = key;
-  const settings = {
-    at: ago(createdDaysAgo),
-    expiresAt: expiresInDays === undefined ? null : ago(-expiresInDays),
-    budget: budgetPercent === 0 ? null : roundUp((spent * BigInt(budgetPercent)) / 100n),
-  };
-  const steps: Step[] = [
-    { at: settings.at, change: (recording) => recording.createKey(customer, key, settings) },
-  ];
-  if (key.rotatedDaysAgo !== undefined) {
-    const at = ago(key.rotatedDaysAgo);
-    steps.push({ at, change: (recording) => recording.rotateKey(customer, key, at) });
-  }
-  if (key.revokedDaysAgo !== undefined) {
-    const at = ago(key.revokedDaysAgo);
-    steps.push({
-      at,
-      change: (recording) => {
-        const { publicId } = recording.keyOf(customer, key);
-        recording.store.admin.revokeKey({ name: OPERATOR, at }, publicId);
-      },
-    });
-  }
-  return steps;
-}
+/** Draws the month and writes it, day by day. */
+class Recording {
+  readonly #config: Config;
+  readonly #store: SqliteStore;
+  readonly #writer: Writer;
+  readonly #accounts = new Map<string, AccountState>();
+  /** Codes that nobody has redeemed, by their note. */
+  readonly #vouchers = new Map<string, CreatedVoucherDocument[]>();
+  #demoSecret = "";
+  #reserve = NANO_ROUBLES_MAX;
 
-/** The requests, with the credits that pay for them. `createdAt`: when the account was created. */
-function requestSteps(
-  customer: Customer,
-  requests: readonly DrawnRequest[],
-  createdAt: number,
-): Step[] {
-  const { payment, overdraft = 0 } = customer;
-  const steps: Step[] = [];
-  let balance = 0n;
-  let unpaid = sumOf(requests);
-  let credits = 0;
-  let lastAt = createdAt;
-  for (const request of requests) {
-    const { charge } = request.record;
-    if (balance - charge < roubles(payment.below)) {
-      const missing = payment.runsDry ? roundUp(unpaid - balance + LEFT_OVER) : NANO_ROUBLES_MAX;
-      const amount = min(roubles(payment.amount), missing);
-      if (amount > 0n) {
-        const at = Math.max(lastAt, request.endsAt - HOUR_MS / 6);
-        credits += 1;
-        steps.push(creditStep(customer, { at, amount, number: credits }));
-        balance += amount;
+  constructor(config: Config, store: SqliteStore, writer: Writer) {
+    this.#config = config;
+    this.#store = store;
+    this.#writer = writer;
+    // A charge is refused unless its account has reserved it. Nothing else spends here, so all money is reserved.
+    writer.planner = {
+      planBatch: () =>
+        [...this.#accounts.values()].map(({ id: accountId }) => ({
+          accountId,
+          reserved: amountToWire(this.#reserve),
+        })),
+      batchEnded: () => undefined,
+    };
+  }
+
+  async fill(until: number): Promise<Month> {
+    const traffic = new Traffic(this.#config.models, until, seededRandom(SEED));
+    const events = EVENTS.toSorted((one, other) => other.daysAgo - one.daysAgo);
+    let open: DrawnRequest[] = [];
+    let requests = 0;
+    for (let daysAgo = DAYS; daysAgo > 0; daysAgo -= 1) {
+      const from = until - daysAgo * DAY_MS;
+      while (events[0] !== undefined && events[0].daysAgo >= daysAgo) {
+        const event = events.shift();
+        await event?.run(this, until - event.daysAgo * DAY_MS);
       }
+      const to = from + DAY_MS;
+      for (let hour = from; hour < to; hour += HOUR_MS)
+        for (const { customer, keys, isDisabled } of this.#accounts.values()) {
+          const usable = [...keys.values()].filter(({ isRevoked }) => !isRevoked && !isDisabled);
+          const drawn = usable.map(({ key }) => key);
+          open.push(...traffic.hour(customer, drawn, hour));
+        }
+      const ended = open.filter(({ endsAt }) => endsAt < to);
+      open = open.filter(({ endsAt }) => endsAt >= to);
+      requests += await this.#write(ended, from);
     }
-    const available = balance + roubles(overdraft);
-    assert(charge <= available, "the demo's month spends more than it has");
-    steps.push({ at: request.endsAt, request: heldWithin(request, available) });
-    balance -= charge;
-    unpaid -= charge;
-    lastAt = request.endsAt;
+    await this.#end();
+    return { key: this.#demoSecret, voucher: this.#vouchers.get(CONFERENCE)?.[0], requests };
   }
-  return steps;
-}
 
-function creditStep(
-  { account, payment }: Customer,
-  { at, amount, number }: { at: number; amount: bigint; number: number },
-): Step {
-  return {
-    at,
-    change: ({ store }) => {
-      store.admin.changeBalance(
-        { name: BILLING, at },
-        {
-          account,
-          kind: "credit",
-          amount,
-          ref: payment.ref === undefined ? null : `${payment.ref}${number}`,
-          note: payment.note ?? null,
-        },
-      );
-    },
-  };
-}
-
-/** Some of the most expensive requests are refunded, in full or in part. */
-function refundSteps(
-  { refunds = 0 }: Customer,
-  requests: readonly DrawnRequest[],
-  until: number,
-): Step[] {
-  return requests
-    .filter(({ record, endsAt }) => record.status === "done" && endsAt < until - DAY_MS)
-    .toSorted((one, other) => Number(other.record.charge - one.record.charge))
-    .slice(0, refunds)
-    .map(({ record, endsAt }, index) => {
-      const at = endsAt + (2 + 3 * index) * HOUR_MS;
-      const amount = index === 0 ? null : record.charge / 2n;
-      const note = REFUND_NOTES[index] ?? null;
-      return {
-        at,
-        change: ({ store }) => {
-          const refund = { request: record.publicId, amount, ref: null, note };
-          store.admin.refund({ name: OPERATOR, at }, refund);
-        },
-      };
+  createAccount(customer: Customer, at: number): void {
+    const { account, overdraft = 0 } = customer;
+    const row = this.#store.admin.createAccount(by(at), account, roubles(overdraft));
+    this.#accounts.set(account, {
+      id: row.id,
+      customer,
+      keys: new Map(),
+      balance: 0n,
+      credits: 0,
+      dearest: undefined,
+      isDisabled: false,
     });
+  }
+
+  createKey({ account }: Customer, key: CustomerKey, at: number): void {
+    const { secret, stored } = newKey();
+    const { label, models, requestsPerMinute, expiresAfterDays, budget } = key;
+    const { key: row } = this.#store.admin.createKey(by(at), account, {
+      ...stored,
+      createdAt: at,
+      label,
+      models,
+      requestsPerMinute,
+      expiresAt: expiresAfterDays === undefined ? null : at + expiresAfterDays * DAY_MS,
+      budget: budget === undefined ? null : roubles(budget),
+    });
+    const state = { key, row, isRevoked: false, spent: 0n, lastUseAt: undefined };
+    this.#account(account).keys.set(label, state);
+    if (account === DEMO_ACCOUNT && label === DEMO_KEY) this.#demoSecret = secret;
+  }
+
+  rotateKey(account: string, label: string, at: number): void {
+    const state = this.#key(account, label);
+    const rotation = { successor: newKey().stored, graceMs: DAY_MS };
+    state.row = this.#store.admin.rotateKey(by(at), state.row.publicId, rotation).key;
+  }
+
+  revokeKey(account: string, label: string, at: number): void {
+    const state = this.#key(account, label);
+    this.#store.admin.revokeKey(by(at), state.row.publicId);
+    state.isRevoked = true;
+  }
+
+  disable(account: string, at: number): void {
+    this.#store.admin.setDisabled(by(at), account, true);
+    this.#account(account).isDisabled = true;
+  }
+
+  async createVouchers(
+    note: string,
+    amount: number,
+    count: number,
+    { at, days }: { at: number; days: number },
+  ): Promise<void> {
+    const session = { config: this.#config, store: this.#store, actor: by(at) };
+    const order = { amount: roubles(amount), count, note, expiresAt: at + days * DAY_MS };
+    this.#vouchers.set(note, await createVouchers(session, order));
+  }
+
+  /** By any key of the account. */
+  async redeem(note: string, account: string, at: number): Promise<void> {
+    const voucher = this.#vouchers.get(note)?.shift();
+    assert(voucher !== undefined, "the demo's month redeems more vouchers than it has");
+    const { id: accountId, keys } = this.#account(account);
+    const [key] = keys.values();
+    const { id: voucherId } = this.#store.vouchers.findOrThrow(voucher.id);
+    const redemption = { voucherId, accountId, actor: key?.row.publicId ?? OPERATOR, at };
+    await this.#writer.write({ kind: "redeemVoucher", redemption });
+  }
+
+  revokeVoucher(note: string, at: number): void {
+    const voucher = this.#vouchers.get(note)?.pop();
+    if (voucher) this.#store.admin.revokeVoucher(by(at), voucher.id);
+  }
+
+  refund(account: string, part: "all" | "half", at: number): void {
+    const state = this.#account(account);
+    const { dearest } = state;
+    assert(dearest !== undefined, "an account of the demo has no answer to refund");
+    const amount = part === "all" ? null : dearest.charge / 2n;
+    const note =
+      part === "all" ? "the answer was cut off" : "half of it, as agreed with the customer";
+    const refund = { request: dearest.publicId, amount, ref: null, note };
+    this.#store.admin.refund(by(at), refund);
+    state.dearest = undefined;
+  }
+
+  /** Writes what ended in a day, in the order of the ends, after the credits that pay for it. Returns how many. */
+  async #write(drawn: readonly DrawnRequest[], day: number): Promise<number> {
+    const ended = drawn
+      .filter((request) => this.#isWithinBudget(request))
+      .toSorted((one, other) => one.endsAt - other.endsAt);
+    for (const [customer, requests] of Map.groupBy(ended, (one) => one.customer)) {
+      const due = requests.reduce((sum, { record }) => sum + record.charge, 0n);
+      this.#payFor(this.#account(customer.account), due, day);
+    }
+    await this.#writer.write({ kind: "reserve" });
+    const records = ended.map((request) => this.#recordOf(request));
+    await Promise.all(
+      records.map((record) => this.#writer.write({ kind: "recordRequest", record })),
+    );
+    return records.length;
+  }
+
+  /** A key whose budget is used up is refused, and a refused request has no row. */
+  #isWithinBudget({ customer, key, record }: DrawnRequest): boolean {
+    const state = this.#key(customer.account, key.label);
+    const spent = state.spent + record.charge;
+    if (key.budget !== undefined && spent > roubles(key.budget)) return false;
+    state.spent = spent;
+    return true;
+  }
+
+  #payFor(account: AccountState, due: bigint, at: number): void {
+    const { payment, account: name } = account.customer;
+    while (account.balance - due < roubles(payment.below)) {
+      account.credits += 1;
+      account.balance += roubles(payment.amount);
+      const ref = payment.ref === undefined ? null : `${payment.ref}${account.credits}`;
+      const { note = null } = payment;
+      const amount = roubles(payment.amount);
+      const credit = { account: name, kind: "credit", amount, ref, note } as const;
+      this.#store.admin.changeBalance({ name: BILLING, at }, credit);
+    }
+  }
+
+  /** A request holds no more than its account has. */
+  #recordOf({ customer, key, record: drawn }: DrawnRequest): RequestRecord {
+    const account = this.#account(customer.account);
+    const state = this.#key(customer.account, key.label);
+    const { charge, at, status } = drawn;
+    const available = account.balance + roubles(customer.overdraft ?? 0);
+    const held = drawn.hold < available ? drawn.hold : available;
+    const hold = held > charge ? held : charge;
+    const { id: keyId, accountId, firstKeyId } = state.row;
+    const record = { ...drawn, hold, accountId, keyId, firstKeyId };
+    account.balance -= charge;
+    state.lastUseAt = at;
+    if (status === "done" && charge > (account.dearest?.charge ?? 0n)) account.dearest = record;
+    return record;
+  }
+
+  async #end(): Promise<void> {
+    this.#reserve = 0n;
+    const writes = [this.#writer.write({ kind: "reserve" })];
+    for (const { id: accountId, keys } of this.#accounts.values())
+      for (const { row, lastUseAt: at } of keys.values()) {
+        const touch = { kind: "touchKey", keyId: row.id, accountId, address: null } as const;
+        if (at !== undefined) writes.push(this.#writer.write({ ...touch, at }));
+      }
+    await Promise.all(writes);
+  }
+
+  #account(name: string): AccountState {
+    const account = this.#accounts.get(name);
+    assert(account !== undefined, "an account of the demo is used before it is created");
+    return account;
+  }
+
+  #key(account: string, label: string): KeyState {
+    const key = this.#account(account).keys.get(label);
+    assert(key !== undefined, "a key of the demo is used before it is created");
+    return key;
+  }
 }
 
-/** The most expensive request used more than its hold, and the account could not pay the difference. */
-function withWriteOff(requests: readonly DrawnRequest[]): DrawnRequest[] {
-  const most = requests.reduce(
-    (max, { record }) => (record.charge > max ? record.charge : max),
-    0n,
-  );
-  return requests.map((request) => {
-    const { record } = request;
-    if (record.charge !== most || record.status !== "done") return request;
-    const writeOff = record.charge / 5n;
-    const charge = record.charge - writeOff;
-    return { ...request, record: { ...record, charge, writeOff, hold: charge, estimated: false } };
-  });
-}
-
-/** A request holds no more than its account has. */
-function heldWithin(request: DrawnRequest, available: bigint): DrawnRequest {
-  const { record } = request;
-  const hold = min(record.hold, available);
-  return { ...request, record: { ...record, hold: hold < record.charge ? record.charge : hold } };
-}
-
-function sumOf(requests: readonly DrawnRequest[]): bigint {
-  return requests.reduce((sum, { record }) => sum + record.charge, 0n);
+function by(at: number): { name: string; at: number } {
+  return { name: OPERATOR, at };
 }
 
 function roubles(count: number): bigint {
   return BigInt(count) * NANO_ROUBLES_PER_ROUBLE;
-}
-
-/** The next multiple of ten roubles; 0 for an amount below 0. */
-function roundUp(amount: bigint): bigint {
-  return amount <= 0n ? 0n : ((amount + TEN_ROUBLES - 1n) / TEN_ROUBLES) * TEN_ROUBLES;
-}
-
-function min(one: bigint, other: bigint): bigint {
-  return one < other ? one : other;
 }
 
 /** Mulberry32 by Tommy Ettinger, a generator of 32 bits in the public domain. Not for secrets. */

@@ -1,4 +1,4 @@
-import { startDemoProvider } from "../../../src/commands/demo/provider.ts";
+import { startLoadProvider } from "../provider/loadProvider.ts";
 import { embeddingModel, type GatewayConfig } from "../gateway/gatewayConfig.ts";
 import {
   endEvent,
@@ -35,7 +35,7 @@ export interface MixedProviders {
 
 /** Starts them. Streams have one word per millisecond, so that answers are always in flight. */
 export function startMixedProviders(): MixedProviders {
-  const demo = startDemoProvider({ wordDelayMs: 1 });
+  const demo = startLoadProvider({ wordDelayMs: 1 });
   const claude = startProvider(slowMessage);
   const failing = startProvider(refusal(500));
   const baseUrl = (port: number): string => `http://127.0.0.1:${port}/v1`;
@@ -74,7 +74,7 @@ export function startMixedProviders(): MixedProviders {
     async stop() {
       claude.stop();
       failing.stop();
-      await demo.stop();
+      demo.stop();
     },
   };
 }

@@ -1,4 +1,4 @@
-import { startDemoProvider } from "../../../src/commands/demo/provider.ts";
+import { startLoadProvider } from "../provider/loadProvider.ts";
 import { readDatabaseAt } from "../auditor/databaseRows.ts";
 import { sendMixedLoad, type LoadSeen } from "../binary/mixedLoad.ts";
 import { chatAndEmbeddings } from "../gateway/gatewayConfig.ts";
@@ -44,7 +44,7 @@ const REPLICAS = 3;
  */
 export async function runRollingRestarts(options: RollingRestarts): Promise<RollingRun> {
   await using database = await freshDatabase();
-  const provider = startDemoProvider({ wordDelayMs: WORD_DELAY_MS });
+  const provider = startLoadProvider({ wordDelayMs: WORD_DELAY_MS });
   try {
     const server = { drain_delay: options.drainDelay };
     await using fleet = await startFleet({
@@ -62,7 +62,7 @@ export async function runRollingRestarts(options: RollingRestarts): Promise<Roll
       problems.push(`${requests.length} requests are recorded, and ${begun} were sent`);
     return { problems, counts: Object.fromEntries(loads.map((one) => [one.name, countOf(one)])) };
   } finally {
-    await provider.stop();
+    provider.stop();
   }
 }
 
