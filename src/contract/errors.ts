@@ -8,8 +8,16 @@ export const errorTypes = [
 ] as const;
 export type ErrorType = (typeof errorTypes)[number];
 
-/** The only statuses of errors under /v1. */
-export type ErrorStatus = 400 | 401 | 402 | 404 | 429 | 502;
+/** The only statuses of errors under /v1, each with its type. */
+const typeOfStatus = {
+  400: "invalid_request_error",
+  401: "auth_error",
+  402: "billing_error",
+  404: "invalid_request_error",
+  429: "rate_limit_error",
+  502: "provider_error",
+} as const satisfies Readonly<Record<number, ErrorType>>;
+export type ErrorStatus = keyof typeof typeOfStatus;
 
 /** Optional fields of `error`. Amounts are roubles as decimal strings. */
 export interface ErrorExtra {
@@ -40,13 +48,12 @@ export class ApiError extends Error {
 
   constructor(
     status: ErrorStatus,
-    type: ErrorType,
     message: string,
     options: { extra?: ErrorExtra; retryAfterMs?: number | undefined; cause?: unknown } = {},
   ) {
     super(message, "cause" in options ? { cause: options.cause } : {});
     this.status = status;
-    this.type = type;
+    this.type = typeOfStatus[status];
     this.extra = options.extra ?? {};
     this.retryAfterSeconds =
       options.retryAfterMs === undefined ? undefined : wholeSeconds(options.retryAfterMs);
@@ -60,13 +67,92 @@ export class ApiError extends Error {
 /** The same error with a time for the next try, unless it has one. */
 export function withRetryAfter(error: ApiError, retryAfterMs: number): ApiError {
   if (error.retryAfterSeconds !== undefined) return error;
-  const { status, type, message, extra, cause } = error;
-  return new ApiError(status, type, message, { extra, retryAfterMs, cause });
+  const { status, message, extra, cause } = error;
+  return new ApiError(status, message, { extra, retryAfterMs, cause });
+}
+
+interface ClientError {
+  readonly status: ErrorStatus;
+  readonly message: string;
+  /** Markdown of one line. */
+  readonly when: string;
+}
+
+/** The errors whose message is always the same. docs/reference/errors.md lists them. */
+export const clientErrors = {
+  invalidApiKey: {
+    status: 401,
+    message: "invalid api key",
+    when: "The key is missing, malformed, unknown, revoked or expired, or its account is disabled. The message adds what the header has beside the key.",
+  },
+  insufficientBalance: {
+    status: 402,
+    message: "insufficient balance",
+    when: "The most that the request can cost is more than the account or the key's budget has. Code `insufficient_balance`.",
+  },
+  modelNotFound: {
+    status: 404,
+    message: "model not found",
+    when: "The model does not exist, or the key may not use it.",
+  },
+  responseNotFound: {
+    status: 404,
+    message: "response not found",
+    when: "This account did not create the `previous_response_id`.",
+  },
+  resourceNotFound: {
+    status: 404,
+    message: "resource not found",
+    when: "This account may not use the stored object, or it does not exist.",
+  },
+  requestNotFound: {
+    status: 404,
+    message: "request not found",
+    when: "This account has no record of the request.",
+  },
+  voucherNotFound: {
+    status: 404,
+    message: "voucher not found",
+    when: "No voucher that this account can redeem has the code: it is unknown, revoked, expired or redeemed.",
+  },
+  notFound: {
+    status: 404,
+    message: "not found",
+    when: "The path does not exist, or not with this method.",
+  },
+  rateLimitExceeded: {
+    status: 429,
+    message: "rate limit exceeded",
+    when: "A limit of the gateway. `retry-after` says when to try again.",
+  },
+  balanceHeld: {
+    status: 429,
+    message: "rate limit exceeded",
+    when: "Other open requests of the account hold the money that this request needs. Code `balance_held`.",
+  },
+  allProvidersUnavailable: {
+    status: 502,
+    message: "all providers unavailable",
+    when: "No route is left. `retry-after` says when one may be tried again, if that is known.",
+  },
+  serviceUnavailable: {
+    status: 502,
+    message: "service temporarily unavailable",
+    when: "A fault of the gateway: its store cannot be written, or it shuts down. The cause is in the log only.",
+  },
+} as const satisfies Readonly<Record<string, ClientError>>;
+
+type Details = ConstructorParameters<typeof ApiError>[2];
+
+/** One of `clientErrors`. `beside`: what its message adds. */
+function clientError(name: keyof typeof clientErrors, details?: Details, beside = ""): ApiError {
+  const { status, message } = clientErrors[name];
+  return new ApiError(status, `${message}${beside}`, details);
 }
 
 /** 400: the request is at fault. The message is ours, or the provider's with its `code` and `param`. */
 export function invalidRequest(message: string, extra: ErrorExtra = {}): ApiError {
-  return new ApiError(400, "invalid_request_error", message, { extra });
+  return new ApiError(400, message, { extra });
 }
 
 /**
@@ -109,92 +195,57 @@ export function incompleteRequest(): ApiError {
   return invalidRequest("the request was not completed");
 }
 
-/**
- * 401: the key is missing, malformed, unknown, revoked, expired, or its account is disabled. All get the same answer.
- * `foreign`: what the header has beside the key that does not belong to it, whatever the key is.
- */
+/** `foreign`: what the header has beside the key that does not belong to it, whatever the key is. */
 export function invalidApiKey(foreign?: string): ApiError {
   const advice =
     foreign === undefined ? "" : `: the header has ${foreign} beside the key, send the key alone`;
-  return new ApiError(401, "auth_error", `invalid api key${advice}`);
+  return clientError("invalidApiKey", {}, advice);
 }
 
-/** 402: the hold is larger than what is available, even without other holds. Both amounts are roubles as decimal strings. */
+/** Both amounts are roubles as decimal strings. */
 export function insufficientBalance(requiredRub: string, availableRub: string): ApiError {
-  return new ApiError(402, "billing_error", "insufficient balance", {
-    extra: {
-      code: "insufficient_balance",
-      required_rub: requiredRub,
-      available_rub: availableRub,
-    },
-  });
+  const extra = {
+    code: "insufficient_balance",
+    required_rub: requiredRub,
+    available_rub: availableRub,
+  };
+  return clientError("insufficientBalance", { extra });
 }
 
-/** 404: the model does not exist, or the key may not use it. */
-export function modelNotFound(): ApiError {
-  return new ApiError(404, "invalid_request_error", "model not found");
-}
-
-/** 404: the path does not exist, or not with this method. */
-export function notFound(): ApiError {
-  return new ApiError(404, "invalid_request_error", "not found");
-}
-
-/** 404: this account did not create the `previous_response_id`. */
-export function responseNotFound(): ApiError {
-  return new ApiError(404, "invalid_request_error", "response not found");
-}
-
-/** 404: this account may not use the stored object, or it does not exist. */
-export function resourceNotFound(): ApiError {
-  return new ApiError(404, "invalid_request_error", "resource not found");
-}
-
-/** 404: this account has no record of the request. */
-export function requestNotFound(): ApiError {
-  return new ApiError(404, "invalid_request_error", "request not found");
-}
-
-/** 404: no voucher that this account can redeem has the code. Unknown, revoked, expired and redeemed ones get the same answer. */
-export function voucherNotFound(): ApiError {
-  return new ApiError(404, "invalid_request_error", "voucher not found");
-}
+export const modelNotFound = () => clientError("modelNotFound");
+export const notFound = () => clientError("notFound");
+export const responseNotFound = () => clientError("responseNotFound");
+export const resourceNotFound = () => clientError("resourceNotFound");
+export const requestNotFound = () => clientError("requestNotFound");
+export const voucherNotFound = () => clientError("voucherNotFound");
 
 /** The retry delay for a resource that may become free at any moment. */
 export const SOON_MS = 1000;
 
-/** 429: a limit of the gateway. `retry-after` is in whole seconds, rounded up. */
 export function rateLimitExceeded(retryAfterMs = SOON_MS): ApiError {
-  return new ApiError(429, "rate_limit_error", "rate limit exceeded", { retryAfterMs });
+  return clientError("rateLimitExceeded", { retryAfterMs });
 }
 
 /** 429 in the provider's words: this request alone has more tokens than its provider takes in a minute. */
 export function aboveRateLimit(message: string, extra: ErrorExtra): ApiError {
-  return new ApiError(429, "rate_limit_error", message, { extra, retryAfterMs: SOON_MS });
+  return new ApiError(429, message, { extra, retryAfterMs: SOON_MS });
 }
 
-/**
- * 429: other open requests of the account hold the money that this request needs. Both amounts are roubles as decimal
- * strings.
- */
+/** Both amounts are roubles as decimal strings. */
 export function balanceHeld(requiredRub: string, availableRub: string): ApiError {
-  return new ApiError(429, "rate_limit_error", "rate limit exceeded", {
-    extra: { code: "balance_held", required_rub: requiredRub, available_rub: availableRub },
-    retryAfterMs: SOON_MS,
-  });
+  const extra = { code: "balance_held", required_rub: requiredRub, available_rub: availableRub };
+  return clientError("balanceHeld", { extra, retryAfterMs: SOON_MS });
 }
 
-/** 502: no route is left. `retryAfterMs`: the time until a route may be tried again, if known. */
+/** `retryAfterMs`: the time until a route may be tried again, if known. */
 export function allProvidersUnavailable(retryAfterMs?: number): ApiError {
-  return new ApiError(502, "provider_error", "all providers unavailable", { retryAfterMs });
+  return clientError("allProvidersUnavailable", { retryAfterMs });
 }
 
-/** 502: a fault of the gateway. The cause is for the log only. */
+/** The cause is for the log only. */
 export function serviceUnavailable(cause: unknown): ApiError {
-  return new ApiError(502, "provider_error", "service temporarily unavailable", {
-    cause,
-    retryAfterMs: isPassing(cause) ? cause.retryAfterMs : undefined,
-  });
+  const retryAfterMs = isPassing(cause) ? cause.retryAfterMs : undefined;
+  return clientError("serviceUnavailable", { cause, retryAfterMs });
 }
 
 /** A fault that ends by itself, and says when to try again. */

@@ -1,5 +1,5 @@
 import type { ErrorExtra } from "../contract/errors.ts";
-import type { ConnectionErrorCode } from "./http/connectionError.ts";
+import { connectionErrors } from "./http/connectionError.ts";
 
 /**
  * Who is responsible for a failed attempt. It decides what follows (docs/failures.md):
@@ -36,26 +36,29 @@ export type UpstreamFault =
 
 /**
  * How a failed attempt ended, in its record, the log and the metrics. A fixed set, because each value is a metric label.
- * docs/operations.md explains each value.
+ * docs/reference/errors.md lists them.
  */
-export type UpstreamOutcome =
-  | `status ${number}`
-  | ConnectionErrorCode
-  | "client disconnected"
-  | "compressed"
-  | "content type"
-  | "database"
-  | "empty answer"
-  | "endless answer"
-  | "incomplete answer"
-  | "internal error"
-  | "invalid answer"
-  | "isolated failure"
-  | "reported failure"
-  | "shutdown"
-  | "too large"
-  | "unrequested data"
-  | "unsupported";
+export const attemptOutcomes = {
+  ...connectionErrors,
+  "content type": "JSON came where a stream was asked for, or a stream where JSON was.",
+  compressed: "The answer is compressed. The gateway asks for none and does not unpack any.",
+  "empty answer": "The stream ended without content.",
+  "invalid answer": "The answer is not what the interface promises.",
+  "incomplete answer": "The stream ended without its end marker.",
+  "endless answer": "The answer has far more text than the model can produce.",
+  "too large":
+    "The answer, or one event of it, is over 32 MiB. An embeddings answer of kind `openai`: 192 MiB.",
+  "reported failure": "The provider reported an error in an answer with the status 200.",
+  "isolated failure":
+    "The model failed at this one request, or its answer cannot be read. The health of the route stays.",
+  "unrequested data": "Data came after the end of an answer.",
+  unsupported: "The interface of the route cannot express the request. Nothing was sent.",
+  "client disconnected": "The client closed its connection.",
+  shutdown: "The gateway stopped.",
+  database: "The database failed.",
+  "internal error": "A bug of the gateway.",
+} as const;
+export type UpstreamOutcome = `status ${number}` | keyof typeof attemptOutcomes;
 
 /** Why the provider refuses the operator's account, if it says so. */
 export type AccountFault = "key" | "empty" | "country";

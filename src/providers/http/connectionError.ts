@@ -1,28 +1,21 @@
 import { hasFreeDescriptor } from "../../lib/descriptors.ts";
 import { errorCode } from "../../lib/systemError.ts";
 
-/**
- * Why an exchange failed below the HTTP status.
- * - `refused`, `dns`, `unreachable`: no connection
- * - `tls`: the handshake failed, or the certificate is not valid
- * - `proxy`: the proxy did not open a tunnel, or its certificate is not valid
- * - `timeout`: connecting took too long
- * - `closed`: the connection ended before the answer did
- * - `protocol`: the response is not valid, unambiguous HTTP/1.1
- * - `request`: the request is invalid; nothing was sent
- * - `descriptors`: this process may open no further connection
- */
-export type ConnectionErrorCode =
-  | "refused"
-  | "dns"
-  | "unreachable"
-  | "tls"
-  | "proxy"
-  | "timeout"
-  | "closed"
-  | "protocol"
-  | "request"
-  | "descriptors";
+/** Why an exchange failed below the HTTP status. Texts are Markdown of one line. */
+export const connectionErrors = {
+  refused: "Nothing accepts connections at the address.",
+  dns: "The host name is not known.",
+  unreachable: "The network does not lead to the address.",
+  tls: "The TLS handshake failed, or the certificate is not valid.",
+  proxy: "The proxy did not open a connection to the provider, or its certificate is not valid.",
+  timeout: "A timeout of the provider's config passed.",
+  closed: "The connection ended before the answer did.",
+  protocol: "The response is not valid HTTP/1.1.",
+  request: "The request could not be written, for example because of a header value.",
+  descriptors:
+    "The gateway has no file descriptor for a connection. It is the gateway's fault, not the provider's.",
+} as const;
+export type ConnectionErrorCode = keyof typeof connectionErrors;
 
 /** The only error of the HTTP client. Its message never has a header, a body or a credential. */
 export class ConnectionError extends Error {
