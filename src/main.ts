@@ -1,4 +1,5 @@
 import { CommanderError, type Command } from "commander";
+import type { Group } from "./administration/operation.ts";
 import {
   CommandAnswer,
   CommandFailure,
@@ -28,12 +29,12 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   demo: async () => (await import("./commands/demo/demo.ts")).addDemo,
   init: async () => (await import("./commands/init.ts")).addInit,
   check: async () => (await import("./commands/check/check.ts")).addCheck,
-  accounts: async () => (await import("./commands/accounts.ts")).addAccounts,
-  keys: async () => (await import("./commands/keys/keys.ts")).addKeys,
-  balance: async () => (await import("./commands/balance.ts")).addBalance,
-  vouchers: async () => (await import("./commands/vouchers.ts")).addVouchers,
-  usage: async () => (await import("./commands/reports/usage.ts")).addUsage,
-  requests: async () => (await import("./commands/reports/requests.ts")).addRequests,
+  accounts: group(async () => (await import("./administration/accounts.ts")).accounts),
+  keys: group(async () => (await import("./administration/keys.ts")).keys),
+  balance: group(async () => (await import("./administration/balance.ts")).balance),
+  vouchers: group(async () => (await import("./administration/vouchers.ts")).vouchers),
+  usage: group(async () => (await import("./administration/usage.ts")).usage),
+  requests: group(async () => (await import("./administration/requests.ts")).requests),
   console: async () => (await import("./commands/console.ts")).addConsole,
   models: async () => (await import("./commands/models/models.ts")).addModels,
   audit: async () => (await import("./commands/audit.ts")).addAudit,
@@ -47,6 +48,15 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   service: async () => (await import("./commands/service/service.ts")).addService,
   completion: async () => (await import("./commands/completion/completion.ts")).addCompletion,
 };
+
+/** The commands of operations. */
+function group(load: () => Promise<Group>): () => Promise<AddCommand> {
+  return async () => {
+    const { addGroup } = await import("./commands/cli/operationCommand.ts");
+    const loaded = await load();
+    return (program) => addGroup(program, loaded);
+  };
+}
 
 /** Runs one command line and returns the exit status: 0 done, 1 failed, 2 wrong usage, 3 an answer of the command. */
 async function main(args: readonly string[]): Promise<number> {

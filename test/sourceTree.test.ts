@@ -67,7 +67,7 @@ const powers: readonly Power[] = [
   {
     name: "TypeBox",
     packages: ["@sinclair/typebox"],
-    owners: ["src/contract/", "src/http/"],
+    owners: ["src/contract/", "src/administration/", "src/http/"],
   },
   { name: "commander", packages: ["commander"], owners: ["src/main.ts", "src/commands/"] },
   { name: "prom-client", packages: ["prom-client"], owners: ["src/telemetry/"] },
@@ -95,7 +95,7 @@ const powers: readonly Power[] = [
     name: "fetch",
     code: /\b(?:globalThis|Bun|self)\s*\.\s*fetch\b|(?<![\w$.]|\bfunction\s)fetch\s*\((?![^()]*(?:\([^()]*\)[^()]*)*\)\s*(?::[^;=,)]*)?\{)|[=:(,?]\s*fetch\s*[;,)\n]/,
     // The second and the third send one request to the gateway on the same machine.
-    owners: ["src/web/", "src/http/console/reports/breakers.ts", "src/commands/healthcheck.ts"],
+    owners: ["src/web/", "src/administration/reports/breakers.ts", "src/commands/healthcheck.ts"],
   },
   {
     name: "Preact",

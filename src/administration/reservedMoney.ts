@@ -1,10 +1,8 @@
+import type { Operator } from "./operator.ts";
 import { MoneyReservedError, type Store } from "../store/store.ts";
 
 const WAIT_MS = 2000;
 const POLL_MS = 50;
-
-/** Called once if a change has to wait, with the longest time that it waits. */
-export type OnWait = (waitMs: number) => void;
 
 /**
  * Runs a change that takes money from an account. If the serving gateway has reserved the money, it waits up to 2 s for
@@ -14,7 +12,7 @@ export async function withReservedMoney<T>(
   admin: Store["admin"],
   account: string,
   change: () => T | Promise<T>,
-  onWait?: OnWait,
+  onWait?: Operator["onWait"],
 ): Promise<T> {
   const deadlineMs = performance.now() + WAIT_MS;
   for (let isFirst = true; ; isFirst = false) {

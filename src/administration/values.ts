@@ -32,13 +32,11 @@ export function readField<Value>(
   }
 }
 
-/** The same for a field that may be absent. */
-export function readOptionalField<Value>(
-  field: string,
-  text: string | undefined,
-  read: (text: string) => Value,
-): Value | undefined {
-  return text === undefined ? undefined : readField(field, text, read);
+/** Returns a reader that also reads `none`, as null. */
+export function orNone<Value>(
+  read: (text: string, nowMs: number) => Value,
+): (text: string, nowMs: number) => Value | null {
+  return (text, nowMs) => (text === "none" ? null : read(text, nowMs));
 }
 
 // Each reader below returns the value of a text, or throws InvalidValue. Amounts are nano-roubles, times are milliseconds

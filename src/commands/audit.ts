@@ -1,8 +1,9 @@
 import type { Command } from "commander";
 import { auditResult } from "../contract/operator/auditResult.ts";
 import { isDamage, type AuditReport } from "../store/store.ts";
-import { CommandFailure, printResult, printWarning, visible, type Result } from "./cli/print.ts";
+import { CommandFailure, printResult, printWarning, type Result } from "./cli/print.ts";
 import { globalOptions, runSession } from "./cli/session.ts";
+import { visible } from "../lib/terminal.ts";
 
 /** Registers `tollgate audit`. */
 export function addAudit(program: Command): void {

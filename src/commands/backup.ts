@@ -12,9 +12,9 @@ import {
 import type { Config, SqliteDatabase } from "../config/schema.ts";
 import { systemClock } from "../lib/clock.ts";
 import { recordOutcome } from "./audit.ts";
-import { CommandFailure, printResult, visible, type Result } from "./cli/print.ts";
-import { commandToPaste, shellWord } from "./cli/format.ts";
+import { CommandFailure, printResult, type Result } from "./cli/print.ts";
 import { globalOptions, requireDatabase, listenForStop, currentActor } from "./cli/session.ts";
+import { commandToPaste, shellWord, visible } from "../lib/terminal.ts";
 
 /** Registers `tollgate backup`. */
 export function addBackup(program: Command): void {

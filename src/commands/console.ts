@@ -12,9 +12,9 @@ import { systemClock } from "../lib/clock.ts";
 import { systemRandom } from "../lib/random.ts";
 import { StoreError } from "../store/store.ts";
 import { CommandFailure, printNotice, printResult, type Result } from "./cli/print.ts";
-import { shellWord } from "./cli/format.ts";
 import { globalOptions, listenForStop, runSession, type Session } from "./cli/session.ts";
 import { openListener, type Listener } from "./serve/listener.ts";
+import { shellWord } from "../lib/terminal.ts";
 
 const LISTEN_DEFAULT = "127.0.0.1:8090";
 const ANY_PORT = "127.0.0.1:0";

@@ -1,8 +1,8 @@
 import { Argument, type Command } from "commander";
 import { events, type EventName } from "../telemetry/events.ts";
-import { fields, table } from "./cli/format.ts";
 import { printResult, type Result } from "./cli/print.ts";
 import { globalOptions } from "./cli/session.ts";
+import { fields, table } from "../lib/terminal.ts";
 
 const names = Object.keys(events) as readonly EventName[];
 

@@ -2,10 +2,10 @@ import type { Command } from "commander";
 import { resolve } from "node:path";
 import { rmSync, writeFileSync } from "node:fs";
 import { exampleConfig } from "../config/load.ts";
-import { printResult, visible, CommandFailure } from "./cli/print.ts";
-import { commandToPaste } from "./cli/format.ts";
+import { printResult, CommandFailure } from "./cli/print.ts";
 import { globalOptions } from "./cli/session.ts";
 import { errorCode, fileErrorReason } from "../lib/systemError.ts";
+import { commandToPaste, visible } from "../lib/terminal.ts";
 
 /** Only the owner may read it, because it may contain provider keys. */
 const FILE_MODE = 0o600;

@@ -4,9 +4,9 @@ import { forgetPostgresEnvironment, loadConfig } from "../config/load.ts";
 import type { CopiedDatabaseDocument } from "../contract/operator/copiedDatabase.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { copyDatabase, type CopiedDatabase, type CopyProgress } from "../store/store.ts";
-import { fields, table, type Column } from "./cli/format.ts";
 import { CommandFailure, printNotice, printResult, type Result } from "./cli/print.ts";
 import { globalOptions } from "./cli/session.ts";
+import { fields, table, type Column } from "../lib/terminal.ts";
 
 /** Registers `tollgate migrate`. */
 export function addMigrate(program: Command): void {

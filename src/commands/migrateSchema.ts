@@ -4,9 +4,9 @@ import { forgetPostgresEnvironment, loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
 import type { SchemaUpgradeDocument } from "../contract/operator/schemaUpgrade.ts";
 import { planFileUpgrade, planServerUpgrade, type UpgradePlan } from "../store/store.ts";
-import { table, type Column } from "./cli/format.ts";
-import { CommandAnswer, printResult, visible, type Result } from "./cli/print.ts";
+import { CommandAnswer, printResult, type Result } from "./cli/print.ts";
 import { globalOptions, runSession } from "./cli/session.ts";
+import { table, type Column, visible } from "../lib/terminal.ts";
 
 /** Registers `tollgate migrate-schema`. */
 export function addMigrateSchema(program: Command): void {

@@ -5,7 +5,7 @@ import { askRoute, probeOf, type Probe, type ProbedApi } from "../../gateway/rou
 import { systemClock } from "../../lib/clock.ts";
 import { idMaker, systemRandom } from "../../lib/random.ts";
 import { routeAdvice } from "./advice.ts";
-import { table } from "../cli/format.ts";
+import { table } from "../../lib/terminal.ts";
 
 /** The result of one route in `check --live --json`. */
 export interface LiveResult {

@@ -4,8 +4,8 @@ import { idMaker, systemRandom } from "../../lib/random.ts";
 import { ATTEMPT_TIMEOUTS_MS, attemptNotice } from "../../notices/attempt.ts";
 import type { AttemptFailure } from "../../notices/attemptFailure.ts";
 import { hostOf, operatorRecipients, type Recipient } from "../../notices/recipients.ts";
-import { table } from "../cli/format.ts";
 import { proxyAdvice } from "./proxyAdvice.ts";
+import { table } from "../../lib/terminal.ts";
 
 /** The result of one test notice in `check --live --json`. */
 export interface NoticeResult {

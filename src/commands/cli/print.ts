@@ -1,6 +1,7 @@
 import { writeSync } from "node:fs";
 import { errorCode } from "../../lib/systemError.ts";
 import { jsonEscape, replaceUnprintable } from "../../lib/printable.ts";
+import { visible } from "../../lib/terminal.ts";
 
 /** The output of a command in both forms. */
 export interface Result {
@@ -63,33 +64,12 @@ export function printUsage(text: string): void {
   console.error(text.trimEnd());
 }
 
-/**
- * The text on one line, with an escape for each character that a terminal interprets or hides: control and format
- * characters, line ends, lone surrogates.
- */
-export function visible(text: string): string {
-  return replaceUnprintable(text, escaped);
-}
-
 /** JSON with more escapes than required, because a terminal interprets some characters that JSON allows. */
 function jsonText(document: unknown): string {
   // JSON.stringify escapes line ends in strings, so these are the line ends between values.
   return replaceUnprintable(JSON.stringify(document, null, 2), (character) =>
     character === "\n" ? character : jsonEscape(character),
   );
-}
-
-function escaped(character: string): string {
-  switch (character) {
-    case "\n":
-      return "\\n";
-    case "\r":
-      return "\\r";
-    case "\t":
-      return "\\t";
-    default:
-      return jsonEscape(character);
-  }
 }
 
 /** A command has done its work, and its exit status is the answer for a script. Nothing more is printed. */

@@ -20,10 +20,9 @@ import {
   type UpgradeStep,
 } from "../../store/store.ts";
 import type { Operator } from "../../administration/operator.ts";
-import { actorName } from "../../administration/values.ts";
-import { CommandFailure, printNotice, printResult, printWarning, type Result } from "./print.ts";
-import { asUsage } from "./arguments.ts";
-import { bytesText, commandToPaste } from "./format.ts";
+import { actorName, InvalidValue } from "../../administration/values.ts";
+import { CommandFailure, printNotice, printWarning } from "./print.ts";
+import { bytesText, commandToPaste } from "../../lib/terminal.ts";
 
 /** The options that every command takes. */
 export interface GlobalOptions {
@@ -50,20 +49,9 @@ export function globalOptions(command: Command): GlobalOptions {
 }
 
 /**
- * Opens the config and the store, prints what `work` returns, and closes the store, also after a failure. With the secrets
- * "notify" the config has those of [notify]. Rejects with ConfigError, StoreError, CommandFailure, and what `work` throws.
+ * Opens the config and the store, resolves with what `work` returns, and closes the store, also after a failure. With the
+ * secrets "notify" the config has those of [notify]. Rejects with ConfigError, StoreError, CommandFailure, and what `work` throws.
  */
-export async function withSession(
-  command: Command,
-  access: Access,
-  work: (session: Session) => Result | Promise<Result>,
-  secrets: "unread" | "notify" = "unread",
-): Promise<void> {
-  const options = globalOptions(command);
-  printResult(await runSession(command, access, work, secrets), options.json);
-}
-
-/** The same without printing: resolves with what `work` returns. */
 export async function runSession<T>(
   command: Command,
   access: Access,
@@ -82,6 +70,7 @@ export async function runSession<T>(
     get actor() {
       return { name, at: systemClock.epochMs() };
     },
+    onWait: printWaiting,
     toPaste: (...words: readonly string[]) => commandToPaste(configPath, ...words),
   };
   try {
@@ -243,7 +232,7 @@ export function requireDatabase(path: string): void {
 }
 
 /** Tells that a change waits for money of open requests. */
-export function printWaiting(waitMs: number): void {
+function printWaiting(waitMs: number): void {
   printNotice(
     `waiting up to ${waitMs / 1000} s for money that the gateway has reserved for open requests`,
   );
@@ -252,6 +241,16 @@ export function printWaiting(waitMs: number): void {
 /** Who runs this command and for whom, and the time. Throws CommandFailure for a wrong name. */
 export function currentActor(command: Command): Actor {
   return { name: actorOf(command), at: systemClock.epochMs() };
+}
+
+/** Throws CommandFailure with the status of wrong usage instead of InvalidValue. `named`: what its message begins with. */
+export function asUsage<Value>(read: () => Value, named = ""): Value {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof InvalidValue)) throw error;
+    throw new CommandFailure(`${named}${error.message}`, { cause: error, status: 2 });
+  }
 }
 
 /** The system's user comes first: nobody can set that one. */

@@ -1,5 +1,5 @@
 import type { CompletedCommand, Expected, CompletedOption } from "./commandTree.ts";
-import { shellWord } from "../cli/format.ts";
+import { shellWord } from "../../lib/terminal.ts";
 
 /** The script for Bash 3.2 and later. Completion of files needs Bash 4. */
 export function bashScript(tree: readonly CompletedCommand[]): string {

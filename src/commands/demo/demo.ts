@@ -13,11 +13,11 @@ import type { GatewayServer } from "../serve/gatewayServer.ts";
 import { openLogWriter } from "../serve/logWriter.ts";
 import { untilStopped } from "../serve/serve.ts";
 import { globalOptions, listenForStop } from "../cli/session.ts";
-import { commandToPaste, shellWord } from "../cli/format.ts";
 import { DEMO_ACCOUNT } from "./customers.ts";
 import { demoConfigToml, providerExampleToml } from "./demoConfig.ts";
 import type { Month } from "./month.ts";
 import { startDemoProvider, type DemoProvider } from "./provider.ts";
+import { commandToPaste, shellWord } from "../../lib/terminal.ts";
 
 interface DemoOptions {
   readonly listen?: string;

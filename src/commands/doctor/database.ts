@@ -8,8 +8,8 @@ import {
   type UpgradeRoom,
 } from "../../store/store.ts";
 import type { LastEntry } from "./host.ts";
-import { bytesText } from "../cli/format.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
+import { bytesText } from "../../lib/terminal.ts";
 
 const PROBLEMS_SHOWN_MAX = 3;
 

@@ -17,7 +17,7 @@ import { readServer, type ServerReading } from "./server.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
 import { CommandFailure, printResult, type Result } from "../cli/print.ts";
 import { globalOptions } from "../cli/session.ts";
-import { table } from "../cli/format.ts";
+import { table } from "../../lib/terminal.ts";
 
 interface Check extends Verdict {
   readonly name: string;

@@ -10,8 +10,8 @@ import {
 } from "../../store/store.ts";
 import { fileErrorReason } from "../../lib/systemError.ts";
 import { DAY_MS, isoTime } from "../../lib/clock.ts";
-import { bytesText, shellWord } from "../cli/format.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
+import { bytesText, shellWord } from "../../lib/terminal.ts";
 
 /** The clock of a machine on which it was never set shows an earlier time. */
 const EARLIEST_MS = Date.UTC(2026, 0, 1);

@@ -4,8 +4,8 @@ import {
 } from "../../limits/server/inspection.ts";
 import { serverTimes } from "../../limits/server/limitsServer.ts";
 import { ServerProblem } from "../../limits/server/serverProblem.ts";
-import { bytesText } from "../cli/format.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
+import { bytesText } from "../../lib/terminal.ts";
 
 /** Half of the time that a request waits for an answer. */
 const ANSWER_MS_MAX = serverTimes.answerWithinMs / 2;

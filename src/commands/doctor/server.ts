@@ -6,8 +6,8 @@ import {
   type ServerInspection,
 } from "../../store/store.ts";
 import type { DatabaseReading } from "./database.ts";
-import { bytesText } from "../cli/format.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
+import { bytesText } from "../../lib/terminal.ts";
 
 /** A gateway has a small pool, and commands need some connections too. */
 const CONNECTIONS_LEFT_MIN = 10;

@@ -1,6 +1,6 @@
 import { InvalidArgumentError, type Command } from "commander";
 import { isatty } from "node:tty";
-import { modelPatterns } from "../cli/arguments.ts";
+import { InvalidValue, modelPatterns } from "../../administration/values.ts";
 import { CommandFailure } from "../cli/print.ts";
 import { parseDecimal, type Decimal } from "./decimal.ts";
 import type { ImportOptions } from "./importPrices.ts";
@@ -16,7 +16,7 @@ export function addImport(models: Command): void {
     .requiredOption("--rate <roubles>", "roubles for one unit of the list's currency", rate)
     .requiredOption("--provider <id>", "the provider of the config that serves the models")
     .option("--margin <percent>", "added to the cost; default: 0", margin)
-    .option("--models <names>", "names as in the list, such as gpt-5*,o3", modelPatterns)
+    .option("--models <names>", "names as in the list, such as gpt-5*,o3", patterns)
     .option("--litellm-provider <name>", "only models of this litellm_provider, such as openai")
     .action(async (file: string | undefined, options: ImportOptions, command: Command) => {
       if (file === undefined && isatty(STDIN)) {
@@ -25,6 +25,15 @@ export function addImport(models: Command): void {
       const { importPrices } = await import("./importPrices.ts");
       importPrices(file, options, command);
     });
+}
+
+function patterns(text: string): readonly string[] {
+  try {
+    return modelPatterns(text);
+  } catch (error) {
+    if (!(error instanceof InvalidValue)) throw error;
+    throw new InvalidArgumentError(error.message);
+  }
 }
 
 /** More than 0. */

@@ -1,8 +1,8 @@
 import type { ProviderKind } from "../../config/schema.ts";
 import { hasUnprintable } from "../../lib/printable.ts";
-import { visible } from "../cli/print.ts";
 import { multiply, roundUp, type Decimal } from "./decimal.ts";
 import type { ListedCosts, ListedModel, Skipped } from "./listedModel.ts";
+import { visible } from "../../lib/terminal.ts";
 
 /** How costs of the list become prices. */
 export interface Sale {

@@ -3,10 +3,10 @@ import { loadConfig } from "../../config/load.ts";
 import type { Config, ModelConfig, RouteConfig } from "../../config/schema.ts";
 import { endpointsOf } from "../../gateway/catalog.ts";
 import { NANO_ROUBLES_PER_SEARCH_UNIT } from "../../lib/money.ts";
-import { pricePerMillion, table } from "../cli/format.ts";
-import { printResult, visible, type Result } from "../cli/print.ts";
+import { printResult, type Result } from "../cli/print.ts";
 import { globalOptions } from "../cli/session.ts";
 import { addImport } from "./import.ts";
+import { pricePerMillion, table, visible } from "../../lib/terminal.ts";
 
 /** Registers `tollgate models` and `tollgate models import`. */
 export function addModels(program: Command): void {

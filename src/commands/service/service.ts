@@ -2,14 +2,14 @@ import { InvalidArgumentError, type Command } from "commander";
 import { readFileSync, existsSync } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
 import { ConfigError, loadConfig, readReferences, ENVIRONMENT_FILE } from "../../config/load.ts";
-import { CommandFailure, printResult, printWarning, visible } from "../cli/print.ts";
+import { CommandFailure, printResult, printWarning } from "../cli/print.ts";
 import { writeNewFile } from "../init.ts";
 import { globalOptions } from "../cli/session.ts";
 import { databasePaths, pathProblems, writtenFolders } from "./installPaths.ts";
 import { unitText } from "./unit.ts";
 import type { Config } from "../../config/schema.ts";
 import { STORE_SUFFIXES } from "../../store/store.ts";
-import { shellWord } from "../cli/format.ts";
+import { shellWord, visible } from "../../lib/terminal.ts";
 
 interface InstallOptions {
   readonly file: string;

@@ -1,23 +1,16 @@
 import { databaseName } from "../../config/database.ts";
 import { Elysia, ValidationError } from "elysia";
 import type { Operator } from "../../administration/operator.ts";
-import {
-  ConsoleState,
-  SessionAnswer,
-  SessionRequest,
-} from "../../contract/operator/consoleState.ts";
-import { isoTime } from "../../lib/clock.ts";
-import { version } from "../../lib/version.ts";
+import { SessionAnswer, SessionRequest } from "../../contract/operator/consoleState.ts";
 import { declaredRoute } from "../declaredRoute.ts";
 import { pageResponse, pages } from "../pages/pages.ts";
 import { keepPath } from "../requestPath.ts";
 import { schemaProblem } from "../response.ts";
 import { audit } from "./audit.ts";
 import { changeEvents } from "./changeEvents.ts";
-import { changes } from "./changes.ts";
 import { changeError, consoleError } from "./errors.ts";
 import { guard, SESSION_PATH, signedOut } from "./guard.ts";
-import { reads } from "./reads.ts";
+import { operationRoutes } from "./operationRoutes.ts";
 import type { ConsoleSession } from "./session.ts";
 
 /** Bun answers a larger body with an empty 413. A change refuses a smaller one, with a message. */
@@ -71,11 +64,9 @@ export function createConsoleServer(operator: () => Operator, session: ConsoleSe
       setTimeout(() => session.end(), END_AFTER_MS);
       return { ok: true } as const;
     })
-    .get("/api/state", () => state(operator()), declaredRoute({ response: { 200: ConsoleState } }))
     .get("/api/changes", ({ request }) => changeEvents(operator().store, session, request.signal))
-    .use(reads(operator))
-    .use(audit(operator))
-    .use(changes(operator));
+    .use(operationRoutes(operator))
+    .use(audit(operator));
 }
 
 const END_AFTER_MS = 50;
@@ -83,22 +74,4 @@ const END_AFTER_MS = 50;
 async function page(path: string, request: Request): Promise<Response> {
   const response = pageResponse(await pages.console(), path, request);
   return response ?? consoleError(404, "not found");
-}
-
-async function state({ config, actor, store }: Operator): Promise<ConsoleState> {
-  const standby = await store.standby?.();
-  return {
-    version: version(),
-    now: isoTime(actor.at),
-    actor: actor.name,
-    config_file: config.file,
-    database: databaseName(config.database),
-    standby: standby
-      ? {
-          database: standby.shownUrl,
-          behind_ms: standby.lagMs ?? null,
-          problem: standby.problem ?? null,
-        }
-      : null,
-  };
 }

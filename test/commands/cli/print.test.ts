@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { fields, table } from "../../../src/commands/cli/format.ts";
 import { csv } from "../../../src/lib/csv.ts";
-import { visible } from "../../../src/commands/cli/print.ts";
+import { fields, table, visible } from "../../../src/lib/terminal.ts";
 
 describe("a table", () => {
   test("aligns text left, numbers right and money at the point, without spaces at line ends", () => {

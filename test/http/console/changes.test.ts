@@ -110,7 +110,7 @@ const pairs: readonly {
   },
   {
     command: "accounts set A --overdraft none",
-    path: "accounts/A/overdraft",
+    path: "accounts/A/settings",
     body: { overdraft: "none" },
   },
   { command: "accounts disable A", path: "accounts/A/disable" },
@@ -258,14 +258,14 @@ describe("with an account and a key", () => {
     [
       404,
       undefined,
-      "accounts/nobody/overdraft",
+      "accounts/nobody/settings",
       { overdraft: "1" },
       "accounts set nobody --overdraft 1",
     ],
     [
       400,
       "overdraft",
-      "accounts/alice/overdraft",
+      "accounts/alice/settings",
       { overdraft: "" },
       "accounts set alice --overdraft=",
     ],

@@ -106,7 +106,7 @@ function ChangeOverdraft({ account, onClose, onDone }: ChangeAccountProps) {
   const without = minus(account.available_rub, account.overdraft_rub);
   const available = without && plus(without, overdraft);
   const confirm = async (): Promise<void> => {
-    const changed = await form.send<AccountDocument>(pathOf(account, "overdraft"), { overdraft });
+    const changed = await form.send<AccountDocument>(pathOf(account, "settings"), { overdraft });
     if (changed === undefined) return;
     toast(words.done(formats.money(changed.overdraft_rub, "exact"), visibleText(changed.name)));
     onDone();
@@ -181,6 +181,6 @@ function ChangeState({
   );
 }
 
-function pathOf(account: AccountDocument, change: AccountChange): string {
+function pathOf(account: AccountDocument, change: AccountChange | "settings"): string {
   return `/api/accounts/${encodeURIComponent(account.name)}/${change}`;
 }

@@ -1,13 +1,13 @@
 import { useMemo } from "preact/hooks";
 import type { KeyDocument } from "../../../contract/operator/key.ts";
-import type { NewSettings } from "../../../contract/operator/changes.ts";
+import type { OperatorApi } from "../../../contract/operator/api.ts";
 import { TextField } from "../../components/fields.tsx";
 import { amountText } from "../amounts.ts";
 import type { Form } from "../forms.tsx";
 import { text } from "../text.ts";
 
 /** The settings of a key, as the options of the command are named. */
-export type SettingName = keyof NewSettings;
+export type SettingName = Exclude<keyof OperatorApi["POST /api/keys/:id/settings"]["input"], "id">;
 
 const words = text.keys.settings;
 

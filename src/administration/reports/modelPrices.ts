@@ -1,6 +1,6 @@
-import type { Config, Price, RouteConfig } from "../../../config/schema.ts";
-import type { ModelPrices } from "../../../contract/operator/modelPrices.ts";
-import { NANO_ROUBLES_PER_SEARCH_UNIT } from "../../../lib/money.ts";
+import type { Config, Price, RouteConfig } from "../../config/schema.ts";
+import type { ModelPrices } from "../../contract/operator/modelPrices.ts";
+import { NANO_ROUBLES_PER_SEARCH_UNIT } from "../../lib/money.ts";
 
 type ShownRoute = ModelPrices["data"][number]["routes"][number];
 

@@ -1,8 +1,8 @@
-import type { Overview } from "../../../contract/operator/overview.ts";
-import { tokenCounts } from "../../../contract/usage.ts";
-import { isoTime } from "../../../lib/clock.ts";
-import { formatRoubles } from "../../../lib/money.ts";
-import type { Figures, ReportedUsage } from "../../../store/store.ts";
+import type { Overview } from "../../contract/operator/overview.ts";
+import { tokenCounts } from "../../contract/usage.ts";
+import { isoTime } from "../../lib/clock.ts";
+import { formatRoubles } from "../../lib/money.ts";
+import type { Figures, ReportedUsage } from "../../store/store.ts";
 
 // The parts that the overview and the page of an account share.
 

@@ -1,10 +1,10 @@
-import type { Operator } from "../../../administration/operator.ts";
-import type { Config } from "../../../config/schema.ts";
-import type { ProviderReport } from "../../../contract/operator/providerReport.ts";
-import type { ReportSpan } from "../../../contract/operator/span.ts";
-import { isoTime } from "../../../lib/clock.ts";
-import { formatRoubles } from "../../../lib/money.ts";
-import type { ProviderFigures } from "../../../store/store.ts";
+import type { Operator } from "../operator.ts";
+import type { Config } from "../../config/schema.ts";
+import type { ProviderReport } from "../../contract/operator/providerReport.ts";
+import type { ReportSpan } from "../../contract/operator/span.ts";
+import { isoTime } from "../../lib/clock.ts";
+import { formatRoubles } from "../../lib/money.ts";
+import type { ProviderFigures } from "../../store/store.ts";
 import { readBreakers } from "./breakers.ts";
 import { spanForm } from "./usage.ts";
 

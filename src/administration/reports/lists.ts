@@ -1,18 +1,18 @@
-import type { Operator } from "../../../administration/operator.ts";
-import { listVouchers } from "../../../administration/vouchers.ts";
-import { accountDocument } from "../../../contract/operator/account.ts";
-import type { AccountDetail } from "../../../contract/operator/accountDetail.ts";
-import { keyDocument, keyState } from "../../../contract/operator/key.ts";
-import { ledgerDocument } from "../../../contract/operator/ledger.ts";
+import type { Operator } from "../operator.ts";
+import { listVouchers } from "../vouchers.ts";
+import { accountDocument } from "../../contract/operator/account.ts";
+import type { AccountDetail } from "../../contract/operator/accountDetail.ts";
+import { keyDocument, keyState } from "../../contract/operator/key.ts";
+import { ledgerDocument } from "../../contract/operator/ledger.ts";
 import type {
   AccountList,
   KeyList,
   LedgerPage,
   VoucherList,
-} from "../../../contract/operator/lists.ts";
-import type { ReportSpan } from "../../../contract/operator/span.ts";
-import { formatRoubles } from "../../../lib/money.ts";
-import { available, type ListedAccount, type ListedKey } from "../../../store/store.ts";
+} from "../../contract/operator/lists.ts";
+import type { ReportSpan } from "../../contract/operator/span.ts";
+import { formatRoubles } from "../../lib/money.ts";
+import { available, type ListedAccount, type ListedKey } from "../../store/store.ts";
 import { figuresForm, seriesForm, spanForm } from "./usage.ts";
 
 /** An account has few keys. Its page shows all of them. */

@@ -1,6 +1,27 @@
-import { visible } from "./print.ts";
-import { isoTime } from "../../lib/clock.ts";
-import { formatRoubles } from "../../lib/money.ts";
+import { isoTime } from "./clock.ts";
+import { formatRoubles } from "./money.ts";
+import { jsonEscape, replaceUnprintable } from "./printable.ts";
+
+/**
+ * The text on one line, with an escape for each character that a terminal interprets or hides: control and format
+ * characters, line ends, lone surrogates.
+ */
+export function visible(text: string): string {
+  return replaceUnprintable(text, escaped);
+}
+
+function escaped(character: string): string {
+  switch (character) {
+    case "\n":
+      return "\\n";
+    case "\r":
+      return "\\r";
+    case "\t":
+      return "\\t";
+    default:
+      return jsonEscape(character);
+  }
+}
 
 /** A column of a table; without a kind it contains text. Money is aligned at the decimal point, numbers to the right. */
 export interface Column {

@@ -1,9 +1,9 @@
-import type { Operator } from "../../../administration/operator.ts";
-import type { Overview } from "../../../contract/operator/overview.ts";
-import type { ReportSpan } from "../../../contract/operator/span.ts";
-import { isoTime, isoTimeOrNull } from "../../../lib/clock.ts";
-import { formatRoubles } from "../../../lib/money.ts";
-import type { Figures, OverviewReport, SampledLatencies } from "../../../store/store.ts";
+import type { Operator } from "../operator.ts";
+import type { Overview } from "../../contract/operator/overview.ts";
+import type { ReportSpan } from "../../contract/operator/span.ts";
+import { isoTime, isoTimeOrNull } from "../../lib/clock.ts";
+import { formatRoubles } from "../../lib/money.ts";
+import type { Figures, OverviewReport, SampledLatencies } from "../../store/store.ts";
 import { figuresForm, seriesForm, spanForm } from "./usage.ts";
 
 /** The answer of GET /api/overview. */

@@ -1,6 +1,6 @@
-import { localOrigin } from "../../../config/address.ts";
-import type { Listen } from "../../../config/schema.ts";
-import type { ProviderReport } from "../../../contract/operator/providerReport.ts";
+import { localOrigin } from "../../config/address.ts";
+import type { Listen } from "../../config/schema.ts";
+import type { ProviderReport } from "../../contract/operator/providerReport.ts";
 
 type Breakers = Pick<ProviderReport, "breakers" | "breakers_error">;
 type Breaker = NonNullable<ProviderReport["breakers"]>[number];
