@@ -48,7 +48,7 @@ export interface Store
 }
 
 export { MoneyReservedError } from "./admin/admin.ts";
-export { available, type AccountChanges, type AccountRow } from "./tables/accounts.ts";
+export { available, type AccountRow } from "./tables/accounts.ts";
 export type { UpgradePlan } from "./schema/migrationFiles.ts";
 export type { Actor } from "./schema/schema.ts";
 export type { AuditReport } from "./audit/audit.ts";
