@@ -1,11 +1,8 @@
 import type { Database } from "bun:sqlite";
-import { getTableColumns, getTableName, is } from "drizzle-orm";
-import type { PgTable } from "drizzle-orm/pg-core";
-import { SQLiteTable } from "drizzle-orm/sqlite-core";
-import { assert } from "../../lib/assert.ts";
+import { getTableColumns, getTableName } from "drizzle-orm";
+import type { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { sha256 } from "../../lib/sha256.ts";
 import type { Connection } from "../connection.ts";
-import * as tablesOfFile from "../schema/schema.ts";
 import { StoreError } from "../storeError.ts";
 import type { Steps } from "../steps.ts";
 import { isConnectionLoss } from "./pool.ts";
@@ -49,7 +46,7 @@ const FINGERPRINT_DIGITS = 15;
 /** `money`: the column with the money of the table. `changed`: a row as it is copied. */
 export function copiedTable(
   sqlite: Database,
-  table: PgTable,
+  table: SQLiteTable,
   money: string | undefined,
   changed: (row: Row) => Row,
 ): CopiedTable {
@@ -89,7 +86,11 @@ function isSame(one: CopiedRows, other: CopiedRows): boolean {
 }
 
 /** What the table has in PostgreSQL. */
-function* rowsOf(target: Connection, table: PgTable, money: string | undefined): Steps<CopiedRows> {
+function* rowsOf(
+  target: Connection,
+  table: SQLiteTable,
+  money: string | undefined,
+): Steps<CopiedRows> {
   const text = columnsOf(table)
     .map(({ name, type }) => {
       const value = type === "bytea" ? `encode(${name}, 'hex')` : `CAST(${name} AS text)`;
@@ -109,24 +110,15 @@ function* rowsOf(target: Connection, table: PgTable, money: string | undefined):
   };
 }
 
-/** The columns of the file, with their types on PostgreSQL. */
-function columnsOf(table: PgTable): readonly Column[] {
-  const types = new Map(
-    Object.values(getTableColumns(table)).map((column) => [column.name, column.getSQLType()]),
-  );
-  return Object.values(getTableColumns(tableOfFile(getTableName(table)))).map(({ name }) => {
-    const type = types.get(name);
-    assert(type !== undefined, `PostgreSQL has the column ${name} of the file`);
-    return { name, type: type === "bytea" || type === "bigint" ? type : "text" };
+/** The columns with their types on PostgreSQL. */
+function columnsOf(table: SQLiteTable): readonly Column[] {
+  return Object.values(getTableColumns(table)).map((column) => {
+    const type = column.getSQLType();
+    return {
+      name: column.name,
+      type: type === "integer" ? "bigint" : type === "blob" ? "bytea" : "text",
+    };
   });
-}
-
-function tableOfFile(name: string): SQLiteTable {
-  const found = Object.values<unknown>(tablesOfFile).find(
-    (table): table is SQLiteTable => is(table, SQLiteTable) && getTableName(table) === name,
-  );
-  assert(found !== undefined, `the file has the table ${name}`);
-  return found;
 }
 
 function* batchesOf(

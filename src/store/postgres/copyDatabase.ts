@@ -1,11 +1,12 @@
 import type { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
-import { getTableName } from "drizzle-orm";
-import type { PgTable } from "drizzle-orm/pg-core";
+import { getTableColumns, getTableName } from "drizzle-orm";
+import type { SQLiteTable } from "drizzle-orm/sqlite-core";
 import type { AuditReport } from "../audit/audit.ts";
 import type { Connection } from "../connection.ts";
 import { auditStore } from "../sqlite/audit/auditSqlite.ts";
 import { takeInstanceLock } from "../sqlite/lock.ts";
+import * as tables from "../schema/schema.ts";
 import { requireSupportedSchema } from "../sqlite/schema/migrations.ts";
 import { connectReadOnly, refuseOrphanedWal, toStoreError } from "../sqlite/sqlite.ts";
 import { StoreError } from "../storeError.ts";
@@ -13,7 +14,6 @@ import type { Steps } from "../steps.ts";
 import { auditServer, isAtRest } from "./audit/audit.ts";
 import { copiedTable, type CopiedTable } from "./copiedTable.ts";
 import type { ServerAddress } from "./pool.ts";
-import * as tables from "./schema/schema.ts";
 import { openServer, type OpenServer } from "./store.ts";
 import { interruptedTotals } from "./writer/replicas.ts";
 import { ADD_TO_TOTALS, totalRow } from "./writer/statements.ts";
@@ -42,7 +42,7 @@ export interface CopiedDatabase {
 }
 
 /** In this order: each table comes after those that it refers to. */
-const COPIED: readonly { readonly table: PgTable; readonly money?: string }[] = [
+const COPIED: readonly { readonly table: SQLiteTable; readonly money?: string }[] = [
   { table: tables.accounts, money: "balance" },
   { table: tables.keys, money: "spent" },
   { table: tables.requests, money: "charge" },
@@ -58,17 +58,6 @@ const COPIED: readonly { readonly table: PgTable; readonly money?: string }[] = 
   { table: tables.changes },
   { table: tables.voucherStart },
 ];
-const ONE_ROW: readonly PgTable[] = [tables.retention, tables.changes, tables.voucherStart];
-/** Tables whose ids PostgreSQL assigns. */
-const NUMBERED: readonly PgTable[] = [
-  tables.accounts,
-  tables.keys,
-  tables.requests,
-  tables.ledger,
-  tables.vouchers,
-  tables.adminLog,
-];
-
 /**
  * Copies the records of a SQLite file into the empty database, in one transaction, and proves before the commit that nothing
  * has changed: each row is compared, and both are audited. The file is opened for reading only. Rejects with StoreError if a
@@ -146,7 +135,7 @@ function refuseProblems(name: string, { problems: [first, ...more] }: AuditRepor
 }
 
 /** No gateway runs: what was reserved is free, and what was running is interrupted. */
-function changesOf(table: PgTable): (row: Record<string, string | null>) => typeof row {
+function changesOf(table: SQLiteTable): (row: Record<string, string | null>) => typeof row {
   if (table === tables.accounts) return (row) => ({ ...row, reserved: "0" });
   if (table !== tables.requests) return (row) => row;
   return (row) => (row["status"] === "running" ? { ...row, status: "interrupted" } : row);
@@ -167,7 +156,7 @@ function* copyAll(sqlite: Database, target: Connection, work: Copy): Steps<Copie
   yield* requireEmpty(target, shownUrl);
   // Rows come with their history, which the rules would make them earn. Constraints stay on.
   yield* setRules(target, "DISABLE");
-  for (const table of ONE_ROW) yield* target.rows(`DELETE FROM ${getTableName(table)}`);
+  for (const table of tables.oneRow) yield* target.rows(`DELETE FROM ${getTableName(table)}`);
   let copied = 0;
   const done: CopiedDatabase["tables"][number][] = [];
   for (const { name, copy, hasMoney } of copies) {
@@ -177,7 +166,8 @@ function* copyAll(sqlite: Database, target: Connection, work: Copy): Steps<Copie
     });
     done.push({ name, rows: Number(rows), amount: hasMoney ? amount : undefined });
   }
-  for (const table of NUMBERED) yield* continueNumbers(target, getTableName(table));
+  for (const { table } of COPIED)
+    if (hasAssignedIds(table)) yield* continueNumbers(target, getTableName(table));
   const interrupted = yield* countInterrupted(sqlite, target);
   yield* setRules(target, "ENABLE");
   yield* target.rows("ANALYZE");
@@ -202,7 +192,7 @@ function* requireEmpty(target: Connection, shownUrl: string): Steps<void> {
       `a gateway is running on ${shownUrl}: stop all of them first, and wait 15 s if one was killed`,
     );
   for (const { table } of COPIED) {
-    if (ONE_ROW.includes(table)) continue;
+    if (tables.oneRow.includes(table)) continue;
     const row = yield* target.row(`SELECT 1 AS one FROM ${getTableName(table)} LIMIT 1`);
     if (row !== undefined)
       throw new StoreError(
@@ -214,6 +204,10 @@ function* requireEmpty(target: Connection, shownUrl: string): Steps<void> {
 function* setRules(target: Connection, change: "ENABLE" | "DISABLE"): Steps<void> {
   for (const { table } of COPIED)
     yield* target.rows(`ALTER TABLE ${getTableName(table)} ${change} TRIGGER USER`);
+}
+
+function hasAssignedIds(table: SQLiteTable): boolean {
+  return Object.hasOwn(getTableColumns(table), "id") && !tables.oneRow.includes(table);
 }
 
 function* continueNumbers(target: Connection, table: string): Steps<void> {

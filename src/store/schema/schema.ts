@@ -4,9 +4,10 @@ import {
   check,
   customType,
   index,
+  type SQLiteTable,
   sqliteTable,
   sqliteView,
-  text,
+  text as texts,
   uniqueIndex,
   type AnySQLiteColumn,
   primaryKey,
@@ -14,23 +15,34 @@ import {
 import { endpoints, requestStatuses } from "../../contract/account/requestStatus.ts";
 
 /**
- * The connection reads every INTEGER as a bigint (safeIntegers), because a plain read rounds above
- * 2^53. These column types convert it: `nano` stays a bigint, `count` is a number, `flag` a boolean.
+ * The connections read every integer as a bigint, because a plain read rounds above 2^53. These column types convert it:
+ * `nano` stays a bigint, `count` is a number, `flag` a boolean.
  */
-const nano = customType<{ data: bigint; driverData: bigint }>({
+const nanos = customType<{ data: bigint; driverData: bigint }>({
   dataType: () => "integer",
   fromDriver: BigInt,
 });
-const count = customType<{ data: number; driverData: bigint | number }>({
+const counts = customType<{ data: number; driverData: bigint | number }>({
   dataType: () => "integer",
   fromDriver: Number,
 });
-const flag = customType<{ data: boolean; driverData: bigint | number }>({
+const flags = customType<{ data: boolean; driverData: bigint | number }>({
   dataType: () => "integer",
-  // As in SQLite: every value but 0 is true.
   fromDriver: (value) => Number(value) !== 0,
   toDriver: (value) => (value ? 1 : 0),
 });
+
+/** A column is NOT NULL, unless `nullable` makes it. The names with `Sum` have the default 0. */
+const nano = (name: string) => nanos(name).notNull();
+const count = (name: string) => counts(name).notNull();
+const flag = (name: string) => flags(name).notNull();
+const text = (name: string) => texts(name).notNull();
+const nanoSum = (name: string) => nano(name).default(sql`0`);
+const countSum = (name: string) => count(name).default(sql`0`);
+const flagSum = (name: string) => flag(name).default(sql`0`);
+const nullable = { nano: nanos, count: counts, text: (name: string) => texts(name) };
+/** The database assigns it. */
+const rowId = () => counts("id").primaryKey();
 
 /** The value of an `id` that SQLite assigns. */
 export const newRowId = sql`NULL`;
@@ -53,29 +65,19 @@ export function assigned<Name extends string>(...names: Name[]): Record<Name, SQ
 export const accounts = sqliteTable(
   "accounts",
   {
-    id: count("id").primaryKey(),
-    name: text("name").notNull().unique(),
-    balance: nano("balance")
-      .notNull()
-      .default(sql`0`),
-    overdraft: nano("overdraft")
-      .notNull()
-      .default(sql`0`),
-    ledgerSeq: count("ledger_seq")
-      .notNull()
-      .default(sql`0`),
+    id: rowId(),
+    name: text("name").unique(),
+    balance: nanoSum("balance"),
+    overdraft: nanoSum("overdraft"),
+    ledgerSeq: countSum("ledger_seq"),
     /** What the serving gateway may hold for open requests. A start sets it to 0. */
-    reserved: nano("reserved")
-      .notNull()
-      .default(sql`0`),
-    disabled: flag("disabled")
-      .notNull()
-      .default(sql`0`),
-    createdAt: count("created_at").notNull(),
+    reserved: nanoSum("reserved"),
+    disabled: flagSum("disabled"),
+    createdAt: count("created_at"),
     /** Below this much money the account is low; NULL: the value of the config. */
-    low: nano("low"),
+    low: nullable.nano("low"),
     /** Where notices about the account go besides the operator's: an http, https or mailto URL. */
-    notifyUrl: text("notify_url"),
+    notifyUrl: nullable.text("notify_url"),
   },
   (table) => [
     check("accounts_promise", sql`${table.balance} + ${table.overdraft} >= 0`),
@@ -91,34 +93,30 @@ export const accounts = sqliteTable(
 export const keys = sqliteTable(
   "keys",
   {
-    id: count("id").primaryKey(),
-    publicId: text("public_id").notNull().unique(),
-    accountId: count("account_id")
-      .notNull()
-      .references(() => accounts.id),
+    id: rowId(),
+    publicId: text("public_id").unique(),
+    accountId: count("account_id").references(() => accounts.id),
     hash: blob("hash", { mode: "buffer" }).notNull().unique(),
-    prefix: text("prefix").notNull(),
-    label: text("label"),
-    createdAt: count("created_at").notNull(),
-    expiresAt: count("expires_at"),
-    revokedAt: count("revoked_at"),
-    lastUsedAt: count("last_used_at"),
+    prefix: text("prefix"),
+    label: nullable.text("label"),
+    createdAt: count("created_at"),
+    expiresAt: nullable.count("expires_at"),
+    revokedAt: nullable.count("revoked_at"),
+    lastUsedAt: nullable.count("last_used_at"),
     /** The client's address at the first recorded use and at the last one; NULL: addresses were not recorded. */
-    firstAddress: text("first_address"),
-    lastAddress: text("last_address"),
-    requestsPerMinute: count("requests_per_minute"),
-    tokensPerMinute: count("tokens_per_minute"),
-    concurrentRequests: count("concurrent_requests"),
+    firstAddress: nullable.text("first_address"),
+    lastAddress: nullable.text("last_address"),
+    requestsPerMinute: nullable.count("requests_per_minute"),
+    tokensPerMinute: nullable.count("tokens_per_minute"),
+    concurrentRequests: nullable.count("concurrent_requests"),
     /** A JSON array of model ids, in which `*` matches any text; NULL: all models. */
-    models: text("models"),
+    models: nullable.text("models"),
     /** The budget of the rotation chain, on its first key only; else NULL. */
-    budget: nano("budget"),
+    budget: nullable.nano("budget"),
     /** What the rotation chain spent, on its first key only; else 0. */
-    spent: nano("spent")
-      .notNull()
-      .default(sql`0`),
+    spent: nanoSum("spent"),
     /** The first key of the rotation chain; NULL: this key. */
-    firstKeyId: count("first_key_id").references((): AnySQLiteColumn => keys.id),
+    firstKeyId: nullable.count("first_key_id").references((): AnySQLiteColumn => keys.id),
   },
   (table) => [
     index("keys_account").on(table.accountId),
@@ -135,21 +133,19 @@ const ledgerKinds = ["credit", "debit", "charge", "refund"] as const;
 export const ledger = sqliteTable(
   "ledger",
   {
-    id: count("id").primaryKey(),
-    accountId: count("account_id")
-      .notNull()
-      .references(() => accounts.id),
-    seq: count("seq").notNull(),
-    kind: text("kind", { enum: ledgerKinds }).notNull(),
-    amount: nano("amount").notNull(),
-    balanceAfter: nano("balance_after").notNull(),
+    id: rowId(),
+    accountId: count("account_id").references(() => accounts.id),
+    seq: count("seq"),
+    kind: texts("kind", { enum: ledgerKinds }).notNull(),
+    amount: nano("amount"),
+    balanceAfter: nano("balance_after"),
     /** `req:<request id>` for a charge, so that a request is charged only once. */
-    ref: text("ref").unique(),
-    actor: text("actor"),
-    note: text("note"),
-    at: count("at").notNull(),
+    ref: nullable.text("ref").unique(),
+    actor: nullable.text("actor"),
+    note: nullable.text("note"),
+    at: count("at"),
     /** The `seq` of the charge that a refund gives back in full or in part; NULL for the other kinds. */
-    refundOf: count("refund_of"),
+    refundOf: nullable.count("refund_of"),
   },
   (table) => [
     uniqueIndex("ledger_account_seq").on(table.accountId, table.seq),
@@ -175,18 +171,18 @@ export const ledger = sqliteTable(
 export const vouchers = sqliteTable(
   "vouchers",
   {
-    id: count("id").primaryKey(),
-    publicId: text("public_id").notNull().unique(),
+    id: rowId(),
+    publicId: text("public_id").unique(),
     hash: blob("hash", { mode: "buffer" }).notNull().unique(),
     /** The first characters of the code. */
-    prefix: text("prefix").notNull(),
-    amount: nano("amount").notNull(),
-    note: text("note"),
-    createdAt: count("created_at").notNull(),
-    expiresAt: count("expires_at"),
-    revokedAt: count("revoked_at"),
-    redeemedAt: count("redeemed_at"),
-    redeemedBy: count("redeemed_by").references(() => accounts.id),
+    prefix: text("prefix"),
+    amount: nano("amount"),
+    note: nullable.text("note"),
+    createdAt: count("created_at"),
+    expiresAt: nullable.count("expires_at"),
+    revokedAt: nullable.count("revoked_at"),
+    redeemedAt: nullable.count("redeemed_at"),
+    redeemedBy: nullable.count("redeemed_by").references(() => accounts.id),
   },
   (table) => [
     check("vouchers_amount", sql`${table.amount} > 0`),
@@ -202,8 +198,8 @@ export const vouchers = sqliteTable(
  * chosen such refs until then.
  */
 export const voucherStart = sqliteTable("voucher_start", {
-  id: count("id").primaryKey(),
-  ledgerId: count("ledger_id").notNull(),
+  id: rowId(),
+  ledgerId: count("ledger_id"),
 });
 
 /**
@@ -213,26 +209,26 @@ export const voucherStart = sqliteTable("voucher_start", {
 export const notices = sqliteTable(
   "notices",
   {
-    type: text("type").notNull(),
-    subject: text("subject").notNull(),
+    type: text("type"),
+    subject: text("subject"),
     /** Whether the condition holds. */
-    open: flag("open").notNull(),
+    open: flag("open"),
     /** Whether a recipient took a notice since the condition holds. */
-    told: flag("told").notNull(),
+    told: flag("told"),
     /** When a gateway began to send the last notice; 0: never. */
-    claimedAt: count("claimed_at").notNull(),
+    claimedAt: count("claimed_at"),
   },
   (table) => [primaryKey({ columns: [table.type, table.subject] })],
 );
 
 /** Who ran which command that changed something. Append-only. Contains no secret. */
 export const adminLog = sqliteTable("admin_log", {
-  id: count("id").primaryKey(),
-  at: count("at").notNull(),
-  actor: text("actor").notNull(),
-  command: text("command").notNull(),
-  subject: text("subject").notNull(),
-  detail: text("detail"),
+  id: rowId(),
+  at: count("at"),
+  actor: text("actor"),
+  command: text("command"),
+  subject: text("subject"),
+  detail: nullable.text("detail"),
 });
 
 /** The account and the provider of each stored object. `hash` is the SHA-256 of its id. */
@@ -240,14 +236,12 @@ export const responseOwner = sqliteTable(
   "response_owner",
   {
     hash: blob("hash", { mode: "buffer" }).primaryKey(),
-    accountId: count("account_id")
-      .notNull()
-      .references(() => accounts.id),
-    provider: text("provider").notNull(),
+    accountId: count("account_id").references(() => accounts.id),
+    provider: text("provider"),
     /** Negative: a provider gave the id to two accounts, and neither may use it until then. */
-    expiresAt: count("expires_at").notNull(),
+    expiresAt: count("expires_at"),
     /** The prompt tokens that this object adds to a request that names it; 0: unknown. */
-    historyTokens: count("history_tokens").notNull().default(0),
+    historyTokens: count("history_tokens").default(0),
   },
   (table) => [index("response_owner_expiry").on(table.expiresAt)],
 );
@@ -260,65 +254,41 @@ export const responseOwner = sqliteTable(
 export const requests = sqliteTable(
   "requests",
   {
-    id: count("id").primaryKey(),
-    publicId: text("public_id").notNull().unique(),
-    at: count("at").notNull(),
-    accountId: count("account_id")
-      .notNull()
-      .references(() => accounts.id),
-    keyId: count("key_id")
-      .notNull()
-      .references(() => keys.id),
-    endpoint: text("endpoint", { enum: endpoints }).notNull(),
-    model: text("model").notNull(),
-    provider: text("provider"),
-    stream: flag("stream").notNull(),
-    status: text("status", { enum: requestStatuses }).notNull(),
-    priceInput: nano("price_input").notNull(),
-    priceCachedInput: nano("price_cached_input").notNull(),
-    priceCacheWrite: nano("price_cache_write").notNull(),
-    priceCacheWrite1h: nano("price_cache_write_1h").notNull(),
-    priceOutput: nano("price_output").notNull(),
-    priceWebSearch: nano("price_web_search").notNull(),
-    hold: nano("hold").notNull(),
-    charge: nano("charge")
-      .notNull()
-      .default(sql`0`),
-    writeOff: nano("write_off")
-      .notNull()
-      .default(sql`0`),
-    promptTokens: count("prompt_tokens")
-      .notNull()
-      .default(sql`0`),
-    cachedTokens: count("cached_tokens")
-      .notNull()
-      .default(sql`0`),
-    cacheWriteTokens: count("cache_write_tokens")
-      .notNull()
-      .default(sql`0`),
+    id: rowId(),
+    publicId: text("public_id").unique(),
+    at: count("at"),
+    accountId: count("account_id").references(() => accounts.id),
+    keyId: count("key_id").references(() => keys.id),
+    endpoint: texts("endpoint", { enum: endpoints }).notNull(),
+    model: text("model"),
+    provider: nullable.text("provider"),
+    stream: flag("stream"),
+    status: texts("status", { enum: requestStatuses }).notNull(),
+    priceInput: nano("price_input"),
+    priceCachedInput: nano("price_cached_input"),
+    priceCacheWrite: nano("price_cache_write"),
+    priceCacheWrite1h: nano("price_cache_write_1h"),
+    priceOutput: nano("price_output"),
+    priceWebSearch: nano("price_web_search"),
+    hold: nano("hold"),
+    charge: nanoSum("charge"),
+    writeOff: nanoSum("write_off"),
+    promptTokens: countSum("prompt_tokens"),
+    cachedTokens: countSum("cached_tokens"),
+    cacheWriteTokens: countSum("cache_write_tokens"),
     /** The part of the cache-write tokens that the provider keeps for an hour. */
-    cacheWrite1hTokens: count("cache_write_1h_tokens")
-      .notNull()
-      .default(sql`0`),
-    completionTokens: count("completion_tokens")
-      .notNull()
-      .default(sql`0`),
-    webSearches: count("web_searches")
-      .notNull()
-      .default(sql`0`),
-    estimated: flag("estimated")
-      .notNull()
-      .default(sql`0`),
+    cacheWrite1hTokens: countSum("cache_write_1h_tokens"),
+    completionTokens: countSum("completion_tokens"),
+    webSearches: countSum("web_searches"),
+    estimated: flagSum("estimated"),
     /** What the operator pays the provider, by the prices of the route; NULL if it has none. */
-    operatorCost: nano("operator_cost"),
-    attemptCount: count("attempt_count")
-      .notNull()
-      .default(sql`0`),
-    durationMs: count("duration_ms"),
-    firstByteMs: count("first_byte_ms"),
+    operatorCost: nullable.nano("operator_cost"),
+    attemptCount: countSum("attempt_count"),
+    durationMs: nullable.count("duration_ms"),
+    firstByteMs: nullable.count("first_byte_ms"),
     /** The number of the charge in the account's ledger, and the balance after it; NULL without a charge. */
-    ledgerSeq: count("ledger_seq"),
-    balanceAfter: nano("balance_after"),
+    ledgerSeq: nullable.count("ledger_seq"),
+    balanceAfter: nullable.nano("balance_after"),
   },
   (table) => [
     index("requests_at").on(table.at),
@@ -363,14 +333,12 @@ export const isRunning = sql`${requests.status} = 'running' AND ${requests.statu
 export const attempts = sqliteTable(
   "attempts",
   {
-    requestId: count("request_id")
-      .notNull()
-      .references(() => requests.id),
-    n: count("n").notNull(),
-    provider: text("provider").notNull(),
-    outcome: text("outcome").notNull(),
-    status: count("status"),
-    durationMs: count("duration_ms").notNull(),
+    requestId: count("request_id").references(() => requests.id),
+    n: count("n"),
+    provider: text("provider"),
+    outcome: text("outcome"),
+    status: nullable.count("status"),
+    durationMs: count("duration_ms"),
   },
   (table) => [primaryKey({ columns: [table.requestId, table.n] })],
 );
@@ -383,40 +351,30 @@ export const dailyTotals = sqliteTable(
   "daily_totals",
   {
     /** The day of admission: days since 1970, in UTC. */
-    day: count("day").notNull(),
-    accountId: count("account_id")
-      .notNull()
-      .references(() => accounts.id),
-    keyId: count("key_id")
-      .notNull()
-      .references(() => keys.id),
-    model: text("model").notNull(),
+    day: count("day"),
+    accountId: count("account_id").references(() => accounts.id),
+    keyId: count("key_id").references(() => keys.id),
+    model: text("model"),
     /** Empty where no provider answered. */
-    provider: text("provider").notNull(),
-    endpoint: text("endpoint", { enum: endpoints }).notNull(),
-    requests: count("requests").notNull(),
+    provider: text("provider"),
+    endpoint: texts("endpoint", { enum: endpoints }).notNull(),
+    requests: count("requests"),
     /** Requests that failed or were interrupted. */
-    failed: count("failed").notNull(),
+    failed: count("failed"),
     /** Requests with a charge in the ledger, also a charge of 0. */
-    charged: count("charged").notNull(),
-    promptTokens: count("prompt_tokens").notNull(),
-    cachedTokens: count("cached_tokens").notNull(),
-    cacheWriteTokens: count("cache_write_tokens").notNull(),
-    completionTokens: count("completion_tokens").notNull(),
-    charge: nano("charge").notNull(),
+    charged: count("charged"),
+    promptTokens: count("prompt_tokens"),
+    cachedTokens: count("cached_tokens"),
+    cacheWriteTokens: count("cache_write_tokens"),
+    completionTokens: count("completion_tokens"),
+    charge: nano("charge"),
     /** Refunds of these charges, at any later time. */
-    refunded: nano("refunded")
-      .notNull()
-      .default(sql`0`),
+    refunded: nanoSum("refunded"),
     /** This and `operatorCost` stay at the largest 64-bit integer if their sum exceeds it. */
-    writeOff: nano("write_off").notNull(),
-    operatorCost: nano("operator_cost").notNull(),
-    cacheWrite1hTokens: count("cache_write_1h_tokens")
-      .notNull()
-      .default(sql`0`),
-    webSearches: count("web_searches")
-      .notNull()
-      .default(sql`0`),
+    writeOff: nano("write_off"),
+    operatorCost: nano("operator_cost"),
+    cacheWrite1hTokens: countSum("cache_write_1h_tokens"),
+    webSearches: countSum("web_searches"),
   },
   (table) => [
     primaryKey({
@@ -434,9 +392,9 @@ export const dailyTotals = sqliteTable(
 
 /** One row. */
 export const retention = sqliteTable("retention", {
-  id: count("id").primaryKey(),
+  id: rowId(),
   /** Settled requests that were admitted before this time may be folded. It only grows. */
-  retentionStart: count("kept_since").notNull(),
+  retentionStart: count("kept_since"),
 });
 
 /**
@@ -444,16 +402,16 @@ export const retention = sqliteTable("retention", {
  * the end of its request.
  */
 export const history = sqliteView("history", {
-  accountId: count("account_id").notNull(),
-  seq: count("seq").notNull(),
-  kind: text("kind", { enum: ledgerKinds }).notNull(),
-  amount: nano("amount").notNull(),
-  balanceAfter: nano("balance_after").notNull(),
-  ref: text("ref"),
-  actor: text("actor"),
-  note: text("note"),
-  at: count("at").notNull(),
-  refundOf: count("refund_of"),
+  accountId: count("account_id"),
+  seq: count("seq"),
+  kind: texts("kind", { enum: ledgerKinds }).notNull(),
+  amount: nano("amount"),
+  balanceAfter: nano("balance_after"),
+  ref: nullable.text("ref"),
+  actor: nullable.text("actor"),
+  note: nullable.text("note"),
+  at: count("at"),
+  refundOf: nullable.count("refund_of"),
 }).existing();
 
 /**
@@ -461,9 +419,12 @@ export const history = sqliteView("history", {
  * itself. It reads the row to find out whether what it keeps in memory is up to date.
  */
 export const changes = sqliteTable("changes", {
-  id: count("id").primaryKey(),
-  seq: count("seq").notNull(),
+  id: rowId(),
+  seq: count("seq"),
 });
+
+/** The tables with one row, which the migrations make. */
+export const oneRow: readonly SQLiteTable[] = [retention, changes, voucherStart];
 
 /** Who makes a change and when, for the admin log. */
 export interface Actor {
