@@ -63,6 +63,12 @@ export function code(text: string): string {
   return text.includes("`") ? `\`\` ${text} \`\`` : `\`${text}\``;
 }
 
+/** A text of the command line as Markdown: what looks like a tag or an emphasis is neither. */
+export function plainText(text: string): string {
+  const parts = text.split(/(`[^`]*`)/);
+  return parts.map((part, at) => (at % 2 === 1 ? part : part.replace(/[<*]/g, "\\$&"))).join("");
+}
+
 /** A link in `page` to a target as the project names it: from `docs/`, with an anchor. */
 export function linkFrom(page: string, target: string, text: string): string {
   return `[${text}](${relative(join("docs", page, ".."), target)})`;

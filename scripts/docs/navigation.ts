@@ -51,7 +51,10 @@ export const navigation: readonly (readonly [section: string, pages: readonly st
     ],
   ],
   ["Troubleshoot", ["troubleshoot/events.md"]],
-  ["Reference", ["http-api.md", "reference/errors.md", "reference/metrics.md"]],
+  [
+    "Reference",
+    ["http-api.md", "reference/commands.md", "reference/errors.md", "reference/metrics.md"],
+  ],
   ["Concepts", ["money.md", "failures.md", "estimates.md", "security.md"]],
   [
     "Contribute",
