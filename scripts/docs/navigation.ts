@@ -53,7 +53,13 @@ export const navigation: readonly (readonly [section: string, pages: readonly st
   ["Troubleshoot", ["troubleshoot/events.md"]],
   [
     "Reference",
-    ["http-api.md", "reference/commands.md", "reference/errors.md", "reference/metrics.md"],
+    [
+      "http-api.md",
+      "reference/calls.md",
+      "reference/commands.md",
+      "reference/errors.md",
+      "reference/metrics.md",
+    ],
   ],
   ["Concepts", ["money.md", "failures.md", "estimates.md", "security.md"]],
   [

@@ -1,5 +1,6 @@
 /** Writes the pages of docs/ that are made from declarations: `bun run reference`. A test compares them. */
 import { join, resolve } from "node:path";
+import { callsPage } from "./callsPage.ts";
 import { commandsPage } from "./commandsPage.ts";
 import { errorsPage } from "./errorsPage.ts";
 import { eventsPage } from "./eventsPage.ts";
@@ -10,6 +11,7 @@ const docs = resolve(import.meta.dir, "../../docs");
 /** By their paths in docs/. */
 const pages: Readonly<Record<string, (path: string) => string | Promise<string>>> = {
   "troubleshoot/events.md": eventsPage,
+  "reference/calls.md": callsPage,
   "reference/commands.md": commandsPage,
   "reference/metrics.md": metricsPage,
   "reference/errors.md": errorsPage,

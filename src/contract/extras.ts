@@ -5,8 +5,8 @@ import { ownValue } from "./requestFields.ts";
 
 /**
  * What a request may ask for that a provider may bill besides its tokens. A request with an extra is refused before
- * anything is sent, unless `[api] allowed_tools` names it, or the model has the extra's price. docs/http-api.md has the
- * same rows.
+ * anything is sent, unless `[api] allowed_tools` names it, or the model has the extra's price. docs/reference/calls.md
+ * lists them.
  */
 export interface Extra {
   /** The name for `[api] allowed_tools`: the type of a tool without its date, or the path of a field. */

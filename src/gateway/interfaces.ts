@@ -21,7 +21,7 @@ export const routeKinds = [
 ] as const;
 export type RouteKind = (typeof routeKinds)[number];
 
-/** Every endpoint over every kind of route. docs/http-api.md has the same table. */
+/** Every endpoint over every kind of route. docs/reference/calls.md shows them. */
 export const services: Readonly<Record<RouteKind, Readonly<Record<Endpoint, Service>>>> = {
   openai: {
     chat: "native",
