@@ -57,6 +57,7 @@ export const navigation: readonly (readonly [section: string, pages: readonly st
       "http-api.md",
       "reference/calls.md",
       "reference/commands.md",
+      "reference/config.md",
       "reference/errors.md",
       "reference/metrics.md",
     ],

@@ -58,10 +58,15 @@ const routeOptions = {
   priority: wholeNumber("priority", {
     default: 1,
     max: 1_000_000,
-    doc: "The route with the lowest priority is tried first. Routes of equal priority are chosen by weight, 1 or more.",
+    doc: "The route with the lowest priority is tried first.",
   }),
   /** At least 1. */
-  weight: wholeNumber("weight", { default: 1, min: 1, max: 1_000_000, doc: "" }),
+  weight: wholeNumber("weight", {
+    default: 1,
+    min: 1,
+    max: 1_000_000,
+    doc: "Routes of equal priority are chosen by weight, 1 or more.",
+  }),
   /** Undefined: a default, until finished answers show it. */
   tokensPerSecond: wholeNumber("tokens_per_second", {
     min: 1,

@@ -36,6 +36,7 @@ export interface Option<Value> {
   readonly fileKeys: readonly string[];
   /** The entries of the table or of each table of the list. */
   readonly options: Options | undefined;
+  readonly isList: boolean;
   readonly spec: Spec;
   /** Problems go to the inspection. The value is the default or the minimum then. */
   read(table: Table, at: string, inspection: Inspection): Value;
@@ -134,9 +135,10 @@ export function entry<Value>(
     readonly range?: string;
     readonly isRequired?: boolean;
     readonly options?: Options;
+    readonly isList?: boolean;
   },
 ): Option<Value> {
-  const { form, absent, isRequired = false } = kind;
+  const { form, absent, isRequired = false, isList = false } = kind;
   return {
     keys: [key],
     form,
@@ -145,6 +147,7 @@ export function entry<Value>(
     range: kind.range,
     fileKeys: [],
     options: kind.options,
+    isList,
     spec,
     read(table, at, inspection) {
       const place = joinKey(at, key);
@@ -351,10 +354,10 @@ export function headers(key: string, spec: Spec): Option<Readonly<Record<string,
 }
 
 /** A table of the file. Its values are read by `readTable`. */
-export function section(key: string, options: Options, doc = ""): Option<Table> {
+export function section(key: string, options: Options): Option<Table> {
   return entry<Table>(
     key,
-    { doc },
+    { doc: "" },
     {
       form: `a table: write [${key}]`,
       accept: (value) => (isTable(value) ? value : undefined),
@@ -373,7 +376,7 @@ export function tables(
   const isRequired = spec.required === true;
   const any: Form<unknown> = { form: "", accept: (value) => value };
   const list = listOf(any, spec.form, spec.max, isRequired ? 1 : 0);
-  return entry(key, spec, { ...list, isRequired, absent: [], options });
+  return entry(key, spec, { ...list, isRequired, absent: [], options, isList: true });
 }
 
 /** A list of at most `max` items. Wrong items are left out. */

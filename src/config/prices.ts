@@ -32,25 +32,25 @@ export const priceOptions = {
   input: price("rub_input_per_1m", {
     per: "tokens",
     example: "25000",
-    doc: "Required: 25 roubles per 1,000,000 prompt tokens, 200 roubles per 1,000,000 completion tokens.",
+    doc: "Required: 25 roubles per 1,000,000 prompt tokens.",
   }),
   output: price("rub_output_per_1m", {
     per: "tokens",
     example: "200000",
     only: "chat",
-    doc: "",
+    doc: "Required: 200 roubles per 1,000,000 completion tokens.",
   }),
   cachedInput: price("rub_cached_input_per_1m", {
     per: "tokens",
     example: "2500",
     only: "chat",
-    doc: "Prompt tokens read from the provider's cache, and written to it. Default: the input price.",
+    doc: "Prompt tokens read from the provider's cache. Default: the input price.",
   }),
   cacheWrite: price("rub_cache_write_per_1m", {
     per: "tokens",
     example: "25000",
     only: "chat",
-    doc: "",
+    doc: "Prompt tokens written to the provider's cache. Default: the input price.",
   }),
   cacheWrite1h: price("rub_cache_write_1h_per_1m", {
     per: "tokens",
@@ -71,37 +71,37 @@ export const costOptions = {
   input: price("rub_cost_input_per_1m", {
     per: "tokens",
     example: "12000",
-    doc: "What the provider charges you, for the margin in reports and for a warning of a price below it. Set both or neither.",
+    doc: "What the provider charges you, for the margin in reports and for a warning of a price below it. It and the next key: set both or neither.",
   }),
   output: price("rub_cost_output_per_1m", {
     per: "tokens",
     example: "96000",
     only: "chat",
-    doc: "",
+    doc: "The same for completion tokens.",
   }),
   cachedInput: price("rub_cost_cached_input_per_1m", {
     per: "tokens",
     example: "1200",
     only: "chat",
-    doc: "The same for its cache and for 1,000 web searches. Default: the caches cost what input costs, and searches nothing.",
+    doc: "The same for tokens read from its cache. Default: what input costs.",
   }),
   cacheWrite: price("rub_cost_cache_write_per_1m", {
     per: "tokens",
     example: "12000",
     only: "chat",
-    doc: "",
+    doc: "The same for tokens written to its cache. Default: what input costs.",
   }),
   cacheWrite1h: price("rub_cost_cache_write_1h_per_1m", {
     per: "tokens",
     example: "12000",
     only: "chat",
-    doc: "",
+    doc: "The same for tokens that it keeps in its cache for an hour. Default: what a token written to its cache costs.",
   }),
   webSearch: price("rub_cost_web_search_per_1k", {
     per: "searches",
     example: "0",
     only: "chat",
-    doc: "",
+    doc: "The same for 1,000 web searches. Default: 0.",
   }),
 } as const;
 

@@ -54,9 +54,12 @@ export const serverOptions = {
   tlsCert: file("tls_cert", {
     serveOnly: true,
     restart: ({ tls }: { tls: TlsConfig | undefined }) => tls === undefined,
-    doc: "PEM files of a certificate and its key, for HTTPS without a proxy in front. Set both or neither.",
+    doc: "The PEM file of a certificate, for HTTPS without a proxy in front. To turn TLS on or off needs a restart.",
   }),
-  tlsKey: file("tls_key", { serveOnly: true, doc: "" }),
+  tlsKey: file("tls_key", {
+    serveOnly: true,
+    doc: "The PEM file of its key. Set both or neither.",
+  }),
   drainDelayMs: duration("drain_delay", {
     default: "3s",
     max: "5m",
@@ -169,12 +172,12 @@ export const limitsOptions = {
   tokensPerMinute: wholeNumber("tokens_per_minute", {
     default: 0,
     max: LIMITS_MAX.tokensPerMinute,
-    doc: "Prompt and completion tokens. The prompt is estimated first, and corrected by the usage.",
+    doc: "Prompt and completion tokens of one key. The prompt is estimated first, and corrected by the usage. 0 = no limit.",
   }),
   concurrentRequests: wholeNumber("concurrent_requests", {
     default: 64,
     max: LIMITS_MAX.concurrentRequests,
-    doc: "",
+    doc: "Requests of one key at the same time. 0 = no limit.",
   }),
   bodyBytesPerMinute: size("body_bytes_per_minute", {
     default: "120MB",
@@ -198,7 +201,7 @@ export const limitsOptions = {
   redis: secret("redis", {
     serveOnly: true,
     restart: ({ redis }: { redis: { url: string } | undefined }) => redis?.url,
-    doc: 'A Redis or Valkey server that counts the limits for all gateways on one PostgreSQL database, such as "redis://:PASSWORD@HOST:6379" (rediss:// encrypts), or a file that contains the URL. "": each gateway allows its share.',
+    doc: 'A Redis or Valkey server that counts the limits for all gateways on one PostgreSQL database, such as "redis://:PASSWORD@HOST:6379" (rediss:// encrypts), or a file that contains the URL. "": each gateway allows its share. A change needs a restart.',
   }),
 } as const;
 
@@ -225,7 +228,7 @@ export const metricsOptions = {
     example: '"127.0.0.1:9090"',
     restart: true,
     inUnit: true,
-    doc: "",
+    doc: "The address of that listener. The form is that of server.listen.",
   }),
 } as const;
 
@@ -240,7 +243,7 @@ export const telemetryOptions = {
   headers: headers("headers", {
     serveOnly: true,
     restart: (telemetry: TelemetryConfig | undefined) => telemetry?.headers ?? {},
-    doc: 'Headers for a collector that wants a key, such as { authorization = "Bearer ${OTLP_KEY}" }.',
+    doc: 'Headers for a collector that wants a key, such as { authorization = "Bearer ${OTLP_KEY}" }. A change needs a restart.',
   }),
 } as const;
 

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { exampleConfig } from "../../src/config/load.ts";
 import type { Options } from "../../src/config/option.ts";
 import { sections } from "../../src/config/sections.ts";
-import { configOf, loadText, minimal } from "./loadText.ts";
+import { loadText } from "./loadText.ts";
 
 const environment = {
   OPENAI_API_KEY: "sk-openai",
@@ -38,28 +38,6 @@ test("it also loads with every setting switched on", () => {
     "openai",
     "openrouter",
   ]);
-});
-
-test("the settings that it shows are the defaults", () => {
-  const shown = configOf(exampleConfig(), { environment });
-  const defaults = configOf(minimal);
-  for (const section of [
-    "server",
-    "page",
-    "api",
-    "billing",
-    "limits",
-    "log",
-    "metrics",
-    "notify",
-  ] as const) {
-    expect(shown[section]).toEqual(defaults[section]);
-  }
-  expect({ ...shown.database, path: "" }).toEqual({ ...defaults.database, path: "" });
-  const [openai] = shown.providers;
-  const [one] = defaults.providers;
-  const own = { id: "", baseUrl: "", apiKey: "", maxTokensField: "" };
-  expect({ ...openai, ...own }).toEqual({ ...one, ...own } as typeof openai & typeof own);
 });
 
 test("it names every key that the file may have", () => {

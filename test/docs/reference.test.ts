@@ -1,13 +1,13 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { referencePages, referenceText } from "../../scripts/docs/reference.ts";
+import { referenceFiles, referenceText } from "../../scripts/docs/reference.ts";
 import { events } from "../../src/telemetry/events.ts";
 import { readSourceTree } from "../support/sourceTree.ts";
 
 const root = join(import.meta.dir, "../..");
 
-test.each(referencePages)("docs/%s is what `bun run reference` makes", async (path) => {
-  expect(await Bun.file(join(root, "docs", path)).text()).toBe(await referenceText(path));
+test.each(referenceFiles)("%s is what `bun run reference` makes", async (path) => {
+  expect(await Bun.file(join(root, path)).text()).toBe(await referenceText(path));
 });
 
 test("no event is listed that nothing logs", async () => {
