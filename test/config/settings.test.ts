@@ -122,29 +122,6 @@ test("the shortest file gets every default", () => {
   });
 });
 
-describe("a word from a list", () => {
-  test.each([
-    ["database.durability", ["power", "process"]],
-    ["api.unknown_fields", ["forward", "reject"]],
-    ["api.usage_chunk", ["finish", "own"]],
-    ["log.level", ["debug", "info", "warn", "error", "silent"]],
-    ["log.format", ["json", "pretty"]],
-  ])("%s", (key, words) => {
-    const [section = "", name = ""] = key.split(".");
-    for (const word of words) {
-      const config = configOf(`${key} = "${word}"\n${minimal}`);
-      const field = name.replaceAll(/_./g, ([, letter = ""]) => letter.toUpperCase());
-      expect(config).toHaveProperty([section, field], word);
-    }
-    const list = words.map((word) => `"${word}"`).join(", ");
-    for (const wrong of ['"other"', '""', `"${words[0]?.toUpperCase()}"`, "1", "true"]) {
-      expect(loadText(`${key} = ${wrong}\n${minimal}`).problems).toEqual([
-        `${key}: must be one of: ${list}`,
-      ]);
-    }
-  });
-});
-
 describe("lists of names", () => {
   test.each([
     [
@@ -253,21 +230,6 @@ ${minimal}`);
       { bytes: [172, 16, 0, 0], prefix: 12 },
       { bytes: [10, 0, 0, 0], prefix: 8 },
       { bytes: [0xfd, 0, ...zeros], prefix: 8 },
-    ]);
-  });
-});
-
-describe.each([
-  ["server", "page"],
-  ["log", "addresses"],
-])("%s.%s", (section, name) => {
-  const key = `${section}.${name}`;
-  test.each([true, false])("is %p", (value) => {
-    expect(configOf(`${key} = ${value}\n${minimal}`)).toHaveProperty([section, name], value);
-  });
-  test.each(['"true"', "1"])("refuses %s", (value) => {
-    expect(loadText(`${key} = ${value}\n${minimal}`).problems).toEqual([
-      `${key}: must be true or false, without quotes`,
     ]);
   });
 });
