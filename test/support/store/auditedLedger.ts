@@ -6,9 +6,9 @@ import { transactionQueries } from "../../../src/store/postgres/queries.ts";
 import { runAsync } from "../../../src/store/steps.ts";
 import type { AuditReport } from "../../../src/store/store.ts";
 import { describePostgres } from "../servers/describeServers.ts";
-import { openSampleLedger, tamper } from "./sampleLedger.ts";
+import { fillSampleLedger, openSampleLedger, tamper } from "./sampleLedger.ts";
 import { copyToServer, type ServerCopy } from "./serverCopy.ts";
-import type { StoreFolder } from "./storeFolder.ts";
+import { databaseOf, openCopy, type StoreFolder } from "./storeFolder.ts";
 
 /** The sample ledger on one engine, for each test a new one. */
 export interface AuditedLedger {
@@ -34,10 +34,13 @@ export function describeAudited(
 }
 
 function sqliteLedger(prepare: Prepare): AuditedLedger {
+  let database: Uint8Array;
   let folder: StoreFolder;
+  beforeAll(async () => {
+    database = await databaseOf(fillSampleLedger, prepare);
+  });
   beforeEach(async () => {
-    folder = await openSampleLedger();
-    await prepare(folder);
+    folder = await openCopy(database);
   });
   afterEach(() => folder.close());
   return {
@@ -65,6 +68,11 @@ export function serverLedger(prepare: Prepare = async () => undefined): AuditedL
     }
     client = openClient({ url: copy.url, shownUrl: "the copy" }, 1);
     connection = await client.reserve();
+    // So that rows can break them.
+    for (const { name, table } of await connection.unsafe<{ name: string; table: string }[]>(
+      "SELECT conname AS name, conrelid::regclass AS table FROM pg_constraint WHERE contype = 'c' AND conrelid <> 0",
+    ))
+      await connection.unsafe(`ALTER TABLE ${table} DROP CONSTRAINT ${name}`);
   });
   // A query is sent when it is awaited.
   beforeEach(async () => {
@@ -82,10 +90,6 @@ export function serverLedger(prepare: Prepare = async () => undefined): AuditedL
     async tamper(...statements) {
       // Neither triggers nor foreign keys act then.
       await connection.unsafe("SET LOCAL session_replication_role = replica");
-      for (const { name, table } of await connection.unsafe<{ name: string; table: string }[]>(
-        "SELECT conname AS name, conrelid::regclass AS table FROM pg_constraint WHERE contype = 'c' AND conrelid <> 0",
-      ))
-        await connection.unsafe(`ALTER TABLE ${table} DROP CONSTRAINT ${name}`);
       for (const statement of statements) await connection.unsafe(statement);
       await connection.unsafe("SET LOCAL session_replication_role = origin");
     },

@@ -1,7 +1,18 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, beforeEach } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type StoreFolder, actor, ended, fund, openStoreFolder, unbilled } from "./storeFolder.ts";
+import {
+  type StoreFolder,
+  actor,
+  databaseOf,
+  ended,
+  fund,
+  openCopy,
+  unbilled,
+  writeDatabase,
+} from "./storeFolder.ts";
 import { hashKey } from "../../../src/auth/apiKey.ts";
 import { DAY_MS } from "../../../src/lib/clock.ts";
 
@@ -11,7 +22,17 @@ import { DAY_MS } from "../../../src/lib/clock.ts";
  * rotation continues her first key. Three of 2025-12-30 are folded: one done, one done and refunded, one failed.
  */
 export async function openSampleLedger(): Promise<StoreFolder> {
-  const storeFolder = await openStoreFolder();
+  return await openCopy(await sampleLedger());
+}
+
+let made: Promise<Uint8Array> | undefined;
+
+/** The file of the sample ledger. */
+export function sampleLedger(): Promise<Uint8Array> {
+  return (made ??= databaseOf(fillSampleLedger));
+}
+
+export async function fillSampleLedger(storeFolder: StoreFolder): Promise<void> {
   const { store, writer } = storeFolder;
   const alice = fund(store, "alice", 1_000_000n);
   fund(store, "bob", 500_000n);
@@ -34,7 +55,6 @@ export async function openSampleLedger(): Promise<StoreFolder> {
   await run("req_next", { keyId, attempts });
   const { folded } = await writer.write({ kind: "fold", before: actor.at - DAY_MS });
   if (folded !== 3) throw new Error(`${folded} requests were folded, 3 were to be`);
-  return storeFolder;
 }
 
 /** Rotates a key; returns the row id of the new one. */
@@ -64,19 +84,17 @@ export function tamper(
 
 /** A new copy of the sample ledger for each test, without open connections. */
 export function copySampleLedgerBefore(): { readonly path: string } {
-  let original: StoreFolder;
+  let folder: string;
   let count = 0;
-  const path = (): string => join(original.folder, `copy-${count}.db`);
+  const path = (): string => join(folder, `copy-${count}.db`);
   beforeAll(async () => {
-    original = await openSampleLedger();
+    folder = await mkdtemp(join(tmpdir(), "tollgate-ledger-"));
   });
-  beforeEach(() => {
+  beforeEach(async () => {
     count += 1;
-    const file = new Database(original.path);
-    file.run("VACUUM INTO ?", [path()]);
-    file.close();
+    writeDatabase(path(), await sampleLedger());
   });
-  afterAll(() => original.close());
+  afterAll(() => rm(folder, { recursive: true, force: true }));
   return {
     get path() {
       return path();
