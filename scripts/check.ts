@@ -29,9 +29,9 @@ interface Check {
 }
 
 const everywhere: readonly Check[] = [
-  // Its program of types is the compiler's, so it tells the compiler's errors too. It does not know the pages' settings.
   { name: "types of the pages (tsc)", run: () => tool("tsc", "--noEmit", "--project", "src/web") },
   {
+    // `typeCheck` in .oxlintrc.json: it tells the compiler's errors too, but of the pages.
     name: "types and lint (oxlint)",
     run: () => tool("oxlint", "--deny-warnings", "--report-unused-disable-directives"),
   },
