@@ -1,11 +1,15 @@
 import { statSync } from "node:fs";
+import { systemClock } from "../../../src/lib/clock.ts";
+import { parseRoubles } from "../../../src/lib/money.ts";
+import { idMaker, systemRandom } from "../../../src/lib/random.ts";
 import { openAuditor, type Auditor } from "../auditor/auditor.ts";
 import { binaryPath, isGivenBinary } from "./binary.ts";
 import { auditProblemsAtRest } from "../store/auditProblems.ts";
 import { openCliFolder, type CliFolder } from "./cli.ts";
 import { configText, type GatewayConfig } from "../gateway/gatewayConfig.ts";
 import type { DatabasePlace } from "../auditor/databaseRows.ts";
-import { rowsAt } from "../store/gatewayDatabase.ts";
+import { openStoreAt, rowsAt } from "../store/gatewayDatabase.ts";
+import { makeKey } from "../gateway/testApp.ts";
 import { withTestedEngines, type TestedConfig } from "../testedEngines.ts";
 import { untilAsync } from "../until.ts";
 import { ServingProcess } from "./servingProcess.ts";
@@ -99,8 +103,18 @@ export class GatewayProcess extends ServingProcess {
     await Bun.write(this.cli.config, configText(this.#tested.withServers(config)));
   }
 
-  /** Creates a key, and its account if needed, and credits this amount in roubles. */
+  /** Creates a key, and its account if needed, and credits this amount in roubles. Flags are those of `keys create`. */
   async key(account: string, roubles: string, ...flags: readonly string[]): Promise<string> {
+    // Without the start of two processes. Another executable may have another schema.
+    if (flags.length === 0 && !isGivenBinary()) {
+      const store = await openStoreAt(this.place);
+      try {
+        const id = idMaker(systemClock, systemRandom)("key");
+        return (await makeKey(store, id, { account, balance: parseRoubles(roubles) ?? 0n })).key;
+      } finally {
+        await store.close();
+      }
+    }
     const made = await this.cli.json("keys", "create", "--account", account, ...flags);
     if (roubles !== "0") await this.cli.json("balance", "credit", account, roubles);
     return (made as { key: string }).key;
@@ -108,14 +122,11 @@ export class GatewayProcess extends ServingProcess {
 
   /** The record of a request, once it has ended. */
   async request(id: string): Promise<RequestRecord> {
-    const deadlineMs = performance.now() + endTimeoutMs;
-    for (;;) {
-      // A request has no record at its beginning.
-      const { status, stdout, stderr } = await this.cli.run("requests", "show", id, "--json");
-      const record = status === 0 ? (JSON.parse(stdout) as RequestRecord) : undefined;
-      if (record !== undefined && record.status !== "running") return record;
-      if (performance.now() > deadlineMs) throw new Error(`request ${id} does not end: ${stderr}`);
-    }
+    // A request has no row at its beginning.
+    const ended = `SELECT id FROM requests WHERE public_id = '${id}' AND status <> 'running'`;
+    const hasEnded = async () => (await rowsAt(this.place, ended)).length > 0;
+    await untilAsync(`request ${id} has ended`, hasEnded, endTimeoutMs);
+    return (await this.cli.json("requests", "show", id)) as RequestRecord;
   }
 
   /** Resolves when a running request has its row: some time after its beginning. */
