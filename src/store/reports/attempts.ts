@@ -12,7 +12,7 @@ export interface AttemptSteps {
 }
 
 const OK = "ok";
-/** The provider is not responsible for the end of these attempts: docs/operations.md, "Outcomes of attempts". */
+/** The provider is not responsible for the end of these attempts: docs/reference/errors.md. */
 const NO_FAILURES: ReadonlySet<string> = new Set([
   OK,
   "client disconnected",
