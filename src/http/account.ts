@@ -23,6 +23,7 @@ import { queryOf, runInSteps } from "./reports.ts";
 
 /** GET /v1/account. */
 export const getAccount = declaredRoute({
+  endpoint: "account",
   detail: {
     operationId: "getAccount",
     tags: ["account"],
@@ -36,6 +37,7 @@ export const getAccount = declaredRoute({
 
 /** GET /v1/usage. */
 export const getUsage = declaredRoute({
+  endpoint: "usage",
   detail: {
     operationId: "getUsage",
     tags: ["account"],

@@ -1,17 +1,34 @@
 import { ChatAnswer } from "../contract/chat/chatAnswerSchemas.ts";
+import { checkChatRequest } from "../contract/chat/chatRequest.ts";
 import { ChatRequestBody } from "../contract/chat/chatRequestBody.ts";
-import { EmbeddingsAnswer, EmbeddingsRequestBody } from "../contract/embeddings.ts";
+import {
+  checkEmbeddingsRequest,
+  EmbeddingsAnswer,
+  EmbeddingsRequestBody,
+} from "../contract/embeddings.ts";
 import { errorAnswers } from "../contract/errorSchemas.ts";
 import { MessagesAnswer, TokenCount } from "../contract/messages/messagesAnswer.ts";
 import { MessagesError } from "../contract/messages/messagesError.ts";
 import {
+  checkCountTokensRequest,
+  checkMessagesRequest,
   CountTokensRequestBody,
   MessagesRequestBody,
 } from "../contract/messages/messagesRequest.ts";
 import { costHeader, estimatedHeader } from "../contract/openapi/answers.ts";
-import { ResponsesAnswer, ResponsesRequestBody } from "../contract/responses.ts";
+import {
+  checkResponsesRequest,
+  ResponsesAnswer,
+  ResponsesRequestBody,
+} from "../contract/responses.ts";
+import { chat } from "../gateway/endpoints/chat.ts";
+import { countTokens } from "../gateway/endpoints/countTokens.ts";
+import { embeddings } from "../gateway/endpoints/embeddings.ts";
+import { messages } from "../gateway/endpoints/messages.ts";
+import { responses } from "../gateway/endpoints/responses.ts";
 import { declaredRoute } from "./declaredRoute.ts";
 
+// A route here is all that Elysia, Bun's router, /openapi.json, OPTIONS and the metrics need of it.
 // These routes declare their body only for the types and for /openapi.json. With `parse: "none"` Elysia neither reads nor
 // checks it. requestBody.ts and src/contract do, because the client's own text is forwarded.
 
@@ -27,6 +44,10 @@ const refusals = [
 
 /** POST /v1/chat/completions. */
 export const createChatCompletion = declaredRoute({
+  path: "/v1/chat/completions" as const,
+  endpoint: "chat",
+  check: checkChatRequest,
+  answer: chat,
   parse: "none" as const,
   detail: {
     operationId: "createChatCompletion",
@@ -64,6 +85,10 @@ export const createChatCompletion = declaredRoute({
 
 /** POST /v1/responses. */
 export const createResponse = declaredRoute({
+  path: "/v1/responses" as const,
+  endpoint: "responses",
+  check: checkResponsesRequest,
+  answer: responses,
   parse: "none" as const,
   detail: {
     operationId: "createResponse",
@@ -101,6 +126,10 @@ export const createResponse = declaredRoute({
 
 /** POST /v1/embeddings. */
 export const createEmbedding = declaredRoute({
+  path: "/v1/embeddings" as const,
+  endpoint: "embeddings",
+  check: checkEmbeddingsRequest,
+  answer: embeddings,
   parse: "none" as const,
   detail: {
     operationId: "createEmbedding",
@@ -145,6 +174,10 @@ const messagesErrors = {
 
 /** POST /v1/messages. */
 export const createMessage = declaredRoute({
+  path: "/v1/messages" as const,
+  endpoint: "messages",
+  check: checkMessagesRequest,
+  answer: messages,
   parse: "none" as const,
   detail: {
     operationId: "createMessage",
@@ -187,6 +220,10 @@ export const createMessage = declaredRoute({
 
 /** POST /v1/messages/count_tokens. */
 export const countMessageTokens = declaredRoute({
+  path: "/v1/messages/count_tokens" as const,
+  endpoint: "count_tokens",
+  check: checkCountTokensRequest,
+  answer: countTokens,
   parse: "none" as const,
   detail: {
     operationId: "countMessageTokens",

@@ -1,24 +1,9 @@
 import type { App } from "../app.ts";
 import type { Config } from "../config/schema.ts";
-import { checkChatRequest, type ChatRequest } from "../contract/chat/chatRequest.ts";
-import { checkEmbeddingsRequest, type EmbeddingsRequest } from "../contract/embeddings.ts";
 import { parseJsonObject } from "../contract/jsonBody.ts";
-import { checkResponsesRequest, type ResponsesRequest } from "../contract/responses.ts";
-import {
-  checkCountTokensRequest,
-  checkMessagesRequest,
-  type CountTokensRequest,
-  type MessagesRequest,
-} from "../contract/messages/messagesRequest.ts";
-import type { Endpoint } from "../contract/account/requestStatus.ts";
 import { refuseWithoutMoney } from "../gateway/admission/admit.ts";
-import { chat } from "../gateway/endpoints/chat.ts";
 import type { Answer } from "../gateway/answer.ts";
-import { embeddings } from "../gateway/endpoints/embeddings.ts";
 import type { CheckedBody, Gateway, RequestContext } from "../gateway/gateway.ts";
-import { countTokens } from "../gateway/endpoints/countTokens.ts";
-import { messages } from "../gateway/endpoints/messages.ts";
-import { responses } from "../gateway/endpoints/responses.ts";
 import type { JsonFields } from "../lib/json.ts";
 import { admit, presentedKey } from "./authentication.ts";
 import { BodyIntake } from "./bodyIntake.ts";
@@ -35,82 +20,29 @@ import {
 } from "./response.ts";
 import { streamBody } from "./streamBody.ts";
 
-/** An endpoint whose requests a provider answers. */
-interface Completion<Checked> {
-  readonly endpoint: Endpoint | "count_tokens";
+/** An endpoint whose requests a provider answers: what its declared route has for this. */
+export interface Completion<Checked> {
   readonly path: string;
+  readonly endpoint: string;
   check(value: JsonFields, rules: Config["api"]): Checked;
   answer(gateway: Gateway, context: RequestContext, body: CheckedBody<Checked>): Promise<Answer>;
 }
 
-const chatCompletion: Completion<ChatRequest> = {
-  endpoint: "chat",
-  path: "/v1/chat/completions",
-  check: checkChatRequest,
-  answer: chat,
-};
-
-const response: Completion<ResponsesRequest> = {
-  endpoint: "responses",
-  path: "/v1/responses",
-  check: checkResponsesRequest,
-  answer: responses,
-};
-
-const message: Completion<MessagesRequest> = {
-  endpoint: "messages",
-  path: "/v1/messages",
-  check: checkMessagesRequest,
-  answer: messages,
-};
-
-const tokenCount: Completion<CountTokensRequest> = {
-  endpoint: "count_tokens",
-  path: "/v1/messages/count_tokens",
-  check: checkCountTokensRequest,
-  answer: countTokens,
-};
-
-const embedding: Completion<EmbeddingsRequest> = {
-  endpoint: "embeddings",
-  path: "/v1/embeddings",
-  check: checkEmbeddingsRequest,
-  answer: embeddings,
-};
-
-/** Answers a POST request. It never rejects. */
-export type PostHandler = (request: Request, server: ConnectionServer | null) => Promise<Response>;
-
-/** The handlers of the endpoints that a provider answers. */
-export function postHandlers(app: App) {
-  const handlerOf = <Checked extends CheckedRequest>(
-    completion: Completion<Checked>,
-  ): PostHandler => {
-    return (request, server) => serve(app, completion, request, server);
-  };
-  return {
-    chat: handlerOf(chatCompletion),
-    responses: handlerOf(response),
-    messages: handlerOf(message),
-    countTokens: handlerOf(tokenCount),
-    embeddings: handlerOf(embedding),
-  };
-}
-
 /** What every checked request has. */
-interface CheckedRequest {
+export interface CheckedRequest {
   readonly model: string;
   /** Undefined if the endpoint has no streams. */
   readonly stream?: boolean;
 }
 
-async function serve<Checked extends CheckedRequest>(
+/** Answers a request. It never rejects. */
+export async function serve<Checked extends CheckedRequest>(
   app: App,
   completion: Completion<Checked>,
   request: Request,
   server: ConnectionServer | null,
 ): Promise<Response> {
-  const log = new RequestLog(app, request, server, completion.path);
+  const log = new RequestLog(app, request, server, completion);
   try {
     checkPipeline(app, log, () => peerOf(request, server));
     checkHost(request);

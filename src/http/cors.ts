@@ -1,16 +1,10 @@
 import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { notFound } from "../contract/errors.ts";
-import { lazy } from "../lib/lazy.ts";
+import type { PathFinder } from "./knownPaths.ts";
 import { isPagePath } from "./pages/pages.ts";
 import type { RequestLogOf } from "./requestLog.ts";
 import { emptyResponse, errorResponse } from "./response.ts";
-
-/** A route of the server. Its path ends in `*` if its last parameter may contain slashes. */
-export interface Route {
-  readonly method: string;
-  readonly path: string;
-}
 
 /** Browsers keep the answer to a preflight this long. A removed origin can send requests until then, but reads nothing. */
 const PREFLIGHT_SECONDS = "600";
@@ -25,13 +19,12 @@ const HEADER_NAMES = /^[\w!#$%&'*+.^`|~-]+(?:[ \t]*,[ \t]*[\w!#$%&'*+.^`|~-]+)*$
  * browsers send none. The answer to a preflight of an allowed origin also has the CORS headers
  * (https://fetch.spec.whatwg.org/#http-cors-protocol). For another origin it has none, so the browser refuses.
  */
-export function options(app: App, logOf: RequestLogOf, routes: () => readonly Route[]) {
-  const methodsOf = lazy(() => methodFinder(routes()));
+export function options(app: App, logOf: RequestLogOf, find: PathFinder) {
   return new Elysia({ name: "options" }).onRequest(({ request }) => {
     if (request.method !== "OPTIONS") return;
     const log = logOf(request);
     const isServed = isPagePath(log.path) ? app.gateway.current.config.server.page : true;
-    const methods = isServed ? methodsOf()(log.path) : undefined;
+    const methods = isServed ? find(log.path)?.methods : undefined;
     if (methods === undefined) return errorResponse(app, log, notFound());
     const allow = { allow: methods };
     const isAllowed = log.cors?.allowedOrigin !== undefined;
@@ -48,22 +41,5 @@ function preflight({ headers }: Request, methods: string): Readonly<Record<strin
     "access-control-allow-methods": methods,
     ...(areAllowed ? { "access-control-allow-headers": names } : {}),
     "access-control-max-age": PREFLIGHT_SECONDS,
-  };
-}
-
-/** Finds the value of the `allow` header for a path; undefined if the server has no such path. */
-function methodFinder(routes: readonly Route[]): (path: string) => string | undefined {
-  const methods = new Map<string, string[]>();
-  for (const { method, path } of routes) {
-    const known = methods.get(path) ?? [];
-    methods.set(path, [...known, ...(method === "GET" ? ["GET", "HEAD"] : [method])]);
-  }
-  const values = new Map(
-    [...methods].map(([path, names]) => [path, `${names.join(", ")}, OPTIONS`]),
-  );
-  const parents = [...values.keys()].filter((path) => path.endsWith("/*"));
-  return (path) => {
-    const parent = parents.find((pattern) => path.startsWith(pattern.slice(0, -1)));
-    return values.get(path) ?? (parent === undefined ? undefined : values.get(parent));
   };
 }

@@ -20,6 +20,7 @@ const IN_BOTH_FORMS =
 
 /** GET /v1/models. */
 export const listModels = declaredRoute({
+  endpoint: "models",
   detail: {
     operationId: "listModels",
     tags: ["models"],
@@ -36,6 +37,7 @@ export const listModels = declaredRoute({
 
 /** GET /v1/models/{id}. */
 export const getModel = declaredRoute({
+  endpoint: "models",
   detail: {
     operationId: "getModel",
     tags: ["models"],

@@ -4,9 +4,9 @@ import { redactCodes } from "../auth/voucherCode.ts";
 import type { Caller } from "../auth/knownKeys.ts";
 import type { KeyBuckets } from "../limits/keyRates.ts";
 import type { LogFields } from "../telemetry/log.ts";
-import type { MeasuredEndpoint } from "../telemetry/metrics.ts";
 import type { RequestSpan } from "../telemetry/tracing.ts";
 import { clientAddress, type ConnectionServer } from "./clientAddress.ts";
+import { OTHER_ENDPOINT, type PathFinder } from "./knownPaths.ts";
 import { pathStartOf } from "./requestPath.ts";
 
 /** The client chooses these texts. They may contain a key or the code of a voucher. */
@@ -38,14 +38,20 @@ export class RequestLog {
   /** Set if traces are sent. It ends with the log line. */
   span: RequestSpan | undefined;
   readonly #app: App;
+  readonly #endpoint: string;
   readonly #startedMs: number;
   readonly #fields: LogFields;
   #error: string | undefined;
   #endsConnection = false;
   #isWritten = false;
 
-  /** `path` has no query: a query may contain a key. */
-  constructor(app: App, request: Request, server: ConnectionServer | null, path: string) {
+  /** `path` has no query: a query may contain a key. `endpoint` is its label in metrics. */
+  constructor(
+    app: App,
+    request: Request,
+    server: ConnectionServer | null,
+    { path, endpoint }: { readonly path: string; readonly endpoint: string },
+  ) {
     const { method, headers } = request;
     const { config } = app.gateway.current;
     this.#app = app;
@@ -54,6 +60,7 @@ export class RequestLog {
     this.cors = corsOf(config.server.corsOrigins, headers);
     this.#startedMs = this.nowMs();
     this.path = path;
+    this.#endpoint = endpoint;
     this.address = clientAddress(request, server, config.limits.trustedProxies);
     this.#fields = { request_id: this.id, method, path };
     if (config.log.addresses) this.addFields(originOf(this.address, headers));
@@ -107,7 +114,7 @@ export class RequestLog {
     this.#isWritten = true;
     this.span?.end(status);
     if (status >= 400 && this.#fields.outcome === undefined) {
-      this.#app.gateway.metrics.requestRefused(endpointOf(this.path), status);
+      this.#app.gateway.metrics.requestRefused(this.#endpoint, status);
     }
     const fields = this.#fields;
     for (const name of CLIENT_TEXTS) {
@@ -133,12 +140,18 @@ export class RequestLog {
 export type RequestLogOf = (request: Request) => RequestLog;
 
 /** The logs of the requests that Elysia serves, including requests that match no route. */
-export function createRequestLogs(app: App, server: () => ConnectionServer | null): RequestLogOf {
+export function createRequestLogs(
+  app: App,
+  server: () => ConnectionServer | null,
+  find: PathFinder,
+): RequestLogOf {
   const logs = new WeakMap<Request, RequestLog>();
   return (request) => {
     const existing = logs.get(request);
     if (existing) return existing;
-    const log = new RequestLog(app, request, server(), pathOf(request.url));
+    const path = pathOf(request.url);
+    const endpoint = find(path)?.endpoint ?? OTHER_ENDPOINT;
+    const log = new RequestLog(app, request, server(), { path, endpoint });
     logs.set(request, log);
     return log;
   };
@@ -165,19 +178,6 @@ function corsOf(origins: readonly string[], headers: Headers): Cors | undefined 
 
 function isPathOrBelow(path: string, parent: string): boolean {
   return path.startsWith(parent) && (path.length === parent.length || path[parent.length] === "/");
-}
-
-function endpointOf(path: string): MeasuredEndpoint {
-  if (path === "/v1/chat/completions") return "chat";
-  if (path === "/v1/responses") return "responses";
-  if (path === "/v1/messages") return "messages";
-  if (path === "/v1/messages/count_tokens") return "count_tokens";
-  if (path === "/v1/embeddings") return "embeddings";
-  if (path === "/v1/account") return "account";
-  if (path === "/v1/usage") return "usage";
-  if (path === "/v1/vouchers/redeem") return "vouchers";
-  if (isPathOrBelow(path, "/v1/requests")) return "requests";
-  return isPathOrBelow(path, "/v1/models") ? "models" : "other";
 }
 
 /** The path of a URL without its query. */

@@ -21,6 +21,7 @@ import { idParameter } from "./requestPath.ts";
 
 /** GET /v1/requests. */
 export const listRequests = declaredRoute({
+  endpoint: "requests",
   detail: {
     operationId: "listRequests",
     tags: ["account"],
@@ -38,6 +39,7 @@ export const listRequests = declaredRoute({
 
 /** GET /v1/requests/{id}. */
 export const getReceipt = declaredRoute({
+  endpoint: "requests",
   detail: {
     operationId: "getReceipt",
     tags: ["account"],

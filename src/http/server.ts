@@ -13,13 +13,14 @@ import {
   createMessage,
   createResponse,
 } from "./completionRoutes.ts";
-import { postHandlers, type PostHandler } from "./completions.ts";
-import { options, type Route } from "./cors.ts";
+import { serve, type CheckedRequest, type Completion } from "./completions.ts";
+import { options } from "./cors.ts";
 import { getDescription } from "./declaredRoute.ts";
 import { errors, jsonResponse } from "./response.ts";
 import { getHealth, health } from "./health.ts";
 import type { ConnectionServer } from "./clientAddress.ts";
 import { IDLE_TIMEOUT_SECONDS, type InFlightRequest } from "./inFlightRequest.ts";
+import { pathFinder, type KnownPath } from "./knownPaths.ts";
 import { getModel, listModels, modelFor, modelsFor } from "./models.ts";
 import { createRequestLogs, type RequestLogOf } from "./requestLog.ts";
 import { pageRoutes } from "./pages/pageRoutes.ts";
@@ -34,6 +35,17 @@ const BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER;
 const METRICS_BODY_BYTES_MAX = 1024;
 const METRICS_IDLE_TIMEOUT_SECONDS = 30;
 
+/** A request as Elysia hands it over. */
+interface Arrival {
+  readonly request: Request;
+  readonly server: ConnectionServer | null;
+}
+
+/** A route of Bun's own router. */
+interface DirectRoute {
+  readonly POST: (request: Request, server: ConnectionServer | null) => Promise<Response>;
+}
+
 /** The type of the server for Eden: `treaty<TollgateApp>(url)` makes a client with typed calls. */
 export type TollgateApp = ReturnType<typeof createServer>;
 
@@ -47,19 +59,21 @@ export type TollgateApp = ReturnType<typeof createServer>;
  * `/v1/./responses`, which Bun's router does not match.
  */
 export function createServer(app: App) {
-  const logOf = createRequestLogs(app, () => socketServer());
-  const post = postHandlers(app);
-  const routes = {
-    "/v1/chat/completions": { POST: post.chat },
-    "/v1/responses": { POST: post.responses },
-    "/v1/messages": { POST: post.messages },
-    "/v1/messages/count_tokens": { POST: post.countTokens },
-    "/v1/embeddings": { POST: post.embeddings },
+  const logOf = createRequestLogs(
+    app,
+    () => socketServer(),
+    (path) => knownPath(path),
+  );
+  const direct: Record<string, DirectRoute> = {};
+  /** The handler of a completion. Bun's router gets it too, and calls it without Elysia. */
+  const post = <Checked extends CheckedRequest>(route: Completion<Checked>) => {
+    direct[route.path] = { POST: (request, server) => serve(app, route, request, server) };
+    return ({ request, server }: Arrival) => serve(app, route, request, server);
   };
-  const server = new Elysia(serverOptions(BODY_BYTES_MAX, IDLE_TIMEOUT_SECONDS, routes))
+  const server = new Elysia(serverOptions(BODY_BYTES_MAX, IDLE_TIMEOUT_SECONDS, direct))
     .wrap(keepPath)
     .use(errors(app, logOf, () => socketServer()))
-    .use(options(app, logOf, () => routesOfServer()))
+    .use(options(app, logOf, (path) => knownPath(path)))
     .onRequest(({ request }) => refusedUpgrade(logOf, request))
     .use(pageRoutes(app, logOf))
     .get(
@@ -75,29 +89,13 @@ export function createServer(app: App) {
       ({ request }) => jsonResponse(logOf(request), 200, description()),
       getDescription,
     )
+    .post(createChatCompletion.path, post(createChatCompletion), createChatCompletion)
+    .post(createResponse.path, post(createResponse), createResponse)
+    .post(createMessage.path, post(createMessage), createMessage)
+    .post(countMessageTokens.path, post(countMessageTokens), countMessageTokens)
+    .post(createEmbedding.path, post(createEmbedding), createEmbedding)
     .group("/v1", (v1) =>
       v1
-        .post(
-          "/chat/completions",
-          ({ request, server }) => post.chat(request, server),
-          createChatCompletion,
-        )
-        .post(
-          "/responses",
-          ({ request, server }) => post.responses(request, server),
-          createResponse,
-        )
-        .post("/messages", ({ request, server }) => post.messages(request, server), createMessage)
-        .post(
-          "/messages/count_tokens",
-          ({ request, server }) => post.countTokens(request, server),
-          countMessageTokens,
-        )
-        .post(
-          "/embeddings",
-          ({ request, server }) => post.embeddings(request, server),
-          createEmbedding,
-        )
         .use(authentication(app, logOf))
         .get(
           "/models",
@@ -137,7 +135,8 @@ export function createServer(app: App) {
         ),
     );
   const description: () => string = lazy(() => openapiText(server.routes));
-  const routesOfServer = (): readonly Route[] => server.routes;
+  const finder = lazy(() => pathFinder(server.routes));
+  const knownPath = (path: string): KnownPath | undefined => finder()(path);
   const socketServer = (): ConnectionServer | null => server.server;
   return server;
 }
@@ -178,7 +177,7 @@ function plainText(status: number, text: string, type = "text/plain; charset=utf
 function serverOptions(
   maxRequestBodySize: number,
   idleTimeout: number,
-  routes: Readonly<Record<string, { readonly POST: PostHandler }>> = {},
+  routes: Readonly<Record<string, DirectRoute>> = {},
 ) {
   return {
     strictPath: true,

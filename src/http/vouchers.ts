@@ -20,6 +20,7 @@ const BODY_BYTES_MAX = 4096;
 
 /** POST /v1/vouchers/redeem. */
 export const createRedemption = declaredRoute({
+  endpoint: "vouchers",
   // With `parse: "none"` Elysia neither reads nor checks the body.
   parse: "none" as const,
   detail: {

@@ -1,17 +1,6 @@
 import type { Endpoint, FinalStatus } from "../contract/account/requestStatus.ts";
 import type { Usage } from "../contract/usage.ts";
 
-/** The endpoint label of a metric. `other` is every path outside the API. */
-export type MeasuredEndpoint =
-  | Endpoint
-  | "count_tokens"
-  | "models"
-  | "account"
-  | "usage"
-  | "requests"
-  | "vouchers"
-  | "other";
-
 /** One attempt at a provider. `outcome` is the one of its attempt record. */
 export interface EndedAttempt {
   readonly provider: string;
@@ -131,8 +120,8 @@ export interface LiveFigures extends DatabaseFigures {
 export interface Metrics {
   /** A request was settled. Called once for each. */
   requestEnded(request: EndedRequest): void;
-  /** A request was answered with an error before money was held. */
-  requestRefused(endpoint: MeasuredEndpoint, status: number): void;
+  /** A request was answered with an error before money was held. `endpoint` is that of a declared route, or "other". */
+  requestRefused(endpoint: string, status: number): void;
   /** A provider sent a finish reason that the convention does not have. `model` is the id from the config. */
   unknownFinishReason(model: string): void;
   /** An answer was served with something that costs more than the price is for. `model` is the provider's name for it. */

@@ -7,6 +7,7 @@ import {
   usageEvent,
   usual,
 } from "../../support/provider/chatAnswers.ts";
+import { createServer } from "../../../src/http/server.ts";
 import { call, chat, openChat } from "../../support/gateway/chatCalls.ts";
 import { fillStore } from "../../support/store/fullStore.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -225,27 +226,6 @@ describe("requests that are refused before a hold are counted by status", () => 
       "chat",
       async () => chat(at.gateway, await at.gateway.key(), { model: "invented-by-a-client" }),
     ],
-    [
-      404,
-      "models",
-      async () => call(at.gateway, await at.gateway.key(), { path: "/v1/models/invented" }),
-    ],
-    [401, "account", () => call(at.gateway, undefined, { path: "/v1/account" })],
-    [
-      400,
-      "usage",
-      async () => call(at.gateway, await at.gateway.key(), { path: "/v1/usage?by=key" }),
-    ],
-    [
-      400,
-      "requests",
-      async () => call(at.gateway, await at.gateway.key(), { path: "/v1/requests?limit=0" }),
-    ],
-    [
-      404,
-      "requests",
-      async () => call(at.gateway, await at.gateway.key(), { path: "/v1/requests/req_1" }),
-    ],
     [400, "vouchers", async () => redeem(at.gateway, await at.gateway.key(), "7Q2MV")],
     [404, "other", () => call(at.gateway, undefined, { path: "/invented" })],
     [429, "chat", () => tooOften()],
@@ -253,6 +233,17 @@ describe("requests that are refused before a hold are counted by status", () => 
     const { all } = await grown(work);
     expect(all("tollgate_requests_refused_total")).toEqual(refused(endpoint, status));
     expect(all("tollgate_requests_total")).toEqual([]);
+  });
+
+  test("each route of the API has the label that it declares", async () => {
+    const { routes } = createServer(at.gateway.app);
+    const ofApi = routes.filter(({ path }) => path.startsWith("/v1/"));
+    expect(ofApi.length).toBeGreaterThan(10);
+    for (const { method, path, hooks } of ofApi) {
+      const endpoint: unknown = Reflect.get(hooks, "endpoint");
+      const { all } = await grown(() => call(at.gateway, undefined, { path, method }));
+      expect(all("tollgate_requests_refused_total")).toEqual(refused(String(endpoint), 401));
+    }
   });
 
   test("502 while the gateway drains", async () => {
