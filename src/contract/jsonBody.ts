@@ -4,17 +4,17 @@ import { CostlyJsonError } from "../lib/untrustedJson.ts";
 import { invalidRequest } from "./errors.ts";
 import { shownKey } from "./validationMessage.ts";
 
+/** A request's body: its text, and its bytes in UTF-8. */
+export interface BodyText {
+  readonly text: string;
+  readonly bytes: Uint8Array;
+}
+
 /**
  * Reads a text that must be a JSON object. Throws ApiError 400. A duplicate key is refused: one reader takes its first
  * value and another its last, so the checked value and the sent text would differ.
  */
-export function parseJsonObject({
-  text,
-  bytes,
-}: {
-  readonly text: string;
-  readonly bytes?: Uint8Array;
-}): {
+export function parseJsonObject({ text, bytes }: Pick<BodyText, "text"> & Partial<BodyText>): {
   value: Record<string, unknown>;
   object: JsonObjectText;
 } {

@@ -1,4 +1,4 @@
-import type { BilledUsage, RequestOutcome } from "../billing/meter.ts";
+import type { RequestOutcome } from "../billing/meter.ts";
 import { ApiError } from "../contract/errors.ts";
 import {
   decodeAnswer,
@@ -10,20 +10,14 @@ import type { UpstreamExchange } from "../providers/upstream.ts";
 import { Attempts, type Attempt } from "../routing/attempts.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import type { RouteSpeed } from "../routing/routeSpeeds.ts";
-import type { Admission } from "./admission/admit.ts";
-import { objectRecorder } from "./admission/objectOwnership.ts";
+import { recordObjects } from "./admission/objectOwnership.ts";
 import {
   answerHeaders,
-  AttemptRecorder,
+  attemptListener,
+  exchangeBegan,
   mustStop,
-  refusalOf,
-  sendTo,
-  servedBy,
-  settleFailure,
-  settleRequest,
-  tellUnpriced,
-  type AdmittedRequest,
-} from "./admittedRequest.ts";
+  sendOptions,
+} from "./attemptLog.ts";
 import {
   type Answer,
   type Relay,
@@ -35,53 +29,21 @@ import {
 } from "./answer.ts";
 import { billedUsage, estimatedUsage } from "./billedUsage.ts";
 import { GenerationTime } from "./streaming/generationTime.ts";
-import type { StoredObject } from "./decoding/answerDecoder.ts";
 import { brokenRelay, lateRelay, singleChunkRelay, withEarlyHead } from "./earlyHead.ts";
-import type { RequestContext } from "./gateway.ts";
-
-/** A JSON answer that was read completely. Everything that can fail happens before it is charged. */
-export interface ReadAnswer {
-  /** The answer for the client, as text or in UTF-8. */
-  readonly body: string | Uint8Array;
-  /** Undefined if nothing is charged. */
-  readonly billed: BilledUsage | undefined;
-  /** The provider reports that it failed. The answer is relayed. It is charged only by its usage, where it has text. */
-  readonly isFailed?: boolean;
-  /** The provider ran tools of its own. */
-  readonly hasProviderCalls?: boolean;
-  /** What served the answer and costs more than the usual service. */
-  readonly expensiveServices?: readonly string[] | undefined;
-  /** Stored objects that the account may name from now on. */
-  readonly objects: readonly StoredObject[];
-  /** Prompt tokens of a request that continues this answer by its id, before its own input. */
-  readonly historyTokens: number;
-  /** The provider's name for the model that answered, unchecked. For traces, as `finishReasons` is. */
-  readonly model?: unknown;
-  /** One for each choice. */
-  readonly finishReasons?: readonly unknown[];
-}
-
-/** Reads the JSON answers of one endpoint. */
-interface JsonAnswerReader {
-  /** Throws AnswerError. */
-  read(answer: Uint8Array, candidate: Candidate): ReadAnswer;
-  usageMember(candidate: Candidate): UsageMember | undefined;
-}
+import { refusalOf, type ProviderCall, type ReadAnswer } from "./providerCall.ts";
+import type { AdmittedScope, RequestScope } from "./requestScope.ts";
+import { servedBy, settleFailure, settleRequest, tellUnpriced } from "./settlement.ts";
 
 /**
- * Answers in JSON with the first route whose answer `reader` accepts, and charges it, also if the client disconnects.
+ * Answers in JSON with the first route whose answer `call` can read, and charges it, also if the client disconnects.
  * Throws ApiError; the meter is settled by then. If the answer takes longer than `sse_keepalive`, the 200 is sent before
  * it, so that no proxy closes the connection. Routes are still tried then.
  */
-export function answerJson(
-  admittedRequest: AdmittedRequest,
-  reader: JsonAnswerReader,
-): Promise<Answer> {
-  const { context, gateway } = admittedRequest;
-  const { sseKeepaliveMs, jsonKeepalive } = context.snapshot.config.server;
-  const answer = new JsonAnswer(admittedRequest, reader).run();
-  return withEarlyHead(gateway.deadlines, jsonKeepalive ? sseKeepaliveMs : 0, answer, () => {
-    const late = endLate(context, answer);
+export function answerJson(scope: AdmittedScope, call: ProviderCall): Promise<Answer> {
+  const { sseKeepaliveMs, jsonKeepalive } = scope.snapshot.config.server;
+  const answer = new JsonAnswer(scope, call).run();
+  return withEarlyHead(scope.gateway.deadlines, jsonKeepalive ? sseKeepaliveMs : 0, answer, () => {
+    const late = endLate(scope, answer);
     return { kind: "lateJson", relay: lateRelay(late), beginning: late, headers: {} };
   });
 }
@@ -90,22 +52,22 @@ export function answerJson(
  * Ends an answer whose 200 was sent early. After a failure the connection is closed: a client would take an error object
  * under a 200 for the answer. Never rejects.
  */
-async function endLate(context: RequestContext, answer: Promise<WholeAnswer>): Promise<Relay> {
+async function endLate(scope: RequestScope, answer: Promise<WholeAnswer>): Promise<Relay> {
   try {
     return singleChunkRelay((await answer).body);
   } catch (error) {
     const cause = error instanceof ApiError ? error.cause : error;
-    if (cause !== undefined) context.logFailure(cause);
+    if (cause !== undefined) scope.logFailure(cause);
     return brokenRelay;
   } finally {
-    context.onStreamEnd();
+    scope.onStreamEnd();
   }
 }
 
 /** One answer in JSON. It also listens to the client's signal: after a disconnect the answer is read to its end. */
 class JsonAnswer implements EventListenerObject {
-  readonly #admittedRequest: AdmittedRequest;
-  readonly #reader: JsonAnswerReader;
+  readonly #scope: AdmittedScope;
+  readonly #call: ProviderCall;
   readonly #signal: AbortSignal;
   /** The candidate of the last attempt. */
   #last: Candidate | undefined;
@@ -121,46 +83,45 @@ class JsonAnswer implements EventListenerObject {
   #generation: GenerationTime | undefined;
   #hasEnded = false;
 
-  constructor(admittedRequest: AdmittedRequest, reader: JsonAnswerReader) {
-    this.#admittedRequest = admittedRequest;
-    this.#reader = reader;
-    this.#signal = admittedRequest.context.signal;
+  constructor(scope: AdmittedScope, call: ProviderCall) {
+    this.#scope = scope;
+    this.#call = call;
+    this.#signal = scope.signal;
     // A signal that is aborted already fires no event.
     if (this.#signal.aborted) this.handleEvent();
     else this.#signal.addEventListener("abort", this);
   }
 
   async run(): Promise<WholeAnswer> {
-    const { gateway, context, admission } = this.#admittedRequest;
+    const scope = this.#scope;
     let answer: ReadAnswer;
     try {
       answer = await this.#firstAnswer();
       if (answer.objects.length > 0)
-        await Promise.all([admission.meter.secured, this.#record(answer)]);
+        await Promise.all([scope.admitted.meter.secured, this.#record(answer)]);
     } catch (error) {
-      throw await settleFailure(this.#admittedRequest, error, this.#failedOutcome());
+      throw await settleFailure(scope, error, this.#failedOutcome());
     } finally {
       this.#end();
     }
-    const isCut =
-      context.signal.aborted || (answer.isFailed === true && answer.billed !== undefined);
+    const isCut = scope.signal.aborted || (answer.isFailed === true && answer.billed !== undefined);
     const status = isCut ? "cancelled" : answer.isFailed ? "failed" : "done";
-    const receipt = await settleRequest(context, admission, {
+    const receipt = await settleRequest(scope, {
       status,
       usage: answer.billed,
       ...this.#servedBy(),
     });
-    if (this.#last) tellUnpriced(gateway, context, this.#last, receipt, answer.expensiveServices);
-    const model = this.#last && answerHeaders(this.#admittedRequest, this.#last);
+    if (this.#last) tellUnpriced(scope, this.#last, receipt, answer.expensiveServices);
+    const model = this.#last && answerHeaders(scope, this.#last);
     const headers = { ...model, [COST_HEADER]: receipt.chargeRub };
     return { kind: "json", body: answer.body, headers };
   }
 
   /** The answer of the first route that has a readable one. */
   async #firstAnswer(): Promise<ReadAnswer> {
-    const { gateway, context, candidates } = this.#admittedRequest;
-    const listener = new AttemptRecorder(this.#admittedRequest);
-    const attempts = new Attempts(candidates, context.caller.accountId, listener, gateway);
+    const { checked, caller, gateway } = this.#scope;
+    const listener = attemptListener(this.#scope);
+    const attempts = new Attempts(checked.candidates, caller.accountId, listener, gateway);
     for (const attempt of attempts) {
       if (attempt instanceof Promise) {
         await attempt;
@@ -172,7 +133,7 @@ class JsonAnswer implements EventListenerObject {
         attempt.answered();
         return answer;
       } catch (thrown) {
-        const refusal = refusalOf(this.#admittedRequest, thrown);
+        const refusal = refusalOf(this.#call, thrown);
         attempts.failed(attempt, thrown, refusal, this.#isAbandoned);
       }
     }
@@ -182,41 +143,44 @@ class JsonAnswer implements EventListenerObject {
   async #try(attempt: Attempt): Promise<ReadAnswer> {
     const { candidate } = attempt;
     this.#last = candidate;
-    const { gateway, admission } = this.#admittedRequest;
-    const speed = gateway.speeds.of(candidate);
-    this.#generation = new GenerationTime(speed, admission.choiceCount, attempt.startedMs);
-    const exchange = sendTo(this.#admittedRequest, candidate, false);
+    const scope = this.#scope;
+    const speed = scope.gateway.speeds.of(candidate);
+    this.#generation = new GenerationTime(speed, scope.checked.choiceCount, attempt.startedMs);
+    const encoded = this.#call.encode(scope, candidate);
+    const options = sendOptions(scope, candidate, false, encoded.headers);
+    const exchange = candidate.provider.upstream.send({ ...encoded, ...options });
+    exchangeBegan(scope, exchange);
     this.#exchange = exchange;
     if (this.#isAborted) exchange.abort(clientGone());
     let received: Uint8Array = new Uint8Array();
     try {
       received = await exchange.answer;
-      const answer = this.#reader.read(received, candidate);
+      const answer = this.#call.read(scope, received, candidate);
       attempt.ended(answer.isFailed ? reportedFailure() : undefined);
       if (!answer.isFailed) this.#learnSpeed(speed, answer, attempt);
-      this.#admittedRequest.context.span?.answered(answer.model, answer.finishReasons ?? []);
+      scope.span?.answered(answer.model, answer.finishReasons ?? []);
       return answer;
     } catch (error) {
       if (error instanceof ExcessiveAnswerError) {
-        const member = this.#reader.usageMember(candidate);
-        this.#excess = excessOutcome(this.#admittedRequest.admission, candidate, received, member);
+        const member = this.#call.usageMember(candidate);
+        this.#excess = excessOutcome(scope, candidate, received, member);
       }
       throw abortExchange(exchange, error);
     } finally {
-      this.#admittedRequest.gateway.inFlight.exchanges.delete(exchange);
+      scope.gateway.inFlight.exchanges.delete(exchange);
       if (!this.#isAborted) this.#exchange = undefined;
     }
   }
 
   get #isAbandoned(): boolean {
-    return this.#isAborted || mustStop(this.#admittedRequest);
+    return this.#isAborted || mustStop(this.#scope);
   }
 
   /** The client disconnected. The answer is read to its end, unless too many are already. */
   handleEvent(): void {
     // The listener is not removed, because that would cost as much as adding it.
     if (this.#hasEnded) return;
-    this.#release = this.#admittedRequest.gateway.leftAnswers.take();
+    this.#release = this.#scope.gateway.leftAnswers.take();
     if (this.#release) return;
     this.#isAborted = true;
     this.#exchange?.abort(clientGone());
@@ -232,22 +196,21 @@ class JsonAnswer implements EventListenerObject {
     const status = this.#signal.aborted ? "cancelled" : "failed";
     // The provider may have received the request.
     if (!this.#isAborted || this.#exchange?.isSent !== true) return { status };
-    const { admission, gateway } = this.#admittedRequest;
-    const nowMs = gateway.clock.monotonicMs();
-    const usage = estimatedUsage(admission, this.#generation?.hiddenTokens(nowMs) ?? 0);
+    const nowMs = this.#scope.gateway.clock.monotonicMs();
+    const usage = estimatedUsage(this.#scope, this.#generation?.hiddenTokens(nowMs) ?? 0);
     return { status, usage, ...this.#servedBy() };
   }
 
   #learnSpeed(speed: RouteSpeed, { billed, hasProviderCalls }: ReadAnswer, attempt: Attempt): void {
     // Tools of the provider take time without tokens.
     if (!billed || billed.estimated || hasProviderCalls === true) return;
-    const { gateway, admission } = this.#admittedRequest;
+    const { gateway, checked } = this.#scope;
     const nowMs = gateway.clock.monotonicMs();
     speed.answerBegan(nowMs);
     speed.add({
       tokens: billed.tokens.completionTokens,
       textTokens: undefined,
-      choiceCount: admission.choiceCount,
+      choiceCount: checked.choiceCount,
       firstContentMs: undefined,
       durationMs: nowMs - attempt.startedMs,
     });
@@ -258,9 +221,7 @@ class JsonAnswer implements EventListenerObject {
   }
 
   #record({ objects, historyTokens }: ReadAnswer): Promise<void> {
-    const { gateway, context } = this.#admittedRequest;
-    const record = objectRecorder(gateway, context);
-    return record(objects, this.#last?.provider.id ?? "", historyTokens);
+    return recordObjects(this.#scope, objects, this.#last?.provider.id ?? "", historyTokens);
   }
 }
 
@@ -269,7 +230,7 @@ class JsonAnswer implements EventListenerObject {
  * caller gets the provider's work for free. All bytes of the answer count for the estimate.
  */
 function excessOutcome(
-  admission: Admission,
+  scope: AdmittedScope,
   candidate: Candidate,
   answer: Uint8Array,
   member: UsageMember | undefined,
@@ -278,7 +239,7 @@ function excessOutcome(
   const textBytes = answer.length;
   return {
     status: "cancelled",
-    usage: billedUsage(admission, { usage, isUsageFinal: true, textBytes }),
+    usage: billedUsage(scope, { usage, isUsageFinal: true, textBytes }),
     ...servedBy(candidate),
   };
 }

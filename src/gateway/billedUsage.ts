@@ -8,9 +8,9 @@ import {
 } from "../billing/estimate.ts";
 import type { BilledUsage } from "../billing/meter.ts";
 import { isImplausible, type Usage } from "../contract/usage.ts";
-import type { Admission } from "./admission/admit.ts";
 import { ReportedFailure, type UpstreamError } from "../providers/upstream.ts";
-import type { AnswerDecoder } from "./decoding/answerDecoder.ts";
+import type { AnswerDecoder, UsageProblem } from "./decoding/answerDecoder.ts";
+import type { AdmittedScope } from "./requestScope.ts";
 
 /** The estimate of what a provider generated without sending it, in tokens. */
 export interface HiddenGeneration {
@@ -40,7 +40,7 @@ type AnswerFigures = Pick<
  * generated without being sent.
  */
 export function billedUsage(
-  admission: Admission,
+  scope: AdmittedScope,
   answer: AnswerFigures,
   completionEstimate?: number,
   hidden?: HiddenGeneration,
@@ -48,16 +48,16 @@ export function billedUsage(
   const { usage, isUsageFinal, usageProblem, usageText } = answer;
   const isUsable = usage !== undefined && !isImplausible(usage);
   const problem = usage && !isUsable ? "implausible" : usageProblem;
-  if (problem) admission.warnOfUsage(problem);
+  if (problem) warnOfUsage(scope, problem);
   if (isUsable) {
-    if (usage.completionTokens > admission.modelTokensMax)
-      admission.warnOfUsage("above model limit");
+    if (usage.completionTokens > scope.admitted.modelTokensMax)
+      warnOfUsage(scope, "above model limit");
     if (isUsageFinal) return { tokens: usage, estimated: false };
   }
   const completionTokens = completionEstimate ?? textTokensOf(answer);
-  if (!isUsable) return estimatedUsage(admission, completionTokens);
+  if (!isUsable) return estimatedUsage(scope, completionTokens);
   const counted = usageText && estimateGeneratedTokens(usageText) + (hidden?.tokensAtUsage ?? 0);
-  return earlyUsage(admission, { usage, text: usageText, estimate: counted }, completionTokens);
+  return earlyUsage(scope, { usage, text: usageText, estimate: counted }, completionTokens);
 }
 
 function textTokensOf({ textBytes, textDeltas }: AnswerFigures): number {
@@ -88,15 +88,13 @@ export function isFailureBilled({
  * for any other failure: it is not charged.
  */
 export function reportedWithFailure(
-  admission: Admission,
+  scope: AdmittedScope,
   { cause }: UpstreamError,
   answer: AnswerFigures,
 ): BilledUsage | undefined {
   if (!(cause instanceof ReportedFailure) || answer.textBytes === 0) return undefined;
   const usage = cause.usage ?? (answer.isUsageFinal ? answer.usage : undefined);
-  return (
-    usage && billedUsage(admission, { usage, isUsageFinal: true, textBytes: answer.textBytes })
-  );
+  return usage && billedUsage(scope, { usage, isUsageFinal: true, textBytes: answer.textBytes });
 }
 
 /** What OpenAI bills for one web search at its fixed rate: https://platform.openai.com/docs/pricing */
@@ -108,13 +106,13 @@ const PROVIDER_CALL_TOKENS = 8_000;
  * Each of their calls counts PROVIDER_CALL_TOKENS, and each web search that was seen is charged, up to the hold.
  */
 export function disconnectUsage(
-  admission: Admission,
+  scope: AdmittedScope,
   answer: AnswerFigures,
   hidden: HiddenGeneration,
 ): BilledUsage {
   const { providerCalls = 0, webSearches = 0 } = answer;
   const completionEstimate = generatedTokensOf(answer, hidden.tokens);
-  const billed = billedUsage(admission, answer, completionEstimate, hidden);
+  const billed = billedUsage(scope, answer, completionEstimate, hidden);
   if (!billed.estimated || providerCalls === 0) return billed;
   const withCalls = billed.tokens.promptTokens + providerCalls * PROVIDER_CALL_TOKENS;
   const tokens = {
@@ -122,18 +120,18 @@ export function disconnectUsage(
     promptTokens: withCalls,
     webSearches: Math.max(billed.tokens.webSearches, webSearches),
   };
-  return { tokens: withinTokenLimits(tokens, admission.tokenLimits), estimated: true };
+  return { tokens: withinTokenLimits(tokens, scope.admitted.tokenLimits), estimated: true };
 }
 
 /** The estimate of the prompt, with the most that files and pictures in it can hold. */
-function promptTokensOf({ promptEstimate, attachmentTokens }: Admission): number {
-  return promptEstimate + attachmentTokens;
+function promptTokensOf({ checked }: AdmittedScope): number {
+  return checked.promptEstimate + checked.attachmentTokens;
 }
 
 /** The estimate of the prompt and the given completion tokens, up to the hold. */
-export function estimatedUsage(admission: Admission, completionTokens: number): BilledUsage {
-  const { tokenLimits } = admission;
-  const tokens = estimateUsage(promptTokensOf(admission), completionTokens, tokenLimits);
+export function estimatedUsage(scope: AdmittedScope, completionTokens: number): BilledUsage {
+  const { tokenLimits } = scope.admitted;
+  const tokens = estimateUsage(promptTokensOf(scope), completionTokens, tokenLimits);
   return { tokens, estimated: true };
 }
 
@@ -141,10 +139,11 @@ export function estimatedUsage(admission: Admission, completionTokens: number): 
  * The prompt tokens that a request which continues this answer has before its own input: the prompt and the text of this
  * answer. Reasoning and results of the provider's tools are not part of the next prompt.
  */
-export function historyTokensOf({ promptEstimate }: Admission, answer: AnswerFigures): number {
+export function historyTokensOf({ checked }: AdmittedScope, answer: AnswerFigures): number {
   const { usage, providerCalls = 0, textBytes } = answer;
   const isUsable = usage !== undefined && !isImplausible(usage);
-  const promptTokens = (isUsable && providerCalls === 0 && usage.promptTokens) || promptEstimate;
+  const promptTokens =
+    (isUsable && providerCalls === 0 && usage.promptTokens) || checked.promptEstimate;
   const textTokens = estimateTokens(textBytes);
   const completionTokens = isUsable ? Math.min(usage.completionTokens, textTokens) : textTokens;
   return promptTokens + completionTokens;
@@ -160,19 +159,34 @@ export function historyTokensOf({ promptEstimate }: Admission, answer: AnswerFig
  * that is too small for `text` is a placeholder, or counts something else. The result is cut to the hold.
  */
 function earlyUsage(
-  admission: Admission,
+  scope: AdmittedScope,
   report: { usage: Usage; text: GeneratedText | undefined; estimate: number | undefined },
   completionEstimate: number,
 ): BilledUsage {
   const { usage, text, estimate = 0 } = report;
-  const promptTokens = usage.promptTokens || promptTokensOf(admission);
+  const promptTokens = usage.promptTokens || promptTokensOf(scope);
   const counted = usage.completionTokens;
   const countsText = text !== undefined && canCount(counted, text.bytes);
   const overestimate = countsText ? Math.max(0, estimate - counted) : 0;
   const completionTokens = Math.max(counted, completionEstimate - overestimate);
   const tokens = withinTokenLimits(
     { ...usage, promptTokens, completionTokens },
-    admission.tokenLimits,
+    scope.admitted.tokenLimits,
   );
   return { tokens, estimated: true };
+}
+
+const USAGE_EVENTS = {
+  implausible: "usage_impossible",
+  decreased: "usage_decreased",
+  "total above its parts": "usage_total_larger",
+  "above model limit": "usage_above_maximum",
+} as const;
+
+/** Logs a problem with the usage of one request. */
+function warnOfUsage({ gateway, requestId, checked }: AdmittedScope, problem: UsageProblem): void {
+  const fields = { request_id: requestId, model: checked.models[0].config.id };
+  const event = USAGE_EVENTS[problem];
+  if (event === "usage_impossible") gateway.log.error(event, fields);
+  else gateway.log.warn(event, fields);
 }

@@ -176,14 +176,16 @@ export function findModels(
   return [model, ...usable];
 }
 
-/** The models without the fallbacks that may not serve a request. Throws the refusal of the model that it asks for. */
-export function withoutRefusing(
+/**
+ * The models without the fallbacks that may not serve a request. `refusals`: of each model in order; undefined: it may. Throws
+ * the refusal of the model that the request asks for.
+ */
+export function withoutRefused(
   [asked, ...fallbacks]: ModelChain,
-  refusalOf: (model: CatalogModel) => ApiError | undefined,
+  [refusal, ...others]: readonly (ApiError | undefined)[],
 ): ModelChain {
-  const refusal = refusalOf(asked);
   if (refusal) throw refusal;
-  return [asked, ...fallbacks.filter((model) => refusalOf(model) === undefined)];
+  return [asked, ...fallbacks.filter((_, at) => others[at] === undefined)];
 }
 
 /** The candidates of all models for a chat. */

@@ -34,7 +34,7 @@ async function settleWith(
   }
 }
 
-/** A relay that waits for another one. A separate function, because it outlives the admitted request. */
+/** A relay that waits for another one. A separate function, because it outlives the call. */
 export function lateRelay(beginning: Promise<Relay>): Relay {
   let relay: Relay | undefined;
   return {

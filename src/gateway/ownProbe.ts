@@ -3,7 +3,7 @@ import { ownFault, UpstreamError, type UpstreamExchange } from "../providers/ups
 import { GATEWAY_ACCOUNT } from "../routing/accountFailures.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { Attempt, type AttemptListener } from "../routing/attempts.ts";
-import { operatorEvent } from "./admittedRequest.ts";
+import { operatorEvent } from "./attemptLog.ts";
 import type { Gateway } from "./gateway.ts";
 import { askRoute, probeOf } from "./routeProbe.ts";
 

@@ -10,7 +10,7 @@ import {
 import type { WrongCodeLimits } from "../limits/wrongCodes.ts";
 import { redeemability, type VoucherRow } from "../store/store.ts";
 import { refuseWhileUnwritable } from "./admission/admit.ts";
-import type { Gateway, RequestContext } from "./gateway.ts";
+import type { Gateway } from "./gateway.ts";
 
 /** `applied` is false if the account had redeemed the voucher before. */
 export interface Redeemed {
@@ -29,7 +29,7 @@ export interface Redeemed {
 export async function redeemVoucher(
   gateway: Gateway,
   limits: WrongCodeLimits,
-  { caller }: Pick<RequestContext, "caller">,
+  { caller }: { readonly caller: Caller },
   code: string,
 ): Promise<Redeemed> {
   const { store, writer, clock } = gateway;

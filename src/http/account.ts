@@ -18,7 +18,7 @@ import { assert } from "../lib/assert.ts";
 import { available, type Steps } from "../store/store.ts";
 import { declaredRoute } from "./declaredRoute.ts";
 import { limitsInForce } from "./authentication.ts";
-import type { InFlightRequest } from "./inFlightRequest.ts";
+import type { InFlightRequest } from "./authentication.ts";
 import { queryOf, runInSteps } from "./reports.ts";
 
 /** GET /v1/account. */

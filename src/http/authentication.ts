@@ -8,12 +8,13 @@ import {
   rateLimitExceeded,
   serviceUnavailable,
 } from "../contract/errors.ts";
-import { ShuttingDown } from "../gateway/gateway.ts";
-import type { KeyLimits } from "../limits/keyRates.ts";
+import { ShuttingDown, type ConfigSnapshot, type Gateway } from "../gateway/gateway.ts";
+import type { Admitted, Checked, RequestScope } from "../gateway/requestScope.ts";
+import type { KeyLimits, RateLimitPermit } from "../limits/keyRates.ts";
 import type { RateLimitAdmission } from "../limits/rateLimits.ts";
-import { errorClass } from "../telemetry/log.ts";
-import type { ConnectionServer } from "./clientAddress.ts";
-import { InFlightRequest } from "./inFlightRequest.ts";
+import { errorClass, type LogFields } from "../telemetry/log.ts";
+import type { RequestSpan } from "../telemetry/tracing.ts";
+import { peerOf, type ConnectionServer } from "./clientAddress.ts";
 import type { RequestLog, RequestLogOf } from "./requestLog.ts";
 
 /** The scheme in any case, one or more spaces, the key, trailing blanks. Two headers arrive joined by a comma. */
@@ -22,7 +23,7 @@ const BEARER = /^bearer +([^\s,]+)[ \t]*$/i;
 const X_API_KEY = /^([^\s,]+)[ \t]*$/;
 
 /** A request that has arrived, and its log. */
-export interface ArrivedRequest {
+interface ArrivedRequest {
   readonly request: Request;
   readonly server: ConnectionServer | null;
   readonly log: RequestLog;
@@ -68,6 +69,109 @@ function foreignPart({ headers }: Request): string | undefined {
     if (found) return found[0];
   }
   return undefined;
+}
+
+/** How long a connection may be idle while the gateway's own time-outs do not apply. */
+export const IDLE_TIMEOUT_SECONDS = 60;
+
+/**
+ * A request with a valid key and a permit, until its answer ends. It uses one slot of its key's concurrency. It lives as
+ * long as a stream, so it never holds the body.
+ */
+export class InFlightRequest implements RequestScope {
+  readonly request: Request;
+  readonly log: RequestLog;
+  readonly caller: Caller;
+  readonly permit: RateLimitPermit;
+  readonly gateway: Gateway;
+  readonly snapshot: ConfigSnapshot;
+  checked: Checked | undefined = undefined;
+  admitted: Admitted | undefined = undefined;
+  readonly #requests: App["requests"];
+  readonly #server: ConnectionServer | null;
+  #isWaiting = false;
+  #isStream = false;
+  #isEnded = false;
+
+  constructor(
+    app: App,
+    { request, server, log }: ArrivedRequest,
+    caller: Caller,
+    permit: RateLimitPermit,
+  ) {
+    this.request = request;
+    this.log = log;
+    this.caller = caller;
+    this.permit = permit;
+    this.gateway = app.gateway;
+    this.snapshot = app.gateway.current;
+    this.#requests = app.requests;
+    this.#server = server;
+    app.requests.begin(this);
+  }
+
+  get requestId(): string {
+    return this.log.id;
+  }
+
+  get signal(): AbortSignal {
+    return this.request.signal;
+  }
+
+  get peer(): string | undefined {
+    return peerOf(this.request, this.#server);
+  }
+
+  header(name: string): string | null {
+    return this.request.headers.get(name);
+  }
+
+  get span(): RequestSpan | undefined {
+    return this.log.span;
+  }
+
+  addLogFields(fields: LogFields): void {
+    this.log.addFields(fields);
+  }
+
+  logFailure(error: unknown): void {
+    this.log.setError(errorClass(error));
+  }
+
+  onStreamEnd(): void {
+    this.end();
+    this.log.write(200);
+  }
+
+  /** The gateway's own time-outs apply from now on. Bun's would close the connection of a waiting request. */
+  startWaiting(): void {
+    this.#isWaiting = true;
+    this.#server?.timeout(this.request, 0);
+  }
+
+  /** The client sends its body. Bun's time-out applies if it stops. */
+  startReading(): void {
+    this.#isWaiting = false;
+    this.#server?.timeout(this.request, IDLE_TIMEOUT_SECONDS);
+  }
+
+  /** Counts the answer as an open stream until the request ends. */
+  startStreaming(): void {
+    if (this.#isEnded) return;
+    this.#isStream = true;
+    this.#requests.openStreams += 1;
+  }
+
+  /** Releases the slot. Further calls do nothing. */
+  end(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    if (this.#isStream) this.#requests.openStreams -= 1;
+    this.permit.release();
+    this.#requests.end(this);
+    // A client that does not read the rest of the answer is disconnected.
+    if (this.#isWaiting) this.#server?.timeout(this.request, IDLE_TIMEOUT_SECONDS);
+  }
 }
 
 /**
@@ -123,7 +227,7 @@ function begin(
     permit.release();
     throw serviceUnavailable(new ShuttingDown());
   }
-  const inFlight = new InFlightRequest(app, arrived, { caller, permit });
+  const inFlight = new InFlightRequest(app, arrived, caller, permit);
   log.inFlight = inFlight;
   return inFlight;
 }

@@ -1,26 +1,15 @@
 import { ChatAnswer } from "../contract/chat/chatAnswerSchemas.ts";
-import { checkChatRequest } from "../contract/chat/chatRequest.ts";
 import { ChatRequestBody } from "../contract/chat/chatRequestBody.ts";
-import {
-  checkEmbeddingsRequest,
-  EmbeddingsAnswer,
-  EmbeddingsRequestBody,
-} from "../contract/embeddings.ts";
+import { EmbeddingsAnswer, EmbeddingsRequestBody } from "../contract/embeddings.ts";
 import { errorAnswers } from "../contract/errorSchemas.ts";
 import { MessagesAnswer, TokenCount } from "../contract/messages/messagesAnswer.ts";
 import { MessagesError } from "../contract/messages/messagesError.ts";
 import {
-  checkCountTokensRequest,
-  checkMessagesRequest,
   CountTokensRequestBody,
   MessagesRequestBody,
 } from "../contract/messages/messagesRequest.ts";
 import { costHeader, estimatedHeader } from "../contract/openapi/answers.ts";
-import {
-  checkResponsesRequest,
-  ResponsesAnswer,
-  ResponsesRequestBody,
-} from "../contract/responses.ts";
+import { ResponsesAnswer, ResponsesRequestBody } from "../contract/responses.ts";
 import { chat } from "../gateway/endpoints/chat.ts";
 import { countTokens } from "../gateway/endpoints/countTokens.ts";
 import { embeddings } from "../gateway/endpoints/embeddings.ts";
@@ -46,7 +35,6 @@ const refusals = [
 export const createChatCompletion = declaredRoute({
   path: "/v1/chat/completions" as const,
   endpoint: "chat",
-  check: checkChatRequest,
   answer: chat,
   parse: "none" as const,
   detail: {
@@ -87,7 +75,6 @@ export const createChatCompletion = declaredRoute({
 export const createResponse = declaredRoute({
   path: "/v1/responses" as const,
   endpoint: "responses",
-  check: checkResponsesRequest,
   answer: responses,
   parse: "none" as const,
   detail: {
@@ -128,7 +115,6 @@ export const createResponse = declaredRoute({
 export const createEmbedding = declaredRoute({
   path: "/v1/embeddings" as const,
   endpoint: "embeddings",
-  check: checkEmbeddingsRequest,
   answer: embeddings,
   parse: "none" as const,
   detail: {
@@ -176,7 +162,6 @@ const messagesErrors = {
 export const createMessage = declaredRoute({
   path: "/v1/messages" as const,
   endpoint: "messages",
-  check: checkMessagesRequest,
   answer: messages,
   parse: "none" as const,
   detail: {
@@ -222,7 +207,6 @@ export const createMessage = declaredRoute({
 export const countMessageTokens = declaredRoute({
   path: "/v1/messages/count_tokens" as const,
   endpoint: "count_tokens",
-  check: checkCountTokensRequest,
   answer: countTokens,
   parse: "none" as const,
   detail: {

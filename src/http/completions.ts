@@ -1,15 +1,11 @@
 import type { App } from "../app.ts";
-import type { Config } from "../config/schema.ts";
-import { parseJsonObject } from "../contract/jsonBody.ts";
+import type { BodyText } from "../contract/jsonBody.ts";
 import { refuseWithoutMoney } from "../gateway/admission/admit.ts";
 import type { Answer } from "../gateway/answer.ts";
-import type { CheckedBody, Gateway, RequestContext } from "../gateway/gateway.ts";
-import type { JsonFields } from "../lib/json.ts";
+import type { RequestScope } from "../gateway/requestScope.ts";
 import { admit, presentedKey } from "./authentication.ts";
-import { BodyIntake } from "./bodyIntake.ts";
-import { readBody, type BodyText } from "./requestBody.ts";
 import { peerOf, type ConnectionServer } from "./clientAddress.ts";
-import type { InFlightRequest } from "./inFlightRequest.ts";
+import { BodyIntake, readBody } from "./requestBody.ts";
 import { RequestLog } from "./requestLog.ts";
 import {
   checkHost,
@@ -21,24 +17,17 @@ import {
 import { streamBody } from "./streamBody.ts";
 
 /** An endpoint whose requests a provider answers: what its declared route has for this. */
-export interface Completion<Checked> {
+export interface Completion {
   readonly path: string;
   readonly endpoint: string;
-  check(value: JsonFields, rules: Config["api"]): Checked;
-  answer(gateway: Gateway, context: RequestContext, body: CheckedBody<Checked>): Promise<Answer>;
-}
-
-/** What every checked request has. */
-export interface CheckedRequest {
-  readonly model: string;
-  /** Undefined if the endpoint has no streams. */
-  readonly stream?: boolean;
+  /** Checks the body and answers it. Rejects with ApiError. */
+  answer(scope: RequestScope, body: BodyText): Promise<Answer>;
 }
 
 /** Answers a request. It never rejects. */
-export async function serve<Checked extends CheckedRequest>(
+export async function serve(
   app: App,
-  completion: Completion<Checked>,
+  completion: Completion,
   request: Request,
   server: ConnectionServer | null,
 ): Promise<Response> {
@@ -49,7 +38,7 @@ export async function serve<Checked extends CheckedRequest>(
     const admitted = admit(app, { request, server, log }, presentedKey(request));
     const inFlight = admitted instanceof Promise ? await admitted : admitted;
     log.startSpan(request, completion.endpoint);
-    refuseWithoutMoney(app.gateway, inFlight);
+    refuseWithoutMoney(inFlight);
     const intake = new BodyIntake(app, inFlight);
     let beginning: Promise<unknown> | undefined;
     try {
@@ -58,7 +47,7 @@ export async function serve<Checked extends CheckedRequest>(
       const mayCheck = intake.ready(body.bytes.length);
       if (mayCheck) await mayCheck;
       inFlight.startWaiting();
-      const answering = answer(app.gateway, inFlight, completion, body);
+      const answering = completion.answer(inFlight, body);
       intake.checked();
       const result = await answering;
       if (result.kind === "json") {
@@ -77,18 +66,4 @@ export async function serve<Checked extends CheckedRequest>(
   } catch (error) {
     return errorResponse(app, log, error);
   }
-}
-
-/** Parses and checks the body, and lets the gateway answer it. Throws ApiError, or rejects with it. */
-function answer<Checked extends CheckedRequest>(
-  gateway: Gateway,
-  inFlight: InFlightRequest,
-  completion: Completion<Checked>,
-  body: BodyText,
-): Promise<Answer> {
-  const { value, object } = parseJsonObject(body);
-  const request = completion.check(value, inFlight.snapshot.config.api);
-  const { model, stream = false } = request;
-  inFlight.addLogFields({ endpoint: completion.endpoint, model, stream });
-  return completion.answer(gateway, inFlight, { request, object, bodyBytes: body.bytes.length });
 }

@@ -12,7 +12,7 @@ import { Model, modelForm, ModelList } from "../contract/models.ts";
 import { endpointsOf, findModel, mayUse } from "../gateway/catalog.ts";
 import type { ModelConfig } from "../config/schema.ts";
 import { declaredRoute } from "./declaredRoute.ts";
-import type { InFlightRequest } from "./inFlightRequest.ts";
+import type { InFlightRequest } from "./authentication.ts";
 import { idParameter } from "./requestPath.ts";
 
 const IN_BOTH_FORMS =

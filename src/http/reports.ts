@@ -2,7 +2,7 @@ import type { App } from "../app.ts";
 import { incompleteRequest, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import { ShuttingDown } from "../gateway/gateway.ts";
 import { stepByStep, type Steps } from "../store/store.ts";
-import type { InFlightRequest } from "./inFlightRequest.ts";
+import type { InFlightRequest } from "./authentication.ts";
 
 /**
  * Runs work that can read many rows: in steps, in turn with such work of other requests. It ends between two steps when

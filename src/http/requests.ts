@@ -15,7 +15,7 @@ import { errorAnswers } from "../contract/errorSchemas.ts";
 import { checkParameters } from "../contract/queryParameters.ts";
 import type { AttemptRecord, ReceiptRow } from "../store/store.ts";
 import { declaredRoute } from "./declaredRoute.ts";
-import type { InFlightRequest } from "./inFlightRequest.ts";
+import type { InFlightRequest } from "./authentication.ts";
 import { queryOf, runInSteps } from "./reports.ts";
 import { idParameter } from "./requestPath.ts";
 

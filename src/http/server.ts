@@ -5,7 +5,7 @@ import { openapiText } from "../contract/openapi/openapi.ts";
 import { lazy } from "../lib/lazy.ts";
 import type { ReadableMetrics } from "../telemetry/metrics.ts";
 import { accountOf, getAccount, getUsage, usageOf } from "./account.ts";
-import { authentication } from "./authentication.ts";
+import { authentication, IDLE_TIMEOUT_SECONDS, type InFlightRequest } from "./authentication.ts";
 import {
   countMessageTokens,
   createChatCompletion,
@@ -13,13 +13,12 @@ import {
   createMessage,
   createResponse,
 } from "./completionRoutes.ts";
-import { serve, type CheckedRequest, type Completion } from "./completions.ts";
+import { serve, type Completion } from "./completions.ts";
 import { options } from "./cors.ts";
 import { getDescription } from "./declaredRoute.ts";
 import { errors, jsonResponse } from "./response.ts";
 import { getHealth, health } from "./health.ts";
 import type { ConnectionServer } from "./clientAddress.ts";
-import { IDLE_TIMEOUT_SECONDS, type InFlightRequest } from "./inFlightRequest.ts";
 import { pathFinder, type KnownPath } from "./knownPaths.ts";
 import { getModel, listModels, modelFor, modelsFor } from "./models.ts";
 import { createRequestLogs, type RequestLogOf } from "./requestLog.ts";
@@ -66,7 +65,7 @@ export function createServer(app: App) {
   );
   const direct: Record<string, DirectRoute> = {};
   /** The handler of a completion. Bun's router gets it too, and calls it without Elysia. */
-  const post = <Checked extends CheckedRequest>(route: Completion<Checked>) => {
+  const post = (route: Completion) => {
     direct[route.path] = { POST: (request, server) => serve(app, route, request, server) };
     return ({ request, server }: Arrival) => serve(app, route, request, server);
   };

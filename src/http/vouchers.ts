@@ -11,9 +11,8 @@ import { redeemVoucher } from "../gateway/redeemVoucher.ts";
 import { WRONG_CODES_OF_ACCOUNT_MAX, WRONG_CODES_OF_KEY_MAX } from "../limits/wrongCodes.ts";
 import { available } from "../store/store.ts";
 import { declaredRoute } from "./declaredRoute.ts";
-import type { InFlightRequest } from "./inFlightRequest.ts";
-import { BodyIntake } from "./bodyIntake.ts";
-import { readBody } from "./requestBody.ts";
+import type { InFlightRequest } from "./authentication.ts";
+import { BodyIntake, readBody } from "./requestBody.ts";
 
 /** A code has 35 characters. */
 const BODY_BYTES_MAX = 4096;

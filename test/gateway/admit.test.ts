@@ -1,16 +1,14 @@
-import { noExtras } from "../../src/billing/cost.ts";
 import { noUsage } from "../../src/contract/usage.ts";
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
-import { admit, type Admission } from "../../src/gateway/admission/admit.ts";
-import { findModel } from "../../src/gateway/catalog.ts";
-import type { RequestContext } from "../../src/gateway/gateway.ts";
+import { boundsFor } from "../../src/gateway/admission/admit.ts";
+import type { AdmittedScope, RequestScope } from "../../src/gateway/requestScope.ts";
 import {
   openTestApp,
   type KeyOptions,
   type TestApp,
   type TestKey,
 } from "../support/gateway/testApp.ts";
-import { freePermit } from "../support/gateway/permits.ts";
+import { admitChat, scopeOf } from "../support/gateway/scopes.ts";
 import { holdWrites } from "../support/store/gatewayDatabase.ts";
 import { describeSqlite } from "../support/testedEngines.ts";
 
@@ -42,48 +40,13 @@ beforeAll(async () => {
 afterEach(() => gateway.expectAuditPasses());
 afterAll(() => gateway.close());
 
-/** A request of the key's that has come as far as admission. */
-function visitOf(key: TestKey): RequestContext {
-  const { app, sqlite } = gateway;
-  const caller = sqlite.keys.find(key.id);
-  if (!caller) throw new Error("there is no such key");
-  return {
-    requestId: app.newId("req"),
-    snapshot: app.gateway.current,
-    caller,
-    permit: freePermit(app, caller.id),
-    signal: new AbortController().signal,
-    header: () => null,
-    span: undefined,
-    addLogFields: () => {},
-    logFailure: () => {},
-    onStreamEnd: () => {},
-  };
+function visitOf(key: TestKey): RequestScope {
+  return scopeOf(gateway.app, gateway.sqlite.keys.find(key.id));
 }
 
-/** Asks for a whole answer of the model; what needs no waiting is decided before this returns. */
-function ask(context: RequestContext): Promise<Admission> {
-  const model = findModel(context.snapshot.catalog, context.caller.models, "small");
-  return admit(gateway.app.gateway, context, [model], {
-    endpoint: "chat",
-    stream: false,
-    prompt: {
-      bodyBytes: 100,
-      messageCount: 1,
-      unbounded: false,
-      ...noExtras,
-    },
-    promptEstimate: 5,
-    promptTokensMin: 0,
-    attachmentTokens: 0,
-    outputTokensBound: undefined,
-    choiceCount: 1,
-  });
-}
-
-async function end({ meter }: Admission): Promise<void> {
+async function end({ admitted }: AdmittedScope): Promise<void> {
   const tokens = { ...noUsage, promptTokens: 5, completionTokens: ANSWER };
-  await meter.settle({ status: "done", usage: { tokens, estimated: false } });
+  await admitted.meter.settle({ status: "done", usage: { tokens, estimated: false } });
 }
 
 /** Waits in this turn of the event loop, so that nothing but the writer's own thread goes on. */
@@ -104,19 +67,16 @@ async function secondMeanwhile(
   endIs: "committed" | "asked for",
 ): Promise<number | undefined> {
   const key = await gateway.key(options);
-  const context = visitOf(key);
-  const first = await ask(context);
-  await first.meter.secured;
+  const first = await admitChat(visitOf(key));
+  await first.admitted.meter.secured;
   const held = endIs === "asked for" ? await holdWrites(gateway.place) : undefined;
   const firstEnd = end(first);
-  if (endIs === "committed") waitForCommit(context.requestId);
-  const second = ask(visitOf(key));
+  if (endIs === "committed") waitForCommit(first.requestId);
+  const second = admitChat(visitOf(key));
   await held?.release();
-  const admission = await second;
-  await Promise.all([firstEnd, end(admission)]);
-  const { catalog } = context.snapshot;
-  const { config } = findModel(catalog, null, "small");
-  return admission.boundsFor(config).outputTokensBound;
+  const scope = await second;
+  await Promise.all([firstEnd, end(scope)]);
+  return boundsFor(scope, scope.checked.models[0].config).outputTokensBound;
 }
 
 describeSqlite("a charge that is committed but whose hold is not released yet", () => {

@@ -1,19 +1,15 @@
-import { noExtras } from "../../src/billing/cost.ts";
 import { expect, test } from "bun:test";
 import { authenticate } from "../../src/auth/knownKeys.ts";
-import { admit } from "../../src/gateway/admission/admit.ts";
-import { findModel } from "../../src/gateway/catalog.ts";
 import { ChatDecoder } from "../../src/gateway/decoding/chatDecoder.ts";
 import { ChatForm } from "../../src/gateway/decoding/chatForm.ts";
 import { settleLeaked } from "../../src/app.ts";
-import type { RequestContext } from "../../src/gateway/gateway.ts";
 import { StreamRelay } from "../../src/gateway/streaming/streamRelay.ts";
 import { Attempt } from "../../src/routing/attempts.ts";
 import { UpstreamError, type UpstreamExchange } from "../../src/providers/upstream.ts";
 import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/provider/chatAnswers.ts";
 import { rouble, type TestKey } from "../support/gateway/testApp.ts";
 import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
-import { freePermit } from "../support/gateway/permits.ts";
+import { admitChat, scopeOf } from "../support/gateway/scopes.ts";
 import { until } from "../support/until.ts";
 
 const minuteMs = 60_000;
@@ -22,40 +18,8 @@ const opened = openOneModelBefore({}, { total_timeout: "10m", first_byte_timeout
 /** A request as the path of a chat admits it. */
 async function admission(key: TestKey) {
   const { app } = opened.gateway;
-  const { gateway } = app;
-  const caller = await authenticate(key.key, gateway.knownKeys, Date.now());
-  if (caller === undefined) throw new Error("the key is not known");
-  const context: RequestContext = {
-    requestId: app.newId("req"),
-    snapshot: app.gateway.current,
-    caller,
-    permit: freePermit(app, caller.id),
-    signal: new AbortController().signal,
-    header: () => null,
-    span: undefined,
-    addLogFields() {},
-    logFailure() {},
-    onStreamEnd() {},
-  };
-  const model = findModel(context.snapshot.catalog, null, "small");
-  const { meter, ...rest } = await admit(gateway, context, [model], {
-    endpoint: "chat",
-    stream: false,
-    prompt: {
-      bodyBytes: 100,
-      messageCount: 1,
-      unbounded: false,
-      ...noExtras,
-    },
-    promptEstimate: 10,
-    promptTokensMin: 0,
-    attachmentTokens: 0,
-    outputTokensBound: 10,
-    choiceCount: 1,
-  });
-  const [candidate] = model.chatCandidates;
-  if (candidate === undefined) throw new Error("the model has no route");
-  return { admission: { meter, ...rest }, meter, candidate, context };
+  const caller = await authenticate(key.key, app.gateway.knownKeys, Date.now());
+  return await admitChat(scopeOf(app, caller), { outputTokensBound: 10 });
 }
 
 /** All of an answer that its provider has sent already, a piece for each read. */
@@ -110,8 +74,8 @@ test("a leaked request is settled as failed without a charge, and logged as an e
 test("a settled request is not reported as leaked", async () => {
   const { gateway } = opened;
   const key = await gateway.key({ balance: rouble });
-  const { meter } = await admission(key);
-  await meter.settle({ status: "done" });
+  const { admitted } = await admission(key);
+  await admitted.meter.settle({ status: "done" });
   const lines = gateway.log.length;
   gateway.clock.advance(34 * minuteMs);
   settleLeaked(gateway.app.gateway);
@@ -122,12 +86,15 @@ test("a settled request is not reported as leaked", async () => {
 test("a request whose client reads slowly is not leaked: it is charged", async () => {
   const { gateway } = opened;
   const key = await gateway.key({ balance: rouble });
-  const { admission: held, candidate, context } = await admission(key);
+  const scope = await admission(key);
+  const [candidate] = scope.checked.candidates;
+  if (candidate === undefined) throw new Error("the model has no route");
   const words = Array.from({ length: 30 }, () => helloEvent);
   const identity = { id: "x", model: "small", created: 0, unknownFields: "forward" } as const;
-  const relay = new StreamRelay({
-    exchange: arrived([...words, stopEvent, usageEvent, doneEvent]),
-    decoder: new ChatDecoder({
+  const relay = new StreamRelay(
+    scope,
+    new Attempt(gateway.app.gateway, candidate, 1, { attempted() {} }),
+    new ChatDecoder({
       readEvent: candidate.chat.events(),
       identity,
       choiceCount: 1,
@@ -135,11 +102,8 @@ test("a request whose client reads slowly is not leaked: it is charged", async (
       stop: [],
       eventsStandAlone: candidate.chat.eventsStandAlone,
     }),
-    admission: held,
-    attempt: new Attempt(gateway.app.gateway, candidate, 1, { attempted() {} }),
-    gateway: gateway.app.gateway,
-    context,
-  });
+    arrived([...words, stopEvent, usageEvent, doneEvent]),
+  );
   await relay.begin();
   relay.start();
   let text = "";

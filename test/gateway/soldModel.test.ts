@@ -3,10 +3,9 @@ import type { RequestMeter } from "../../src/billing/meter.ts";
 import { noExtras, type PromptExtent } from "../../src/billing/cost.ts";
 import type { Price } from "../../src/config/schema.ts";
 import { noUsage } from "../../src/contract/usage.ts";
-import { admit, type Admission } from "../../src/gateway/admission/admit.ts";
-import { findModel } from "../../src/gateway/catalog.ts";
+import type { Admitted } from "../../src/gateway/requestScope.ts";
 import { openTestApp, type TestApp, type TestKey } from "../support/gateway/testApp.ts";
-import { freePermit } from "../support/gateway/permits.ts";
+import { admitChat, scopeOf } from "../support/gateway/scopes.ts";
 import { scrape } from "../support/gateway/scrape.ts";
 
 const dear = {
@@ -41,36 +40,14 @@ beforeAll(async () => {
 afterEach(() => gateway.expectAuditPasses());
 afterAll(() => gateway.close());
 
-async function ask(key: TestKey, prompt: Partial<PromptExtent> = {}): Promise<Admission> {
+async function ask(key: TestKey, prompt: Partial<PromptExtent> = {}): Promise<Admitted> {
   const { app, store } = gateway;
-  const caller = await store.keys.find(key.id);
-  if (!caller) throw new Error("there is no such key");
-  const snapshot = app.gateway.current;
-  const context = {
-    requestId: app.newId("req"),
-    snapshot,
-    caller,
-    permit: freePermit(app, caller.id),
-    signal: new AbortController().signal,
-    header: () => null,
-    span: undefined,
-    addLogFields: () => {},
-    logFailure: () => {},
-    onStreamEnd: () => {},
-  };
   const extent = { bodyBytes: 100, messageCount: 1, unbounded: true };
-  const asked = await admit(app.gateway, context, [findModel(snapshot.catalog, null, "small")], {
-    endpoint: "chat",
-    stream: false,
+  const { admitted } = await admitChat(scopeOf(app, await store.keys.find(key.id)), {
     prompt: { ...extent, ...noExtras, ...prompt },
-    promptEstimate: 5,
-    promptTokensMin: 0,
-    attachmentTokens: 0,
-    outputTokensBound: undefined,
-    choiceCount: 1,
   });
-  await asked.meter.secured;
-  return asked;
+  await admitted.meter.secured;
+  return admitted;
 }
 
 /** 100 prompt tokens: 70 plain, 10 read from the cache, 8 written for five minutes, 12 for an hour. */

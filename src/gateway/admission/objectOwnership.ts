@@ -4,7 +4,7 @@ import { DAY_MS } from "../../lib/clock.ts";
 import { sha256 } from "../../lib/sha256.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 import type { StoredObject } from "../decoding/answerDecoder.ts";
-import type { Gateway, RequestContext } from "../gateway.ts";
+import type { RequestScope } from "../requestScope.ts";
 
 /** How long an account may name an object that a provider stored for it. */
 const OWNED_MS = 31 * DAY_MS;
@@ -23,13 +23,12 @@ export interface PinnedCandidates {
  * another account and for one that does not exist.
  */
 export async function pinToProvider(
-  gateway: Gateway,
-  context: RequestContext,
+  scope: RequestScope,
   request: ResponsesRequest,
   candidates: readonly Candidate[],
 ): Promise<PinnedCandidates> {
-  const { sharedObjects } = context.snapshot.config.api;
-  const find = finderOfOwned(gateway, context);
+  const { sharedObjects } = scope.snapshot.config.api;
+  const find = finderOfOwned(scope);
   const owners = await ownersOf(find, sharedObjects, request);
   let serving = candidates;
   const pinTo = (objectId: string, missing: () => ApiError): number => {
@@ -67,7 +66,8 @@ interface Owned {
 /** Finds a stored object of the account by its id. */
 type FindOwned = (objectId: string) => Owned | undefined | Promise<Owned | undefined>;
 
-function finderOfOwned({ store, clock }: Gateway, { caller }: RequestContext): FindOwned {
+function finderOfOwned({ gateway, caller }: RequestScope): FindOwned {
+  const { store, clock } = gateway;
   const nowMs = clock.epochMs();
   return (objectId) => store.owners.find(sha256(objectId), caller.accountId, nowMs);
 }
@@ -90,24 +90,17 @@ async function ownersOf(
  * Records the stored objects of an answer as the account's. The response gets `historyTokens`, other objects their own
  * tokens. Resolves when that is committed.
  */
-export type RecordObjects = (
-  objects: readonly StoredObject[],
+export async function recordObjects(
+  { gateway, caller }: RequestScope,
+  named: readonly StoredObject[],
   provider: string,
   historyTokens: number,
-) => Promise<void>;
-
-/** Creates the recorder of one request. */
-export function objectRecorder(
-  { clock, writer }: Pick<Gateway, "clock" | "writer">,
-  context: RequestContext,
-): RecordObjects {
-  const { accountId } = context.caller;
-  return async (named, provider, historyTokens) => {
-    const at = clock.epochMs();
-    const expiresAt = at + OWNED_MS;
-    const objects = named.map(({ id, tokens = historyTokens }) => {
-      return { hash: sha256(id), accountId, provider, expiresAt, historyTokens: tokens };
-    });
-    await writer.writeWithin({ kind: "recordOwners", objects, at });
-  };
+): Promise<void> {
+  const { accountId } = caller;
+  const at = gateway.clock.epochMs();
+  const expiresAt = at + OWNED_MS;
+  const objects = named.map(({ id, tokens = historyTokens }) => {
+    return { hash: sha256(id), accountId, provider, expiresAt, historyTokens: tokens };
+  });
+  await gateway.writer.writeWithin({ kind: "recordOwners", objects, at });
 }

@@ -1,44 +1,47 @@
 import { promptTokensMin } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
-import type { ChatRequest } from "../../contract/chat/chatRequest.ts";
+import { checkChatRequest, type ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { resourceNotFound, type ApiError } from "../../contract/errors.ts";
+import { parseJsonObject, type BodyText } from "../../contract/jsonBody.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import type { Candidate } from "../../routing/candidates.ts";
-import { admit, type AdmissionRequest } from "../admission/admit.ts";
-import { callerFault, type AdmittedRequest } from "../admittedRequest.ts";
+import { admit } from "../admission/admit.ts";
 import type { Answer } from "../answer.ts";
 import { answerJson } from "../answerJson.ts";
-import { chatCandidatesOf, findModels, withoutRefusing, type CatalogModel } from "../catalog.ts";
+import { chatCandidatesOf, findModels, withoutRefused, type CatalogModel } from "../catalog.ts";
 import { ChatForm } from "../decoding/chatForm.ts";
 import type { AnswerIdentity } from "../decoding/publicAnswer.ts";
-import type { CheckedBody, Gateway, RequestContext } from "../gateway.ts";
-import { ProviderChat } from "./providerChat.ts";
+import { withChecked, type Checked, type RequestScope } from "../requestScope.ts";
+import { ChatCall } from "./chatCall.ts";
 import { openStream } from "../streaming/openStream.ts";
 
 /**
- * The path of a chat request: find the model, check that a route can express the request, hold the money, let the routes
+ * The path of a chat request: check it, find the model, check that a route can express it, hold the money, let the routes
  * answer, charge, and only then send the end of the answer. Throws ApiError; the hold is released by then.
  */
-export async function chat(
-  gateway: Gateway,
-  context: RequestContext,
-  body: CheckedBody<ChatRequest>,
-): Promise<Answer> {
-  const { request } = body;
-  const named = findModels(context.snapshot.catalog, context.caller.models, request.model);
-  const models = withoutRefusing(named, (model) => unpricedIn(request, model));
-  refuseStoredFiles(context, request);
-  const { outputTokensBound, includeUsage } = request;
+export async function chat(scope: RequestScope, body: BodyText): Promise<Answer> {
+  const { value, object } = parseJsonObject(body);
+  const request = checkChatRequest(value, scope.snapshot.config.api);
+  const { model, stream, outputTokensBound } = request;
+  scope.addLogFields({ endpoint: "chat", model, stream });
+  const named = findModels(scope.snapshot.catalog, scope.caller.models, model);
+  const models = withoutRefused(
+    named,
+    named.map((one) => unpricedIn(request, one)),
+  );
+  refuseStoredFiles(scope, request);
   const candidates = chatCandidatesOf(models);
-  const identityFor = (model: string): AnswerIdentity => identityOf(gateway, context, model);
-  const forms = chatForms(includeUsage);
-  const providerChat = new ProviderChat(request, body.object, identityFor, forms, "chat");
-  providerChat.refuseUnsupported(candidates, outputTokensBound);
-  const admission = await admit(gateway, context, models, {
+  const identityFor = (id: string): AnswerIdentity => identityOf(scope, id);
+  const forms = chatForms(request.includeUsage);
+  const call = new ChatCall("chat", request, object, identityFor, forms);
+  call.refuseUnsupported(candidates, outputTokensBound);
+  const checked = withChecked(scope, {
     endpoint: "chat",
-    stream: request.stream,
+    stream,
+    models,
+    candidates,
     prompt: {
-      bodyBytes: body.bodyBytes + providerChat.addedPromptBytes(candidates),
+      bodyBytes: body.bytes.length + call.addedPromptBytes(candidates),
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
       longCacheWrites: request.usesLongCacheTtl,
@@ -49,20 +52,11 @@ export async function chat(
     outputTokensBound,
     choiceCount: request.choiceCount,
   });
-  const admittedRequest: AdmittedRequest = {
-    gateway,
-    context,
-    admission,
-    candidates,
-    encode: (candidate) => providerChat.encode(candidate, admission),
-    callerFault,
-    streamFailure: (error) => forms(identityFor(request.model)).failure(error.toBody().error),
-  };
-  if (request.stream) return openStream(admittedRequest, (route) => providerChat.decoder(route));
-  return answerJson(admittedRequest, {
-    read: (received, candidate) => providerChat.read(received, candidate, admission),
-    usageMember: (candidate) => providerChat.interfaceFor(candidate).usage,
-  });
+  const admitted = await admit(checked);
+  if (!stream) return answerJson(admitted, call);
+  return openStream(admitted, call, (error) =>
+    forms(identityFor(model)).failure(error.toBody().error),
+  );
 }
 
 /** A separate function, because a stream retains its form (memory rules: docs/architecture.md). */
@@ -74,7 +68,7 @@ function chatForms(includeUsage: boolean): (identity: AnswerIdentity) => ChatFor
 function promptFiguresOf(
   request: ChatRequest,
   candidates: readonly Candidate[],
-): Pick<AdmissionRequest, "promptEstimate" | "promptTokensMin"> {
+): Pick<Checked, "promptEstimate" | "promptTokensMin"> {
   let { textBytes, nonTextParts } = request.promptSize;
   for (const [name, size] of request.fieldSizes) {
     const isDropped = candidates.every(({ provider }) =>
@@ -89,17 +83,15 @@ function promptFiguresOf(
 }
 
 /** A separate function, because a stream retains `unknownFinishReason` (memory rules: docs/architecture.md). */
-export function identityOf(
-  gateway: Gateway,
-  context: RequestContext,
-  model: string,
-): AnswerIdentity {
+export function identityOf(scope: RequestScope, model: string): AnswerIdentity {
+  const { gateway, requestId } = scope;
+  const { unknownFields, usageChunk } = scope.snapshot.config.api;
   return {
-    id: context.requestId.replace("req_", "chatcmpl-"),
+    id: requestId.replace("req_", "chatcmpl-"),
     model,
     created: Math.floor(gateway.clock.epochMs() / 1000),
-    unknownFields: context.snapshot.config.api.unknownFields,
-    usageChunk: context.snapshot.config.api.usageChunk,
+    unknownFields,
+    usageChunk,
     unknownFinishReason: () => gateway.metrics.unknownFinishReason(model),
   };
 }
@@ -118,7 +110,7 @@ function unpricedIn(
 }
 
 /** Refuses files of the provider in a chat's prompt, unless shared: their owner is not known. Throws ApiError 404. */
-function refuseStoredFiles({ snapshot }: RequestContext, request: ChatRequest): void {
+function refuseStoredFiles({ snapshot }: RequestScope, request: ChatRequest): void {
   const { sharedObjects } = snapshot.config.api;
   if (request.objectIds.some((id) => !sharedObjects.includes(id))) throw resourceNotFound();
 }

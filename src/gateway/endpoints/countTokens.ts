@@ -1,14 +1,15 @@
-import type { CountTokensRequest } from "../../contract/messages/messagesRequest.ts";
+import { parseJsonObject, type BodyText } from "../../contract/jsonBody.ts";
+import { checkCountTokensRequest } from "../../contract/messages/messagesRequest.ts";
 import { Deadline } from "../../lib/clock.ts";
 import { fieldsOf, type JsonObjectText } from "../../lib/json.ts";
 import { AnswerError, decodeAnswer, parseAnswerJson } from "../../providers/provider.ts";
 import { UpstreamError } from "../../providers/upstream.ts";
 import { orderCandidates, type Candidate } from "../../routing/candidates.ts";
 import { isAvailable } from "../../routing/attempts.ts";
-import { callerFault } from "../admittedRequest.ts";
 import { clientGone, toUpstreamError, type Answer } from "../answer.ts";
 import { findModel } from "../catalog.ts";
-import type { CheckedBody, Gateway, RequestContext } from "../gateway.ts";
+import { callerFault } from "../providerCall.ts";
+import type { RequestScope } from "../requestScope.ts";
 import { estimateOf, isNative } from "./messages.ts";
 import { messagesHeaders, ownMessagesText, refuseForeignFiles } from "./messagesRequest.ts";
 
@@ -23,26 +24,26 @@ const ESTIMATED_HEADER = "x-tollgate-estimated";
  * or if none answers, the answer is the gateway's estimate, marked by a header. It costs nothing, and says nothing about the
  * health of a route: many compatible servers do not have this call. Throws ApiError.
  */
-export async function countTokens(
-  gateway: Gateway,
-  context: RequestContext,
-  { request, object }: CheckedBody<CountTokensRequest>,
-): Promise<Answer> {
-  const model = findModel(context.snapshot.catalog, context.caller.models, request.model, "chat");
-  refuseForeignFiles(context, request.objectIds);
-  const headers = messagesHeaders(context);
+export async function countTokens(scope: RequestScope, body: BodyText): Promise<Answer> {
+  const { value, object } = parseJsonObject(body);
+  const request = checkCountTokensRequest(value, scope.snapshot.config.api);
+  scope.addLogFields({ endpoint: "count_tokens", model: request.model, stream: false });
+  const { gateway, caller } = scope;
+  const model = findModel(scope.snapshot.catalog, caller.models, request.model, "chat");
+  refuseForeignFiles(scope, request.objectIds);
+  const headers = messagesHeaders(scope);
   const native = model.chatCandidates.filter(isNative);
   const call = { object: ownMessagesText(object), headers };
   const dueMs = gateway.clock.monotonicMs() + COUNT_TIMEOUT_MS;
   for (const candidate of orderCandidates(native, gateway.random)) {
-    if (!isAvailable(candidate, context.caller.accountId, gateway.health)) continue;
-    const body = await askProvider(gateway, context, candidate, { ...call, dueMs });
-    if (body !== undefined) return { kind: "json", body, headers: {} };
-    if (context.signal.aborted || gateway.inFlight.isAborting) break;
+    if (!isAvailable(candidate, caller.accountId, gateway.health)) continue;
+    const counted = await askProvider(scope, candidate, { ...call, dueMs });
+    if (counted !== undefined) return { kind: "json", body: counted, headers: {} };
+    if (scope.signal.aborted || gateway.inFlight.isAborting) break;
     if (gateway.clock.monotonicMs() >= dueMs) break;
   }
-  const body = JSON.stringify({ input_tokens: estimateOf(request) });
-  return { kind: "json", body, headers: { [ESTIMATED_HEADER]: "true" } };
+  const estimate = JSON.stringify({ input_tokens: estimateOf(request) });
+  return { kind: "json", body: estimate, headers: { [ESTIMATED_HEADER]: "true" } };
 }
 
 interface CountCall {
@@ -54,8 +55,7 @@ interface CountCall {
 
 /** The provider's answer; undefined if it has none. Throws ApiError 400 if the caller is at fault. */
 async function askProvider(
-  gateway: Gateway,
-  context: RequestContext,
+  scope: RequestScope,
   { provider, route }: Candidate,
   { dueMs, ...call }: CountCall,
 ): Promise<Uint8Array | undefined> {
@@ -66,7 +66,7 @@ async function askProvider(
     dropFields,
   });
   if (!encoded) return undefined;
-  const { requestId, signal } = context;
+  const { gateway, requestId, signal } = scope;
   const exchange = provider.upstream.send({ ...encoded, stream: false, requestId });
   gateway.inFlight.exchanges.add(exchange);
   const timeout = new Deadline(gateway.deadlines, () =>

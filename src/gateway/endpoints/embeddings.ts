@@ -1,65 +1,87 @@
 import { inputTokensMax } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
-import { embeddingsAnswer, type EmbeddingsRequest } from "../../contract/embeddings.ts";
+import {
+  checkEmbeddingsRequest,
+  embeddingsAnswer,
+  type EmbeddingsRequest,
+} from "../../contract/embeddings.ts";
 import { invalidRequest } from "../../contract/errors.ts";
+import { parseJsonObject, type BodyText } from "../../contract/jsonBody.ts";
 import { assert } from "../../lib/assert.ts";
 import type { JsonObjectText } from "../../lib/json.ts";
 import {
   UnsupportedRequestError,
   type EmbeddingsInterface,
   type EncodedRequest,
+  type UsageMember,
 } from "../../providers/provider.ts";
 import type { Candidate } from "../../routing/candidates.ts";
-import { admit, type Admission } from "../admission/admit.ts";
-import { callerFault, type AdmittedRequest } from "../admittedRequest.ts";
+import { admit } from "../admission/admit.ts";
 import type { Answer } from "../answer.ts";
-import { answerJson, type ReadAnswer } from "../answerJson.ts";
+import { answerJson } from "../answerJson.ts";
 import { billedUsage } from "../billedUsage.ts";
 import { findModel } from "../catalog.ts";
-import type { CheckedBody, Gateway, RequestContext } from "../gateway.ts";
+import type { ProviderCall, ReadAnswer } from "../providerCall.ts";
+import { withChecked, type AdmittedScope, type RequestScope } from "../requestScope.ts";
 
 /**
  * The path of an embeddings request. It is that of a chat in JSON, but only the inputs have a price. Throws ApiError; the
  * hold is released by then.
  */
-export async function embeddings(
-  gateway: Gateway,
-  context: RequestContext,
-  { request, object }: CheckedBody<EmbeddingsRequest>,
-): Promise<Answer> {
-  const model = findModel(
-    context.snapshot.catalog,
-    context.caller.models,
-    request.model,
-    "embedding",
-  );
+export async function embeddings(scope: RequestScope, body: BodyText): Promise<Answer> {
+  const { value, object } = parseJsonObject(body);
+  const request = checkEmbeddingsRequest(value, scope.snapshot.config.api);
+  scope.addLogFields({ endpoint: "embeddings", model: request.model, stream: false });
+  const { catalog } = scope.snapshot;
+  const model = findModel(catalog, scope.caller.models, request.model, "embedding");
   const candidates = model.embeddingsCandidates;
   refuseUnsupported(candidates, request);
-  const { inputSizes } = request;
-  const admission = await admit(gateway, context, [model], {
+  const checked = withChecked(scope, {
     endpoint: "embeddings",
     stream: false,
-    prompt: { tokensMax: inputTokensMax(inputSizes, model.config) },
+    models: [model],
+    candidates,
+    prompt: { tokensMax: inputTokensMax(request.inputSizes, model.config) },
     promptEstimate: promptEstimateOf(request),
     promptTokensMin: 0,
     attachmentTokens: 0,
     outputTokensBound: undefined,
     choiceCount: 1,
   });
-  const admittedRequest: AdmittedRequest = {
-    gateway,
-    context,
-    admission,
-    candidates,
-    encode: (candidate) => encodeEmbeddings(request, object, candidate),
-    callerFault,
-    // There are no streams of vectors.
-    streamFailure: () => "",
-  };
-  return answerJson(admittedRequest, {
-    read: (received, candidate) => read(received, request, candidate, admission),
-    usageMember: (candidate) => interfaceOf(candidate).usage,
-  });
+  return answerJson(await admit(checked), new EmbeddingsCall(request, object));
+}
+
+class EmbeddingsCall implements ProviderCall {
+  readonly #request: EmbeddingsRequest;
+  readonly #object: JsonObjectText;
+
+  constructor(request: EmbeddingsRequest, object: JsonObjectText) {
+    this.#request = request;
+    this.#object = object;
+  }
+
+  encode(_: AdmittedScope, candidate: Candidate): EncodedRequest {
+    return encodeEmbeddings(this.#request, this.#object, candidate);
+  }
+
+  decoder(): never {
+    throw new Error("there are no streams of vectors");
+  }
+
+  read(scope: AdmittedScope, received: Uint8Array, candidate: Candidate): ReadAnswer {
+    const { usage, vectors } = interfaceOf(candidate).read(received, this.#request);
+    const billed = billedUsage(scope, { usage, isUsageFinal: true, textBytes: 0 });
+    const { promptTokens } = billed.tokens;
+    const body =
+      vectors === undefined
+        ? received
+        : JSON.stringify(embeddingsAnswer(this.#request.model, vectors, promptTokens));
+    return { body, billed, objects: [], historyTokens: 0 };
+  }
+
+  usageMember(candidate: Candidate): UsageMember {
+    return interfaceOf(candidate).usage;
+  }
 }
 
 /** Encodes a request for a route. Throws UnsupportedRequestError. */
@@ -98,19 +120,4 @@ function promptEstimateOf({ texts, inputSizes }: EmbeddingsRequest): number {
   let estimate = 0;
   for (const size of inputSizes) estimate += texts === undefined ? size : estimateTokens(size);
   return estimate;
-}
-
-function read(
-  received: Uint8Array,
-  request: EmbeddingsRequest,
-  candidate: Candidate,
-  admission: Admission,
-): ReadAnswer {
-  const { usage, vectors } = interfaceOf(candidate).read(received, request);
-  const billed = billedUsage(admission, { usage, isUsageFinal: true, textBytes: 0 });
-  const body =
-    vectors === undefined
-      ? received
-      : JSON.stringify(embeddingsAnswer(request.model, vectors, billed.tokens.promptTokens));
-  return { body, billed, objects: [], historyTokens: 0 };
 }

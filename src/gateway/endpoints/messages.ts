@@ -8,11 +8,16 @@ import {
 import { ApiError, invalidRequest, type StreamFailure } from "../../contract/errors.ts";
 import { namesWebSearch, unpricedWebSearch } from "../../contract/extras.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
-import { parseJsonObject } from "../../contract/jsonBody.ts";
+import { parseJsonObject, type BodyText } from "../../contract/jsonBody.ts";
 import { messagesErrorBody, messagesFailure } from "../../contract/messages/messagesError.ts";
-import { toolsAre, type MessagesRequest } from "../../contract/messages/messagesRequest.ts";
+import {
+  checkMessagesRequest,
+  toolsAre,
+  type MessagesRequest,
+} from "../../contract/messages/messagesRequest.ts";
 import { expensiveServicesOf } from "../../contract/servedTier.ts";
 import { readMessagesUsage } from "../../contract/usage.ts";
+import { assert } from "../../lib/assert.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
 import { fieldsOf, isJsonObject, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
 import { lazy } from "../../lib/lazy.ts";
@@ -22,22 +27,25 @@ import {
   parseAnswerJson,
   unsupported,
   UnsupportedRequestError,
+  type EncodedRequest,
+  type MessagesInterface,
+  type UsageMember,
 } from "../../providers/provider.ts";
 import { reportedFailureIn } from "../../providers/upstream.ts";
 import type { Candidate } from "../../routing/candidates.ts";
-import { admit, changedBound, type Admission } from "../admission/admit.ts";
-import { callerFault, type AdmittedRequest } from "../admittedRequest.ts";
+import { admit, changedBound } from "../admission/admit.ts";
 import type { Answer } from "../answer.ts";
-import { answerJson, type ReadAnswer } from "../answerJson.ts";
+import { answerJson } from "../answerJson.ts";
 import { billedUsage } from "../billedUsage.ts";
-import { chatCandidatesOf, findModels, withoutRefusing, type CatalogModel } from "../catalog.ts";
+import { chatCandidatesOf, findModels, withoutRefused, type CatalogModel } from "../catalog.ts";
 import { identityOf } from "./chat.ts";
 import { messageBlocksBytes } from "../decoding/generatedContent.ts";
 import { MessagesDecoder } from "../decoding/messagesDecoder.ts";
-import type { CheckedBody, Gateway, RequestContext } from "../gateway.ts";
 import { serviceOf } from "../interfaces.ts";
+import { EitherCall, type ProviderCall, type ReadAnswer } from "../providerCall.ts";
+import { withChecked, type AdmittedScope, type RequestScope } from "../requestScope.ts";
 import { messagesHeaders, ownMessagesText, refuseForeignFiles } from "./messagesRequest.ts";
-import { ProviderChat } from "./providerChat.ts";
+import { ChatCall } from "./chatCall.ts";
 import { openStream } from "../streaming/openStream.ts";
 import { MessagesForm, messagesStreamFailure } from "../translation/messages/chatToMessages.ts";
 import { chatBodyOfMessages, stopsBeyondChat } from "../translation/messages/messagesToChat.ts";
@@ -47,69 +55,113 @@ import { chatBodyOfMessages, stopsBeyondChat } from "../translation/messages/mes
  * `model` changed, and its bytes are returned. For the other kinds the request becomes a chat, and its answer a message.
  * Throws ApiError; the hold is released by then.
  */
-export async function messages(
-  gateway: Gateway,
-  context: RequestContext,
-  body: CheckedBody<MessagesRequest>,
-): Promise<Answer> {
-  const { request, object } = body;
-  const named = findModels(context.snapshot.catalog, context.caller.models, request.model);
-  const models = withoutRefusing(named, (model) => unpricedIn(context, model, request));
+export async function messages(scope: RequestScope, body: BodyText): Promise<Answer> {
+  const { value, object } = parseJsonObject(body);
+  const request = checkMessagesRequest(value, scope.snapshot.config.api);
+  const { model, stream, outputTokensBound, promptSize } = request;
+  scope.addLogFields({ endpoint: "messages", model, stream });
+  const named = findModels(scope.snapshot.catalog, scope.caller.models, model);
+  const models = withoutRefused(
+    named,
+    named.map((one) => unpricedIn(scope, one, request)),
+  );
   const candidates = chatCandidatesOf(models);
-  refuseForeignFiles(context, request.objectIds);
-  const headers = messagesHeaders(context);
+  refuseForeignFiles(scope, request.objectIds);
+  const native = new NativeMessages(request, object, messagesHeaders(scope), scope.requestId);
   const promptEstimate = estimateOf(request);
-  const { requestId } = context;
-  const translated = lazy(() => translate(gateway, context, object, promptEstimate));
+  const translated = lazy(() => translate(scope, object, promptEstimate));
   if (!candidates.some(isNative)) refuseUntranslatable(translated, candidates, request);
-  const ownText = lazy(() => ownMessagesText(object));
-  const admission = await admit(gateway, context, models, {
+  const checked = withChecked(scope, {
     endpoint: "messages",
-    stream: request.stream,
+    stream,
+    models,
+    candidates,
     prompt: {
-      bodyBytes: body.bodyBytes + addedPromptBytes(translated, candidates),
+      bodyBytes: body.bytes.length + addedPromptBytes(translated, candidates),
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
       longCacheWrites: request.usesLongCacheTtl,
       webSearchesMax: request.webSearchesMax ?? 0,
     },
     promptEstimate,
-    promptTokensMin: request.trimsPrompt ? 0 : promptTokensMin(request.promptSize.textBytes),
-    attachmentTokens: request.promptSize.attachmentTokens,
-    outputTokensBound: request.outputTokensBound,
+    promptTokensMin: request.trimsPrompt ? 0 : promptTokensMin(promptSize.textBytes),
+    attachmentTokens: promptSize.attachmentTokens,
+    outputTokensBound,
     choiceCount: 1,
   });
-  const admittedRequest: AdmittedRequest = {
-    gateway,
-    context,
-    admission,
-    candidates,
-    encode(candidate) {
-      const native = candidate.provider.adapter.messages;
-      if (!native) return translated().encode(candidate, admission);
-      const { model } = candidate.route;
-      const outputTokensBound = changedBound(admission, candidate);
-      refuseSmallBound(outputTokensBound, request);
-      const { dropFields } = candidate.provider.config;
-      return native.encode({ object: ownText(), model, headers, outputTokensBound, dropFields });
-    },
-    callerFault,
-    streamFailure: (error) => messagesFailure(messagesErrorBody(error, requestId)),
-  };
-  const failure = failureOf(requestId);
-  if (request.stream) {
-    return openStream(admittedRequest, (candidate) =>
-      isNative(candidate) ? new MessagesDecoder(failure) : translated().decoder(candidate),
-    );
+  const admitted = await admit(checked);
+  const call = new EitherCall({ isNative, native, chat: translated });
+  if (!stream) return answerJson(admitted, call);
+  return openStream(admitted, call, (error) =>
+    messagesFailure(messagesErrorBody(error, scope.requestId)),
+  );
+}
+
+/** A provider of kind anthropic gets the client's text, and its bytes are returned. */
+class NativeMessages implements ProviderCall {
+  readonly #request: MessagesRequest;
+  readonly #ownText: () => JsonObjectText;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #requestId: string;
+
+  constructor(
+    request: MessagesRequest,
+    object: JsonObjectText,
+    headers: Readonly<Record<string, string>>,
+    requestId: string,
+  ) {
+    this.#request = request;
+    this.#ownText = lazy(() => ownMessagesText(object));
+    this.#headers = headers;
+    this.#requestId = requestId;
   }
-  return answerJson(admittedRequest, {
-    read: (answer, candidate) =>
-      isNative(candidate)
-        ? readMessage(answer, admission)
-        : translated().read(answer, candidate, admission),
-    usageMember: (candidate) =>
-      (candidate.provider.adapter.messages ?? translated().interfaceFor(candidate)).usage,
-  });
+
+  encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest {
+    const { provider, route } = candidate;
+    const outputTokensBound = changedBound(scope, candidate);
+    refuseSmallBound(outputTokensBound, this.#request);
+    return interfaceOf(candidate).encode({
+      object: this.#ownText(),
+      model: route.model,
+      headers: this.#headers,
+      outputTokensBound,
+      dropFields: provider.config.dropFields,
+    });
+  }
+
+  decoder(): MessagesDecoder {
+    return new MessagesDecoder(failureOf(this.#requestId));
+  }
+
+  read(scope: AdmittedScope, answer: Uint8Array): ReadAnswer {
+    const message = parseMessage(decodeAnswer(answer));
+    const read = {
+      usage: readMessagesUsage(message["usage"]),
+      isUsageFinal: true,
+      get textBytes() {
+        return messageBlocksBytes(message["content"]);
+      },
+    };
+    return {
+      body: answer,
+      billed: billedUsage(scope, read),
+      expensiveServices: expensiveServicesOf(message["usage"]),
+      objects: [],
+      historyTokens: 0,
+      model: message["model"],
+      finishReasons: [message["stop_reason"]],
+    };
+  }
+
+  usageMember(candidate: Candidate): UsageMember {
+    return interfaceOf(candidate).usage;
+  }
+}
+
+function interfaceOf({ provider }: Candidate): MessagesInterface {
+  const { messages: own } = provider.adapter;
+  assert(own !== undefined, "a native route without the Messages interface");
+  return own;
 }
 
 /** Whether the provider has the Messages interface itself. */
@@ -123,7 +175,7 @@ export function estimateOf({ promptSize }: Pick<MessagesRequest, "promptSize">):
 
 /** The 400 of what the model's price list cannot express. It is refused before anything is sent. */
 function unpricedIn(
-  { snapshot }: RequestContext,
+  { snapshot }: RequestScope,
   model: CatalogModel,
   request: MessagesRequest,
 ): ApiError | undefined {
@@ -137,10 +189,7 @@ function unpricedIn(
 }
 
 /** 0 if the request cannot be translated: then only native routes get it. */
-function addedPromptBytes(
-  translated: () => ProviderChat,
-  candidates: readonly Candidate[],
-): number {
+function addedPromptBytes(translated: () => ChatCall, candidates: readonly Candidate[]): number {
   const others = candidates.filter((candidate) => !isNative(candidate));
   if (others.length === 0) return 0;
   try {
@@ -153,7 +202,7 @@ function addedPromptBytes(
 
 /** Throws ApiError 400 if no candidate can express the request. */
 function refuseUntranslatable(
-  translated: () => ProviderChat,
+  translated: () => ChatCall,
   candidates: readonly Candidate[],
   { outputTokensBound }: MessagesRequest,
 ): void {
@@ -171,32 +220,27 @@ function refuseSmallBound(bound: number | undefined, { reasoningBudget }: Messag
 }
 
 /** The request as a chat. Throws UnsupportedRequestError. */
-function translate(
-  gateway: Gateway,
-  context: RequestContext,
-  object: JsonObjectText,
-  promptEstimate: number,
-): ProviderChat {
+function translate(scope: RequestScope, object: JsonObjectText, promptEstimate: number): ChatCall {
   const body = fieldsOf(parseExactly(object.text));
   const chat = parseJsonObject({ text: JSON.stringify(chatBodyOfMessages(body)) });
-  const request = { ...checkedChat(chat.value, context), moreStops: stopsBeyondChat(body) };
-  const { requestId } = context;
-  return new ProviderChat(
+  const request = { ...checkedChat(chat.value, scope), moreStops: stopsBeyondChat(body) };
+  const { requestId, gateway } = scope;
+  return new ChatCall(
+    "messages",
     request,
     chat.object,
-    (model) => ({ ...identityOf(gateway, context, model), unknownFields: "forward" }),
+    (model) => ({ ...identityOf(scope, model), unknownFields: "forward" }),
     ({ model }, candidate) => {
       const estimate = gateway.promptCounts.nearer(candidate, promptEstimate);
       return new MessagesForm({ requestId, model, promptEstimate: estimate });
     },
-    "messages",
   );
 }
 
 /**
  * Checks a translated chat. Throws UnsupportedRequestError: native routes may accept what a chat does not.
  */
-function checkedChat(body: JsonFields, { snapshot }: RequestContext): ChatRequest {
+function checkedChat(body: JsonFields, { snapshot }: RequestScope): ChatRequest {
   try {
     return checkChatRequest(body, ownChatRules(snapshot.config.api));
   } catch (error) {
@@ -210,27 +254,7 @@ function failureOf(requestId: string): (error: StreamFailure) => string {
   return (error) => messagesStreamFailure(error, requestId);
 }
 
-/** Reads a message of a provider of kind anthropic. Throws AnswerError. */
-function readMessage(answer: Uint8Array, admission: Admission): ReadAnswer {
-  const message = parseMessage(decodeAnswer(answer));
-  const read = {
-    usage: readMessagesUsage(message["usage"]),
-    isUsageFinal: true,
-    get textBytes() {
-      return messageBlocksBytes(message["content"]);
-    },
-  };
-  return {
-    body: answer,
-    billed: billedUsage(admission, read),
-    expensiveServices: expensiveServicesOf(message["usage"]),
-    objects: [],
-    historyTokens: 0,
-    model: message["model"],
-    finishReasons: [message["stop_reason"]],
-  };
-}
-
+/** Throws AnswerError for what is no message. */
 function parseMessage(text: string): JsonFields {
   const value = parseAnswerJson(text);
   if (isJsonObject(value) && Array.isArray(value["content"]) && !isJsonObject(value["error"]))

@@ -4,7 +4,7 @@ import { fieldsOf, isDeeperThan, isJsonObject, type JsonObjectText } from "../..
 import { scanObject } from "../../lib/jsonObject.ts";
 import { splice } from "../../lib/splice.ts";
 import { DEPTH_MAX } from "../../providers/provider.ts";
-import type { RequestContext } from "../gateway.ts";
+import type { RequestScope } from "../requestScope.ts";
 import {
   isTranslatedThinking,
   TRANSLATED_SIGNATURE,
@@ -18,17 +18,17 @@ const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
 const HEADER_CHARS_MAX = 1024;
 
 /** Reads the client's headers for the provider. Throws ApiError 400 for a beta that the operator refuses. */
-export function messagesHeaders(context: RequestContext): Readonly<Record<string, string>> {
+export function messagesHeaders(scope: RequestScope): Readonly<Record<string, string>> {
   const headers: Record<string, string> = {};
   for (const name of NATIVE_HEADERS) {
-    const value = context.header(name);
+    const value = scope.header(name);
     if (value === null || value === "") continue;
     if (value.length > HEADER_CHARS_MAX)
       throw invalidRequest(`${name} is too long: at most ${HEADER_CHARS_MAX} characters`);
     if (!HEADER_VALUE.test(value)) throw invalidRequest(`${name} is not valid`);
     headers[name] = value;
   }
-  const { refusedBetas } = context.snapshot.config.api;
+  const { refusedBetas } = scope.snapshot.config.api;
   const betas = (headers["anthropic-beta"] ?? "").split(",").map((beta) => beta.trim());
   const refused = betas.find((beta) => refusedBetas.includes(beta.toLowerCase()));
   if (refused !== undefined) throw invalidRequest(`anthropic-beta ${refused} is not supported`);
@@ -36,10 +36,7 @@ export function messagesHeaders(context: RequestContext): Readonly<Record<string
 }
 
 /** Refuses files of the provider, unless shared: their owner is not known. Throws ApiError 404. */
-export function refuseForeignFiles(
-  { snapshot }: RequestContext,
-  objectIds: readonly string[],
-): void {
+export function refuseForeignFiles({ snapshot }: RequestScope, objectIds: readonly string[]): void {
   const { sharedObjects } = snapshot.config.api;
   if (objectIds.some((id) => !sharedObjects.includes(id))) throw resourceNotFound();
 }

@@ -1,7 +1,9 @@
 import { promptTokensMin, type PromptExtent } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
 import { ApiError, resourceNotFound } from "../../contract/errors.ts";
+import { parseJsonObject, type BodyText } from "../../contract/jsonBody.ts";
 import {
+  checkResponsesRequest,
   finishReasonsOf,
   providerCallsOf,
   webSearchesOf,
@@ -16,20 +18,20 @@ import {
   decodeAnswer,
   parseAnswerJson,
   type EncodedRequest,
+  type UsageMember,
 } from "../../providers/provider.ts";
 import { reportedFailureIn, type UpstreamError } from "../../providers/upstream.ts";
 import type { Candidate } from "../../routing/candidates.ts";
-import { admit, changedBound, type Admission } from "../admission/admit.ts";
-import { answerJson, type ReadAnswer } from "../answerJson.ts";
+import { admit, changedBound } from "../admission/admit.ts";
+import { answerJson } from "../answerJson.ts";
 import type { Answer } from "../answer.ts";
 import { chatCandidatesOf, findModels, type ModelChain } from "../catalog.ts";
 import { billedUsage, historyTokensOf, isFailureBilled } from "../billedUsage.ts";
-import type { CheckedBody, Gateway, RequestContext } from "../gateway.ts";
-import { callerFault, type AdmittedRequest } from "../admittedRequest.ts";
 import { serviceOf } from "../interfaces.ts";
+import { EitherCall, type ProviderCall, type ReadAnswer } from "../providerCall.ts";
+import { withChecked, type AdmittedScope, type RequestScope } from "../requestScope.ts";
 import { openStream } from "../streaming/openStream.ts";
 import { pinToProvider, type PinnedCandidates } from "../admission/objectOwnership.ts";
-import type { ProviderChat } from "./providerChat.ts";
 import { ownResponsesText } from "../translation/responses/encryptedContent.ts";
 import { translateResponse, type TranslatedResponse } from "./translatedResponse.ts";
 import { objectsOf, ResponsesDecoder, responsesFailure } from "../decoding/responsesDecoder.ts";
@@ -40,50 +42,33 @@ import { outputBytes } from "../decoding/generatedContent.ts";
  * changed, and the provider's bytes are returned. Over other routes it is translated into a chat, if it needs no stored
  * response. Throws ApiError; the hold is released by then.
  */
-export async function responses(
-  gateway: Gateway,
-  context: RequestContext,
-  body: CheckedBody<ResponsesRequest>,
-): Promise<Answer> {
-  const { request } = body;
-  const models = findModels(context.snapshot.catalog, context.caller.models, request.model);
-  const plan = await planOf(gateway, context, body, models);
-  const admission = await admit(gateway, context, models, {
+export async function responses(scope: RequestScope, body: BodyText): Promise<Answer> {
+  const { value, object } = parseJsonObject(body);
+  const request = checkResponsesRequest(value, scope.snapshot.config.api);
+  const { model, stream, outputTokensBound, promptSize } = request;
+  scope.addLogFields({ endpoint: "responses", model, stream });
+  const models = findModels(scope.snapshot.catalog, scope.caller.models, model);
+  const plan = await planOf(scope, request, object, models);
+  const { candidates, translated } = plan;
+  const checked = withChecked(scope, {
     endpoint: "responses",
-    stream: request.stream,
-    prompt: promptOf(body, plan),
+    stream,
+    models,
+    candidates,
+    prompt: promptOf(request, body.bytes.length, plan),
     promptEstimate: promptEstimateOf(request, plan, models),
-    promptTokensMin: request.trimsPrompt ? 0 : promptTokensMin(request.promptSize.textBytes),
-    attachmentTokens: request.promptSize.attachmentTokens,
-    outputTokensBound: request.outputTokensBound,
+    promptTokensMin: request.trimsPrompt ? 0 : promptTokensMin(promptSize.textBytes),
+    attachmentTokens: promptSize.attachmentTokens,
+    outputTokensBound,
     choiceCount: request.choiceCount,
   });
-  const ownText = lazy(() => ownResponsesText(body.object));
-  const admittedRequest: AdmittedRequest = {
-    gateway,
-    context,
-    admission,
-    candidates: plan.candidates,
-    encode: (candidate) =>
-      chatOf(plan, candidate)?.encode(candidate, admission) ??
-      encodeResponses(ownText(), candidate, changedBound(admission, candidate)),
-    callerFault: (error) => nativeCallerFault(error, plan),
-    streamFailure: (error) => responsesFailure(0, error.toBody().error),
-  };
-  if (request.stream) {
-    return openStream(
-      admittedRequest,
-      (candidate) => chatOf(plan, candidate)?.decoder(candidate) ?? new ResponsesDecoder(),
-    );
-  }
-  return answerJson(admittedRequest, {
-    read: (received, candidate) =>
-      chatOf(plan, candidate)?.read(received, candidate, admission) ??
-      readResponse(received, admission),
-    usageMember: (candidate) =>
-      (chatOf(plan, candidate)?.interfaceFor(candidate) ?? candidate.provider.adapter.responses)
-        ?.usage,
-  });
+  const admitted = await admit(checked);
+  const native = new NativeResponses(object, candidates.some(isNative));
+  const call = translated
+    ? new EitherCall({ isNative, native, chat: () => translated.chat })
+    : native;
+  if (!stream) return answerJson(admitted, call);
+  return openStream(admitted, call, (error) => responsesFailure(0, error.toBody().error));
 }
 
 /** How a request is served: over its candidates, natively or translated. */
@@ -97,20 +82,19 @@ interface Plan {
 
 /** Throws ApiError if no route can serve the request. */
 async function planOf(
-  gateway: Gateway,
-  context: RequestContext,
-  body: CheckedBody<ResponsesRequest>,
+  scope: RequestScope,
+  request: ResponsesRequest,
+  object: JsonObjectText,
   models: ModelChain,
 ): Promise<Plan> {
   const chatCandidates = chatCandidatesOf(models);
   const responsesCandidates = models.flatMap((model) => model.responsesCandidates);
-  const pin = (): Promise<PinnedCandidates> =>
-    pinToProvider(gateway, context, body.request, responsesCandidates);
+  const pin = (): Promise<PinnedCandidates> => pinToProvider(scope, request, responsesCandidates);
   const others = chatCandidates.filter((candidate) => !isNative(candidate));
   // The provider of a native route keeps the response, and the client may name it.
-  const isNativeOnly = body.request.mayBeKept && models[0].responsesCandidates.length > 0;
+  const isNativeOnly = request.mayBeKept && models[0].responsesCandidates.length > 0;
   if (others.length === 0 || isNativeOnly) return { ...(await pin()), translated: undefined };
-  const translated = translateResponse(gateway, context, body);
+  const translated = translateResponse(scope, object);
   if (translated instanceof ApiError) {
     if (responsesCandidates.length === 0) throw translated;
     return { ...(await pin()), translated: undefined };
@@ -118,7 +102,7 @@ async function planOf(
   const none: PinnedCandidates = { candidates: [], storedTokens: 0 };
   const native = (await pinned(pin)) ?? none;
   if (native.candidates.length === 0) {
-    translated.chat.refuseUnsupported(others, body.request.outputTokensBound);
+    translated.chat.refuseUnsupported(others, request.outputTokensBound);
   }
   const candidates = chatCandidates.filter(
     (candidate) => !isNative(candidate) || native.candidates.includes(candidate),
@@ -136,11 +120,6 @@ async function pinned(pin: () => Promise<PinnedCandidates>): Promise<PinnedCandi
   }
 }
 
-/** The chat that serves a candidate. Undefined for one with the responses interface. */
-function chatOf({ translated }: Plan, candidate: Candidate): ProviderChat | undefined {
-  return isNative(candidate) ? undefined : translated?.chat;
-}
-
 /** Whether the provider has the responses interface itself. */
 function isNative(candidate: Candidate): boolean {
   return serviceOf("responses", candidate) === "native";
@@ -148,7 +127,8 @@ function isNative(candidate: Candidate): boolean {
 
 /** The larger of what is sent to native routes and to others. */
 function promptOf(
-  { request, bodyBytes }: CheckedBody<ResponsesRequest>,
+  request: ResponsesRequest,
+  bodyBytes: number,
   { candidates, translated }: Plan,
 ): PromptExtent {
   const unbounded = request.needsWholeContext;
@@ -177,28 +157,57 @@ function promptEstimateOf(
   return storedTokens === 0 ? ownTokens : Math.min(storedTokens + ownTokens, config.contextTokens);
 }
 
-function readResponse(received: Uint8Array, admission: Admission): ReadAnswer {
-  const response = parseResponse(decodeAnswer(received));
-  const isFailed = response["status"] === "failed";
-  const read = {
-    usage: readResponsesUsage(response["usage"], webSearchesOf(response["output"])),
-    isUsageFinal: true,
-    providerCalls: providerCallsOf(response["output"]),
-    textBytes: outputBytes(response["output"]),
-  };
-  const billed = isFailed && !isFailureBilled(read) ? undefined : billedUsage(admission, read);
-  const historyTokens = historyTokensOf(admission, read);
-  return {
-    body: received,
-    billed,
-    isFailed,
-    hasProviderCalls: read.providerCalls > 0,
-    expensiveServices: expensiveServicesOf(response),
-    objects: objectsOf(response),
-    historyTokens,
-    model: response["model"],
-    finishReasons: finishReasonsOf(response),
-  };
+/** A route with the responses interface gets the client's text, and its bytes are returned. */
+class NativeResponses implements ProviderCall {
+  readonly #ownText: () => JsonObjectText;
+  readonly #hasNative: boolean;
+
+  /** `hasNative`: the request may go to such a route. */
+  constructor(object: JsonObjectText, hasNative: boolean) {
+    this.#ownText = lazy(() => ownResponsesText(object));
+    this.#hasNative = hasNative;
+  }
+
+  encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest {
+    return encodeResponses(this.#ownText(), candidate, changedBound(scope, candidate));
+  }
+
+  decoder(): ResponsesDecoder {
+    return new ResponsesDecoder();
+  }
+
+  read(scope: AdmittedScope, received: Uint8Array): ReadAnswer {
+    const response = parseResponse(decodeAnswer(received));
+    const isFailed = response["status"] === "failed";
+    const read = {
+      usage: readResponsesUsage(response["usage"], webSearchesOf(response["output"])),
+      isUsageFinal: true,
+      providerCalls: providerCallsOf(response["output"]),
+      textBytes: outputBytes(response["output"]),
+    };
+    const billed = isFailed && !isFailureBilled(read) ? undefined : billedUsage(scope, read);
+    return {
+      body: received,
+      billed,
+      isFailed,
+      hasProviderCalls: read.providerCalls > 0,
+      expensiveServices: expensiveServicesOf(response),
+      objects: objectsOf(response),
+      historyTokens: historyTokensOf(scope, read),
+      model: response["model"],
+      finishReasons: finishReasonsOf(response),
+    };
+  }
+
+  usageMember({ provider }: Candidate): UsageMember | undefined {
+    return provider.adapter.responses?.usage;
+  }
+
+  /** The caller named the resource. An unknown model was named by the config. */
+  unknownResource({ fault, isUnknownModel }: UpstreamError): ApiError | undefined {
+    const isCallers = fault === "notFound" && !isUnknownModel;
+    return isCallers && this.#hasNative ? resourceNotFound() : undefined;
+  }
 }
 
 /** Parses a JSON answer into a response object. Throws AnswerError, or ReportedFailure for an error object. */
@@ -224,14 +233,4 @@ export function encodeResponses(
     outputTokensBound: bound,
     dropFields,
   });
-}
-
-/**
- * On a native route an unknown resource is the caller's fault, because the caller named it. An unknown model was named by
- * the config.
- */
-function nativeCallerFault(error: UpstreamError, { candidates }: Plan): ApiError | undefined {
-  if (error.clientError) return callerFault(error);
-  const isCallers = error.fault === "notFound" && !error.isUnknownModel;
-  return isCallers && candidates.some(isNative) ? resourceNotFound() : undefined;
 }

@@ -3,35 +3,33 @@ import { noExtras, type PromptExtent } from "../../billing/cost.ts";
 import { checkChatRequest, ownChatRules } from "../../contract/chat/chatRequest.ts";
 import { ApiError, invalidRequest } from "../../contract/errors.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
-import type { ResponsesRequest } from "../../contract/responses.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
-import { fieldsOf, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
 import { parseObjectText } from "../../lib/jsonObject.ts";
 import { UnsupportedRequestError } from "../../providers/provider.ts";
 import { identityOf } from "./chat.ts";
-import type { CheckedBody, Gateway, RequestContext } from "../gateway.ts";
 import type { AnswerIdentity } from "../decoding/publicAnswer.ts";
 import { refuseForeignFiles } from "./messagesRequest.ts";
-import { ProviderChat } from "./providerChat.ts";
+import type { RequestScope } from "../requestScope.ts";
+import { ChatCall } from "./chatCall.ts";
 import { ResponsesForm } from "../translation/responses/chatToResponses.ts";
 import { settingsOf, type ResponsesSettings } from "../translation/responses/responsesSettings.ts";
 import { chatBodyOf } from "../translation/responses/responsesToChat.ts";
 
 /** A responses request as a chat, for routes without the responses interface. */
 export interface TranslatedResponse {
-  readonly chat: ProviderChat;
+  readonly chat: ChatCall;
   readonly prompt: PromptExtent;
   readonly promptEstimate: number;
 }
 
 /** Translates a responses request into a chat. Returns the ApiError of a request that a chat cannot express. */
 export function translateResponse(
-  gateway: Gateway,
-  context: RequestContext,
-  { object }: CheckedBody<ResponsesRequest>,
+  scope: RequestScope,
+  object: JsonObjectText,
 ): TranslatedResponse | ApiError {
   try {
-    return translated(gateway, context, fieldsOf(parseExactly(object.text)));
+    return translated(scope, fieldsOf(parseExactly(object.text)));
   } catch (error) {
     if (error instanceof UnsupportedRequestError) return invalidRequest(error.message);
     if (error instanceof ApiError) return error;
@@ -40,30 +38,20 @@ export function translateResponse(
 }
 
 /** Throws UnsupportedRequestError, and ApiError like a chat with the same content. */
-function translated(
-  gateway: Gateway,
-  context: RequestContext,
-  body: JsonFields,
-): TranslatedResponse {
+function translated(scope: RequestScope, body: JsonFields): TranslatedResponse {
   const { value, object } = parseObjectText(JSON.stringify(chatBodyOf(body)));
-  const request = checkChatRequest(fieldsOf(value), ownChatRules(context.snapshot.config.api));
-  refuseForeignFiles(context, request.objectIds);
+  const request = checkChatRequest(fieldsOf(value), ownChatRules(scope.snapshot.config.api));
+  refuseForeignFiles(scope, request.objectIds);
   // The check of the responses request does not see what is inside returned reasoning.
   if (request.usesLongCacheTtl) throw longPromptCacheTtl();
   const identityFor = (model: string): AnswerIdentity => ({
-    ...identityOf(gateway, context, model),
-    id: context.requestId.replace("req_", "resp_"),
+    ...identityOf(scope, model),
+    id: scope.requestId.replace("req_", "resp_"),
     unknownFields: "forward",
   });
   const { textBytes, nonTextParts } = request.promptSize;
   return {
-    chat: new ProviderChat(
-      request,
-      object,
-      identityFor,
-      responsesForms(settingsOf(body)),
-      "responses",
-    ),
+    chat: new ChatCall("responses", request, object, identityFor, responsesForms(settingsOf(body))),
     prompt: {
       bodyBytes: Buffer.byteLength(object.text),
       messageCount: request.messageCount,

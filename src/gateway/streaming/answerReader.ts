@@ -1,9 +1,9 @@
 import type { Clock } from "../../lib/clock.ts";
 import type { Span } from "../../lib/span.ts";
 import { UpstreamError, type UpstreamExchange } from "../../providers/upstream.ts";
-import type { Admission } from "../admission/admit.ts";
 import { type StreamChunk, abortExchange, streamBreakCause } from "../answer.ts";
 import type { AnswerDecoder } from "../decoding/answerDecoder.ts";
+import type { AdmittedScope } from "../requestScope.ts";
 
 /** How long usage and terminator may take after a finished answer. */
 const USAGE_TIMEOUT_MS = 2000;
@@ -28,16 +28,11 @@ export class AnswerReader {
   /** A failure that came in the same read after content. It is reported at the next read. */
   #failure: UpstreamError | undefined;
 
-  constructor(options: {
-    exchange: UpstreamExchange;
-    decoder: AnswerDecoder;
-    admission: Pick<Admission, "tokenLimits" | "modelTokensMax">;
-    gateway: { readonly clock: Clock };
-  }) {
-    this.#exchange = options.exchange;
-    this.#decoder = options.decoder;
-    this.#clock = options.gateway.clock;
-    const { tokenLimits, modelTokensMax } = options.admission;
+  constructor(scope: AdmittedScope, exchange: UpstreamExchange, decoder: AnswerDecoder) {
+    this.#exchange = exchange;
+    this.#decoder = decoder;
+    this.#clock = scope.gateway.clock;
+    const { tokenLimits, modelTokensMax } = scope.admitted;
     // Not the caller's bound alone: with some providers it excludes reasoning.
     const tokensMax = Math.max(tokenLimits.completionTokens, modelTokensMax);
     this.#textBytesMax = BYTES_ALWAYS_ALLOWED + tokensMax * TOLERANCE * BYTES_PER_TOKEN_MAX;

@@ -1,16 +1,8 @@
 import { Deadline } from "../../lib/clock.ts";
 import { generatedTokensOf } from "../billedUsage.ts";
-import type { Admission } from "../admission/admit.ts";
 import type { AnswerDecoder } from "../decoding/answerDecoder.ts";
-import type { Gateway, RequestContext } from "../gateway.ts";
+import type { AdmittedScope } from "../requestScope.ts";
 import type { GenerationTime } from "./generationTime.ts";
-
-interface LeaveOptions {
-  readonly gateway: Pick<Gateway, "clock" | "deadlines" | "leftAnswers">;
-  readonly context: Pick<RequestContext, "caller" | "snapshot">;
-  readonly admission: Pick<Admission, "attachmentTokens" | "tokenLimits">;
-  readonly decoder: AnswerDecoder;
-}
 
 /** An answer whose rest is likely short may take this multiple of `disconnect_grace`. */
 const LONG_GRACE_FACTOR = 4;
@@ -28,7 +20,8 @@ const SHORT_REST_FACTOR = 2;
  * - never, if the account leaves far more often than others.
  */
 export class Leave {
-  readonly #options: LeaveOptions;
+  readonly #scope: AdmittedScope;
+  readonly #decoder: AnswerDecoder;
   readonly #generation: GenerationTime;
   readonly #grace: Deadline;
   readonly #giveUp: (isBillable: boolean) => void;
@@ -41,22 +34,24 @@ export class Leave {
   #release: (() => void) | undefined;
 
   constructor(
-    options: LeaveOptions,
+    scope: AdmittedScope,
+    decoder: AnswerDecoder,
     generation: GenerationTime,
     giveUp: (isBillable: boolean) => void,
   ) {
-    this.#options = options;
+    this.#scope = scope;
+    this.#decoder = decoder;
     this.#generation = generation;
     this.#giveUp = giveUp;
-    this.#grace = new Deadline(options.gateway.deadlines, () => this.#graceEnded());
+    this.#grace = new Deadline(scope.gateway.deadlines, () => this.#graceEnded());
   }
 
   /** The client left. */
   begin(): void {
-    const { gateway, context } = this.#options;
+    const { gateway, caller } = this.#scope;
     this.#hasLeft = true;
     this.#leftAtMs = gateway.clock.monotonicMs();
-    if (gateway.leftAnswers.leavesOften(context.caller.accountId) && this.#takePlace()) return;
+    if (gateway.leftAnswers.leavesOften(caller.accountId) && this.#takePlace()) return;
     this.#grace.set(this.#graceMs);
   }
 
@@ -68,17 +63,17 @@ export class Leave {
 
   /** The answer ended. */
   end(): void {
-    const { gateway, context, decoder } = this.#options;
+    const { gateway, caller } = this.#scope;
     this.#grace.clear();
     this.#release?.();
     // A failed attempt is no answer.
-    if (!this.#hasLeft && !decoder.hasContent) return;
+    if (!this.#hasLeft && !this.#decoder.hasContent) return;
     const nowMs = gateway.clock.monotonicMs();
-    gateway.leftAnswers.ended(context.caller.accountId, this.#hasLeft, nowMs);
+    gateway.leftAnswers.ended(caller.accountId, this.#hasLeft, nowMs);
   }
 
   get #graceMs(): number {
-    return this.#options.context.snapshot.config.billing.disconnectGraceMs;
+    return this.#scope.snapshot.config.billing.disconnectGraceMs;
   }
 
   #graceEnded(): void {
@@ -95,9 +90,10 @@ export class Leave {
   }
 
   #isWorthWaiting(): boolean {
-    const { decoder, admission } = this.#options;
+    const decoder = this.#decoder;
     if (decoder.isUsageFinal) return false;
-    if (decoder.isFinished || (admission.attachmentTokens > 0 && !decoder.usage)) return true;
+    if (decoder.isFinished || (this.#scope.checked.attachmentTokens > 0 && !decoder.usage))
+      return true;
     // The text ended, and its usage follows; or the model reasons.
     const isSilent = decoder.hasContent && this.#generation.lastTextMs < this.#leftAtMs;
     return isSilent || this.#restMs() <= this.#graceMs * SHORT_REST_FACTOR;
@@ -105,10 +101,10 @@ export class Leave {
 
   /** The longest time that the rest of the answer can take. */
   #restMs(): number {
-    const { decoder, admission, gateway } = this.#options;
+    const { admitted, gateway } = this.#scope;
     const nowMs = gateway.clock.monotonicMs();
-    const generated = generatedTokensOf(decoder, this.#generation.hiddenTokens(nowMs));
-    const restTokens = admission.tokenLimits.completionTokens - generated;
+    const generated = generatedTokensOf(this.#decoder, this.#generation.hiddenTokens(nowMs));
+    const restTokens = admitted.tokenLimits.completionTokens - generated;
     return (restTokens / this.#generation.tokensPerSecond) * 1000;
   }
 
@@ -117,7 +113,7 @@ export class Leave {
   }
 
   #takePlace(): boolean {
-    this.#release ??= this.#options.gateway.leftAnswers.take();
+    this.#release ??= this.#scope.gateway.leftAnswers.take();
     return this.#release !== undefined;
   }
 }

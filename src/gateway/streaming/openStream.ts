@@ -1,19 +1,18 @@
 import type { RequestOutcome } from "../../billing/meter.ts";
 import type { ApiError } from "../../contract/errors.ts";
 import { Attempts, type Attempt } from "../../routing/attempts.ts";
-import type { Candidate } from "../../routing/candidates.ts";
-import type { Answer, Relay } from "../answer.ts";
-import type { AnswerDecoder } from "../decoding/answerDecoder.ts";
+import type { Answer, Relay, StreamChunk } from "../answer.ts";
 import {
   answerHeaders,
-  AttemptRecorder,
+  attemptListener,
+  exchangeBegan,
   mustStop,
-  refusalOf,
-  sendTo,
-  settleFailure,
-  type AdmittedRequest,
-} from "../admittedRequest.ts";
+  sendOptions,
+} from "../attemptLog.ts";
 import { lateRelay, singleChunkRelay, withEarlyHead } from "../earlyHead.ts";
+import { refusalOf, type ProviderCall } from "../providerCall.ts";
+import type { AdmittedScope } from "../requestScope.ts";
+import { settleFailure } from "../settlement.ts";
 import { StreamRelay } from "./streamRelay.ts";
 
 /** How long the 200 waits for the first content, so that a failure can still be a 502. */
@@ -25,27 +24,24 @@ const HEAD_WAIT_MS = 15_000;
  * 2. The first content of a route arrives. From now on the answer is this route's. The 200 is sent.
  * 3. If step 2 takes too long, the 200 is sent before it, so that the client does not time out.
  * 4. The relay continues to the end and settles the meter.
- * Throws ApiError if all routes fail before the 200; the meter is settled by then.
+ * Throws ApiError if all routes fail before the 200; the meter is settled by then. `failureOf`: the end of a stream that
+ * failed after the 200 and before any content.
  */
 export function openStream(
-  admittedRequest: AdmittedRequest,
-  decoderFor: (candidate: Candidate) => AnswerDecoder,
+  scope: AdmittedScope,
+  call: ProviderCall,
+  failureOf: (error: ApiError) => StreamChunk,
 ): Promise<Answer> {
-  const { sseKeepaliveMs } = admittedRequest.context.snapshot.config.server;
-  const stream = new StreamBeginning(admittedRequest, decoderFor);
+  const { sseKeepaliveMs } = scope.snapshot.config.server;
+  const stream = new StreamBeginning(scope, call);
   const beginning = stream.run();
   // Bun sends the head with the first byte of the body, so without keep-alive comments an early 200 has no effect.
   const waitMs = Math.min(sseKeepaliveMs, HEAD_WAIT_MS);
-  return withEarlyHead(
-    admittedRequest.gateway.deadlines,
-    waitMs,
-    openedStream(beginning, stream),
-    () => {
-      const late = beginLate(admittedRequest, beginning);
-      // Which model will answer is not known yet.
-      return { kind: "stream", relay: lateRelay(late), beginning: late, headers: {} };
-    },
-  );
+  return withEarlyHead(scope.gateway.deadlines, waitMs, openedStream(beginning, stream), () => {
+    const late = beginLate(scope, beginning, failureOf);
+    // Which model will answer is not known yet.
+    return { kind: "stream", relay: lateRelay(late), beginning: late, headers: {} };
+  });
 }
 
 /** The answer of a stream that has begun. */
@@ -56,18 +52,15 @@ async function openedStream(beginning: Promise<Relay>, stream: StreamBeginning):
 
 /** The beginning of one stream: the attempts up to the first content. */
 class StreamBeginning {
-  readonly #admittedRequest: AdmittedRequest;
-  readonly #decoderFor: (candidate: Candidate) => AnswerDecoder;
+  readonly #scope: AdmittedScope;
+  readonly #call: ProviderCall;
   #last: StreamRelay | undefined;
   /** The headers of the answer that the last attempt began. */
   headers: Readonly<Record<string, string>> = {};
 
-  constructor(
-    admittedRequest: AdmittedRequest,
-    decoderFor: (candidate: Candidate) => AnswerDecoder,
-  ) {
-    this.#admittedRequest = admittedRequest;
-    this.#decoderFor = decoderFor;
+  constructor(scope: AdmittedScope, call: ProviderCall) {
+    this.#scope = scope;
+    this.#call = call;
   }
 
   /** Resolves after the first content; the relay then settles the meter. Otherwise settles it and throws ApiError. */
@@ -77,15 +70,15 @@ class StreamBeginning {
       relay.start();
       return relay;
     } catch (error) {
-      throw await settleFailure(this.#admittedRequest, error, this.#failedOutcome());
+      throw await settleFailure(this.#scope, error, this.#failedOutcome());
     }
   }
 
   /** The relay of the first route whose answer has content. */
   async #firstRelay(): Promise<StreamRelay> {
-    const { gateway, context, candidates } = this.#admittedRequest;
-    const listener = new AttemptRecorder(this.#admittedRequest);
-    const attempts = new Attempts(candidates, context.caller.accountId, listener, gateway);
+    const { checked, caller, gateway } = this.#scope;
+    const listener = attemptListener(this.#scope);
+    const attempts = new Attempts(checked.candidates, caller.accountId, listener, gateway);
     for (const attempt of attempts) {
       if (attempt instanceof Promise) {
         await attempt;
@@ -97,7 +90,7 @@ class StreamBeginning {
         attempt.answered();
         return relay;
       } catch (thrown) {
-        const refusal = refusalOf(this.#admittedRequest, thrown);
+        const refusal = refusalOf(this.#call, thrown);
         attempts.failed(attempt, thrown, refusal, this.#isAbandoned);
       }
     }
@@ -105,46 +98,43 @@ class StreamBeginning {
   }
 
   #try(attempt: Attempt): Promise<StreamRelay> {
-    const { gateway, context, admission } = this.#admittedRequest;
-    const decoder = this.#decoderFor(attempt.candidate);
-    const exchange = sendTo(this.#admittedRequest, attempt.candidate, true);
-    // The relay must not retain the admitted request (memory rules: docs/architecture.md).
-    const relay = new StreamRelay({
-      gateway,
-      context,
-      admission,
-      attempt,
-      decoder,
-      exchange,
-    });
+    const scope = this.#scope;
+    const { candidate } = attempt;
+    const decoder = this.#call.decoder(candidate);
+    const encoded = this.#call.encode(scope, candidate);
+    const options = sendOptions(scope, candidate, true, encoded.headers);
+    const exchange = candidate.provider.upstream.send({ ...encoded, ...options });
+    exchangeBegan(scope, exchange);
+    // The relay must not retain the call, which has the body (memory rules: docs/architecture.md).
+    const relay = new StreamRelay(scope, attempt, decoder, exchange);
     this.#last = relay;
-    this.headers = answerHeaders(this.#admittedRequest, attempt.candidate);
+    this.headers = answerHeaders(scope, candidate);
     return relay.begin();
   }
 
   get #isAbandoned(): boolean {
-    return this.#admittedRequest.context.signal.aborted || mustStop(this.#admittedRequest);
+    return this.#scope.signal.aborted || mustStop(this.#scope);
   }
 
   #failedOutcome(): RequestOutcome {
-    const status = this.#admittedRequest.context.signal.aborted ? "cancelled" : "failed";
+    const status = this.#scope.signal.aborted ? "cancelled" : "failed";
     return this.#last?.billableOutcome() ?? { status };
   }
 }
 
 /** Continues a stream whose 200 was sent before any content. A failure becomes the end of the stream. */
 async function beginLate(
-  admittedRequest: AdmittedRequest,
+  scope: AdmittedScope,
   beginning: Promise<Relay>,
+  failureOf: (error: ApiError) => StreamChunk,
 ): Promise<Relay> {
-  const { context } = admittedRequest;
   try {
     return await beginning;
   } catch (error) {
     // `StreamBeginning.run` throws ApiError only.
     const failure = error as ApiError;
-    if (failure.cause !== undefined) context.logFailure(failure.cause);
-    context.onStreamEnd();
-    return singleChunkRelay(admittedRequest.streamFailure(failure));
+    if (failure.cause !== undefined) scope.logFailure(failure.cause);
+    scope.onStreamEnd();
+    return singleChunkRelay(failureOf(failure));
   }
 }

@@ -4,7 +4,6 @@ import type { Span } from "../../lib/span.ts";
 import { UpstreamError, type UpstreamExchange } from "../../providers/upstream.ts";
 import { streamTimeoutMs } from "../../routing/candidates.ts";
 import type { Attempt } from "../../routing/attempts.ts";
-import type { Admission } from "../admission/admit.ts";
 import {
   joinChunks,
   type StreamChunk,
@@ -29,37 +28,17 @@ import {
 } from "../billedUsage.ts";
 import { GenerationTime } from "./generationTime.ts";
 import { Leave } from "./leave.ts";
-import { logReceipt, logUncommitted, servedBy, tellUnpriced } from "../admittedRequest.ts";
-import { objectRecorder } from "../admission/objectOwnership.ts";
-import type { Gateway, RequestContext } from "../gateway.ts";
-
-export interface RelayOptions {
-  readonly gateway: Pick<
-    Gateway,
-    | "deadlines"
-    | "clock"
-    | "writer"
-    | "inFlight"
-    | "speeds"
-    | "promptCounts"
-    | "leftAnswers"
-    | "unpriced"
-  >;
-  /** Its `onStreamEnd` is called once if the answer began. */
-  readonly context: RequestContext;
-  readonly admission: Admission;
-  /** The relay ends it, unless `begin` throws. */
-  readonly attempt: Attempt;
-  readonly decoder: AnswerDecoder;
-  readonly exchange: UpstreamExchange;
-}
+import { recordObjects } from "../admission/objectOwnership.ts";
+import type { AdmittedScope } from "../requestScope.ts";
+import { logReceipt, logUncommitted, servedBy, tellUnpriced } from "../settlement.ts";
 
 /**
  * Moves a provider's stream through a decoder to the client, one read for one write. It settles the meter exactly once,
  * however the stream ends. The end of the answer is sent after its charge is committed. It listens to the client's signal.
  */
 export class StreamRelay implements Relay, EventListenerObject {
-  readonly #options: RelayOptions;
+  readonly #scope: AdmittedScope;
+  readonly #attempt: Attempt;
   readonly #decoder: AnswerDecoder;
   readonly #exchange: UpstreamExchange;
   readonly #reader: AnswerReader;
@@ -83,18 +62,24 @@ export class StreamRelay implements Relay, EventListenerObject {
   #usageText: AnswerDecoder["usageText"];
   #hiddenAtUsage = 0;
 
-  constructor(options: RelayOptions) {
-    const { deadlines, speeds } = options.gateway;
-    const { signal } = options.context;
-    const { candidate, startedMs } = options.attempt;
-    this.#options = options;
-    this.#decoder = options.decoder;
-    this.#exchange = options.exchange;
-    this.#backpressure = new ClientBackpressure(deadlines, () => this.handleEvent());
-    this.#reader = new AnswerReader(options);
-    const { choiceCount } = options.admission;
-    this.#generation = new GenerationTime(speeds.of(candidate), choiceCount, startedMs);
-    this.#leave = new Leave(options, this.#generation, (isBillable) => {
+  /** It calls `onStreamEnd` of the scope once if the answer began. It ends the attempt, unless `begin` throws. */
+  constructor(
+    scope: AdmittedScope,
+    attempt: Attempt,
+    decoder: AnswerDecoder,
+    exchange: UpstreamExchange,
+  ) {
+    const { gateway, checked, signal } = scope;
+    const { candidate, startedMs } = attempt;
+    this.#scope = scope;
+    this.#attempt = attempt;
+    this.#decoder = decoder;
+    this.#exchange = exchange;
+    this.#backpressure = new ClientBackpressure(gateway.deadlines, () => this.handleEvent());
+    this.#reader = new AnswerReader(scope, exchange, decoder);
+    const speed = gateway.speeds.of(candidate);
+    this.#generation = new GenerationTime(speed, checked.choiceCount, startedMs);
+    this.#leave = new Leave(scope, decoder, this.#generation, (isBillable) => {
       this.#isBillable ||= isBillable;
       this.#exchange.abort(clientGone());
     });
@@ -105,7 +90,8 @@ export class StreamRelay implements Relay, EventListenerObject {
 
   /** Waits for the first content; call `start` next. If it throws UpstreamError, another route may be tried. */
   async begin(): Promise<this> {
-    const { gateway, admission, attempt } = this.#options;
+    const { gateway, admitted } = this.#scope;
+    const attempt = this.#attempt;
     try {
       await this.#exchange.answer;
       gateway.speeds.of(attempt.candidate).answerBegan(gateway.clock.monotonicMs());
@@ -122,9 +108,9 @@ export class StreamRelay implements Relay, EventListenerObject {
       this.#useIdleTimeout();
       const objects = this.#decoder.takeObjects();
       const recorded = objects.length > 0 ? this.#record(objects) : undefined;
-      const { secured } = admission.meter;
+      const { secured } = admitted.meter;
       if (recorded ?? secured) await Promise.all([recorded, secured]);
-      admission.meter.firstByte(Math.round(gateway.clock.monotonicMs() - attempt.startedMs));
+      admitted.meter.firstByte(Math.round(gateway.clock.monotonicMs() - attempt.startedMs));
       return this;
     } catch (error) {
       this.#hasEnded = true;
@@ -164,8 +150,8 @@ export class StreamRelay implements Relay, EventListenerObject {
   }
 
   resume(): void {
-    const { admission, gateway } = this.#options;
-    admission.meter.allowMore(this.#backpressure.resume());
+    const { admitted, gateway } = this.#scope;
+    admitted.meter.allowMore(this.#backpressure.resume());
     this.#generation.skipTo(gateway.clock.monotonicMs());
     if (!this.#hasEnded && !this.#backpressure.isPausing) this.#exchange.resumeReadTimeout();
   }
@@ -173,12 +159,12 @@ export class StreamRelay implements Relay, EventListenerObject {
   /** The outcome of a request whose answer did not begin but is charged. Undefined if it is not charged. */
   billableOutcome(): RequestOutcome | undefined {
     const usage = this.#isBillable ? this.#disconnectUsage() : undefined;
-    return usage && { status: "cancelled", usage, ...servedBy(this.#options.attempt.candidate) };
+    return usage && { status: "cancelled", usage, ...servedBy(this.#attempt.candidate) };
   }
 
   /** Sets the read time-out to `idle_timeout`. */
   #useIdleTimeout(): void {
-    this.#exchange.setReadTimeout(this.#options.attempt.candidate.provider.config.idleTimeoutMs);
+    this.#exchange.setReadTimeout(this.#attempt.candidate.provider.config.idleTimeoutMs);
   }
 
   /** Reads until there is a chunk for the client, or to the end after a disconnect. Never rejects. */
@@ -233,18 +219,18 @@ export class StreamRelay implements Relay, EventListenerObject {
   #observe(): void {
     const { textBytes, usageText, isFinished } = this.#decoder;
     if (textBytes === this.#textBytes && usageText === this.#usageText && !isFinished) return;
-    const { admission, attempt, gateway } = this.#options;
+    const { admitted, gateway } = this.#scope;
     const nowMs = gateway.clock.monotonicMs();
     if (isFinished) this.#generation.finished(nowMs);
     if (textBytes !== this.#textBytes) {
       this.#textBytes = textBytes;
       this.#generation.textArrived(nowMs, generatedTokensOf(this.#decoder));
-      const moreMs = nowMs + attempt.candidate.provider.config.idleTimeoutMs - this.#endsAtMs;
+      const moreMs = nowMs + this.#attempt.candidate.provider.config.idleTimeoutMs - this.#endsAtMs;
       // A client that reads slowly must not keep a provider busy for ever.
       if (moreMs > 0 && !this.#backpressure.isSlow) {
         this.#endsAtMs += moreMs;
         this.#exchange.extend(this.#endsAtMs);
-        admission.meter.allowMore(moreMs);
+        admitted.meter.allowMore(moreMs);
       }
     }
     if (usageText === this.#usageText) return;
@@ -254,10 +240,9 @@ export class StreamRelay implements Relay, EventListenerObject {
 
   async #record(objects: readonly StoredObject[]): Promise<void> {
     this.#exchange.suspendReadTimeout();
-    const { gateway, context, admission, attempt } = this.#options;
-    const record = objectRecorder(gateway, context);
-    const historyTokens = historyTokensOf(admission, this.#decoder);
-    await record(objects, attempt.candidate.provider.id, historyTokens);
+    const historyTokens = historyTokensOf(this.#scope, this.#decoder);
+    const { provider } = this.#attempt.candidate;
+    await recordObjects(this.#scope, objects, provider.id, historyTokens);
   }
 
   #collect(): void {
@@ -273,12 +258,12 @@ export class StreamRelay implements Relay, EventListenerObject {
       return this.#fail(new UpstreamError("provider", "incomplete answer"));
     this.#exchange.finished();
     const failure = this.#decoder.reportsFailure ? reportedFailure() : undefined;
-    this.#options.attempt.ended(failure);
+    this.#attempt.ended(failure);
     const { model, finishReasons = [] } = this.#decoder;
-    this.#options.context.span?.answered(model, finishReasons);
+    this.#scope.span?.answered(model, finishReasons);
     if (!failure) this.#learn();
     const isBilled = !failure || isFailureBilled(this.#decoder);
-    const usage = isBilled ? billedUsage(this.#options.admission, this.#decoder) : undefined;
+    const usage = isBilled ? billedUsage(this.#scope, this.#decoder) : undefined;
     const isCut = this.#hasDisconnected || (failure && isBilled);
     await this.#settle(
       { status: isCut ? "cancelled" : failure ? "failed" : "done", usage },
@@ -288,19 +273,20 @@ export class StreamRelay implements Relay, EventListenerObject {
 
   /** Adds a whole answer with its reported usage to the figures of the route. */
   #learn(): void {
-    const { admission, attempt, gateway } = this.#options;
+    const { checked, gateway } = this.#scope;
+    const { candidate, startedMs } = this.#attempt;
     const { usage, isUsageFinal, providerCalls = 0 } = this.#decoder;
-    const durationMs = this.#generation.lastTextMs - attempt.startedMs;
+    const durationMs = this.#generation.lastTextMs - startedMs;
     // Tools of the provider add prompts of their own, and take time without tokens.
     if (!usage || !isUsageFinal || providerCalls > 0) return;
-    if (admission.attachmentTokens === 0)
-      gateway.promptCounts.add(attempt.candidate, admission.promptEstimate, usage.promptTokens);
+    if (checked.attachmentTokens === 0)
+      gateway.promptCounts.add(candidate, checked.promptEstimate, usage.promptTokens);
     // A slow client takes time without tokens too.
     if (this.#backpressure.isSlow) return;
-    gateway.speeds.of(attempt.candidate).add({
+    gateway.speeds.of(candidate).add({
       tokens: usage.completionTokens,
       textTokens: generatedTokensOf(this.#decoder),
-      choiceCount: admission.choiceCount,
+      choiceCount: checked.choiceCount,
       firstContentMs: this.#firstContentMs,
       durationMs,
     });
@@ -318,13 +304,13 @@ export class StreamRelay implements Relay, EventListenerObject {
     const ended = isOurTimeout ? new UpstreamError("isolated", TIMEOUT_OUTCOME) : failure;
     // The provider may have died in the silence before it.
     if (isOurTimeout && !isClients)
-      this.#generation.skipTo(this.#options.gateway.clock.monotonicMs());
+      this.#generation.skipTo(this.#scope.gateway.clock.monotonicMs());
     this.#attemptFailed(isClients ? clientGone() : ended);
     // What the client got is charged if nothing of it is the provider's fault.
     const usage =
       isClients || isOurTimeout || isCallerFault(failure)
         ? this.#disconnectUsage()
-        : reportedWithFailure(this.#options.admission, failure, this.#decoder);
+        : reportedWithFailure(this.#scope, failure, this.#decoder);
     const outcome: RequestOutcome = usage ? { status: "cancelled", usage } : { status: "failed" };
     // A disconnect is not logged as a failure.
     await this.#settle(outcome, { isComplete: false, error: isClients ? undefined : failure });
@@ -340,11 +326,11 @@ export class StreamRelay implements Relay, EventListenerObject {
   ): Promise<void> {
     this.#leave.end();
     this.#backpressure.stop();
-    const { admission, attempt } = this.#options;
+    const { admitted } = this.#scope;
     let receipt: Receipt | undefined;
     let failure: unknown = error;
     try {
-      receipt = await admission.meter.settle({ ...outcome, ...servedBy(attempt.candidate) });
+      receipt = await admitted.meter.settle({ ...outcome, ...servedBy(this.#attempt.candidate) });
     } catch (uncommitted) {
       // Not committed: the client must not get a complete answer.
       failure = uncommitted;
@@ -359,18 +345,18 @@ export class StreamRelay implements Relay, EventListenerObject {
 
   /** `receipt`: if the settlement was committed. `error`: if the answer failed. */
   #end(receipt: Receipt | undefined, error: unknown): void {
-    const { gateway, context, attempt } = this.#options;
+    const scope = this.#scope;
     this.#hasEnded = true;
-    gateway.inFlight.exchanges.delete(this.#exchange);
+    scope.gateway.inFlight.exchanges.delete(this.#exchange);
     try {
       if (receipt) {
-        logReceipt(context, receipt);
+        logReceipt(scope, receipt);
         const { expensiveServices } = this.#decoder;
-        tellUnpriced(gateway, context, attempt.candidate, receipt, expensiveServices);
-      } else logUncommitted(context);
-      if (error !== undefined) context.logFailure(error);
+        tellUnpriced(scope, this.#attempt.candidate, receipt, expensiveServices);
+      } else logUncommitted(scope);
+      if (error !== undefined) scope.logFailure(error);
     } finally {
-      context.onStreamEnd();
+      scope.onStreamEnd();
     }
   }
 
@@ -382,12 +368,12 @@ export class StreamRelay implements Relay, EventListenerObject {
     this.#attemptFailed(toUpstreamError(error));
     this.#hasDisconnected = true;
     if (this.#hasEnded) return;
-    void this.#options.admission.meter.abandon();
+    void this.#scope.admitted.meter.abandon();
     this.#end(undefined, error);
   }
 
   #attemptFailed(failure: UpstreamError): void {
-    this.#options.attempt.ended(failure.withStatus(this.#exchange.status));
+    this.#attempt.ended(failure.withStatus(this.#exchange.status));
   }
 
   /** The client disconnected. */
@@ -396,18 +382,17 @@ export class StreamRelay implements Relay, EventListenerObject {
     this.#hasDisconnected = true;
     this.#backpressure.stop();
     // A whole answer whose charge is being committed is not left.
-    if (!this.#options.admission.meter.isSettling) this.#leave.begin();
+    if (!this.#scope.admitted.meter.isSettling) this.#leave.begin();
     if (this.#hasBegun) void this.#drain();
   }
 
   #disconnectUsage(): RequestOutcome["usage"] {
     if (!this.#exchange.isSent) return undefined;
-    const { admission, gateway } = this.#options;
     const hidden = {
-      tokens: this.#generation.hiddenTokens(gateway.clock.monotonicMs()),
+      tokens: this.#generation.hiddenTokens(this.#scope.gateway.clock.monotonicMs()),
       tokensAtUsage: this.#hiddenAtUsage,
     };
-    return disconnectUsage(admission, this.#decoder, hidden);
+    return disconnectUsage(this.#scope, this.#decoder, hidden);
   }
 }
 

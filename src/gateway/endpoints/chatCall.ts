@@ -16,15 +16,17 @@ import {
   UnsupportedRequestError,
   type ChatInterface,
   type EncodedRequest,
+  type UsageMember,
 } from "../../providers/provider.ts";
 import { chatInterfaceOf } from "../../providers/registry.ts";
 import type { Candidate } from "../../routing/candidates.ts";
-import type { Admission, ChoiceBounds } from "../admission/admit.ts";
-import type { ReadAnswer } from "../answerJson.ts";
+import { boundsFor, type ChoiceBounds } from "../admission/admit.ts";
 import { billedUsage } from "../billedUsage.ts";
 import { ChatDecoder } from "../decoding/chatDecoder.ts";
 import { publicCompletion, type AnswerIdentity } from "../decoding/publicAnswer.ts";
 import { serviceOf } from "../interfaces.ts";
+import type { ProviderCall, ReadAnswer } from "../providerCall.ts";
+import type { AdmittedScope } from "../requestScope.ts";
 import type { AnswerForm } from "../translation/answerForm.ts";
 
 interface EncodedChat {
@@ -40,29 +42,29 @@ interface EncodedChat {
  * The check before the hold encodes the chat once. That result is sent if the same route and bound are used, so no chat is
  * encoded twice without need.
  */
-export class ProviderChat {
+export class ChatCall implements ProviderCall {
+  readonly #endpoint: Endpoint;
   readonly #request: ChatRequest;
   readonly #object: JsonObjectText;
   readonly #identityOf: (model: string) => AnswerIdentity;
   readonly #formOf: (identity: AnswerIdentity, candidate: Candidate) => AnswerForm;
-  readonly #endpoint: Endpoint;
   /** Of the last candidate. It is asked for several times. */
   #dialect: { readonly candidate: Candidate; readonly dialect: Dialect } | undefined;
   /** May be as large as the body, so `encode` clears it. */
   #encoded: EncodedChat | undefined;
 
   constructor(
+    endpoint: Endpoint,
     request: ChatRequest,
     object: JsonObjectText,
     identityOf: (model: string) => AnswerIdentity,
     formOf: (identity: AnswerIdentity, candidate: Candidate) => AnswerForm,
-    endpoint: Endpoint,
   ) {
+    this.#endpoint = endpoint;
     this.#request = request;
     this.#object = object;
     this.#identityOf = identityOf;
     this.#formOf = formOf;
-    this.#endpoint = endpoint;
   }
 
   /** Throws ApiError 400 if no candidate can express the request. */
@@ -89,18 +91,16 @@ export class ProviderChat {
     return isAdapted ? addedPromptBytes(this.#request.body) : 0;
   }
 
-  /** Throws UnsupportedRequestError. */
-  encode(candidate: Candidate, { boundsFor }: Admission): EncodedRequest {
-    const bounds = this.#boundsWithin(candidate, boundsFor(candidate.model));
+  encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest {
+    const bounds = this.#boundsWithin(candidate, boundsFor(scope, candidate.model));
     const last = this.#encoded;
     this.#encoded = undefined;
     const isSame = last?.candidate === candidate && areEqual(last.bounds, bounds);
     return isSame ? last.encoded : this.#encodeFor(candidate, bounds);
   }
 
-  /** Makes the decoder of a streamed answer. */
   decoder(candidate: Candidate): ChatDecoder {
-    const chat = this.interfaceFor(candidate);
+    const chat = this.#interfaceFor(candidate);
     const identity = this.#answerOf(candidate);
     return new ChatDecoder({
       readEvent: chat.events(),
@@ -112,15 +112,14 @@ export class ProviderChat {
     });
   }
 
-  /** Reads an answer in JSON. Throws AnswerError. */
-  read(received: Uint8Array, candidate: Candidate, admission: Admission): ReadAnswer {
+  read(scope: AdmittedScope, received: Uint8Array, candidate: Candidate): ReadAnswer {
     const text = decodeAnswer(received);
-    const reply = this.interfaceFor(candidate).read(text);
+    const reply = this.#interfaceFor(candidate).read(text);
     const { completion, usage, isUsageEarly = false, expensiveServices } = reply;
     const stops = this.#stopsToApply(candidate);
     const identity = this.#answerOf(candidate);
     const shown = publicCompletion(completion, identity, stops);
-    const billed = billedUsage(admission, {
+    const billed = billedUsage(scope, {
       usage,
       isUsageFinal: !isUsageEarly,
       usageProblem:
@@ -141,8 +140,12 @@ export class ProviderChat {
     };
   }
 
+  usageMember(candidate: Candidate): UsageMember {
+    return this.#interfaceFor(candidate).usage;
+  }
+
   /** The provider's interface that gets the chat. */
-  interfaceFor({ chat, provider, route }: Candidate): ChatInterface {
+  #interfaceFor({ chat, provider, route }: Candidate): ChatInterface {
     const { reasoning_effort: effort, tools }: JsonFields = this.#request.body;
     const hasTools = Array.isArray(tools) && tools.length > 0;
     const isEither = provider.config.kind === "openai" && route.api === "chat" && route.responses;
@@ -153,7 +156,7 @@ export class ProviderChat {
   #dialectFor(candidate: Candidate): Dialect {
     if (this.#dialect?.candidate === candidate) return this.#dialect.dialect;
     const { provider, route, model } = candidate;
-    const chat = this.interfaceFor(candidate);
+    const chat = this.#interfaceFor(candidate);
     const dialect = dialectOf({
       provider: provider.config,
       route,
@@ -168,7 +171,7 @@ export class ProviderChat {
 
   /** The provider has the chat interface and gets the client's own text. */
   #keepsText(candidate: Candidate): boolean {
-    return this.interfaceFor(candidate) === candidate.chat && this.#isNative(candidate);
+    return this.#interfaceFor(candidate) === candidate.chat && this.#isNative(candidate);
   }
 
   #isNative(candidate: Candidate): boolean {
@@ -191,7 +194,7 @@ export class ProviderChat {
 
   /** The stop sequences that the provider does not take. The gateway ends the answer at them. */
   #stopsToApply(candidate: Candidate): readonly string[] {
-    const chat = this.interfaceFor(candidate);
+    const chat = this.#interfaceFor(candidate);
     const { stop, moreStops = [] } = this.#request;
     const { refusesStop } = this.#dialectFor(candidate);
     const own = stop.filter((sequence) => refusesStop || !chat.takesStop(sequence));
@@ -201,7 +204,7 @@ export class ProviderChat {
   #encodeFor(candidate: Candidate, bounds: ChoiceBounds): EncodedRequest {
     const { provider, route } = candidate;
     const chat = { request: this.#request, object: this.#object };
-    return this.interfaceFor(candidate).encode({
+    return this.#interfaceFor(candidate).encode({
       ...adaptChat(chat, this.#dialectFor(candidate)),
       model: route.model,
       ...bounds,

@@ -1,0 +1,110 @@
+import type { Receipt, RequestOutcome } from "../billing/meter.ts";
+import {
+  ApiError,
+  allProvidersUnavailable,
+  rateLimitExceeded,
+  serviceUnavailable,
+} from "../contract/errors.ts";
+import { namesWebSearch, WEB_SEARCH_NAME } from "../contract/extras.ts";
+import { totalTokens } from "../contract/usage.ts";
+import { formatRoubles } from "../lib/money.ts";
+import { UpstreamError } from "../providers/upstream.ts";
+import type { Candidate } from "../routing/candidates.ts";
+import { WriteError } from "../store/store.ts";
+import type { LogFields } from "../telemetry/log.ts";
+import type { AdmittedScope } from "./requestScope.ts";
+
+/** Settles a request without an answer. Returns the client's error. */
+export async function settleFailure(
+  scope: AdmittedScope,
+  error: unknown,
+  outcome: RequestOutcome,
+): Promise<ApiError> {
+  try {
+    await settleRequest(scope, outcome);
+  } catch (uncommitted) {
+    // `settleRequest` throws ApiError only.
+    return uncommitted as ApiError;
+  }
+  if (error instanceof ApiError) return error;
+  if (scope.gateway.inFlight.isAborting) return serviceUnavailable(error);
+  return error instanceof UpstreamError ? allProvidersUnavailable() : serviceUnavailable(error);
+}
+
+/**
+ * Settles the meter of a request and adds the receipt to its log line. Throws only ApiError: 502 if the settlement cannot
+ * be committed, 429 if a command took the money before it was secured. No complete answer may reach
+ * the client then.
+ */
+export async function settleRequest(
+  scope: AdmittedScope,
+  outcome: RequestOutcome,
+): Promise<Receipt> {
+  try {
+    const receipt = await scope.admitted.meter.settle(outcome);
+    logReceipt(scope, receipt);
+    return receipt;
+  } catch (error) {
+    logUncommitted(scope);
+    scope.addLogFields({ outcome: "failed" });
+    // A debit took the money in the same moment. The client's next try gets an exact answer.
+    const isInsufficient = error instanceof WriteError && error.failure === "insufficient";
+    throw isInsufficient ? rateLimitExceeded() : serviceUnavailable(error);
+  }
+}
+
+/** The part of an outcome that names the provider and the operator's price, and the model that is charged. */
+export function servedBy({
+  model,
+  provider,
+  route,
+}: Candidate): Pick<RequestOutcome, "provider" | "operatorPrice" | "sold"> {
+  const sold = { model: model.id, price: model.price };
+  return { provider: provider.id, operatorPrice: route.operatorPrice, sold };
+}
+
+/** Corrects the token rate by the real usage, and adds the receipt to the log line. */
+export function logReceipt(scope: AdmittedScope, receipt: Receipt): void {
+  scope.permit.correctTokens(totalTokens(receipt.usage));
+  scope.addLogFields(receiptFields(receipt));
+}
+
+/** Returns the tokens to the token rate: a request that could not be settled is not charged. */
+export function logUncommitted(scope: AdmittedScope): void {
+  scope.permit.correctTokens(0);
+}
+
+/**
+ * Tells of what an answer was served with that the price of its model is not for: `services`, and web searches without a
+ * price, which are counted in the log line.
+ */
+export function tellUnpriced(
+  scope: AdmittedScope,
+  candidate: Candidate,
+  { usage: { webSearches } }: Receipt,
+  services: readonly string[] = [],
+): void {
+  const { requestId, snapshot, gateway } = scope;
+  const { unpriced } = gateway;
+  for (const service of services) unpriced.served(candidate, service, requestId);
+  if (webSearches === 0 || candidate.model.sells.webSearches) return;
+  scope.addLogFields({ unpriced_searches: webSearches });
+  // The operator gives them away.
+  if (namesWebSearch(snapshot.config.api.allowedTools)) return;
+  unpriced.served(candidate, WEB_SEARCH_NAME, requestId);
+}
+
+function receiptFields(receipt: Receipt): LogFields {
+  const fields: LogFields = {
+    outcome: receipt.status,
+    prompt_tokens: receipt.usage.promptTokens,
+    completion_tokens: receipt.usage.completionTokens,
+    cost_rub: receipt.chargeRub,
+    attempts: receipt.attempts.length,
+  };
+  if (receipt.provider !== undefined) fields.provider = receipt.provider;
+  if (receipt.estimated) fields.estimated = true;
+  if (receipt.writeOff > 0n) fields.write_off_rub = formatRoubles(receipt.writeOff);
+  if (receipt.firstByteMs !== undefined) fields.first_byte_ms = receipt.firstByteMs;
+  return fields;
+}
