@@ -133,7 +133,7 @@ class JsonAnswer implements EventListenerObject {
         attempt.answered();
         return answer;
       } catch (thrown) {
-        const refusal = refusalOf(this.#call, thrown);
+        const refusal = refusalOf(this.#scope, thrown);
         attempts.failed(attempt, thrown, refusal, this.#isAbandoned);
       }
     }

@@ -1,9 +1,15 @@
 import type { BilledUsage } from "../billing/meter.ts";
-import { aboveRateLimit, invalidRequest, type ApiError } from "../contract/errors.ts";
+import {
+  aboveRateLimit,
+  invalidRequest,
+  resourceNotFound,
+  type ApiError,
+} from "../contract/errors.ts";
 import type { EncodedRequest, UsageMember } from "../providers/provider.ts";
 import { upstreamErrorOf, type UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import type { AnswerDecoder, StoredObject } from "./decoding/answerDecoder.ts";
+import { serviceOf } from "./interfaces.ts";
 import type { AdmittedScope } from "./requestScope.ts";
 
 /**
@@ -20,8 +26,6 @@ export interface ProviderCall {
   read(scope: AdmittedScope, answer: Uint8Array, candidate: Candidate): ReadAnswer;
   /** Where an answer that is too large to be read has its usage. */
   usageMember(candidate: Candidate): UsageMember | undefined;
-  /** The client's error if the caller named something that the provider does not have. */
-  unknownResource?(error: UpstreamError): ApiError | undefined;
 }
 
 /** A JSON answer that was read completely. Everything that can fail happens before it is charged. */
@@ -78,19 +82,22 @@ export class EitherCall implements ProviderCall {
     return this.#for(candidate).usageMember(candidate);
   }
 
-  unknownResource(error: UpstreamError): ApiError | undefined {
-    return this.#native.unknownResource?.(error);
-  }
-
   #for(candidate: Candidate): ProviderCall {
     return this.#isNative(candidate) ? this.#native : this.#chat();
   }
 }
 
 /** The client's error for what an attempt threw, if the caller is at fault. */
-export function refusalOf(call: ProviderCall, thrown: unknown): ApiError | undefined {
+export function refusalOf({ checked }: AdmittedScope, thrown: unknown): ApiError | undefined {
   const error = upstreamErrorOf(thrown);
-  return error && (callerFault(error) ?? call.unknownResource?.(error));
+  if (!error) return undefined;
+  const isNotFound = error.fault === "notFound" && !error.isUnknownModel;
+  // A responses request names what its provider has stored. An unknown model was named by the config.
+  const isOwnName =
+    isNotFound &&
+    checked.endpoint === "responses" &&
+    checked.candidates.some((candidate) => serviceOf("responses", candidate) === "native");
+  return callerFault(error) ?? (isOwnName ? resourceNotFound() : undefined);
 }
 
 /** The 400 or 429 with the provider's words, if the provider refused the request itself. */

@@ -1,6 +1,7 @@
-import { promptTokensMin, type PromptExtent } from "../../billing/cost.ts";
+import { noExtras, promptTokensMin, type PromptExtent } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
-import { ApiError, resourceNotFound } from "../../contract/errors.ts";
+import { checkChatRequest, ownChatRules } from "../../contract/chat/chatRequest.ts";
+import { ApiError, invalidRequest } from "../../contract/errors.ts";
 import { parseJsonObject, type BodyText } from "../../contract/jsonBody.ts";
 import {
   checkResponsesRequest,
@@ -9,18 +10,22 @@ import {
   webSearchesOf,
   type ResponsesRequest,
 } from "../../contract/responses.ts";
+import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import { expensiveServicesOf } from "../../contract/servedTier.ts";
 import { readResponsesUsage } from "../../contract/usage.ts";
-import { isJsonObject, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
+import { parseExactly } from "../../lib/exactJson.ts";
+import { fieldsOf, isJsonObject, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
+import { parseObjectText } from "../../lib/jsonObject.ts";
 import { lazy } from "../../lib/lazy.ts";
 import {
   AnswerError,
   decodeAnswer,
   parseAnswerJson,
+  UnsupportedRequestError,
   type EncodedRequest,
   type UsageMember,
 } from "../../providers/provider.ts";
-import { reportedFailureIn, type UpstreamError } from "../../providers/upstream.ts";
+import { reportedFailureIn } from "../../providers/upstream.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 import { admit, changedBound } from "../admission/admit.ts";
 import { answerJson } from "../answerJson.ts";
@@ -32,8 +37,14 @@ import { EitherCall, type ProviderCall, type ReadAnswer } from "../providerCall.
 import { withChecked, type AdmittedScope, type RequestScope } from "../requestScope.ts";
 import { openStream } from "../streaming/openStream.ts";
 import { pinToProvider, type PinnedCandidates } from "../admission/objectOwnership.ts";
+import { ResponsesForm } from "../translation/responses/chatToResponses.ts";
 import { ownResponsesText } from "../translation/responses/encryptedContent.ts";
-import { translateResponse, type TranslatedResponse } from "./translatedResponse.ts";
+import { settingsOf, type ResponsesSettings } from "../translation/responses/responsesSettings.ts";
+import { chatBodyOf } from "../translation/responses/responsesToChat.ts";
+import type { AnswerIdentity } from "../decoding/publicAnswer.ts";
+import { identityOf } from "./chat.ts";
+import { ChatCall } from "./chatCall.ts";
+import { refuseForeignFiles } from "./messagesRequest.ts";
 import { objectsOf, ResponsesDecoder, responsesFailure } from "../decoding/responsesDecoder.ts";
 import { outputBytes } from "../decoding/generatedContent.ts";
 
@@ -63,7 +74,7 @@ export async function responses(scope: RequestScope, body: BodyText): Promise<An
     choiceCount: request.choiceCount,
   });
   const admitted = await admit(checked);
-  const native = new NativeResponses(object, candidates.some(isNative));
+  const native = new NativeResponses(object);
   const call = translated
     ? new EitherCall({ isNative, native, chat: () => translated.chat })
     : native;
@@ -160,12 +171,9 @@ function promptEstimateOf(
 /** A route with the responses interface gets the client's text, and its bytes are returned. */
 class NativeResponses implements ProviderCall {
   readonly #ownText: () => JsonObjectText;
-  readonly #hasNative: boolean;
 
-  /** `hasNative`: the request may go to such a route. */
-  constructor(object: JsonObjectText, hasNative: boolean) {
+  constructor(object: JsonObjectText) {
     this.#ownText = lazy(() => ownResponsesText(object));
-    this.#hasNative = hasNative;
   }
 
   encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest {
@@ -202,12 +210,6 @@ class NativeResponses implements ProviderCall {
   usageMember({ provider }: Candidate): UsageMember | undefined {
     return provider.adapter.responses?.usage;
   }
-
-  /** The caller named the resource. An unknown model was named by the config. */
-  unknownResource({ fault, isUnknownModel }: UpstreamError): ApiError | undefined {
-    const isCallers = fault === "notFound" && !isUnknownModel;
-    return isCallers && this.#hasNative ? resourceNotFound() : undefined;
-  }
 }
 
 /** Parses a JSON answer into a response object. Throws AnswerError, or ReportedFailure for an error object. */
@@ -233,4 +235,55 @@ export function encodeResponses(
     outputTokensBound: bound,
     dropFields,
   });
+}
+
+/** A responses request as a chat, for routes without the responses interface. */
+interface TranslatedResponse {
+  readonly chat: ChatCall;
+  readonly prompt: PromptExtent;
+  readonly promptEstimate: number;
+}
+
+/** Translates a responses request into a chat. Returns the ApiError of a request that a chat cannot express. */
+function translateResponse(
+  scope: RequestScope,
+  object: JsonObjectText,
+): TranslatedResponse | ApiError {
+  try {
+    return translated(scope, fieldsOf(parseExactly(object.text)));
+  } catch (error) {
+    if (error instanceof UnsupportedRequestError) return invalidRequest(error.message);
+    if (error instanceof ApiError) return error;
+    throw error;
+  }
+}
+
+/** Throws UnsupportedRequestError, and ApiError like a chat with the same content. */
+function translated(scope: RequestScope, body: JsonFields): TranslatedResponse {
+  const { value, object } = parseObjectText(JSON.stringify(chatBodyOf(body)));
+  const request = checkChatRequest(fieldsOf(value), ownChatRules(scope.snapshot.config.api));
+  refuseForeignFiles(scope, request.objectIds);
+  // The check of the responses request does not see what is inside returned reasoning.
+  if (request.usesLongCacheTtl) throw longPromptCacheTtl();
+  const identityFor = (model: string): AnswerIdentity => ({
+    ...identityOf(scope, model),
+    id: scope.requestId.replace("req_", "resp_"),
+    unknownFields: "forward",
+  });
+  const { textBytes, nonTextParts } = request.promptSize;
+  return {
+    chat: new ChatCall("responses", request, object, identityFor, responsesForms(settingsOf(body))),
+    prompt: {
+      bodyBytes: Buffer.byteLength(object.text),
+      messageCount: request.messageCount,
+      unbounded: request.needsWholeContext,
+      ...noExtras,
+    },
+    promptEstimate: estimateTokens(textBytes, nonTextParts),
+  };
+}
+
+/** A separate function, because a stream retains its form (memory rules: docs/architecture.md). */
+function responsesForms(settings: ResponsesSettings): (identity: AnswerIdentity) => ResponsesForm {
+  return (identity) => new ResponsesForm(identity, settings);
 }

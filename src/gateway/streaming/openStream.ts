@@ -90,7 +90,7 @@ class StreamBeginning {
         attempt.answered();
         return relay;
       } catch (thrown) {
-        const refusal = refusalOf(this.#call, thrown);
+        const refusal = refusalOf(this.#scope, thrown);
         attempts.failed(attempt, thrown, refusal, this.#isAbandoned);
       }
     }

@@ -105,7 +105,7 @@ export class StreamRelay implements Relay, EventListenerObject {
       }
       this.#firstContentMs = gateway.clock.monotonicMs() - attempt.startedMs;
       // The time of the database writes below does not count for the provider.
-      this.#useIdleTimeout();
+      this.#exchange.setReadTimeout(attempt.candidate.provider.config.idleTimeoutMs);
       const objects = this.#decoder.takeObjects();
       const recorded = objects.length > 0 ? this.#record(objects) : undefined;
       const { secured } = admitted.meter;
@@ -160,11 +160,6 @@ export class StreamRelay implements Relay, EventListenerObject {
   billableOutcome(): RequestOutcome | undefined {
     const usage = this.#isBillable ? this.#disconnectUsage() : undefined;
     return usage && { status: "cancelled", usage, ...servedBy(this.#attempt.candidate) };
-  }
-
-  /** Sets the read time-out to `idle_timeout`. */
-  #useIdleTimeout(): void {
-    this.#exchange.setReadTimeout(this.#attempt.candidate.provider.config.idleTimeoutMs);
   }
 
   /** Reads until there is a chunk for the client, or to the end after a disconnect. Never rejects. */

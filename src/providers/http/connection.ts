@@ -1,4 +1,5 @@
 import type { Socket, SocketHandler } from "bun";
+import type { Duplex } from "node:stream";
 import { ConnectionError, connectError, handshakeError } from "./connectionError.ts";
 import {
   isTunnelled,
@@ -7,7 +8,6 @@ import {
   type ConnectionTarget,
   type TunnelTarget,
 } from "./connectionTarget.ts";
-import { wireOf, type Wire, type WireEvents } from "./wire.ts";
 
 /** The user of a connection: an exchange, or the pool while the connection is idle. */
 export interface ConnectionOwner {
@@ -230,3 +230,58 @@ const SOCKET_HANDLERS: SocketHandler<Connection> = {
   // The close event follows and carries the failure; without this handler Bun prints the error.
   error: () => {},
 };
+
+/** What a connection uses of its socket. A socket of Bun is one as it is. */
+interface Wire {
+  /** The bytes that it took: fewer than it got, or -1, if it is full or closed. */
+  write(data: string | Uint8Array): number;
+  pause(): unknown;
+  resume(): unknown;
+  /** At once. */
+  terminate(): void;
+  /** In order. */
+  close(): void;
+}
+
+/** What the user of a wire hears. */
+interface WireEvents {
+  onData(bytes: Buffer): void;
+  /** It can take more bytes. */
+  onDrain(): void;
+  /** The other side ended it in order. */
+  onEnd(): void;
+  onClose(error: Error | undefined): void;
+}
+
+/** A stream takes pieces of this size at most, because it keeps each piece until it is sent. */
+const PIECE_BYTES_MAX = 65_536;
+
+/** A tunnel as the wire of a connection. */
+function wireOf(tunnel: Duplex, events: WireEvents): Wire {
+  let failure: Error | undefined;
+  tunnel.on("data", (bytes: Buffer) => events.onData(bytes));
+  tunnel.on("drain", () => events.onDrain());
+  tunnel.once("end", () => events.onEnd());
+  tunnel.on("error", (error) => {
+    failure = error;
+  });
+  tunnel.once("close", () => events.onClose(failure));
+  const end = (): void => void tunnel.destroy();
+  return {
+    write(data) {
+      if (tunnel.destroyed) return -1;
+      const bytes = typeof data === "string" ? Buffer.from(data) : data;
+      let taken = 0;
+      while (taken < bytes.length && !tunnel.writableNeedDrain) {
+        const piece = bytes.subarray(taken, taken + PIECE_BYTES_MAX);
+        tunnel.write(piece);
+        taken += piece.length;
+      }
+      return taken;
+    },
+    pause: () => tunnel.pause(),
+    resume: () => tunnel.resume(),
+    terminate: end,
+    close: end,
+  };
+}
