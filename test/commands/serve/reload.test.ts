@@ -167,6 +167,25 @@ test("a change of the URLs of servers needs a restart, and is told without them"
   ]);
 });
 
+test("TLS on or off needs a restart, and so do the headers for a trace collector", () => {
+  const on = (cert: string, headers: Readonly<Record<string, string>>): Config => ({
+    ...startedWith,
+    server: {
+      ...startedWith.server,
+      tls: { certFile: "/cert", keyFile: "/key", cert, key: "", expiresAt: 0 },
+    },
+    telemetry: { otlp: "http://collector:4318", headers },
+  });
+  const restart = "changed, and takes effect only after a restart";
+  expect(neededRestarts(on("one", { a: "b" }), on("other", { a: "canary" }))).toEqual([
+    `telemetry.headers: ${restart}`,
+  ]);
+  expect(neededRestarts(startedWith, on("one", {}))).toEqual([
+    `server.tls_cert: ${restart}`,
+    `telemetry.otlp: ${restart}`,
+  ]);
+});
+
 test("successful and rejected reloads are counted", async () => {
   const { value } = await growth(gateway.metricsUrl, async () => {
     await reloaded(configText(config));
