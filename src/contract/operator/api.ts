@@ -55,12 +55,12 @@ interface Span {
 
 interface Search {
   readonly search?: Text;
-  readonly limit?: Text;
+  readonly limit?: Text | number;
 }
 
 interface Page {
   readonly before?: Text;
-  readonly limit?: Text;
+  readonly limit?: Text | number;
 }
 
 /**

@@ -17,7 +17,8 @@ import { Overview } from "./overview.tsx";
 import { Providers } from "./providers.tsx";
 import { Request } from "./requests/request.tsx";
 import { Requests } from "./requests/requests.tsx";
-import { api, endSession, isLost, sessionState } from "./session.ts";
+import { call } from "./call.ts";
+import { endSession, isLost, sessionState } from "./session.ts";
 import { text } from "./text.ts";
 import { Vouchers } from "./vouchers/vouchers.tsx";
 
@@ -61,7 +62,7 @@ function Opened() {
   const [view, detail] = place.value.path;
   const current = viewIds.find((id) => id === view) ?? "";
   const { data } = useResource(() =>
-    followStore(createResource((abort) => api.get<ConsoleState>("/api/state", {}, abort))),
+    followStore(createResource((abort) => call("GET /api/state", {}, abort))),
   );
   const state = data.value;
   const heading = detail === undefined ? {} : { heading: `${text.views[current]} ${detail}` };

@@ -13,7 +13,7 @@ import { createResource, useResource } from "../resource.ts";
 import { hrefOf } from "../router.ts";
 import { Attention } from "./attention.tsx";
 import { followStore } from "./live.ts";
-import { api } from "./session.ts";
+import { call } from "./call.ts";
 import { text } from "./text.ts";
 
 /** They outlive the view, so that the way back shows what was chosen. */
@@ -25,9 +25,7 @@ type Measure = "charged" | "requests" | "tokens";
 /** What the gateway earns, who spends, and what needs a look. */
 export function Overview() {
   const report = useResource(() =>
-    followStore(
-      createResource((abort) => api.get<Report>("/api/overview", { span: span.value }, abort)),
-    ),
+    followStore(createResource((abort) => call("GET /api/overview", { span: span.value }, abort))),
   );
   const data = report.data.value;
   const failure = report.failure.value;

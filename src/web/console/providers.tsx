@@ -1,5 +1,4 @@
 import { computed, signal } from "@preact/signals";
-import type { ConfigReport } from "../../contract/operator/configReport.ts";
 import type { ModelPrices } from "../../contract/operator/modelPrices.ts";
 import type { ProviderReport } from "../../contract/operator/providerReport.ts";
 import { Lines, StackedBars } from "../charts/chart.tsx";
@@ -16,7 +15,7 @@ import { formats } from "../language.ts";
 import { createResource, useResource } from "../resource.ts";
 import { hrefOf } from "../router.ts";
 import { followStore } from "./live.ts";
-import { api } from "./session.ts";
+import { call } from "./call.ts";
 import { text } from "./text.ts";
 
 const span = signal<SpanName>("7d");
@@ -24,11 +23,7 @@ const span = signal<SpanName>("7d");
 /** How the providers do, what the models cost, and what `tollgate check` says of the config. */
 export function Providers() {
   const report = useResource(() =>
-    followStore(
-      createResource((abort) =>
-        api.get<ProviderReport>("/api/providers", { span: span.value }, abort),
-      ),
-    ),
+    followStore(createResource((abort) => call("GET /api/providers", { span: span.value }, abort))),
   );
   return (
     <>
@@ -54,9 +49,7 @@ export function Providers() {
 }
 
 function ConfigFindings() {
-  const report = useResource(() =>
-    createResource((abort) => api.get<ConfigReport>("/api/check", {}, abort)),
-  );
+  const report = useResource(() => createResource((abort) => call("GET /api/check", {}, abort)));
   return (
     <Loaded resource={report} skeleton={<SkeletonBlock rem={3} />}>
       {({ ok, problems, warnings }) => (
@@ -199,9 +192,7 @@ const search = signal("");
 
 /** The models of the config with prices and routes. */
 function Models() {
-  const models = useResource(() =>
-    createResource((abort) => api.get<ModelPrices>("/api/models", {}, abort)),
-  );
+  const models = useResource(() => createResource((abort) => call("GET /api/models", {}, abort)));
   const rows = computed(() =>
     models.data.value?.data.filter(({ id }) =>
       id.toLowerCase().includes(search.value.toLowerCase()),

@@ -172,6 +172,8 @@ test("a change answers and logs what its command does", async () => {
     const rows = (after: number) => logAfter(after).map((row) => Object.assign(row, { id: 0 }));
     const logged = rows(before).slice(0, isLogged ? 1 : 0);
     expect(logged).toHaveLength(isLogged ? 1 : 0);
+    // The admin log has the name of the operation.
+    for (const row of logged) expect(`${command} `).toStartWith(`${row.command} `);
     expect(comparable(rows(between), "web")).toEqual(comparable(logged, "shell"));
     for (const [who, document] of [
       ["shell", printed],

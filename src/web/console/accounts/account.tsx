@@ -11,15 +11,15 @@ import { Name } from "../../components/text.tsx";
 import { Count, Money, Time } from "../../components/values.tsx";
 import { createResource, useResource } from "../../resource.ts";
 import { hrefOf } from "../../router.ts";
-import { CreateKey } from "../keys/createKey.tsx";
+import { CreateKey } from "../keys/keyDialogs.tsx";
 import { KeyTable } from "../keys/keyTable.tsx";
 import { useFilter } from "../lists/filters.tsx";
 import { followStore } from "../live.ts";
 import { RequestsOf } from "../requests/requestTable.tsx";
-import { api } from "../session.ts";
+import { call } from "../call.ts";
 import { text } from "../text.ts";
-import { AccountState } from "./accounts.tsx";
-import { ChangeAccount, type AccountChange } from "./changeAccount.tsx";
+import { AccountState } from "./accountState.tsx";
+import { ChangeAccount, type AccountChange } from "./accountDialogs.tsx";
 import { Ledger } from "./ledger.tsx";
 
 const words = text.account;
@@ -33,11 +33,7 @@ export function Account({ name }: { name: string }) {
     () =>
       followStore(
         createResource((abort) =>
-          api.get<AccountDetail>(
-            `/api/accounts/${encodeURIComponent(name)}`,
-            { span: span.value },
-            abort,
-          ),
+          call("GET /api/accounts/:account", { account: name, span: span.value }, abort),
         ),
       ),
     name,

@@ -4,7 +4,6 @@ import { Button } from "../../components/buttons.tsx";
 import { SearchField } from "../../components/fields.tsx";
 import { Panel, Toolbar, ViewHead } from "../../components/frame.tsx";
 import { EmptyState, Skeleton } from "../../components/states.tsx";
-import { Tag } from "../../components/status.tsx";
 import { Table, type Column } from "../../components/table.tsx";
 import { words } from "../../language.ts";
 import { createResource, useResource } from "../../resource.ts";
@@ -12,9 +11,10 @@ import { hrefOf } from "../../router.ts";
 import { sumOf } from "../amounts.ts";
 import { useFilter } from "../lists/filters.tsx";
 import { followStore } from "../live.ts";
-import { api } from "../session.ts";
+import { call } from "../call.ts";
 import { text } from "../text.ts";
-import { CreateAccount } from "./createAccount.tsx";
+import { CreateAccount } from "./accountDialogs.tsx";
+import { AccountState } from "./accountState.tsx";
 
 type Row = AccountList["data"][number];
 
@@ -34,11 +34,7 @@ export function Accounts() {
   const list = useResource(() =>
     followStore(
       createResource((abort) =>
-        api.get<AccountList>(
-          "/api/accounts",
-          { search: search.value.trim(), limit: limit.value },
-          abort,
-        ),
+        call("GET /api/accounts", { search: search.value.trim(), limit: limit.value }, abort),
       ),
     ),
   );
@@ -158,12 +154,4 @@ function footOf(rows: readonly Row[]) {
     requests: rows.reduce((sum, row) => sum + row.requests_30d, 0),
     keys: rows.reduce((sum, { keys }) => sum + keys, 0),
   };
-}
-
-export function AccountState({ isDisabled }: { isDisabled: boolean }) {
-  return isDisabled ? (
-    <Tag tone="bad">{text.accounts.disabled}</Tag>
-  ) : (
-    <Tag tone="good">{text.accounts.active}</Tag>
-  );
 }

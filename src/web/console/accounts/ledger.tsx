@@ -7,7 +7,7 @@ import { None } from "../../components/values.tsx";
 import { useResource } from "../../resource.ts";
 import { hrefOf } from "../../router.ts";
 import { createLiveList } from "../lists/liveList.ts";
-import { api } from "../session.ts";
+import { call } from "../call.ts";
 import { text } from "../text.ts";
 
 type Entry = LedgerPage["data"][number];
@@ -19,12 +19,7 @@ export function Ledger({ account }: { account: string }) {
   const list = useResource(
     () =>
       createLiveList(
-        (page, abort) =>
-          api.get<LedgerPage>(
-            `/api/accounts/${encodeURIComponent(account)}/ledger`,
-            { ...page },
-            abort,
-          ),
+        (page, abort) => call("GET /api/accounts/:account/ledger", { account, ...page }, abort),
         ({ id }) => id,
       ),
     account,

@@ -1,5 +1,4 @@
 import { useSignal } from "@preact/signals";
-import type { KeyList } from "../../../contract/operator/lists.ts";
 import { ApiFailure } from "../../api.ts";
 import { Button, CopyButton } from "../../components/buttons.tsx";
 import { Meter } from "../../components/figures.tsx";
@@ -12,9 +11,9 @@ import { createResource, useResource } from "../../resource.ts";
 import { hrefOf } from "../../router.ts";
 import { followStore } from "../live.ts";
 import { RequestsOf } from "../requests/requestTable.tsx";
-import { api } from "../session.ts";
+import { call } from "../call.ts";
 import { text } from "../text.ts";
-import { ChangeKey, type KeyChange } from "./changeKey.tsx";
+import { ChangeKey, type KeyChange } from "./keyDialogs.tsx";
 import { KeyState, type KeyRow } from "./keyTable.tsx";
 
 const words = text.keys;
@@ -82,7 +81,7 @@ export function Key({ id }: { id: string }) {
 
 /** Keys are found by a part of their id, so the right one is picked. */
 async function readKey(id: string, abort: AbortSignal): Promise<KeyRow> {
-  const { data } = await api.get<KeyList>("/api/keys", { search: id }, abort);
+  const { data } = await call("GET /api/keys", { search: id }, abort);
   const row = data.find((key) => key.id === id);
   if (row === undefined) throw new ApiFailure(404, words.unknown);
   return row;

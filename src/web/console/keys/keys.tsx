@@ -1,5 +1,4 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
-import type { KeyList } from "../../../contract/operator/lists.ts";
 import { Button } from "../../components/buttons.tsx";
 import { SearchField } from "../../components/fields.tsx";
 import { Panel, Toolbar, ViewHead } from "../../components/frame.tsx";
@@ -8,9 +7,9 @@ import { words as shared } from "../../language.ts";
 import { createResource, useResource } from "../../resource.ts";
 import { useFilter } from "../lists/filters.tsx";
 import { followStore } from "../live.ts";
-import { api } from "../session.ts";
+import { call } from "../call.ts";
 import { text } from "../text.ts";
-import { CreateKey } from "./createKey.tsx";
+import { CreateKey } from "./keyDialogs.tsx";
 import { KeyTable } from "./keyTable.tsx";
 
 const ROWS_FEW = 100;
@@ -29,7 +28,7 @@ export function Keys() {
   const list = useResource(() =>
     followStore(
       createResource((abort) =>
-        api.get<KeyList>("/api/keys", { search: search.value.trim(), limit: limit.value }, abort),
+        call("GET /api/keys", { search: search.value.trim(), limit: limit.value }, abort),
       ),
     ),
   );

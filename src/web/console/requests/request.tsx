@@ -18,7 +18,7 @@ import { hrefOf } from "../../router.ts";
 import { ReceiptSum } from "../../receipt/receiptSum.tsx";
 import { minus } from "../amounts.ts";
 import { followStore } from "../live.ts";
-import { api } from "../session.ts";
+import { call } from "../call.ts";
 import { text } from "../text.ts";
 import { Attempts } from "./attempts.tsx";
 import { Refund } from "./refund.tsx";
@@ -29,12 +29,7 @@ const words = text.request;
 export function Request({ id }: { id: string }) {
   const isRefunding = useSignal(false);
   const resource = useResource(
-    () =>
-      followStore(
-        createResource((abort) =>
-          api.get<RequestDetailDocument>(`/api/requests/${encodeURIComponent(id)}`, {}, abort),
-        ),
-      ),
+    () => followStore(createResource((abort) => call("GET /api/requests/:id", { id }, abort))),
     id,
   );
   const request = resource.data.value;

@@ -1,6 +1,5 @@
 import type { ComponentChildren } from "preact";
 import type { RequestList } from "../../../contract/operator/lists.ts";
-import type { Query } from "../../api.ts";
 import { Button } from "../../components/buttons.tsx";
 import { Panel } from "../../components/frame.tsx";
 import { EmptyState, Notice } from "../../components/states.tsx";
@@ -10,7 +9,7 @@ import { Time } from "../../components/values.tsx";
 import { useResource } from "../../resource.ts";
 import { hrefOf, type PlaceQuery } from "../../router.ts";
 import { createLiveList, type LiveList } from "../lists/liveList.ts";
-import { api } from "../session.ts";
+import { call, type Input } from "../call.ts";
 import { text } from "../text.ts";
 
 type Row = RequestList["data"][number];
@@ -18,9 +17,9 @@ type Row = RequestList["data"][number];
 const words = text.requests;
 
 /** A live list of requests. `query` may read signals. */
-export function createRequestList(query: () => Query): LiveList<Row> {
+export function createRequestList(query: () => Input<"GET /api/requests">): LiveList<Row> {
   return createLiveList(
-    (page, abort) => api.get<RequestList>("/api/requests", { ...query(), ...page }, abort),
+    (page, abort) => call("GET /api/requests", { ...query(), ...page }, abort),
     ({ id }) => id,
   );
 }

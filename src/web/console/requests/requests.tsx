@@ -1,7 +1,5 @@
 import { batch, useComputed } from "@preact/signals";
 import { requestStatuses } from "../../../contract/account/requestStatus.ts";
-import type { AccountList } from "../../../contract/operator/lists.ts";
-import type { ModelPrices } from "../../../contract/operator/modelPrices.ts";
 import { Button } from "../../components/buttons.tsx";
 import { SelectField } from "../../components/fields.tsx";
 import { Panel, ViewHead } from "../../components/frame.tsx";
@@ -10,7 +8,7 @@ import { words as shared } from "../../language.ts";
 import { createResource, useResource } from "../../resource.ts";
 import { amountText } from "../amounts.ts";
 import { FilterField, useFilter } from "../lists/filters.tsx";
-import { api } from "../session.ts";
+import { call } from "../call.ts";
 import { text } from "../text.ts";
 import { PeriodFields } from "./period.tsx";
 import { createRequestList, RequestTable } from "./requestTable.tsx";
@@ -132,13 +130,9 @@ export function Requests() {
 /** Names that the filters suggest. They are no more than a help, so a failure is not shown. */
 function useSuggestions() {
   const accounts = useResource(() =>
-    createResource((abort) =>
-      api.get<AccountList>("/api/accounts", { limit: SUGGESTED_MAX }, abort),
-    ),
+    createResource((abort) => call("GET /api/accounts", { limit: SUGGESTED_MAX }, abort)),
   );
-  const models = useResource(() =>
-    createResource((abort) => api.get<ModelPrices>("/api/models", {}, abort)),
-  );
+  const models = useResource(() => createResource((abort) => call("GET /api/models", {}, abort)));
   const rows = models.data.value?.data ?? [];
   const providers = rows.flatMap(({ routes }) => routes.map(({ provider }) => provider));
   return {

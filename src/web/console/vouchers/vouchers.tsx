@@ -12,10 +12,9 @@ import { createResource, useResource } from "../../resource.ts";
 import { hrefOf } from "../../router.ts";
 import { useFilter } from "../lists/filters.tsx";
 import { followStore } from "../live.ts";
-import { api } from "../session.ts";
+import { call } from "../call.ts";
 import { text } from "../text.ts";
-import { CreateVouchers } from "./createVouchers.tsx";
-import { RevokeVoucher } from "./revokeVoucher.tsx";
+import { CreateVouchers, RevokeVoucher } from "./voucherDialogs.tsx";
 import { VoucherState } from "./voucherState.tsx";
 
 type Row = VoucherList["data"][number];
@@ -39,11 +38,7 @@ export function Vouchers() {
   const list = useResource(() =>
     followStore(
       createResource((abort) =>
-        api.get<VoucherList>(
-          "/api/vouchers",
-          { search: search.value.trim(), limit: limit.value },
-          abort,
-        ),
+        call("GET /api/vouchers", { search: search.value.trim(), limit: limit.value }, abort),
       ),
     ),
   );
