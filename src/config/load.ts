@@ -11,7 +11,8 @@ import { isTable, readTable } from "./option.ts";
 import { readProviders } from "./providers.ts";
 import type { Config, Listen } from "./schema.ts";
 import { namedFiles, sections, withoutServeOnly } from "./sections.ts";
-import { readListen, readSettings, serverOptions } from "./settings.ts";
+import { readListen, serverOptions } from "./server.ts";
+import { readSettings } from "./settings.ts";
 
 export { ConfigError } from "./inspection.ts";
 export { ENVIRONMENT_FILE, type Environment } from "./interpolate.ts";

@@ -109,8 +109,6 @@ export function isTable(value: unknown): value is Table {
 
 const TEXT_LENGTH_MAX = 8192;
 const LIST_LENGTH_MAX = 1000;
-/** The highest price and the highest rate. */
-export const BILLION = 1_000_000_000;
 
 /** What a value must be. */
 export interface Form<Value> {

@@ -1,6 +1,9 @@
 import { NANO_ROUBLES_PER_SEARCH_UNIT } from "../lib/money.ts";
 import type { Inspection } from "./inspection.ts";
-import { BILLION, entry, type Option, type Spec, type Values } from "./option.ts";
+import { entry, type Option, type Spec, type Values } from "./option.ts";
+
+/** The highest price and the highest rate. */
+export const BILLION = 1_000_000_000;
 
 /**
  * The highest token limit of a model. At the highest prices, a hold of this many prompt tokens, eight such choices and a

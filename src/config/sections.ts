@@ -4,14 +4,13 @@ import { notifyOptions } from "./notify.ts";
 import { isTable, section, tables, type Options, type Table } from "./option.ts";
 import { providerOptions } from "./providers.ts";
 import type { Config } from "./schema.ts";
+import { pageOptions, serverOptions } from "./server.ts";
 import {
   apiOptions,
   billingOptions,
   limitsOptions,
   logOptions,
   metricsOptions,
-  pageOptions,
-  serverOptions,
   telemetryOptions,
 } from "./settings.ts";
 
