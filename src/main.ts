@@ -46,7 +46,8 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   explain: async () => (await import("./commands/explain.ts")).addExplain,
   healthcheck: async () => (await import("./commands/healthcheck.ts")).addHealthcheck,
   service: async () => (await import("./commands/service/service.ts")).addService,
-  completion: async () => (await import("./commands/completion/completion.ts")).addCompletion,
+  completion: async () => (await import("./commands/completion.ts")).addCompletion,
+  complete: async () => (await import("./commands/completion.ts")).addComplete,
 };
 
 /** The commands of operations. */
@@ -93,7 +94,7 @@ export async function commandLine(args: readonly string[]): Promise<Command> {
 }
 
 /** Their output depends on all commands. */
-const describesAll: readonly string[] = ["help", "completion"];
+const describesAll: readonly string[] = ["help", "complete"];
 
 /** The commands that the arguments name. All commands for the help and for an unknown word, which may be misspelled. */
 function namedCommands(args: readonly string[]): readonly (() => Promise<AddCommand>)[] {

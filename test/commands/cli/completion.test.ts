@@ -1,15 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { Argument, Command, Option } from "commander";
 import { existsSync } from "node:fs";
+import { chmod, mkdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
-import { bashScript } from "../../../src/commands/completion/bash.ts";
-import { fishScript } from "../../../src/commands/completion/fish.ts";
-import { commandTree } from "../../../src/commands/completion/commandTree.ts";
-import { zshScript } from "../../../src/commands/completion/zsh.ts";
+import { binaryPath } from "../../support/binary/binary.ts";
 import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 import { shells } from "../../support/binary/shells.ts";
-
-const writers = { bash: bashScript, zsh: zshScript, fish: fishScript };
 
 /** The typed words, of which the last is completed, and some of the offers. */
 const lines: readonly (readonly [words: readonly string[], offers: readonly string[]])[] = [
@@ -55,7 +50,9 @@ const lines: readonly (readonly [words: readonly string[], offers: readonly stri
 let cli: CliFolder;
 beforeAll(async () => {
   cli = await openCliFolder();
-});
+  await mkdir(join(cli.folder, "bin"));
+  await symlink(await binaryPath(), join(cli.folder, "bin/tollgate"));
+}, 60_000);
 afterAll(() => cli.remove());
 
 describe.each(shells.map((shell) => [shell.name, shell] as const))(
@@ -103,16 +100,15 @@ describe.each(shells.map((shell) => [shell.name, shell] as const))(
         "*",
         "`touch owned`",
       ];
-      const program = new Command("tollgate").helpOption(false);
-      const odd = program
-        .command("odd")
-        .description("it's $(touch owned) [a]:b `touch owned` \\ %n");
-      odd.addOption(new Option("--of <what>", "'; touch owned; '").choices(words));
-      odd.addArgument(new Argument("<what>").choices(words));
-      const tree = commandTree(program);
-      const oddScript = writers[shell.name](tree);
-      const ask = (...line: readonly string[]) =>
-        shell.offered(oddScript, ["tollgate", ...line], cli.folder);
+      const odd = await openCliFolder(null);
+      const program = join(odd.folder, "bin/tollgate");
+      const lines = words.map((word) => `${word}\tit's $(touch owned) [a]:b \\ %n`);
+      await Bun.write(join(odd.folder, "offers"), `${lines.join("\n")}\n`);
+      await Bun.write(program, `#!/bin/sh\ncat "${odd.folder}/offers"\n`);
+      await chmod(program, 0o755);
+      const offers = await shell.offered(script, ["tollgate", ""], odd.folder);
+      const isOwned = existsSync(join(odd.folder, "owned"));
+      await odd.remove();
       // Bash gets words as they are typed.
       const typed = [
         String.raw`it\'s`,
@@ -124,10 +120,8 @@ describe.each(shells.map((shell) => [shell.name, shell] as const))(
         "\\`touch\\ owned\\`",
       ];
       const expected = (shell.name === "bash" ? typed : words).toSorted();
-      expect(await ask("o")).toEqual(["odd"]);
-      expect(await ask("odd", "")).toEqual(expected);
-      expect(await ask("odd", "--of", "")).toEqual(expected);
-      expect(existsSync(join(cli.folder, "owned"))).toBe(false);
+      expect(offers).toEqual(expected);
+      expect(isOwned).toBe(false);
     });
   },
 );
@@ -159,6 +153,10 @@ describe("the command", () => {
     expect(stderr).toMatch(/^error: [^\n]*'tcsh'[^\n]*bash, zsh, fish[^\n]*$/);
   });
 
+  test("is not shown with the command that the scripts call", async () => {
+    expect((await cli.run("help")).stdout).not.toMatch(/^ {2}complete /m);
+  });
+
   test("needs no config", async () => {
     const empty = await openCliFolder(null);
     try {
@@ -167,15 +165,4 @@ describe("the command", () => {
       await empty.remove();
     }
   });
-});
-
-test("the scripts contain each command and option, also for shells that are not installed", () => {
-  const program = new Command("tollgate").option("--config <file>", "the config");
-  program.command("usage").addOption(new Option("--by <group>", "what by").choices(["day"]));
-  const tree = commandTree(program);
-  expect(zshScript(tree).split("\n")).toContain("    usage:--by) values=(day) isFile='' ;;");
-  expect(zshScript(tree)).toStartWith("#compdef tollgate\n");
-  expect(fishScript(tree).split("\n")).toContain(
-    String.raw`complete -c tollgate -n '__tollgate_is \'usage\'' -l 'by' -x -a '\'day\'' -d 'what by'`,
-  );
 });

@@ -1,11 +1,14 @@
 import { expect, test } from "bun:test";
 import { CommanderError, type Command } from "commander";
-import { commandTree } from "../../../src/commands/completion/commandTree.ts";
 import { commandLine } from "../../../src/main.ts";
 
-const paths = commandTree(await commandLine(["help"]))
-  .map(({ path }) => path.split(" ").filter(Boolean))
-  .filter((words) => !words.includes("help"));
+const paths = pathsOf(await commandLine(["help"]), []);
+
+function pathsOf(command: Command, path: readonly string[]): readonly (readonly string[])[] {
+  const shown = command.createHelp().visibleCommands(command);
+  const below = shown.filter((one) => one.name() !== "help");
+  return [path, ...below.flatMap((one) => pathsOf(one, [...path, one.name()]))];
+}
 
 /** The help that this command line prints. It runs in this process and must succeed. */
 async function printed(...args: readonly string[]): Promise<string> {

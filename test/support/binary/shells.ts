@@ -7,7 +7,7 @@ export interface CompletingShell {
   readonly path: string | null;
   /**
    * Sources the script and asks what it offers for the last of the words, of which the first is the
-   * program. Returns the words in the order of the alphabet; `(files)` stands for the names of files.
+   * program. It finds `tollgate` in `bin` of the folder. Returns the words in the order of the alphabet; `(files)` stands for the names of files.
    */
   offered(script: string, words: readonly string[], folder: string): Promise<readonly string[]>;
 }
@@ -87,7 +87,7 @@ async function run(
   await Bun.write(file, script);
   const child = Bun.spawn(["sh", "-c", 'exec "$@" 3<"$0"', file, ...command], {
     cwd: folder,
-    env: { PATH: process.env["PATH"] ?? "", HOME: folder, LC_ALL: "C.UTF-8" },
+    env: { PATH: `${folder}/bin:${process.env["PATH"] ?? ""}`, HOME: folder, LC_ALL: "C.UTF-8" },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const { stdout, stderr, status } = await outputOf(child);
