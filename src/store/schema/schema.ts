@@ -1,4 +1,4 @@
-import { sql, type Placeholder, type SQL } from "drizzle-orm";
+import { getTableColumns, sql, type SQL } from "drizzle-orm";
 import {
   blob,
   check,
@@ -47,18 +47,19 @@ const rowId = () => counts("id").primaryKey();
 /** The value of an `id` that SQLite assigns. */
 export const newRowId = sql`NULL`;
 
-/** A placeholder for each of these columns, with the column's name. */
-export function placeholders<Name extends string>(
-  ...names: Name[]
-): Record<Name, Placeholder<Name>> {
-  const entries = names.map((name) => [name, sql.placeholder(name)]);
-  return Object.fromEntries(entries) as Record<Name, Placeholder<Name>>;
-}
-
-/** The same for `set` of an update. The value of a `flag` is 0 or 1 here. */
-export function assigned<Name extends string>(...names: Name[]): Record<Name, SQL> {
+/** A placeholder for each of these columns, with the column's name. The value of a `flag` is 0 or 1 there. */
+export function placeholders<Name extends string>(names: readonly Name[]): Record<Name, SQL> {
   const entries = names.map((name) => [name, sql`${sql.placeholder(name)}`]);
   return Object.fromEntries(entries) as Record<Name, SQL>;
+}
+
+/** The names of a table's columns in the code. */
+export function columnsOf<Name extends string, Left extends string = never>(
+  table: { readonly _: { readonly columns: Record<Name, unknown> } },
+  without: readonly Left[] = [],
+): readonly Exclude<Name, Left>[] {
+  const names = Object.keys(getTableColumns(table as unknown as SQLiteTable));
+  return names.filter((name) => !without.includes(name as Left)) as Exclude<Name, Left>[];
 }
 
 /** Times are milliseconds since 1970, in UTC. Money is nano-roubles. */
@@ -323,6 +324,20 @@ export const requests = sqliteTable(
   ],
 );
 
+/** What a writer gives each row of a request. */
+export const requestColumns = columnsOf(requests, ["id"]);
+/** What it gives the row of a running request at its end. What was held stays; another model may have answered. */
+export const endColumns = columnsOf(requests, [
+  "id",
+  "publicId",
+  "at",
+  "accountId",
+  "keyId",
+  "endpoint",
+  "stream",
+  "hold",
+]);
+
 /** The second condition lets SQLite use the index `requests_not_done`. */
 export const isRunning = sql`${requests.status} = 'running' AND ${requests.status} <> 'done'`;
 
@@ -370,7 +385,6 @@ export const dailyTotals = sqliteTable(
     charge: nano("charge"),
     /** Refunds of these charges, at any later time. */
     refunded: nanoSum("refunded"),
-    /** This and `operatorCost` stay at the largest 64-bit integer if their sum exceeds it. */
     writeOff: nano("write_off"),
     operatorCost: nano("operator_cost"),
     cacheWrite1hTokens: countSum("cache_write_1h_tokens"),
@@ -389,6 +403,13 @@ export const dailyTotals = sqliteTable(
     }),
   ],
 );
+
+export const totalGroup = ["day", "accountId", "keyId", "model", "provider", "endpoint"] as const;
+/** What a writer adds. Triggers add `refunded`. */
+export const totalSums = columnsOf(dailyTotals, [...totalGroup, "refunded"]);
+/** They stay at the largest 64-bit integer if their sum exceeds it. */
+export const cappedSums: readonly string[] = ["writeOff", "operatorCost"];
+export const INT64_MAX = 9_223_372_036_854_775_807n;
 
 /** One row. */
 export const retention = sqliteTable("retention", {

@@ -7,7 +7,6 @@ export function changeCounter(connection: SqliteConnection): ChangeCounter {
   const statement = prepareStatement<{ seq: bigint }>(
     connection,
     connection.db.select({ seq: changes.seq }).from(changes),
-    [],
   );
   let seq = 0;
   let isRead = false;
@@ -16,7 +15,7 @@ export function changeCounter(connection: SqliteConnection): ChangeCounter {
   };
   // A turn can be long. A request that arrives during the turn needs a new read.
   const read = (): number => {
-    seq = Number(statement.get()?.seq ?? 0);
+    seq = Number(statement.get({})?.seq ?? 0);
     if (!isRead) setImmediate(endTurn);
     isRead = true;
     return seq;

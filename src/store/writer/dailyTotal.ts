@@ -1,53 +1,16 @@
 import { DAY_MS } from "../../lib/clock.ts";
+import { dailyTotals, totalSums, type totalGroup } from "../schema/schema.ts";
 
 /** What ended requests of one group add to the totals of a day. */
-export interface DailyTotal {
-  /** Days since 1970, in UTC. */
-  readonly day: number;
-  readonly accountId: number;
-  readonly keyId: number;
-  readonly model: string;
-  /** Empty where no provider answered. */
-  readonly provider: string;
-  readonly endpoint: string;
-  requests: number;
-  failed: number;
-  /** Requests with a charge, also of 0. */
-  charged: number;
-  promptTokens: number;
-  cachedTokens: number;
-  cacheWriteTokens: number;
-  cacheWrite1hTokens: number;
-  completionTokens: number;
-  webSearches: number;
-  charge: bigint;
-  writeOff: bigint;
-  operatorCost: bigint;
-}
+export type DailyTotal = Omit<typeof dailyTotals.$inferSelect, "refunded">;
 
 export function dayOf(atMs: number): number {
   return Math.floor(atMs / DAY_MS);
 }
 
-type TotalGroup = Pick<
-  DailyTotal,
-  "day" | "accountId" | "keyId" | "model" | "provider" | "endpoint"
->;
+type TotalGroup = Pick<DailyTotal, (typeof totalGroup)[number]>;
 
 export function emptyTotal(group: TotalGroup): DailyTotal {
-  return {
-    ...group,
-    requests: 0,
-    failed: 0,
-    charged: 0,
-    promptTokens: 0,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    cacheWrite1hTokens: 0,
-    completionTokens: 0,
-    webSearches: 0,
-    charge: 0n,
-    writeOff: 0n,
-    operatorCost: 0n,
-  };
+  const zeros = totalSums.map((name) => [name, dailyTotals[name].mapFromDriverValue(0n)]);
+  return { ...group, ...(Object.fromEntries(zeros) as Omit<DailyTotal, keyof TotalGroup>) };
 }

@@ -1,7 +1,8 @@
 import { assert } from "../../lib/assert.ts";
 import { InsufficientFunds, type AccountEffect, type ReserveTarget } from "./effects.ts";
 import { dayOf, emptyTotal, type DailyTotal } from "./dailyTotal.ts";
-import type { WireRecord } from "./requestRecord.ts";
+import type { WireRecord, WireRow } from "./requestRecord.ts";
+import { requests, totalSums } from "../schema/schema.ts";
 
 /** An account while a group runs, in nano-roubles. */
 export interface GroupAccount {
@@ -45,12 +46,10 @@ export class GroupCharges {
 
   /** Throws InsufficientFunds if the charge is larger than what the account has reserved. */
   record(record: WireRecord): Place {
-    const { columns } = record;
-    const accountId = columns[2];
-    const status = columns[8];
-    const charge = BigInt(columns[16]);
+    const { accountId, status } = record.row;
+    const charge = BigInt(record.row.charge);
     const isCharged = status === "done" || charge > 0n;
-    if (status !== "running") this.#count(record, charge, isCharged);
+    if (status !== "running") this.#count(record.row, isCharged);
     if (!isCharged) return UNCHARGED;
     const account = this.account(accountId);
     assert(charge >= 0n, "a negative charge");
@@ -92,29 +91,29 @@ export class GroupCharges {
     else this.chains.set(firstKeyId, { accountId, charged: charge });
   }
 
-  #count({ columns }: WireRecord, charge: bigint, isCharged: boolean): void {
-    const [, at, accountId, keyId, endpoint, model, provider, , status] = columns;
-    const day = dayOf(at);
-    const group = `${day} ${keyId} ${endpoint} ${provider ?? ""}\n${model}`;
+  #count(row: WireRow, isCharged: boolean): void {
+    const { at, accountId, keyId, endpoint, model, status } = row;
+    const [day, provider] = [dayOf(at), row.provider ?? ""];
+    const group = `${day} ${keyId} ${endpoint} ${provider}\n${model}`;
     let total = this.#totals.get(group);
     if (total === undefined) {
-      total = emptyTotal({ day, accountId, keyId, model, provider: provider ?? "", endpoint });
+      total = emptyTotal({ day, accountId, keyId, model, provider, endpoint });
       this.#totals.set(group, total);
     }
     total.requests += 1;
     if (status === "failed" || status === "interrupted") total.failed += 1;
     if (isCharged) total.charged += 1;
-    total.charge += charge;
-    total.writeOff += BigInt(columns[17]);
-    total.promptTokens += columns[18];
-    total.cachedTokens += columns[19];
-    total.cacheWriteTokens += columns[20];
-    total.cacheWrite1hTokens += columns[21];
-    total.completionTokens += columns[22];
-    total.webSearches += columns[23];
-    total.operatorCost += BigInt(columns[25] ?? 0);
+    const sums: Record<string, unknown> = total;
+    for (const name of summedColumns) {
+      const [sum, value] = [sums[name], row[name] ?? 0];
+      sums[name] = typeof sum === "bigint" ? sum + BigInt(value) : Number(sum) + Number(value);
+    }
   }
 }
+
+type SummedColumn = Extract<(typeof totalSums)[number], keyof WireRow>;
+/** What a request adds to the totals as it is in its row. */
+const summedColumns = totalSums.filter((name): name is SummedColumn => name in requests);
 
 const UNCHARGED: Place = { seq: null, balance: null };
 

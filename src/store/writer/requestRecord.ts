@@ -1,4 +1,5 @@
 import type { Endpoint, RequestStatus } from "../../contract/account/requestStatus.ts";
+import { requestColumns, requests } from "../schema/schema.ts";
 
 /** One attempt at a provider. `outcome` is `ok`, an error status such as `status 503`, or a cause such as `timeout`. */
 export interface AttemptRecord {
@@ -65,117 +66,48 @@ export function amountToWire(amount: bigint): WireAmount {
   return Number.isSafeInteger(number) ? number : String(amount);
 }
 
-/** The columns of a row that the gateway knows, in the order of `requests` in the schema. */
-export const RECORD_COLUMNS = [
-  "publicId",
-  "at",
-  "accountId",
-  "keyId",
-  "endpoint",
-  "model",
-  "provider",
-  "stream",
-  "status",
-  "priceInput",
-  "priceCachedInput",
-  "priceCacheWrite",
-  "priceCacheWrite1h",
-  "priceOutput",
-  "priceWebSearch",
-  "hold",
-  "charge",
-  "writeOff",
-  "promptTokens",
-  "cachedTokens",
-  "cacheWriteTokens",
-  "cacheWrite1hTokens",
-  "completionTokens",
-  "webSearches",
-  "estimated",
-  "operatorCost",
-  "attemptCount",
-  "durationMs",
-  "firstByteMs",
-] as const;
+type Row = typeof requests.$inferSelect;
+type Wire<Value> = Value extends bigint ? WireAmount : Value extends boolean ? number : Value;
 
-/** The values of RECORD_COLUMNS in their order. */
-type WireColumns = [
-  publicId: string,
-  at: number,
-  accountId: number,
-  keyId: number,
-  endpoint: string,
-  model: string,
-  provider: string | null,
-  stream: number,
-  status: RequestStatus,
-  priceInput: WireAmount,
-  priceCachedInput: WireAmount,
-  priceCacheWrite: WireAmount,
-  priceCacheWrite1h: WireAmount,
-  priceOutput: WireAmount,
-  priceWebSearch: WireAmount,
-  hold: WireAmount,
-  charge: WireAmount,
-  writeOff: WireAmount,
-  promptTokens: number,
-  cachedTokens: number,
-  cacheWriteTokens: number,
-  cacheWrite1hTokens: number,
-  completionTokens: number,
-  webSearches: number,
-  estimated: number,
-  operatorCost: WireAmount | null,
-  attemptCount: number,
-  durationMs: number | null,
-  firstByteMs: number | null,
-];
+/** What the gateway knows of a row of `requests`. A flag is 0 or 1. */
+export type WireRow = {
+  readonly [Name in Exclude<keyof Row, "id" | "ledgerSeq" | "balanceAfter">]: Wire<Row[Name]>;
+};
 
-/** A record on its way to the writer. Positions instead of names: the writer binds them as they are. */
+/** A record on its way to the writer. */
 export interface WireRecord {
-  readonly columns: WireColumns;
+  readonly row: WireRow;
   readonly firstKeyId: number;
   readonly mayHaveRow: boolean;
   /** Empty for a single attempt that succeeded, because the row tells the same. */
   readonly attempts: readonly AttemptRecord[];
 }
 
+/** Amounts and flags, which JSON has in another form. */
+const convertedColumns = requestColumns.filter(
+  (name) =>
+    requests[name].dataType === "custom" &&
+    typeof requests[name].mapFromDriverValue(0n) !== "number",
+);
+
 export function recordToWire(record: RequestRecord): WireRecord {
-  const { attempts } = record;
+  const { attempts, firstKeyId, mayHaveRow } = record;
+  const row: Record<string, unknown> = {
+    ...record,
+    attempts: undefined,
+    firstKeyId: undefined,
+    mayHaveRow: undefined,
+    attemptCount: attempts.length,
+  };
+  for (const name of convertedColumns) {
+    const value = row[name];
+    if (typeof value === "bigint") row[name] = amountToWire(value);
+    else if (typeof value === "boolean") row[name] = Number(value);
+  }
   return {
-    columns: [
-      record.publicId,
-      record.at,
-      record.accountId,
-      record.keyId,
-      record.endpoint,
-      record.model,
-      record.provider,
-      record.stream ? 1 : 0,
-      record.status,
-      amountToWire(record.priceInput),
-      amountToWire(record.priceCachedInput),
-      amountToWire(record.priceCacheWrite),
-      amountToWire(record.priceCacheWrite1h),
-      amountToWire(record.priceOutput),
-      amountToWire(record.priceWebSearch),
-      amountToWire(record.hold),
-      amountToWire(record.charge),
-      amountToWire(record.writeOff),
-      record.promptTokens,
-      record.cachedTokens,
-      record.cacheWriteTokens,
-      record.cacheWrite1hTokens,
-      record.completionTokens,
-      record.webSearches,
-      record.estimated ? 1 : 0,
-      record.operatorCost === null ? null : amountToWire(record.operatorCost),
-      attempts.length,
-      record.durationMs,
-      record.firstByteMs,
-    ],
-    firstKeyId: record.firstKeyId,
-    mayHaveRow: record.mayHaveRow,
+    row: row as WireRow,
+    firstKeyId,
+    mayHaveRow,
     attempts: rowTellsAttempt(record) ? [] : attempts,
   };
 }

@@ -28,7 +28,7 @@ export const LOCKED: Refused = {
 function accountOf(operation: WireOperation): number | undefined {
   switch (operation.kind) {
     case "recordRequest":
-      return operation.record.columns[2];
+      return operation.record.row.accountId;
     case "recordOwners":
       return operation.objects[0]?.accountId;
     case "touchKey":

@@ -1,3 +1,4 @@
+import type { Endpoint } from "../../../contract/account/requestStatus.ts";
 import { dayOf, emptyTotal, type DailyTotal } from "../../writer/dailyTotal.ts";
 import {
   arrayOf,
@@ -84,7 +85,7 @@ export function interruptedTotals(interrupted: readonly Row[]): readonly DailyTo
       keyId: Number(row["key_id"]),
       model: row["model"] as string,
       provider: (row["provider"] as string | null) ?? "",
-      endpoint: row["endpoint"] as string,
+      endpoint: row["endpoint"] as Endpoint,
     };
     const key = JSON.stringify(group);
     const total = totals.get(key) ?? emptyTotal(group);

@@ -95,7 +95,7 @@ class Batch {
     );
     this.#chains = new GroupChains(batch.reserves, this.#records);
     this.#accountIds = new Set([
-      ...this.#records.map(({ columns }) => columns[2]),
+      ...this.#records.map(({ row }) => row.accountId),
       ...batch.reserves.map(({ accountId }) => accountId),
     ]);
   }
@@ -113,7 +113,7 @@ class Batch {
       statement(skips ? sql.LOCK_FREE_ACCOUNTS : sql.LOCK_ACCOUNTS, accounts),
       statement(skips ? sql.LOCK_FREE_KEYS : sql.LOCK_KEYS, arrayOf(this.#keys().keys())),
       statement(sql.READ_BLOCKS, accounts, String(lease)),
-      statement(sql.FIND_LATE_ROWS, JSON.stringify(late.map(({ columns }) => columns[0]))),
+      statement(sql.FIND_LATE_ROWS, JSON.stringify(late.map(({ row }) => row.publicId))),
       ...(this.#redemptions.accountIds.length > 0 ? [this.#redemptions.lock()] : []),
     ];
   }
@@ -140,9 +140,9 @@ class Batch {
   /** The account of each key whose row is locked: a key that changes, or that a new row names. */
   #keys(): ReadonlyMap<number, number> {
     return new Map([
-      ...this.#records.flatMap(({ columns, firstKeyId }): [number, number][] => [
-        [columns[3], columns[2]],
-        [firstKeyId, columns[2]],
+      ...this.#records.flatMap(({ row, firstKeyId }): [number, number][] => [
+        [row.keyId, row.accountId],
+        [firstKeyId, row.accountId],
       ]),
       ...this.#batch.reserves.flatMap(({ accountId, chains = [] }) =>
         chains.map(({ firstKeyId }): [number, number] => [firstKeyId, accountId]),
@@ -211,15 +211,15 @@ class Batch {
       const { seq, balance } = group.record(record);
       return rowOf(record, seq, balance);
     };
-    const isLate = ({ mayHaveRow, columns }: WireRecord): boolean =>
-      mayHaveRow && this.#lateRows.has(columns[0]);
+    const isLate = ({ mayHaveRow, row }: WireRecord): boolean =>
+      mayHaveRow && this.#lateRows.has(row.publicId);
     const ends = this.#records.filter(isLate).map((record) => {
-      const id = String(this.#lateRows.get(record.columns[0]));
+      const id = String(this.#lateRows.get(record.row.publicId));
       return Object.assign(place(record), { id });
     });
     const inserted = this.#records.filter((record) => !isLate(record)).map(place);
     const attempts = this.#records.flatMap((record) => attemptRows(record));
-    const attempted = new Set(attempts.map((row) => row["public_id"]));
+    const attempted = new Set(attempts.map((row) => row["publicId"]));
     return [
       ...ifAny(ends, sql.END_REQUESTS, arrayOf(ends.map(({ id }) => Number(id)))),
       ...ifAny(inserted, sql.INSERT_REQUESTS, String(this.#number.lease)),
@@ -326,10 +326,10 @@ function recordsOf(operations: readonly Of<"recordRequest">[]): readonly WireRec
   const records = operations.map(({ record }) => record);
   const ending = new Set(
     records
-      .filter(({ columns, mayHaveRow }) => mayHaveRow && columns[8] !== "running")
-      .map(({ columns }) => columns[0]),
+      .filter(({ row, mayHaveRow }) => mayHaveRow && row.status !== "running")
+      .map(({ row }) => row.publicId),
   );
-  return records.filter(({ columns }) => columns[8] !== "running" || !ending.has(columns[0]));
+  return records.filter(({ row }) => row.status !== "running" || !ending.has(row.publicId));
 }
 
 function accountOf(row: Row, reserved: bigint): OwnAccount {
@@ -346,29 +346,16 @@ function accountOf(row: Row, reserved: bigint): OwnAccount {
 }
 
 function rowOf(
-  { columns }: WireRecord,
+  { row }: WireRecord,
   seq: bigint | null,
   balance: bigint | null,
 ): Record<string, unknown> {
-  const row: Record<string, unknown> = {
-    ledger_seq: seq === null ? null : String(seq),
-    balance_after: balance === null ? null : String(balance),
-  };
-  columns.forEach((value, index) => {
-    row[sql.recordNames[index] ?? ""] = value;
-  });
-  return row;
+  const ledgerSeq = seq === null ? null : String(seq);
+  return { ...row, ledgerSeq, balanceAfter: balance === null ? null : String(balance) };
 }
 
-function attemptRows({ columns, attempts }: WireRecord): readonly Record<string, unknown>[] {
-  return attempts.map(({ provider, outcome, status, durationMs }, index) => ({
-    public_id: columns[0],
-    n: index + 1,
-    provider,
-    outcome,
-    status,
-    duration_ms: durationMs,
-  }));
+function attemptRows({ row, attempts }: WireRecord): readonly Record<string, unknown>[] {
+  return attempts.map((attempt, index) => ({ publicId: row.publicId, n: index + 1, ...attempt }));
 }
 
 function ifAny(rows: readonly unknown[], text: string, ...more: string[]): readonly Statement[] {

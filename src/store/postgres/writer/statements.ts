@@ -1,6 +1,16 @@
-import { attempts, dailyTotals, requests } from "../../schema/schema.ts";
+import {
+  attempts,
+  cappedSums,
+  columnsOf,
+  dailyTotals,
+  endColumns,
+  INT64_MAX,
+  requestColumns,
+  requests,
+  totalGroup,
+  totalSums,
+} from "../../schema/schema.ts";
 import type { DailyTotal } from "../../writer/dailyTotal.ts";
-import { RECORD_COLUMNS } from "../../writer/requestRecord.ts";
 
 /** A table as a row source: `json_to_recordset` needs the type of each column. */
 interface ColumnLike {
@@ -8,31 +18,31 @@ interface ColumnLike {
   getSQLType(): string;
 }
 
-/** The rows of a JSON array as a relation `v`. An integer may be a number or decimal digits. */
+/** The rows of a JSON array as a relation `v`, with their names in the code. An integer may be a number or decimal digits. */
 function rowsOf(columns: Readonly<Record<string, "bigint" | "text">>): string {
-  const list = Object.entries(columns).map(([name, type]) => `${name} ${type}`);
+  const list = Object.entries(columns).map(([name, type]) => `"${name}" ${type}`);
   return `jsonb_to_recordset($1::text::jsonb) AS v(${list.join(", ")})`;
 }
 
-function typesOf(columns: readonly ColumnLike[]): Record<string, "bigint" | "text"> {
-  const types = columns.map(
-    (column) => [column.name, column.getSQLType() === "text" ? "text" : "bigint"] as const,
+function typesOf<Name extends string>(
+  table: Record<Name, ColumnLike>,
+  names: readonly Name[],
+): Record<string, "bigint" | "text"> {
+  const types = names.map(
+    (name) => [name, table[name].getSQLType() === "text" ? "text" : "bigint"] as const,
   );
   return Object.fromEntries(types);
 }
 
-const namesOf = (columns: readonly ColumnLike[]): string[] => columns.map(({ name }) => name);
+/** The names in the database. */
+function namesOf<Name extends string>(
+  table: Record<Name, ColumnLike>,
+  names: readonly Name[],
+): readonly string[] {
+  return names.map((name) => table[name].name);
+}
 
-/** The names in the database, in the order of RECORD_COLUMNS. */
-export const recordNames = namesOf(RECORD_COLUMNS.map((name) => requests[name]));
-
-const written = [...RECORD_COLUMNS, "ledgerSeq", "balanceAfter"] as const;
-const writtenColumns = written.map((name) => requests[name]);
-/** What was admitted stays, except model and prices: another model than the one asked for may have answered. */
-const keptAtEnd: readonly string[] = ["publicId", "at", "accountId", "keyId"] as const;
-const changedColumns = written
-  .filter((name) => ![...keptAtEnd, "endpoint", "stream", "hold"].includes(name))
-  .map((name) => requests[name]);
+const valueOf = (name: string): string => `v."${name}"`;
 
 /** The clock of the database, in milliseconds since 1970. */
 export const CLOCK_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
@@ -67,30 +77,22 @@ export const FIND_LATE_ROWS =
   "SELECT id, public_id FROM requests WHERE public_id = ANY(ARRAY(SELECT jsonb_array_elements_text($1::text::jsonb)))";
 
 /** `$2`: the lease. */
-export const INSERT_REQUESTS = `INSERT INTO requests (${namesOf(writtenColumns).join(", ")}, replica_id) SELECT v.*, CASE WHEN v.status = 'running' THEN $2::text::bigint END FROM ${rowsOf(typesOf(writtenColumns))}`;
+export const INSERT_REQUESTS = `INSERT INTO requests (${namesOf(requests, requestColumns).join(", ")}, replica_id) SELECT v.*, CASE WHEN v.status = 'running' THEN $2::text::bigint END FROM ${rowsOf(typesOf(requests, requestColumns))}`;
 
 /** `$2`: the ids of the rows. */
-export const END_REQUESTS = `UPDATE requests SET ${namesOf(changedColumns)
-  .map((name) => `${name} = v.${name}`)
+export const END_REQUESTS = `UPDATE requests SET ${endColumns
+  .map((name) => `${requests[name].name} = ${valueOf(name)}`)
   .join(
     ", ",
-  )}, replica_id = NULL FROM ${rowsOf({ id: "bigint", ...typesOf(changedColumns) })} WHERE requests.id = v.id AND requests.id = ANY($2::text::bigint[])`;
+  )}, replica_id = NULL FROM ${rowsOf({ id: "bigint", ...typesOf(requests, endColumns) })} WHERE requests.id = v.id AND requests.id = ANY($2::text::bigint[])`;
 
-const attemptColumns = [
-  attempts.n,
-  attempts.provider,
-  attempts.outcome,
-  attempts.status,
-  attempts.durationMs,
-];
+const attemptColumns = columnsOf(attempts, ["requestId"]);
 /** `$2`: the public ids of their requests, as JSON. */
-export const INSERT_ATTEMPTS = `INSERT INTO attempts (request_id, ${namesOf(attemptColumns).join(", ")}) SELECT requests.id, ${namesOf(
-  attemptColumns,
-)
-  .map((name) => `v.${name}`)
+export const INSERT_ATTEMPTS = `INSERT INTO attempts (request_id, ${namesOf(attempts, attemptColumns).join(", ")}) SELECT requests.id, ${attemptColumns
+  .map(valueOf)
   .join(
     ", ",
-  )} FROM ${rowsOf({ public_id: "text", ...typesOf(attemptColumns) })} JOIN requests ON requests.public_id = v.public_id WHERE requests.public_id = ANY(ARRAY(SELECT jsonb_array_elements_text($2::text::jsonb)))`;
+  )} FROM ${rowsOf({ publicId: "text", ...typesOf(attempts, attemptColumns) })} JOIN requests ON requests.public_id = v."publicId" WHERE requests.public_id = ANY(ARRAY(SELECT jsonb_array_elements_text($2::text::jsonb)))`;
 
 /** Only accounts with new rows in their history: at the commit a trigger checks that the balance follows from them. */
 export const MOVE_ACCOUNTS = `UPDATE accounts SET balance = v.balance, ledger_seq = v.seq, reserved = v.reserved FROM ${rowsOf({ id: "bigint", balance: "bigint", seq: "bigint", reserved: "bigint" })} WHERE accounts.id = v.id`;
@@ -108,40 +110,22 @@ export const CHANGE_KEYS = `UPDATE keys SET spent = keys.spent + coalesce(v.char
   last_address = CASE WHEN v.at IS NULL THEN keys.last_address ELSE v.address END
   FROM ${rowsOf({ id: "bigint", charged: "bigint", at: "bigint", address: "text" })} WHERE keys.id = v.id`;
 
-const groupNames = ["day", "accountId", "keyId", "model", "provider", "endpoint"] as const;
-const sumNames = [
-  "requests",
-  "failed",
-  "charged",
-  "promptTokens",
-  "cachedTokens",
-  "cacheWriteTokens",
-  "cacheWrite1hTokens",
-  "completionTokens",
-  "webSearches",
-  "charge",
-  "writeOff",
-  "operatorCost",
-] as const;
-const INT64_MAX = 9_223_372_036_854_775_807n;
-const totalNames = [...groupNames, ...sumNames];
-const totalColumns = totalNames.map((name) => dailyTotals[name]);
-const totalGroup = namesOf(groupNames.map((name) => dailyTotals[name])).join(", ");
-const totalSums = namesOf(sumNames.map((name) => dailyTotals[name])).map((name) =>
-  // These two stay at the largest 64-bit integer.
-  name === "write_off" || name === "operator_cost"
-    ? `${name} = least(daily_totals.${name}::numeric + excluded.${name}, ${INT64_MAX})::bigint`
-    : `${name} = daily_totals.${name} + excluded.${name}`,
-);
+const totalColumns = [...totalGroup, ...totalSums] as const;
+const addedSums = totalSums.map((name) => {
+  const column = dailyTotals[name].name;
+  return cappedSums.includes(name)
+    ? `${column} = least(daily_totals.${column}::numeric + excluded.${column}, ${INT64_MAX})::bigint`
+    : `${column} = daily_totals.${column} + excluded.${column}`;
+});
 /** In the order of their key, so that two transactions do not wait for each other. */
-export const ADD_TO_TOTALS = `INSERT INTO daily_totals (${namesOf(totalColumns).join(", ")}, refunded) SELECT v.*, 0 FROM ${rowsOf(typesOf(totalColumns))} ORDER BY ${totalGroup} ON CONFLICT (${totalGroup}) DO UPDATE SET ${totalSums.join(", ")}`;
+export const ADD_TO_TOTALS = `INSERT INTO daily_totals (${namesOf(dailyTotals, totalColumns).join(", ")}, refunded) SELECT v.*, 0 FROM ${rowsOf(typesOf(dailyTotals, totalColumns))} ORDER BY ${totalGroup.map(valueOf).join(", ")} ON CONFLICT (${namesOf(dailyTotals, totalGroup).join(", ")}) DO UPDATE SET ${addedSums.join(", ")}`;
 
 /** The values of a total for ADD_TO_TOTALS. */
 export function totalRow(total: DailyTotal): Record<string, unknown> {
-  const values = totalNames.map((name) => {
+  const values = totalColumns.map((name) => {
     const value = total[name];
-    if (typeof value !== "bigint") return [dailyTotals[name].name, value];
-    return [dailyTotals[name].name, String(value < INT64_MAX ? value : INT64_MAX)];
+    if (typeof value !== "bigint") return [name, value];
+    return [name, String(value < INT64_MAX ? value : INT64_MAX)];
   });
   return Object.fromEntries(values) as Record<string, unknown>;
 }

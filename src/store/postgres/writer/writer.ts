@@ -423,8 +423,8 @@ function isLocked(outcome: BatchOutcome | Refused): boolean {
 function chargedAccounts({ operations }: Part, { replies }: BatchOutcome): ReadonlySet<number> {
   const charged = operations.flatMap((operation, index) => {
     if (operation.kind !== "recordRequest" || !replies[index]?.ok) return [];
-    const { columns } = operation.record;
-    return columns[8] === "running" ? [] : [columns[2]];
+    const { status, accountId } = operation.record.row;
+    return status === "running" ? [] : [accountId];
   });
   return new Set(charged);
 }

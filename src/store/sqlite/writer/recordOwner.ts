@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { placeholders, responseOwner } from "../../schema/schema.ts";
+import { columnsOf, placeholders, responseOwner } from "../../schema/schema.ts";
 import type { OwnedObject } from "../../tables/objectOwners.ts";
 import type { SqliteConnection } from "../sqlite.ts";
 
@@ -18,7 +18,7 @@ export function prepareRecordOwner({
   const isOwn = sql`${responseOwner.accountId} = excluded.account_id AND ${responseOwner.expiresAt} > 0`;
   const record = db
     .insert(responseOwner)
-    .values(placeholders("hash", "accountId", "provider", "expiresAt", "historyTokens"))
+    .values(placeholders(columnsOf(responseOwner)))
     .onConflictDoUpdate({
       target: responseOwner.hash,
       set: {

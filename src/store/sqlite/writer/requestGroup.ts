@@ -2,11 +2,13 @@ import { eq, sql } from "drizzle-orm";
 import { assert } from "../../../lib/assert.ts";
 import {
   accounts,
-  assigned,
   attempts,
+  columnsOf,
+  endColumns,
   keys,
   newRowId,
   placeholders,
+  requestColumns,
   requests,
 } from "../../schema/schema.ts";
 import type {
@@ -16,7 +18,7 @@ import type {
   ReserveTarget,
 } from "../../writer/effects.ts";
 import { accountEffect, GroupCharges, type GroupAccount } from "../../writer/groupCharges.ts";
-import { RECORD_COLUMNS, type WireRecord } from "../../writer/requestRecord.ts";
+import type { WireRecord } from "../../writer/requestRecord.ts";
 import type { SqliteConnection } from "../sqlite.ts";
 import { prepareStatement } from "../statement.ts";
 import { prepareAddToTotals } from "./totals.ts";
@@ -42,39 +44,10 @@ type Statements = ReturnType<typeof prepareStatements>;
 
 function prepareStatements(connection: SqliteConnection) {
   const { db } = connection;
-  const ended = [...RECORD_COLUMNS, "ledgerSeq", "balanceAfter"] as const;
-  // What was held stays. Another model than the one asked for may have answered. In the order of the table.
-  const changed = [
-    "model",
-    "provider",
-    "status",
-    "priceInput",
-    "priceCachedInput",
-    "priceCacheWrite",
-    "priceCacheWrite1h",
-    "priceOutput",
-    "priceWebSearch",
-    "charge",
-    "writeOff",
-    "promptTokens",
-    "cachedTokens",
-    "cacheWriteTokens",
-    "cacheWrite1hTokens",
-    "completionTokens",
-    "webSearches",
-    "estimated",
-    "operatorCost",
-    "attemptCount",
-    "durationMs",
-    "firstByteMs",
-    "ledgerSeq",
-    "balanceAfter",
-  ] as const;
   return {
     insert: prepareStatement<never>(
       connection,
-      db.insert(requests).values({ id: newRowId, ...placeholders(...ended) }),
-      ended,
+      db.insert(requests).values({ id: newRowId, ...placeholders(requestColumns) }),
     ),
     findRunning: prepareStatement<{ id: bigint }>(
       connection,
@@ -82,22 +55,17 @@ function prepareStatements(connection: SqliteConnection) {
         .select({ id: requests.id })
         .from(requests)
         .where(eq(requests.publicId, sql.placeholder("publicId"))),
-      ["publicId"],
     ),
     end: prepareStatement<never>(
       connection,
       db
         .update(requests)
-        .set(assigned(...changed))
+        .set(placeholders(endColumns))
         .where(eq(requests.id, sql.placeholder("id"))),
-      [...changed, "id"],
     ),
     insertAttempt: prepareStatement<never>(
       connection,
-      db
-        .insert(attempts)
-        .values(placeholders("requestId", "n", "provider", "outcome", "status", "durationMs")),
-      ["requestId", "n", "provider", "outcome", "status", "durationMs"],
+      db.insert(attempts).values(placeholders(columnsOf(attempts))),
     ),
     account: prepareStatement<AccountRow>(
       connection,
@@ -110,23 +78,20 @@ function prepareStatements(connection: SqliteConnection) {
         })
         .from(accounts)
         .where(eq(accounts.id, sql.placeholder("accountId"))),
-      ["accountId"],
     ),
     moveAccount: prepareStatement<never>(
       connection,
       db
         .update(accounts)
-        .set(assigned("balance", "ledgerSeq", "reserved"))
+        .set(placeholders(["balance", "ledgerSeq", "reserved"]))
         .where(eq(accounts.id, sql.placeholder("accountId"))),
-      ["balance", "ledgerSeq", "reserved", "accountId"],
     ),
     reserve: prepareStatement<never>(
       connection,
       db
         .update(accounts)
-        .set(assigned("reserved"))
+        .set(placeholders(["reserved"]))
         .where(eq(accounts.id, sql.placeholder("accountId"))),
-      ["reserved", "accountId"],
     ),
     spend: prepareStatement<{ spent: bigint }>(
       connection,
@@ -135,7 +100,6 @@ function prepareStatements(connection: SqliteConnection) {
         .set({ spent: sql`${keys.spent} + ${sql.placeholder("charge")}` })
         .where(eq(keys.id, sql.placeholder("firstKeyId")))
         .returning({ spent: keys.spent }),
-      ["charge", "firstKeyId"],
     ),
     addToTotals: prepareAddToTotals(connection),
   };
@@ -161,8 +125,17 @@ class Group implements RequestGroup {
     const { seq, balance } = this.#charges.record(record);
     const id = this.#writeRow(record, seq, balance);
     let n = 0;
-    for (const { provider, outcome, status, durationMs } of record.attempts)
-      this.#statements.insertAttempt.run(id, ++n, provider, outcome, status, durationMs);
+    for (const { provider, outcome, status, durationMs } of record.attempts) {
+      n += 1;
+      this.#statements.insertAttempt.run({
+        requestId: id,
+        n,
+        provider,
+        outcome,
+        status,
+        durationMs,
+      });
+    }
   }
 
   finish(reserves: readonly ReserveTarget[], onlyRaise: boolean): GroupEffect {
@@ -172,12 +145,12 @@ class Group implements RequestGroup {
     for (const [accountId, account] of charges.accounts) {
       const { balance, reserved, seq } = account;
       if (seq > account.firstSeq)
-        this.#statements.moveAccount.run(balance, seq, reserved, accountId);
-      else this.#statements.reserve.run(reserved, accountId);
+        this.#statements.moveAccount.run({ balance, ledgerSeq: seq, reserved, accountId });
+      else this.#statements.reserve.run({ reserved, accountId });
       effect.accounts.push(accountEffect(accountId, account));
     }
     for (const [firstKeyId, { accountId, charged }] of charges.chains) {
-      const row = this.#statements.spend.get(charged, firstKeyId);
+      const row = this.#statements.spend.get({ charge: charged, firstKeyId });
       effect.chains.push({ accountId, firstKeyId, spent: String(row?.spent) });
     }
     for (const total of charges.totals) this.#statements.addToTotals(total);
@@ -185,18 +158,21 @@ class Group implements RequestGroup {
   }
 
   /** Inserts the row, or ends the row of the running request. Returns its row id. */
-  #writeRow({ columns, mayHaveRow }: WireRecord, seq: bigint | null, balance: bigint | null) {
+  #writeRow(
+    { row, mayHaveRow }: WireRecord,
+    ledgerSeq: bigint | null,
+    balanceAfter: bigint | null,
+  ) {
     const { insert, findRunning, end } = this.#statements;
-    const found = mayHaveRow ? findRunning.get(columns[0]) : null;
-    if (found === null) return insert.run(...columns, seq, balance).lastInsertRowid;
-    const [, , , , , model, provider] = columns;
-    const ended = [...columns.slice(8, 15), ...columns.slice(16)];
-    end.run(model, provider, ...ended, seq, balance, found.id);
+    const values = { ...row, ledgerSeq, balanceAfter };
+    const found = mayHaveRow ? findRunning.get(row) : null;
+    if (found === null) return insert.run(values).lastInsertRowid;
+    end.run({ ...values, id: found.id });
     return found.id;
   }
 
   #account(accountId: number): GroupAccount {
-    const row = this.#statements.account.get(accountId);
+    const row = this.#statements.account.get({ accountId });
     assert(row !== null, "a request without an account");
     const { balance, overdraft, ledger_seq: seq, reserved } = row;
     return { balance, overdraft, firstSeq: seq, seq, reserved };
