@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { reportSpans } from "../src/contract/operator/span.ts";
 import { DAY_MS } from "../src/lib/clock.ts";
-import { openStore, type SqliteStore } from "../src/store/store.ts";
+import { openStore, type RequestFilter, type SqliteStore } from "../src/store/store.ts";
 import { aMillion, accountName, fillMonths, monthsConfig } from "../test/support/store/months.ts";
 
 /** Each view of the console has to be there within this time. */
@@ -23,13 +23,11 @@ function readsOf({
   ledger,
   accounts,
 }: SqliteStore): Record<string, () => unknown> {
-  const [newest] = requests.list({ limit: 1 });
+  const [newest] = requests.list({}, { limit: 1 }).rows;
   const nowMs = newest?.at ?? 0;
   const busiest = accountName(1);
   const quiet = accountName(150);
-  const list = (conditions: Parameters<typeof reports.requests>[0]) => () =>
-    reports.requests(conditions);
-  const limit = 50;
+  const list = (filter: RequestFilter) => () => requests.list(filter, { limit: 50 });
   return {
     ...Object.fromEntries(
       reportSpans.flatMap((span) => [
@@ -45,33 +43,30 @@ function readsOf({
     "accounts, part of a name": () => reports.accounts({ search: "bank", limit: 100 }, nowMs),
     "keys, part of a label": () => reports.keys({ search: "support", limit: 100 }, nowMs),
     "keys of an account": () => reports.keys({ account: busiest, limit: 100 }, nowMs),
-    "ledger of an account": () => ledger.history(accounts.findOrThrow(busiest).id, limit),
+    "ledger of an account": () => ledger.history(accounts.findOrThrow(busiest).id, 50),
     "one request": () => [requests.find(newest?.id ?? ""), requests.attempts(newest?.id ?? "")],
-    requests: list({ limit }),
-    "requests of the busiest account": list({ account: busiest, limit }),
-    "requests of a quiet account": list({ account: quiet, limit }),
-    "requests of a key": list({ key: newest?.key ?? "", limit }),
-    "requests, failed": list({ status: "failed", limit }),
-    "requests, failed, of an account": list({ status: "failed", account: busiest, limit }),
-    "requests of a model": list({ model: "gpt-5-mini", limit }),
-    "requests of a provider": list({ provider: "local", limit }),
+    requests: list({}),
+    "requests of the busiest account": list({ account: busiest }),
+    "requests of a quiet account": list({ account: quiet }),
+    "requests of a key": list({ key: newest?.key ?? "" }),
+    "requests, failed": list({ status: "failed" }),
+    "requests, failed, of an account": list({ status: "failed", account: busiest }),
+    "requests of a model": list({ model: "gpt-5-mini" }),
+    "requests of a provider": list({ provider: "local" }),
     "requests of one day two months ago": list({
       since: nowMs - 60 * DAY_MS,
       until: nowMs - 59 * DAY_MS,
-      limit,
     }),
-    "requests above 3 roubles": list({ chargeMin: 3_000_000_000n, limit }),
-    "requests that do not exist": list({ model: "no-such-model", limit }),
+    "requests above 3 roubles": list({ chargeMin: 3_000_000_000n }),
+    "requests that do not exist": list({ model: "no-such-model" }),
     "requests above a million roubles of the busiest account": list({
       account: busiest,
       chargeMin: 1_000_000_000_000_000n,
-      limit,
     }),
-    "requests that were written off": list({ isWrittenOff: true, limit }),
+    "requests that were written off": list({ isWrittenOff: true }),
     "failed requests of a model that does not exist": list({
       status: "failed",
       model: "no-such-model",
-      limit,
     }),
   };
 }

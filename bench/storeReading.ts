@@ -55,9 +55,9 @@ function reports(store: SqliteStore): Figures {
   const noon = FILLED_UNTIL_MS - 40 * DAY_MS + DAY_MS / 2;
   const account = "account-3";
   const month = { since: noon, until: noon + 30 * DAY_MS };
-  const [last] = store.requests.list({ limit: 1 });
+  const [last] = store.requests.list({}, { limit: 1 }).rows;
   const accountId = 3;
-  const page = { status: undefined, model: undefined, limit: 20 };
+  const page = { limit: 20, stepRows: 500, examinedMax: 20_000 };
   const to = Math.ceil(FILLED_UNTIL_MS / DAY_MS);
   const report = (work: () => unknown) => fastestMs(REPORT_ROUNDS, work);
   return {
@@ -77,18 +77,20 @@ function reports(store: SqliteStore): Figures {
       ...store.hourlyUsageOfAccount(accountId, { from: to - 3, to }, () => undefined),
     ]),
     "a tenant's requests, ms": report(() => [
-      ...store.requestsOfAccount(accountId, page, undefined),
+      ...store.requestsInSteps({ account: accountId }, page),
     ]),
     "a tenant's requests of a model that it never used, in steps, ms": report(() => [
-      ...store.requestsOfAccount(accountId, { ...page, model: "none" }, undefined),
+      ...store.requestsInSteps({ account: accountId, model: "none" }, page),
     ]),
     "a tenant's receipt, ms": report(() => store.requests.receipt(accountId, last?.id ?? "")),
-    "requests, ms": report(() => store.requests.list({ limit: 50 })),
-    "requests of an account, ms": report(() => store.requests.list({ limit: 50, account })),
+    "requests, ms": report(() => store.requests.list({}, { limit: 50 })),
+    "requests of an account, ms": report(() => store.requests.list({ account }, { limit: 50 })),
     "history of an account, ms": report(() => store.ledger.history(accountId, 50)),
-    "requests that failed, ms": report(() => store.requests.list({ limit: 50, status: "failed" })),
+    "requests that failed, ms": report(() =>
+      store.requests.list({ status: "failed" }, { limit: 50 }),
+    ),
     "requests that failed of an account, ms": report(() =>
-      store.requests.list({ limit: 50, status: "failed", account }),
+      store.requests.list({ status: "failed", account }, { limit: 50 }),
     ),
     "requests show, ms": report(() => [
       store.requests.find(last?.id ?? ""),

@@ -13,7 +13,9 @@ import {
   NotFoundError,
   type AttemptRecord,
   type ReceiptRow,
+  type RequestFilter,
   type RequestRow,
+  type Store,
 } from "../store/store.ts";
 import { rowLimit } from "./balance.ts";
 import {
@@ -97,11 +99,11 @@ const list = command({
   effects: [],
   access: "report",
   check: checkPeriod,
-  async run({ store }, filter) {
+  async run({ store }, { limit, ...filter }) {
     const { account, key } = filter;
     if (account !== undefined) await store.accounts.findOrThrow(account);
     if (key !== undefined) await store.keys.findOrThrow(key);
-    const rows = await store.requests.list(filter);
+    const rows = await rowsOf(store, filter, limit);
     return { document: rows.map(requestDocument), rows };
   },
   csv: ({ document }) => csvOf(LIST_COLUMNS, document),
@@ -112,6 +114,17 @@ const list = command({
       : "no matching requests: omit some of --account, --status, --key, --model, --since, --until";
   },
 });
+
+/** All that is asked for, however many rows have to be looked at. */
+async function rowsOf(store: Store, filter: RequestFilter, limit: number): Promise<RequestRow[]> {
+  const rows: RequestRow[] = [];
+  for (let before: number | undefined; ;) {
+    const page = await store.requests.list(filter, { limit: limit - rows.length, before });
+    rows.push(...page.rows);
+    before = page.next?.row;
+    if (before === undefined || rows.length >= limit) return rows;
+  }
+}
 
 function listText(rows: readonly RequestRow[]): string {
   const columns = [

@@ -27,7 +27,7 @@ export interface Store
       SqliteStore,
       | "usageOfAccount"
       | "hourlyUsageOfAccount"
-      | "requestsOfAccount"
+      | "requestsInSteps"
       | "auditInParallel"
       | "auditInBackground"
       | "isFileReplaced"
@@ -103,8 +103,8 @@ export { openStore, type SqliteStore } from "./sqlite/store.ts";
 export { clockDoubt } from "./tables/lastEntry.ts";
 export type { ExpiringKey, LowAccount } from "./tables/noticeCauses.ts";
 export { AUDIT_FAILED, type NoticeChange } from "./tables/notices.ts";
-export type { PageFilter, PagePosition } from "./tables/requestPages.ts";
-export type { ReceiptRow, RequestRow } from "./tables/requests.ts";
+export type { ReceiptRow, RequestRow } from "./tables/receipts.ts";
+export type { PageRequest, RequestFilter } from "./tables/requestList.ts";
 export { awaitStep, stepByStep, type Awaited, type Steps } from "./steps.ts";
 export { redeemability } from "./writer/redemption.ts";
 export type { VoucherRow } from "./tables/vouchers.ts";

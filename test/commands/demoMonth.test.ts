@@ -94,8 +94,8 @@ test("the same time gives the same requests, and other keys", async () => {
   const second = await monthUntil(until);
   const latest = ({ store }: { store: SqliteStore }): unknown =>
     store.requests
-      .list({ limit: 500 })
-      .map(({ id, at, account, model, status, charge, hold, durationMs, balanceAfter }) =>
+      .list({}, { limit: 500 })
+      .rows.map(({ id, at, account, model, status, charge, hold, durationMs, balanceAfter }) =>
         [id, at, account, model, status, charge, hold, durationMs, balanceAfter].join(),
       );
   expect(latest(first)).toEqual(latest(second));

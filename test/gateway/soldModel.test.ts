@@ -134,5 +134,5 @@ test.each<[string, Partial<PromptExtent>, bigint]>([
 });
 
 async function rowsOf({ account }: TestKey) {
-  return await gateway.store.requests.list({ account, limit: 9 });
+  return (await gateway.store.requests.list({ account }, { limit: 9 })).rows;
 }

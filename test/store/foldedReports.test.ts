@@ -142,7 +142,7 @@ describeStores("reports are the same before and after", (opened) => {
         expect((await store.auditInParallel()).problems).toEqual([]);
         expect(await histories()).toEqual(ledgers);
         const left = requests.filter(({ at, status }) => at >= before || status === "running");
-        expect((await store.requests.list({ limit: 1000 })).map(({ id }) => id)).toEqual(
+        expect((await store.requests.list({}, { limit: 1000 })).rows.map(({ id }) => id)).toEqual(
           left.map(({ id }) => id).toReversed(),
         );
       }
@@ -151,7 +151,7 @@ describeStores("reports are the same before and after", (opened) => {
         if (request.status === "running") request.status = "interrupted";
       await expectReports(requests, retentionStart, seed);
       await opened.fold(start + DAYS * DAY_MS);
-      expect(await store.requests.list({ limit: 10 })).toEqual([]);
+      expect((await store.requests.list({}, { limit: 10 })).rows).toEqual([]);
       await expectReports(requests, newestEnded(requests, start + DAYS * DAY_MS) + 1, seed);
     },
     60_000,

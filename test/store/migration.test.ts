@@ -85,14 +85,14 @@ describe.each(VERSIONS)("a store with schema %i", (version) => {
     await withStore((store) => {
       const histories = [1, 2].flatMap((id) => store.ledger.history(id, 100));
       expect(asText(histories)).toMatchObject(asText(ledger));
-      const list = store.requests.list({ limit: 100 });
+      const list = store.requests.list({}, { limit: 100 }).rows;
       expect(asText(list)).toMatchObject(asText(requests));
       const found = list.flatMap(({ id }) =>
         store.requests.attempts(id).map((attempt) => Object.assign({ request: id }, attempt)),
       );
       expect(asText(found.filter(isInTable))).toEqual(asText(attempts));
       for (const account of ["alice", "bob"])
-        expect(store.requests.list({ account, limit: 100 })).toEqual(
+        expect(store.requests.list({ account }, { limit: 100 }).rows).toEqual(
           list.filter((request) => request.account === account),
         );
     });

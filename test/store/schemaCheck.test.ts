@@ -25,6 +25,7 @@ test("the schema is known by its digest; after a new migration this is the place
 test.each([
   [FIRST_SCHEMA.sqlite, "b4afd90a1190bebdb4eeb2e3c6d38a6308178adc8888009a4ae6d4bade2553ff"],
   [FIRST_SCHEMA.sqlite + 1, "2ab2a4aac659835146f30486df10bf48ff26966880363f07d66383ea0c16a025"],
+  [FIRST_SCHEMA.sqlite + 2, "f70edfba641bbaa9361004f7e1878b7f0642a093b7a901e6675fe6e3d0ec27f1"],
 ])("the migrations make the schema %i that files have", (version, digest) => {
   const earlier = new Database(":memory:");
   applyMigrations(earlier, 0, version);

@@ -263,7 +263,7 @@ describe("a request", () => {
   ])("%s has one row at its end, with everything that is known then", async (_, before) => {
     for (const record of before) await write(record);
     await write(ended("req_1", alice));
-    expect(storeFolder.store.requests.list({ limit: 9 })).toMatchObject([
+    expect(storeFolder.store.requests.list({}, { limit: 9 }).rows).toMatchObject([
       {
         id: "req_1",
         status: "done",

@@ -23,21 +23,22 @@ interface RequestSearch {
 /** The answer of GET /api/requests. Throws StoreError for an unknown account or key. */
 export async function requestsOf(
   { store }: Operator,
-  { cost_min, cost_max, only, ...search }: RequestSearch,
+  { cost_min, cost_max, only, before, limit, ...search }: RequestSearch,
 ): Promise<RequestList> {
   if (search.account !== undefined) await store.accounts.findOrThrow(search.account);
   if (search.key !== undefined) await store.keys.findOrThrow(search.key);
-  const { rows, next, searchedTo } = await store.reports.requests({
+  const filter = {
     ...search,
     chargeMin: cost_min,
     chargeMax: cost_max,
     ...(only === "estimated" && { isEstimated: true as const }),
     ...(only === "written_off" && { isWrittenOff: true as const }),
-  });
+  };
+  const { rows, next, isCut } = await store.requests.list(filter, { before, limit });
   return {
     object: "list",
     data: rows.map(requestDocument),
-    next: next === undefined ? null : String(next),
-    searched_to: isoTimeOrNull(searchedTo ?? null),
+    next: next === undefined ? null : String(next.row),
+    searched_to: isoTimeOrNull(isCut ? (next?.at ?? null) : null),
   };
 }

@@ -68,7 +68,7 @@ export function withStandby(primary: OpenServer, address: ServerAddress): StoreW
     changeSignal: () => reader.read((from) => from.changeSignal()),
     usageOfAccount: store.usageOfAccount,
     hourlyUsageOfAccount: store.hourlyUsageOfAccount,
-    requestsOfAccount: store.requestsOfAccount,
+    requestsInSteps: store.requestsInSteps,
     auditInParallel: () => reader.audit((from) => from.auditInParallel()),
     auditInBackground: (onProgress: OnAuditProgress) => reader.auditInBackground(onProgress),
     isFileReplaced: () => false as const,

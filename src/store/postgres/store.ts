@@ -11,7 +11,7 @@ import { noticeCauses, type NoticeCauses } from "../tables/noticeCauses.ts";
 import { noticeTable, type NoticeTable } from "../tables/notices.ts";
 import { ownerTable, type OwnerTable } from "../tables/objectOwners.ts";
 import { hourlyUsage, type ReadHourlyUsage } from "../tables/hourlyUsage.ts";
-import { requestPages, type ReadRequestPage } from "../tables/requestPages.ts";
+import { requestList, type ListRequests } from "../tables/requestList.ts";
 import { requestTable, type RequestTable } from "../tables/requests.ts";
 import {
   accountUsage,
@@ -46,7 +46,7 @@ export interface ServerStore {
   usage(by: UsageGrouping, filter: UsageFilter): Promise<UsageRow[]>;
   readonly usageOfAccount: ReadAccountUsage;
   readonly hourlyUsageOfAccount: ReadHourlyUsage;
-  readonly requestsOfAccount: ReadRequestPage;
+  readonly requestsInSteps: ListRequests;
   /** A text that differs after each commit to the database, by this process or by another one. */
   changeSignal(): Promise<string>;
   auditInParallel(): Promise<AuditReport>;
@@ -118,7 +118,7 @@ export function createStore(
     reports: () => reads(reports(queries)),
     usageOfAccount: () => longRead(pool, accountUsage(queries)),
     hourlyUsageOfAccount: () => longRead(pool, hourlyUsage(queries)),
-    requestsOfAccount: () => longRead(pool, requestPages(queries)),
+    requestsInSteps: () => longRead(pool, requestList(queries)),
     noticeCauses: () => reads(noticeCauses(queries)),
     notices: () => {
       const own = records === pool ? queries : new PostgresQueries(records);

@@ -12,7 +12,6 @@ import {
 } from "./directory.ts";
 import { latenciesOf, readLatencies, type Latencies } from "./latency.ts";
 import { readProviders, type ProvidersReport } from "./providersReport.ts";
-import { searchRequests, type FoundRequests, type RequestSearch } from "./requestSearch.ts";
 import { steppedSpan, type SteppedSpan } from "./span.ts";
 import { readUsage, type UsageReport } from "./usageReport.ts";
 
@@ -36,8 +35,6 @@ export interface Reports {
   /** The usage of one account, by its row id. */
   account(accountId: number, span: ReportSpan, nowMs: number): Steps<UsageReport>;
   providers(span: ReportSpan, nowMs: number): Steps<ProvidersReport>;
-  /** `searchMs`: how long one answer may search. */
-  requests(search: RequestSearch, searchMs?: number): Steps<FoundRequests>;
   /** `search`: a part of the name. */
   accounts(
     options: { readonly search?: string | undefined; readonly limit: number },
@@ -81,8 +78,6 @@ export function reports(connection: Connection): Reports {
         readUsage(snapshot, stepped, { account, retentionStart: since }),
       ),
     providers: (span, nowMs) => withSpan(span, nowMs, readProviders),
-    requests: (search, searchMs) =>
-      connection.inSnapshot((snapshot) => searchRequests(snapshot, search, searchMs)),
     accounts: (options, nowMs) =>
       connection.inSnapshot((snapshot) => searchAccounts(snapshot, options, nowMs)),
     keys: (options, nowMs) =>

@@ -293,6 +293,8 @@ export const requests = sqliteTable(
   },
   (table) => [
     index("requests_at").on(table.at),
+    // SQLite has the id in each index, so the rows of an account are in their order.
+    index("requests_account").on(table.accountId),
     uniqueIndex("requests_account_seq")
       .on(table.accountId, table.ledgerSeq)
       .where(sql`ledger_seq IS NOT NULL`),

@@ -12,7 +12,7 @@ import { ledgerTable, type LedgerReads } from "../tables/ledger.ts";
 import { noticeCauses, type NoticeCauses } from "../tables/noticeCauses.ts";
 import { noticeTable, type NoticeTable } from "../tables/notices.ts";
 import { ownerTable, type OwnerTable } from "../tables/objectOwners.ts";
-import { requestPages, type ReadRequestPage } from "../tables/requestPages.ts";
+import { requestList, type ListRequests } from "../tables/requestList.ts";
 import { requestTable, type RequestTable } from "../tables/requests.ts";
 import {
   accountUsage,
@@ -53,7 +53,7 @@ export interface SqliteStore {
   readonly usageOfAccount: ReadAccountUsage;
   readonly reports: Sync<Reports>;
   readonly hourlyUsageOfAccount: ReadHourlyUsage;
-  readonly requestsOfAccount: ReadRequestPage;
+  readonly requestsInSteps: ListRequests;
   /**
    * Sets all running requests to `interrupted`, without a charge. The caller holds the instance lock. Throws SQLite's
    * errors; then nothing is changed.
@@ -117,7 +117,7 @@ function createStore(
     reports: () => asSync(reports(queries)),
     usageOfAccount: () => accountUsage(queries),
     hourlyUsageOfAccount: () => hourlyUsage(queries),
-    requestsOfAccount: () => requestPages(queries),
+    requestsInSteps: () => requestList(queries),
     funds: () => fundsTable(connection),
     changes: () => changeCounter(connection),
   });

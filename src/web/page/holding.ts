@@ -91,13 +91,18 @@ export function createHolding(api: Api, first: Account): Holding {
   };
 }
 
-/** One page of the account's requests, newest first. */
-export function requestPage(
+/** One page of the account's requests, newest first. It is empty only at the end of the list. */
+export async function requestPage(
   api: Api,
   query: { limit: number; before?: string; model?: string; status?: string },
   abort: AbortSignal,
 ): Promise<RequestList> {
-  return api.get<RequestList>("/v1/requests", query, abort);
+  for (let before = query.before; ;) {
+    const given = before === undefined ? query : { ...query, before };
+    const page = await api.get<RequestList>("/v1/requests", given, abort);
+    if (page.data.length > 0 || page.next === null) return page;
+    before = page.next;
+  }
 }
 
 function movesOf(

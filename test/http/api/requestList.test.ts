@@ -165,12 +165,7 @@ describe("GET /v1/requests", () => {
     expect(await listedIds(bob, "?status=done")).toEqual(ofBob);
     const { next } = await list(bob, "?limit=1");
     const foreign = await ask(alice, `?limit=1&before=${next}`);
-    const invented = Buffer.from(
-      Buffer.from(String(next), "base64url")
-        .toString()
-        .replace(ofBob[0] ?? "", "req_0"),
-    ).toString("base64url");
-    const unknown = await ask(alice, `?limit=1&before=${invented}`);
+    const unknown = await ask(alice, "?limit=1&before=req_0");
     for (const reply of [foreign, unknown])
       expectRefusal(reply, [400, "invalid_request_error", unknownCursor]);
   });
@@ -205,12 +200,6 @@ describe("GET /v1/requests", () => {
     ["before=x", unknownCursor],
     ["before=%00", unknownCursor],
     [`before=${"x".repeat(257)}`, "before must be at most 256 characters long"],
-    [`before=${Buffer.from("req_1.1.1.1.").toString("base64url")}`, unknownCursor],
-    [`before=${Buffer.from("req_1.1.-1.1.00000000").toString("base64url")}`, unknownCursor],
-    [
-      `before=${Buffer.from("req_1.1.1.1.00000000").toString("base64url")}`,
-      "before needs the same model and status as the page before",
-    ],
     ["model=", "model must not be empty"],
     ["model=%07", "model must not contain control characters"],
     [`model=${"x".repeat(257)}`, "model must be at most 256 characters long"],
@@ -226,19 +215,6 @@ describe("GET /v1/requests", () => {
     expectRefusal(await ask(key, `?${query}`), [400, "invalid_request_error", message]);
     expect(await listedIds(key)).toEqual([]);
     expect(at.gateway.app.requests.open).toBe(0);
-  });
-
-  test("refuses a cursor of a list with another filter", async () => {
-    provider.answer = usual;
-    const key = await at.gateway.key();
-    await sent(key, 2);
-    const { next } = await list(key, "?limit=1&model=small");
-    for (const query of ["", "&model=large", "&model=small&status=done"]) {
-      const message = "before needs the same model and status as the page before";
-      const reply = await ask(key, `?limit=1&before=${next}${query}`);
-      expectRefusal(reply, [400, "invalid_request_error", message]);
-    }
-    expect(await listedIds(key, `?model=small&before=${next}`)).toHaveLength(1);
   });
 
   test("runs at most four lists of an account at once, and stops at a disconnect", async () => {

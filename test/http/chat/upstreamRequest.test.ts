@@ -213,7 +213,7 @@ describe("the head that a provider receives", () => {
       "x-stainless-lang": "js",
       connection: "authorization",
     });
-    const [record] = await at.gateway.store.requests.list({ limit: 1 });
+    const [record] = (await at.gateway.store.requests.list({}, { limit: 1 })).rows;
     expect(request.requestLine).toBe("POST /v1/chat/completions HTTP/1.1");
     expect(Object.fromEntries(request.headers)).toEqual({
       host: `127.0.0.1:${at.providers.local.port}`,

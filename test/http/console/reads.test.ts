@@ -152,7 +152,7 @@ describe.each(Object.entries(stores))("the console over %s", (name, prepare) => 
   });
 
   test("shows a request as tollgate requests show does", async () => {
-    const [newest] = storeFolder.store.requests.list({ limit: 1 });
+    const [newest] = storeFolder.store.requests.list({}, { limit: 1 }).rows;
     if (newest === undefined) return;
     const shown = await page.read<RequestDetailDocument>(`/api/requests/${newest.id}`);
     expect(shown.id).toBe(newest.id);

@@ -55,7 +55,7 @@ describe("a time-out of the gateway after content", () => {
       await client.seen("Hello");
       const { requests } = at.gateway.store;
       const hasEnded = async (): Promise<boolean> => {
-        const [record] = await requests.list({ account: key.account, limit: 1 });
+        const [record] = (await requests.list({ account: key.account }, { limit: 1 })).rows;
         return record !== undefined && record.status !== "running";
       };
       const deadlineMs = performance.now() + 2 * TOTAL_MS;

@@ -120,7 +120,8 @@ describe("no client receives the end of an answer before its charge is committed
     const key = await at.gateway.key();
     const client = await connectRaw(at.gateway.port);
     client.send(chatBytes(key.key, JSON.stringify(ask())));
-    const isRunning = () => at.gateway.store.requests.list({ account: key.account, limit: 1 });
+    const isRunning = async () =>
+      (await at.gateway.store.requests.list({ account: key.account }, { limit: 1 })).rows;
     await untilAsync(
       "the request is under way",
       async () => (await isRunning())[0]?.status === "running",

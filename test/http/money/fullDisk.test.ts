@@ -28,7 +28,7 @@ const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
 const PATIENCE_MS = 10_000;
 
 const statusOf = async ({ account }: TestKey) =>
-  (await at.gateway.store.requests.list({ account, limit: 1 }))[0]?.status;
+  (await at.gateway.store.requests.list({ account }, { limit: 1 })).rows[0]?.status;
 
 let makeRoom = (): void => {};
 function fill(): void {
@@ -71,7 +71,12 @@ describeSqlite("a store on a full disk", () => {
     expect((await chat(at.gateway, key)).status).toBe(200);
     // The end of the first request is written again until there is room. Those that were refused leave no record.
     const failed = async () =>
-      await at.gateway.store.requests.list({ account: key.account, status: "failed", limit: 9 });
+      (
+        await at.gateway.store.requests.list(
+          { account: key.account, status: "failed" },
+          { limit: 9 },
+        )
+      ).rows;
     await untilAsync("the end of the request is recorded", async () => (await failed()).length > 0);
     expect(await failed()).toMatchObject([{ charge: 0n, attemptCount: 1 }]);
   });

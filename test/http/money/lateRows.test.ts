@@ -23,7 +23,8 @@ const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 const LATE_MS = 1000;
 const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
 
-const rowsOf = ({ account }: TestKey) => at.gateway.store.requests.list({ account, limit: 9 });
+const rowsOf = async ({ account }: TestKey) =>
+  (await at.gateway.store.requests.list({ account }, { limit: 9 })).rows;
 
 let makeRoom = (): void => {};
 afterEach(() => {

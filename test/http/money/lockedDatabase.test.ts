@@ -50,7 +50,7 @@ function countEnds(): () => number {
 }
 
 const statusOf = async ({ account }: TestKey) =>
-  (await at.gateway.store.requests.list({ account, limit: 1 }))[0]?.status;
+  (await at.gateway.store.requests.list({ account }, { limit: 1 })).rows[0]?.status;
 
 testSqlite(
   "the end of an answer waits for a locked store; after its time limit it is not charged, and nothing stays held",

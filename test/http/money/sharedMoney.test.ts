@@ -95,7 +95,9 @@ describe("requests at once", () => {
         Array.from({ length: 60 }, () => chat(at.gateway, key, { stream: false })),
       );
       await at.gateway.expectAuditPasses();
-      const records = await at.gateway.store.requests.list({ account: key.account, limit: 100 });
+      const records = (
+        await at.gateway.store.requests.list({ account: key.account }, { limit: 100 })
+      ).rows;
       const charged = records.reduce((sum, { charge }) => sum + charge, 0n);
       expect(await at.gateway.balance(key)).toBe(balance - charged);
       expect(await at.gateway.balance(key)).toBeGreaterThanOrEqual(0n);

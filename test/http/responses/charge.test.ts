@@ -178,7 +178,7 @@ async function whileLocked<Seen>(goOn: () => void, look: () => Seen): Promise<Se
 async function rowCommitted({ account }: TestKey): Promise<void> {
   const { requests } = at.gateway.store;
   await untilAsync("its row is committed", async () => {
-    const rows = await requests.list({ account, limit: 1 });
+    const rows = (await requests.list({ account }, { limit: 1 })).rows;
     return rows.length > 0;
   });
 }

@@ -281,7 +281,8 @@ describe("pipelined requests", () => {
     client.fin();
     expect(statuses.filter((status) => status !== 200 && status !== 0)).toEqual([]);
     await at.gateway.expectAuditPasses();
-    const records = await at.gateway.store.requests.list({ account: key.account, limit: 10 });
+    const records = (await at.gateway.store.requests.list({ account: key.account }, { limit: 10 }))
+      .rows;
     expect(records).toHaveLength(at.provider.requests.length);
     expect(records.filter(({ charge }) => charge === 0n)).toEqual([]);
   });

@@ -23,11 +23,7 @@ type Read = (store: ServerStore, accountId: number) => Steps<unknown>;
 const reads: readonly (readonly [string, Read])[] = [
   ["usage by day", (store, id) => store.usageOfAccount(id, DAYS, () => {})],
   ["usage by hour", (store, id) => store.hourlyUsageOfAccount(id, DAYS, () => {})],
-  [
-    "a page",
-    (store, id) =>
-      store.requestsOfAccount(id, { status: undefined, model: undefined, limit: 5 }, undefined),
-  ],
+  ["a page", (store, id) => store.requestsInSteps({ account: id }, { limit: 5 })],
 ];
 
 describePostgres("a long read on PostgreSQL", () => {

@@ -5,10 +5,9 @@ import { DAY_MS } from "../../../src/lib/clock.ts";
 import type { Connection } from "../../../src/store/connection.ts";
 import { PostgresPool } from "../../../src/store/postgres/pool.ts";
 import { PostgresQueries } from "../../../src/store/postgres/queries.ts";
-import { searchRequests, type RequestSearch } from "../../../src/store/reports/requestSearch.ts";
 import { runAsync, type Steps } from "../../../src/store/steps.ts";
 import { hourlyUsage } from "../../../src/store/tables/hourlyUsage.ts";
-import { requestPages } from "../../../src/store/tables/requestPages.ts";
+import { requestList, type RequestFilter } from "../../../src/store/tables/requestList.ts";
 import { accountUsage } from "../../../src/store/tables/usage.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import type { TestDatabase } from "../../support/servers/postgres.ts";
@@ -93,9 +92,9 @@ describePostgres("a read of one account on PostgreSQL", () => {
     );
 
   const page = (connection: Connection, id: number, status: (typeof requestStatuses)[number]) =>
-    requestPages(connection)(id, { status, model: undefined, limit: 50 }, undefined);
-  const search = (connection: Connection, more: Partial<RequestSearch>) =>
-    searchRequests(connection, { limit: 50, ...more }, 60_000);
+    list(connection, { account: id, status });
+  const list = (connection: Connection, filter: RequestFilter) =>
+    requestList(connection)(filter, { limit: 50, stepRows: 500, examinedMax: 4000 });
 
   type Read = (connection: Connection, id: number, name: string) => Steps<unknown>;
   const reads: readonly (readonly [string, Read])[] = [
@@ -103,21 +102,17 @@ describePostgres("a read of one account on PostgreSQL", () => {
       `page of requests that are ${status}`,
       (connection, id) => page(connection, id, status),
     ]),
-    [
-      "page of all requests",
-      (connection, id) =>
-        requestPages(connection)(id, { status: undefined, model: undefined, limit: 50 }, undefined),
-    ],
+    ["page of all requests", (connection, id) => list(connection, { account: id })],
     ["usage by day", (connection, id) => accountUsage(connection)(id, days, () => {})],
     ["usage by hour", (connection, id) => hourlyUsage(connection)(id, days, () => {})],
-    ["search", (connection, _, name) => search(connection, { account: name })],
+    ["list of an account", (connection, _, name) => list(connection, { account: name })],
     [
-      "search by key",
-      (connection, _, name) => search(connection, { key: `key_${name}`, status: "done" }),
+      "list by key",
+      (connection, _, name) => list(connection, { key: `key_${name}`, status: "done" }),
     ],
     [
-      "search by status",
-      (connection, _, name) => search(connection, { account: name, status: "failed" }),
+      "list by account and status",
+      (connection, _, name) => list(connection, { account: name, status: "failed" }),
     ],
   ];
 

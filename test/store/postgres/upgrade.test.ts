@@ -29,7 +29,7 @@ describePostgres(
         // 20,000 less a debit of 30 and charges of 6,475, with refunds of 125.
         expect(await store.accounts.find("alice")).toMatchObject({ balance: 13_620n });
         expect((await store.auditInParallel()).problems).toEqual([]);
-        expect(await store.requests.list({ limit: 20 })).toHaveLength(9);
+        expect((await store.requests.list({}, { limit: 20 })).rows).toHaveLength(9);
       } finally {
         await store.close();
       }

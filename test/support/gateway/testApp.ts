@@ -131,7 +131,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
       async () =>
         holds.total() === 0n &&
         inFlight.exchanges.size === 0 &&
-        (await store.requests.list({ status: "running", limit: 1 })).length === 0,
+        (await store.requests.list({ status: "running" }, { limit: 1 })).rows.length === 0,
     );
     if (fatal.length > 0) throw new Error(fatal.join("\n"));
   };
@@ -198,7 +198,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
         async () => (await store.accounts.find(account))?.reserved === 0n,
       ),
     async records({ account }, count) {
-      const list = async () => await store.requests.list({ account, limit: count + 1 });
+      const list = async () => (await store.requests.list({ account }, { limit: count + 1 })).rows;
       await untilAsync(`${count} ended requests of ${account}`, async () => {
         const rows = await list();
         return rows.length === count && rows.every(({ status }) => status !== "running");

@@ -36,7 +36,7 @@ export async function snapshotOfStore(
       if (kind === "refund") throw new Error("a refund that no history made");
       account.ledger.push({ kind, amount });
     }
-    for (const one of await requests.list({ account: name, limit: ROWS_MAX })) {
+    for (const one of (await requests.list({ account: name }, { limit: ROWS_MAX })).rows) {
       const { hold, status, charge, writeOff } = one;
       const key = names.get(one.key) ?? one.key;
       model.requests.set(one.id, { key, hold, status, charge, writeOff });

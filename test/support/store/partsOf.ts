@@ -16,10 +16,3 @@ export async function isDoneAtPause(steps: Steps<unknown>): Promise<boolean> {
   while (step.done !== true && step.value !== undefined) step = steps.next(await step.value);
   return step.done === true;
 }
-
-/** How often steps may pause. */
-export async function countPauses(steps: Steps<unknown>, most = Infinity): Promise<number> {
-  let count = 0;
-  while (count < most && !(await isDoneAtPause(steps))) count += 1;
-  return count;
-}

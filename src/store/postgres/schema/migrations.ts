@@ -32,6 +32,7 @@ export const knownSchema: KnownSchema = {
   releases: [
     { migrations: ["0000_tables"], oldest: FIRST_SCHEMA.postgres },
     { migrations: ["0001_key_addresses"], oldest: FIRST_SCHEMA.postgres },
+    { migrations: ["0002_requests_of_account"], oldest: FIRST_SCHEMA.postgres },
   ],
   statements: (migration) => migrationStatements("postgres", migration),
 };

@@ -130,9 +130,10 @@ export const responseOwner = postgresTable(declared.responseOwner);
 export const requests = postgresTable(declared.requests, {
   /** The replica that runs the request; NULL at its end. */
   columns: { replica_id: integer("replica_id") },
-  without: ["foreign keys", "requests_not_done"],
+  without: ["foreign keys", "requests_account", "requests_not_done"],
   constraints: (columns) => [
     // SQLite has the id in each index. The sign keeps the planner from another way to the order of the ids: by all rows.
+    index("requests_account").on(columnIn(columns, "account_id"), sql`(+id)`),
     index("requests_not_done")
       .on(columnIn(columns, "status"), columnIn(columns, "account_id"), sql`(+id)`)
       .where(sql`status <> 'done'`),

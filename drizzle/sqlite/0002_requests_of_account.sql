@@ -1,0 +1,1 @@
+CREATE INDEX `requests_account` ON `requests` (`account_id`);

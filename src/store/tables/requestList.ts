@@ -1,0 +1,248 @@
+import { asc, desc, sql } from "drizzle-orm";
+import type { RequestStatus } from "../../contract/account/requestStatus.ts";
+import { lazy } from "../../lib/lazy.ts";
+import type { Connection, Values } from "../connection.ts";
+import { idsOf } from "../reports/latency.ts";
+import { attempts, requests } from "../schema/schema.ts";
+import type { Steps } from "../steps.ts";
+import type { AttemptRecord } from "../writer/requestRecord.ts";
+import { onlyAttempt, receiptQuery, type ReceiptRow } from "./receipts.ts";
+
+/**
+ * What a request must have. `account` is a row id or a name, `key` a public id. `since` is inclusive, `until` is exclusive,
+ * in milliseconds since 1970. Charges are nano-roubles, both ends inclusive.
+ */
+export interface RequestFilter {
+  readonly account?: number | string | undefined;
+  readonly key?: string | undefined;
+  readonly model?: string | undefined;
+  readonly provider?: string | undefined;
+  readonly status?: RequestStatus | undefined;
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+  readonly chargeMin?: bigint | undefined;
+  readonly chargeMax?: bigint | undefined;
+  readonly isEstimated?: true | undefined;
+  readonly isWrittenOff?: true | undefined;
+}
+
+export interface PageRequest {
+  readonly limit: number;
+  /** Only rows with a smaller row id. */
+  readonly before?: number | undefined;
+  /** The most rows that one step looks at. */
+  readonly stepRows?: number;
+  /** A page ends after about so many rows, with what matches among them. */
+  readonly examinedMax?: number;
+}
+
+/** A request in the order of the rows. `id` is its public id. */
+export interface Place {
+  readonly row: number;
+  readonly id: string;
+  readonly at: number;
+}
+
+export interface ListedRequest extends ReceiptRow {
+  /** The ended attempts, oldest first. */
+  readonly attempts: readonly AttemptRecord[];
+}
+
+export interface RequestPage {
+  readonly rows: readonly ListedRequest[];
+  /** The next page begins after it. Undefined at the end. */
+  readonly next: Place | undefined;
+  /** The page ended at `examinedMax`. */
+  readonly isCut: boolean;
+}
+
+/**
+ * Reads a page of requests, the one recorded last first. A request is recorded when it ends, or when it is open for a
+ * second, and keeps its place. So all pages together have each request once that was there at the first page, and none
+ * that was recorded later. A page is shorter than its limit if it is cut, or if requests of it are folded, or get another
+ * status, while it is read. The caller can pause after each step.
+ */
+export type ListRequests = (filter: RequestFilter, page: PageRequest) => Steps<RequestPage>;
+
+/** For a process of its own. A gateway that serves takes smaller steps. */
+const STEP_ROWS = 20_000;
+const EXAMINED_MAX = 100_000;
+
+export function requestList(connection: Connection): ListRequests {
+  const prepared = lazy(() => prepareRows(connection));
+  return function* (filter, { limit, before, stepRows = STEP_ROWS, examinedMax = EXAMINED_MAX }) {
+    const walk = yield* walkOf(connection, filter);
+    if (walk === undefined) return { rows: [], next: undefined, isCut: false };
+    const step = walk.hasConditions ? Math.min(stepRows, examinedMax) : limit + 1;
+    const found: Place[] = [];
+    /** All rows from this one on were looked at. Undefined: all rows. */
+    let reached: Place | undefined;
+    let below = Math.min(before ?? walk.below, walk.below);
+    for (let examined = 0; examined < examinedMax && found.length <= limit; examined += step) {
+      [reached] = yield* walk.places({ below, first: walk.first, most: 1, skipped: step - 1 });
+      const span = { below, first: reached?.row ?? walk.first };
+      found.push(...(yield* walk.matches({ ...span, most: limit + 1 - found.length, skipped: 0 })));
+      if (reached === undefined) break;
+      below = reached.row;
+      yield;
+    }
+    const isCut = found.length <= limit && reached !== undefined;
+    const listed = found.slice(0, limit);
+    const rows = yield* connection.inSnapshot((snapshot) =>
+      // On PostgreSQL a snapshot has a connection of its own.
+      rowsOf(snapshot === connection ? prepared() : prepareRows(snapshot), listed),
+    );
+    return {
+      rows: rows.filter(({ status }) => status === (filter.status ?? status)),
+      next: found.length > limit ? listed.at(-1) : reached,
+      isCut,
+    };
+  };
+}
+
+/** Row ids below one and from another one on. `skipped`: so many of the newest are left out. */
+interface Span {
+  readonly below: number;
+  readonly first: number;
+  readonly most: number;
+  readonly skipped: number;
+}
+
+/** A way through the rows by one index. */
+interface Walk {
+  readonly first: number;
+  readonly below: number;
+  /** The rows have to be looked at. */
+  readonly hasConditions: boolean;
+  /** All of the way, and those that match the filter, newest first. */
+  places(span: Span): Steps<Place[]>;
+  matches(span: Span): Steps<Place[]>;
+}
+
+/** Which rows match. The rows are found by their ids, so no index of these columns is used. */
+const CONDITIONS = {
+  keyId: "key_id = $keyId",
+  model: "model = $model",
+  provider: "provider = $provider",
+  status: "status = $status",
+  since: "+at >= $since",
+  until: "+at < $until",
+  chargeMin: "charge >= $chargeMin",
+  chargeMax: "charge <= $chargeMax",
+  isEstimated: "estimated <> 0",
+  isWrittenOff: "write_off > 0",
+} as const;
+
+/** Undefined: no request can match. */
+function* walkOf(connection: Connection, filter: RequestFilter): Steps<Walk | undefined> {
+  const { status, since, until } = filter;
+  const owner = yield* ownerOf(connection, filter);
+  const ids = yield* windowOf(connection, filter);
+  if (owner === undefined || ids === undefined) return undefined;
+  const { accountId, keyId } = owner;
+  const isRare = status !== undefined && status !== "done";
+  const checked = { ...filter, keyId, status: isRare ? undefined : status, since, until };
+  const names = (Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[]).filter(
+    (name) => checked[name] !== undefined,
+  );
+  // PostgreSQL would walk through all rows in the order of their ids.
+  const isIndexed = isRare || accountId !== undefined;
+  const plain = isIndexed && (connection.dialect.engine === "postgres" || accountId === undefined);
+  const rowId = plain ? "+id" : "id";
+  const way = [
+    ...(isRare ? ["status = $rare AND status <> 'done'"] : []),
+    ...(accountId === undefined ? [] : ["account_id = $accountId"]),
+    `${rowId} < $below AND ${rowId} >= $first`,
+  ];
+  const values: Values = {
+    ...(isRare && { rare: status }),
+    ...(accountId !== undefined && { accountId }),
+  };
+  const read = (conditions: readonly string[], more: Values) =>
+    function* (span: Span): Steps<Place[]> {
+      const rows = yield* connection.rows<{ id: bigint; publicId: string; at: bigint }>(
+        `SELECT id, public_id AS "publicId", at FROM requests
+          WHERE ${[...way, ...conditions].join(" AND ")}
+          ORDER BY ${rowId} DESC LIMIT $most OFFSET $skipped`,
+        { ...values, ...more, ...span },
+      );
+      return rows.map(({ id, publicId, at }) => {
+        return { row: Number(id), id: publicId, at: Number(at) };
+      });
+    };
+  const given = Object.fromEntries(names.map((name) => [name, checked[name] ?? null]));
+  return {
+    ...ids,
+    hasConditions: names.length > 0,
+    places: read([], {}),
+    matches: read(
+      names.map((name) => CONDITIONS[name]),
+      given,
+    ),
+  };
+}
+
+/** The row ids of the account and the key, as far as they are given. Undefined: there is none, or the key is another's. */
+function* ownerOf(
+  connection: Connection,
+  { account, key }: RequestFilter,
+): Steps<{ readonly accountId?: number; readonly keyId?: number } | undefined> {
+  let accountId = typeof account === "number" ? account : undefined;
+  if (typeof account === "string") {
+    const query = "SELECT id FROM accounts WHERE name = $account";
+    const row = yield* connection.row<{ id: bigint }>(query, { account });
+    if (row === undefined) return undefined;
+    accountId = Number(row.id);
+  }
+  if (key === undefined) return accountId === undefined ? {} : { accountId };
+  const row = yield* connection.row<{ id: bigint; accountId: bigint }>(
+    `SELECT id, account_id AS "accountId" FROM keys WHERE public_id = $key`,
+    { key },
+  );
+  if (row === undefined || Number(row.accountId) !== (accountId ?? Number(row.accountId)))
+    return undefined;
+  return { accountId: Number(row.accountId), keyId: Number(row.id) };
+}
+
+/** The row ids of a span of time: from `first` on and below `below`. Undefined: it has no request. */
+function* windowOf(
+  connection: Connection,
+  { since, until }: RequestFilter,
+): Steps<{ readonly first: number; readonly below: number } | undefined> {
+  const all = { first: 1, below: Number.MAX_SAFE_INTEGER };
+  if (since === undefined && until === undefined) return all;
+  const ids = yield* idsOf(connection, { from: since ?? 0, to: until ?? Number.MAX_SAFE_INTEGER });
+  return ids && { first: ids.first, below: ids.last + 1 };
+}
+
+/** The queries for the rows and the attempts of `ids`, a JSON array. */
+function prepareRows(connection: Connection) {
+  const { db, dialect } = connection;
+  const ids = sql`${sql.placeholder("ids")}`;
+  return {
+    rows: connection.prepare(
+      receiptQuery(db)
+        .where(dialect.isIn(sql`${requests.id}`, ids))
+        .orderBy(desc(requests.id)),
+    ),
+    attempts: connection.prepare(
+      db
+        .select()
+        .from(attempts)
+        .where(dialect.isIn(sql`${attempts.requestId}`, ids))
+        .orderBy(asc(attempts.requestId), asc(attempts.n)),
+    ),
+  };
+}
+
+function* rowsOf(
+  queries: ReturnType<typeof prepareRows>,
+  places: readonly Place[],
+): Steps<ListedRequest[]> {
+  if (places.length === 0) return [];
+  const ids = { ids: JSON.stringify(places.map(({ row }) => row)) };
+  const recorded = Map.groupBy(yield* queries.attempts.all(ids), ({ requestId }) => requestId);
+  return (yield* queries.rows.all(ids)).map((row) =>
+    Object.assign(row, { attempts: recorded.get(row.rowId) ?? onlyAttempt(row) }),
+  );
+}
