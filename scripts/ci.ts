@@ -11,6 +11,7 @@ import {
 } from "../test/support/servers/postgres.ts";
 import { redisMissing } from "../test/support/servers/redis.ts";
 import { reverseProxies } from "../test/support/servers/reverseProxies.ts";
+import { isLong } from "../test/support/sample.ts";
 import { runChecks } from "./check.ts";
 
 const projectRoot = resolve(import.meta.dir, "..");
@@ -21,17 +22,38 @@ const testTimeoutMs = 60 * 60_000;
 const oneTestTimeoutMs = 60_000;
 /**
  * How many test files of each part run at once. These few keep two cores busy. More of them would not shorten the run,
- * and would slow each test down until it meets its time-outs. The long files are a part of their own: Bun gives each
- * worker a range of the sorted files, so the long files of one folder would begin last and have the machine to themselves.
+ * and would slow each test down until it meets its time-outs. The long files are a part of their own, because they wait
+ * more than they compute: Bun gives each worker a range of the sorted files, so those of one folder would begin last.
  */
-const parts = { long: 1, others: 2 } as const;
+const parts = { long: 2, others: 2 } as const;
 const longFolder = "e2e";
-/** These run again with gateways on PostgreSQL and Redis, beside the others. docs/contributing.md has the whole. */
-const onServers = [
-  "test/http/money",
-  "test/http/server/rateLimits.test.ts",
-  "test/http/server/rotatedKeys.test.ts",
-];
+/**
+ * These run again with gateways on PostgreSQL and Redis, beside the others. What computes a charge or an estimate is the
+ * same on both engines, and runs there only in the long form. docs/contributing.md has the whole.
+ */
+const onServers = isLong
+  ? [
+      "test/http/money",
+      "test/http/server/rateLimits.test.ts",
+      "test/http/server/rotatedKeys.test.ts",
+    ]
+  : [
+      ...[
+        "chargeBeforeEnd",
+        "foreignChanges",
+        "holds",
+        "lateRows",
+        "lockedDatabase",
+        "manyRequests",
+        "randomHistories",
+        "reserve",
+        "sharedMoney",
+        "vouchers",
+        "waitingRequests",
+      ].map((name) => `test/http/money/${name}.test.ts`),
+      "test/http/server/rateLimits.test.ts",
+      "test/http/server/rotatedKeys.test.ts",
+    ];
 const servers = { TOLLGATE_TEST_ENGINE: "postgres", TOLLGATE_TEST_LIMITS: "redis" };
 /** The longest part of a failed test's message that is shown, in characters. */
 const messageShownMax = 400;
@@ -83,6 +105,10 @@ async function tellScreenshots(): Promise<void> {
 
 /** Skipped tests are easily overlooked. */
 function tellNotRun(): void {
+  if (!isLong)
+    console.log(
+      "SAMPLED: what is random or exhaustive; `bun run prove` runs all of it, see docs/contributing.md",
+    );
   if (postgresMissing !== undefined)
     console.log(`NOT RUN: the tests with PostgreSQL: ${postgresMissing}`);
   if (redisMissing !== undefined) console.log(`NOT RUN: the tests with Redis: ${redisMissing}`);

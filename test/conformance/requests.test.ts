@@ -14,8 +14,11 @@ import {
   shortAnswer,
 } from "./cells.ts";
 import type { Speaker } from "./speakers/speaker.ts";
+import { sample } from "../support/sample.ts";
 
 const at = openCellsBefore();
+const ROWS_IN_CI = 6;
+
 /** Sends a request. Returns its answer and the requests that the provider got. */
 async function sent({ speaker, dialect, model }: Cell, body: object) {
   at.providers.first.forget();
@@ -57,7 +60,10 @@ describe.each(servedCells.map((cell) => [nameOf(cell), cell] as const))("%s", (_
   const { speaker, dialect, service } = cell;
 
   test("asks the provider what the client asks, or refuses in words", async () => {
-    for (const [name, { asks }, body] of casesFor(speaker)) {
+    // In CI all for a provider's own interface, and a few for each other cell, not the same ones.
+    const cases = casesFor(speaker);
+    const chosen = sample(cases, ROWS_IN_CI, ([name]) => `${nameOf(cell)} ${name}`);
+    for (const [name, { asks }, body] of service === "native" ? cases : chosen) {
       const { reply, received } = await sent(cell, body);
       // Its own interface a provider judges by itself.
       const refused = service === "native" ? undefined : dialect.cannot[name];

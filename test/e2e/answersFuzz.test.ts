@@ -3,9 +3,10 @@ import { GROWTH_BYTES_MAX } from "../support/fuzz/resources.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { openAnswersSetup, type AnswersSetup } from "../support/fuzzAnswers/setup.ts";
 import { fuzzAnswers } from "../support/fuzzAnswers/answersFuzz.ts";
+import { amount, isLong } from "../support/sample.ts";
 
 const seed = 1;
-const requests = 6000;
+const requests = amount(1500, 6000);
 const timeoutMs = 600_000;
 
 let setup: AnswersSetup;
@@ -14,6 +15,8 @@ beforeAll(async () => {
 }, startTimeoutMs);
 afterAll(() => setup.close());
 
+/** So rare that 1,500 answers may have none. */
+const RARE = "missing";
 /** Each must occur, or the run did not test it. */
 const allOutcomes = {
   chat: ["backup", "refused", "unavailable", "whole"],
@@ -32,13 +35,13 @@ test(
     });
     process.stdout.write(`${JSON.stringify({ ...seen, outcomes, health, growth })}\n`);
     expect(problems).toEqual([]);
-    const outcomesSeen = Object.entries(outcomes).map(([form, counts]) => [
-      form,
-      Object.keys(counts).toSorted(),
-    ]);
-    expect(Object.fromEntries(outcomesSeen)).toEqual(allOutcomes);
+    for (const [form, expected] of Object.entries(allOutcomes)) {
+      const found = Object.keys(outcomes[form] ?? {});
+      const surely = (all: readonly string[]) => all.filter((one) => isLong || one !== RARE);
+      expect([form, surely(found.toSorted())]).toEqual([form, surely(expected)]);
+    }
     expect(seen.charged).toBeGreaterThan(requests / 4);
-    expect(health.count).toBeGreaterThan(50);
+    expect(health.count).toBeGreaterThan(amount(10, 50));
     expect(growth.bytes).toBeLessThan(GROWTH_BYTES_MAX);
     expect(growth.files).toBeLessThanOrEqual(5);
   },

@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test";
 import { runAttack } from "../support/attacks/attack.ts";
 import { attacks, problemsOf } from "../support/attacks/attacks.ts";
+import { amount } from "../support/sample.ts";
 
-const seconds = 4;
+const seconds = amount(3, 4);
 const timeoutMs = 120_000;
 const short = ["500", "403 video", "20,000 pipelined requests", "wrong voucher codes"];
 

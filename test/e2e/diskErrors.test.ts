@@ -6,6 +6,7 @@ import { describeFaultyDisk } from "../support/disk/describeFaultyDisk.ts";
 import { startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { startProvider } from "../support/provider/scriptedProvider.ts";
+import { amount, isLong } from "../support/sample.ts";
 
 const describeOnDisk = describeFaultyDisk("errors of the disk");
 
@@ -45,16 +46,24 @@ function numbers(first: number, last: number, step: number): number[] {
 type Sweep = readonly [what: string, error: Omit<DiskError, "nth">, nths: readonly number[]];
 
 const fatal: readonly Sweep[] = [
-  ["from the Nth on a write fails", { call: "write", error: "EIO", count: 0 }, numbers(1, 50, 1)],
-  ["the Nth sync fails", { call: "sync", error: "EIO", count: 1 }, numbers(1, 8, 1)],
+  [
+    "from the Nth on a write fails",
+    { call: "write", error: "EIO", count: 0 },
+    isLong ? numbers(1, 50, 1) : [1, 2, 3, 5, 8, 13, 21, 34, 50],
+  ],
+  ["the Nth sync fails", { call: "sync", error: "EIO", count: 1 }, numbers(1, amount(4, 8), 1)],
 ];
 const passing: readonly Sweep[] = [
   [
     "at the Nth write the disk is full",
     { call: "write", error: "ENOSPC", count: 4 },
-    numbers(1, 50, 5),
+    numbers(1, 50, amount(10, 5)),
   ],
-  ["the Nth write is cut short", { call: "write", error: "SHORT", count: 4 }, numbers(3, 50, 5)],
+  [
+    "the Nth write is cut short",
+    { call: "write", error: "SHORT", count: 4 },
+    numbers(3, 50, amount(10, 5)),
+  ],
 ];
 
 // `bun scripts/diskErrors.ts` runs longer.

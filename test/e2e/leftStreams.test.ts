@@ -11,8 +11,9 @@ import { requestBytes } from "../support/generation/ways.ts";
 import { growthDuring, leastMemory } from "../support/measurement.ts";
 import { several } from "../support/several.ts";
 import { until } from "../support/until.ts";
+import { amount } from "../support/sample.ts";
 
-const clients = 1000;
+const clients = amount(400, 1000);
 const atOnce = 100;
 const leftAfterMs = 1000;
 const graceSeconds = 3;

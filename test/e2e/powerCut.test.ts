@@ -4,6 +4,7 @@ import { seededRandom } from "../support/seededRandom.ts";
 import { describeFaultyDisk } from "../support/disk/describeFaultyDisk.ts";
 import { cutPower, startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
+import { amount } from "../support/sample.ts";
 
 const describeOnDisk = describeFaultyDisk("power cuts");
 
@@ -49,9 +50,9 @@ describeOnDisk("a power cut", () => {
   test(
     "loses no charge of a complete answer, with durability power",
     async () => {
-      const seen = await cuts(powerful.disk, 20, 1);
+      const seen = await cuts(powerful.disk, amount(8, 20), 1);
       expect([seen.lost, seen.problems]).toEqual([[], []]);
-      expect(seen.whole).toBeGreaterThan(100);
+      expect(seen.whole).toBeGreaterThan(amount(40, 100));
     },
     cutsTimeoutMs,
   );
@@ -59,7 +60,7 @@ describeOnDisk("a power cut", () => {
   test(
     "loses some with durability process, which proves that the cuts work; the audit finds no problem",
     async () => {
-      const seen = await cuts(careless.disk, 5, 1);
+      const seen = await cuts(careless.disk, amount(4, 5), 1);
       expect(seen.lost.length).toBeGreaterThan(0);
       expect(seen.problems).toEqual([]);
     },

@@ -6,11 +6,12 @@ import {
   openSlowReaders,
   type SlowReaders,
 } from "../support/binary/slowReaders.ts";
+import { amount } from "../support/sample.ts";
 
 /** So many that their total memory is more than the variation of the runtime. */
 const readers = 20;
-const seconds = 5;
-const readMin = 500_000;
+const seconds = amount(3, 5);
+const readMin = amount(250_000, 500_000);
 const timeoutMs = 120_000;
 
 let slow: SlowReaders;

@@ -2,8 +2,9 @@ import { assert } from "fast-check";
 import { afterAll, beforeAll, test } from "bun:test";
 import { openLedgerSetup, type LedgerSetup } from "../support/histories/ledgerSetup.ts";
 import { ledgerHistory } from "../support/histories/ledgerHistory.ts";
+import { amount } from "../support/sample.ts";
 
-const histories = 150;
+const histories = amount(50, 150);
 const timeoutMs = 120_000;
 
 let setup: LedgerSetup;

@@ -22,6 +22,7 @@ import { fillMonths } from "../support/store/months.ts";
 import { copyToServer, type ServerCopy } from "../support/store/serverCopy.ts";
 import { running } from "../support/store/storeFolder.ts";
 import { openReplica, type Replica } from "../support/store/replica.ts";
+import { amount } from "../support/sample.ts";
 
 const until = Date.parse("2026-11-24T15:20:00Z");
 const today = Math.floor(until / DAY_MS);
@@ -41,7 +42,13 @@ const demo: Fill = async (folder) => {
 /** With requests that failed over, were written off, refunded or estimated, and more than the percentiles read. */
 const months: Fill = async (folder) => {
   const path = join(folder, "months.db");
-  fillMonths(path, { requests: 25_000, accounts: 30, keys: 60, days: 50, untilMs: until });
+  fillMonths(path, {
+    requests: amount(6000, 25_000),
+    accounts: 30,
+    keys: 60,
+    days: 50,
+    untilMs: until,
+  });
   return path;
 };
 

@@ -3,7 +3,13 @@ import { answered } from "../../support/provider/chatAnswers.ts";
 import { ask } from "../../support/gateway/chatCalls.ts";
 import { everyForm, validAnswer, type FaultyAnswer } from "../../support/faults/faultAnswers.ts";
 import { openFaultSetup } from "../../support/faults/faultSetup.ts";
-import { expectEnd, expectUsual, testRow, usualCharge } from "../../support/faults/faultTests.ts";
+import {
+  chosenForms,
+  expectEnd,
+  expectUsual,
+  testRow,
+  usualCharge,
+} from "../../support/faults/faultTests.ts";
 import { chatBytes, connectRaw } from "../../support/gateway/rawClient.ts";
 import type { RawPeer } from "../../support/provider/rawServer.ts";
 
@@ -22,7 +28,7 @@ function inTurn(seen: RawPeer[], steps: readonly FaultyAnswer[]): FaultyAnswer {
 
 for (const how of ["fin", "reset"] as const) {
   const abortExchange: FaultyAnswer = (peer) => peer[how]();
-  for (const form of everyForm) {
+  for (const form of chosenForms(everyForm)) {
     const once: RawPeer[] = [];
     const model = setup.model(16, {
       answer: inTurn(once, [validAnswer, abortExchange, validAnswer]),

@@ -11,6 +11,7 @@ import {
 } from "../../support/faults/faultAnswers.ts";
 import { openFaultSetup } from "../../support/faults/faultSetup.ts";
 import {
+  chosenForms,
   expectEnd,
   expectRefused,
   expectUnavailable,
@@ -203,7 +204,7 @@ testServed(setup, [
   },
 ]);
 
-for (const form of everyForm) {
+for (const form of chosenForms(everyForm)) {
   const error = { message: "the prompt is too long", type: "some_error", ...detailed };
   const answer = json({ error }, { status: 413 });
   const pair = setup.model(27, { answer, hasNext: true });
@@ -224,7 +225,7 @@ const accountFaults = [
   { row: 23, status: 403, name: "the bill is overdue", error: { code: "AccountOverdueError" } },
 ] as const;
 for (const { row, status, name, error } of accountFaults) {
-  for (const form of everyForm) {
+  for (const form of chosenForms(everyForm)) {
     const settings = { api_key: "sk-of-the-operator" };
     const answer = json({ error: { message: words, ...error } }, { status });
     const alone = setup.model(row, { answer, settings });

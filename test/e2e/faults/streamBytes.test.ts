@@ -28,6 +28,7 @@ import {
 import { responsesUsage } from "../../support/provider/responsesAnswers.ts";
 import { stream } from "../../support/provider/scriptedProvider.ts";
 import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts";
+import { sample } from "../../support/sample.ts";
 
 /** Rows 63 to 66, 69 and 70: how the bytes of a stream may be cut, ended and garbled. */
 const setup = openFaultSetup();
@@ -62,16 +63,19 @@ function streamHeadOf(bytes: Uint8Array): string {
 
 const lineEnds = { LF: "\n", CRLF: "\r\n" };
 const askedAtOnce = 16;
+const POSITIONS_IN_CI = 32;
 
 for (const form of streamForms) {
   for (const [name, lineEnd] of Object.entries(lineEnds)) {
     const body = bodies[form].replaceAll("\n", lineEnd);
     const bytes = Buffer.from(body);
-    let position = 0;
+    const everywhere = Array.from({ length: bytes.byteLength - 1 }, (_, at) => at + 1);
+    const positions = sample(everywhere, POSITIONS_IN_CI);
+    let asked = 0;
     const model = setup.model(64, {
       answer: async (peer) => {
-        position += 1;
-        const at = position;
+        const at = positions[asked] ?? bytes.byteLength;
+        asked += 1;
         await peer.send(streamHeadOf(bytes));
         await peer.send(bytes.subarray(0, at));
         // A moment in which the gateway reads the first part alone.
@@ -85,7 +89,7 @@ for (const form of streamForms) {
       `a stream with ${name} is cut at each of its bytes (${form}): identical`,
       async () => {
         const context = async (): Promise<void> => {
-          while (setup.calls(model)[0] < bytes.byteLength - 1) {
+          while (setup.calls(model)[0] < positions.length) {
             const reply = await setup.ask(form, model);
             expectBody(form, reply, body);
             expectEnd(await setup.record(reply, usualCharge), done);

@@ -231,6 +231,8 @@ describe("an unknown request", () => {
     const key = await at.gateway.key();
     const { id } = await chat(at.gateway, key);
     expect((await ask(key, id)).status).toBe(200);
+    // It knows the records of all answers so far. After the fold it would miss them.
+    await at.gateway.expectAuditPasses();
     const before = at.gateway.clock.epochMs() + 60_000;
     await at.gateway.app.gateway.writer.write({ kind: "fold", before });
     expectRefusal(await ask(key, id), noRequest);

@@ -5,9 +5,10 @@ import { httpHistory } from "../../support/histories/httpHistory.ts";
 import { answerOnDemand } from "../../support/histories/moneyProvider.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { testedStore } from "../../support/testedEngines.ts";
+import { amount } from "../../support/sample.ts";
 
 /** A server needs some turns of the writer for each step. */
-const histories = testedStore === "sqlite" ? 200 : 50;
+const histories = testedStore === "sqlite" ? amount(60, 200) : amount(10, 50);
 const timeoutMs = 300_000;
 
 const at = openBefore(["local"], ({ local }) => historyConfig(local));

@@ -1,6 +1,7 @@
 import axe from "axe-core";
 import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
+import { isLong } from "../sample.ts";
 import { saveScreenshot } from "./screenshots.ts";
 
 const wide = { width: 1280, height: 800 };
@@ -14,27 +15,37 @@ export const inspectionTimeoutMs = 180_000;
 const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
 
 /**
- * What is wrong with the view that the page shows, in words: findings of axe in the light and in the dark scheme, and what
- * `narrowProblems` finds. Keeps screenshots as `NAME-light.png` and `NAME-dark.png`. Leaves the page wide and light.
+ * What is wrong with the view that the page shows, in words: findings of axe in the light scheme, in the long form also in
+ * the dark one, and what `narrowProblems` finds. Keeps screenshots as `NAME-light.png` and `NAME-dark.png`. Leaves the
+ * page wide and light.
  */
 export async function viewProblems(page: Page, name: string): Promise<string[]> {
   await resize(page, wide);
   await page.emulateMedia({ colorScheme: "light" });
   const light = await axeFindings(page, { runOnly: tags });
   await saveScreenshot(page, `${name}-light`);
-  await page.emulateMedia({ colorScheme: "dark" });
-  // Nothing but colours depends on the scheme.
-  const contrast = { type: "rule", values: ["color-contrast"] };
-  const dark = await axeFindings(page, { runOnly: contrast });
-  await saveScreenshot(page, `${name}-dark`);
-  await page.emulateMedia({ colorScheme: "light" });
+  const dark = isLong ? await darkFindings(page, name) : [];
   const named = (where: string, found: readonly string[]): string[] =>
     found.map((problem) => `${name}, ${where}: ${problem}`);
   return [...named("light", light), ...named("dark", dark), ...(await narrowProblems(page, name))];
 }
 
-/** The same on a narrow screen: findings of axe but for colours, and what `widthProblems` finds. Leaves the page wide. */
+async function darkFindings(page: Page, name: string): Promise<string[]> {
+  await page.emulateMedia({ colorScheme: "dark" });
+  // Nothing but colours depends on the scheme.
+  const contrast = { type: "rule", values: ["color-contrast"] };
+  const found = await axeFindings(page, { runOnly: contrast });
+  await saveScreenshot(page, `${name}-dark`);
+  await page.emulateMedia({ colorScheme: "light" });
+  return found;
+}
+
+/**
+ * The same on a narrow screen: what `widthProblems` finds, in the long form also findings of axe but for colours. Leaves the
+ * page wide.
+ */
 export async function narrowProblems(page: Page, name: string): Promise<string[]> {
+  if (!isLong) return await widthProblems(page, name);
   await resize(page, narrow);
   const rules = { "color-contrast": { enabled: false } };
   const findings = await axeFindings(page, { runOnly: tags, rules });

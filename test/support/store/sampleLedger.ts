@@ -28,7 +28,7 @@ export async function openSampleLedger(): Promise<StoreFolder> {
 let made: Promise<Uint8Array> | undefined;
 
 /** The file of the sample ledger. */
-export function sampleLedger(): Promise<Uint8Array> {
+function sampleLedger(): Promise<Uint8Array> {
   return (made ??= databaseOf(fillSampleLedger));
 }
 
