@@ -3,6 +3,7 @@
  * `main.ts`. It compares every help, wrong command lines, a history of changes and reports in all forms, and the answers of
  * the console. Ids, secrets, times and durations are masked. It ends with status 1 if anything differs.
  */
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { wrongLines } from "../test/commands/cli/wrongLines.ts";
 import { openCliFolder, type CliFolder, type CommandRun } from "../test/support/binary/cli.ts";
@@ -317,7 +318,7 @@ function masked(text: string, folder: string, port: number | undefined): string 
 }
 
 async function differs(name: string, before: string, now: string): Promise<void> {
-  const files = [join("/tmp", "before.txt"), join("/tmp", "now.txt")] as const;
+  const files = [join(tmpdir(), "before.txt"), join(tmpdir(), "now.txt")] as const;
   await Bun.write(files[0], `${before}\n`);
   await Bun.write(files[1], `${now}\n`);
   const diff = Bun.spawnSync(["diff", "-u", "--label", "before", "--label", "now", ...files]);
