@@ -1,23 +1,25 @@
 import { OpenMeters } from "./billing/meter.ts";
 import type { Config, TlsConfig } from "./config/schema.ts";
-import { openDatabase } from "./database/database.ts";
-import type { ServedDatabase, UpgradeChoice } from "./database/servedDatabase.ts";
+import type { DatabaseServices, ServedDatabase, UpgradeChoice } from "./database/servedDatabase.ts";
 import { refuseWhileUnwritable } from "./gateway/admission/admit.ts";
 import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
 import type { ConfigSnapshot, Gateway } from "./gateway/gateway.ts";
 import { probeRoute } from "./gateway/ownProbe.ts";
 import { LeftAnswers } from "./gateway/leftAnswers.ts";
 import { UnpricedServices } from "./gateway/unpricedServices.ts";
-import { systemClock, Deadlines, type Clock } from "./lib/clock.ts";
-import { idMaker, type NewId, systemRandom, type Random } from "./lib/random.ts";
-import { bodyBytesMax, createBodyBudget, type BodyBudget } from "./limits/bodyBudget.ts";
-import { createFailedKeyLimits, type FailedKeyLimits } from "./limits/failedKeys.ts";
+import { type Clock, Deadlines, systemClock } from "./lib/clock.ts";
+import { idMaker, type NewId, type Random, systemRandom } from "./lib/random.ts";
+import { type BodyBudget, bodyBytesMax, createBodyBudget } from "./limits/bodyBudget.ts";
 import { createFairQueue, type FairQueue } from "./limits/fairQueue.ts";
-import { LargeBodies } from "./limits/largeBodies.ts";
-import { PipelineLimit } from "./limits/pipelineLimit.ts";
-import { LocalRates, type LiveReplicas, type RateLimiter } from "./limits/rateLimits.ts";
+import { LargeBodies, PipelineLimit } from "./limits/largeBodies.ts";
+import { type LiveReplicas, LocalRates, type RateLimiter } from "./limits/rateLimits.ts";
 import type { SharedRates, SharedTimes } from "./limits/sharedRates.ts";
-import { createWrongCodeLimits, type WrongCodeLimits } from "./limits/wrongCodes.ts";
+import {
+  createFailedKeyLimits,
+  createWrongCodeLimits,
+  type FailedKeyLimits,
+  type WrongCodeLimits,
+} from "./limits/wrongCodes.ts";
 import { Delivery } from "./notices/delivery.ts";
 import { NoticeWatch } from "./notices/watch.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
@@ -25,10 +27,11 @@ import { createRetryBudget } from "./routing/attempts.ts";
 import { RouteHealth } from "./routing/routeHealth.ts";
 import { PromptCounts } from "./routing/promptCounts.ts";
 import { RouteSpeeds } from "./routing/routeSpeeds.ts";
-import { startFolding, type Folding } from "./store/store.ts";
+import { type Folding, startFolding } from "./store/store.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
-import { silentMetrics, type LiveFigures, type Metrics } from "./telemetry/metrics.ts";
+import { type LiveFigures, type Metrics, silentMetrics } from "./telemetry/metrics.ts";
 import type { Tracing } from "./telemetry/tracing.ts";
+import { openSqliteDatabase } from "./database/sqlite.ts";
 
 /** What tests replace: clock, random numbers, the log's output, and the end of the process. */
 export interface Edges {
@@ -343,4 +346,15 @@ function countRequests(): RequestCount {
         if (inFlight.size === 0) resolve();
       }),
   };
+}
+
+/** Opens the database of the config for a serving gateway. Rejects with StoreError. */
+async function openDatabase(
+  database: Config["database"],
+  services: DatabaseServices,
+): Promise<ServedDatabase> {
+  if (database.engine === "sqlite") return await openSqliteDatabase(database, services);
+  // Loaded on demand: most gateways have a SQLite file, and their start stays as fast as it is.
+  const { openPostgresDatabase } = await import("./database/postgres.ts");
+  return await openPostgresDatabase(database, services);
 }

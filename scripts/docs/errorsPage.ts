@@ -1,5 +1,5 @@
 import { ApiError, clientErrors, invalidRequest } from "../../src/contract/errors.ts";
-import { messagesErrorBody } from "../../src/contract/messages/messagesError.ts";
+import { messagesErrorBody } from "../../src/contract/messages/messagesAnswer.ts";
 import { attemptOutcomes } from "../../src/providers/upstreamError.ts";
 import { code, table } from "./markdown.ts";
 

@@ -1,7 +1,7 @@
 import { Type, type Static, type TProperties, type TSchema } from "@sinclair/typebox";
 import { Roubles } from "./answerFields.ts";
 import { errorTypes, type ErrorStatus, type ErrorType } from "./errors.ts";
-import { MessagesError } from "./messages/messagesError.ts";
+import { MessagesError } from "./messages/messagesAnswer.ts";
 import { oneOf } from "./requestFields.ts";
 
 /** Fields of a provider's error that are forwarded. */

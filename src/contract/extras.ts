@@ -1,5 +1,5 @@
 import { fieldsOf, isJsonObject, type JsonFields, walk } from "../lib/json.ts";
-import { invalidRequest, type ApiError } from "./errors.ts";
+import { type ApiError, invalidRequest } from "./errors.ts";
 import { refuseFieldsInOtherCase } from "./keyCase.ts";
 import { ownValue } from "./requestFields.ts";
 
@@ -286,4 +286,23 @@ function valueAt(body: JsonFields, path: string): unknown {
   let value: unknown = body;
   for (const key of path.split(".")) value = ownValue(fieldsOf(value), key);
   return value;
+}
+
+/**
+ * What an answer says of a service that costs more than the usual one: OpenAI,
+ * https://platform.openai.com/docs/guides/priority-processing, and Anthropic, whose usage has these fields,
+ * https://platform.claude.com/docs/en/about-claude/pricing.
+ */
+const EXPENSIVE_SERVICES = [
+  ["service_tier", "priority"],
+  ["speed", "fast"],
+  ["inference_geo", "us"],
+] as const;
+
+/** Names the services that cost more than the usual ones: `service_tier priority`. */
+export function expensiveServicesOf(answer: unknown): readonly string[] {
+  const fields = fieldsOf(answer);
+  return EXPENSIVE_SERVICES.filter(([name, value]) => fields[name] === value).map((service) =>
+    service.join(" "),
+  );
 }

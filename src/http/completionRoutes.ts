@@ -2,8 +2,7 @@ import { ChatAnswer } from "../contract/chat/chatAnswerSchemas.ts";
 import { ChatRequestBody } from "../contract/chat/chatRequestBody.ts";
 import { EmbeddingsAnswer, EmbeddingsRequestBody } from "../contract/embeddings.ts";
 import { errorAnswers } from "../contract/errorSchemas.ts";
-import { MessagesAnswer, TokenCount } from "../contract/messages/messagesAnswer.ts";
-import { MessagesError } from "../contract/messages/messagesError.ts";
+import { MessagesAnswer, MessagesError, TokenCount } from "../contract/messages/messagesAnswer.ts";
 import {
   CountTokensRequestBody,
   MessagesRequestBody,

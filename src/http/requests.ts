@@ -1,7 +1,6 @@
 import type { App } from "../app.ts";
 import type { Caller } from "../auth/knownKeys.ts";
-import { attemptForm } from "../contract/account/attempt.ts";
-import { Receipt, receiptForm } from "../contract/account/receipt.ts";
+import { attemptForm, Receipt, receiptForm } from "../contract/account/receipt.ts";
 import {
   isCursor,
   limitOf,

@@ -12,7 +12,7 @@ import {
   withRetryAfter,
 } from "../contract/errors.ts";
 import { peerOf, type ConnectionServer } from "./clientAddress.ts";
-import { messagesErrorBody } from "../contract/messages/messagesError.ts";
+import { messagesErrorBody } from "../contract/messages/messagesAnswer.ts";
 import { validationMessage } from "../contract/validationMessage.ts";
 import { errorClass } from "../telemetry/log.ts";
 

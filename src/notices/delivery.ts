@@ -1,10 +1,9 @@
 import type { Clock } from "../lib/clock.ts";
 import { idMaker, type NewId, type Random } from "../lib/random.ts";
 import { errorClass, type Log, type LogFields } from "../telemetry/log.ts";
-import { ATTEMPT_TIMEOUTS_MS, attemptNotice } from "./attempt.ts";
-import type { AttemptFailure } from "./attemptFailure.ts";
-import type { Notice, NoticeMessage } from "./notice.ts";
+import type { AttemptFailure, AttemptOptions, Notice, NoticeMessage } from "./notice.ts";
 import { hostOf, type Recipient } from "./recipients.ts";
+import { sendWebhook } from "./webhook.ts";
 
 /** The pauses between the attempts at one recipient: seven attempts in about 45 minutes. */
 const PAUSES_MS = [1000, 5000, 30_000, 120_000, 600_000, 1_800_000];
@@ -230,4 +229,22 @@ function fieldsOf(failure: AttemptFailure | string): LogFields {
   if (typeof failure === "string") return { error: failure };
   const { reason, status } = failure;
   return { outcome: reason, ...(status === undefined ? {} : { status }) };
+}
+
+/** For one whole attempt. Some mail servers greet late on purpose. */
+export const ATTEMPT_TIMEOUTS_MS: Readonly<Record<Recipient["kind"], number>> = {
+  webhook: 10_000,
+  email: 30_000,
+};
+
+/** Sends a notice to one recipient, once. Resolves with the failure, if any. Rejects only for a bug. */
+export async function attemptNotice(
+  message: NoticeMessage,
+  recipient: Recipient,
+  options: AttemptOptions,
+): Promise<AttemptFailure | undefined> {
+  if (recipient.kind === "webhook") return sendWebhook(message, recipient, options);
+  // Loaded on demand, because most gateways send no mails.
+  const { sendMail } = await import("./mail.ts");
+  return sendMail(message, recipient, options);
 }

@@ -3,8 +3,13 @@ import SMTPConnection from "nodemailer/lib/smtp-connection";
 import type { Socket } from "node:net";
 import { errorCode } from "../lib/systemError.ts";
 import { ConnectionError, tunnelTo } from "../providers/upstream.ts";
-import type { AttemptFailure, AttemptOptions, FailureReason } from "./attemptFailure.ts";
-import { noticeTitle, type NoticeMessage } from "./notice.ts";
+import {
+  type AttemptFailure,
+  type AttemptOptions,
+  type FailureReason,
+  type NoticeMessage,
+  noticeTitle,
+} from "./notice.ts";
 import type { MailRecipient } from "./recipients.ts";
 
 // This module is loaded only if a mail is sent, to keep the start fast. Only two parts of the library are used. The others

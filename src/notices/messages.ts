@@ -2,9 +2,19 @@ import { isoTime } from "../lib/clock.ts";
 import { formatRoubles } from "../lib/money.ts";
 import type { ExpiringKey, LowAccount } from "../store/store.ts";
 import type { RouteServices } from "../telemetry/metrics.ts";
-import type { Notice } from "./notice.ts";
+import type { Notice, NoticeType } from "./notice.ts";
 
 // The texts of all notices. None contains a label, a secret or anything of a prompt.
+
+function notice(
+  type: NoticeType,
+  subject: string | undefined,
+  atMs: number,
+  text: string,
+  data: Notice["data"] = {},
+): Notice {
+  return { type, subject, atMs, text, data };
+}
 
 /** Who reads a notice: the operator, or the holder of the account, who cannot run commands. */
 export type Audience = "operator" | "holder";
@@ -22,18 +32,13 @@ export function lowAccountNotice(
     left <= 0n
       ? "Its requests are refused until money is added."
       : "Add money before its requests are refused.";
-  return {
-    type: "account_low",
-    subject: name,
-    atMs,
-    text: `Account ${name} has ${formatRoubles(left)} roubles left${threshold}.${pace} ${advice}`,
-    data: {
-      account: name,
-      left_rub: formatRoubles(left),
-      low_rub: below === undefined ? null : formatRoubles(below),
-      days_left: days ?? null,
-    },
-  };
+  const text = `Account ${name} has ${formatRoubles(left)} roubles left${threshold}.${pace} ${advice}`;
+  return notice("account_low", name, atMs, text, {
+    account: name,
+    left_rub: formatRoubles(left),
+    low_rub: below === undefined ? null : formatRoubles(below),
+    days_left: days ?? null,
+  });
 }
 
 function paceText(days: number): string {
@@ -52,13 +57,8 @@ export function expiringKeyNotice(
     audience === "operator"
       ? `\`tollgate keys rotate ${key}\` gives a new key.`
       : "Ask for a new key before.";
-  return {
-    type: "key_expires",
-    subject: key,
-    atMs,
-    text: `Key ${key} of account ${account} expires at ${at}. Requests with it are refused from then on. ${advice}`,
-    data: { account, key, expires_at: at },
-  };
+  const text = `Key ${key} of account ${account} expires at ${at}. Requests with it are refused from then on. ${advice}`;
+  return notice("key_expires", key, atMs, text, { account, key, expires_at: at });
 }
 
 const NAMED_MAX = 20;
@@ -74,33 +74,28 @@ export function digestNotice(
   const count = subjects.length;
   const isAccounts = type === "account_low";
   const what = isAccounts ? `${count} accounts are low` : `${count} keys expire soon`;
-  return {
-    type,
-    subject: undefined,
-    atMs,
-    text: `${what}: ${names}${more}. \`tollgate console\` shows what is most urgent.`,
-    data: isAccounts ? { accounts: count } : { keys: count },
-  };
+  const text = `${what}: ${names}${more}. \`tollgate console\` shows what is most urgent.`;
+  return notice(type, undefined, atMs, text, isAccounts ? { accounts: count } : { keys: count });
 }
 
 export function refusedProviderNotice(provider: string, atMs: number): Notice {
-  return {
-    type: "provider_refused",
-    subject: provider,
+  return notice(
+    "provider_refused",
+    provider,
     atMs,
-    text: `Provider ${provider} refuses its API key, the account or the country. The gateway does not use it for now. \`tollgate check --live\` shows why. Repair it, then reload the gateway.`,
-    data: { provider },
-  };
+    `Provider ${provider} refuses its API key, the account or the country. The gateway does not use it for now. \`tollgate check --live\` shows why. Repair it, then reload the gateway.`,
+    { provider },
+  );
 }
 
 export function refusedOrganizationNotice(provider: string, atMs: number): Notice {
-  return {
-    type: "organization_refused",
-    subject: provider,
+  return notice(
+    "organization_refused",
+    provider,
     atMs,
-    text: `Provider ${provider} refuses requests because your organization there is not verified or is restricted. Other routes are used for them. \`tollgate check --live\` shows what it says. Log in at the provider and repair it.`,
-    data: { provider },
-  };
+    `Provider ${provider} refuses requests because your organization there is not verified or is restricted. Other routes are used for them. \`tollgate check --live\` shows what it says. Log in at the provider and repair it.`,
+    { provider },
+  );
 }
 
 const EXPENSIVE_ADVICE =
@@ -110,24 +105,24 @@ export function expensiveRouteNotice(
   { provider, model, services }: RouteServices,
   atMs: number,
 ): Notice {
-  return {
-    type: "service_expensive",
-    subject: `${provider}/${model}`,
+  return notice(
+    "service_expensive",
+    `${provider}/${model}`,
     atMs,
-    text: `Provider ${provider} serves ${model} with something that costs more than the price is for: ${services.join(", ")}. ${EXPENSIVE_ADVICE}`,
-    data: { provider, model, services: services.join(", ") },
-  };
+    `Provider ${provider} serves ${model} with something that costs more than the price is for: ${services.join(", ")}. ${EXPENSIVE_ADVICE}`,
+    { provider, model, services: services.join(", ") },
+  );
 }
 
 /** One notice about many routes. */
 export function expensiveRoutesNotice(count: number, atMs: number): Notice {
-  return {
-    type: "service_expensive",
-    subject: undefined,
+  return notice(
+    "service_expensive",
+    undefined,
     atMs,
-    text: `${count} routes serve something that costs more than the price is for. The log names them (\`service_expensive\`). ${EXPENSIVE_ADVICE}`,
-    data: { routes: count },
-  };
+    `${count} routes serve something that costs more than the price is for. The log names them (\`service_expensive\`). ${EXPENSIVE_ADVICE}`,
+    { routes: count },
+  );
 }
 
 /** Why no charge can be written. */
@@ -140,21 +135,20 @@ const BLOCKED = {
 export type BlockedBy = keyof typeof BLOCKED;
 
 export function blockedStoreNotice(reason: BlockedBy, atMs: number): Notice {
-  return {
-    type: "store_blocked",
-    subject: undefined,
+  return notice(
+    "store_blocked",
+    undefined,
     atMs,
-    text: `The database cannot be written: ${BLOCKED[reason]}. The gateway refuses requests until it can. \`tollgate doctor\` says what to do.`,
-    data: { reason },
-  };
+    `The database cannot be written: ${BLOCKED[reason]}. The gateway refuses requests until it can. \`tollgate doctor\` says what to do.`,
+    { reason },
+  );
 }
 
 export function failedAuditNotice(atMs: number): Notice {
-  return {
-    type: "audit_failed",
-    subject: undefined,
+  return notice(
+    "audit_failed",
+    undefined,
     atMs,
-    text: "The last audit or backup found that the records of the database do not agree. `tollgate audit` shows the problems. Keep the last good backup.",
-    data: {},
-  };
+    "The last audit or backup found that the records of the database do not agree. `tollgate audit` shows the problems. Keep the last good backup.",
+  );
 }

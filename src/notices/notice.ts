@@ -1,3 +1,6 @@
+import type { Clock } from "../lib/clock.ts";
+import type { ConnectionError } from "../providers/upstream.ts";
+
 /** What a notice is about. */
 export type NoticeType =
   | "account_low"
@@ -28,26 +31,52 @@ export interface NoticeMessage {
   readonly notice: Notice;
 }
 
+/** Titles of a notice of one subject and, where there are such notices, of one without. */
+const TITLES: Readonly<
+  Record<NoticeType, readonly [one: (subject: string) => string, many?: string]>
+> = {
+  account_low: [(name) => `account ${name} is low`, "accounts are low"],
+  key_expires: [(key) => `key ${key} expires soon`, "keys expire soon"],
+  provider_refused: [(id) => `provider ${id} refuses its key`],
+  organization_refused: [(id) => `provider ${id} wants something of the organization`],
+  service_expensive: [
+    (route) => `route ${route} serves what costs more than its price`,
+    "routes serve what costs more than its price",
+  ],
+  store_blocked: [() => "the database takes no charges"],
+  audit_failed: [() => "an audit found problems"],
+  test: [() => "test notice"],
+};
+
 /** The title of a notice, such as `account alice is low`. */
 export function noticeTitle({ type, subject = "" }: Notice): string {
-  switch (type) {
-    case "account_low":
-      return subject === "" ? "accounts are low" : `account ${subject} is low`;
-    case "key_expires":
-      return subject === "" ? "keys expire soon" : `key ${subject} expires soon`;
-    case "provider_refused":
-      return `provider ${subject} refuses its key`;
-    case "organization_refused":
-      return `provider ${subject} wants something of the organization`;
-    case "service_expensive":
-      return subject === ""
-        ? "routes serve what costs more than its price"
-        : `route ${subject} serves what costs more than its price`;
-    case "store_blocked":
-      return "the database takes no charges";
-    case "audit_failed":
-      return "an audit found problems";
-    case "test":
-      return "test notice";
-  }
+  const [one, many] = TITLES[type];
+  return subject === "" && many !== undefined ? many : one(subject);
+}
+
+/**
+ * Why a recipient did not take a notice.
+ * - `status`: the webhook answered another status than 2xx, or the mail server refused the mail
+ * - `starttls`: the mail server offers no STARTTLS, or refuses it
+ * - `login`: the mail server refuses the user or the password, or offers no login
+ * - the others: no connection, or no answer
+ */
+export type FailureReason = ConnectionError["code"] | "status" | "starttls" | "login";
+
+export interface AttemptFailure {
+  readonly reason: FailureReason;
+  /** The HTTP status, or the reply code of the mail server, if there is one. */
+  readonly status: number | undefined;
+  /** Why, if the code alone does not say it. */
+  readonly cause?: unknown;
+  /** Another attempt cannot help. */
+  readonly isFinal: boolean;
+}
+
+export interface AttemptOptions {
+  readonly clock: Clock;
+  /** For the whole attempt. */
+  readonly timeoutMs: number;
+  /** Ends the attempt at once. */
+  readonly signal: AbortSignal;
 }

@@ -75,12 +75,21 @@ const RECORD_TYPES: readonly string[] = [
   ...Object.values(HOLDERS),
 ];
 
-/** A condition of the database that one audience should know. */
+/** The key of a record. */
+interface Cause {
+  readonly type: string;
+  readonly subject: string;
+}
+
+/** A condition that one audience should know. */
 interface Condition {
-  readonly type: StoredType;
   readonly audience: Audience;
-  /** The cause of its record. */
-  readonly cause: { readonly type: string; readonly subject: string };
+  readonly cause: Cause;
+  /**
+   * `once`: while it holds, by its record. `hourly`: while it holds, by one of the gateways. `alone`: hourly, by each gateway,
+   * because no record can be written.
+   */
+  readonly told: "once" | "hourly" | "alone";
   readonly notice: Notice;
   readonly recipients: readonly Recipient[];
 }
@@ -139,112 +148,107 @@ export class NoticeWatch {
   }
 
   async #look(): Promise<void> {
-    await this.#lookAtLive();
-    const nowMs = this.#options.clock.monotonicMs();
+    const { clock } = this.#options;
+    const at = clock.epochMs();
+    const nowMs = clock.monotonicMs();
+    const live = this.#live(at).filter(
+      ({ cause, recipients }) =>
+        recipients.length > 0 && nowMs >= (this.#liveDueMs.get(nameOf(cause)) ?? 0),
+    );
+    const mine = new Set(await this.#tell(live, at));
+    for (const one of live)
+      this.#liveDueMs.set(nameOf(one.cause), nowMs + (mine.has(one) ? REPEAT_MS : RETRY_CLAIM_MS));
     if (nowMs < this.#storedDueMs) return;
     this.#storedDueMs = nowMs + STORED_EVERY_MS;
     try {
-      await this.#lookAtStored();
+      await this.#lookAtStored(at);
     } catch {
       // A full, locked or unreadable database is reported as a live condition. The next minute tries again.
     }
   }
 
-  async #lookAtLive(): Promise<void> {
-    const { clock, live } = this.#options;
+  #live(at: number): readonly Condition[] {
+    const { live, notify } = this.#options;
     const { blockedBy, refusedProviders, refusedOrganizations, expensiveRoutes } = live();
-    const atMs = clock.epochMs();
-    if (blockedBy !== undefined) await this.#tellLive(blockedStoreNotice(blockedBy, atMs), false);
-    for (const provider of refusedProviders)
-      await this.#tellLive(refusedProviderNotice(provider, atMs), true);
-    for (const provider of refusedOrganizations)
-      await this.#tellLive(refusedOrganizationNotice(provider, atMs), true);
-    const expensive =
-      expensiveRoutes.length > SINGLE_MAX
-        ? [expensiveRoutesNotice(expensiveRoutes.length, atMs)]
-        : expensiveRoutes.map((route) => expensiveRouteNotice(route, atMs));
-    for (const notice of expensive) await this.#tellLive(notice, true);
-  }
-
-  async #tellLive(notice: Notice, isShared: boolean): Promise<void> {
-    const { clock, notify, send } = this.#options;
-    const recipients = operatorRecipients(notify());
-    const cause = `${notice.type} ${notice.subject ?? ""}`;
-    const nowMs = clock.monotonicMs();
-    if (recipients.length === 0 || nowMs < (this.#liveDueMs.get(cause) ?? 0)) return;
-    const isMine = !isShared || (await this.#claimLive(notice));
-    this.#liveDueMs.set(cause, nowMs + (isMine ? REPEAT_MS : RETRY_CLAIM_MS));
-    // A notice that was given up is repeated with the next claim.
-    if (isMine) send(notice, recipients, () => undefined);
-  }
-
-  /** False if a replica or an earlier run has told the same cause within the hour. */
-  async #claimLive({ type, subject = "", atMs }: Notice): Promise<boolean> {
-    const { changeNotice } = this.#options;
-    try {
-      await changeNotice({ step: "hold", type, subject, at: atMs });
-      return await changeNotice({ step: "claim", type, subject, at: atMs });
-    } catch {
-      // Without the database each gateway decides for itself.
-      return true;
-    }
-  }
-
-  async #lookAtStored(): Promise<void> {
-    const { clock, store } = this.#options;
-    const at = clock.epochMs();
-    const records = await store.notices.open(RECORD_TYPES);
-    const found = [
-      ...(await this.#lowAccounts(at)),
-      ...(await this.#expiringKeys(at)),
-      ...records
-        .filter(({ type }) => type === AUDIT_FAILED)
-        .map((cause) => this.#failedAudit(cause, at)),
+    const notices = [
+      ...(blockedBy === undefined ? [] : [blockedStoreNotice(blockedBy, at)]),
+      ...Array.from(refusedProviders, (provider) => refusedProviderNotice(provider, at)),
+      ...Array.from(refusedOrganizations, (provider) => refusedOrganizationNotice(provider, at)),
+      ...(expensiveRoutes.length > SINGLE_MAX
+        ? [expensiveRoutesNotice(expensiveRoutes.length, at)]
+        : expensiveRoutes.map((route) => expensiveRouteNotice(route, at))),
     ];
+    const recipients = operatorRecipients(notify());
+    return notices.map((notice) => {
+      const { type, subject = "" } = notice;
+      const told = type === "store_blocked" ? "alone" : "hourly";
+      return { audience: "operator", cause: { type, subject }, told, notice, recipients };
+    });
+  }
+
+  async #lookAtStored(at: number): Promise<void> {
+    const records = await this.#options.store.notices.open(RECORD_TYPES);
+    const audits = records.filter(({ type }) => type === AUDIT_FAILED);
+    const low = await this.#lowAccounts(at);
+    const expiring = await this.#expiringKeys(at);
+    const found = [...audits.map((cause) => this.#failedAudit(cause, at)), ...low, ...expiring];
     if (this.#isClosed) return;
-    this.#stored = countTypes(found);
+    const isOperators = ({ audience }: Condition): boolean => audience === "operator";
+    this.#stored = {
+      account_low: low.filter(isOperators).length,
+      key_expires: expiring.filter(isOperators).length,
+      audit_failed: audits.length,
+    };
     // Without recipients it would end what another replica tells.
     if (!this.#hasRecipients()) return;
-    const keyOf = ({ type, subject }: Condition["cause"]) => `${type} ${subject}`;
-    const holding = new Set(found.map(({ cause }) => keyOf(cause)));
-    const ended = records.filter((record) => !holding.has(keyOf(record)));
-    await inGroups(ended, ({ type, subject }) => this.#change("end", { type, subject }, at));
-    const known = new Map(records.map((record) => [keyOf(record), record]));
+    const holding = new Set(found.map(({ cause }) => nameOf(cause)));
+    const ended = records.filter((record) => !holding.has(nameOf(record)));
+    await inGroups(ended, (record) => this.#change("end", record, at));
+    const known = new Map(records.map((record) => [nameOf(record), record]));
     const untold = found.filter(({ cause, recipients }) => {
-      const record = known.get(keyOf(cause));
+      const record = known.get(nameOf(cause));
       const isDue = !record || (!record.told && Math.abs(at - record.claimedAt) >= REPEAT_MS);
       return isDue && recipients.length > 0;
     });
-    const claims = await inGroups(untold, async ({ cause }) => {
+    await this.#tell(untold, at);
+  }
+
+  #change(step: NoticeChange["step"], { type, subject }: Cause, at: number): Promise<boolean> {
+    return this.#options.changeNotice({ step, type, subject, at });
+  }
+
+  /** False if a replica or an earlier run tells it. */
+  async #claim({ cause, told }: Condition, at: number): Promise<boolean> {
+    if (told === "alone") return true;
+    try {
       await this.#change("hold", cause, at);
       return await this.#change("claim", cause, at);
-    });
-    this.#sendAll(
-      untold.filter((_, index) => claims[index]),
-      at,
-    );
+    } catch (error) {
+      // Without the database each gateway decides for itself.
+      if (told === "hourly") return true;
+      throw error;
+    }
   }
 
-  #change(step: NoticeChange["step"], cause: Condition["cause"], at: number): Promise<boolean> {
-    return this.#options.changeNotice({ step, ...cause, at });
-  }
-
-  /** Sends to the operator first: the holders may have slow receivers. */
-  #sendAll(claimed: readonly Condition[], at: number): void {
+  /**
+   * Claims the conditions and sends those that it got, and returns them. The operator is told first, because the holders may
+   * have slow receivers.
+   */
+  async #tell(conditions: readonly Condition[], at: number): Promise<readonly Condition[]> {
+    const claims = await inGroups(conditions, (one) => this.#claim(one, at));
+    const claimed = conditions.filter((_, index) => claims[index]);
     const operators = claimed.filter(({ audience }) => audience === "operator");
-    for (const type of ["audit_failed", "account_low", "key_expires"] as const) {
-      const conditions = operators.filter((one) => one.type === type);
-      const [first] = conditions;
-      if (first === undefined) continue;
-      if (type === "audit_failed" || conditions.length <= SINGLE_MAX)
-        for (const one of conditions) this.#send(one.notice, one.recipients, [one], at);
-      else {
-        const subjects = conditions.map(({ cause }) => cause.subject);
-        this.#send(digestNotice(type, subjects, at), first.recipients, conditions, at);
-      }
+    for (const [type, ofType] of Map.groupBy(operators, ({ notice }) => notice.type)) {
+      const [first] = ofType;
+      const canJoin = type === "account_low" || type === "key_expires";
+      if (canJoin && first && ofType.length > SINGLE_MAX) {
+        const subjects = ofType.map(({ cause }) => cause.subject);
+        this.#send(digestNotice(type, subjects, at), first.recipients, ofType, at);
+      } else for (const one of ofType) this.#send(one.notice, one.recipients, [one], at);
     }
     for (const one of claimed)
       if (one.audience === "holder") this.#send(one.notice, one.recipients, [one], at);
+    return claimed;
   }
 
   #send(
@@ -253,10 +257,11 @@ export class NoticeWatch {
     told: readonly Condition[],
     at: number,
   ): void {
+    const once = told.filter((one) => one.told === "once");
     this.#options.send(notice, recipients, (isDelivered) => {
-      if (!isDelivered) return;
-      // What cannot be written is told again after an hour.
-      inGroups(told, ({ cause }) => this.#change("told", cause, at)).catch(() => undefined);
+      // What was given up is told again with the next claim. So is what cannot be written.
+      if (isDelivered)
+        inGroups(once, ({ cause }) => this.#change("told", cause, at)).catch(() => undefined);
     });
   }
 
@@ -296,11 +301,11 @@ export class NoticeWatch {
       );
   }
 
-  #failedAudit({ type, subject }: Condition["cause"], at: number): Condition {
+  #failedAudit({ type, subject }: Cause, at: number): Condition {
     return {
-      type: AUDIT_FAILED,
       audience: "operator",
       cause: { type, subject },
+      told: "once",
       notice: failedAuditNotice(at),
       recipients: operatorRecipients(this.#options.notify()),
     };
@@ -316,8 +321,8 @@ export class NoticeWatch {
   ): readonly Condition[] {
     const config = this.#options.notify();
     const conditionFor = (audience: Audience, recipients: readonly Recipient[]): Condition => ({
-      type,
       audience,
+      told: "once",
       cause: { type: audience === "operator" ? type : HOLDERS[type], subject },
       notice: noticeFor(audience),
       recipients,
@@ -354,9 +359,6 @@ async function inGroups<Item, Result>(
   return results;
 }
 
-/** Each condition once, as the operator sees it. */
-function countTypes(found: readonly Condition[]): Record<StoredType, number> {
-  const counts = { account_low: 0, key_expires: 0, audit_failed: 0 };
-  for (const { type, audience } of found) if (audience === "operator") counts[type] += 1;
-  return counts;
+function nameOf({ type, subject }: Cause): string {
+  return `${type} ${subject}`;
 }

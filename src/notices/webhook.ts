@@ -1,8 +1,7 @@
 import { signingKeyOf } from "../config/notify.ts";
 import { isoTime } from "../lib/clock.ts";
 import { ConnectionError, createPoster } from "../providers/upstream.ts";
-import type { AttemptFailure, AttemptOptions } from "./attemptFailure.ts";
-import type { NoticeMessage } from "./notice.ts";
+import type { AttemptFailure, AttemptOptions, NoticeMessage } from "./notice.ts";
 import type { WebhookRecipient } from "./recipients.ts";
 
 const GONE = 410;

@@ -53,14 +53,16 @@ export type { UpgradePlan } from "./schema/migrationFiles.ts";
 export type { Actor } from "./schema/schema.ts";
 export type { AuditReport } from "./audit/audit.ts";
 export type { BackgroundAudit } from "./sqlite/audit/backgroundAudit.ts";
-export { backUp, type Backup } from "./sqlite/backup/backup.ts";
+export { backUp, recordBackup, type Backup } from "./sqlite/backup/backup.ts";
 export { startFolding, type Folding } from "./writer/folding.ts";
 export {
   emptyFileProblem,
-  storeFiles,
-  missingFolderProblem,
+  FREE_BYTES_MIN,
+  freeDiskBytes,
   hardLinkProblem,
+  missingFolderProblem,
   STORE_SUFFIXES,
+  storeFiles,
 } from "./sqlite/databaseFile.ts";
 export type { ChangeCounter } from "./connection.ts";
 export type { AccountFunds, ChainFunds, FundsTable } from "./sqlite/funds.ts";
@@ -73,9 +75,7 @@ export {
   type UpgradeRoom,
   type UpgradeStep,
 } from "./sqlite/schema/upgrade.ts";
-export { FREE_BYTES_MIN, freeDiskBytes } from "./sqlite/diskSpace.ts";
 export { takeInstanceLock, type InstanceLock } from "./sqlite/lock.ts";
-export { createWalSizeWarning, WAL_BYTES_MAX, walSizeBytes } from "./sqlite/writeAheadLog.ts";
 export { inspectStore, type StoreInspection } from "./sqlite/audit/inspection.ts";
 export type { AccountEffect, ChainEffect, GroupEffect, ReserveTarget } from "./writer/effects.ts";
 export {
@@ -98,7 +98,6 @@ export type { ProviderFigures } from "./reports/providersReport.ts";
 export type { ListedAccount, ListedKey } from "./reports/directory.ts";
 export type { UsageReport as ReportedUsage } from "./reports/usageReport.ts";
 export { restore, type Restored } from "./sqlite/backup/restore.ts";
-export { recordBackup } from "./sqlite/backup/recordBackup.ts";
 export { openStore, type SqliteStore } from "./sqlite/store.ts";
 export { clockDoubt } from "./tables/lastEntry.ts";
 export type { ExpiringKey, LowAccount } from "./tables/noticeCauses.ts";
@@ -108,7 +107,14 @@ export type { PageRequest, RequestFilter } from "./tables/requestList.ts";
 export { awaitStep, stepByStep, type Awaited, type Steps } from "./steps.ts";
 export { redeemability } from "./writer/redemption.ts";
 export type { VoucherRow } from "./tables/vouchers.ts";
-export { isDamage, toStoreError, refuseOrphanedWal } from "./sqlite/sqlite.ts";
+export {
+  createWalSizeWarning,
+  isDamage,
+  refuseOrphanedWal,
+  toStoreError,
+  WAL_BYTES_MAX,
+  walSizeBytes,
+} from "./sqlite/sqlite.ts";
 export { NotFoundError, PooledError, StoppedError, StoreError } from "./storeError.ts";
 export {
   usageGroupings,

@@ -1,8 +1,6 @@
 import { createFormats, type Formats } from "./formats.ts";
-import { shared as en } from "./words/en.ts";
-import { shared as ru } from "./words/ru.ts";
-
-export type Language = "en" | "ru";
+import { bothPages } from "./words/bothPages.ts";
+import { inLanguage, type Chosen, type Language, type Tree } from "./words/words.ts";
 
 const chosen = chooseLanguage(navigator.languages);
 
@@ -13,12 +11,12 @@ document.documentElement.lang = chosen.language;
 /** How that language writes figures. */
 export const formats: Formats = createFormats(chosen.locale);
 
-/** The words of both pages. A page makes its own with `inLanguage`. */
-export const words = inLanguage(en, ru);
+/** The words of both pages, in the language of the page. */
+export const words = wordsOf(bothPages);
 
 /** The words in the language of the page. */
-export function inLanguage<Words>(english: Words, russian: Words): Words {
-  return language === "ru" ? russian : english;
+export function wordsOf<Words extends Tree>(tree: Words): Chosen<Words> {
+  return inLanguage(tree, chosen.language);
 }
 
 /** `locale` is the browser's own tag, such as `en-GB`, so that dates have the form of the region. */

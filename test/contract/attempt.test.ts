@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { attemptForm, type AttemptOutcome } from "../../src/contract/account/attempt.ts";
+import { attemptForm, type AttemptOutcome } from "../../src/contract/account/receipt.ts";
 import type { UpstreamOutcome } from "../../src/providers/upstreamError.ts";
 
 /** Every outcome that the gateway records, and what a key holder sees of it. */

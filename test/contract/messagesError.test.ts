@@ -10,7 +10,7 @@ import {
   serviceUnavailable,
   type ApiError,
 } from "../../src/contract/errors.ts";
-import { messagesErrorBody } from "../../src/contract/messages/messagesError.ts";
+import { messagesErrorBody } from "../../src/contract/messages/messagesAnswer.ts";
 
 const held = { code: "balance_held", required_rub: "2", available_rub: "1" };
 const short = { ...held, code: "insufficient_balance" };

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { createFailedKeyLimits } from "../../src/limits/failedKeys.ts";
+import { createFailedKeyLimits } from "../../src/limits/wrongCodes.ts";
 
 const clock = { epochMs: () => 0, monotonicMs: () => 0 };
 

@@ -3,7 +3,7 @@ import {
   createWalSizeWarning,
   WAL_BYTES_MAX,
   walSizeBytes,
-} from "../../src/store/sqlite/writeAheadLog.ts";
+} from "../../src/store/sqlite/sqlite.ts";
 import { fund } from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
 

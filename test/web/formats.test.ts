@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { createFormats, type MoneyStyle } from "../../src/web/formats.ts";
-import * as en from "../../src/web/words/en.ts";
-import * as ru from "../../src/web/words/ru.ts";
+import { console } from "../../src/web/words/console.ts";
+import { page } from "../../src/web/words/page.ts";
+import { bothPages } from "../../src/web/words/bothPages.ts";
+import type { Tree } from "../../src/web/words/words.ts";
 
 const english = createFormats("en-GB", "Europe/Moscow");
 const russian = createFormats("ru-RU", "Europe/Moscow");
@@ -67,6 +69,19 @@ test.each([
   [11, "11 requests", "11 запросов"],
   [21_000, "21,000 requests", "21 000 запросов"],
 ] as const)("%d with its noun", (count, inEnglish, inRussian) => {
-  expect(en.shared.requests(count)).toBe(inEnglish);
-  expect(plain(ru.shared.requests(count))).toBe(inRussian);
+  expect(bothPages.requests[0](count)).toBe(inEnglish);
+  expect(plain(bothPages.requests[1](count))).toBe(inRussian);
 });
+
+test.each([bothPages, page, console])("each word has both languages", (tree: Tree) => {
+  for (const [name, words] of pairsOf(tree)) {
+    const kinds = words.map((word) => [typeof word, Array.isArray(word) ? word.length : 1]);
+    expect([name, words.length, kinds[0]]).toEqual([name, 2, kinds[1]]);
+  }
+});
+
+function pairsOf(tree: Tree): (readonly [name: string, words: readonly unknown[]])[] {
+  return Object.entries(tree).flatMap(([name, word]) =>
+    Array.isArray(word) ? [[name, word] as const] : pairsOf(word as Tree),
+  );
+}

@@ -1,8 +1,8 @@
 import type { NotifyConfig } from "../../config/schema.ts";
 import { systemClock } from "../../lib/clock.ts";
 import { idMaker, systemRandom } from "../../lib/random.ts";
-import { ATTEMPT_TIMEOUTS_MS, attemptNotice } from "../../notices/attempt.ts";
-import type { AttemptFailure } from "../../notices/attemptFailure.ts";
+import { ATTEMPT_TIMEOUTS_MS, attemptNotice } from "../../notices/delivery.ts";
+import type { AttemptFailure } from "../../notices/notice.ts";
 import { hostOf, operatorRecipients, type Recipient } from "../../notices/recipients.ts";
 import { proxyAdvice } from "./proxyAdvice.ts";
 import { table } from "../../lib/terminal.ts";

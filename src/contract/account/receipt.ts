@@ -1,11 +1,10 @@
-import { Type, type Static } from "@sinclair/typebox";
+import { type Static, Type } from "@sinclair/typebox";
 import { isoTime } from "../../lib/clock.ts";
 import { formatRoubles, NANO_ROUBLES_PER_SEARCH_UNIT } from "../../lib/money.ts";
 import { orNull, price, Roubles, time, tokenCountFields } from "../answerFields.ts";
 import { oneOf } from "../requestFields.ts";
 import { tokenCounts, type Usage } from "../usage.ts";
-import { Attempt } from "./attempt.ts";
-import { endpoints, requestStatuses, type Endpoint, type RequestStatus } from "./requestStatus.ts";
+import { type Endpoint, endpoints, type RequestStatus, requestStatuses } from "./requestStatus.ts";
 
 const milliseconds = orNull(Type.Integer({ minimum: 0 }));
 
@@ -27,6 +26,64 @@ export const requestFields = {
   duration_ms: milliseconds,
   first_byte_ms: milliseconds,
 };
+
+/** How an attempt ended, as key holders see it. It names no provider and nothing of the operator's account there. */
+const attemptOutcomes = [
+  "ok",
+  "refused",
+  "unavailable",
+  "timeout",
+  "failed",
+  "cancelled",
+  "internal_error",
+] as const;
+export type AttemptOutcome = (typeof attemptOutcomes)[number];
+
+/** One attempt to get an answer. */
+export type Attempt = Static<typeof Attempt>;
+export const Attempt = Type.Object({
+  outcome: oneOf(attemptOutcomes, {
+    description:
+      "`ok`: it answered; `refused`: the request was refused as invalid; `unavailable`: there was no connection, or no service; `timeout`: it took too long; `failed`: the answer was not usable, or broke off; `cancelled`: the client disconnected; `internal_error`: the gateway failed or shut down.",
+  }),
+  duration_ms: Type.Integer({ minimum: 0 }),
+});
+
+/** Recorded outcomes that are not `unavailable`. All statuses of a provider's answer are, unless they are listed. */
+const outcomes: ReadonlyMap<string, AttemptOutcome> = new Map([
+  ["ok", "ok"],
+  ["status 400", "refused"],
+  ["status 409", "refused"],
+  ["status 413", "refused"],
+  ["status 422", "refused"],
+  ["unsupported", "refused"],
+  ["timeout", "timeout"],
+  ["closed", "failed"],
+  ["protocol", "failed"],
+  ["compressed", "failed"],
+  ["content type", "failed"],
+  ["empty answer", "failed"],
+  ["endless answer", "failed"],
+  ["incomplete answer", "failed"],
+  ["invalid answer", "failed"],
+  ["isolated failure", "failed"],
+  ["reported failure", "failed"],
+  ["too large", "failed"],
+  ["unrequested data", "failed"],
+  ["client disconnected", "cancelled"],
+  ["database", "internal_error"],
+  ["descriptors", "internal_error"],
+  ["internal error", "internal_error"],
+  ["shutdown", "internal_error"],
+]);
+
+/** An attempt as the store records it, without its provider and the provider's status. */
+export function attemptForm(attempt: { outcome: string; durationMs: number }): Attempt {
+  return {
+    outcome: outcomes.get(attempt.outcome) ?? "unavailable",
+    duration_ms: attempt.durationMs,
+  };
+}
 
 /** The answer of GET /v1/requests/{id}. */
 export type Receipt = Static<typeof Receipt>;

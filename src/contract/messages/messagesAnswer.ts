@@ -1,5 +1,7 @@
-import { Type } from "@sinclair/typebox";
-import { tokens } from "../answerFields.ts";
+import { type Static, Type } from "@sinclair/typebox";
+import { Roubles, tokens } from "../answerFields.ts";
+import type { ApiError, ErrorStatus, ErrorType } from "../errors.ts";
+import { oneOf } from "../requestFields.ts";
 
 const MessagesUsage = Type.Object({
   input_tokens: tokens("Tokens of the prompt, without those read from or written to a cache."),
@@ -38,3 +40,79 @@ export const TokenCount = Type.Object(
   { input_tokens: tokens("Tokens of the prompt.") },
   { description: "The size of a prompt." },
 );
+
+/**
+ * The values of `error.type` that clients of Anthropic's interface see
+ * (https://platform.claude.com/docs/en/api/errors).
+ */
+const messagesErrorTypes = [
+  "invalid_request_error",
+  "authentication_error",
+  "billing_error",
+  "not_found_error",
+  "rate_limit_error",
+  "api_error",
+  "overloaded_error",
+] as const;
+type MessagesErrorType = (typeof messagesErrorTypes)[number];
+
+/** The form of an error in Anthropic's interface. The further fields of `error` are those of `ErrorBody`. */
+export type MessagesError = Static<typeof MessagesError>;
+export const MessagesError = Type.Object(
+  {
+    type: Type.Literal("error"),
+    error: Type.Object({
+      type: oneOf(messagesErrorTypes, { description: "The kind of error." }),
+      message: Type.String({ description: "The reason, for people." }),
+      code: Type.Optional(Type.Union([Type.String(), Type.Number(), Type.Null()])),
+      param: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+      details: Type.Optional(
+        Type.Object(
+          { error_code: Type.String(), unsupported: Type.Array(Type.String()) },
+          { description: "Of a request for a thread: a client goes on without one." },
+        ),
+      ),
+      required_rub: Type.Optional(Roubles),
+      available_rub: Type.Optional(Roubles),
+    }),
+    request_id: Type.String({ description: "The value of the header `x-request-id`." }),
+  },
+  { description: "The form of an error in Anthropic's interface." },
+);
+
+const types: Readonly<Record<ErrorStatus, MessagesErrorType>> = {
+  400: "invalid_request_error",
+  401: "authentication_error",
+  402: "billing_error",
+  404: "not_found_error",
+  429: "rate_limit_error",
+  502: "api_error",
+};
+
+/** The error in Anthropic's form. A 502 that names a time for the next try is `overloaded_error`. */
+export function messagesErrorBody(
+  { status, message, extra, retryAfterSeconds }: ApiError,
+  requestId: string,
+): MessagesError {
+  const isOverloaded = status === 502 && retryAfterSeconds !== undefined;
+  const type = isOverloaded ? "overloaded_error" : types[status];
+  return { type: "error", error: { type, message, ...extra }, request_id: requestId };
+}
+
+/** The type in Anthropic's form for a type of ours. It is for a failure inside a stream, which has no status. */
+export function messagesErrorType(type: ErrorType): MessagesErrorType {
+  return streamTypes[type];
+}
+
+const streamTypes: Readonly<Record<ErrorType, MessagesErrorType>> = {
+  invalid_request_error: "invalid_request_error",
+  auth_error: "authentication_error",
+  billing_error: "billing_error",
+  rate_limit_error: "rate_limit_error",
+  provider_error: "api_error",
+};
+
+/** The event that ends a stream that failed. */
+export function messagesFailure(body: MessagesError): string {
+  return `event: error\ndata: ${JSON.stringify(body)}\n\n`;
+}

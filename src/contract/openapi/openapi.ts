@@ -18,8 +18,7 @@ import {
 } from "../errorSchemas.ts";
 import { EmbeddingsAnswer, EmbeddingsRequestBody } from "../embeddings.ts";
 import { Health, HealthProblem } from "../health.ts";
-import { MessagesAnswer, TokenCount } from "../messages/messagesAnswer.ts";
-import { MessagesError } from "../messages/messagesError.ts";
+import { MessagesAnswer, MessagesError, TokenCount } from "../messages/messagesAnswer.ts";
 import { MessagesModel, MessagesModelList } from "../messages/messagesModels.ts";
 import { CountTokensRequestBody, MessagesRequestBody } from "../messages/messagesRequest.ts";
 import { Model, ModelList } from "../models.ts";

@@ -1,6 +1,6 @@
 import type { GeneratedText } from "../../billing/estimate.ts";
 import type { StreamFailure } from "../../contract/errors.ts";
-import { expensiveServicesOf } from "../../contract/servedTier.ts";
+import { expensiveServicesOf } from "../../contract/extras.ts";
 import { laterUsage, readMessagesUsage, type Usage } from "../../contract/usage.ts";
 import { fieldsOf, type JsonFields } from "../../lib/json.ts";
 import { spanOf, type Span } from "../../lib/span.ts";

@@ -6,7 +6,7 @@ import {
   providerCallsOf,
   webSearchesOf,
 } from "../../contract/responses.ts";
-import { expensiveServicesOf } from "../../contract/servedTier.ts";
+import { expensiveServicesOf } from "../../contract/extras.ts";
 import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { createSseSplitter, type SseSplitter, type SseEvent } from "../../lib/sse.ts";

@@ -6,16 +6,15 @@ import {
   type ChatRequest,
 } from "../../contract/chat/chatRequest.ts";
 import { ApiError, invalidRequest, type StreamFailure } from "../../contract/errors.ts";
-import { namesWebSearch, unpricedWebSearch } from "../../contract/extras.ts";
+import { expensiveServicesOf, namesWebSearch, unpricedWebSearch } from "../../contract/extras.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import { parseJsonObject, type BodyText } from "../../contract/jsonBody.ts";
-import { messagesErrorBody, messagesFailure } from "../../contract/messages/messagesError.ts";
+import { messagesErrorBody, messagesFailure } from "../../contract/messages/messagesAnswer.ts";
 import {
   checkMessagesRequest,
   toolsAre,
   type MessagesRequest,
 } from "../../contract/messages/messagesRequest.ts";
-import { expensiveServicesOf } from "../../contract/servedTier.ts";
 import { readMessagesUsage } from "../../contract/usage.ts";
 import { assert } from "../../lib/assert.ts";
 import { parseExactly } from "../../lib/exactJson.ts";

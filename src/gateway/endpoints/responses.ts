@@ -11,7 +11,7 @@ import {
   type ResponsesRequest,
 } from "../../contract/responses.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
-import { expensiveServicesOf } from "../../contract/servedTier.ts";
+import { expensiveServicesOf } from "../../contract/extras.ts";
 import { readResponsesUsage } from "../../contract/usage.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
 import { fieldsOf, isJsonObject, type JsonFields, type JsonObjectText } from "../../lib/json.ts";

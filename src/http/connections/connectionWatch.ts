@@ -1,7 +1,7 @@
 import type { App } from "../../app.ts";
 import { isLoopback } from "../../config/address.ts";
 import { isInNetworks, networkOfClient } from "../../config/network.ts";
-import { descriptorsMax, openDescriptors } from "../../lib/descriptors.ts";
+import { descriptorsMax, openDescriptors } from "../../lib/systemError.ts";
 import { openClientSockets, type ClientSocket, type ClientSockets } from "./clientSockets.ts";
 
 /** The part of the descriptors that stays free of idle clients, for connections to providers and files. */

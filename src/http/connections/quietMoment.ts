@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import type { App } from "../../app.ts";
-import { descriptorsMax, openDescriptors } from "../../lib/descriptors.ts";
+import { descriptorsMax, openDescriptors } from "../../lib/systemError.ts";
 import { openClientSockets } from "./clientSockets.ts";
 
 /** The time for connections that are being made, by TCP and by TLS, and for the turns in which the server accepts them. */

@@ -1,5 +1,4 @@
-import { hasFreeDescriptor } from "../../lib/descriptors.ts";
-import { errorCode } from "../../lib/systemError.ts";
+import { errorCode, hasFreeDescriptor } from "../../lib/systemError.ts";
 
 /** Why an exchange failed below the HTTP status. Texts are Markdown of one line. */
 export const connectionErrors = {

@@ -1,4 +1,4 @@
-import { expensiveServicesOf } from "../../contract/servedTier.ts";
+import { expensiveServicesOf } from "../../contract/extras.ts";
 import { readChatUsage } from "../../contract/usage.ts";
 import { fieldsOf, rawValue, type JsonFields } from "../../lib/json.ts";
 import { scanObject } from "../../lib/jsonObject.ts";

@@ -1,5 +1,5 @@
 import { isProviderCall, webSearchesOf } from "../../contract/responses.ts";
-import { expensiveServicesOf } from "../../contract/servedTier.ts";
+import { expensiveServicesOf } from "../../contract/extras.ts";
 import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { parseAnswer, reportedFailureOf } from "../reportedFailure.ts";

@@ -1,7 +1,6 @@
 import type { Connection, Dialect } from "../connection.ts";
 import type { Steps } from "../steps.ts";
-import type { AuditSteps } from "./auditProgress.ts";
-import type { Problems } from "./problems.ts";
+import type { AuditSteps, Problems } from "./auditProgress.ts";
 
 interface Account {
   readonly name: string;

@@ -1,6 +1,6 @@
 import type { Connection, Dialect } from "../connection.ts";
 import type { Steps } from "../steps.ts";
-import type { Problems } from "./problems.ts";
+import type { Problems } from "./auditProgress.ts";
 import { joinSum, splitSum } from "../tables/usage.ts";
 
 /** The number of charges, and the amounts of charges and refunds, both positive. */

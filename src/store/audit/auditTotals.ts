@@ -1,8 +1,7 @@
 import type { Connection, Dialect } from "../connection.ts";
 import type { Steps } from "../steps.ts";
 import { auditSpending } from "./auditSpending.ts";
-import type { AuditSteps } from "./auditProgress.ts";
-import type { Problems } from "./problems.ts";
+import type { AuditSteps, Problems } from "./auditProgress.ts";
 
 const DAY_MS = 86_400_000n;
 const INT64_MAX = 9_223_372_036_854_775_807n;

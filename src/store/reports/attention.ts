@@ -1,8 +1,13 @@
 import type { Connection } from "../connection.ts";
 import type { Steps } from "../steps.ts";
 import { DAY_MS } from "../../lib/clock.ts";
-import { noticeCauses, type ExpiringKey } from "../tables/noticeCauses.ts";
-import { chargedSince, daysLeft, paceSpan } from "../tables/pace.ts";
+import {
+  chargedSince,
+  daysLeft,
+  type ExpiringKey,
+  noticeCauses,
+  paceSpan,
+} from "../tables/noticeCauses.ts";
 import { joinSum, splitSum, type TimeSpan } from "../tables/usage.ts";
 import { readRecentAttempts } from "./attempts.ts";
 import { inOrder } from "./figures.ts";

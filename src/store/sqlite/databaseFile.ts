@@ -1,4 +1,4 @@
-import { readlinkSync, realpathSync } from "node:fs";
+import { readlinkSync, realpathSync, statfsSync } from "node:fs";
 import { basename, dirname, isAbsolute, join } from "node:path";
 import { pathStatus } from "../../lib/systemError.ts";
 
@@ -122,4 +122,16 @@ function linkTarget(path: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Free space that the gateway needs in addition to the size of the write-ahead log, which a checkpoint copies. */
+export const FREE_BYTES_MIN = 250_000_000;
+
+/**
+ * The bytes that this user may still write to the disk of the database at `path`. The file need not exist. Throws an error of
+ * the system if the folder cannot be read.
+ */
+export function freeDiskBytes(path: string): number {
+  const { bavail, bsize } = statfsSync(dirname(storeFiles(path).database));
+  return bavail * bsize;
 }

@@ -31,8 +31,13 @@ import { fundsTable, type FundsTable } from "./funds.ts";
 import { interruptRunning, type Interrupted } from "./interruptRunning.ts";
 import { isGatewayRunning } from "./lock.ts";
 import { createSchema } from "./schema/migrations.ts";
-import { connect, toStoreError, type Durability, type SqliteConnection } from "./sqlite.ts";
-import { checkpointWal } from "./writeAheadLog.ts";
+import {
+  checkpointWal,
+  connect,
+  type Durability,
+  type SqliteConnection,
+  toStoreError,
+} from "./sqlite.ts";
 
 /** The store in a SQLite file. Its functions return at once. */
 export interface SqliteStore {

@@ -1,10 +1,9 @@
-import { inLanguage } from "../language.ts";
-import { page as en } from "../words/en.ts";
-import { page as ru } from "../words/ru.ts";
+import { wordsOf } from "../language.ts";
+import { page } from "../words/page.ts";
 import { visibleText } from "../components/text.tsx";
 
 /** The words of the key holder's page, in the language of the page. */
-export const text = inLanguage(en, ru);
+export const text = wordsOf(page);
 
 /** More characters of an option would make its list wider than the window. */
 const OPTION_CHARACTERS_MAX = 80;

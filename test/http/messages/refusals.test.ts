@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { messagesErrorBody } from "../../../src/contract/messages/messagesError.ts";
+import { messagesErrorBody } from "../../../src/contract/messages/messagesAnswer.ts";
 import { invalidRequest } from "../../../src/contract/errors.ts";
 import { noPrice } from "../../support/gateway/noPrice.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";

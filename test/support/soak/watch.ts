@@ -1,4 +1,4 @@
-import { walSizeBytes } from "../../../src/store/sqlite/writeAheadLog.ts";
+import { walSizeBytes } from "../../../src/store/sqlite/sqlite.ts";
 import type { GatewayProcess } from "../binary/gatewayProcess.ts";
 import { residentBytes, unhinderedTimer } from "../measurement.ts";
 import { scrape, type Scrape } from "../gateway/scrape.ts";

@@ -1,6 +1,6 @@
 import type { ChatChunk, UnbilledCompletion } from "../../../contract/chat/chatAnswer.ts";
 import type { StreamFailure } from "../../../contract/errors.ts";
-import { messagesErrorType, messagesFailure } from "../../../contract/messages/messagesError.ts";
+import { messagesErrorType, messagesFailure } from "../../../contract/messages/messagesAnswer.ts";
 import type { Usage } from "../../../contract/usage.ts";
 import { exactReader } from "../../../lib/exactJson.ts";
 import { isJsonObject, type JsonFields } from "../../../lib/json.ts";

@@ -1,9 +1,12 @@
 import { linkSync, lstatSync, realpathSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { discardCopy, makeCopy, partialName, syncPath, type CopyWatch } from "./copying.ts";
+import { type CopyWatch, discardCopy, makeCopy, partialName, syncPath } from "./copying.ts";
 import { STORE_SUFFIXES } from "../databaseFile.ts";
-import { withStoreErrors } from "../sqlite.ts";
+import { connect, type Durability, toStoreError, withStoreErrors } from "../sqlite.ts";
 import { StoreError } from "../../storeError.ts";
+import { runSync } from "../../steps.ts";
+import { noticeTable } from "../../tables/notices.ts";
+import { readSchemaVersion } from "../schema/migrations.ts";
 
 export interface Backup {
   bytes: number;
@@ -69,4 +72,27 @@ function exists(file: string): boolean {
 
 function existsError(file: string): StoreError {
   return new StoreError(`${file} exists already and was not changed: use another file name`);
+}
+
+/**
+ * Records whether the last backup of a SQLite file found problems, for the gateway that tells a person. A file with the
+ * schema of another version stays as it is. Throws StoreError if the file cannot be written.
+ */
+export function recordBackup(
+  database: { readonly path: string; readonly durability: Durability },
+  hasProblems: boolean,
+  at: number,
+): void {
+  try {
+    const connection = connect(database.path, database.durability);
+    try {
+      const { applied, known } = readSchemaVersion(connection.sqlite);
+      if (applied === known)
+        runSync(noticeTable(connection.queries).audited("backup", hasProblems, at));
+    } finally {
+      connection.sqlite.close();
+    }
+  } catch (error) {
+    throw toStoreError(database.path, error);
+  }
 }

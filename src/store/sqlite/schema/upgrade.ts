@@ -8,8 +8,7 @@ import { NoRoomError, StoppedError, StoreError } from "../../storeError.ts";
 import { auditRecords } from "../audit/auditSqlite.ts";
 import { backUp } from "../backup/backup.ts";
 import { removePartialCopies, type CopyProgress } from "../backup/copying.ts";
-import { databaseFile } from "../databaseFile.ts";
-import { freeDiskBytes } from "../diskSpace.ts";
+import { databaseFile, freeDiskBytes } from "../databaseFile.ts";
 import { isGatewayRunning } from "../lock.ts";
 import {
   BUSY_TIMEOUT_MS,

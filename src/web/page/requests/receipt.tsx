@@ -1,5 +1,5 @@
 import type { Receipt } from "../../../contract/account/receipt.ts";
-import type { Attempt } from "../../../contract/account/attempt.ts";
+import type { Attempt } from "../../../contract/account/receipt.ts";
 import { CopyButton } from "../../components/buttons.tsx";
 import { Figure, Figures } from "../../components/figures.tsx";
 import { Columns, Facts, Panel, ViewHead } from "../../components/frame.tsx";
