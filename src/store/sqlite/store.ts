@@ -23,8 +23,12 @@ import {
   type UsageRow,
 } from "../tables/usage.ts";
 import { voucherTable, type VoucherReads } from "../tables/vouchers.ts";
-import { auditStore, auditStoreInParallel } from "./audit/auditSqlite.ts";
-import { startBackgroundAudit, type BackgroundAudit } from "./audit/backgroundAudit.ts";
+import { auditStore } from "./audit/auditSqlite.ts";
+import {
+  auditStoreInParallel,
+  startBackgroundAudit,
+  type BackgroundAudit,
+} from "./audit/backgroundAudit.ts";
 import { checkAtStart } from "./audit/startCheck.ts";
 import { changeCounter, changeSignal } from "./changes.ts";
 import { fundsTable, type FundsTable } from "./funds.ts";

@@ -11,7 +11,9 @@ import { doNow, runSync } from "../../steps.ts";
 import { SqliteQueries } from "../queries.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";
 import type { SqliteConnection } from "../sqlite.ts";
-import { AUDIT_CACHE_KILOBYTES, fileProblems, startIntegrityCheck } from "./integrity.ts";
+
+/** A larger page cache makes an audit a quarter faster. */
+const AUDIT_CACHE_KILOBYTES = 64 * 1024;
 
 /** `isFileChecked`: the caller checks the file. */
 export interface SqliteAuditOptions extends AuditOptions {
@@ -24,33 +26,17 @@ export function auditStore(
   options: SqliteAuditOptions,
   onProgress?: OnAuditProgress,
 ): AuditReport {
-  sqlite.run(`PRAGMA cache_size = -${AUDIT_CACHE_KILOBYTES}`);
+  useAuditCache(sqlite);
   return runAudit(sqlite, options, onProgress);
+}
+
+export function useAuditCache(sqlite: Database): void {
+  sqlite.run(`PRAGMA cache_size = -${AUDIT_CACHE_KILOBYTES}`);
 }
 
 /** The problems of schema and records only: of a migration before its commit. */
 export function auditRecords({ sqlite }: Pick<SqliteConnection, "sqlite">): string[] {
   return runAudit(sqlite, { atRest: false, moneyOnly: true, isFileChecked: true }).problems;
-}
-
-/**
- * The same audit in half the time: a Worker checks the file at the same time. If the file is damaged, the whole audit
- * runs again in order, because the rules rely on indexes.
- */
-export async function auditStoreInParallel(
-  connection: Pick<SqliteConnection, "sqlite">,
-  path: string,
-  options: AuditOptions,
-): Promise<AuditReport> {
-  const { sqlite } = connection;
-  const check = startIntegrityCheck(path);
-  try {
-    sqlite.run(`PRAGMA cache_size = -${AUDIT_CACHE_KILOBYTES}`);
-    const report = runAudit(sqlite, { ...options, isFileChecked: true });
-    return (await check.isIntact) ? report : auditStore(connection, options);
-  } finally {
-    check.end();
-  }
 }
 
 function runAudit(
@@ -72,6 +58,26 @@ function runAudit(
     notes: crashNotes("the gateway"),
   };
   return runSync(audit(new SqliteQueries(sqlite), engine, options, onProgress));
+}
+
+/**
+ * Runs SQLite's check of the file. It skips CHECK constraints, a third of the time: the audit's rules repeat them. The
+ * quick check reads each page, but does not look up each row in each index.
+ */
+export function fileProblems(
+  sqlite: Database,
+  check: "integrity_check" | "quick_check" = "integrity_check",
+): string[] {
+  sqlite.run("PRAGMA ignore_check_constraints = ON");
+  try {
+    return sqlite
+      .query<{ line: string }, []>(`SELECT ${check} AS line FROM pragma_${check}`)
+      .all()
+      .map(({ line }) => line.replaceAll("\n", ": "))
+      .filter((line) => line !== "ok");
+  } finally {
+    sqlite.run("PRAGMA ignore_check_constraints = OFF");
+  }
 }
 
 /** Finds a column without a unique index. The check of the file proves the content of indexes. */

@@ -1,31 +1,36 @@
 import type { AuditProgress } from "../../../contract/operator/auditResult.ts";
 import { connect } from "../sqlite.ts";
 import type { AuditReport } from "../../audit/audit.ts";
-import { auditStore, type SqliteAuditOptions } from "./auditSqlite.ts";
+import { auditStore, fileProblems, useAuditCache, type SqliteAuditOptions } from "./auditSqlite.ts";
 
 declare const self: Worker;
 
-/** The first message to the Worker. `isFileChecked`: another Worker checks the file. */
-export interface AuditStart extends SqliteAuditOptions {
-  readonly path: string;
-  readonly isFileChecked: boolean;
-}
+/** The message to the Worker: to audit, or only to check the file. `isFileChecked`: another Worker checks it. */
+export type AuditStart =
+  | { readonly kind: "audit"; readonly path: string; readonly options: SqliteAuditOptions }
+  | { readonly kind: "file"; readonly path: string };
 
 /** Each message from it. The last one has a report or a failure. */
 export type AuditMessage =
   | { readonly progress: AuditProgress }
   | { readonly report: AuditReport }
+  | { readonly isIntact: boolean }
   | { readonly failure: string };
 
-/** Runs one audit on a connection of its own. */
+/** Runs on a connection of its own. */
 function serveAudit(): void {
   const post = (message: AuditMessage): void => self.postMessage(message);
-  self.onmessage = ({ data: { path, ...options } }: MessageEvent<AuditStart>) => {
+  self.onmessage = ({ data }: MessageEvent<AuditStart>) => {
     try {
-      const connection = connect(path, "process");
-      const report = auditStore(connection, options, (progress) => post({ progress }));
+      const connection = connect(data.path, "process");
+      if (data.kind === "file") {
+        useAuditCache(connection.sqlite);
+        post({ isIntact: fileProblems(connection.sqlite).length === 0 });
+      } else {
+        const report = auditStore(connection, data.options, (progress) => post({ progress }));
+        post({ report });
+      }
       connection.sqlite.close();
-      post({ report });
     } catch (error) {
       post({ failure: error instanceof Error ? error.message : String(error) });
     }

@@ -4,7 +4,7 @@ import { NAME_ANOTHER } from "../databaseFile.ts";
 import { settingsProblems } from "../../audit/audit.ts";
 import { runSync } from "../../steps.ts";
 import { SqliteQueries } from "../queries.ts";
-import { fileProblems } from "./integrity.ts";
+import { fileProblems } from "./auditSqlite.ts";
 import { isGatewayRunning } from "../lock.ts";
 import { isOlder, requireSupportedSchema, type SchemaVersion } from "../schema/migrations.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";

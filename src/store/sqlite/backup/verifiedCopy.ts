@@ -14,8 +14,7 @@ import {
   type SqliteFault,
 } from "../sqlite.ts";
 import { DamagedStoreError, StoreError } from "../../storeError.ts";
-import { auditStore } from "../audit/auditSqlite.ts";
-import { fileProblems } from "../audit/integrity.ts";
+import { auditStore, fileProblems } from "../audit/auditSqlite.ts";
 import { refuseBeforeFirst } from "../../schema/migrationFiles.ts";
 import { migrateCopy, readSchemaVersion } from "../schema/migrations.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";
