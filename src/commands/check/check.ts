@@ -10,8 +10,7 @@ import type { Config } from "../../config/schema.ts";
 import { configReport } from "../../contract/operator/configReport.ts";
 import { CommandFailure, printResult, printWarning } from "../cli/print.ts";
 import { globalOptions, type GlobalOptions } from "../cli/session.ts";
-import { examineLimitsServer } from "../doctor/limitsServer.ts";
-import { readServer } from "../doctor/server.ts";
+import { examineLimitsServer, readServer } from "../doctor/server.ts";
 import type { Verdict } from "../doctor/verdict.ts";
 import { visible } from "../../lib/terminal.ts";
 

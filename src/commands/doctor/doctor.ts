@@ -10,10 +10,8 @@ import {
 } from "./configuration.ts";
 import { readDatabase } from "./database.ts";
 import { examineDisk, examineLimits, judgeClock } from "./host.ts";
-import { examineLimitsServer } from "./limitsServer.ts";
 import { examinePermissions } from "./permissions.ts";
-import { examineStandby } from "./standby.ts";
-import { readServer, type ServerReading } from "./server.ts";
+import { examineLimitsServer, examineStandby, readServer, type ServerReading } from "./server.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
 import { CommandFailure, printResult, type Result } from "../cli/print.ts";
 import { globalOptions } from "../cli/session.ts";
@@ -44,24 +42,23 @@ const notChecked = failed("not checked, because the config cannot be read: corre
 /** Runs the checks in the order of the output. The providers come last: a busy thread would count as their delay. */
 async function examine(configPath: string | undefined): Promise<readonly Check[]> {
   const { loaded, verdict } = readConfig(configPath);
-  const environment = { name: "environment", ...examineEnvironment() };
+  const environment = examineEnvironment();
   forgetProxyEnvironment();
   const database = await examineDatabase(loaded?.config);
-  return [
-    { name: "config", ...verdict },
-    environment,
-    {
-      name: "clock",
-      ...judgeClock(systemClock.epochMs(), database.lastEntry, database.clockProblem),
-    },
-    { name: "disk", ...(loaded ? examineDiskOf(loaded.config) : notChecked) },
-    { name: "limits", ...examineLimits() },
-    { name: "permissions", ...(loaded ? examinePermissions(loaded) : notChecked) },
-    { name: "database", ...database.verdict },
-    ...(await examineStandbyOf(loaded?.config)),
-    ...(await examineLimitsServerOf(loaded)),
-    { name: "providers", ...(loaded ? await examineProviders(loaded) : notChecked) },
-  ];
+  const found = [
+    ["config", verdict],
+    ["environment", environment],
+    ["clock", judgeClock(systemClock.epochMs(), database.lastEntry, database.clockProblem)],
+    ["disk", loaded ? examineDiskOf(loaded.config) : notChecked],
+    ["limits", examineLimits()],
+    ["permissions", loaded ? examinePermissions(loaded) : notChecked],
+    ["database", database.verdict],
+    ["standby", await examineStandbyOf(loaded?.config)],
+    ["limits server", await examineLimitsServerOf(loaded)],
+    ["providers", loaded ? await examineProviders(loaded) : notChecked],
+  ] as const;
+  // Most configs have neither a standby nor a limits server.
+  return found.flatMap(([name, one]) => (one === undefined ? [] : [{ name, ...one }]));
 }
 
 async function examineDatabase(config: Config | undefined): Promise<ServerReading> {
@@ -80,25 +77,22 @@ function examineDiskOf({ database }: Config): Verdict {
     : passed("the PostgreSQL server keeps the data: watch the free space of its disk");
 }
 
-/** Most configs have none. */
-async function examineStandbyOf(config: Config | undefined): Promise<readonly Check[]> {
+async function examineStandbyOf(config: Config | undefined): Promise<Verdict | undefined> {
   const database = config?.database;
-  if (database?.engine !== "postgres" || database.reports === undefined) return [];
+  if (database?.engine !== "postgres" || database.reports === undefined) return undefined;
   const own = { application: "doctor" };
-  const verdict = await examineStandby({ ...database.reports, ...own }, { ...database, ...own });
-  return [{ name: "standby", ...verdict }];
+  return await examineStandby({ ...database.reports, ...own }, { ...database, ...own });
 }
 
-/** Most configs have none. */
-async function examineLimitsServerOf(loaded: LoadedConfig | undefined): Promise<readonly Check[]> {
+async function examineLimitsServerOf(
+  loaded: LoadedConfig | undefined,
+): Promise<Verdict | undefined> {
   const redis = loaded?.config.limits.redis;
-  if (!redis) return [];
+  if (!redis) return undefined;
   // Its URL is read with the secrets.
-  const isReadable = loaded.plainSecrets !== undefined;
-  const verdict = isReadable
-    ? await examineLimitsServer(redis)
-    : failed("not checked, because the config has problems: correct them first");
-  return [{ name: "limits server", ...verdict }];
+  return loaded.plainSecrets === undefined
+    ? failed("not checked, because the config has problems: correct them first")
+    : await examineLimitsServer(redis);
 }
 
 function checksResult(checks: readonly Check[]): Result {

@@ -1,13 +1,21 @@
 import {
   durabilityProblems,
   inspectServer,
-  StoreError,
+  inspectStandby,
   type ServerAddress,
   type ServerInspection,
+  StoreError,
 } from "../../store/store.ts";
 import type { DatabaseReading } from "./database.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
 import { bytesText } from "../../lib/terminal.ts";
+import { behindText } from "../cli/session.ts";
+import {
+  inspectLimitsServer,
+  type LimitsServerInspection,
+} from "../../limits/server/inspection.ts";
+import { serverTimes } from "../../limits/server/limitsServer.ts";
+import { ServerProblem } from "../../limits/server/serverProblem.ts";
 
 /** A gateway has a small pool, and commands need some connections too. */
 const CONNECTIONS_LEFT_MIN = 10;
@@ -134,4 +142,58 @@ function clockProblem({ ms, within }: ServerInspection["clockSkew"]): string | u
 
 function secondsText(ms: number): string {
   return `${(ms / 1000).toFixed(1)} s`;
+}
+
+/** Checks the hot standby that answers reports. */
+export async function examineStandby(
+  standby: ServerAddress,
+  primary: ServerAddress,
+): Promise<Verdict> {
+  try {
+    const { lagMs, schema, isSameDatabase } = await inspectStandby(standby, primary);
+    const line = `${standby.shownUrl} (schema ${schema?.applied} of ${schema?.known}): ${behindText(lagMs)}`;
+    if ((lagMs ?? 0) > STANDBY_LAG_MS_MAX) return failed(`${line}: see the log of its server`);
+    if (isSameDatabase !== undefined) return passed(line);
+    return passed(
+      line,
+      `${primary.shownUrl} gives no answer: whether it has the same database is not known`,
+    );
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    return failed(error.message);
+  }
+}
+
+/** Half of the time that a request waits for an answer. */
+const ANSWER_MS_MAX = serverTimes.answerWithinMs / 2;
+
+/** Asks the Valkey or Redis server that counts limits, as the gateways do. They may run on it. */
+export async function examineLimitsServer(redis: {
+  readonly url: string;
+  readonly shownUrl: string;
+}): Promise<Verdict> {
+  return judgeLimitsServer(redis.shownUrl, await inspectLimitsServer(redis.url));
+}
+
+export function judgeLimitsServer(
+  shownUrl: string,
+  found: LimitsServerInspection | ServerProblem,
+): Verdict {
+  const share = "each gateway allows only its share of the limits";
+  if (found instanceof ServerProblem)
+    return failed(`${shownUrl} cannot be used, so ${share}: ${found.words}`);
+  const { version, answerMs, memory } = found;
+  const { answerWithinMs } = serverTimes;
+  const facts = `${shownUrl} (${version}, answers in ${answerMs.toFixed(1)} ms)`;
+  const evicts = memory !== undefined && memory.bytesMax > 0 && memory.policy !== "noeviction";
+  const warnings = evicts
+    ? [
+        `warning: with full memory (${bytesText(memory.bytesMax)}) it removes keys (maxmemory-policy ${memory.policy}), and a limit then begins anew: set maxmemory-policy noeviction`,
+      ]
+    : [];
+  if (answerMs <= ANSWER_MS_MAX) return passed(facts, ...warnings);
+  return failed(
+    `${facts}: too slow, and without an answer within ${answerWithinMs} ms ${share}: use a server in the same network`,
+    ...warnings,
+  );
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { judgeLimitsServer } from "../../../src/commands/doctor/limitsServer.ts";
+import { judgeLimitsServer } from "../../../src/commands/doctor/server.ts";
 import {
   inspectLimitsServer,
   type LimitsServerInspection,
