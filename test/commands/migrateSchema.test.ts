@@ -75,7 +75,7 @@ describePostgres("migrate-schema on a PostgreSQL server", () => {
   const KNOWN = versionOf(knownSchema);
   // A reader of the keys blocks the release behind the first one.
   const earlier = { ...knownSchema, releases: knownSchema.releases.slice(0, 1) };
-  const later = knownSchema.releases.slice(1).map(({ migrations }) => [...migrations]);
+  const later = knownSchema.releases.slice(1);
   let database: TestDatabase;
   let binary: string;
   beforeAll(async () => {
@@ -107,7 +107,10 @@ describePostgres("migrate-schema on a PostgreSQL server", () => {
     "names what blocks it, and goes on when that has ended",
     async () => {
       await makeEarlier();
-      const releases = later.map((migrations) => ({ migrations, version_before_goes_on: true }));
+      const releases = later.map(({ migrations }) => ({
+        migrations: migrations.slice(),
+        version_before_goes_on: true,
+      }));
       expect(await planned()).toMatchObject({
         status: SOMETHING_TO_DO,
         applied: versionOf(earlier),
@@ -127,7 +130,7 @@ describePostgres("migrate-schema on a PostgreSQL server", () => {
       await reader.end();
       expect(await child.exited).toBe(0);
       const told = await child.stdout.text();
-      for (const migrations of later)
+      for (const { migrations } of later)
         expect(told).toMatch(new RegExp(`^${migrations.join(", ")} +can go on beside it$`, "m"));
       await reading;
       expect(notices).toContain(`from schema ${versionOf(earlier)} to ${KNOWN}`);
