@@ -1,4 +1,4 @@
-/** How far an estimate is from what real tokenizers count: `bun bench/estimateError.ts`. See docs/estimates.md. */
+/** How far an estimate is from what real tokenizers count: `bun bench/estimateError.ts`. See docs/concepts/estimates.md. */
 
 import cl100k from "js-tiktoken/ranks/cl100k_base";
 import o200k from "js-tiktoken/ranks/o200k_base";

@@ -29,7 +29,7 @@ const parts = { long: 2, others: 2 } as const;
 const longFolder = "e2e";
 /**
  * These run again with gateways on PostgreSQL and Redis, beside the others. What computes a charge or an estimate is the
- * same on both engines, and runs there only in the long form. docs/contributing.md has the whole.
+ * same on both engines, and runs there only in the long form. docs/contribute/index.md has the whole.
  */
 const onServers = isLong
   ? [
@@ -107,7 +107,7 @@ async function tellScreenshots(): Promise<void> {
 function tellNotRun(): void {
   if (!isLong)
     console.log(
-      "SAMPLED: what is random or exhaustive; `bun run prove` runs all of it, see docs/contributing.md",
+      "SAMPLED: what is random or exhaustive; `bun run prove` runs all of it, see docs/contribute/index.md",
     );
   if (postgresMissing !== undefined)
     console.log(`NOT RUN: the tests with PostgreSQL: ${postgresMissing}`);

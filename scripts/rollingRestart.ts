@@ -1,5 +1,5 @@
 /**
- * Restarts three replicas one after the other behind nginx, Caddy and HAProxy, with the settings of docs/reverse-proxy.md and
+ * Restarts three replicas one after the other behind nginx, Caddy and HAProxy, with the settings of docs/run/reverse-proxy.md and
  * under load: `bun scripts/rollingRestart.ts [ROUNDS] [CLIENTS] [DRAIN_DELAY]`; ten rounds and 24 clients of each proxy unless given.
  * Needs PostgreSQL and the three proxies. Prints what clients got. Status 1 if a request was lost or sent twice.
  */

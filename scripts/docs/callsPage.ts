@@ -3,14 +3,14 @@ import { type Extra, extraFields, extraTools } from "../../src/contract/extras.t
 import { routeKinds, services } from "../../src/gateway/interfaces.ts";
 import { code, table } from "./markdown.ts";
 
-const introduction = `[The HTTP API](../http-api.md) describes the calls. The gateway serves their schemas at \`GET /openapi.json\`.`;
+const introduction = `[The HTTP API](http/index.md) describes the calls. The gateway serves their schemas at \`GET /openapi.json\`.`;
 
 const routesIntroduction = `What a call becomes over a route depends on the kind of its provider, and for the kind \`openai\` on two keys of the route. Native: the
 provider has the same interface. Translated: the gateway writes the request in the provider's interface, and the answer in that of the call.
 Refused: the config is not accepted.`;
 
 const extrasIntroduction = `A request for one of these is a 400 unless \`[api] allowed_tools\` names it, or the model has the price. With \`allowed_tools\` clients pay the
-tokens only. Tools of a type that is not listed here are refused too, unless [they cost only tokens](../http-api.md#what-costs-more-than-tokens).`;
+tokens only. Tools of a type that is not listed here are refused too, unless [they cost only tokens](http/requests.md#what-costs-more-than-tokens).`;
 
 /** What the calls of clients become, and what they may not ask for. */
 export function callsPage(): string {

@@ -3,11 +3,11 @@ import { messagesErrorBody } from "../../src/contract/messages/messagesAnswer.ts
 import { attemptOutcomes } from "../../src/providers/upstreamError.ts";
 import { code, table } from "./markdown.ts";
 
-const introduction = `Clients see these errors only. [The HTTP API](../http-api.md#errors) says which fields an error may have besides. A provider's words reach
+const introduction = `Clients see these errors only. [The HTTP API](http/answers.md#errors) says which fields an error may have besides. A provider's words reach
 a client only in a 400 or a 429, without its key and its address.`;
 
 const outcomesIntroduction = `The log line \`attempt failed\`, the metric \`tollgate_attempts_total\` and \`tollgate requests show\` name the outcome of each attempt at a
-provider. [When a provider fails](../failures.md) says what follows from each.`;
+provider. [When a provider fails](../concepts/failures.md) says what follows from each.`;
 
 const outcomes: Readonly<Record<string, string>> = {
   ok: "The attempt answered.",

@@ -1,5 +1,10 @@
 /** Every page of docs/, in the order in which the site lists it. */
 export const navigation: readonly (readonly [section: string, pages: readonly string[]])[] = [
+  ["Start", ["start.md"]],
+  [
+    "Sell access",
+    ["sell/index.md", "sell/vouchers.md", "sell/prices.md", "sell/page.md", "sell/console.md"],
+  ],
   [
     "Connect a client",
     [
@@ -38,23 +43,34 @@ export const navigation: readonly (readonly [section: string, pages: readonly st
   [
     "Run in production",
     [
-      "operations.md",
-      "deploy/README.md",
-      "reverse-proxy.md",
-      "monitoring/README.md",
-      "fleet.md",
-      "fleet/README.md",
-      "fleet/postgresql.md",
-      "fleet/valkey.md",
-      "fleet/rollout.md",
-      "fleet/failures.md",
+      "run/service.md",
+      "run/container.md",
+      "run/reverse-proxy.md",
+      "run/backup.md",
+      "run/upgrade.md",
+      "run/reload.md",
+      "run/notices.md",
+      "run/monitoring.md",
+      "run/sizing.md",
+      "run/fleet.md",
+      "run/fleet-on-one-machine.md",
+      "run/postgresql.md",
+      "run/valkey.md",
+      "run/rollout.md",
     ],
   ],
-  ["Troubleshoot", ["troubleshoot/events.md"]],
+  ["Troubleshoot", ["troubleshoot/index.md", "troubleshoot/events.md", "troubleshoot/fleet.md"]],
   [
     "Reference",
     [
-      "http-api.md",
+      "reference/http/index.md",
+      "reference/http/requests.md",
+      "reference/http/answers.md",
+      "reference/http/responses.md",
+      "reference/http/messages.md",
+      "reference/http/embeddings.md",
+      "reference/http/models.md",
+      "reference/http/account.md",
       "reference/calls.md",
       "reference/commands.md",
       "reference/config.md",
@@ -62,9 +78,19 @@ export const navigation: readonly (readonly [section: string, pages: readonly st
       "reference/metrics.md",
     ],
   ],
-  ["Concepts", ["money.md", "failures.md", "estimates.md", "security.md"]],
+  [
+    "Concepts",
+    ["concepts/money.md", "concepts/failures.md", "concepts/estimates.md", "concepts/security.md"],
+  ],
   [
     "Contribute",
-    ["contributing.md", "architecture.md", "glossary.md", "performance.md", "releasing.md"],
+    [
+      "contribute/index.md",
+      "contribute/add.md",
+      "contribute/architecture.md",
+      "contribute/glossary.md",
+      "contribute/performance.md",
+      "contribute/releasing.md",
+    ],
   ],
 ];

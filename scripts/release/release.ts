@@ -4,7 +4,7 @@
  *   bun run release [TARGET ...]
  *
  * Each executable is built twice, and the two must be the same bytes. Without a target it makes all that are released. See
- * docs/releasing.md.
+ * docs/contribute/releasing.md.
  */
 import { mkdir, rm } from "node:fs/promises";
 import { basename, join } from "node:path";

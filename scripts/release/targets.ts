@@ -12,7 +12,7 @@ export interface ReleaseTarget {
    * cannot undo it, and before version 5.4 no xz can for arm64.
    */
   readonly isFilteredForX86: boolean;
-  /** False: it is made only by its name, because it is not fit for use. docs/releasing.md says why. */
+  /** False: it is made only by its name, because it is not fit for use. docs/contribute/releasing.md says why. */
   readonly isReleased: boolean;
 }
 

@@ -83,7 +83,7 @@ function promptTokensMax(
 
 /**
  * The mean size of a token of a long prompt is smaller than this in every measured tokenizer and language:
- * docs/estimates.md. So a text with more than this many bytes for each token of the context does not fit.
+ * docs/concepts/estimates.md. So a text with more than this many bytes for each token of the context does not fit.
  */
 const PROMPT_BYTES_PER_TOKEN_MAX = 8;
 

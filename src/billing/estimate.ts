@@ -13,7 +13,7 @@ export function estimateTokens(textBytes: number, nonTextParts = 0): number {
 
 /**
  * The mean size of a token is smaller than this in every measured tokenizer and language, over a few tokens. So a stream
- * with one token in each delta has smaller deltas, too. Measurements: docs/estimates.md.
+ * with one token in each delta has smaller deltas, too. Measurements: docs/concepts/estimates.md.
  */
 const MEAN_BYTES_PER_TOKEN_MAX = 12;
 /** With fewer deltas, their mean size proves nothing. */

@@ -70,7 +70,7 @@ function requireFile(
       : `pg_restore --exit-on-error --dbname=${place} ${shellWord(file)}`;
   const advice = command === "backup" ? "" : " into an empty database, while no gateway runs";
   throw new CommandFailure(
-    `\`tollgate ${command}\` is for SQLite files: use PostgreSQL's own program${advice}: ${own}; docs/fleet.md has the steps`,
+    `\`tollgate ${command}\` is for SQLite files: use PostgreSQL's own program${advice}: ${own}; docs/run/fleet.md has the steps`,
   );
 }
 

@@ -57,7 +57,7 @@ export const apiOptions = {
   }),
   /** Names of extras (`contract/extras.ts`): tools and fields. */
   allowedTools: names("allowed_tools", {
-    doc: 'What you give away. Tools and fields that may cost more than tokens, such as "image_generation" and "modalities", are refused with 400 unless they are named here; clients pay only the tokens then. docs/http-api.md lists them.',
+    doc: 'What you give away. Tools and fields that may cost more than tokens, such as "image_generation" and "modalities", are refused with 400 unless they are named here; clients pay only the tokens then. docs/reference/calls.md lists them.',
   }),
   /** In lower case. */
   refusedBetas: names("refused_betas", {

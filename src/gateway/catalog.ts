@@ -110,7 +110,7 @@ function leastCostOf({ kind, contextTokens, isContextKnown, price }: ModelConfig
 
 /**
  * A loop instead of a callback: a closure that shares a scope with `previous` would retain it, and so each reload would
- * retain every earlier catalog (memory rules: docs/architecture.md).
+ * retain every earlier catalog (memory rules: docs/contribute/architecture.md).
  */
 function providersOf(
   config: Config,

@@ -15,7 +15,7 @@ import type { AdmittedScope } from "./requestScope.ts";
 /**
  * What an endpoint does with the body: it writes the request for a route, and reads the answer of that route into the
  * client's form. It has the body, so nothing that lives as long as a stream may keep it (memory rules:
- * docs/architecture.md).
+ * docs/contribute/architecture.md).
  */
 export interface ProviderCall {
   /** Throws UnsupportedRequestError. */

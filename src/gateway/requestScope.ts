@@ -12,7 +12,7 @@ import type { ConfigSnapshot, Gateway } from "./gateway.ts";
 
 /**
  * A request that passed authentication and rate limits, until its answer ends. It grows by two stages: `checked`, then
- * `admitted`. It lives as long as a stream, so it never has the body (memory rules: docs/architecture.md).
+ * `admitted`. It lives as long as a stream, so it never has the body (memory rules: docs/contribute/architecture.md).
  */
 export interface RequestScope {
   readonly gateway: Gateway;

@@ -101,7 +101,7 @@ const ERROR_BODY_TIMEOUT_MS = 5000;
 /** The time for the end of the body after a complete answer. */
 const ENDING_TIMEOUT_MS = 1000;
 
-/** Uses our own HTTP/1.1 client instead of `fetch`; docs/architecture.md has the reasons. */
+/** Uses our own HTTP/1.1 client instead of `fetch`; docs/contribute/architecture.md has the reasons. */
 export function createUpstream(
   provider: ProviderConfig,
   adapter: ProviderAdapter,
@@ -167,7 +167,7 @@ class ProviderExchange implements UpstreamExchange, ResponseListener {
     this.#options = options;
     const nowMs = deadlines.clock.monotonicMs();
     this.#endsAtMs = nowMs + endsAfterMs;
-    // This callback lives as long as the exchange, so it must not capture the request (docs/architecture.md, memory
+    // This callback lives as long as the exchange, so it must not capture the request (docs/contribute/architecture.md, memory
     // rules).
     this.#deadline = timeoutOf(this, deadlines);
     this.#http = client.send(request, this);

@@ -2,7 +2,7 @@ import type { ErrorExtra } from "../contract/errors.ts";
 import { connectionErrors } from "./http/connectionError.ts";
 
 /**
- * Who is responsible for a failed attempt. It decides what follows (docs/failures.md):
+ * Who is responsible for a failed attempt. It decides what follows (docs/concepts/failures.md):
  * - `caller`: the request is wrong. No other route is tried.
  * - `excessive`: the caller asked for more than the gateway can read. No other route is tried.
  * - `unsupported`: the route's interface cannot express the request. Nothing was sent; the next route is tried.

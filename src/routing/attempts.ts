@@ -23,7 +23,7 @@ export interface AttemptServices {
   readonly inFlight: { readonly exchanges: { readonly size: number } };
 }
 
-/** Retained until the attempt ends, so it must not retain the request body (memory rules: docs/architecture.md). */
+/** Retained until the attempt ends, so it must not retain the request body (memory rules: docs/contribute/architecture.md). */
 export interface AttemptListener {
   /** Called once for each attempt that ended. `failure` is missing if the attempt succeeded or the caller is at fault. */
   attempted(record: AttemptRecord, candidate: Candidate, failure: AttemptFailure | undefined): void;

@@ -184,7 +184,7 @@ test.each([
     expect(await cli.run(command, "night.dump")).toEqual({
       status: 1,
       stdout: "",
-      stderr: `error: \`tollgate ${command}\` is for SQLite files: use PostgreSQL's own ${own.replace("FILE", join(cli.folder, "night.dump"))}; docs/fleet.md has the steps`,
+      stderr: `error: \`tollgate ${command}\` is for SQLite files: use PostgreSQL's own ${own.replace("FILE", join(cli.folder, "night.dump"))}; docs/run/fleet.md has the steps`,
     });
   },
 );

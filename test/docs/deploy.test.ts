@@ -55,7 +55,7 @@ type Manifest =
       readonly spec: { readonly ports: readonly { readonly targetPort: string }[] };
     };
 
-const readme = await text("README.md");
+const readme = await text("../run/container.md");
 const manifestText = await text("kubernetes.yaml");
 const manifests = Bun.YAML.parse(manifestText) as readonly Manifest[];
 const pod = manifest("StatefulSet").spec.template.spec;
@@ -96,7 +96,7 @@ function manifest<Kind extends Manifest["kind"]>(kind: Kind): Extract<Manifest, 
   return found;
 }
 
-/** The only code block of README.md that contains `part`. */
+/** The only code block of the page that contains `part`. */
 function block(part: string): string {
   const found = readme
     .matchAll(/^ *```(?:sh|yaml)\n([^`]*)^ *```/gm)

@@ -32,7 +32,9 @@ afterAll(() => rm(folder, { recursive: true }));
 
 /** Runs the commands of the page that make the secrets, and loads the config with them. */
 async function loaded(): Promise<ReturnType<typeof loadConfig>> {
-  const step = /```sh\n([^`]*openssl[^`]*)```/.exec(await text("README.md"))?.[1] ?? "exit 1";
+  const step =
+    /```sh\n([^`]*openssl[^`]*)```/.exec(await text("../run/fleet-on-one-machine.md"))?.[1] ??
+    "exit 1";
   await cp(join(files, ".env.example"), join(folder, ".env.example"));
   const done = Bun.spawnSync(["sh", "-e", "-c", step], {
     cwd: folder,

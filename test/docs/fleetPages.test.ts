@@ -7,8 +7,8 @@ const text = (path: string) => Bun.file(join(root, path)).text();
 const metrics = await text("src/telemetry/prometheus.ts");
 const alerts = await text("docs/monitoring/alerts.yaml");
 
-test("docs/fleet/failures.md names events, metrics and alerts that exist", async () => {
-  const names = [...(await text("docs/fleet/failures.md")).matchAll(/`(\w+)`/g)].map(
+test("docs/troubleshoot/fleet.md names events, metrics and alerts that exist", async () => {
+  const names = [...(await text("docs/troubleshoot/fleet.md")).matchAll(/`(\w+)`/g)].map(
     ([, name = ""]) => name,
   );
   const isKnown = (name: string): boolean => {

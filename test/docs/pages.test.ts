@@ -18,11 +18,10 @@ const pages = new Map(
   ),
 );
 /** The pages for those who change the project. All others are for its users. */
-const forContributors =
-  /^(?:docs\/(?:architecture|contributing|glossary|performance|releasing)|README|CHANGELOG)\.md$/;
+const forContributors = /^(?:docs\/contribute\/.*|README|CHANGELOG)\.md$/;
 const forUsers = [...pages].filter(([path]) => !forContributors.test(path));
 /** These still name the test of each statement. */
-const withTests = /^docs\/(?:failures|money|security|http-api|reverse-proxy|fleet.*)\.md$/;
+const withTests = /^docs\/(?:concepts|reference\/http|run|troubleshoot)\/.*\.md$/;
 
 /** Whether a path of the project, with or without an anchor, leads anywhere. */
 function leadsSomewhere(target: string): boolean {

@@ -9,7 +9,7 @@ const heading = "## Words that are not used";
 
 /** The first column of the table, one word or several words with a comma between. */
 async function wordsNotUsed(): Promise<string[]> {
-  const page = await Bun.file(join(docs, "glossary.md")).text();
+  const page = await Bun.file(join(docs, "contribute/glossary.md")).text();
   const rows = page.slice(page.indexOf(heading)).matchAll(/^\| (\S[^|]*?) *\|/gm);
   return [...rows].flatMap(([, cell = ""]) => cell.split(", ")).slice(1);
 }

@@ -14,7 +14,7 @@ import { freePort } from "../support/servers/serverProcess.ts";
 const haproxy = reverseProxies.find(({ name }) => name === "HAProxy");
 
 describe.skipIf(haproxy === undefined || haproxy.missing !== undefined)(
-  "one gateway that restarts behind HAProxy with the settings of docs/reverse-proxy.md",
+  "one gateway that restarts behind HAProxy with the settings of docs/run/reverse-proxy.md",
   () => {
     const provider = startLoadProvider({ wordDelayMs: 5 });
     const port = freePort();

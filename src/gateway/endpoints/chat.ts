@@ -59,7 +59,7 @@ export async function chat(scope: RequestScope, body: BodyText): Promise<Answer>
   );
 }
 
-/** A separate function, because a stream retains its form (memory rules: docs/architecture.md). */
+/** A separate function, because a stream retains its form (memory rules: docs/contribute/architecture.md). */
 function chatForms(includeUsage: boolean): (identity: AnswerIdentity) => ChatForm {
   return (identity) => new ChatForm(identity, includeUsage);
 }
@@ -82,7 +82,7 @@ function promptFiguresOf(
   return { promptEstimate, promptTokensMin: promptTokensMin(textBytes) };
 }
 
-/** A separate function, because a stream retains `unknownFinishReason` (memory rules: docs/architecture.md). */
+/** A separate function, because a stream retains `unknownFinishReason` (memory rules: docs/contribute/architecture.md). */
 export function identityOf(scope: RequestScope, model: string): AnswerIdentity {
   const { gateway, requestId } = scope;
   const { unknownFields, usageChunk } = scope.snapshot.config.api;

@@ -248,7 +248,7 @@ function checkedChat(body: JsonFields, { snapshot }: RequestScope): ChatRequest 
   }
 }
 
-/** A separate function, because a stream retains its result (memory rules: docs/architecture.md). */
+/** A separate function, because a stream retains its result (memory rules: docs/contribute/architecture.md). */
 function failureOf(requestId: string): (error: StreamFailure) => string {
   return (error) => messagesStreamFailure(error, requestId);
 }

@@ -283,7 +283,7 @@ function translated(scope: RequestScope, body: JsonFields): TranslatedResponse {
   };
 }
 
-/** A separate function, because a stream retains its form (memory rules: docs/architecture.md). */
+/** A separate function, because a stream retains its form (memory rules: docs/contribute/architecture.md). */
 function responsesForms(settings: ResponsesSettings): (identity: AnswerIdentity) => ResponsesForm {
   return (identity) => new ResponsesForm(identity, settings);
 }

@@ -105,7 +105,7 @@ class StreamBeginning {
     const options = sendOptions(scope, candidate, true, encoded.headers);
     const exchange = candidate.provider.upstream.send({ ...encoded, ...options });
     exchangeBegan(scope, exchange);
-    // The relay must not retain the call, which has the body (memory rules: docs/architecture.md).
+    // The relay must not retain the call, which has the body (memory rules: docs/contribute/architecture.md).
     const relay = new StreamRelay(scope, attempt, decoder, exchange);
     this.#last = relay;
     this.headers = answerHeaders(scope, candidate);

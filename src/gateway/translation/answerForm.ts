@@ -4,7 +4,7 @@ import type { Usage } from "../../contract/usage.ts";
 
 /**
  * The form in which a client gets the answer to a chat: that of the interface that the client uses. Each answer has its
- * own. It lives as long as the stream, so it must not retain the request's body (memory rules: docs/architecture.md).
+ * own. It lives as long as the stream, so it must not retain the request's body (memory rules: docs/contribute/architecture.md).
  * The methods throw AnswerError for an answer that cannot be written.
  */
 export interface AnswerForm {

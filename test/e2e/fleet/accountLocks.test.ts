@@ -19,7 +19,7 @@ const longHoldMs = 12_000;
 /** A locked account is tried again each 200 ms. */
 const afterwardsMs = 3500;
 
-/** docs/fleet/postgresql.md says so. */
+/** docs/run/postgresql.md says so. */
 const connectionsOfAReplica = 7;
 
 /** What another process does in a transaction that it leaves open. `$x`: the row id of the account x. */

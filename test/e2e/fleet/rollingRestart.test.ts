@@ -6,7 +6,7 @@ const missing = balancers.flatMap((proxy) => proxy.missing ?? []);
 if (missing.length > 0) process.stderr.write(`NOT RUN: rolling restarts: ${missing.join("; ")}\n`);
 
 describePostgres("three replicas behind nginx, Caddy and HAProxy", () => {
-  describe.skipIf(missing.length > 0)("with the settings of docs/reverse-proxy.md", () => {
+  describe.skipIf(missing.length > 0)("with the settings of docs/run/reverse-proxy.md", () => {
     // `bun scripts/rollingRestart.ts` does it ten times with 24 clients of each.
     test("restart one after the other, and no request is lost or sent twice", async () => {
       const run = await runRollingRestarts({ rounds: 1, clients: 4, drainDelay: "3s" });

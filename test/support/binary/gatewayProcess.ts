@@ -48,7 +48,7 @@ export const startTimeoutMs = 60_000;
 const auditedBytesMax = 512 * 1_048_576;
 /** A server ends a replica that was killed after 15 s of silence. */
 const endTimeoutMs = 30_000;
-/** docs/fleet.md promises it. */
+/** docs/run/fleet.md promises it. */
 const toldWithinMs = 1000;
 /** A request of a disconnected client may end a little later. */
 const restTimeoutMs = 2000;

@@ -6,7 +6,7 @@ import { freshDatabase } from "../servers/postgres.ts";
 import { reverseProxies, type StartedProxy } from "../servers/reverseProxies.ts";
 import { startFleet, type Fleet } from "./fleet.ts";
 
-/** The proxies that docs/reverse-proxy.md has settings for three gateways for. */
+/** The proxies that docs/run/reverse-proxy.md has settings for three gateways for. */
 export const balancers = reverseProxies.filter(({ name }) => name !== "Traefik");
 
 export interface RollingRestarts {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort, ServerProcess } from "./serverProcess.ts";
 
-const page = await Bun.file(join(import.meta.dir, "../../../docs/reverse-proxy.md")).text();
+const page = await Bun.file(join(import.meta.dir, "../../../docs/run/reverse-proxy.md")).text();
 
 /** The code blocks of a section of the page, in its order. */
 function blocksOf(section: string): readonly string[] {
@@ -43,7 +43,7 @@ function partFor(gateways: readonly string[], one: string | undefined, several: 
 /** Only root can choose the user of the workers. */
 const userOfNginx = process.getuid?.() === 0 ? "user root;" : "";
 
-/** How a reverse proxy runs with its settings in docs/reverse-proxy.md. */
+/** How a reverse proxy runs with its settings in docs/run/reverse-proxy.md. */
 interface ProxyProgram {
   /** The section of the page. */
   readonly name: string;
@@ -139,7 +139,7 @@ ${changed(partFor(gateways, blocksOf("Caddy")[0], 1), [
   },
 ];
 
-/** A reverse proxy that a test can start, with the settings of docs/reverse-proxy.md. */
+/** A reverse proxy that a test can start, with the settings of docs/run/reverse-proxy.md. */
 export interface ReverseProxy {
   readonly name: string;
   /** Why it cannot be started here, and what to do. Undefined: it can. */

@@ -16,7 +16,7 @@ type Part = JsonFields;
 /**
  * The body of a chat for a checked body of POST /v1/messages. Throws UnsupportedRequestError for a member that is not
  * well-formed, and for what changes the answer and has no counterpart in a chat. Left out are settings that only tune an answer or a provider's cache (`top_k`,
- * `cache_control`, `context_management`, `metadata`) and fields that the gateway does not know. docs/http-api.md has the
+ * `cache_control`, `context_management`, `metadata`) and fields that the gateway does not know. docs/reference/http/messages.md has the
  * whole list.
  */
 export function chatBodyOfMessages(body: JsonFields): JsonFields {
