@@ -1,1 +1,1 @@
-CREATE INDEX "requests_account" ON "requests" USING btree ("account_id",(+id));
+CREATE INDEX "requests_account" ON "requests" USING btree ((+account_id),(+id));

@@ -145,13 +145,14 @@ function* walkOf(connection: Connection, filter: RequestFilter): Steps<Walk | un
   const names = (Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[]).filter(
     (name) => checked[name] !== undefined,
   );
-  // PostgreSQL would walk through all rows in the order of their ids.
+  // On PostgreSQL the indexes have signs, so that the planner takes no other way (postgres/schema/schema.ts).
+  const isPostgres = connection.dialect.engine === "postgres";
   const isIndexed = isRare || accountId !== undefined;
-  const plain = isIndexed && (connection.dialect.engine === "postgres" || accountId === undefined);
-  const rowId = plain ? "+id" : "id";
+  const rowId = isIndexed && (isPostgres || accountId === undefined) ? "+id" : "id";
+  const account = isPostgres && !isRare ? "+account_id" : "account_id";
   const way = [
     ...(isRare ? ["status = $rare AND status <> 'done'"] : []),
-    ...(accountId === undefined ? [] : ["account_id = $accountId"]),
+    ...(accountId === undefined ? [] : [`${account} = $accountId`]),
     `${rowId} < $below AND ${rowId} >= $first`,
   ];
   const values: Values = {
