@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { copyFile, link, rename, rm } from "node:fs/promises";
+import { chat } from "../support/gateway/chatCalls.ts";
 import { oneModel } from "../support/gateway/gatewayConfig.ts";
 import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { describeSqlite } from "../support/testedEngines.ts";
@@ -36,7 +37,9 @@ describeSqlite("a gateway ends within seconds with status 1 and the reason when"
       const file = `${gateway.cli.database}${suffix}`;
       const backup = `${file}.backup`;
       try {
-        await gateway.key("alice", "1");
+        const key = await gateway.key("alice", "1");
+        // The writer opens the file too, and the start does not wait for the writer. This request does.
+        expect((await chat(gateway, { key })).status).toBe(502);
         await lose(file, backup);
         const late = Bun.sleep(noticedWithinMs).then(() => "still running");
         expect(await Promise.race([gateway.ended, late])).toBe(1);
