@@ -63,7 +63,7 @@ const BEGUN_AT_ONCE = 2;
 const WARM_UPS = 4;
 const stalledMs = 100;
 const restMs = 3000;
-const collectMs = 30_000;
+const collectMs = 60_000;
 
 /** Starts the compiled gateway in front of a provider that sends as fast as it may. Close it, also after a failure. */
 export async function openSlowReaders(): Promise<SlowReaders> {
