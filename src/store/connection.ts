@@ -74,14 +74,14 @@ export interface Dialect {
   readonly using: (index: string) => string;
   /** The row id in a query that finds its rows by another index. Else PostgreSQL may read all rows by their ids. */
   readonly idBesideIndex: string;
+  /** The account in a query that finds its rows by `requests_account`. */
+  readonly accountOfList: string;
   /** Behind a table: to be read in the order of the file. */
   readonly withoutIndex: string;
   /** A join of the tables in this order. Its condition follows. */
   readonly joinInOrder: string;
   /** Whether a column has one of the numbers in a JSON array. */
   readonly isIn: (column: SQL, json: SQL) => SQL;
-  /** A query for the numbers in a JSON array, as `value`. */
-  readonly numbersIn: (json: string) => string;
   /** The smaller of two values that are not NULL. */
   readonly lesser: (one: string, other: string) => string;
   /** Whether a text contains another one. */

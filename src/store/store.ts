@@ -85,7 +85,7 @@ export {
   type RecordedPrices,
   type RequestRecord,
 } from "./writer/requestRecord.ts";
-export type { Figures } from "./reports/figures.ts";
+export type { Figures } from "./usage/sums.ts";
 export type { OverviewReport, SampledLatencies } from "./reports/reports.ts";
 export type { ServerAddress } from "./postgres/pool.ts";
 export { durabilityProblems } from "./postgres/durability.ts";
@@ -121,7 +121,7 @@ export {
   type UsageFilter,
   type UsageGrouping,
   type UsageRow,
-} from "./tables/usage.ts";
+} from "./usage/usage.ts";
 export {
   COMMIT_STEP_MS,
   isTemporary,

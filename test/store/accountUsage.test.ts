@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { DAY_MS, type DaySpan } from "../../src/lib/clock.ts";
-import type { AccountDay } from "../../src/store/tables/usage.ts";
+import type { AccountDay } from "../../src/store/usage/usage.ts";
 import { seededRandom } from "../support/seededRandom.ts";
 import { partsOf } from "../support/store/partsOf.ts";
 import { actor, ended, running, unbilled, type Owner } from "../support/store/storeFolder.ts";

@@ -140,13 +140,9 @@ describeEngines("a connection", (open) => {
   });
 
   describe("with the words of its dialect", () => {
-    test("finds numbers of a JSON array, and parts of texts in any case of ASCII", async () => {
+    test("finds parts of texts in any case of ASCII", async () => {
       const found = await run(function* (connection) {
         const { dialect } = connection;
-        const numbers = yield* connection.rows<{ value: bigint }>(
-          `SELECT value FROM (${dialect.numbersIn("$json")}) AS found WHERE value IN (${dialect.numbersIn("$json")}) ORDER BY value`,
-          { json: "[3,1,2]" },
-        );
         yield* connection.run(insert(connection, "Äpfel & Co"));
         const matching = function* (part: string) {
           const query = connection.db
@@ -155,14 +151,9 @@ describeEngines("a connection", (open) => {
             .where(dialect.contains(sql`${accounts.name}`, sql`${part}`));
           return (yield* connection.all(query)).length;
         };
-        return [
-          ...numbers.map(({ value }) => Number(value)),
-          yield* matching("FEL"),
-          yield* matching("ä"),
-          yield* matching("%"),
-        ];
+        return [yield* matching("FEL"), yield* matching("ä"), yield* matching("%")];
       });
-      expect(found).toEqual([1, 2, 3, 1, 0, 0]);
+      expect(found).toEqual([1, 0, 0]);
     });
   });
 });

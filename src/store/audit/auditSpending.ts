@@ -1,7 +1,7 @@
 import type { Connection, Dialect } from "../connection.ts";
 import type { Steps } from "../steps.ts";
 import type { Problems } from "./auditProgress.ts";
-import { joinSum, splitSum } from "../tables/usage.ts";
+import { joinSum, splitSum } from "../usage/sums.ts";
 
 /** The number of charges, and the amounts of charges and refunds, both positive. */
 interface ChargeSums {

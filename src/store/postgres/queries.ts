@@ -26,12 +26,12 @@ const postgresDialect: Dialect = {
   withoutIndexOf: (column) => column,
   using: () => "",
   idBesideIndex: "+id",
+  // As in the index: postgres/schema/schema.ts.
+  accountOfList: "+account_id",
   withoutIndex: "",
   joinInOrder: "JOIN",
   isIn: (column, json) =>
     sql`${column} = ANY(ARRAY(SELECT jsonb_array_elements_text(${json}::text::jsonb)::bigint))`,
-  numbersIn: (json) =>
-    `SELECT value::bigint FROM jsonb_array_elements_text(${json}::jsonb) AS numbers(value)`,
   lesser: (one, other) => `least(${one}, ${other})`,
   // With this collation `lower` changes ASCII only, as in SQLite.
   contains: (text, part) =>

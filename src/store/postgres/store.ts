@@ -10,17 +10,18 @@ import { ledgerTable, type LedgerReads } from "../tables/ledger.ts";
 import { noticeCauses, type NoticeCauses } from "../tables/noticeCauses.ts";
 import { noticeTable, type NoticeTable } from "../tables/notices.ts";
 import { ownerTable, type OwnerTable } from "../tables/objectOwners.ts";
-import { hourlyUsage, type ReadHourlyUsage } from "../tables/hourlyUsage.ts";
 import { requestList, type ListRequests } from "../tables/requestList.ts";
 import { requestTable, type RequestTable } from "../tables/requests.ts";
 import {
   accountUsage,
+  hourlyUsage,
   usageReport,
   type ReadAccountUsage,
+  type ReadHourlyUsage,
   type UsageFilter,
   type UsageGrouping,
   type UsageRow,
-} from "../tables/usage.ts";
+} from "../usage/usage.ts";
 import { voucherTable, type VoucherReads } from "../tables/vouchers.ts";
 import { auditServer, startServerAudit, type ServerAudit } from "./audit/audit.ts";
 import { changeSignal } from "./changes.ts";

@@ -8,9 +8,8 @@ import {
   noticeCauses,
   paceSpan,
 } from "../tables/noticeCauses.ts";
-import { joinSum, splitSum, type TimeSpan } from "../tables/usage.ts";
+import { figuresIn, inOrder, joinSum, splitSum, type TimeSpan } from "../usage/sums.ts";
 import { readRecentAttempts } from "./attempts.ts";
-import { inOrder } from "./figures.ts";
 
 const HOUR_MS = 3_600_000;
 const WEEK_MS = 7 * DAY_MS;
@@ -84,20 +83,18 @@ interface LowRow {
   name: string;
   balance: bigint;
   available: bigint;
-  charge: bigint;
-  chargeRest: bigint;
 }
 
 function* readLowAccounts(connection: Connection, nowMs: number): Steps<LowAccount[]> {
   const pace = paceSpan(nowMs);
   const rows = yield* connection.rows<LowRow>(
-    `SELECT name, balance, balance + overdraft - reserved AS available, charge, "chargeRest"
-      FROM (${chargedSince()}) AS used JOIN accounts ON accounts.id = account_id WHERE disabled = 0`,
+    `SELECT name, balance, balance + overdraft - reserved AS available, charged, "chargedRest"
+      FROM (${chargedSince()}) AS used JOIN accounts ON accounts.id = used.account WHERE disabled = 0`,
     { firstDay: pace.firstDay },
   );
   return rows
     .flatMap((row): LowAccount | [] => {
-      const charged = joinSum(row.charge, row.chargeRest);
+      const { charged } = figuresIn(row, ["charged"]);
       const lasts = daysLeft(row.available, charged, pace);
       const { name: account, balance, available } = row;
       return lasts !== undefined && lasts < DAYS_LEFT_MAX

@@ -5,7 +5,7 @@ import type { Connection } from "../connection.ts";
 import type { Steps } from "../steps.ts";
 import { accountColumns, type AccountRow } from "../tables/accounts.ts";
 import { keyTable, type KeyRow } from "../tables/keys.ts";
-import { joinSum, splitSum, sumOf } from "../tables/usage.ts";
+import { sumReader, type Figures } from "../usage/sums.ts";
 
 /** `search` is a part of a name, in any case of Latin letters. */
 interface DirectorySearch {
@@ -13,11 +13,7 @@ interface DirectorySearch {
   readonly limit: number;
 }
 
-/** Charges in nano-roubles. */
-interface Recent {
-  readonly requests: number;
-  readonly charged: bigint;
-}
+type Recent = Pick<Figures, "requests" | "charged">;
 
 export interface ListedAccount extends AccountRow {
   readonly keys: number;
@@ -59,7 +55,7 @@ export function* searchAccounts(
   const total = yield* connection.first(
     db.select({ total: count() }).from(accounts).where(isFound),
   );
-  const recent = yield* recentBy(connection, "account_id", nowMs);
+  const recent = yield* recentBy(connection, "account", nowMs);
   return {
     rows: rows.map((row) => withMore(row, { recent: recent.get(row.id) ?? NOTHING })),
     total: total?.total ?? 0,
@@ -88,7 +84,7 @@ export function* searchKeys(
       .innerJoin(accounts, eq(keys.accountId, accounts.id))
       .where(condition),
   );
-  const recent = yield* recentBy(connection, "key_id", nowMs);
+  const recent = yield* recentBy(connection, "key", nowMs);
   const newest = yield* newestOfChains(connection);
   return {
     rows: rows.map((row) =>
@@ -110,20 +106,16 @@ const NOTHING: Recent = { requests: 0, charged: 0n };
 /** What each account or key used in the last 30 days with today. */
 function* recentBy(
   connection: Connection,
-  group: "account_id" | "key_id",
+  group: "account" | "key",
   nowMs: number,
 ): Steps<ReadonlyMap<number, Recent>> {
-  const rows = yield* connection.rows<Record<"id" | "requests" | "charge" | "chargeRest", bigint>>(
-    `SELECT ${group} AS id, ${sumOf("requests", "requests")}, ${splitSum("charge", "charge")}
-      FROM daily_totals WHERE day > $before GROUP BY ${group}`,
-    { before: Math.floor(nowMs / DAY_MS) - RECENT_DAYS },
-  );
-  return new Map(
-    rows.map(({ id, requests, charge, chargeRest }) => [
-      Number(id),
-      { requests: Number(requests), charged: joinSum(charge, chargeRest) },
-    ]),
-  );
+  const read = sumReader({
+    sources: [{ of: "totals", rows: "daily_totals WHERE day > $before" }],
+    by: [group],
+    figures: ["requests", "charged"],
+  });
+  const sums = yield* read(connection, { before: Math.floor(nowMs / DAY_MS) - RECENT_DAYS });
+  return new Map(sums.map(({ [group]: id, ...recent }) => [id, recent]));
 }
 
 /** The newest key of each rotation chain, by the first one. */

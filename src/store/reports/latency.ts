@@ -1,6 +1,6 @@
 import type { Connection } from "../connection.ts";
 import type { Steps } from "../steps.ts";
-import type { TimeSpan } from "../tables/usage.ts";
+import type { TimeSpan } from "../usage/sums.ts";
 
 /** Milliseconds at which 50 and 95 of 100 requests are done. */
 export interface Percentiles {
@@ -76,7 +76,7 @@ export function* idsOf(
 ): Steps<{ readonly first: number; readonly last: number } | undefined> {
   const end = (order: "ASC" | "DESC", of: "min" | "max"): string =>
     `(SELECT ${of}(id) FROM (SELECT id FROM requests ${connection.dialect.using("requests_at")}
-      WHERE at >= ${from} AND at < ${to} ORDER BY at ${order} LIMIT ${OUT_OF_ORDER_MAX}) AS ends)`;
+      WHERE at >= ${from} AND at < ${to} ORDER BY at ${order}, id ${order} LIMIT ${OUT_OF_ORDER_MAX}) AS ends)`;
   const [row] = yield* connection.plainRows<[number | null, number | null]>(
     `SELECT ${end("ASC", "min")}, ${end("DESC", "max")}`,
   );

@@ -1,14 +1,16 @@
 import type { Connection } from "../connection.ts";
 import type { Steps } from "../steps.ts";
+import { inOrder, sumReader, type Figures } from "../usage/sums.ts";
 import { readAttempts } from "./attempts.ts";
-import { figuresOf, inOrder, readProviderSteps, totalOf, type Figures } from "./figures.ts";
 import { latenciesOf, readLatencies, type Latencies, type Measured } from "./latency.ts";
-import type { SteppedSpan } from "./span.ts";
+import { sourcesOfSpan, stepOf, type SteppedSpan } from "./span.ts";
+
+type ProviderSums = Pick<Figures, "requests" | "charged" | "operatorCost">;
 
 /** A provider in a span. Undefined in a list: the attempts of this step are folded. */
 export interface ProviderFigures {
   readonly provider: string;
-  readonly figures: Figures;
+  readonly figures: ProviderSums;
   readonly attempts: number;
   readonly failed: number;
   /** Failed attempts by outcome, the most first. */
@@ -37,11 +39,18 @@ export function* readProviders(
   span: SteppedSpan,
   retentionStart: number,
 ): Steps<ProvidersReport> {
-  const byProvider = yield* readProviderSteps(connection, span, { retentionStart });
+  const read = sumReader({
+    sources: sourcesOfSpan(connection, span, retentionStart),
+    by: [span.step, "provider"],
+    figures: ["requests", "charged", "operatorCost"],
+  });
+  const rows = yield* read(connection);
+  const byProvider = Map.groupBy(rows, ({ provider }) => provider);
   const answered = new Map(
-    [...byProvider]
-      .filter(([provider]) => provider !== "")
-      .map(([provider, steps]) => [provider, steps.map((sums) => figuresOf(sums).requests)]),
+    [...byProvider].map(([provider, sums]) => {
+      const requests = new Map(sums.map((row) => [stepOf(span, row[span.step]), row.requests]));
+      return [provider, span.times.map((_, step) => requests.get(step) ?? 0)];
+    }),
   );
   const attempts = yield* readAttempts(connection, span, retentionStart, answered);
   const { measured, isAll } = yield* readLatencies(connection, span);
@@ -53,10 +62,9 @@ export function* readProviders(
   const providers = [...attempts].map(([provider, counts]): ProviderFigures => {
     const ofProvider = direct.get(provider) ?? [];
     const byStep = Map.groupBy(ofProvider, ({ at }) => Math.floor((at - firstMs) / span.stepMs));
-    const sums = byProvider.get(provider) ?? [];
     return {
       provider,
-      figures: figuresOf(totalOf(sums)),
+      figures: totalOf(byProvider.get(provider) ?? []),
       attempts: sumOf(counts.attempts),
       failed: sumOf(counts.failed),
       outcomes: [...counts.outcomes]
@@ -79,6 +87,16 @@ export function* readProviders(
       (a, b) => b.figures.requests - a.figures.requests || inOrder(a.provider, b.provider),
     ),
   };
+}
+
+function totalOf(rows: readonly ProviderSums[]): ProviderSums {
+  const total = { requests: 0, charged: 0n, operatorCost: 0n };
+  for (const { requests, charged, operatorCost } of rows) {
+    total.requests += requests;
+    total.charged += charged;
+    total.operatorCost += operatorCost;
+  }
+  return total;
 }
 
 const NONE: readonly Measured[] = [];

@@ -1,7 +1,7 @@
 import type { ReportSpan } from "../../contract/operator/span.ts";
 import type { Connection } from "../connection.ts";
 import type { Steps } from "../steps.ts";
-import { retentionStart, type TimeSpan } from "../tables/usage.ts";
+import { retentionStart, type TimeSpan } from "../usage/sums.ts";
 import { readAttention, type Attention } from "./attention.ts";
 import {
   searchAccounts,
@@ -58,14 +58,14 @@ export function reports(connection: Connection): Reports {
     read: (snapshot: Connection, stepped: SteppedSpan, retentionStart: number) => Steps<T>,
   ): Steps<T> =>
     connection.inSnapshot(function* (snapshot) {
-      const since = Number(yield* retentionStart(snapshot));
+      const since = yield* retentionStart(snapshot);
       return yield* read(snapshot, steppedSpan(span, nowMs, since), since);
     });
   return {
     overview: (span, nowMs) =>
       withSpan(span, nowMs, function* (snapshot, stepped, since) {
         return {
-          ...(yield* readUsage(snapshot, stepped, { retentionStart: since })),
+          ...(yield* readUsage(snapshot, stepped, since)),
           latencies: {
             now: yield* sampledLatencies(snapshot, stepped),
             before: yield* sampledLatencies(snapshot, stepped.before),
@@ -75,7 +75,7 @@ export function reports(connection: Connection): Reports {
       }),
     account: (account, span, nowMs) =>
       withSpan(span, nowMs, (snapshot, stepped, since) =>
-        readUsage(snapshot, stepped, { account, retentionStart: since }),
+        readUsage(snapshot, stepped, since, account),
       ),
     providers: (span, nowMs) => withSpan(span, nowMs, readProviders),
     accounts: (options, nowMs) =>

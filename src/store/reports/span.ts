@@ -1,6 +1,7 @@
 import type { ReportSpan, ReportStep } from "../../contract/operator/span.ts";
 import { DAY_MS } from "../../lib/clock.ts";
-import type { TimeSpan } from "../tables/usage.ts";
+import type { Connection } from "../connection.ts";
+import { sourcesOf, type Source, type TimeSpan } from "../usage/sums.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -46,4 +47,21 @@ export function steppedSpan(span: ReportSpan, nowMs: number, retentionStart: num
 /** The start of the first of these steps; the last one is not over. */
 function startOf(stepMs: number, nowMs: number, steps: number): number {
   return (Math.floor(nowMs / stepMs) - steps + 1) * stepMs;
+}
+
+/** The rows of a span. The last day counts as a whole: its requests are those until now. */
+export function sourcesOfSpan(
+  { dialect }: Connection,
+  { times, stepMs, from, to }: SteppedSpan,
+  retentionStart: number,
+  condition?: string,
+): readonly Source[] {
+  const [first = 0] = times;
+  const end = stepMs === DAY_MS ? first + times.length * stepMs : to;
+  return sourcesOf(dialect, { from, to: end }, retentionStart, condition);
+}
+
+/** The step of a span that begins at this many hours or days since 1970. */
+export function stepOf({ times, stepMs }: SteppedSpan, since1970: number): number {
+  return since1970 - (times[0] ?? 0) / stepMs;
 }

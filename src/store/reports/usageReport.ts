@@ -1,16 +1,18 @@
 import type { Connection } from "../connection.ts";
 import type { Steps } from "../steps.ts";
-import type { TimeSpan } from "../tables/usage.ts";
 import {
-  figuresOf,
+  figureNames,
+  figuresIn,
   inOrder,
-  readCells,
-  readTotal,
-  totalOf,
+  partNames,
+  rowsText,
+  sourcesOf,
+  sumReader,
   type Figures,
-  type Sums,
-} from "./figures.ts";
-import type { SteppedSpan } from "./span.ts";
+  type Source,
+  type TimeSpan,
+} from "../usage/sums.ts";
+import { sourcesOfSpan, stepOf, type SteppedSpan } from "./span.ts";
 
 const TOP = 10;
 
@@ -57,10 +59,22 @@ interface Named {
 export function* readUsage(
   connection: Connection,
   span: SteppedSpan,
-  options: { readonly account?: number | undefined; readonly retentionStart: number },
+  retentionStart: number,
+  account?: number,
 ): Steps<UsageReport> {
-  const { byModel, byProvider, byAccount, byKey } = yield* readCells(connection, span, options);
+  const condition = account === undefined ? undefined : `account_id = ${account}`;
+  const { byModel, byProvider, byAccount, byKey } = yield* readCells(
+    connection,
+    span,
+    sourcesOfSpan(connection, span, retentionStart, condition),
+  );
   const { from, to, before, times } = span;
+  const readBefore = sumReader({
+    sources: sourcesOf(connection.dialect, before, retentionStart, condition),
+    by: [],
+    figures: figureNames,
+  });
+  const [earlier = figuresIn({}, figureNames)] = yield* readBefore(connection);
   const models = ranked(byModel, totalOf);
   const topAccounts: Named[] = [];
   for (const { name: id, figures } of first(ranked(byAccount, (sums) => sums))) {
@@ -82,9 +96,9 @@ export function* readUsage(
   return {
     span,
     now: { from, to, figures: figuresOf(totalOf(byKey.values())) },
-    before: { ...before, figures: yield* readTotal(connection, before, options) },
+    before: { ...before, figures: earlier },
     series: {
-      total: times.map((_, step) => figuresOf(totalOf(stepOf(byModel.values(), step)))),
+      total: times.map((_, step) => figuresOf(totalOf(atStep(byModel.values(), step)))),
       models: modelSeries(
         models.map(({ name }) => name),
         byModel,
@@ -98,6 +112,88 @@ export function* readUsage(
       providers: first(ranked(byProvider, totalOf)),
     },
   };
+}
+
+const parts = figureNames.flatMap(partNames);
+
+/**
+ * The parts of all figures. All are integers below 2^53: a row has at most 9.3e9 roubles, and less than 1e9 nano-roubles in
+ * a rest.
+ */
+type Sums = Float64Array;
+
+function noSums(): Sums {
+  return new Float64Array(parts.length);
+}
+
+/** Adds the numbers from an index on. */
+function add(to: Sums, values: ArrayLike<unknown>, first = 0): void {
+  for (let at = 0; at < to.length; at += 1) to[at] = (to[at] ?? 0) + (values[first + at] as number);
+}
+
+function totalOf(groups: Iterable<Sums>): Sums {
+  const total = noSums();
+  for (const sums of groups) add(total, sums);
+  return total;
+}
+
+function figuresOf(sums: Sums): Figures {
+  return figuresIn(Object.fromEntries(parts.map((part, at) => [part, sums[at]])), figureNames);
+}
+
+/** The sums of a span by step and model, by step and provider, and by account and key. */
+interface UsageCells {
+  readonly byModel: ReadonlyMap<string, readonly Sums[]>;
+  readonly byProvider: ReadonlyMap<string, readonly Sums[]>;
+  readonly byAccount: ReadonlyMap<number, Sums>;
+  readonly byKey: ReadonlyMap<number, Sums>;
+}
+
+const cellGroups = ["account", "key", "model", "provider"] as const;
+/** The step and the groups, and then the parts of the figures. */
+type Row = readonly [
+  step: number,
+  account: number,
+  key: number,
+  model: string,
+  provider: string,
+  ...parts: number[],
+];
+
+/**
+ * Reads each row of a span once, and sums in all groupings at the same time. In SQL each grouping would sort all rows:
+ * three times as slow.
+ */
+function* readCells(
+  connection: Connection,
+  span: SteppedSpan,
+  sources: readonly Source[],
+): Steps<UsageCells> {
+  const byModel = new Map<string, Sums[]>();
+  const byProvider = new Map<string, Sums[]>();
+  const byKey = new Map<number, Sums>();
+  const byAccount = new Map<number, Sums>();
+  const noSteps = () => span.times.map(noSums);
+  const by = [span.step, ...cellGroups];
+  const query = rowsText({ sources, by, figures: figureNames });
+  for (const row of yield* connection.plainRows<Row>(query)) {
+    const [since1970, account, key, model, provider] = row;
+    const step = stepOf(span, since1970);
+    const cells = [
+      groupOf(byModel, model, noSteps)[step],
+      groupOf(byProvider, provider, noSteps)[step],
+      groupOf(byKey, key, noSums),
+      groupOf(byAccount, account, noSums),
+    ];
+    for (const sums of cells) if (sums !== undefined) add(sums, row, by.length);
+  }
+  return { byModel, byProvider, byAccount, byKey };
+}
+
+function groupOf<Name, Group>(groups: Map<Name, Group>, name: Name, empty: () => Group): Group {
+  let group = groups.get(name);
+  if (group === undefined) groups.set(name, (group = empty()));
+  return group;
 }
 
 /** The groups with their figures, the highest charges first. */
@@ -117,7 +213,7 @@ function first<Row>(rows: readonly Row[]): readonly Row[] {
   return rows.slice(0, TOP);
 }
 
-function* stepOf(groups: Iterable<readonly Sums[]>, step: number): Generator<Sums> {
+function* atStep(groups: Iterable<readonly Sums[]>, step: number): Generator<Sums> {
   for (const steps of groups) {
     const sums = steps[step];
     if (sums !== undefined) yield sums;
@@ -131,7 +227,7 @@ function modelSeries(
 ): UsageSeries["models"] {
   const stepsOf = (names: readonly string[]): Figures[] => {
     const cells = names.flatMap((name) => [byModel.get(name) ?? []]);
-    return Array.from({ length: steps }, (_, step) => figuresOf(totalOf(stepOf(cells, step))));
+    return Array.from({ length: steps }, (_, step) => figuresOf(totalOf(atStep(cells, step))));
   };
   const rest = models.slice(TOP);
   return [

@@ -25,10 +25,10 @@ const sqliteDialect: Dialect = {
   withoutIndexOf: (column) => sql`+${column}`,
   using: (index) => `INDEXED BY ${index}`,
   idBesideIndex: "id",
+  accountOfList: "account_id",
   withoutIndex: "NOT INDEXED",
   joinInOrder: "CROSS JOIN",
   isIn: (column, json) => sql`${column} IN (SELECT value FROM json_each(${json}))`,
-  numbersIn: (json) => `SELECT value FROM json_each(${json})`,
   lesser: (one, other) => `min(${one}, ${other})`,
   // SQLite's `lower` changes ASCII only.
   contains: (text, part) => sql`instr(lower(${text}), lower(${part})) > 0`,

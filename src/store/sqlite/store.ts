@@ -6,7 +6,6 @@ import type { ChangeCounter, Connection } from "../connection.ts";
 import { reports, type Reports } from "../reports/reports.ts";
 import { asSync, runSync, type Steps, type Sync } from "../steps.ts";
 import { accountTable, type AccountReads } from "../tables/accounts.ts";
-import { hourlyUsage, type ReadHourlyUsage } from "../tables/hourlyUsage.ts";
 import { keyTable, type KeyReads } from "../tables/keys.ts";
 import { ledgerTable, type LedgerReads } from "../tables/ledger.ts";
 import { noticeCauses, type NoticeCauses } from "../tables/noticeCauses.ts";
@@ -16,12 +15,14 @@ import { requestList, type ListRequests } from "../tables/requestList.ts";
 import { requestTable, type RequestTable } from "../tables/requests.ts";
 import {
   accountUsage,
+  hourlyUsage,
   usageReport,
   type ReadAccountUsage,
+  type ReadHourlyUsage,
   type UsageFilter,
   type UsageGrouping,
   type UsageRow,
-} from "../tables/usage.ts";
+} from "../usage/usage.ts";
 import { voucherTable, type VoucherReads } from "../tables/vouchers.ts";
 import { auditStore } from "./audit/auditSqlite.ts";
 import {

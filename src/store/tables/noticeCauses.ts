@@ -1,6 +1,6 @@
 import type { Connection } from "../connection.ts";
 import type { Steps } from "../steps.ts";
-import { joinSum, splitSum } from "./usage.ts";
+import { figuresIn, sumsText } from "../usage/sums.ts";
 import { DAY_MS } from "../../lib/clock.ts";
 
 /** What makes an account low, unless the account has a threshold of its own. */
@@ -63,16 +63,16 @@ export function noticeCauses(connection: Connection): NoticeCauses {
       const pace = paceSpan(nowMs);
       const upTo = Number(page.upTo);
       const rows = yield* connection.rows<AccountOfPage>(
-        `SELECT name, balance + overdraft AS "left", low, notify_url AS "notifyUrl", charge, "chargeRest"
+        `SELECT name, balance + overdraft AS "left", low, notify_url AS "notifyUrl", charged, "chargedRest"
           FROM accounts LEFT JOIN (${chargedSince("account_id > $after AND account_id <= $upTo")}) AS used
-            ON used.account_id = accounts.id
+            ON used.account = accounts.id
           WHERE id > $after AND id <= $upTo AND disabled = 0 AND ledger_seq > 0 ORDER BY id`,
         { after, upTo, firstDay: pace.firstDay },
       );
       const low = rows.flatMap((row): LowAccount | [] => {
         const { name, left, notifyUrl } = row;
         const threshold = row.low ?? limits.low;
-        const charged = joinSum(row.charge ?? 0n, row.chargeRest ?? 0n);
+        const { charged } = figuresIn(row, ["charged"]);
         const lasts = daysLeft(left, charged, pace);
         const below = left < threshold ? threshold : undefined;
         const isShort = lasts !== undefined && lasts < limits.days;
@@ -112,8 +112,6 @@ interface AccountOfPage {
   left: bigint;
   low: bigint | null;
   notifyUrl: string | null;
-  charge: bigint | null;
-  chargeRest: bigint | null;
 }
 
 interface KeyOfList {
@@ -143,13 +141,15 @@ export function paceSpan(nowMs: number): PaceSpan {
 }
 
 /**
- * A query for what accounts were charged from `$firstDay` on, in the two columns of `splitSum`. `accounts`: a condition for
- * `account_id`. Each day is named, because the totals are in the order of day and account.
+ * A query for what accounts were charged from `$firstDay` on. `accounts`: a condition for `account_id`. Each day is named, because the totals are in the order of day and account.
  */
 export function chargedSince(accounts = "1 = 1"): string {
   const days = Array.from({ length: PACE_DAYS }, (_, day) => `$firstDay + ${day}`).join(", ");
-  return `SELECT account_id, ${splitSum("charge", "charge")} FROM daily_totals
-    WHERE day IN (${days}) AND ${accounts} GROUP BY account_id`;
+  return sumsText({
+    sources: [{ of: "totals", rows: `daily_totals WHERE day IN (${days}) AND ${accounts}` }],
+    by: ["account"],
+    figures: ["charged"],
+  });
 }
 
 /** For how many days `left` lasts at this pace; undefined without charges. Both are nano-roubles. */

@@ -145,11 +145,10 @@ function* walkOf(connection: Connection, filter: RequestFilter): Steps<Walk | un
   const names = (Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[]).filter(
     (name) => checked[name] !== undefined,
   );
-  // On PostgreSQL the indexes have signs, so that the planner takes no other way (postgres/schema/schema.ts).
-  const isPostgres = connection.dialect.engine === "postgres";
-  const isIndexed = isRare || accountId !== undefined;
-  const rowId = isIndexed && (isPostgres || accountId === undefined) ? "+id" : "id";
-  const account = isPostgres && !isRare ? "+account_id" : "account_id";
+  // The sign keeps the engines from a walk through all rows in the order of their ids.
+  const ofStatus = isRare ? "+id" : "id";
+  const rowId = accountId === undefined ? ofStatus : connection.dialect.idBesideIndex;
+  const account = isRare ? "account_id" : connection.dialect.accountOfList;
   const way = [
     ...(isRare ? ["status = $rare AND status <> 'done'"] : []),
     ...(accountId === undefined ? [] : [`${account} = $accountId`]),
