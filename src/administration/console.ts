@@ -42,7 +42,7 @@ const account = required("<account>", undefined, anyText);
 const span = { ...queryWithDefault("7d", chosen(reportSpans)), choices: reportSpans };
 const limit = queryWithDefault("50", wholeNumber(1, ROWS_MAX));
 const search = query((text) => (text === "" ? undefined : text));
-/** The cursor is the number of the last row. */
+/** The cursor is the number of the last row; that of accounts is a name. */
 const before = query(wholeNumber(1, Number.MAX_SAFE_INTEGER));
 const only = ["estimated", "written_off"] as const;
 
@@ -60,7 +60,7 @@ export const consoleReports: readonly Operation[] = [
     name: "accounts search",
     doc: "accounts by name, with their last 30 days",
     route: "GET /api/accounts",
-    input: { search, limit },
+    input: { search, before: query(anyText), limit },
     output: AccountList,
     effects: [],
     run: async (operator, values) => ({ document: await accountsOf(operator, values) }),
@@ -91,7 +91,7 @@ export const consoleReports: readonly Operation[] = [
     name: "keys search",
     doc: "keys, newest first, with their last 30 days",
     route: "GET /api/keys",
-    input: { account: query(anyText), search, limit },
+    input: { account: query(anyText), search, before, limit },
     output: KeyList,
     effects: [],
     run: async (operator, values) => ({ document: await keysOf(operator, values) }),
@@ -100,7 +100,7 @@ export const consoleReports: readonly Operation[] = [
     name: "vouchers search",
     doc: "vouchers without their codes, newest first",
     route: "GET /api/vouchers",
-    input: { search, limit },
+    input: { search, before, limit },
     output: VoucherList,
     effects: [],
     run: async (operator, values) => ({ document: await vouchersOf(operator, values) }),

@@ -12,6 +12,7 @@ import { systemClock } from "../lib/clock.ts";
 import { csvOf } from "../lib/csv.ts";
 import { idMaker, systemRandom } from "../lib/random.ts";
 import { table, visible } from "../lib/terminal.ts";
+import type { VoucherFilter, VoucherRow } from "../store/store.ts";
 import {
   anyText,
   command,
@@ -107,7 +108,8 @@ const list = command({
   output: Type.Array(VoucherDocument),
   effects: [],
   run: async (operator, { search }) => {
-    return { document: (await listVouchers(operator, { search })).vouchers };
+    const { rows } = await listVouchers(operator, { search });
+    return { document: rows.map((row) => voucherDocument(row, operator.actor.at)) };
   },
   csv: ({ document }) => csvOf(LIST_COLUMNS, document),
   text({ document }, { toPaste }, { search }) {
@@ -119,21 +121,20 @@ const list = command({
 });
 
 /**
- * Vouchers, the newest first, and how many there are without the limit. `search`: a part of the id, of the first characters
- * of the code, of the note or of the account's name, or a whole code.
+ * Vouchers, the newest first, and how many there are without the cursor and the limit. `search`: a part of the id, of the
+ * first characters of the code, of the note or of the account's name, or a whole code.
  */
 export async function listVouchers(
-  { store, actor }: Operator,
-  { search, limit }: { readonly search?: string | undefined; readonly limit?: number } = {},
-): Promise<{ readonly vouchers: VoucherDocument[]; readonly total: number }> {
+  { store }: Operator,
+  { search, before, limit }: VoucherFilter = {},
+): Promise<{ readonly rows: readonly VoucherRow[]; readonly total: number }> {
   const hash = search === undefined ? undefined : hashOfCode(search);
-  const found = hash && (await store.vouchers.findByHash(hash));
-  const ofCode = found ? [found] : [];
-  const rows = hash ? ofCode : await store.vouchers.list({ search, limit });
-  return {
-    vouchers: rows.map((row) => voucherDocument(row, actor.at)),
-    total: hash ? rows.length : await store.vouchers.count(search),
-  };
+  if (hash) {
+    const found = await store.vouchers.findByHash(hash);
+    return { rows: found ? [found] : [], total: found ? 1 : 0 };
+  }
+  const rows = await store.vouchers.list({ search, before, limit });
+  return { rows, total: await store.vouchers.count(search) };
 }
 
 function listText(vouchers: readonly VoucherDocument[]): string {

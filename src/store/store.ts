@@ -106,7 +106,7 @@ export type { ReceiptRow, RequestRow } from "./tables/receipts.ts";
 export type { PageRequest, RequestFilter } from "./tables/requestList.ts";
 export { awaitStep, stepByStep, type Awaited, type Steps } from "./steps.ts";
 export { redeemability } from "./writer/redemption.ts";
-export type { VoucherRow } from "./tables/vouchers.ts";
+export type { VoucherFilter, VoucherRow } from "./tables/vouchers.ts";
 export {
   createWalSizeWarning,
   isDamage,

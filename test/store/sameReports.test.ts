@@ -128,7 +128,7 @@ function register(fill: Fill): void {
       await both((store) => store.keys.newestOfChain(key));
     }
     for (const search of ["bur", "BUR", "vch_", "%", "_"]) {
-      await both((store) => store.vouchers.list({ search, limit: 3 }));
+      await both((store) => store.vouchers.list({ search, before: 5, limit: 3 }));
       await both((store) => store.vouchers.count(search));
     }
   });
@@ -185,8 +185,10 @@ function register(fill: Fill): void {
         await both((store) => store.reports.account(id, span, until));
     }
     for (const search of [undefined, "a", "KEY_", "%"]) {
-      await both((store) => store.reports.accounts({ search, limit: 5 }, until));
-      await both((store) => store.reports.keys({ search, limit: 5 }, until));
+      for (const before of [undefined, accounts()[1]?.name])
+        await both((store) => store.reports.accounts({ search, before, limit: 5 }, until));
+      for (const before of [undefined, keys()[6]?.id])
+        await both((store) => store.reports.keys({ search, before, limit: 5 }, until));
     }
     for (const account of accounts().map(({ name }) => name))
       await both((store) => store.reports.keys({ account, limit: 3 }, until));

@@ -11,47 +11,54 @@ import type {
   VoucherList,
 } from "../../contract/operator/lists.ts";
 import type { ReportSpan } from "../../contract/operator/span.ts";
+import { voucherDocument } from "../../contract/operator/voucher.ts";
 import { formatRoubles } from "../../lib/money.ts";
-import { available, type ListedAccount, type ListedKey } from "../../store/store.ts";
+import {
+  available,
+  type ListedAccount,
+  type ListedKey,
+  type VoucherRow,
+} from "../../store/store.ts";
 import { figuresForm, seriesForm, spanForm } from "./usage.ts";
 
 /** An account has few keys. Its page shows all of them. */
 const KEYS_OF_ACCOUNT_MAX = 1000;
 
-/** The answer of GET /api/accounts. */
+/** Which page of a list is wanted. The page follows the row that the cursor names. */
+interface ListedPage<Cursor> {
+  readonly search?: string | undefined;
+  readonly before: Cursor | undefined;
+  readonly limit: number;
+}
+
+/** The answer of GET /api/accounts. The cursor is a name. */
 export async function accountsOf(
   { store, actor }: Operator,
-  search: { readonly search: string | undefined; readonly limit: number },
+  page: ListedPage<string>,
 ): Promise<AccountList> {
-  const { rows, total } = await store.reports.accounts(search, actor.at);
-  return {
-    object: "list",
-    data: rows.map(accountForm),
-    total,
-  };
+  const { rows, total } = await store.reports.accounts(andOneMore(page), actor.at);
+  return { object: "list", total, ...pageOf(rows, page, accountForm, ({ name }) => name) };
 }
 
 /** The answer of GET /api/keys. Throws StoreError if there is no such account. */
 export async function keysOf(
   { store, actor }: Operator,
-  search: {
-    readonly account: string | undefined;
-    readonly search: string | undefined;
-    readonly limit: number;
-  },
+  page: ListedPage<number> & { readonly account: string | undefined },
 ): Promise<KeyList> {
-  if (search.account !== undefined) await store.accounts.findOrThrow(search.account);
-  const { rows, total } = await store.reports.keys(search, actor.at);
-  return { object: "list", data: rows.map((row) => keyForm(row, actor.at)), total };
+  if (page.account !== undefined) await store.accounts.findOrThrow(page.account);
+  const { rows, total } = await store.reports.keys(andOneMore(page), actor.at);
+  const form = (row: ListedKey) => keyForm(row, actor.at);
+  return { object: "list", total, ...pageOf(rows, page, form, ({ id }) => id) };
 }
 
 /** The answer of GET /api/vouchers. */
 export async function vouchersOf(
   operator: Operator,
-  search: { readonly search: string | undefined; readonly limit: number },
+  page: ListedPage<number>,
 ): Promise<VoucherList> {
-  const { vouchers, total } = await listVouchers(operator, search);
-  return { object: "list", data: [...vouchers], total };
+  const { rows, total } = await listVouchers(operator, andOneMore(page));
+  const form = (row: VoucherRow) => voucherDocument(row, operator.actor.at);
+  return { object: "list", total, ...pageOf(rows, page, form, ({ id }) => id) };
 }
 
 /** The answer of GET /api/accounts/NAME. Throws StoreError if there is no such account. */
@@ -77,16 +84,28 @@ export async function accountDetailOf(
 export async function ledgerOf(
   { store }: Operator,
   name: string,
-  { before, limit }: { readonly before: number | undefined; readonly limit: number },
+  page: ListedPage<number>,
 ): Promise<LedgerPage> {
   const account = await store.accounts.findOrThrow(name);
-  const rows = await store.ledger.history(account.id, limit + 1, before);
+  const rows = await store.ledger.history(account.id, page.limit + 1, page.before);
+  return { object: "list", ...pageOf(rows, page, ledgerDocument, ({ seq }) => seq) };
+}
+
+/** One row more than the page has tells whether there is a next page. */
+function andOneMore<Page extends { readonly limit: number }>(page: Page): Page {
+  return { ...page, limit: page.limit + 1 };
+}
+
+function pageOf<Row, Form>(
+  rows: readonly Row[],
+  { limit }: { readonly limit: number },
+  form: (row: Row) => Form,
+  cursorOf: (row: Row) => string | number,
+): { data: Form[]; next: string | null } {
   const page = rows.slice(0, limit);
-  return {
-    object: "list",
-    data: page.map(ledgerDocument),
-    next: rows.length > limit ? String(page.at(-1)?.seq) : null,
-  };
+  const last = page.at(-1);
+  const next = last !== undefined && rows.length > limit ? String(cursorOf(last)) : null;
+  return { data: page.map(form), next };
 }
 
 function accountForm(row: ListedAccount): AccountList["data"][number] {

@@ -53,14 +53,13 @@ interface Span {
   readonly span?: Text;
 }
 
-interface Search {
-  readonly search?: Text;
-  readonly limit?: Text | number;
-}
-
 interface Page {
   readonly before?: Text;
   readonly limit?: Text | number;
+}
+
+interface Search extends Page {
+  readonly search?: Text;
 }
 
 /**

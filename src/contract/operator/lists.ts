@@ -10,6 +10,7 @@ import { VoucherDocument } from "./voucher.ts";
 // The console's lists. `total` counts all rows that match. `next` is the cursor for `before`, null at the end.
 
 const count = Type.Integer({ minimum: 0 });
+const next = orNull(Type.String());
 
 /** The last 30 days with today, in UTC. */
 const recent = { requests_30d: count, charged_30d_rub: Roubles };
@@ -20,6 +21,7 @@ export const AccountList = Type.Object({
   object: Type.Literal("list"),
   data: Type.Array(Type.Object({ ...AccountDocument.properties, keys: count, ...recent })),
   total: count,
+  next,
 });
 
 /** A key in a list. `is_replaced`: a rotation made a newer key. */
@@ -36,6 +38,7 @@ export const KeyList = Type.Object({
   object: Type.Literal("list"),
   data: Type.Array(ListedKey),
   total: count,
+  next,
 });
 
 /** The answer of GET /api/accounts/NAME/ledger, newest first. */
@@ -43,7 +46,7 @@ export type LedgerPage = Static<typeof LedgerPage>;
 export const LedgerPage = Type.Object({
   object: Type.Literal("list"),
   data: Type.Array(LedgerDocument),
-  next: orNull(Type.String()),
+  next,
 });
 
 /**
@@ -54,7 +57,7 @@ export type RequestList = Static<typeof RequestList>;
 export const RequestList = Type.Object({
   object: Type.Literal("list"),
   data: Type.Array(RequestDocument),
-  next: orNull(Type.String()),
+  next,
   searched_to: orNull(time()),
 });
 
@@ -64,4 +67,5 @@ export const VoucherList = Type.Object({
   object: Type.Literal("list"),
   data: Type.Array(VoucherDocument),
   total: count,
+  next,
 });

@@ -1,4 +1,4 @@
-import { and, asc, count, eq, or, sql } from "drizzle-orm";
+import { and, asc, count, eq, gt, lt, or, sql } from "drizzle-orm";
 import { DAY_MS } from "../../lib/clock.ts";
 import { accounts, keys } from "../schema/schema.ts";
 import type { Connection } from "../connection.ts";
@@ -7,9 +7,21 @@ import { accountColumns, type AccountRow } from "../tables/accounts.ts";
 import { keyTable, type KeyRow } from "../tables/keys.ts";
 import { sumReader, type Figures } from "../usage/sums.ts";
 
-/** `search` is a part of a name, in any case of Latin letters. */
-interface DirectorySearch {
+/** `search`: a part of the name, in any case of Latin letters. `before`: a name; the page begins after it. */
+export interface AccountSearch {
   readonly search?: string | undefined;
+  readonly before?: string | undefined;
+  readonly limit: number;
+}
+
+/**
+ * `search`: a part of the id, label, prefix or account, in any case of Latin letters. `account`: a name. `before`: a row id;
+ * the page begins with the key before it.
+ */
+export interface KeySearch {
+  readonly search?: string | undefined;
+  readonly account?: string | undefined;
+  readonly before?: number | undefined;
   readonly limit: number;
 }
 
@@ -34,10 +46,10 @@ export interface Listed<Row> {
 
 const RECENT_DAYS = 30;
 
-/** Finds accounts by a part of their name, sorted by name, with what they used in the last 30 days. */
+/** Finds accounts, sorted by name, with what they used in the last 30 days. */
 export function* searchAccounts(
   connection: Connection,
-  { search, limit }: DirectorySearch,
+  { search, before, limit }: AccountSearch,
   nowMs: number,
 ): Steps<Listed<ListedAccount>> {
   const { db, dialect } = connection;
@@ -48,7 +60,7 @@ export function* searchAccounts(
     db
       .select({ ...accountColumns, keys: sql`(${keyCount})`.mapWith(Number) })
       .from(accounts)
-      .where(isFound)
+      .where(and(isFound, before === undefined ? undefined : gt(accounts.name, before)))
       .orderBy(asc(accounts.name))
       .limit(limit),
   );
@@ -62,10 +74,10 @@ export function* searchAccounts(
   };
 }
 
-/** Finds keys by a part of their id, label, prefix or account, the newest first. `account` is a name. */
+/** Finds keys, the newest first. */
 export function* searchKeys(
   connection: Connection,
-  { search, limit, account }: DirectorySearch & { readonly account?: string | undefined },
+  { search, account, before, limit }: KeySearch,
   nowMs: number,
 ): Steps<Listed<ListedKey>> {
   const { db, dialect } = connection;
@@ -76,7 +88,8 @@ export function* searchKeys(
       : or(...texts.map((text) => dialect.contains(sql`${text}`, sql`${search}`)));
   const ofAccount = account === undefined ? undefined : eq(accounts.name, account);
   const condition = and(isFound, ofAccount);
-  const rows = yield* keyTable(connection).newest(condition, limit);
+  const older = before === undefined ? undefined : lt(keys.id, before);
+  const rows = yield* keyTable(connection).newest(and(condition, older), limit);
   const total = yield* connection.first(
     db
       .select({ total: count() })

@@ -6,6 +6,8 @@ import { readAttention, type Attention } from "./attention.ts";
 import {
   searchAccounts,
   searchKeys,
+  type AccountSearch,
+  type KeySearch,
   type Listed,
   type ListedAccount,
   type ListedKey,
@@ -35,20 +37,8 @@ export interface Reports {
   /** The usage of one account, by its row id. */
   account(accountId: number, span: ReportSpan, nowMs: number): Steps<UsageReport>;
   providers(span: ReportSpan, nowMs: number): Steps<ProvidersReport>;
-  /** `search`: a part of the name. */
-  accounts(
-    options: { readonly search?: string | undefined; readonly limit: number },
-    nowMs: number,
-  ): Steps<Listed<ListedAccount>>;
-  /** `search`: a part of the id, label, prefix or account. `account`: the name. */
-  keys(
-    options: {
-      readonly search?: string | undefined;
-      readonly account?: string | undefined;
-      readonly limit: number;
-    },
-    nowMs: number,
-  ): Steps<Listed<ListedKey>>;
+  accounts(search: AccountSearch, nowMs: number): Steps<Listed<ListedAccount>>;
+  keys(search: KeySearch, nowMs: number): Steps<Listed<ListedKey>>;
 }
 
 export function reports(connection: Connection): Reports {

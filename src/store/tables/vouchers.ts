@@ -1,4 +1,4 @@
-import { and, desc, eq, isNull, or, sql, type SQL } from "drizzle-orm";
+import { and, desc, eq, isNull, lt, or, sql, type SQL } from "drizzle-orm";
 import type { Connection, Dialect } from "../connection.ts";
 import { accounts, vouchers } from "../schema/schema.ts";
 import { NotFoundError } from "../storeError.ts";
@@ -33,6 +33,8 @@ export interface NewVoucher {
 export interface VoucherFilter {
   /** A part of the id, of the first characters of the code, of the note or of the account's name, in any case of ASCII. */
   readonly search?: string | undefined;
+  /** Only vouchers older than the one with this row id. */
+  readonly before?: number | undefined;
   readonly limit?: number | undefined;
 }
 
@@ -100,9 +102,14 @@ export function voucherTable(connection: Connection): VoucherTable {
       });
       return yield* findOrThrow(publicId);
     },
-    list({ search, limit } = {}) {
+    list({ search, before, limit } = {}) {
       const found = select()
-        .where(search === undefined ? undefined : contains(dialect, search))
+        .where(
+          and(
+            search === undefined ? undefined : contains(dialect, search),
+            before === undefined ? undefined : lt(vouchers.id, before),
+          ),
+        )
         .orderBy(desc(vouchers.id));
       return connection.all(limit === undefined ? found : found.limit(limit));
     },

@@ -172,3 +172,21 @@ test("keys are found by id, label, prefix and account", async () => {
     expect(list.data.map(({ id }) => id)).toEqual(expected.map((key) => key.publicId).toReversed());
   }
 });
+
+test.each(["accounts?", "accounts?search=labs&", "keys?", "keys?search=blue&"])(
+  "/api/%s gives its rows page by page, each once",
+  async (path) => {
+    const whole = await page.read<AccountList | KeyList>(`/api/${path}limit=1000`);
+    const rows: (AccountList | KeyList)["data"][number][] = [];
+    let next: string | null = "";
+    while (next !== null) {
+      const before: string = next === "" ? "" : `&before=${encodeURIComponent(next)}`;
+      const one: AccountList | KeyList = await page.read(`/api/${path}limit=3${before}`);
+      expect([one.total, one.data.length <= 3]).toEqual([whole.total, true]);
+      rows.push(...one.data);
+      next = one.next;
+    }
+    expect(rows).toEqual(whole.data);
+    expect(rows.length).toBeGreaterThan(3);
+  },
+);

@@ -54,6 +54,13 @@ describe("GET /api/vouchers", () => {
     expect([found.data.length, found.total]).toEqual([length, total]);
   });
 
+  test("goes on at its cursor", async () => {
+    const first = await list("?limit=3");
+    const second = await list(`?limit=3&before=${first.next}`);
+    expect([...first.data, ...second.data]).toEqual((await list("")).data);
+    expect([second.next, second.total]).toEqual([null, 5]);
+  });
+
   test("finds a voucher by its beginning and by its whole code", async () => {
     for (const search of [redeemed.prefix, redeemed.code, redeemed.code.toLowerCase()]) {
       const { data, total } = await list(`?search=${encodeURIComponent(search)}`);
