@@ -1,4 +1,4 @@
-import { batch, computed, effect, signal, type ReadonlySignal } from "@preact/signals";
+import { batch, effect, signal, type ReadonlySignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { failureFrom, type ApiFailure } from "./api.ts";
 
@@ -54,84 +54,6 @@ export function createResource<Data>(load: (abort: AbortSignal) => Promise<Data>
     stop() {
       stopEffect();
       current.abort();
-    },
-  };
-}
-
-/** One page of a list. `next` is the cursor of the page after it; null at the end. */
-export interface ListPage<Row> {
-  readonly data: readonly Row[];
-  readonly next: string | null;
-}
-
-/** A list that grows by pages. */
-export interface ListResource<Row> extends Resource<readonly Row[]> {
-  readonly hasMore: ReadonlySignal<boolean>;
-  /** Loads the next page behind those that are shown. */
-  readonly more: () => void;
-}
-
-/**
- * A list whose first page loads as a resource does. `load` gets the cursor of the page, undefined for the first. A
- * reload gives the first page alone.
- */
-export function createListResource<Row>(
-  load: (before: string | undefined, abort: AbortSignal) => Promise<ListPage<Row>>,
-): ListResource<Row> {
-  const first = createResource((abort) => load(undefined, abort));
-  const rows = signal<readonly Row[] | undefined>(undefined);
-  const next = signal<string | null>(null);
-  const isLoadingMore = signal(false);
-  const failedMore = signal<ApiFailure | undefined>(undefined);
-  let abort = new AbortController();
-
-  const isLoading = computed(() => first.isLoading.value || isLoadingMore.value);
-  const stopEffect = effect(() => {
-    const page = first.data.value;
-    if (page === undefined) return;
-    abort.abort();
-    batch(() => {
-      rows.value = page.data;
-      next.value = page.next;
-      isLoadingMore.value = false;
-      failedMore.value = undefined;
-    });
-  });
-
-  const more = (): void => {
-    const before = next.peek();
-    if (before === null || isLoading.peek()) return;
-    abort = new AbortController();
-    const mine = abort.signal;
-    isLoadingMore.value = true;
-    const settle = (set: () => void): void => {
-      if (mine.aborted) return;
-      batch(() => {
-        isLoadingMore.value = false;
-        set();
-      });
-    };
-    load(before, mine).then(
-      (page) =>
-        settle(() => {
-          rows.value = [...(rows.peek() ?? []), ...page.data];
-          next.value = page.next;
-          failedMore.value = undefined;
-        }),
-      (error: unknown) => settle(() => (failedMore.value = failureFrom(error))),
-    );
-  };
-  return {
-    data: rows,
-    failure: computed(() => first.failure.value ?? failedMore.value),
-    isLoading,
-    hasMore: computed(() => next.value !== null),
-    more,
-    reload: first.reload,
-    stop() {
-      stopEffect();
-      abort.abort();
-      first.stop();
     },
   };
 }

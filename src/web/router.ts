@@ -1,4 +1,11 @@
-import { computed, signal, type ReadonlySignal } from "@preact/signals";
+import {
+  computed,
+  signal,
+  useSignalEffect,
+  type ReadonlySignal,
+  type Signal,
+} from "@preact/signals";
+import { useMemo } from "preact/hooks";
 
 /** A view of a page and its settings. They are in the fragment of the address, which is never sent: `#/accounts/bob?span=7d`. */
 export interface Place {
@@ -29,9 +36,36 @@ export function go(path: readonly string[], query: PlaceQuery = {}): void {
 }
 
 /** Changes settings of the view that is shown, such as a filter. There is no step back for it. */
-export function changeQuery(changes: PlaceQuery): void {
+function changeQuery(changes: PlaceQuery): void {
   const { path, query } = place.peek();
   replaceFragment(hrefOf(path, { ...query, ...changes }));
+}
+
+/**
+ * A setting of the view that is shown, kept in the address under `name`. With `choices`, the first of them is the default,
+ * and anything else counts as the default.
+ */
+export function useSetting<Value extends string>(
+  name: string,
+  choices: readonly [Value, ...Value[]],
+): Signal<Value>;
+export function useSetting(name: string, choices?: readonly string[]): Signal<string>;
+export function useSetting(name: string, choices?: readonly string[]): Signal<string> {
+  const read = (): string => {
+    const value = place.peek().query[name] ?? "";
+    return choices && !choices.includes(value) ? (choices[0] ?? "") : value;
+  };
+  const [setting, here] = useMemo(() => [signal(read()), hrefOf(place.peek().path)], []);
+  const isHere = (): boolean => hrefOf(place.value.path) === here;
+  useSignalEffect(() => {
+    if (isHere()) setting.value = read();
+  });
+  useSignalEffect(() => {
+    const value = setting.value;
+    if (hrefOf(place.peek().path) === here)
+      changeQuery({ [name]: value === choices?.[0] ? "" : value });
+  });
+  return setting;
 }
 
 /**

@@ -4,9 +4,10 @@ import type { Receipt } from "../../contract/account/receipt.ts";
 import type { RequestList } from "../../contract/account/requestList.ts";
 import type { UsageReport } from "../../contract/account/usageReport.ts";
 import type { Model, ModelList } from "../../contract/models.ts";
-import type { Api, ApiFailure } from "../api.ts";
+import { ApiFailure, type Api } from "../api.ts";
 import type { SpanName } from "../components/fields.tsx";
 import { createResource, type Resource } from "../resource.ts";
+import { inWords } from "./failures.ts";
 import { createConversation, type Conversation } from "./tryIt/conversation.ts";
 import { spendingOf, spendingQuery, type Spending, type Unit } from "./spending.ts";
 
@@ -91,7 +92,7 @@ export function createHolding(api: Api, first: Account): Holding {
   };
 }
 
-/** One page of the account's requests, newest first. It is empty only at the end of the list. */
+/** One page of the account's requests, newest first. It is empty only at the end of the list. A failure is in words. */
 export async function requestPage(
   api: Api,
   query: { limit: number; before?: string; model?: string; status?: string },
@@ -99,7 +100,11 @@ export async function requestPage(
 ): Promise<RequestList> {
   for (let before = query.before; ;) {
     const given = before === undefined ? query : { ...query, before };
-    const page = await api.get<RequestList>("/v1/requests", given, abort);
+    const page = await api
+      .get<RequestList>("/v1/requests", given, abort)
+      .catch((error: unknown) => {
+        throw error instanceof ApiFailure ? inWords(error) : error;
+      });
     if (page.data.length > 0 || page.next === null) return page;
     before = page.next;
   }

@@ -4,19 +4,23 @@ import { SpanChoice } from "../components/fields.tsx";
 import { Figure, Figures, Meter } from "../components/figures.tsx";
 import { Columns, Facts, Panel, ViewHead } from "../components/frame.tsx";
 import { Notice, StaleNotice } from "../components/states.tsx";
+import { Table } from "../components/table.tsx";
 import { Name, OutsideLink } from "../components/text.tsx";
 import { Money, None, Time } from "../components/values.tsx";
 import { formats } from "../language.ts";
 import { hrefOf } from "../router.ts";
 import { inWords } from "./failures.ts";
 import { RECENT_REQUESTS, type Holding } from "./holding.ts";
-import { RequestTable } from "./requests/requests.tsx";
+import { requestTable } from "./requests/requests.tsx";
 import { SpendChart } from "./spend.tsx";
 import { daysLeft, sumsOf } from "./spending.ts";
 import { text } from "./text.ts";
 import { VoucherForm } from "./voucher.tsx";
 
 const words = text.overview;
+const recentColumns = requestTable.columns.filter(
+  ({ id }) => !["cached", "firstByte", "duration"].includes(id),
+);
 const DAY_MS = 86_400_000;
 /** A key that expires sooner is shown with a warning. */
 const EXPIRY_WARNING_DAYS = 7;
@@ -61,14 +65,17 @@ export function Overview({ holding }: { holding: Holding }) {
         actions={<a href={hrefOf(["requests"])}>{words.allRequests}</a>}
         isFlush
       >
-        <RequestTable
+        <Table
+          {...requestTable}
           caption={words.recent}
+          isCaptionHidden
+          columns={recentColumns}
+          keyOf={({ id }) => id}
           rows={recent.data.value}
           failure={recent.failure.value}
           isLoading={recent.isLoading.value}
           onRetry={recent.reload}
           rowsExpected={RECENT_REQUESTS}
-          isShort
         />
       </Panel>
     </>

@@ -191,18 +191,12 @@ export const console = {
   lists: {
     charged30d: ["Charged, 30 days", "Списано за 30 дней"],
     requests30d: ["Requests, 30 days", "Запросов за 30 дней"],
-    narrow: [
-      "There are more rows. Narrow the search to see them.",
-      "Строк больше, чем показано. Уточните поиск.",
-    ],
   },
   requests: {
     intro: [
       "Of all accounts, newest first. Costs are exact.",
       "Всех счетов, сначала новые. Стоимость точная.",
     ],
-    filters: ["Filters", "Фильтры"],
-    clear: ["Clear filters", "Сбросить фильтры"],
     none: ["No requests yet", "Запросов пока нет"],
     withFilters: ["Filter these requests", "Отфильтровать эти запросы"],
     any: ["Any", "Любой"],
@@ -229,18 +223,6 @@ export const console = {
       written_off: ["Written off", "Не взысканные"],
     },
     period: ["Period", "Период"],
-    periods: {
-      "1h": ["Last hour", "Последний час"],
-      "24h": ["24 hours", "24 часа"],
-      "7d": ["7 days", "7 дней"],
-      "30d": ["30 days", "30 дней"],
-    },
-    anyTime: ["Any time", "Любое время"],
-    times: ["Between…", "От и до"],
-    since: ["From", "От"],
-    until: ["Until", "До"],
-    searchedTo: ["Searched back to", "Просмотрено до"],
-    searchOn: ["Search on", "Искать дальше"],
   },
   request: {
     title: ["Request", "Запрос"],

@@ -166,7 +166,6 @@ export const page = {
     status: ["Status", "Итог"],
     anyModel: ["All models", "Все модели"],
     anyStatus: ["Any status", "Любой итог"],
-    clear: ["Clear filters", "Сбросить фильтры"],
     showNew: ["Show new requests", "Показать новые запросы"],
     time: ["Time", "Время"],
     id: ["Request", "Запрос"],

@@ -17,7 +17,10 @@ import {
 } from "../../../src/web/components/fields.tsx";
 import { Change, Figure, Figures, Meter } from "../../../src/web/components/figures.tsx";
 import { Columns, Facts, PageFrame, Panel, ViewHead } from "../../../src/web/components/frame.tsx";
+import { useFilters } from "../../../src/web/components/filters.tsx";
+import { ListView } from "../../../src/web/components/list.tsx";
 import { EmptyState, ErrorState, Notice } from "../../../src/web/components/states.tsx";
+import { createList } from "../../../src/web/list.ts";
 import { Status } from "../../../src/web/components/status.tsx";
 import { Table, type Column } from "../../../src/web/components/table.tsx";
 import { Tabs } from "../../../src/web/components/tabs.tsx";
@@ -103,7 +106,17 @@ const [plain, optional, invalid] = [
 const failure = new ApiFailure(429, `Too many wrong codes. ${hostile}`, { retryAfter: 40 });
 const retry = (): void => undefined;
 
+const list = createList<Row>({
+  load: async () => ({ data: rows, next: "older", searched_to: "2026-11-01T00:00:00Z" }),
+  keyOf: ({ id }) => id,
+});
+
 function Gallery() {
+  const filters = useFilters([
+    { name: "typed", label: "Typed", kind: "text", suggestions: ["one"] },
+    { name: "chosen", label: "Chosen", kind: "choice", options: [{ value: "", text: "Any" }] },
+    { name: "since", until: "until", label: "Period", kind: "period" },
+  ]);
   const views = ["overview", "accounts", "keys", "requests", "providers and models", "audit"];
   return (
     <PageFrame
@@ -162,6 +175,14 @@ function Gallery() {
           foot={{ at: "Total", cost: "9.500000001" }}
         />
       </Panel>
+      <ListView
+        caption="Listed"
+        columns={columns}
+        list={list}
+        filters={filters}
+        panel={{ title: "List" }}
+        empty={<EmptyState />}
+      />
       <Columns isWideFirst>
         <Panel title="Table on its way" isFlush>
           <Table caption="Coming rows" columns={columns} rows={undefined} keyOf={({ id }) => id} />

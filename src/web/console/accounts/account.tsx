@@ -6,16 +6,16 @@ import { SpanChoice } from "../../components/fields.tsx";
 import { Change, Figure, Figures } from "../../components/figures.tsx";
 import { Panel, ViewHead } from "../../components/frame.tsx";
 import { ErrorState, Skeleton, StaleNotice } from "../../components/states.tsx";
+import { Table } from "../../components/table.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { Name } from "../../components/text.tsx";
 import { Count, Money, Time } from "../../components/values.tsx";
 import { createResource, useResource } from "../../resource.ts";
-import { hrefOf } from "../../router.ts";
+import { hrefOf, useSetting } from "../../router.ts";
 import { CreateKey } from "../keys/keyDialogs.tsx";
-import { KeyTable } from "../keys/keyTable.tsx";
-import { useFilter } from "../lists/filters.tsx";
+import { keyTable } from "../keys/keyTable.tsx";
 import { followStore } from "../live.ts";
-import { RequestsOf } from "../requests/requestTable.tsx";
+import { RequestsOf } from "../requests/requests.tsx";
 import { call } from "../call.ts";
 import { text } from "../text.ts";
 import { AccountState } from "./accountState.tsx";
@@ -26,8 +26,8 @@ const words = text.account;
 
 /** One account: what it has and used, its ledger, keys and requests, and what the operator changes. */
 export function Account({ name }: { name: string }) {
-  const span = useFilter("span", ["30d", "24h", "7d", "90d"]);
-  const tab = useFilter("tab", ["ledger", "keys", "requests"]);
+  const span = useSetting("span", ["30d", "24h", "7d", "90d"]);
+  const tab = useSetting("tab", ["ledger", "keys", "requests"]);
   const dialog = useSignal<AccountChange | "key" | undefined>(undefined);
   const report = useResource(
     () =>
@@ -119,7 +119,14 @@ export function Account({ name }: { name: string }) {
                       </Button>
                     }
                   >
-                    <KeyTable rows={data?.keys} isOfAccount />
+                    <Table
+                      {...keyTable}
+                      isCaptionHidden
+                      columns={keyTable.columns.filter(({ id }) => id !== "account")}
+                      rows={data?.keys}
+                      keyOf={({ id }) => id}
+                      canCopyCsv
+                    />
                   </Panel>
                 ),
               },

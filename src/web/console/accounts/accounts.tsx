@@ -1,85 +1,58 @@
-import { useSignal, useSignalEffect } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import type { AccountList } from "../../../contract/operator/lists.ts";
 import { Button } from "../../components/buttons.tsx";
-import { SearchField } from "../../components/fields.tsx";
-import { Panel, Toolbar, ViewHead } from "../../components/frame.tsx";
+import { useFilters } from "../../components/filters.tsx";
+import { ViewHead } from "../../components/frame.tsx";
+import { ListView } from "../../components/list.tsx";
 import { EmptyState, Skeleton } from "../../components/states.tsx";
-import { Table, type Column } from "../../components/table.tsx";
+import type { Column } from "../../components/table.tsx";
 import { words } from "../../language.ts";
-import { createResource, useResource } from "../../resource.ts";
+import { createList } from "../../list.ts";
+import { useResource } from "../../resource.ts";
 import { hrefOf } from "../../router.ts";
 import { sumOf } from "../amounts.ts";
-import { useFilter } from "../lists/filters.tsx";
-import { followStore } from "../live.ts";
 import { call } from "../call.ts";
+import { followStore } from "../live.ts";
 import { text } from "../text.ts";
 import { CreateAccount } from "./accountDialogs.tsx";
 import { AccountState } from "./accountState.tsx";
 
 type Row = AccountList["data"][number];
 
-const ROWS_FEW = 100;
-/** The most rows of one answer. */
-const ROWS_MAX = 1000;
-
 /** All accounts by name, with what they have and what they used in 30 days. */
 export function Accounts() {
-  const search = useFilter("search");
-  const limit = useSignal(ROWS_FEW);
   const isCreating = useSignal(false);
-  useSignalEffect(() => {
-    // Another search starts with few rows again.
-    if (search.value !== undefined) limit.value = ROWS_FEW;
-  });
+  const filters = useFilters([{ name: "search", label: text.accounts.search, kind: "search" }]);
   const list = useResource(() =>
-    followStore(
-      createResource((abort) =>
-        call("GET /api/accounts", { search: search.value.trim(), limit: limit.value }, abort),
-      ),
-    ),
+    createList({
+      load: (page, abort) => call("GET /api/accounts", { ...filters.values(), ...page }, abort),
+      keyOf: ({ name }) => name,
+      pageRows: 100,
+      follow: followStore,
+    }),
   );
-  const data = list.data.value;
-  const rows = data?.data;
-  const isCut = data !== undefined && data.total > data.data.length;
+  const shown = list.shown.value;
+  const isWhole = shown !== undefined && shown.next === null && shown.data.length > 1;
   return (
     <>
       <ViewHead
         title={text.views.accounts}
-        text={data ? words.accounts(data.total) : !list.failure.value && <Skeleton />}
+        text={shown ? words.accounts(shown.total ?? 0) : !list.failure.value && <Skeleton />}
         actions={
           <Button tone="primary" onClick={() => (isCreating.value = true)}>
             {text.accounts.create}
           </Button>
         }
       />
-      <Toolbar>
-        <SearchField label={text.accounts.search} value={search} />
-      </Toolbar>
-      <Panel isFlush>
-        <Table
-          caption={text.views.accounts}
-          isCaptionHidden
-          columns={columns}
-          rows={rows}
-          keyOf={({ name }) => name}
-          hrefOf={({ name }) => hrefOf(["accounts", name])}
-          failure={list.failure.value}
-          isLoading={rows === undefined && list.isLoading.value}
-          onRetry={list.reload}
-          onMore={isCut && limit.value < ROWS_MAX ? () => (limit.value = ROWS_MAX) : undefined}
-          rowsExpected={12}
-          canCopyCsv
-          {...(rows && !isCut && rows.length > 1 && { foot: footOf(rows) })}
-          empty={
-            search.value === "" ? (
-              <EmptyState title={text.accounts.none}>{text.accounts.noneHint}</EmptyState>
-            ) : (
-              <EmptyState title={words.nothingFound} />
-            )
-          }
-        />
-      </Panel>
-      {isCut && limit.value >= ROWS_MAX && <p class="hint">{text.lists.narrow}</p>}
+      <ListView
+        caption={text.views.accounts}
+        columns={columns}
+        list={list}
+        filters={filters}
+        hrefOf={({ name }) => hrefOf(["accounts", name])}
+        {...(isWhole && { foot: footOf(shown.data) })}
+        empty={<EmptyState title={text.accounts.none}>{text.accounts.noneHint}</EmptyState>}
+      />
       {isCreating.value && <CreateAccount onClose={() => (isCreating.value = false)} />}
     </>
   );

@@ -1,13 +1,14 @@
 import type { LedgerPage } from "../../../contract/operator/lists.ts";
-import { Panel } from "../../components/frame.tsx";
+import { ListView } from "../../components/list.tsx";
 import { EmptyState } from "../../components/states.tsx";
 import { Tag, type TagTone } from "../../components/status.tsx";
-import { Table, type Column } from "../../components/table.tsx";
+import type { Column } from "../../components/table.tsx";
 import { None } from "../../components/values.tsx";
+import { createList } from "../../list.ts";
 import { useResource } from "../../resource.ts";
 import { hrefOf } from "../../router.ts";
-import { createLiveList } from "../lists/liveList.ts";
 import { call } from "../call.ts";
+import { followStore } from "../live.ts";
 import { text } from "../text.ts";
 
 type Entry = LedgerPage["data"][number];
@@ -18,29 +19,22 @@ const words = text.ledger;
 export function Ledger({ account }: { account: string }) {
   const list = useResource(
     () =>
-      createLiveList(
-        (page, abort) => call("GET /api/accounts/:account/ledger", { account, ...page }, abort),
-        ({ id }) => id,
-      ),
+      createList({
+        load: (page, abort) =>
+          call("GET /api/accounts/:account/ledger", { account, ...page }, abort),
+        keyOf: ({ id }) => String(id),
+        follow: followStore,
+      }),
     account,
   );
   return (
-    <Panel isFlush title={words.title} text={words.intro}>
-      <Table
-        caption={words.title}
-        isCaptionHidden
-        columns={columns}
-        rows={list.data.value}
-        keyOf={({ id }) => String(id)}
-        failure={list.failure.value}
-        isLoading={list.isLoading.value}
-        onRetry={list.reload}
-        onMore={list.hasMore.value ? list.more : undefined}
-        rowsExpected={10}
-        canCopyCsv
-        empty={<EmptyState title={words.none}>{words.noneHint}</EmptyState>}
-      />
-    </Panel>
+    <ListView
+      caption={words.title}
+      columns={columns}
+      list={list}
+      panel={{ title: words.title, text: words.intro }}
+      empty={<EmptyState title={words.none}>{words.noneHint}</EmptyState>}
+    />
   );
 }
 

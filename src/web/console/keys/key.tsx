@@ -10,7 +10,7 @@ import { formats } from "../../language.ts";
 import { createResource, useResource } from "../../resource.ts";
 import { hrefOf } from "../../router.ts";
 import { followStore } from "../live.ts";
-import { RequestsOf } from "../requests/requestTable.tsx";
+import { RequestsOf } from "../requests/requests.tsx";
 import { call } from "../call.ts";
 import { text } from "../text.ts";
 import { ChangeKey, type KeyChange } from "./keyDialogs.tsx";

@@ -1,9 +1,7 @@
-import type { ComponentChildren } from "preact";
 import type { KeyList } from "../../../contract/operator/lists.ts";
-import type { ApiFailure } from "../../api.ts";
 import { EmptyState } from "../../components/states.tsx";
 import { Tag, type TagTone } from "../../components/status.tsx";
-import { Table, type Column } from "../../components/table.tsx";
+import type { Column } from "../../components/table.tsx";
 import { Name } from "../../components/text.tsx";
 import { None, Time } from "../../components/values.tsx";
 import { hrefOf } from "../../router.ts";
@@ -12,34 +10,6 @@ import { text } from "../text.ts";
 export type KeyRow = KeyList["data"][number];
 
 const words = text.keys;
-
-export interface KeyTableProps {
-  readonly rows: readonly KeyRow[] | undefined;
-  /** Without the column of the account. */
-  readonly isOfAccount?: boolean;
-  readonly failure?: ApiFailure | undefined;
-  readonly isLoading?: boolean;
-  readonly onRetry?: () => void;
-  readonly onMore?: (() => void) | undefined;
-  readonly rowsExpected?: number;
-  readonly empty?: ComponentChildren;
-}
-
-/** Keys with what they may spend and have spent. A row opens the key. */
-export function KeyTable({ isOfAccount = false, empty, ...props }: KeyTableProps) {
-  return (
-    <Table
-      {...props}
-      caption={text.views.keys}
-      isCaptionHidden
-      columns={isOfAccount ? columns.filter(({ id }) => id !== "account") : columns}
-      keyOf={({ id }) => id}
-      hrefOf={({ id }) => hrefOf(["keys", id])}
-      canCopyCsv
-      empty={empty ?? <EmptyState title={words.none} />}
-    />
-  );
-}
 
 const tones: Readonly<Record<KeyRow["state"], TagTone>> = {
   active: "good",
@@ -121,3 +91,11 @@ const columns: readonly Column<KeyRow>[] = [
     isSortable: true,
   },
 ];
+
+/** Keys with what they may spend and have spent, for a table or a list. A row opens the key. */
+export const keyTable = {
+  caption: text.views.keys,
+  columns,
+  hrefOf: ({ id }: KeyRow) => hrefOf(["keys", id]),
+  empty: <EmptyState title={words.none} />,
+};

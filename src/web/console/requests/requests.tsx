@@ -1,130 +1,84 @@
-import { batch, useComputed } from "@preact/signals";
+import type { RequestList } from "../../../contract/operator/lists.ts";
 import { requestStatuses } from "../../../contract/account/requestStatus.ts";
-import { Button } from "../../components/buttons.tsx";
-import { SelectField } from "../../components/fields.tsx";
-import { Panel, ViewHead } from "../../components/frame.tsx";
+import { useFilters } from "../../components/filters.tsx";
+import { ViewHead } from "../../components/frame.tsx";
+import { ListView } from "../../components/list.tsx";
 import { EmptyState } from "../../components/states.tsx";
+import { Status } from "../../components/status.tsx";
+import type { Column } from "../../components/table.tsx";
 import { words as shared } from "../../language.ts";
+import { createList } from "../../list.ts";
 import { createResource, useResource } from "../../resource.ts";
+import { hrefOf, type PlaceQuery } from "../../router.ts";
 import { amountText } from "../amounts.ts";
-import { FilterField, useFilter } from "../lists/filters.tsx";
-import { call } from "../call.ts";
+import { call, type Input } from "../call.ts";
+import { followStore } from "../live.ts";
 import { text } from "../text.ts";
-import { PeriodFields } from "./period.tsx";
-import { createRequestList, RequestTable } from "./requestTable.tsx";
+
+type Row = RequestList["data"][number];
 
 const words = text.requests;
 
 /** The most accounts that are suggested. */
 const SUGGESTED_MAX = 500;
 
-const statuses = ["", ...requestStatuses] as const;
-const kinds = ["", "estimated", "written_off"] as const;
-
 /** All requests, with filters. */
 export function Requests() {
-  const filters = {
-    account: useFilter("account"),
-    key: useFilter("key"),
-    model: useFilter("model"),
-    provider: useFilter("provider"),
-    status: useFilter("status", statuses),
-    since: useFilter("since"),
-    until: useFilter("until"),
-    cost_min: useFilter("cost_min"),
-    cost_max: useFilter("cost_max"),
-    only: useFilter("only", kinds),
-  };
-  const { status, only, cost_min: costMin, cost_max: costMax } = filters;
+  const { accounts, models, providers } = useSuggestions();
+  const filters = useFilters([
+    { name: "account", label: words.account, kind: "text", suggestions: accounts },
+    { name: "key", label: words.key, kind: "text" },
+    { name: "model", label: words.model, kind: "text", suggestions: models },
+    { name: "provider", label: words.provider, kind: "text", suggestions: providers },
+    { name: "status", label: words.status, kind: "choice", options: statuses },
+    { name: "only", label: words.only, kind: "choice", options: kinds },
+    { name: "cost_min", label: words.costMin, kind: "text", inputMode: "decimal" },
+    { name: "cost_max", label: words.costMax, kind: "text", inputMode: "decimal" },
+    { name: "since", until: "until", label: words.period, kind: "period" },
+  ]);
   const list = useResource(() =>
-    createRequestList(() => ({
-      ...Object.fromEntries(Object.entries(filters).map(([name, { value }]) => [name, value])),
-      cost_min: amountText(costMin.value),
-      cost_max: amountText(costMax.value),
-    })),
+    createRequestList(() => {
+      const { cost_min = "", cost_max = "", ...values } = filters.values();
+      return { ...values, cost_min: amountText(cost_min), cost_max: amountText(cost_max) };
+    }),
   );
-  const suggestions = useSuggestions();
-  const isFiltered = useComputed(() => Object.values(filters).some(({ value }) => value !== ""));
-  const clear = (): void =>
-    batch(() => {
-      for (const filter of Object.values(filters)) filter.value = "";
-    });
-  const failure = list.failure.value;
-  const errorOf = (name: keyof typeof filters): string | undefined =>
-    failure?.fields["field"] === name ? failure.message : undefined;
   return (
     <>
-      <ViewHead
-        title={text.views.requests}
-        text={words.intro}
-        actions={
-          isFiltered.value && (
-            <Button onClick={clear} tone="quiet">
-              {words.clear}
-            </Button>
-          )
-        }
-      />
-      <div class="filters" role="search" aria-label={words.filters}>
-        <FilterField
-          label={words.account}
-          value={filters.account}
-          suggestions={suggestions.accounts}
-        />
-        <FilterField label={words.key} value={filters.key} error={errorOf("key")} />
-        <FilterField label={words.model} value={filters.model} suggestions={suggestions.models} />
-        <FilterField
-          label={words.provider}
-          value={filters.provider}
-          suggestions={suggestions.providers}
-        />
-        <SelectField
-          label={words.status}
-          value={status}
-          options={statuses.map((value) => ({
-            value,
-            text: value === "" ? words.any : shared.status[value],
-          }))}
-        />
-        <SelectField
-          label={words.only}
-          value={only}
-          options={kinds.map((value) => ({ value, text: words.kinds[value] }))}
-        />
-        <FilterField
-          label={words.costMin}
-          value={costMin}
-          inputMode="decimal"
-          error={errorOf("cost_min")}
-        />
-        <FilterField
-          label={words.costMax}
-          value={costMax}
-          inputMode="decimal"
-          error={errorOf("cost_max")}
-        />
-        <PeriodFields
-          since={filters.since}
-          until={filters.until}
-          sinceError={errorOf("since")}
-          untilError={errorOf("until")}
-        />
-      </div>
-      <Panel isFlush>
-        <RequestTable
-          list={list}
-          rowsExpected={14}
-          empty={
-            isFiltered.value ? (
-              <EmptyState title={shared.nothingFound}>
-                <Button onClick={clear}>{words.clear}</Button>
-              </EmptyState>
-            ) : undefined
-          }
-        />
-      </Panel>
+      <ViewHead title={text.views.requests} text={words.intro} />
+      <ListView {...requestTable} list={list} filters={filters} />
     </>
   );
+}
+
+/** The last requests of one thing, with the way to all of them. */
+export function RequestsOf({
+  title,
+  of,
+  hidden,
+}: {
+  title: string;
+  of: PlaceQuery;
+  /** Columns that say the same in each row. */
+  hidden: readonly string[];
+}) {
+  const list = useResource(() => createRequestList(() => of), JSON.stringify(of));
+  return (
+    <ListView
+      {...requestTable}
+      columns={columns.filter(({ id }) => !hidden.includes(id))}
+      list={list}
+      panel={{ title, actions: <a href={hrefOf(["requests"], of)}>{words.withFilters}</a> }}
+    />
+  );
+}
+
+/** The requests, the newest first. `query` may read signals. */
+function createRequestList(query: () => Input<"GET /api/requests">) {
+  return createList<Row>({
+    load: (page, abort) => call("GET /api/requests", { ...query(), ...page }, abort),
+    keyOf: ({ id }) => id,
+    follow: followStore,
+  });
 }
 
 /** Names that the filters suggest. They are no more than a help, so a failure is not shown. */
@@ -141,3 +95,65 @@ function useSuggestions() {
     providers: [...new Set(providers)].toSorted(),
   };
 }
+
+const statuses = [
+  { value: "", text: words.any },
+  ...requestStatuses.map((value) => ({ value, text: shared.status[value] })),
+];
+
+const kinds = (["", "estimated", "written_off"] as const).map((value) => ({
+  value,
+  text: words.kinds[value],
+}));
+
+const columns: readonly Column<Row>[] = [
+  { id: "at", head: words.time, kind: "time", value: ({ at }) => at },
+  { id: "id", head: words.id, value: ({ id }) => id, isCsvOnly: true },
+  {
+    id: "status",
+    head: words.status,
+    value: ({ status }) => status,
+    cell: ({ status }) => <Status status={status} />,
+  },
+  { id: "account", head: words.account, value: ({ account }) => account },
+  { id: "key", head: words.key, value: ({ key_id }) => key_id, isCsvOnly: true },
+  { id: "model", head: words.model, value: ({ model }) => model },
+  { id: "provider", head: words.provider, value: ({ provider }) => provider, isDetail: true },
+  {
+    id: "attempts",
+    head: words.attempts,
+    kind: "count",
+    value: (row) => row.attempt_count,
+    isDetail: true,
+  },
+  { id: "prompt", head: words.prompt, kind: "count", value: (row) => row.prompt_tokens },
+  {
+    id: "cached",
+    head: words.cached,
+    kind: "count",
+    value: (row) => row.cached_tokens,
+    isDetail: true,
+  },
+  {
+    id: "completion",
+    head: words.completion,
+    kind: "count",
+    value: (row) => row.completion_tokens,
+  },
+  {
+    id: "firstByte",
+    head: words.firstByte,
+    kind: "duration",
+    value: (row) => row.first_byte_ms,
+    isDetail: true,
+  },
+  { id: "duration", head: words.duration, kind: "duration", value: (row) => row.duration_ms },
+  { id: "cost", head: words.cost, kind: "exactMoney", value: (row) => row.cost_rub },
+];
+
+const requestTable = {
+  caption: text.views.requests,
+  columns,
+  hrefOf: ({ id }: Row) => hrefOf(["requests", id]),
+  empty: <EmptyState title={words.none} />,
+};

@@ -1,18 +1,18 @@
-import { useSignal, useSignalEffect } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import type { VoucherList } from "../../../contract/operator/lists.ts";
 import { Button } from "../../components/buttons.tsx";
-import { SearchField } from "../../components/fields.tsx";
-import { Panel, Toolbar, ViewHead } from "../../components/frame.tsx";
+import { useFilters } from "../../components/filters.tsx";
+import { ViewHead } from "../../components/frame.tsx";
+import { ListView } from "../../components/list.tsx";
 import { EmptyState } from "../../components/states.tsx";
-import { Table, type Column } from "../../components/table.tsx";
+import type { Column } from "../../components/table.tsx";
 import { Name } from "../../components/text.tsx";
 import { None, Time } from "../../components/values.tsx";
-import { words as shared } from "../../language.ts";
-import { createResource, useResource } from "../../resource.ts";
+import { createList } from "../../list.ts";
+import { useResource } from "../../resource.ts";
 import { hrefOf } from "../../router.ts";
-import { useFilter } from "../lists/filters.tsx";
-import { followStore } from "../live.ts";
 import { call } from "../call.ts";
+import { followStore } from "../live.ts";
 import { text } from "../text.ts";
 import { CreateVouchers, RevokeVoucher } from "./voucherDialogs.tsx";
 import { VoucherState } from "./voucherState.tsx";
@@ -21,29 +21,19 @@ type Row = VoucherList["data"][number];
 
 const words = text.vouchers;
 
-const ROWS_FEW = 100;
-/** The most rows of one answer. */
-const ROWS_MAX = 1000;
-
 /** Vouchers, the newest first: who redeemed them, and which are open. */
 export function Vouchers() {
-  const search = useFilter("search");
-  const limit = useSignal(ROWS_FEW);
   const isCreating = useSignal(false);
   const revoked = useSignal<Row | undefined>(undefined);
-  useSignalEffect(() => {
-    // Another search starts with few rows again.
-    if (search.value !== undefined) limit.value = ROWS_FEW;
-  });
+  const filters = useFilters([{ name: "search", label: words.search, kind: "search" }]);
   const list = useResource(() =>
-    followStore(
-      createResource((abort) =>
-        call("GET /api/vouchers", { search: search.value.trim(), limit: limit.value }, abort),
-      ),
-    ),
+    createList({
+      load: (page, abort) => call("GET /api/vouchers", { ...filters.values(), ...page }, abort),
+      keyOf: ({ id }) => id,
+      pageRows: 100,
+      follow: followStore,
+    }),
   );
-  const data = list.data.value;
-  const isCut = data !== undefined && data.total > data.data.length;
   const revokeColumn: Column<Row> = {
     id: "revoke",
     head: words.revoke.head,
@@ -70,32 +60,13 @@ export function Vouchers() {
           </Button>
         }
       />
-      <Toolbar>
-        <SearchField label={words.search} value={search} />
-      </Toolbar>
-      <Panel isFlush>
-        <Table
-          caption={text.views.vouchers}
-          isCaptionHidden
-          columns={[...columns, revokeColumn]}
-          rows={data?.data}
-          keyOf={({ id }) => id}
-          failure={list.failure.value}
-          isLoading={data === undefined && list.isLoading.value}
-          onRetry={list.reload}
-          onMore={isCut && limit.value < ROWS_MAX ? () => (limit.value = ROWS_MAX) : undefined}
-          rowsExpected={10}
-          canCopyCsv
-          empty={
-            search.value === "" ? (
-              <EmptyState title={words.none}>{words.noneHint}</EmptyState>
-            ) : (
-              <EmptyState title={shared.nothingFound} />
-            )
-          }
-        />
-      </Panel>
-      {isCut && limit.value >= ROWS_MAX && <p class="hint">{text.lists.narrow}</p>}
+      <ListView
+        caption={text.views.vouchers}
+        columns={[...columns, revokeColumn]}
+        list={list}
+        filters={filters}
+        empty={<EmptyState title={words.none}>{words.noneHint}</EmptyState>}
+      />
       {isCreating.value && (
         <CreateVouchers onClose={() => (isCreating.value = false)} onDone={list.reload} />
       )}

@@ -1,13 +1,12 @@
 import { batch, useComputed, useSignal, type Signal } from "@preact/signals";
-import { Field } from "../../components/fields.tsx";
-import { text } from "../text.ts";
-
-const words = text.requests;
+import { words } from "../language.ts";
+import { Field } from "./fields.tsx";
 
 /** Durations until now, as the API takes them. */
 const periods = ["1h", "24h", "7d", "30d"] as const;
 
 export interface PeriodFieldsProps {
+  readonly label: string;
   /** A duration until now, or a time in ISO 8601. Empty: no limit. */
   readonly since: Signal<string>;
   readonly until: Signal<string>;
@@ -16,7 +15,7 @@ export interface PeriodFieldsProps {
 }
 
 /** The time filter: a usual period, or two times in the time zone of the browser. */
-export function PeriodFields({ since, until, sinceError, untilError }: PeriodFieldsProps) {
+export function PeriodFields({ label, since, until, sinceError, untilError }: PeriodFieldsProps) {
   const isChosen = useSignal(false);
   const isPeriod = useComputed(
     () => until.value === "" && (periods as readonly string[]).includes(since.value),
@@ -37,7 +36,7 @@ export function PeriodFields({ since, until, sinceError, untilError }: PeriodFie
     });
   return (
     <>
-      <Field label={words.period}>
+      <Field label={label}>
         {(control) => (
           <select
             {...control}
