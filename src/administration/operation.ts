@@ -208,10 +208,25 @@ function requireOne(input: Fields, values: Readonly<Record<string, unknown>>): v
   throw new InvalidValue(`nothing to change: give at least one of ${flags}`);
 }
 
-/** Runs an operation for an operator. No other code does: this is the place for checks of who may do what. */
+/**
+ * Runs an operation for an operator. No other code does: this is the place for checks of who may do what. The admin log gets
+ * the name of the operation.
+ */
 export async function runOperation<
   Input extends Fields,
   Result extends { readonly document: unknown },
 >(one: Operation<Input, Result>, operator: Operator, values: Values<Input>): Promise<Result> {
-  return await one.run(operator, values);
+  return await one.run(
+    {
+      config: operator.config,
+      get store() {
+        return operator.store;
+      },
+      get actor() {
+        return { ...operator.actor, command: one.name };
+      },
+      ...(operator.onWait && { onWait: operator.onWait }),
+    },
+    values,
+  );
 }

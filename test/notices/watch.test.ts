@@ -23,7 +23,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
-const actor = { name: "tester", at: 0 };
+const actor = { name: "tester", command: "test", at: 0 };
 const holdersTypes = ["account_low_holder", "key_expires_holder"];
 const recordTypes = ["account_low", "key_expires", "audit_failed", ...holdersTypes];
 

@@ -144,18 +144,13 @@ describeStores("the changes of commands:", (current) => {
     await book("credit", 5n, "pay");
     await book("credit", 5n, "pay");
     expect(book("debit", 99n, "too-much")).rejects.toThrow();
-    await admin.setDisabled(actor, "alice", true);
-    await admin.revokeKey(actor, "key_alice");
+    await admin.setDisabled({ ...actor, command: "accounts disable" }, "alice", true);
+    await admin.revokeKey({ ...actor, command: "keys revoke" }, "key_alice");
     await admin.revokeKey(actor, "key_alice");
     expect(await current.adminLog()).toEqual([
-      { actor: "tester", command: "keys create", subject: "key_alice", detail: "account alice" },
-      { actor: "tester", command: "balance credit", subject: "alice", detail: "0.000000012" },
-      {
-        actor: "tester",
-        command: "balance credit",
-        subject: "alice",
-        detail: "0.000000005 ref pay",
-      },
+      { actor: "tester", command: "test", subject: "key_alice", detail: "account alice" },
+      { actor: "tester", command: "test", subject: "alice", detail: "0.000000012" },
+      { actor: "tester", command: "test", subject: "alice", detail: "0.000000005 ref pay" },
       { actor: "tester", command: "accounts disable", subject: "alice", detail: null },
       { actor: "tester", command: "keys revoke", subject: "key_alice", detail: null },
     ]);

@@ -56,7 +56,7 @@ describe("a new store", () => {
         while (readdirSync(arrived).length < ${processes}) Bun.sleepSync(0.2);
         try {
           const store = openStore({ path: path + round, durability: "process", serving: false });
-          store.admin.createAccount({ name: "tester", at: 1 }, "account-" + process.pid, 0n);
+          store.admin.createAccount({ name: "tester", command: "test", at: 1 }, "account-" + process.pid, 0n);
           store.close();
         } catch (error) {
           console.log("round", round, String(error));

@@ -202,7 +202,7 @@ describeStores("refunds:", (current) => {
     expect(refund("req_1")).rejects.toThrow();
     expect((await current.adminLog()).at(-1)).toEqual({
       actor: "tester",
-      command: "balance refund",
+      command: "test",
       subject: "req_1",
       detail: "0.000010295 ref sorry",
     });

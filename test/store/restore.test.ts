@@ -98,7 +98,7 @@ describe("a restore", () => {
     expect(newer).toEqual({ requests: 1, ledgerRows: 2, adminLogRows: 2 });
     expect(names(target)).toEqual(["alice", "bob"]);
     file = kept;
-    const again = await restored(never, { name: actor.name, at: actor.at + 1000 });
+    const again = await restored(never, { ...actor, at: actor.at + 1000 });
     expect(again.newer).toBeUndefined();
     expect(names(target)).toEqual(["alice", "bob", "carol"]);
   });
@@ -133,7 +133,7 @@ describe("a restore", () => {
         id: expect.any(Number),
         at: actor.at,
         actor: "tester",
-        command: "restore",
+        command: "test",
         subject: file,
         detail: null,
       },

@@ -196,18 +196,15 @@ describeStores("keys and their rotation chains:", (current) => {
     expect(current.rotate("key_alice", "key_4")).rejects.toThrow();
     expect((await current.adminLog()).slice(-3)).toMatchObject([
       {
-        command: "keys set",
         subject: "key_alice",
         detail:
           "label laptop, expires 2026-01-11T00:00:00.000Z, rpm 5, tpm 0, concurrent 2, models small,gi*, budget 0.000000007",
       },
       {
-        command: "keys set",
         subject: "key_alice",
         detail: "label none, expires none, models none, budget none",
       },
       {
-        command: "keys rotate",
         subject: "key_alice",
         detail: "to key_next, grace until 2026-01-01T01:00:00.000Z",
       },

@@ -144,11 +144,11 @@ describeStores("vouchers:", (current) => {
       expect(await revoke()).toEqual({ ...first, applied: false });
       const detail = "0.0000005, expires 2026-01-01T00:00:01.000Z";
       const created = vouchers.map((voucher) => {
-        return { command: "vouchers create", subject: voucher.publicId, detail };
+        return { subject: voucher.publicId, detail };
       });
       expect(await current.adminLog()).toMatchObject([
         ...created,
-        { command: "vouchers revoke", subject: publicId, detail: null },
+        { subject: publicId, detail: null },
       ]);
     });
 

@@ -68,7 +68,7 @@ export async function runSession<T>(
       return database.store();
     },
     get actor() {
-      return { name, at: systemClock.epochMs() };
+      return { name, command: wordsOf(command), at: systemClock.epochMs() };
     },
     onWait: printWaiting,
     toPaste: (...words: readonly string[]) => commandToPaste(configPath, ...words),
@@ -238,9 +238,9 @@ function printWaiting(waitMs: number): void {
   );
 }
 
-/** Who runs this command and for whom, and the time. Throws CommandFailure for a wrong name. */
+/** Who runs this command and for whom, its words, and the time. Throws CommandFailure for a wrong name. */
 export function currentActor(command: Command): Actor {
-  return { name: actorOf(command), at: systemClock.epochMs() };
+  return { name: actorOf(command), command: wordsOf(command), at: systemClock.epochMs() };
 }
 
 /** Throws CommandFailure with the status of wrong usage instead of InvalidValue. `named`: what its message begins with. */

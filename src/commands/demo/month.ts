@@ -10,6 +10,7 @@ import {
   amountToWire,
   openStore,
   startWriter,
+  type Actor,
   type KeyRow,
   type RequestRecord,
   type SqliteStore,
@@ -173,7 +174,11 @@ class Recording {
 
   createAccount(customer: Customer, at: number): void {
     const { account, overdraft = 0 } = customer;
-    const row = this.#store.admin.createAccount(by(at), account, roubles(overdraft));
+    const row = this.#store.admin.createAccount(
+      by("accounts create", at),
+      account,
+      roubles(overdraft),
+    );
     this.#accounts.set(account, {
       id: row.id,
       customer,
@@ -188,7 +193,7 @@ class Recording {
   createKey({ account }: Customer, key: CustomerKey, at: number): void {
     const { secret, stored } = newKey();
     const { label, models, requestsPerMinute, expiresAfterDays, budget } = key;
-    const { key: row } = this.#store.admin.createKey(by(at), account, {
+    const { key: row } = this.#store.admin.createKey(by("keys create", at), account, {
       ...stored,
       createdAt: at,
       label,
@@ -205,17 +210,21 @@ class Recording {
   rotateKey(account: string, label: string, at: number): void {
     const state = this.#key(account, label);
     const rotation = { successor: newKey().stored, graceMs: DAY_MS };
-    state.row = this.#store.admin.rotateKey(by(at), state.row.publicId, rotation).key;
+    state.row = this.#store.admin.rotateKey(
+      by("keys rotate", at),
+      state.row.publicId,
+      rotation,
+    ).key;
   }
 
   revokeKey(account: string, label: string, at: number): void {
     const state = this.#key(account, label);
-    this.#store.admin.revokeKey(by(at), state.row.publicId);
+    this.#store.admin.revokeKey(by("keys revoke", at), state.row.publicId);
     state.isRevoked = true;
   }
 
   disable(account: string, at: number): void {
-    this.#store.admin.setDisabled(by(at), account, true);
+    this.#store.admin.setDisabled(by("accounts disable", at), account, true);
     this.#account(account).isDisabled = true;
   }
 
@@ -225,7 +234,7 @@ class Recording {
     count: number,
     { at, days }: { at: number; days: number },
   ): Promise<void> {
-    const session = { config: this.#config, store: this.#store, actor: by(at) };
+    const session = { config: this.#config, store: this.#store, actor: by("vouchers create", at) };
     const order = { amount: roubles(amount), count, note, expiresAt: at + days * DAY_MS };
     this.#vouchers.set(note, await createVouchers(session, order));
   }
@@ -243,7 +252,7 @@ class Recording {
 
   revokeVoucher(note: string, at: number): void {
     const voucher = this.#vouchers.get(note)?.pop();
-    if (voucher) this.#store.admin.revokeVoucher(by(at), voucher.id);
+    if (voucher) this.#store.admin.revokeVoucher(by("vouchers revoke", at), voucher.id);
   }
 
   refund(account: string, part: "all" | "half", at: number): void {
@@ -254,7 +263,7 @@ class Recording {
     const note =
       part === "all" ? "the answer was cut off" : "half of it, as agreed with the customer";
     const refund = { request: dearest.publicId, amount, ref: null, note };
-    this.#store.admin.refund(by(at), refund);
+    this.#store.admin.refund(by("balance refund", at), refund);
     state.dearest = undefined;
   }
 
@@ -293,7 +302,7 @@ class Recording {
       const { note = null } = payment;
       const amount = roubles(payment.amount);
       const credit = { account: name, kind: "credit", amount, ref, note } as const;
-      this.#store.admin.changeBalance({ name: BILLING, at }, credit);
+      this.#store.admin.changeBalance({ name: BILLING, command: "balance credit", at }, credit);
     }
   }
 
@@ -337,8 +346,8 @@ class Recording {
   }
 }
 
-function by(at: number): { name: string; at: number } {
-  return { name: OPERATOR, at };
+function by(command: string, at: number): Actor {
+  return { name: OPERATOR, command, at };
 }
 
 function roubles(count: number): bigint {

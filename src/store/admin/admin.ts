@@ -96,7 +96,7 @@ export type ReleaseReserve = (accountId: number) => Steps<boolean>;
 export function admin(connection: Connection, releaseReserve: ReleaseReserve): Admin {
   return {
     createAccount: (actor, name, overdraft) =>
-      change(connection, actor, ["accounts create", name], function* ({ accounts }) {
+      change(connection, actor, name, function* ({ accounts }) {
         if (yield* accounts.find(name))
           throw new StoreError(
             `account ${JSON.stringify(name)} exists already: tollgate accounts show ${name} shows it`,
@@ -105,22 +105,20 @@ export function admin(connection: Connection, releaseReserve: ReleaseReserve): A
         return { result, detail: accountDetail({ overdraft }) };
       }),
     setAccount: (actor, name, changes) =>
-      change(connection, actor, ["accounts set", name], function* ({ accounts }) {
+      change(connection, actor, name, function* ({ accounts }) {
         const account = yield* accounts.lockOrThrow(name);
         if (changes.overdraft !== undefined) refuseOverdraft(account, changes.overdraft);
         yield* accounts.set(account.id, changes);
         return { result: yield* accounts.findOrThrow(name), detail: accountDetail(changes) };
       }),
-    setDisabled: (actor, name, disabled) => {
-      const command = disabled ? "accounts disable" : "accounts enable";
-      return change(connection, actor, [command, name], function* ({ accounts }) {
+    setDisabled: (actor, name, disabled) =>
+      change(connection, actor, name, function* ({ accounts }) {
         const { id } = yield* accounts.findOrThrow(name);
         yield* accounts.setDisabled(id, disabled);
         return { result: yield* accounts.findOrThrow(name), detail: null };
-      });
-    },
+      }),
     createKey: (actor, account, key) =>
-      change(connection, actor, ["keys create", key.publicId], function* ({ accounts, keys }) {
+      change(connection, actor, key.publicId, function* ({ accounts, keys }) {
         const existing = yield* accounts.find(account);
         const owner =
           existing ??
@@ -133,47 +131,39 @@ export function admin(connection: Connection, releaseReserve: ReleaseReserve): A
         return { result, detail: `account ${account}` };
       }),
     changeKey: (actor, publicId, changes) =>
-      change(connection, actor, ["keys set", publicId], function* ({ keys }) {
+      change(connection, actor, publicId, function* ({ keys }) {
         const result = yield* changeKey(keys, publicId, changes);
         return { result, detail: changesDetail(changes) };
       }),
     rotateKey: (actor, publicId, rotation) =>
-      change(connection, actor, ["keys rotate", publicId], function* ({ keys }) {
+      change(connection, actor, publicId, function* ({ keys }) {
         const result = yield* rotateKey(keys, actor, publicId, rotation);
         return { result, detail: rotationDetail(result) };
       }),
     revokeKey: (actor, publicId) =>
-      change(connection, actor, ["keys revoke", publicId], function* ({ keys }) {
+      change(connection, actor, publicId, function* ({ keys }) {
         const applied = yield* keys.revoke((yield* keys.findOrThrow(publicId)).id, actor.at);
         const result = { key: yield* keys.findOrThrow(publicId), applied };
         return { result, detail: null, applied };
       }),
-    changeBalance: (actor, ledgerChange) => {
-      const { account, kind } = ledgerChange;
-      return change(connection, actor, [`balance ${kind}`, account], function* (tables) {
+    changeBalance: (actor, ledgerChange) =>
+      change(connection, actor, ledgerChange.account, function* (tables) {
         const result = yield* changeBalance(tables, actor, ledgerChange);
         return { result, detail: ledgerDetail(ledgerChange), applied: result.applied };
-      });
-    },
+      }),
     refund: (actor, refundRequest) =>
-      change(
-        connection,
-        actor,
-        ["balance refund", refundRequest.request],
-        function* ({ transaction }) {
-          const result = yield* refund(transaction, actor, refundRequest);
-          const detail = ledgerDetail({ amount: result.amount, ref: refundRequest.ref });
-          return { result, detail, applied: result.applied };
-        },
-      ),
+      change(connection, actor, refundRequest.request, function* ({ transaction }) {
+        const result = yield* refund(transaction, actor, refundRequest);
+        const detail = ledgerDetail({ amount: result.amount, ref: refundRequest.ref });
+        return { result, detail, applied: result.applied };
+      }),
     createVouchers: (actor, { codes, ...settings }) =>
       connection.inTransaction(function* (transaction) {
         const detail = voucherDetail({ codes, ...settings });
         const created: VoucherRow[] = [];
         for (const code of codes) {
-          const logged = ["vouchers create", code.publicId] as const;
           created.push(
-            yield* change(transaction, actor, logged, function* ({ vouchers }) {
+            yield* change(transaction, actor, code.publicId, function* ({ vouchers }) {
               yield* vouchers.insert({ ...code, ...settings, createdAt: actor.at });
               return { result: yield* vouchers.findOrThrow(code.publicId), detail };
             }),
@@ -182,7 +172,7 @@ export function admin(connection: Connection, releaseReserve: ReleaseReserve): A
         return created;
       }),
     revokeVoucher: (actor, publicId) =>
-      change(connection, actor, ["vouchers revoke", publicId], function* ({ vouchers }) {
+      change(connection, actor, publicId, function* ({ vouchers }) {
         const result = yield* revokeVoucher(vouchers, actor, publicId);
         return { result, detail: null, applied: result.applied };
       }),
@@ -285,11 +275,11 @@ interface Changed<T> {
   applied?: boolean;
 }
 
-/** Runs a change as one transaction, with its row in the admin log: the command and its subject. */
+/** Runs a change as one transaction, with its row in the admin log. `subject`: what is changed. */
 function* change<T>(
   connection: Connection,
-  { at, name }: Actor,
-  [command, subject]: readonly [command: string, subject: string],
+  { at, name, command }: Actor,
+  subject: string,
   work: (tables: Tables) => Steps<Changed<T>>,
 ): Steps<T> {
   return yield* connection.inTransaction(function* (transaction) {

@@ -449,8 +449,10 @@ export const changes = sqliteTable("changes", {
 /** The tables with one row, which the migrations make. */
 export const oneRow: readonly SQLiteTable[] = [retention, changes, voucherStart];
 
-/** Who makes a change and when, for the admin log. */
+/** Who makes a change, by which operation and when, for the admin log. */
 export interface Actor {
   name: string;
+  /** The name of the operation, such as `balance credit`. */
+  command: string;
   at: number;
 }

@@ -112,7 +112,7 @@ describe("GET /v1/account", () => {
     await at.gateway.unreserved(key);
 
     await store.admin.refund(
-      { name: "tester", at: Date.now() },
+      { name: "tester", command: "test", at: Date.now() },
       { request: first.id, amount: null, ref: null, note: null },
     );
     expect(await account(key)).toEqual(await accountBody(key, after, { spent_rub: "0.0018025" }));
@@ -179,7 +179,7 @@ describe("GET /v1/account", () => {
     const booking = { kind: "credit", amount: rouble, ref: null, note: null } as const;
     const { store } = at.gateway;
     await store.admin.changeBalance(
-      { name: "tester", at: Date.now() },
+      { name: "tester", command: "test", at: Date.now() },
       { account: key.account, ...booking },
     );
     const more = { balance_rub: "101", available_rub: "101" };

@@ -55,7 +55,7 @@ describe.each(paths)("%s", (path) => {
     const id = await charged(key);
     const other = await at.gateway.key({ account: key.account, balance: 0n });
     const { admin } = at.gateway.store;
-    const actor = { name: "tester", at: Date.now() };
+    const actor = { name: "tester", command: "test", at: Date.now() };
     await admin.revokeKey(actor, other.id);
     await at.gateway.toldOfChanges();
     expectRefusal(await get(of(id), other), badKey);

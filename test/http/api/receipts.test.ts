@@ -168,7 +168,7 @@ describe("GET /v1/requests/{id}", () => {
       [300_000n, "0.0008"],
       [null, "0.0018025"],
     ] as const) {
-      const actor = { name: "tester", at: Date.now() };
+      const actor = { name: "tester", command: "test", at: Date.now() };
       await at.gateway.store.admin.refund(actor, { request: id, amount, ref: null, note: null });
       const whole = { ...usualReceipt(key, id), refunded_rub: refunded };
       expect(await receipt(key, id)).toEqual(whole);

@@ -202,7 +202,10 @@ describe("GET /v1/usage", () => {
     const local = `http://127.0.0.1:${provider.port}/v1`;
     await at.gateway.reload(costlyModels("small")({ local }));
     const refunding = { request: id, amount: null, ref: null, note: null };
-    await at.gateway.store.admin.refund({ name: "tester", at: Date.now() }, refunding);
+    await at.gateway.store.admin.refund(
+      { name: "tester", command: "test", at: Date.now() },
+      refunding,
+    );
     expect(await usage(key, "?by=model")).toEqual([
       { model: "large", ...once, refunded_rub: once.cost_rub },
     ]);

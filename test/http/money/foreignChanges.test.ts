@@ -8,7 +8,7 @@ import type { TestKey } from "../../support/gateway/testApp.ts";
 import { describeSqlite } from "../../support/testedEngines.ts";
 
 const at = openBefore(["local"], ({ local }) => answerOnlyPrices(local));
-const actor = { name: "tester", at: 0 };
+const actor = { name: "tester", command: "test", at: 0 };
 const HEALTH = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 describeSqlite("a request that arrives in the turn of a read of the change counter", () => {

@@ -133,7 +133,7 @@ describe("a request that fits except for held money", () => {
       ref: null,
       note: null,
     } as const;
-    await at.gateway.store.admin.changeBalance({ name: "tester", at: 0 }, booking);
+    await at.gateway.store.admin.changeBalance({ name: "tester", command: "test", at: 0 }, booking);
     expect((await second).status).toBe(200);
     hanging.release();
     expect((await first).status).toBe(200);

@@ -24,7 +24,7 @@ const at = openBefore(["local"], ({ local }) => ({
   sections: { billing: { hold_wait: "200ms" } },
 }));
 
-const actor = { name: "tester", at: 0 };
+const actor = { name: "tester", command: "test", at: 0 };
 
 describe("requests at once", () => {
   test("on a balance for three: three are served, the others wait or are refused, and nothing is left", async () => {

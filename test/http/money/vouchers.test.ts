@@ -23,7 +23,7 @@ import { holdWrites, storedText } from "../../support/store/gatewayDatabase.ts";
 
 const at = openOneModelBefore({ metrics: { listen: "127.0.0.1:0" } });
 const admin = () => at.gateway.store.admin;
-const now = () => ({ name: "tester", at: at.gateway.clock.epochMs() });
+const now = () => ({ name: "tester", command: "test", at: at.gateway.clock.epochMs() });
 const path = "/v1/vouchers/redeem";
 const HOUR_MS = 3_600_000;
 /** The time that a redemption waits for the store. */

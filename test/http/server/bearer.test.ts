@@ -161,7 +161,7 @@ describe("a key is refused", () => {
 
   test("from the next request after it is revoked, expired, or its account disabled", async () => {
     at.provider.answer = usual;
-    const actor = { name: "tester", at: Date.now() };
+    const actor = { name: "tester", command: "test", at: Date.now() };
     const { admin } = at.gateway.store;
     const key = await at.gateway.key();
     const expiring = await at.gateway.key({ expiresAt: at.gateway.clock.epochMs() + 10_000 });
@@ -187,7 +187,10 @@ describe("a key is refused", () => {
   test("when it is revoked and the clock is then set back", async () => {
     const key = await at.gateway.key();
     const laterMs = at.gateway.clock.epochMs() + 3_600_000;
-    await at.gateway.store.admin.revokeKey({ name: "tester", at: laterMs }, key.id);
+    await at.gateway.store.admin.revokeKey(
+      { name: "tester", command: "test", at: laterMs },
+      key.id,
+    );
     await at.gateway.toldOfChanges();
     expectRefusal(await call(at.gateway, key, { path }), badKey);
   });

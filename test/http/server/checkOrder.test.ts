@@ -191,9 +191,13 @@ describe("the first check that fails answers", () => {
       const key = await at.gateway.key({ balance: 0n });
       for (let time = 0; time < 3; time += 1)
         expect((await chat(at.gateway, key)).status).toBe(402);
-      await at.gateway.store.admin.setAccount({ name: "tester", at: 0 }, key.account, {
-        overdraft: 300_000_000n,
-      });
+      await at.gateway.store.admin.setAccount(
+        { name: "tester", command: "test", at: 0 },
+        key.account,
+        {
+          overdraft: 300_000_000n,
+        },
+      );
       await at.gateway.toldOfChanges();
       expect((await chat(at.gateway, key)).status).toBe(200);
     });
@@ -203,9 +207,13 @@ describe("the first check that fails answers", () => {
     const key = await at.gateway.key({ tokensPerMinute: 27, balance: 0n, overdraft: 300_000_000n });
     await exhausted(key);
     await at.gateway.unreserved(key);
-    await at.gateway.store.admin.setAccount({ name: "tester", at: 0 }, key.account, {
-      overdraft: 11_000_000n,
-    });
+    await at.gateway.store.admin.setAccount(
+      { name: "tester", command: "test", at: 0 },
+      key.account,
+      {
+        overdraft: 11_000_000n,
+      },
+    );
     expectRefusal(await chat(at.gateway, key), tooOften);
     await at.gateway.advance(60_000);
     expect((await chat(at.gateway, key)).status).toBe(402);

@@ -32,7 +32,11 @@ async function rotate(key: TestKey, graceMs = HOUR_MS): Promise<TestKey> {
 }
 
 async function set(key: TestKey, changes: KeyChanges): Promise<void> {
-  await at.gateway.store.admin.changeKey({ name: "tester", at: 0 }, key.id, changes);
+  await at.gateway.store.admin.changeKey(
+    { name: "tester", command: "test", at: 0 },
+    key.id,
+    changes,
+  );
   await at.gateway.toldOfChanges();
 }
 

@@ -105,7 +105,7 @@ describePostgres("a replica whose URL is in a file", () => {
     await untilAsync("changes are told", async () => {
       const command = await openServerStore({ url: urlOf("two", "sec@nd"), shownUrl: "books" });
       const { id } = await command.admin.createAccount(
-        { name: "t", at: 1 },
+        { name: "t", command: "test", at: 1 },
         crypto.randomUUID(),
         0n,
       );

@@ -44,7 +44,7 @@ export interface SpoiledCase {
 /** Adds a credit with this time. */
 export function credit(cli: CliFolder, atMs: number): void {
   const store = openStore({ path: cli.database, durability: "process", serving: false });
-  const actor = { name: "tester", at: atMs };
+  const actor = { name: "tester", command: "test", at: atMs };
   if (!store.accounts.find("alice")) store.admin.createAccount(actor, "alice", 0n);
   store.admin.changeBalance(actor, {
     account: "alice",

@@ -20,7 +20,7 @@ export interface ConsoleUnderTest {
 /** Serves the console over this store. Its time stands still. */
 export function openConsole(store: SqliteStore, config: Config, nowMs: number): ConsoleUnderTest {
   const session = new ConsoleSession(systemClock, systemRandom);
-  const operator = () => ({ config, store, actor: { name: actor.name, at: served.nowMs } });
+  const operator = () => ({ config, store, actor: { ...actor, at: served.nowMs } });
   const app = createConsoleServer(operator, session).listen({ hostname: "127.0.0.1", port: 0 });
   const origin = `http://127.0.0.1:${app.server?.port}`;
   const secrets = session.exchange(session.token);

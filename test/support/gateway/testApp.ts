@@ -88,7 +88,7 @@ export interface TestApp {
   close(): Promise<void>;
 }
 
-const actor = { name: "tester", at: Date.now() } as const;
+const actor = { name: "tester", command: "test", at: Date.now() } as const;
 export const rouble = 1_000_000_000n;
 
 /** Opens a gateway over a new database. Close it, also after a failure. */
@@ -171,7 +171,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
       const { key, hash, prefix } = issueKey(systemRandom);
       const id = app.newId("key");
       const rotation = { successor: { publicId: id, hash, prefix }, graceMs };
-      await store.admin.rotateKey({ name: actor.name, at: clock.epochMs() }, old, rotation);
+      await store.admin.rotateKey({ ...actor, at: clock.epochMs() }, old, rotation);
       return { key, id, account };
     },
     async toldOfChanges() {

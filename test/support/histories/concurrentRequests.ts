@@ -63,7 +63,7 @@ export async function requestsForTenTimesTheBalance(
 
 const LARGE_CROWD = 1000;
 const LARGE_PLACES = 60n;
-const actor = { name: "tester", at: 0 } as const;
+const actor = { name: "tester", command: "test", at: 0 } as const;
 
 /**
  * A thousand requests at once on a small balance, with random costs, also above the hold, while credits, debits

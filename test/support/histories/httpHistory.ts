@@ -118,7 +118,7 @@ class HttpHistory {
     // Some are large enough for a few searches.
     const amount = BigInt(((word >>> 1) % 1024) + 1) * ((word >>> 11) % 2 === 0 ? 16n : 1n);
     const { admin } = this.#gateway.store;
-    const actor = { name: "tester", at: 0 };
+    const actor = { name: "tester", command: "test", at: 0 };
     const booking = { account, amount, ref: null, note: null };
     if (kind < 2) {
       this.#model.credit(account, amount);
@@ -358,7 +358,9 @@ async function historyLine(
       }
       const budget = word % 8 === 1 ? null : BigInt((word >>> 3) % BUDGET_MAX);
       const changed = anyOf(word >>> 15);
-      await store.admin.changeKey({ name: "tester", at: 0 }, changed.id, { budget });
+      await store.admin.changeKey({ name: "tester", command: "test", at: 0 }, changed.id, {
+        budget,
+      });
       await gateway.toldOfChanges();
       model.key(name).budget = budget;
       return `the budget of ${name} is ${budget}`;

@@ -26,7 +26,7 @@ export interface StoreFolder {
   close(): Promise<void>;
 }
 
-export const actor = { name: "tester", at: 1_767_225_600_000 } as const;
+export const actor = { name: "tester", command: "test", at: 1_767_225_600_000 } as const;
 
 /** Makes one; with `path` over the store that is there. Close it, also after a failure. */
 export async function openStoreFolder(existing?: string): Promise<StoreFolder> {

@@ -164,8 +164,8 @@ function refuseProblems(problems: readonly string[], verdict: string, { advice }
   );
 }
 
-function logRestore({ db }: SqliteConnection, { name, at }: Actor, backup: string): void {
-  const row = { id: newRowId, at, actor: name, command: "restore", subject: backup, detail: null };
+function logRestore({ db }: SqliteConnection, { name, command, at }: Actor, backup: string): void {
+  const row = { id: newRowId, at, actor: name, command, subject: backup, detail: null };
   db.insert(adminLog).values(row).run();
 }
 
