@@ -66,7 +66,7 @@ describe.skipIf(chromiumPath === null)("an inspection", () => {
     body = `<style>@media (prefers-color-scheme: dark) { body { background: black; color: #333 } }</style>
       <main><h1>A page</h1><img src="/icon"><p style="width: 600px">Wide</p></main>`;
     const problems = await visit(chromium.browser, site.url.href, (page) =>
-      viewProblems(page, "sample"),
+      viewProblems(page, "sample", true),
     );
     const short = problems.map((problem) => problem.replace(/^(.*?: [\w-]+).*$/s, "$1")).sort();
     expect(short).toEqual([

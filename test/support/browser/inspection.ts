@@ -15,19 +15,23 @@ export const inspectionTimeoutMs = 180_000;
 const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
 
 /**
- * What is wrong with the view that the page shows, in words: findings of axe in the light scheme, in the long form also in
+ * What is wrong with the view that the page shows, in words: findings of axe in the light scheme, with `isWhole` also in
  * the dark one, and what `narrowProblems` finds. Keeps screenshots as `NAME-light.png` and `NAME-dark.png`. Leaves the
  * page wide and light.
  */
-export async function viewProblems(page: Page, name: string): Promise<string[]> {
+export async function viewProblems(page: Page, name: string, isWhole = isLong): Promise<string[]> {
   await resize(page, wide);
   await page.emulateMedia({ colorScheme: "light" });
   const light = await axeFindings(page, { runOnly: tags });
   await saveScreenshot(page, `${name}-light`);
-  const dark = isLong ? await darkFindings(page, name) : [];
+  const dark = isWhole ? await darkFindings(page, name) : [];
   const named = (where: string, found: readonly string[]): string[] =>
     found.map((problem) => `${name}, ${where}: ${problem}`);
-  return [...named("light", light), ...named("dark", dark), ...(await narrowProblems(page, name))];
+  return [
+    ...named("light", light),
+    ...named("dark", dark),
+    ...(await narrowProblems(page, name, isWhole)),
+  ];
 }
 
 async function darkFindings(page: Page, name: string): Promise<string[]> {
@@ -44,8 +48,12 @@ async function darkFindings(page: Page, name: string): Promise<string[]> {
  * The same on a narrow screen: what `widthProblems` finds, in the long form also findings of axe but for colours. Leaves the
  * page wide.
  */
-export async function narrowProblems(page: Page, name: string): Promise<string[]> {
-  if (!isLong) return await widthProblems(page, name);
+export async function narrowProblems(
+  page: Page,
+  name: string,
+  isWhole = isLong,
+): Promise<string[]> {
+  if (!isWhole) return await widthProblems(page, name);
   await resize(page, narrow);
   const rules = { "color-contrast": { enabled: false } };
   const findings = await axeFindings(page, { runOnly: tags, rules });
