@@ -83,7 +83,7 @@ export function query<Value>(read: Reader<Value>): OptionalField<Value | undefin
   return { read };
 }
 
-/** The same with a default. */
+/** A value of the console alone, with a default. */
 export function queryWithDefault<Value>(text: string, read: Reader<Value>): OptionalField<Value> {
   return { read, default: text };
 }

@@ -100,7 +100,7 @@ export class SqliteQueries implements Connection {
     return yield* this.#within("BEGIN IMMEDIATE", work);
   }
 
-  /** SQLite keeps the statement of each text. */
+  /** Bun keeps the statements of the 20 texts that were used last. */
   #prepared<Row>(text: string): Statement<Row, SQLQueryBindings[]> {
     return this.#sqlite.query<Row, SQLQueryBindings[]>(text);
   }

@@ -141,7 +141,8 @@ export function paceSpan(nowMs: number): PaceSpan {
 }
 
 /**
- * A query for what accounts were charged from `$firstDay` on. `accounts`: a condition for `account_id`. Each day is named, because the totals are in the order of day and account.
+ * A query for what accounts were charged from `$firstDay` on. `accounts`: a condition for `account_id`. The query names each
+ * day, because the totals are in the order of day and account.
  */
 export function chargedSince(accounts = "1 = 1"): string {
   const days = Array.from({ length: PACE_DAYS }, (_, day) => `$firstDay + ${day}`).join(", ");
