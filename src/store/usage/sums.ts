@@ -151,11 +151,13 @@ export function rowsText({ sources, by, figures }: Sum): string {
     .join(" UNION ALL ");
 }
 
+/** The same rows, with each source summed by group: SQLite copies all rows of a union before it sums them. */
+export function summedRowsText(sum: Sum): string {
+  return sum.sources.map((source) => sumsText({ ...sum, sources: [source] })).join(" UNION ALL ");
+}
+
 /** A query for the sums of the sources by group. `figuresIn` reads the figures of its rows. */
-export function sumsText(sum: Sum): string {
-  const bySource = sum.sources.map((source) => ({ ...sum, sources: [source] }));
-  // Each source is summed first, because SQLite copies all rows of a union.
-  const rows = bySource.length === 1 ? rowsText(sum) : bySource.map(sumsText).join(" UNION ALL ");
+export function sumsText(sum: Sum, rows = rowsText(sum)): string {
   const columns = [
     ...sum.by.map((group) => `"${group}"`),
     ...sum.figures.flatMap(partNames).map((name) => sumOf(`"${name}"`, name)),

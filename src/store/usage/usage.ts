@@ -11,6 +11,7 @@ import {
   runningRequests,
   sourcesOf,
   sumReader,
+  summedRowsText,
   sumsText,
   type FigureName,
   type Figures,
@@ -60,7 +61,7 @@ export function* usageReport(
         : "account_id = (SELECT id FROM accounts WHERE name = $account)",
     );
     const sum = { sources, by: [by], figures: operatorFigures };
-    const sums = sumsText(sum);
+    const sums = sumsText(sum, summedRowsText(sum));
     const rows = yield* snapshot.rows<{ group: string | bigint }>(
       `SELECT ${NAMES[by] ?? `sums.${by}`} AS "group", sums.* FROM (${sums}) AS sums ORDER BY 1`,
       account === undefined ? {} : { account },
