@@ -1,6 +1,6 @@
 import { idMaker, systemRandom } from "../src/lib/random.ts";
 import { systemClock, DAY_MS } from "../src/lib/clock.ts";
-import { prepareGroups } from "../src/store/sqlite/writer/operations.ts";
+import { prepareApply } from "../src/store/sqlite/writer/apply.ts";
 import { decodeBatch, encodeBatch } from "../src/store/writer/writerMessages.ts";
 import { connect } from "../src/store/sqlite/sqlite.ts";
 import { startFolding, startWriter, type RequestRecord } from "../src/store/store.ts";
@@ -20,9 +20,9 @@ const newId = idMaker(systemClock, systemRandom);
 /** The time of the writer's thread for the rows of requests, one by one and in batches. */
 export function measureSettling(path: string): Figures {
   const connection = connect(path, "process");
-  const run = prepareGroups(connection);
+  const apply = prepareApply(connection);
   const commit = (batch: string) =>
-    connection.sqlite.transaction(() => run(decodeBatch(batch))).immediate();
+    connection.sqlite.transaction(() => apply(decodeBatch(batch))).immediate();
   const encode = (records: readonly RequestRecord[]) =>
     encodeBatch(
       records.map((record) => ({ kind: "recordRequest", record })),

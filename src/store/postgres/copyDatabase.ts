@@ -16,7 +16,7 @@ import { copiedTable, type CopiedTable } from "./copiedTable.ts";
 import type { ServerAddress } from "./pool.ts";
 import { openServer, type OpenServer } from "./store.ts";
 import { interruptedTotals } from "./writer/replicas.ts";
-import { ADD_TO_TOTALS, totalRow } from "./writer/statements.ts";
+import { ADD_TO_TOTALS, jsonOf } from "./writer/statements.ts";
 
 /** What a copy does now, and how far it is, in rows of all tables. */
 export interface CopyProgress {
@@ -225,7 +225,7 @@ function* countInterrupted(sqlite: Database, target: Connection): Steps<number> 
     .all();
   if (rows.length > 0)
     yield* target.rows(ADD_TO_TOTALS.replaceAll("$1", "$rows"), {
-      rows: JSON.stringify(interruptedTotals(rows).map(totalRow)),
+      rows: jsonOf(interruptedTotals(rows)),
     });
   return rows.length;
 }

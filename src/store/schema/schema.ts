@@ -165,6 +165,9 @@ export const ledger = sqliteTable(
   ],
 );
 
+/** What a writer gives the credit of a redemption. Its kind is `credit`. */
+export const creditColumns = columnsOf(ledger, ["id", "kind", "note", "refundOf"]);
+
 /**
  * Codes that credit an account once. `hash` is the SHA-256 of the code. Triggers let a voucher end once, redeemed or
  * revoked, and let it be redeemed only together with its credit in the ledger, whose ref is `voucher:<public id>`.

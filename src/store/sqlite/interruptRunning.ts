@@ -1,8 +1,8 @@
 import { ne } from "drizzle-orm";
 import { accounts, isRunning, requests } from "../schema/schema.ts";
-import { dayOf } from "../writer/dailyTotal.ts";
+import { totalsOf } from "../writer/dailyTotal.ts";
 import type { SqliteConnection } from "./sqlite.ts";
-import { prepareAddToTotals } from "./writer/totals.ts";
+import { prepareAddToTotals } from "./writer/apply.ts";
 
 /** The number of interrupted requests, and the sum of the reserves that were released, in nano-roubles. */
 export interface Interrupted {
@@ -24,20 +24,10 @@ export function interruptRunning(connection: SqliteConnection): Interrupted {
         .where(isRunning)
         .returning()
         .all();
-      if (interrupted.length > 0) countInterrupted(connection, interrupted);
+      if (interrupted.length > 0) totalsOf(interrupted).forEach(prepareAddToTotals(connection));
       return { count: interrupted.length, reserved: releaseReserves(connection) };
     })
     .immediate();
-}
-
-function countInterrupted(
-  connection: SqliteConnection,
-  interrupted: readonly (typeof requests.$inferSelect)[],
-): void {
-  const addToTotals = prepareAddToTotals(connection);
-  const only = { requests: 1, failed: 1, charged: 0, operatorCost: 0n };
-  for (const { at, provider, ...request } of interrupted)
-    addToTotals({ ...request, day: dayOf(at), provider: provider ?? "", ...only });
 }
 
 /** Returns the sum of the reserves. */

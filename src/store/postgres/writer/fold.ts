@@ -1,8 +1,8 @@
 import { FOLD_BATCH } from "../../writer/folding.ts";
 import { LOCKS } from "../locks.ts";
+import type { BatchNumber } from "./apply.ts";
 import { Fenced } from "./failures.ts";
 import { arrayOf, BEGIN, COMMIT, statement, USUAL_WAIT, type Session } from "./session.ts";
-import type { BatchNumber } from "./settle.ts";
 import { FENCE, LOCK_ACCOUNTS } from "./statements.ts";
 
 const LOCK_FOLDING = `SELECT pg_try_advisory_xact_lock(${LOCKS.folding}) AS is_mine`;

@@ -1,5 +1,5 @@
 import type { Endpoint } from "../../../contract/account/requestStatus.ts";
-import { dayOf, emptyTotal, type DailyTotal } from "../../writer/dailyTotal.ts";
+import { totalsOf, type DailyTotal } from "../../writer/dailyTotal.ts";
 import {
   arrayOf,
   BEGIN,
@@ -9,7 +9,7 @@ import {
   type Row,
   type Session,
 } from "./session.ts";
-import { ADD_TO_TOTALS, CLOCK_MS, LOCK_ACCOUNTS, totalRow } from "./statements.ts";
+import { ADD_TO_TOTALS, CLOCK_MS, jsonOf, LOCK_ACCOUNTS } from "./statements.ts";
 
 /** A replica without a heartbeat for this long is ended by any other one, by the clock of the database. */
 export const SILENT_MS = 15_000;
@@ -65,7 +65,7 @@ export async function endReplica(
       statement(INTERRUPT, id),
       statement(END, id),
     );
-    const totals = JSON.stringify(interruptedTotals(interrupted).map(totalRow));
+    const totals = jsonOf(interruptedTotals(interrupted));
     await session.run(statement(ADD_TO_TOTALS, totals), COMMIT);
     return {
       replicaId,
@@ -77,21 +77,15 @@ export async function endReplica(
 
 /** What interrupted requests add to the totals. */
 export function interruptedTotals(interrupted: readonly Row[]): readonly DailyTotal[] {
-  const totals = new Map<string, DailyTotal>();
-  for (const row of interrupted) {
-    const group = {
-      day: dayOf(Number(row["at"])),
+  return totalsOf(
+    interrupted.map((row) => ({
+      status: "interrupted",
+      at: Number(row["at"]),
       accountId: Number(row["account_id"]),
       keyId: Number(row["key_id"]),
       model: row["model"] as string,
-      provider: (row["provider"] as string | null) ?? "",
+      provider: row["provider"] as string | null,
       endpoint: row["endpoint"] as Endpoint,
-    };
-    const key = JSON.stringify(group);
-    const total = totals.get(key) ?? emptyTotal(group);
-    total.requests += 1;
-    total.failed += 1;
-    totals.set(key, total);
-  }
-  return [...totals.values()];
+    })),
+  );
 }

@@ -1,16 +1,26 @@
 import {
+  accounts,
   attempts,
   cappedSums,
   columnsOf,
+  creditColumns,
   dailyTotals,
   endColumns,
   INT64_MAX,
+  ledger,
   requestColumns,
   requests,
+  responseOwner,
   totalGroup,
   totalSums,
 } from "../../schema/schema.ts";
-import type { DailyTotal } from "../../writer/dailyTotal.ts";
+
+/** Rows for a statement, as JSON. */
+export function jsonOf(rows: readonly unknown[]): string {
+  return JSON.stringify(rows, (_, value: unknown) =>
+    typeof value === "bigint" ? String(value) : value,
+  );
+}
 
 /** A table as a row source: `json_to_recordset` needs the type of each column. */
 interface ColumnLike {
@@ -94,15 +104,16 @@ export const INSERT_ATTEMPTS = `INSERT INTO attempts (request_id, ${namesOf(atte
     ", ",
   )} FROM ${rowsOf({ publicId: "text", ...typesOf(attempts, attemptColumns) })} JOIN requests ON requests.public_id = v."publicId" WHERE requests.public_id = ANY(ARRAY(SELECT jsonb_array_elements_text($2::text::jsonb)))`;
 
+const movedColumns = ["id", "balance", "ledgerSeq", "reserved"] as const;
 /** Only accounts with new rows in their history: at the commit a trigger checks that the balance follows from them. */
-export const MOVE_ACCOUNTS = `UPDATE accounts SET balance = v.balance, ledger_seq = v.seq, reserved = v.reserved FROM ${rowsOf({ id: "bigint", balance: "bigint", seq: "bigint", reserved: "bigint" })} WHERE accounts.id = v.id`;
+export const MOVE_ACCOUNTS = `UPDATE accounts SET balance = v.balance, ledger_seq = v."ledgerSeq", reserved = v.reserved FROM ${rowsOf(typesOf(accounts, movedColumns))} WHERE accounts.id = v.id`;
 
 export const RESERVE_ACCOUNTS = `UPDATE accounts SET reserved = v.reserved FROM ${rowsOf({ id: "bigint", reserved: "bigint" })} WHERE accounts.id = v.id`;
 
-const block = { account_id: "bigint", key_id: "bigint", amount: "bigint" } as const;
+const block = { accountId: "bigint", keyId: "bigint", amount: "bigint" } as const;
 /** `$2`: the lease. */
-export const SET_BLOCKS = `INSERT INTO reserves (replica_id, account_id, key_id, amount) SELECT $2::text::bigint, v.account_id, v.key_id, v.amount FROM ${rowsOf(block)} WHERE v.amount > 0 ON CONFLICT (replica_id, account_id, key_id) DO UPDATE SET amount = excluded.amount`;
-export const REMOVE_BLOCKS = `DELETE FROM reserves USING ${rowsOf(block)} WHERE v.amount = 0 AND reserves.replica_id = $2::text::bigint AND reserves.account_id = v.account_id AND reserves.key_id = v.key_id`;
+export const SET_BLOCKS = `INSERT INTO reserves (replica_id, account_id, key_id, amount) SELECT $2::text::bigint, v."accountId", v."keyId", v.amount FROM ${rowsOf(block)} WHERE v.amount > 0 ON CONFLICT (replica_id, account_id, key_id) DO UPDATE SET amount = excluded.amount`;
+export const REMOVE_BLOCKS = `DELETE FROM reserves USING ${rowsOf(block)} WHERE v.amount = 0 AND reserves.replica_id = $2::text::bigint AND reserves.account_id = v."accountId" AND reserves.key_id = v."keyId"`;
 
 /** A row without a time charges a key and leaves its last use. */
 export const CHANGE_KEYS = `UPDATE keys SET spent = keys.spent + coalesce(v.charged, 0), last_used_at = coalesce(v.at, keys.last_used_at),
@@ -120,15 +131,28 @@ const addedSums = totalSums.map((name) => {
 /** In the order of their key, so that two transactions do not wait for each other. */
 export const ADD_TO_TOTALS = `INSERT INTO daily_totals (${namesOf(dailyTotals, totalColumns).join(", ")}, refunded) SELECT v.*, 0 FROM ${rowsOf(typesOf(dailyTotals, totalColumns))} ORDER BY ${totalGroup.map(valueOf).join(", ")} ON CONFLICT (${namesOf(dailyTotals, totalGroup).join(", ")}) DO UPDATE SET ${addedSums.join(", ")}`;
 
-/** The values of a total for ADD_TO_TOTALS. */
-export function totalRow(total: DailyTotal): Record<string, unknown> {
-  const values = totalColumns.map((name) => {
-    const value = total[name];
-    if (typeof value !== "bigint") return [name, value];
-    return [name, String(value < INT64_MAX ? value : INT64_MAX)];
-  });
-  return Object.fromEntries(values) as Record<string, unknown>;
-}
+export const LOCK_VOUCHERS =
+  "SELECT id, public_id, amount, expires_at, revoked_at, redeemed_by FROM vouchers WHERE id = ANY($1::text::bigint[]) ORDER BY id FOR UPDATE";
+
+/** For one row: the next credit of the account follows from what a trigger does after this one. */
+export const INSERT_CREDIT = `INSERT INTO ledger (${namesOf(ledger, creditColumns).join(", ")}, kind) SELECT v.*, 'credit' FROM ${rowsOf(typesOf(ledger, creditColumns))}`;
+
+export const END_VOUCHERS = `UPDATE vouchers SET redeemed_at = v."redeemedAt", redeemed_by = v."redeemedBy" FROM ${rowsOf({ id: "bigint", redeemedAt: "bigint", redeemedBy: "bigint" })} WHERE vouchers.id = v.id`;
+
+const ownerColumns = columnsOf(responseOwner, ["hash"]);
+/** With the rules of `prepareOwners` of SQLite. `$2`: the time. */
+export const RECORD_OWNERS = `INSERT INTO response_owner (hash, ${namesOf(responseOwner, ownerColumns).join(", ")})
+SELECT decode(v.hash, 'hex'), ${ownerColumns.map(valueOf).join(", ")}
+FROM ${rowsOf({ hash: "text", ...typesOf(responseOwner, ownerColumns) })}
+ORDER BY v.hash
+ON CONFLICT (hash) DO UPDATE SET account_id = excluded.account_id, provider = excluded.provider, history_tokens = excluded.history_tokens,
+expires_at = CASE WHEN response_owner.expires_at BETWEEN -($2::text::bigint) AND $2::text::bigint
+OR response_owner.account_id = excluded.account_id AND response_owner.expires_at > 0
+THEN excluded.expires_at ELSE -excluded.expires_at END`;
+
+/** `$2`: the most rows. It leaves out what another batch has locked. So it never waits, and no two batches wait for each other. */
+export const REMOVE_EXPIRED_OWNERS = `DELETE FROM response_owner WHERE hash IN (SELECT hash FROM response_owner
+WHERE expires_at BETWEEN -($1::text::bigint) AND $1::text::bigint LIMIT $2::text::bigint FOR UPDATE SKIP LOCKED)`;
 
 /** Tells all replicas that money of these accounts is wanted that others have reserved. */
 export const TELL_WANTED =

@@ -23,6 +23,7 @@ import {
   messageOf,
   refusedBy,
 } from "./failures.ts";
+import { applyBatch, type BatchNumber, type LockedRows } from "./apply.ts";
 import { fold } from "./fold.ts";
 import type { Lease } from "./lease.ts";
 import { Pace } from "./pace.ts";
@@ -48,7 +49,6 @@ import {
   UnsentStatement,
   type Connect,
 } from "./session.ts";
-import { settle, type BatchNumber, type LockedRows } from "./settle.ts";
 import { LOCK_TABLES } from "./statements.ts";
 
 /** How long the writer tries before it reports a failure, and how long the end of an answer waits. */
@@ -341,7 +341,7 @@ class PostgresTransport implements BatchTransport {
     const [first] = batch.operations;
     try {
       if (first?.kind === "fold") return folded(await fold(session, first.before, number));
-      return await settle(session, batch, number, lockedRows, (outcome) => {
+      return await applyBatch(session, batch, number, lockedRows, (outcome) => {
         computed = outcome;
       });
     } catch (error) {

@@ -1,4 +1,3 @@
-import { prepareGroups, rowsOf } from "./operations.ts";
 import { sharedNowMs } from "../../../lib/clock.ts";
 import { errorCode } from "../../../lib/systemError.ts";
 import {
@@ -10,6 +9,7 @@ import {
   type Durability,
 } from "../sqlite.ts";
 import { InsufficientFunds } from "../../writer/effects.ts";
+import { FOLD_BATCH } from "../../writer/folding.ts";
 import {
   isRefusal,
   outcomeOfFailure,
@@ -19,6 +19,7 @@ import {
   type WriteFailure,
 } from "../../writer/outcome.ts";
 import { decodeBatch, type WireBatch, type WireOperation } from "../../writer/writerMessages.ts";
+import { prepareApply } from "./apply.ts";
 
 declare const self: Worker;
 
@@ -123,7 +124,7 @@ function createCheckpointer({ sqlite }: SqliteConnection): CheckpointIfDue {
   sqlite.run("PRAGMA wal_autocheckpoint = 0");
   let since = 0;
   return (operations) => {
-    for (const operation of operations) since += rowsOf(operation);
+    for (const { kind } of operations) since += kind === "fold" ? FOLD_BATCH : 1;
     if (since < CHECKPOINT_EVERY) return;
     since = 0;
     try {
@@ -139,7 +140,7 @@ function createCheckpointer({ sqlite }: SqliteConnection): CheckpointIfDue {
 
 function createBatchRunner(connection: SqliteConnection): RunBatch {
   const { sqlite } = connection;
-  const runGroup = prepareGroups(connection);
+  const apply = prepareApply(connection);
   let isLocked = false;
   const setLocked = (isLockedNow: boolean): void => {
     if (isLocked && !isLockedNow) setBusyTimeout(sqlite, BUSY_TIMEOUT_MS);
@@ -147,7 +148,7 @@ function createBatchRunner(connection: SqliteConnection): RunBatch {
   };
   const commit = (batch: WireBatch): BatchOutcome => {
     sqlite.run("BEGIN IMMEDIATE");
-    const { results, effect } = runGroup(batch);
+    const { results, effect } = apply(batch);
     sqlite.run("COMMIT");
     setLocked(false);
     return { replies: results.map((result) => ({ ok: true, result })), effects: [effect] };
