@@ -1,4 +1,4 @@
-import { OpenMeters } from "./billing/meter.ts";
+import { OpenMeters } from "./billing/openMeters.ts";
 import type { Config, TlsConfig } from "./config/schema.ts";
 import type { DatabaseServices, ServedDatabase, UpgradeChoice } from "./database/servedDatabase.ts";
 import { refuseWhileUnwritable } from "./gateway/admission/admit.ts";

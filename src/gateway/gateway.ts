@@ -1,5 +1,5 @@
 import type { Holds } from "../billing/hold.ts";
-import type { OpenMeters } from "../billing/meter.ts";
+import type { OpenMeters } from "../billing/openMeters.ts";
 import type { KnownKeys } from "../auth/knownKeys.ts";
 import type { Config } from "../config/schema.ts";
 import type { Clock, Deadlines } from "../lib/clock.ts";

@@ -2,12 +2,8 @@ import { freePrice } from "./historyPrices.ts";
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import { amountRangeOf, boundWithin } from "../../../src/billing/cost.ts";
 import type { Hold } from "../../../src/billing/hold.ts";
-import {
-  OpenMeters,
-  recordedPrices,
-  RequestMeter,
-  type Receipt,
-} from "../../../src/billing/meter.ts";
+import { recordedPrices, RequestMeter, type Receipt } from "../../../src/billing/meter.ts";
+import { OpenMeters } from "../../../src/billing/openMeters.ts";
 import { noUsage } from "../../../src/contract/usage.ts";
 import type { Clock } from "../../../src/lib/clock.ts";
 import { WriteError } from "../../../src/store/store.ts";
