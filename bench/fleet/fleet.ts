@@ -1,11 +1,12 @@
 import { assert } from "../../src/lib/assert.ts";
 import type { Hold, HoldResult } from "../../src/billing/hold.ts";
-import { OpenMeters } from "../../src/billing/meter.ts";
+import { OpenMeters } from "../../src/billing/openMeters.ts";
 import { ReplicaHolds } from "../../src/billing/replicaHolds.ts";
 import { Pace } from "../../src/store/postgres/writer/pace.ts";
 import { PATIENCE } from "../../src/store/postgres/writer/writer.ts";
 import type { GroupEffect, RequestRecord } from "../../src/store/store.ts";
-import { WriteQueue, type OutgoingBatch } from "../../src/store/writer/writeQueue.ts";
+import { WriteQueue } from "../../src/store/writer/writeQueue.ts";
+import type { OutgoingBatch } from "../../src/store/writer/writer.ts";
 import { seededRandom } from "../../test/support/seededRandom.ts";
 import { requestRecord, runningRecord } from "../../test/support/store/recordedRequest.ts";
 import { noCounts, StoreModel, type ServiceTime, type StoreCounts } from "./storeModel.ts";

@@ -5,7 +5,7 @@ import type {
   RequestRecord,
   ReserveTarget,
 } from "../../src/store/store.ts";
-import type { OutgoingBatch } from "../../src/store/writer/writeQueue.ts";
+import type { OutgoingBatch } from "../../src/store/writer/writer.ts";
 import type { VirtualTime } from "./virtualTime.ts";
 
 /** What transactions did. All of it is counted since the last `reset`. */

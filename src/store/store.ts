@@ -129,7 +129,7 @@ export {
   type BatchPlanner,
   type EndingRequest,
   type Writer,
-} from "./writer/writeQueue.ts";
+} from "./writer/writer.ts";
 export { startWriter } from "./sqlite/writer/startWriter.ts";
 
 /** Inspects a PostgreSQL server for `doctor`. Rejects with StoreError if it cannot be read. */

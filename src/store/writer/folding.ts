@@ -1,6 +1,6 @@
 import { DAY_MS, type Clock } from "../../lib/clock.ts";
 import { clockDoubt, type ClockDoubt } from "../tables/lastEntry.ts";
-import { isTemporary, type Writer } from "./writeQueue.ts";
+import { isTemporary, type Writer } from "./writer.ts";
 
 /** The folding of old requests while a gateway serves. */
 export interface Folding {

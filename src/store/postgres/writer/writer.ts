@@ -7,13 +7,13 @@ import {
   type BatchOutcome,
   type Refused,
 } from "../../writer/outcome.ts";
+import { WriteQueue } from "../../writer/writeQueue.ts";
 import {
   COMMIT_WITHIN_MS,
-  WriteQueue,
   type BatchTransport,
   type OutgoingBatch,
   type Writer,
-} from "../../writer/writeQueue.ts";
+} from "../../writer/writer.ts";
 import { toWire, type WireBatch, type WireOperation } from "../../writer/writerMessages.ts";
 import {
   CONFLICT_TRIES,

@@ -1,12 +1,12 @@
 import { systemClock, type Clock } from "../../../lib/clock.ts";
 import type { BatchOutcome } from "../../writer/outcome.ts";
+import { WriteQueue } from "../../writer/writeQueue.ts";
 import {
   COMMIT_WITHIN_MS,
-  WriteQueue,
   type BatchTransport,
   type OutgoingBatch,
   type Writer,
-} from "../../writer/writeQueue.ts";
+} from "../../writer/writer.ts";
 import { encodeBatch } from "../../writer/writerMessages.ts";
 import type { Durability } from "../sqlite.ts";
 import { startWorker } from "../workers.ts";
