@@ -21,12 +21,12 @@ const testTimeoutMs = 60 * 60_000;
 /** For one test. Waits have their own, more specific time-outs; this one only ends a test that hangs. */
 const oneTestTimeoutMs = 60_000;
 /**
- * How many test files of each part run at once. These few keep two cores busy. More of them would not shorten the run,
- * and would slow each test down until it meets its time-outs. The long files are a part of their own, because they wait
- * more than they compute: Bun gives each worker a range of the sorted files, so those of one folder would begin last.
+ * How many test files run at once. These few keep two cores busy. More of them would not shorten the run, and would slow
+ * each test down until it meets its time-outs.
  */
-const parts = { long: 2, others: 2 } as const;
-const longFolder = "e2e";
+const workers = 4;
+/** How long each file took, in milliseconds: the longest begin first. `bun run ci --update-timings` writes it anew. */
+const timings = "test/timings.json";
 /**
  * These run again with gateways on PostgreSQL and Redis, beside the others. What computes a charge or an estimate is the
  * same on both engines, and runs there only in the long form. docs/contribute/index.md has the whole.
@@ -133,23 +133,23 @@ async function runTests(testArguments: readonly string[]): Promise<TestTally> {
     const report = join(folder, `${name}.xml`);
     const reporter = ["--reporter=junit", `--reporter-outfile=${report}`];
     // Test files share no state, and a new global object for each would take longer.
-    const how = [`--timeout=${oneTestTimeoutMs}`, `--parallel=${workers}`, "--no-isolate"];
-    const status = await run(["test", ...how, ...reporter, ...files], testTimeoutMs, {
+    const how = [`--timeout=${oneTestTimeoutMs}`, "--no-isolate", `--timings=${timings}`];
+    const args = ["test", ...how, `--parallel=${workers}`, ...reporter, ...files];
+    const status = await run(args, testTimeoutMs, {
       ...shared,
       ...environment,
     });
     return tally(status, (await readIfThere(report)) ?? "");
   };
-  const isWhole = testArguments.length === 0;
+  const isWhole = testArguments.every((argument) => argument.startsWith("--"));
   try {
     const all = await Promise.all(
       isWhole
         ? [
-            bunTest("others", await otherTests(), parts.others, run),
-            bunTest("long", [`test/${longFolder}/`], parts.long, runQuietly),
+            bunTest("all", ["test/", ...testArguments], workers, run),
             ...(areServersThere ? [bunTest("servers", onServers, 1, runQuietly, servers)] : []),
           ]
-        : [bunTest("chosen", testArguments, parts.long + parts.others, run)],
+        : [bunTest("chosen", testArguments, workers, run)],
     );
     return {
       passed: all.reduce((sum, { passed }) => sum + passed, 0),
@@ -160,14 +160,6 @@ async function runTests(testArguments: readonly string[]): Promise<TestTally> {
     await postgres?.close();
     await rm(folder, { recursive: true, force: true });
   }
-}
-
-/** What is in the folder of tests beside the long ones. */
-async function otherTests(): Promise<readonly string[]> {
-  const entries = await readdir(join(projectRoot, "test"), { withFileTypes: true });
-  return entries
-    .filter(({ name }) => name !== longFolder)
-    .map((entry) => `test/${entry.name}${entry.isDirectory() ? "/" : ""}`);
 }
 
 /** No report means that a test crashed the run or ended the process, which `bun test` itself may call a success. */

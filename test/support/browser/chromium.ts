@@ -1,4 +1,4 @@
-import { afterAll, beforeAll } from "bun:test";
+import { beforeAll } from "bun:test";
 import { chromium, type Browser } from "playwright-core";
 
 /** The path of Chromium; null if it is not installed. */
@@ -8,7 +8,7 @@ export const chromiumPath =
 /** Launching takes under a second, unless all cores are busy. */
 const launchTimeoutMs = 30_000;
 
-/** Starts a headless Chromium. Close it, also after a failure. */
+/** Starts a headless Chromium. It ends with this process at the latest. */
 export async function launchChromium(): Promise<Browser> {
   if (chromiumPath === null) throw new Error("Chromium is not installed");
   return await chromium.launch({
@@ -22,13 +22,17 @@ export async function launchChromium(): Promise<Browser> {
   });
 }
 
-/** One Chromium for the tests of a file: it is there from the first test on. Without Chromium, nothing happens. */
+let shared: Promise<Browser> | undefined;
+
+/**
+ * One Chromium for all test files of a worker: it is there from the first test on, and ends with the worker. Each visit
+ * has a profile of its own. Without Chromium, nothing happens.
+ */
 export function openChromiumBefore(): { readonly browser: Browser } {
   let browser: Browser | undefined;
   beforeAll(async () => {
-    if (chromiumPath !== null) browser = await launchChromium();
+    if (chromiumPath !== null) browser = await (shared ??= launchChromium());
   }, launchTimeoutMs);
-  afterAll(() => browser?.close());
   return {
     get browser() {
       if (browser === undefined) throw new Error("Chromium is not open yet");
