@@ -9,6 +9,7 @@ import { voucherDocument } from "../../src/contract/operator/voucher.ts";
 import { assert } from "../../src/lib/assert.ts";
 import { openStore, type SqliteStore } from "../../src/store/store.ts";
 import { auditFile } from "../support/auditor/auditor.ts";
+import { sample } from "../support/sample.ts";
 
 const DAY_MS = 86_400_000;
 const folder = mkdtempSync(join(tmpdir(), "demo-month-"));
@@ -33,12 +34,14 @@ async function monthUntil(
   return { path, key, store: openStore({ path, durability: "process", serving: false }) };
 }
 
-describe.each([
+const ends = [
   ["a working day", "2026-11-24T15:20:00Z"],
   ["five seconds after midnight on a Sunday", "2026-11-22T00:00:05Z"],
   ["a month with a leap day", "2028-03-10T23:59:59Z"],
   ["a moment that is 29 days after a request in the evening", "2026-11-27T13:20:00Z"],
-])("a month until %s", (_, text) => {
+] as const;
+
+describe.each(sample(ends, 2))("a month until %s", (_, text) => {
   const until = Date.parse(text);
 
   test("is exact, and has what each page shows", async () => {

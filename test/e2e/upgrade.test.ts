@@ -22,13 +22,14 @@ import {
 import { tamper } from "../support/store/sampleLedger.ts";
 import { describeSqlite } from "../support/testedEngines.ts";
 import { until } from "../support/until.ts";
+import { amount } from "../support/sample.ts";
 
 const VERSIONS = versionsOf("sqlite");
 const [OF_020 = 0] = VERSIONS;
 const KNOWN = VERSIONS.at(-1) ?? 0;
 const isCopied = copiesRequests({ applied: OF_020, known: KNOWN });
-/** Enough for a backup that takes a second. */
-const MANY_REQUESTS = 130_000;
+/** Enough for a backup that takes a while. */
+const MANY_REQUESTS = amount(60_000, 130_000);
 
 const config = oneModel("http://127.0.0.1:9/v1");
 const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");

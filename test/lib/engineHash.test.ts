@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { EngineHash } from "../../src/lib/engineHash.ts";
+import { sample } from "../support/sample.ts";
 
 const COUNT = 600;
 const LENGTH_MAX = 128;
@@ -62,12 +63,17 @@ function expectInTheWay({ together, apart }: Named): void {
 
 /** After a change of the runtime these fail where its hash is another one: then the guard of JSON.parse needs it too. */
 describe("names that share a place by this hash are in each other's way in the engine", () => {
-  test.each([
+  const alphabets = [
     [5, 0x61],
     [8, 0x41],
     [16, 0x61],
     [7, 0x4e00],
-  ])("of %i characters from %i", (length, letter) => expectInTheWay(names(length, letter)), 60_000);
+  ] as const;
+  test.each(sample(alphabets, 1))(
+    "of %i characters from %i",
+    (length, letter) => expectInTheWay(names(length, letter)),
+    60_000,
+  );
 
   const tail = "sixteen letters.";
   const constants = ["\xa5\x78\x6c\xaa\xcc\x8d\x35\x2d", "\xa3\xd4\x33\xd4\x2e\xa6\x33\x4b"];

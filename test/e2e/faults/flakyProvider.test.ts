@@ -23,16 +23,17 @@ import {
   text,
   type ProviderAnswer,
 } from "../../support/provider/scriptedProvider.ts";
+import { amount } from "../../support/sample.ts";
 
 /**
- * Two thousand requests whose first provider fails every second time. Whoever answers one reports the usage that
+ * Requests whose first provider fails every second time. Whoever answers one reports the usage that
  * belongs to its number, so that the sum of all charges is known exactly.
  */
-const requestCount = 2000;
+const requestCount = amount(600, 2000);
 const askedAtOnce = 50;
 const seed = 5;
 /** So many that few breakers open: the failures are to be made good one by one. */
-const modelCount = 500;
+const modelCount = requestCount / 4;
 const testTimeoutMs = 180_000;
 const credit = 100_000n;
 /** The share of requests under way that may be third attempts. */

@@ -22,7 +22,12 @@ import {
   openFaultSetup,
   type FaultReply,
 } from "../../support/faults/faultSetup.ts";
-import { reasonOf, testBrokenStream, testServed } from "../../support/faults/faultTests.ts";
+import {
+  chosenForms,
+  reasonOf,
+  testBrokenStream,
+  testServed,
+} from "../../support/faults/faultTests.ts";
 import { bodyReporting, reporting, type Reported } from "../../support/provider/reportedUsage.ts";
 import { cut, piece, stream, streamHead } from "../../support/provider/scriptedProvider.ts";
 import { chatEvent } from "../../support/provider/upstreamText.ts";
@@ -69,7 +74,7 @@ function testUsage(rows: readonly UsageRow[], forms: readonly Form[] = generated
   testServed(
     setup,
     rows
-      .flatMap((row) => forms.map((form) => ({ ...row, form })))
+      .flatMap((row) => chosenForms(forms).map((form) => ({ ...row, form })))
       .map(({ form, ...one }) => ({
         row: one.row,
         name: `usage ${one.name}`,

@@ -23,9 +23,10 @@ import {
   running,
   type StoreFolder,
 } from "../../support/store/storeFolder.ts";
+import { amount } from "../../support/sample.ts";
 
 const NOW_MS = Date.UTC(2026, 4, 20, 13, 37);
-const MONTHS = { requests: 6000, accounts: 20, keys: 40, days: 70, untilMs: NOW_MS };
+const MONTHS = { requests: amount(2000, 6000), accounts: 20, keys: 40, days: 70, untilMs: NOW_MS };
 
 /** Each writes a store that is empty but for its schema. */
 const stores: Record<string, (storeFolder: StoreFolder) => unknown> = {

@@ -12,6 +12,7 @@ import {
 import { respond } from "../../support/gateway/responsesCalls.ts";
 import { json, stream, type ProviderAnswer } from "../../support/provider/scriptedProvider.ts";
 import { responseEvent } from "../../support/provider/upstreamText.ts";
+import { sample } from "../../support/sample.ts";
 
 /** Failures that a provider of the responses interface reports with status 200. */
 const at = openBefore(["one", "two"], ({ one, two }) => {
@@ -67,7 +68,7 @@ async function opensBreaker(make: AdmissionRequest, answer: ProviderAnswer): Pro
   return isAnyOpen(at.gateway);
 }
 
-describe.each(ways)("a failure in %s", (_, make, report) => {
+describe.each(sample(ways, 4, ([name]) => name))("a failure in %s", (_, make, report) => {
   test("of the caller's picture is a 400, without a failover and without an effect on the route's health", async () => {
     const message = `Failed to download image with ${upstreamKey}.`;
     const answer = report({ code: "failed_to_download_image", message, param: "input" });

@@ -1,7 +1,7 @@
 import { chat } from "../gateway/chatCalls.ts";
 import type { Fleet } from "./fleet.ts";
 
-const PAUSE_MS = 20;
+const PAUSE_MS = 60;
 const HEALTH_EVERY_MS = 100;
 
 /** One request of a steady load. */

@@ -11,6 +11,7 @@ import {
   viewProblems,
   widthProblems,
 } from "../../support/browser/inspection.ts";
+import { sample } from "../../support/sample.ts";
 
 const chromium = openChromiumBefore();
 let demo: Demo;
@@ -72,7 +73,7 @@ async function withDemo<Result>(
 async function problemsOf(language: string, look: Look): Promise<string[]> {
   return await withDemo(async (page, place) => {
     const problems: string[] = [];
-    for (const [name, fragment] of views) {
+    for (const [name, fragment] of sample(views, 4, ([name]) => name + language)) {
       await showView(page, place(fragment));
       problems.push(...(await look(page, `console-${name}-${language.slice(0, 2)}`)));
     }
@@ -94,7 +95,7 @@ describe.skipIf(chromiumPath === null)("the views of the console", () => {
     async () => {
       const problems = await withDemo(async (page, place) => {
         const found: string[] = [];
-        for (const [fragment, button] of dialogs) {
+        for (const [fragment, button] of sample(dialogs, 2)) {
           await showView(page, place(fragment));
           await page.getByRole("button", { name: button, exact: true }).first().click();
           await page.getByRole("dialog").waitFor();

@@ -9,6 +9,7 @@ import {
 } from "../../support/browser/inspection.ts";
 import { settled } from "../../support/browser/settled.ts";
 import { visit } from "../../support/browser/visit.ts";
+import { sample } from "../../support/sample.ts";
 
 const chromium = openChromiumBefore();
 let demo: Demo;
@@ -47,7 +48,11 @@ async function problemsOf(
     async (page) => {
       await page.locator("main .money").first().waitFor();
       const problems: string[] = [];
-      for (const [name, fragment] of Object.entries(views)) {
+      for (const [name, fragment] of sample(
+        Object.entries(views),
+        3,
+        ([name]) => name + language,
+      )) {
         await page.goto(`${origin}#/${fragment}`);
         await settled(page);
         problems.push(...(await look(page, `page-${name}-${language.slice(0, 2)}`)));
