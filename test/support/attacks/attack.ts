@@ -1,4 +1,4 @@
-import { seededRandom } from "../seededRandom.ts";
+import { seededRandom, type Chance } from "../seededRandom.ts";
 import { chargedRequests, generatedCost } from "../generation/money.ts";
 import { attacker, openAttack, type AttackGateway, type AttackSetup } from "./setup.ts";
 import { beVictim, type VictimAsks, type VictimSeen } from "./victim.ts";
@@ -21,7 +21,7 @@ export interface Attack {
 
 export interface AttackRun {
   readonly setup: AttackSetup;
-  readonly random: ReturnType<typeof seededRandom>;
+  readonly random: Chance;
   readonly isOver: () => boolean;
 }
 

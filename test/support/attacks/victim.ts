@@ -1,4 +1,4 @@
-import { quantile } from "../soak/watch.ts";
+import { quantile } from "../world/growth.ts";
 import { markOf, type Way } from "../generation/ways.ts";
 import type { PlannedAnswer } from "../generation/plannedAnswer.ts";
 import { plannedBytes, type AttackSetup } from "./setup.ts";

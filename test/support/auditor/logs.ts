@@ -1,4 +1,4 @@
-import { JsonAnswerReader } from "../fuzz/answerReader.ts";
+import { JsonAnswerReader } from "../world/answerReader.ts";
 import { readAnswer, unclear, type ReadAnswer } from "./answerText.ts";
 
 /** What a client received of the answer of a provider; it may grow until `isOver`. */

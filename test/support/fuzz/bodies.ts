@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { changed } from "./byteChanges.ts";
-import { weighed, type Chance } from "./chance.ts";
+import { weighed, type Chance } from "../seededRandom.ts";
 import { changeTree, textOf, treeOf } from "./jsonTree.ts";
 import { several } from "../several.ts";
 

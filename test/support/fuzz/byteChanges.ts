@@ -1,4 +1,4 @@
-import type { Chance } from "./chance.ts";
+import type { Chance } from "../seededRandom.ts";
 import { several } from "../several.ts";
 
 /** Bytes that parsers often get wrong. */

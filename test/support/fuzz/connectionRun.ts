@@ -3,9 +3,9 @@ import { seenOf } from "../gateway/chatCalls.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
 import { unhinderedTimer } from "../measurement.ts";
 import type { FuzzSetup } from "./setup.ts";
-import type { RawAnswer } from "./answerReader.ts";
-import { weighed, type Chance } from "./chance.ts";
-import { openConnection, type FuzzConnection } from "./connection.ts";
+import type { RawAnswer } from "../world/answerReader.ts";
+import { weighed, type Chance } from "../seededRandom.ts";
+import { openConnection, type Connection } from "../world/connection.ts";
 import { isBare, isStream } from "./judge.ts";
 import { malformedRequest } from "./malformedRequests.ts";
 import { validRequest, type ValidRequest } from "./validRequests.ts";
@@ -63,7 +63,7 @@ interface ConnectionRun {
   readonly setup: FuzzSetup;
   readonly chance: Chance;
   readonly tally: FuzzTally;
-  readonly connection: FuzzConnection;
+  readonly connection: Connection;
   /** The valid requests so far, which are answered in this order. */
   readonly sent: ValidRequest[];
   readonly reportProblem: ReportProblem;

@@ -1,4 +1,4 @@
-import { weighed, type Chance } from "./chance.ts";
+import { weighed, type Chance } from "../seededRandom.ts";
 import { several } from "../several.ts";
 
 /** Header lines that change neither caller nor request; without their line ends. */

@@ -1,5 +1,5 @@
 import type { FuzzSetup } from "./setup.ts";
-import { chanceOf } from "./chance.ts";
+import { chanceOf } from "../seededRandom.ts";
 import {
   measureHealth,
   whenIdle,

@@ -1,4 +1,4 @@
-import { weighed, type Chance } from "./chance.ts";
+import { weighed, type Chance } from "../seededRandom.ts";
 
 /**
  * JSON of any form: a scalar is its own text, and the members of an object are pairs

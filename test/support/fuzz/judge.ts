@@ -1,6 +1,6 @@
 import { differences, type ApiDescription } from "../gateway/apiDescription.ts";
 import { chunksOf } from "../gateway/chatCalls.ts";
-import type { RawAnswer } from "./answerReader.ts";
+import type { RawAnswer } from "../world/answerReader.ts";
 
 /** What an answer may be: of this operation, if known, and with one of these statuses. */
 export interface Expectation {

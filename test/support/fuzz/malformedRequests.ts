@@ -1,5 +1,5 @@
 import { changed } from "./byteChanges.ts";
-import { weighed, type Chance } from "./chance.ts";
+import { weighed, type Chance } from "../seededRandom.ts";
 import type { ValidRequest } from "./validRequests.ts";
 import { several } from "../several.ts";
 

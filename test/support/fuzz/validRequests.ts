@@ -1,5 +1,5 @@
 import { bodyFor, type Endpoint, type FuzzBody } from "./bodies.ts";
-import { weighed, type Chance } from "./chance.ts";
+import { weighed, type Chance } from "../seededRandom.ts";
 import { credentials, idleLines } from "./headerLines.ts";
 import { several } from "../several.ts";
 

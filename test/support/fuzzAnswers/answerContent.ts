@@ -11,7 +11,7 @@ import { ended, terminal } from "../provider/responsesAnswers.ts";
 import { json, stream, type ProviderAnswer } from "../provider/scriptedProvider.ts";
 import { chatEvent, responseEvent } from "../provider/upstreamText.ts";
 import { oddTexts } from "../fuzz/bodies.ts";
-import type { Chance } from "../fuzz/chance.ts";
+import type { Chance } from "../seededRandom.ts";
 import { several } from "../several.ts";
 
 /** The reported tokens of an answer. Cached and written ones are part of the prompt's. */

@@ -1,6 +1,6 @@
 import { parseRoubles } from "../../../src/lib/money.ts";
 import { differences, type ApiDescription } from "../gateway/apiDescription.ts";
-import type { RawAnswer } from "../fuzz/answerReader.ts";
+import type { RawAnswer } from "../world/answerReader.ts";
 import { isBare, isStream, Judge } from "../fuzz/judge.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
 import { foreignHeaders } from "../gateway/ownHeaders.ts";

@@ -1,5 +1,5 @@
 import { choice, completion, doneEvent, usageOnly } from "../provider/chatAnswers.ts";
-import type { Chance } from "../fuzz/chance.ts";
+import type { Chance } from "../seededRandom.ts";
 import { chatEvent } from "../provider/upstreamText.ts";
 import type { ReportedTokens, ContentChoice, AnswerContent } from "./answerContent.ts";
 import { writtenJson, writtenStream, type Written } from "./dialect.ts";

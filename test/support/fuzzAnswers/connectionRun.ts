@@ -1,5 +1,5 @@
-import { chanceOf } from "../fuzz/chance.ts";
-import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
+import { chanceOf } from "../seededRandom.ts";
+import { openConnection, type Connection } from "../world/connection.ts";
 import { unhinderedTimer } from "../measurement.ts";
 import type { AnswerCase } from "./answerCase.ts";
 import type { Outcome, Verdict } from "./answerJudge.ts";
@@ -57,7 +57,7 @@ const connectionSalt = 0x5bd1e995;
 /** Asks, and judges the answer. False where the connection is of no use any more. */
 async function ask(
   setup: AnswersSetup,
-  connection: FuzzConnection,
+  connection: Connection,
   { seed, asked, tally }: { seed: number; asked: AnswerCase; tally: AnswersTally },
 ): Promise<boolean> {
   tally.requests += 1;

@@ -1,4 +1,4 @@
-import type { Chance } from "../fuzz/chance.ts";
+import type { Chance } from "../seededRandom.ts";
 
 const lineEnds = ["\n", "\r\n", "\r"] as const;
 const additions = [": a comment\n\n", ":\n\n", "id: 7\n", "retry: 10\n", "\n"] as const;

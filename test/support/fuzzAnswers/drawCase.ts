@@ -1,4 +1,4 @@
-import { weighed, type Chance } from "../fuzz/chance.ts";
+import { weighed, type Chance } from "../seededRandom.ts";
 import type { AnswerCase, Question, Route } from "./answerCase.ts";
 import { writeChat, writeChatStream } from "./chatForm.ts";
 import { inDialect, type Written } from "./dialect.ts";

@@ -1,5 +1,5 @@
 import { changed } from "../fuzz/byteChanges.ts";
-import { weighed, type Chance } from "../fuzz/chance.ts";
+import { weighed, type Chance } from "../seededRandom.ts";
 import { changeTree, textOf, treeOf } from "../fuzz/jsonTree.ts";
 
 /** Changes what a provider says: the bytes, the values, the figures of the usage, and of a stream its events. */

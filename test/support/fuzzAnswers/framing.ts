@@ -1,5 +1,5 @@
 import { changed } from "../fuzz/byteChanges.ts";
-import { weighed, type Chance } from "../fuzz/chance.ts";
+import { weighed, type Chance } from "../seededRandom.ts";
 import { several } from "../several.ts";
 
 /** An answer as it travels. */

@@ -1,4 +1,4 @@
-import { weighed, type Chance } from "../fuzz/chance.ts";
+import { weighed, type Chance } from "../seededRandom.ts";
 import {
   poison,
   type Delivery,

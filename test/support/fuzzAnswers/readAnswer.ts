@@ -1,4 +1,4 @@
-import type { RawAnswer } from "../fuzz/answerReader.ts";
+import type { RawAnswer } from "../world/answerReader.ts";
 import { chunksOf } from "../gateway/chatCalls.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
 

@@ -1,4 +1,4 @@
-import type { Chance } from "../fuzz/chance.ts";
+import type { Chance } from "../seededRandom.ts";
 import { upstreamKey } from "../gateway/gatewayUnderTest.ts";
 import { responseEvent, responseObject } from "../provider/upstreamText.ts";
 import type { Expected, Question } from "./answerCase.ts";

@@ -1,5 +1,5 @@
 import { describedBy } from "../gateway/apiDescription.ts";
-import { chanceOf } from "../fuzz/chance.ts";
+import { chanceOf } from "../seededRandom.ts";
 import {
   type ConfiguredModel,
   type GatewayConfig,

@@ -1,29 +1,16 @@
-import type { RawAnswer } from "../fuzz/answerReader.ts";
-import { weighed, type Chance } from "../fuzz/chance.ts";
-import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
+import type { RawAnswer } from "../world/answerReader.ts";
+import { weighed, type Chance } from "../seededRandom.ts";
+import type { Connection } from "../world/connection.ts";
 import type { IsolationSetup } from "./setup.ts";
 import { questionFor, foreignTags, questionOf, type Question } from "./question.ts";
 import { everyForm } from "./tag.ts";
 import { several } from "../several.ts";
 
-export interface IsolationTally {
-  requests: number;
-  connections: number;
-  /** Whole answers, by the kind of request. */
-  readonly answers: Record<string, number>;
-  /** Connections whose client disconnected before all answers arrived. */
-  left: number;
-  /** Pipelined requests that ended with a close of the connection by the server. */
-  unanswered: number;
-  readonly problems: string[];
-}
-
 /** One connection, which one tenant uses, or several as with a proxy. */
 export interface Client {
   readonly setup: IsolationSetup;
-  readonly tally: IsolationTally;
   readonly name: string;
-  readonly connection: FuzzConnection;
+  readonly connection: Connection;
   /** In the order of their answers. */
   readonly waiting: Question[];
 }
@@ -33,22 +20,15 @@ const answerTimeoutMs = 30_000;
 const leaveAfterMsMax = 25;
 const noAnswer = "an answer is missing";
 
-export async function connectClient(
-  setup: IsolationSetup,
-  tally: IsolationTally,
-  name: string,
-): Promise<Client> {
-  tally.connections += 1;
-  const connection = await openConnection(setup.port, () => false);
-  return { setup, tally, name, connection, waiting: [] };
+export async function connectClient(setup: IsolationSetup, name: string): Promise<Client> {
+  return { setup, name, connection: await setup.world.connect(), waiting: [] };
 }
 
 /** One random client, from its connection to its end. */
 export async function runConnection(
   setup: IsolationSetup,
   chance: Chance,
-  tally: IsolationTally,
-  name: string,
+  number: number,
 ): Promise<void> {
   const manner = weighed(chance, [
     [10, inTurn],
@@ -56,16 +36,16 @@ export async function runConnection(
     [2, impatient],
     [5, leaving],
   ] as const);
-  const client = await connectClient(setup, tally, `${name}, ${manner.name}`);
+  const client = await connectClient(setup, `connection ${number}, ${manner.name}`);
   const one = chance.pick(setup.tenants);
   const asker = chance.chance(0.4) ? () => chance.pick(setup.tenants) : () => one;
   await manner(client, () => questionOf(setup, asker(), chance), chance);
 }
 
-type AdmissionRequest = () => Question;
+type NextQuestion = () => Question;
 
 /** Sends one request after the other, and waits for each answer. */
-async function inTurn(client: Client, next: AdmissionRequest, chance: Chance): Promise<void> {
+async function inTurn(client: Client, next: NextQuestion, chance: Chance): Promise<void> {
   for (let left = 1 + chance.below(10); left > 0; left -= 1) {
     send(client, next());
     if (!(await readNextAnswer(client))) return gone(client, noAnswer);
@@ -74,14 +54,14 @@ async function inTurn(client: Client, next: AdmissionRequest, chance: Chance): P
 }
 
 /** Sends several requests at once. */
-async function pipelining(client: Client, next: AdmissionRequest, chance: Chance): Promise<void> {
+async function pipelining(client: Client, next: NextQuestion, chance: Chance): Promise<void> {
   for (const question of several(2 + chance.below(4), next)) send(client, question);
   while (client.waiting.length > 0) if (!(await readNextAnswer(client))) return gone(client);
   await disconnect(client, chance);
 }
 
 /** Sends the next request during the answer to the previous one. */
-async function impatient(client: Client, next: AdmissionRequest, chance: Chance): Promise<void> {
+async function impatient(client: Client, next: NextQuestion, chance: Chance): Promise<void> {
   for (let left = 2 + chance.below(3); left > 0; left -= 1) {
     send(client, next());
     await Bun.sleep(chance.below(leaveAfterMsMax));
@@ -91,7 +71,7 @@ async function impatient(client: Client, next: AdmissionRequest, chance: Chance)
 }
 
 /** Disconnects during the request or the answer; another client then uses the same provider at once. */
-async function leaving(client: Client, draw: AdmissionRequest, chance: Chance): Promise<void> {
+async function leaving(client: Client, draw: NextQuestion, chance: Chance): Promise<void> {
   for (let left = chance.below(3); left > 0; left -= 1) {
     send(client, draw());
     if (!(await readNextAnswer(client))) return gone(client, noAnswer);
@@ -100,9 +80,9 @@ async function leaving(client: Client, draw: AdmissionRequest, chance: Chance): 
   const bytes = chance.chance(0.2) ? chance.below(last.bytes.length) : last.bytes.length;
   send(client, last, bytes);
   await Bun.sleep(chance.below(leaveAfterMsMax));
-  const { setup, tally, name } = client;
-  const next = await connectClient(setup, tally, `${name}, the next one`);
-  tally.left += 1;
+  const { setup, name } = client;
+  const next = await connectClient(setup, `${name}, the next one`);
+  setup.world.count("left");
   await disconnect(client, chance);
   if (last.lane?.isResting === false) {
     const [tenant, form] = [chance.pick(setup.tenants), chance.pick(everyForm)];
@@ -114,11 +94,11 @@ async function leaving(client: Client, draw: AdmissionRequest, chance: Chance): 
 
 /** Sends a request, or the beginning of one. */
 export function send(
-  { tally, connection, waiting }: Client,
+  { setup, connection, waiting }: Client,
   question: Question,
   bytes = question.bytes.length,
 ): void {
-  tally.requests += 1;
+  setup.world.count("requests");
   if (question.lane) question.lane.open += 1;
   waiting.push(question);
   connection.send(question.bytes.subarray(0, bytes));
@@ -140,13 +120,12 @@ function judge(client: Client, answer: RawAnswer): void {
     complain(client, `an unsolicited answer: ${shown(answer)}`);
     return;
   }
-  const { tally } = client;
   const foreign = foreignTags(question, answer);
   if (foreign.length > 0) complain(client, `${question.mark} was answered with ${foreign.join()}`);
   const wrong = question.wrong(answer);
   if (wrong !== undefined)
     complain(client, `${question.kind} ${question.mark}: ${wrong}: ${shown(answer)}`);
-  tally.answers[question.kind] = (tally.answers[question.kind] ?? 0) + 1;
+  client.setup.world.count(question.kind);
 }
 
 /** Disconnects. All bytes that arrived must be the client's own. */
@@ -160,13 +139,13 @@ export async function disconnect(client: Client, chance: Chance): Promise<void> 
 
 /** The connection is closed: no request waits for an answer any more. */
 function gone(client: Client, missing?: string): void {
-  const { connection, tally, waiting } = client;
+  const { setup, connection, waiting } = client;
   const { part, problem } = connection;
   const foreign = foreignTags(waiting[0], part);
   if (foreign.length > 0) complain(client, `part of an answer bears ${foreign.join()}`);
   if (problem !== undefined) complain(client, problem);
   if (missing !== undefined) complain(client, `${missing}: ${part.toString("latin1", 0, 300)}`);
-  tally.unanswered += waiting.length;
+  setup.world.count("unanswered", waiting.length);
   while (waiting.length > 0) settle(client);
 }
 
@@ -176,8 +155,8 @@ function settle({ waiting }: Client): Question | undefined {
   return question;
 }
 
-function complain({ tally, name }: Client, problem: string): void {
-  tally.problems.push(`${name}: ${problem}`);
+function complain({ setup, name }: Client, problem: string): void {
+  setup.world.problems.push(`${name}: ${problem}`);
 }
 
 function shown({ status, body }: RawAnswer): string {

@@ -1,10 +1,9 @@
-import { chanceOf, weighed, type Chance } from "../fuzz/chance.ts";
+import { chanceOf, weighed, type Chance } from "../seededRandom.ts";
 import { startRawServer, type RawPeer } from "../provider/rawServer.ts";
 import { piece, streamEnd, streamHead } from "../provider/scriptedProvider.ts";
 import { bodyOf, everyForm, tagOf, tagsIn, tagText, type Tag, type TaggedForm } from "./tag.ts";
 
 export interface PoisonCounts {
-  requests: number;
   /** Came on a connection that had carried another before. */
   reused: number;
   /** Answered before they were there whole. */
@@ -24,6 +23,7 @@ export interface PoisonCounts {
  */
 export interface PoisonedProvider {
   readonly port: number;
+  readonly openCount: number;
   readonly counts: PoisonCounts;
   /** Problems of the requests that arrived. */
   readonly problems: readonly string[];
@@ -37,16 +37,16 @@ export interface PoisonedProvider {
 }
 
 export function startPoisonedProvider(seed: number): PoisonedProvider {
-  const world: World = {
+  const mixed: Mixed = {
     seed,
-    counts: { requests: 0, reused: 0, early: 0, surplus: 0, closed: 0, unasked: 0 },
+    counts: { reused: 0, early: 0, surplus: 0, closed: 0, unasked: 0 },
     problems: [],
     forbidden: new Set(),
     latest: new Map(),
   };
   const connections = new Set<LaneConnection>();
   const server = startRawServer(async (peer) => {
-    const connection = new LaneConnection(peer, world);
+    const connection = new LaneConnection(peer, mixed);
     connections.add(connection);
     await peer.closed;
     connections.delete(connection);
@@ -54,9 +54,12 @@ export function startPoisonedProvider(seed: number): PoisonedProvider {
   const ofLane = (lane: string) => [...connections].filter((one) => one.lane === lane);
   return {
     port: server.port,
-    counts: world.counts,
-    problems: world.problems,
-    forbidden: world.forbidden,
+    get openCount() {
+      return connections.size;
+    },
+    counts: mixed.counts,
+    problems: mixed.problems,
+    forbidden: mixed.forbidden,
     isQuiet: (lane) => ofLane(lane).every(({ isIdle }) => isIdle),
     poison(lane) {
       const idle = ofLane(lane).filter(({ isIdle }) => isIdle);
@@ -67,7 +70,7 @@ export function startPoisonedProvider(seed: number): PoisonedProvider {
   };
 }
 
-interface World {
+interface Mixed {
   readonly seed: number;
   readonly counts: PoisonCounts;
   readonly problems: string[];
@@ -92,7 +95,7 @@ const verySlowMsMax = 150;
 class LaneConnection {
   lane = "";
   readonly #peer: RawPeer;
-  readonly #world: World;
+  readonly #mixed: Mixed;
   readonly #serialChance: Chance;
   #unread: Buffer = Buffer.alloc(0);
   /** The missing bytes of a request that was answered early. */
@@ -100,10 +103,10 @@ class LaneConnection {
   #served = 0;
   #isServing = false;
 
-  constructor(peer: RawPeer, world: World) {
+  constructor(peer: RawPeer, mixed: Mixed) {
     this.#peer = peer;
-    this.#world = world;
-    this.#serialChance = chanceOf(world.seed, -1 - peer.index);
+    this.#mixed = mixed;
+    this.#serialChance = chanceOf(mixed.seed, -1 - peer.index);
     peer.relayTo((bytes) => this.#received(bytes));
   }
 
@@ -113,7 +116,7 @@ class LaneConnection {
   }
 
   poison(): void {
-    this.#world.counts.unasked += 1;
+    this.#mixed.counts.unasked += 1;
     void this.#send(this.#foreign(undefined, this.#serialChance));
   }
 
@@ -144,17 +147,16 @@ class LaneConnection {
     const taken = this.#unread.subarray(0, headEnd + bodyBytes);
     this.#unread = this.#unread.subarray(taken.length);
     this.#toSkip = headEnd + bodyBytes - taken.length;
-    this.#world.counts.early += this.#toSkip > 0 ? 1 : 0;
+    this.#mixed.counts.early += this.#toSkip > 0 ? 1 : 0;
     return this.#read(head, taken.toString("latin1", headEnd));
   }
 
   #read(head: string, body: string): TaggedRequest {
-    const { counts, latest, problems, forbidden, seed } = this.#world;
+    const { counts, latest, problems, forbidden, seed } = this.#mixed;
     const [, lane = "", path = ""] = /^POST \/([^/]*)\/v1\/([a-z/]+) HTTP/.exec(head) ?? [];
     const [prompt = "", ...others] = tagsIn(body);
     const tag = tagOf(prompt);
     this.lane = lane;
-    counts.requests += 1;
     if (this.#served > 0) counts.reused += 1;
     if (forbidden.has(prompt)) problems.push(`${prompt} names what is not its own, and came`);
     // The other tag is that of the previous response.
@@ -168,7 +170,7 @@ class LaneConnection {
 
   async #answer(request: TaggedRequest): Promise<void> {
     const { chance } = request;
-    const { counts } = this.#world;
+    const { counts } = this.#mixed;
     // A fresh connection must not be closed. A kept one may be: then the gateway tries another.
     if (this.#served > 0 && chance.chance(0.02)) {
       counts.closed += 1;
@@ -202,7 +204,7 @@ class LaneConnection {
 
   /** An answer for another client: whole, without a head, or garbage. */
   #foreign(own: Tag | undefined, chance: Chance): Buffer {
-    const others = [...this.#world.latest.values()].filter(({ tenant }) => tenant !== own?.tenant);
+    const others = [...this.#mixed.latest.values()].filter(({ tenant }) => tenant !== own?.tenant);
     const tag = others.length > 0 ? chance.pick(others) : { tenant: 99, number: 0 };
     const answer = { tag, form: chance.pick(everyForm), chance };
     const whole = Buffer.concat(piecesOf(answer));

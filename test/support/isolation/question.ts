@@ -1,6 +1,6 @@
 import { chunksOf } from "../gateway/chatCalls.ts";
-import type { RawAnswer } from "../fuzz/answerReader.ts";
-import { weighed, type Chance } from "../fuzz/chance.ts";
+import type { RawAnswer } from "../world/answerReader.ts";
+import { weighed, type Chance } from "../seededRandom.ts";
 import { postBytes } from "../gateway/rawClient.ts";
 import type { IsolationSetup, Lane, SeenAnswer, Tenant } from "./setup.ts";
 import {
@@ -16,15 +16,18 @@ import {
   type TaggedForm,
 } from "./tag.ts";
 
+export const questionKinds = [
+  ...everyForm,
+  "account",
+  "own list",
+  "own receipt",
+  "foreign receipt",
+  "foreign response",
+] as const;
+
 /** A tenant's request, and the only answer that is right. */
 export interface Question {
-  readonly kind:
-    | TaggedForm
-    | "account"
-    | "own list"
-    | "own receipt"
-    | "foreign receipt"
-    | "foreign response";
+  readonly kind: (typeof questionKinds)[number];
   readonly bytes: Buffer;
   /** For a request that goes to a provider. */
   readonly lane: Lane | undefined;

@@ -1,9 +1,8 @@
 import type { GatewayConfig } from "../gateway/gatewayConfig.ts";
-import { startGatewayBefore } from "../binary/gatewayBefore.ts";
-import type { GatewayProcess } from "../binary/gatewayProcess.ts";
+import { several } from "../several.ts";
+import { World } from "../world/world.ts";
 import { startPoisonedProvider, type PoisonedProvider } from "./poisonedProvider.ts";
 import type { Tag } from "./tag.ts";
-import { several } from "../several.ts";
 
 /** An answer that its tenant has seen whole. */
 export interface SeenAnswer {
@@ -31,32 +30,33 @@ export interface Lane {
   isResting: boolean;
 }
 
-/** The compiled gateway with its tenants and a provider that mixes up answers. */
+/** A world with tenants and a provider that mixes up answers. */
 export interface IsolationSetup {
-  readonly gateway: GatewayProcess;
-  readonly port: number;
+  readonly world: World;
+  readonly amount: number;
   readonly provider: PoisonedProvider;
   readonly tenants: readonly Tenant[];
   readonly lanes: readonly Lane[];
-  /** Stops the gateway with SIGTERM and runs the audits. */
-  close(): Promise<void>;
 }
 
 const TENANTS = 20;
 const LANES = 24;
-export const creditRoubles = 100_000;
 /** The provider reports numbers as tokens, and long answers are no runaways. */
 const OUTPUT_TOKENS_MAX = 100_000;
+export const creditRoubles = "100000";
 
-/** Starts everything. Close it, also after a failure. */
-export async function openIsolationSetup(seed: number): Promise<IsolationSetup> {
+export async function openIsolation(seed: number, amount: number): Promise<IsolationSetup> {
   const provider = startPoisonedProvider(seed);
   const lanes = several(LANES, (at) => ({ id: `lane-${at}`, open: 0, isResting: false }));
-  const started = await startGatewayBefore(provider, configOf(provider.port, lanes));
-  const { gateway } = started;
-  const port = Number(new URL(gateway.url).port);
-  const tenants = await Promise.all(several(TENANTS, (index) => tenantOf(gateway, index)));
-  return { gateway, port, provider, tenants, lanes, close: () => started.close() };
+  const config = configOf(provider.port, lanes);
+  const world = await World.open({ seed, providers: [provider], config });
+  const tenantOf = async (index: number): Promise<Tenant> => {
+    const account = `tenant-${index}`;
+    const key = await world.gateway.key(account, creditRoubles);
+    return { index, account, key, asked: 0, answers: [] };
+  };
+  const tenants = await Promise.all(several(TENANTS, tenantOf));
+  return { world, amount, provider, tenants, lanes };
 }
 
 function configOf(port: number, lanes: readonly Lane[]): GatewayConfig {
@@ -69,10 +69,4 @@ function configOf(port: number, lanes: readonly Lane[]): GatewayConfig {
       settings: { max_output_tokens: OUTPUT_TOKENS_MAX },
     })),
   };
-}
-
-async function tenantOf(gateway: GatewayProcess, index: number): Promise<Tenant> {
-  const account = `tenant-${index}`;
-  const key = await gateway.key(account, String(creditRoubles));
-  return { index, account, key, asked: 0, answers: [] };
 }

@@ -2,7 +2,7 @@ import type { DatabasePlace } from "../auditor/databaseRows.ts";
 import { chargedRequests, generatedCost } from "../generation/money.ts";
 import type { MeteredProvider } from "../generation/meteredProvider.ts";
 import type { Way } from "../generation/ways.ts";
-import { quantile } from "../soak/watch.ts";
+import { quantile } from "../world/growth.ts";
 import type { Stage } from "./plan.ts";
 
 /** A request that a client sent. */

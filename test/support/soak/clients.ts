@@ -1,131 +1,82 @@
 import type { CompletionForm } from "../faults/faultAnswers.ts";
-import type { RawAnswer } from "../fuzz/answerReader.ts";
-import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
-import type { WholeAnswer } from "./charges.ts";
+import { postBytes } from "../gateway/rawClient.ts";
+import type { Chance } from "../seededRandom.ts";
+import type { RawAnswer } from "../world/answerReader.ts";
+import type { Connection } from "../world/connection.ts";
 import { bodyOf, chargeOf, planOf, type Outcome, type Plan } from "./plan.ts";
+import type { SoakSetup } from "./setup.ts";
 
-/** The counts and answers of the clients. The checks remove the answers. */
-export interface SoakTally {
-  begun: number;
-  /** Clients that disconnected during their answer. */
-  left: number;
-  /** Whole answers, as planned, although the first provider failed. */
-  failedOver: number;
-  readonly outcomes: Record<Outcome, number>;
-  readonly whole: WholeAnswer[];
-  /** Ids of requests that must be free. */
-  readonly unpaid: string[];
-  readonly problems: string[];
-}
-
-export interface SoakClients {
-  readonly gateway: { readonly url: string };
-  readonly keys: readonly string[];
-  readonly seed: number;
-  readonly perSecond: number;
-  readonly tally: SoakTally;
-  /** Checked before each request: no more are sent once it is true. */
-  readonly isOver: () => boolean;
-}
-
-const clientsAtOnce = 48;
+const perSecond = 200;
 const answerTimeoutMs = 30_000;
-const leaveTimeoutMs = 30_000;
-const problemsMax = 50;
+export const leaveTimeoutMs = 30_000;
 const shownChars = 400;
 
-export function newTally(): SoakTally {
-  return {
-    begun: 0,
-    left: 0,
-    failedOver: 0,
-    outcomes: { whole: 0, broken: 0, "400": 0, "502": 0 },
-    whole: [],
-    unpaid: [],
-    problems: [],
-  };
-}
-
 /**
- * Sends requests at the given rate, or at the rate that the machine can handle: each client waits for its answer
- * before the next request, and delays are not made up for. Resolves when the last request is answered.
+ * One request, on a connection that another one used or on a new one. It comes at the given rate, or at the rate that
+ * the machine can handle: delays are not made up for.
  */
-export async function sendSoakLoad(clients: SoakClients): Promise<void> {
-  const turn = pace(clients.perSecond);
-  await Promise.all(
-    Array.from({ length: clientsAtOnce }, () =>
-      visitAgainAndAgain(clients, turn).catch((error: unknown) =>
-        complain(clients.tally, `a client failed: ${String(error)}`),
-      ),
-    ),
-  );
-}
-
-function pace(perSecond: number): () => Promise<void> {
-  let nextMs = performance.now();
-  return async () => {
-    const turnMs = Math.max(nextMs, performance.now());
-    nextMs = turnMs + 1000 / perSecond;
-    const waitMs = turnMs - performance.now();
-    if (waitMs > 0) await Bun.sleep(waitMs);
-  };
-}
-
-async function visitAgainAndAgain(clients: SoakClients, turn: () => Promise<void>): Promise<void> {
-  const { tally, seed, keys, gateway } = clients;
-  const port = Number(new URL(gateway.url).port);
-  let connection: FuzzConnection | undefined;
-  for (await turn(); !clients.isOver() && tally.problems.length < problemsMax; await turn()) {
-    const number = tally.begun;
-    tally.begun += 1;
-    const plan = planOf(seed, number);
-    if (connection && plan.isFresh) {
-      await disconnect(tally, connection, "fin");
-      connection = undefined;
-    }
-    connection ??= await openConnection(port, () => false);
-    connection.send(requestBytes(plan, keys[number % keys.length] ?? ""));
-    connection = await finish(tally, plan, connection);
+export async function useOnce(setup: SoakSetup, _: Chance, number: number): Promise<void> {
+  const { world, keys, idle } = setup;
+  await turn(setup);
+  const plan = planOf(world.seed, number);
+  let connection = idle.pop();
+  if (connection && plan.isFresh) {
+    await disconnect(setup, connection, "fin");
+    connection = undefined;
   }
-  if (connection) await disconnect(tally, connection, "fin");
+  connection ??= await world.connect();
+  connection.send(requestBytes(plan, keys[number % keys.length] ?? ""));
+  const kept = await finish(setup, plan, connection);
+  if (kept) idle.push(kept);
+}
+
+async function turn(setup: SoakSetup): Promise<void> {
+  const turnMs = Math.max(setup.nextMs, performance.now());
+  setup.nextMs = turnMs + 1000 / perSecond;
+  const waitMs = turnMs - performance.now();
+  if (waitMs > 0) await Bun.sleep(waitMs);
 }
 
 /** Sends a request and reads the answer; returns the connection if it can be used again. */
 async function finish(
-  tally: SoakTally,
+  setup: SoakSetup,
   plan: Plan,
-  connection: FuzzConnection,
-): Promise<FuzzConnection | undefined> {
+  connection: Connection,
+): Promise<Connection | undefined> {
   if (plan.leaving) {
     await Bun.sleep(plan.leaving.afterMs);
-    await disconnect(tally, connection, plan.leaving.how);
-    tally.left += 1;
+    await disconnect(setup, connection, plan.leaving.how);
+    setup.world.count("left");
     return undefined;
   }
   const answer = await connection.next(answerTimeoutMs);
   if (typeof answer !== "string") {
-    look(tally, plan, answer);
+    look(setup, plan, answer);
     return connection;
   }
   const missing = connection.isAborting ? "the answer is cut" : `${answer}: no answer`;
-  complain(tally, `${connection.problem ?? missing}: ${JSON.stringify(plan)}`);
+  setup.world.problems.push(`${connection.problem ?? missing}: ${JSON.stringify(plan)}`);
   await connection.disconnect("reset", leaveTimeoutMs);
   return undefined;
 }
 
-function look(tally: SoakTally, plan: Plan, { status, headers, body }: RawAnswer): void {
+function look(
+  { world, whole, unpaid }: SoakSetup,
+  plan: Plan,
+  { status, headers, body }: RawAnswer,
+): void {
   const text = body.toString();
   const outcome = outcomeOf(plan, status, text);
   const id = headers.get("x-request-id") ?? "";
   if (outcome === undefined || !plan.outcomes.includes(outcome)) {
     const seen = `${status} ${text.slice(0, shownChars)} … ${text.slice(-shownChars)}`;
-    complain(tally, `${id}: ${outcome} instead of ${JSON.stringify(plan)}: ${seen}`);
+    world.problems.push(`${id}: ${outcome} instead of ${JSON.stringify(plan)}: ${seen}`);
     return;
   }
-  tally.outcomes[outcome] += 1;
-  if (outcome !== "whole") tally.unpaid.push(id);
-  else tally.whole.push({ id, charge: chargeOf(plan.number) });
-  if (outcome === "whole" && plan.fault !== undefined) tally.failedOver += 1;
+  world.count(outcome);
+  if (outcome !== "whole") unpaid.push(id);
+  else whole.push({ id, charge: chargeOf(plan.number) });
+  if (outcome === "whole" && plan.fault !== undefined) world.count("failed over");
 }
 
 /** Undefined for what is none of them. */
@@ -167,23 +118,15 @@ function isJson(text: string): boolean {
 }
 
 async function disconnect(
-  tally: SoakTally,
-  connection: FuzzConnection,
+  { world }: SoakSetup,
+  connection: Connection,
   how: "fin" | "reset",
 ): Promise<void> {
   const left = await connection.disconnect(how, leaveTimeoutMs);
-  if (left === undefined) complain(tally, `the gateway keeps a connection after a ${how}`);
+  if (left === undefined) world.problems.push(`the gateway keeps a connection after a ${how}`);
 }
 
 function requestBytes(plan: Plan, key: string): Buffer {
   const path = plan.form.startsWith("chat") ? "chat/completions" : "responses";
-  const body = bodyOf(plan);
-  return Buffer.from(
-    `POST /v1/${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n` +
-      `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-  );
-}
-
-function complain(tally: SoakTally, problem: string): void {
-  tally.problems.push(problem);
+  return Buffer.from(postBytes(`/v1/${path}`, key, bodyOf(plan)));
 }

@@ -1,6 +1,6 @@
 import { completionForms, type CompletionForm } from "../faults/faultAnswers.ts";
-import { chanceOf, weighed } from "../fuzz/chance.ts";
-import type { DisconnectWay } from "../fuzz/connection.ts";
+import { chanceOf, weighed } from "../seededRandom.ts";
+import type { DisconnectWay } from "../world/connection.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
 
 /** `half` of the answer is sent; then the connection ends, or nothing follows. */

@@ -10,7 +10,7 @@ export interface UntakenAnswer {
   readonly index: number;
 }
 
-export interface FuzzConnection {
+export interface Connection {
   /** The error of bytes that are no answers. */
   readonly problem: string | undefined;
   /** The server closed it within an answer. */
@@ -28,7 +28,7 @@ export interface FuzzConnection {
 export async function openConnection(
   port: number,
   isHead: (index: number) => boolean,
-): Promise<FuzzConnection> {
+): Promise<Connection> {
   const connection = new ReadingConnection(new JsonAnswerReader(isHead));
   await Bun.connect({
     hostname: "127.0.0.1",
@@ -46,7 +46,7 @@ export async function openConnection(
   return connection;
 }
 
-class ReadingConnection implements FuzzConnection {
+class ReadingConnection implements Connection {
   problem: string | undefined;
   isAborting = false;
   readonly #reader: JsonAnswerReader;

@@ -1,0 +1,140 @@
+import { readdirSync } from "node:fs";
+import {
+  startGatewayProcess,
+  type GatewayProcess,
+  type GatewayProcessOptions,
+} from "../binary/gatewayProcess.ts";
+import type { LogLine } from "../binary/servingProcess.ts";
+import type { GatewayConfig } from "../gateway/gatewayConfig.ts";
+import { scrape, type Scrape } from "../gateway/scrape.ts";
+import { residentBytes } from "../measurement.ts";
+import { until, untilAsync } from "../until.ts";
+import { openConnection, type Connection } from "./connection.ts";
+
+/** What stands behind the gateway of a world. */
+export interface WorldProvider {
+  /** Connections that the gateway keeps open to it. */
+  readonly openCount?: number;
+  /** Answers that it still generates. */
+  readonly busyCount?: number;
+  stop(): unknown;
+}
+
+export interface WorldParts extends GatewayProcessOptions {
+  readonly seed: number;
+  readonly providers: readonly WorldProvider[];
+  readonly config: GatewayConfig;
+}
+
+/** The resources of an idle gateway. */
+export interface Kept {
+  /** Open files and connections, without those to its providers. */
+  readonly files: number;
+  /** Objects, garbage included. */
+  readonly heapBytes: number;
+  readonly residentBytes: number;
+}
+
+const restTimeoutMs = 30_000;
+const restStepMs = 50;
+
+/** The compiled gateway before its providers, with what its clients counted. Close it, also after a failure. */
+export class World {
+  readonly seed: number;
+  readonly gateway: GatewayProcess;
+  /** How often things happened, by their names. */
+  readonly counts: Record<string, number> = {};
+  readonly problems: string[] = [];
+  /** By `performance.now()`: at this time all clients leave. */
+  endMs = Infinity;
+  readonly #providers: readonly WorldProvider[];
+  readonly #metricsUrl: string;
+
+  static async open({ seed, providers, config, ...options }: WorldParts): Promise<World> {
+    try {
+      const gateway = await startGatewayProcess(withMetrics(config), options);
+      const isForMetrics = ({ msg }: LogLine) => msg === "listening for metrics";
+      const { address } = await gateway.logged("it shows metrics", isForMetrics);
+      return new World({ seed, providers, gateway, metricsUrl: `${String(address)}/metrics` });
+    } catch (error) {
+      for (const provider of providers) await provider.stop();
+      throw error;
+    }
+  }
+
+  private constructor(
+    parts: Pick<WorldParts, "seed" | "providers"> & {
+      readonly gateway: GatewayProcess;
+      readonly metricsUrl: string;
+    },
+  ) {
+    this.seed = parts.seed;
+    this.gateway = parts.gateway;
+    this.#providers = parts.providers;
+    this.#metricsUrl = parts.metricsUrl;
+  }
+
+  get port(): number {
+    return Number(new URL(this.gateway.url).port);
+  }
+
+  count(what: string, more = 1): void {
+    this.counts[what] = this.counted(what) + more;
+  }
+
+  counted(what: string): number {
+    return this.counts[what] ?? 0;
+  }
+
+  /** `isHead` says by an answer's index whether it is to a HEAD. */
+  connect(isHead: (index: number) => boolean = () => false): Promise<Connection> {
+    return openConnection(this.port, isHead);
+  }
+
+  /** Resolves when the gateway uses this config. */
+  async reload(config: GatewayConfig): Promise<void> {
+    await this.gateway.configure(withMetrics(config));
+    const since = this.gateway.log.length;
+    this.gateway.signal("SIGHUP");
+    await this.gateway.logged("it reloads", ({ msg }) => msg === "config reloaded", since);
+  }
+
+  scrape(): Promise<Scrape> {
+    return scrape(this.#metricsUrl);
+  }
+
+  /** Resolves when no provider generates, no request is open and no money is held. */
+  async atRest(timeoutMs = restTimeoutMs): Promise<void> {
+    const isIdle = (): boolean => this.#providers.every(({ busyCount = 0 }) => busyCount === 0);
+    await until("no provider generates any more", isIdle, timeoutMs);
+    const isAtRest = async (): Promise<boolean> => {
+      const found = await this.scrape();
+      await Bun.sleep(restStepMs);
+      return (
+        found.value("tollgate_open_requests") === 0 && found.value("tollgate_held_roubles") === 0
+      );
+    };
+    await untilAsync("no request is open and no money is held", isAtRest, timeoutMs);
+  }
+
+  async kept(): Promise<Kept> {
+    const { pid } = this.gateway;
+    const heapBytes = (await this.scrape()).value("nodejs_heap_size_used_bytes");
+    const toProviders = this.#providers.reduce((sum, { openCount = 0 }) => sum + openCount, 0);
+    const files = readdirSync(`/proc/${pid}/fd`).length - toProviders;
+    return { files, heapBytes, residentBytes: residentBytes(pid) };
+  }
+
+  /** Stops the gateway with SIGTERM and runs the audits. */
+  async close(): Promise<void> {
+    try {
+      await this.gateway.close();
+    } finally {
+      for (const provider of this.#providers) await provider.stop();
+    }
+  }
+}
+
+function withMetrics(config: GatewayConfig): GatewayConfig {
+  return { ...config, sections: { ...config.sections, metrics: { listen: "127.0.0.1:0" } } };
+}
