@@ -1,5 +1,6 @@
 /**
- * Proves at random, for long: `bun run prove NAME [AMOUNT] [SEED]`. Without a name it runs all tests in their long form.
+ * Proves at random, for long: `bun run prove NAME [AMOUNT] [SEED]`. Without a name it runs all tests in their long form;
+ * `attack` runs all whose name begins so.
  * Prints the seed first, so that the run can be repeated, and what each round counted. Status 1 if anything is wrong.
  * `TOLLGATE_BIN` names another executable.
  */
@@ -31,11 +32,15 @@ async function main([name, amount, seed]: readonly string[]): Promise<number> {
     const stdio = ["ignore", "inherit", "inherit"] as const;
     return await Bun.spawn([process.execPath, "scripts/ci.ts"], { env, stdio: [...stdio] }).exited;
   }
-  const script = scripts.find((one) => one.name === name);
-  if (script === undefined)
+  const chosen = scripts.filter((one) => one.name === name || one.name.startsWith(`${name}:`));
+  if (chosen.length === 0)
     throw new Error(`there is no ${name}: ${scripts.map((one) => one.name).join(", ")}`);
-  const [, , long] = script.amounts;
-  return await prove(script, Number(amount ?? long), Number(seed ?? drawnSeed()));
+  let bad = 0;
+  for (const script of chosen) {
+    const [, , long] = script.amounts;
+    bad += await prove(script, Number(amount ?? long), Number(seed ?? drawnSeed()));
+  }
+  return bad;
 }
 
 if (import.meta.main) {

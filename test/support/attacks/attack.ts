@@ -1,7 +1,8 @@
-import { seededRandom, type Chance } from "../seededRandom.ts";
-import { chargedRequests, generatedCost } from "../generation/money.ts";
+import { chargedRequests, generatedCost, inRoubles } from "../generation/money.ts";
+import { chanceOf, type Chance } from "../seededRandom.ts";
+import { inWorld, type Script } from "../world/script.ts";
 import { attacker, openAttack, type AttackGateway, type AttackSetup } from "./setup.ts";
-import { beVictim, type VictimAsks, type VictimSeen } from "./victim.ts";
+import { beVictim, type VictimAsks } from "./victim.ts";
 
 /** Something that one tenant does to others, or to the operator. */
 export interface Attack {
@@ -25,88 +26,66 @@ export interface AttackRun {
   readonly isOver: () => boolean;
 }
 
-/** Money in nano-roubles, of the requests of the attacker whose plan has this name. */
-export interface TakenRow {
-  readonly what: string;
-  readonly requests: number;
-  readonly generated: bigint;
-  readonly charged: bigint;
+const restTimeoutMs = 300_000;
+/** What may be taken unpaid, as a share of what was paid. */
+const UNPAID_SHARE_MAX = 0.01;
+
+/** An attack against a gateway of its own. `isShort`: CI runs it too. */
+export function scriptOf(attack: Attack, isShort: boolean): Script {
+  const { name, gateway, victim, isAsLongAsItsRequests = false } = attack;
+  return inWorld<AttackSetup>({
+    name: `attack: ${name}`,
+    proves: "of one tenant: another one gets all of its answers, and nothing is taken unpaid",
+    unit: "seconds",
+    amounts: isShort ? [3, 4, 15] : [0, 0, 15],
+    open: (seed) => openAttack(seed, gateway),
+    isDisturbed: true,
+    restTimeoutMs,
+    beside: [
+      (setup, isOver) =>
+        beVictim(setup, victim, isAsLongAsItsRequests ? () => setup.isDone : isOver),
+      async (setup, isOver) => {
+        await attack.run({ setup, random: chanceOf(setup.world.seed, 0), isOver });
+        setup.isDone = true;
+      },
+    ],
+    check: (setup) => problemsOf(attack, setup),
+    least: (seconds) => ({ asked: seconds }),
+  });
 }
 
-export interface AttackSeen {
-  readonly name: string;
-  readonly isPaid: boolean;
-  readonly victim: VictimSeen;
-  /** The warnings and errors of the gateway's log, and how often each came. */
-  readonly events: Readonly<Record<string, number>>;
-  readonly seconds: number;
-  readonly requests: number;
-  /** The providers' own count at the prices of the models. */
-  readonly generated: bigint;
-  readonly charged: bigint;
-  /** By the name of the plan. */
-  readonly rows: readonly TakenRow[];
-}
-
-/** Runs an attack against a gateway of its own, and audits it at the end. */
-export async function runAttack(
-  attack: Attack,
-  seconds: number,
-  seed: number,
-): Promise<AttackSeen> {
-  const setup = await openAttack(attack.gateway);
-  try {
-    const startedMs = performance.now();
-    let isDone = false;
-    const isLate = (): boolean => performance.now() - startedMs > seconds * 1000;
-    const isOver = (): boolean => (attack.isAsLongAsItsRequests ? isDone : isLate());
-    const run = async (): Promise<number> => {
-      await attack.run({ setup, random: seededRandom(seed), isOver: isLate });
-      isDone = true;
-      return (performance.now() - startedMs) / 1000;
-    };
-    const [victim, tookSeconds] = await Promise.all([
-      beVictim(setup, attack.victim, isOver),
-      run(),
-    ]);
-    await setup.atRest();
-    const { name, isPaid } = attack;
-    const events = eventsOf(setup);
-    return { name, isPaid, victim, events, seconds: tookSeconds, ...(await taken(setup)) };
-  } finally {
-    await setup.close();
-  }
-}
-
-function eventsOf({ gateway }: AttackSetup): Record<string, number> {
-  const lines = gateway.log.filter(({ level }) => level === "warn" || level === "error");
-  const groups = Map.groupBy(lines, ({ event, msg }) => (typeof event === "string" ? event : msg));
-  return Object.fromEntries([...groups].map(([event, group]) => [event, group.length]));
-}
-
-async function taken({ gateway, providers }: AttackSetup) {
-  const ofAttacker = (await chargedRequests(gateway.place)).filter(
+/** What no tenant may do to another one, or take from the operator. */
+async function problemsOf(
+  { isPaid }: Attack,
+  { world, providers }: AttackSetup,
+): Promise<readonly string[]> {
+  const lines = world.gateway.log.filter(({ level }) => level === "warn" || level === "error");
+  const events = Map.groupBy(lines, ({ event, msg }) => (typeof event === "string" ? event : msg));
+  world.figures["events"] = Object.fromEntries(
+    [...events].map(([event, group]) => [event, group.length]),
+  );
+  const requests = (await chargedRequests(world.gateway.place)).filter(
     ({ account }) => account === attacker,
   );
-  const charges = new Map(ofAttacker.map(({ id, charge }) => [id, charge]));
+  const charges = new Map(requests.map(({ id, charge }) => [id, charge]));
   const generated = providers
     .flatMap((provider) => provider.generated)
     .filter(({ id }) => charges.has(id));
-  const rows = [...Map.groupBy(generated, ({ name }) => name)].map(([what, group]): TakenRow => {
-    const ids = new Set(group.map(({ id }) => id));
-    return {
-      what,
-      requests: ids.size,
-      generated: sumOf(group.map(generatedCost)),
-      charged: sumOf([...ids].map((id) => charges.get(id) ?? 0n)),
-    };
-  });
-  return {
-    requests: ofAttacker.length,
-    generated: sumOf(rows.map((row) => row.generated)),
-    charged: sumOf(ofAttacker.map(({ charge }) => charge)),
-    rows: rows.toSorted((a, b) => (a.what < b.what ? -1 : 1)),
-  };
+  const money: string[] = [];
+  const problems: string[] = [];
+  const [asked, got] = [world.counted("asked"), world.counted("got")];
+  if (got < asked) problems.push(`the victim got ${got} of ${asked} answers`);
+  // By the name of the plan.
+  for (const [what, group] of Map.groupBy(generated, ({ name }) => name)) {
+    const ids = [...new Set(group.map(({ id }) => id))];
+    const due = sumOf(group.map(generatedCost));
+    const paid = sumOf(ids.map((id) => charges.get(id) ?? 0n));
+    const row = `${what}: ${inRoubles(paid)} of ${inRoubles(due)} roubles were paid`;
+    money.push(row);
+    if (isPaid && Number(due - paid) > UNPAID_SHARE_MAX * Number(paid)) problems.push(row);
+  }
+  world.figures["money"] = money;
+  return problems;
 }
 
 function sumOf(amounts: readonly bigint[]): bigint {

@@ -1,6 +1,6 @@
-import { inRoubles } from "../generation/money.ts";
 import { inBothForms } from "../generation/ways.ts";
-import type { Attack, AttackSeen } from "./attack.ts";
+import type { Script } from "../world/script.ts";
+import { scriptOf, type Attack } from "./attack.ts";
 import { crowdingAttacks } from "./crowding.ts";
 import { leavingAttacks } from "./leaving.ts";
 import { provokingAttacks } from "./provoking.ts";
@@ -17,26 +17,12 @@ const none: Attack = {
   },
 };
 
-export const attacks: readonly Attack[] = [
+/** They take the time that CI has. */
+const short = ["500", "403 video", "20,000 pipelined requests", "wrong voucher codes"];
+
+export const attacks: readonly Script[] = [
   none,
   ...provokingAttacks,
   ...crowdingAttacks,
   ...leavingAttacks,
-];
-
-/** What may be taken unpaid, as a share of what was paid. */
-const UNPAID_SHARE_MAX = 0.01;
-
-/** What no tenant may do to another one, or take from the operator. */
-export function problemsOf({ name, isPaid, victim, rows }: AttackSeen): string[] {
-  const problems: string[] = [];
-  if (victim.got < victim.asked)
-    problems.push(`${name}: the victim got ${victim.got} of ${victim.asked} answers`);
-  if (!isPaid) return problems;
-  for (const { what, generated, charged } of rows)
-    if (Number(generated - charged) > UNPAID_SHARE_MAX * Number(charged))
-      problems.push(
-        `${name}: ${what}: ${inRoubles(charged)} of ${inRoubles(generated)} roubles were paid`,
-      );
-  return problems;
-}
+].map((attack) => scriptOf(attack, short.includes(attack.name)));

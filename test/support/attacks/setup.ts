@@ -1,14 +1,14 @@
-import { startGatewayProcess, type GatewayProcess } from "../binary/gatewayProcess.ts";
+import type { GatewayProcess } from "../binary/gatewayProcess.ts";
 import type { ConfiguredModel, GatewayConfig, Section } from "../gateway/gatewayConfig.ts";
-import { scrape } from "../gateway/scrape.ts";
 import { answerMs, promptFor, type PlannedAnswer } from "../generation/plannedAnswer.ts";
 import { startMeteredProvider, type MeteredProvider } from "../generation/meteredProvider.ts";
 import { inBothForms, requestBytes, type Way } from "../generation/ways.ts";
-import { until, untilAsync } from "../until.ts";
+import { World } from "../world/world.ts";
 import { troubled } from "./troubles.ts";
 
-/** A gateway with two tenants: one attacks, and the other one is calm. */
+/** A world with two tenants: one attacks, and the other one is calm. */
 export interface AttackSetup {
+  readonly world: World;
   readonly gateway: GatewayProcess;
   readonly port: number;
   /** The key of the tenant who attacks, and of another one of the same account. */
@@ -16,10 +16,8 @@ export interface AttackSetup {
   readonly siblingKey: string;
   readonly victimKey: string;
   readonly providers: readonly MeteredProvider[];
-  /** Resolves when no provider generates and the gateway has no open request. */
-  atRest(): Promise<void>;
-  /** Stops the gateway with SIGTERM and runs the audits. */
-  close(): Promise<void>;
+  /** The attack has done all that it does. */
+  isDone: boolean;
 }
 
 /** How the gateway of an attack differs from others. */
@@ -38,7 +36,6 @@ const victim = "victoria";
 /** Of every model, so that 10,000 tokens of reasoning take 50 seconds. */
 export const tokensPerSecond = 200;
 export const boundTokens = 16_000;
-const restTimeoutMs = 300_000;
 
 /** Each interface, native and translated, in both forms. */
 export const everyWay: readonly Way[] = [
@@ -50,8 +47,8 @@ export const everyWay: readonly Way[] = [
   ...inBothForms("chat/completions", "gemini"),
 ];
 
-/** Starts the compiled gateway before providers of all kinds. Close it, also after a failure. */
-export async function openAttack(gatewayOf: AttackGateway): Promise<AttackSetup> {
+/** Starts the compiled gateway before providers of all kinds. */
+export async function openAttack(seed: number, gatewayOf: AttackGateway): Promise<AttackSetup> {
   const habit = { tokensPerSecond, reasoning: "silent" } as const;
   const openai = startMeteredProvider({ ...habit, tokensPerDelta: 1 }, troubled);
   const claude = startMeteredProvider(
@@ -60,26 +57,20 @@ export async function openAttack(gatewayOf: AttackGateway): Promise<AttackSetup>
   );
   const gemini = startMeteredProvider({ ...habit, tokensPerDelta: 30 }, troubled);
   const providers = [openai, claude, gemini];
-  const stop = (): void => providers.forEach((provider) => provider.stop());
-  try {
-    const gateway = await startGatewayProcess(configOf(gatewayOf, { openai, claude, gemini }), {
-      launcher: launcherOf(gatewayOf),
-    });
-    const { credit = "1000000" } = gatewayOf;
-    return {
-      gateway,
-      port: Number(new URL(gateway.url).port),
-      attackerKey: await gateway.key(attacker, credit),
-      siblingKey: await gateway.key(attacker, "0"),
-      victimKey: await gateway.key(victim, "1000000"),
-      providers,
-      atRest: () => atRest(gateway, providers),
-      close: () => gateway.close().finally(stop),
-    };
-  } catch (error) {
-    stop();
-    throw error;
-  }
+  const config = configOf(gatewayOf, { openai, claude, gemini });
+  const world = await World.open({ seed, providers, config, launcher: launcherOf(gatewayOf) });
+  const { gateway, port } = world;
+  const { credit = "1000000" } = gatewayOf;
+  return {
+    world,
+    gateway,
+    port,
+    attackerKey: await gateway.key(attacker, credit),
+    siblingKey: await gateway.key(attacker, "0"),
+    victimKey: await gateway.key(victim, "1000000"),
+    providers,
+    isDone: false,
+  };
 }
 
 function launcherOf({ descriptors }: AttackGateway): readonly string[] {
@@ -114,26 +105,10 @@ function configOf(
       model("gemini-pro", { provider: "gemini" }),
     ],
     sections: {
-      metrics: { listen: "127.0.0.1:0" },
       // The limits that a gateway has by default.
       limits: { requests_per_minute: 600, concurrent_requests: 64 },
     },
   };
-}
-
-async function atRest(
-  gateway: GatewayProcess,
-  providers: readonly MeteredProvider[],
-): Promise<void> {
-  const isIdle = (): boolean => providers.every(({ busyCount }) => busyCount === 0);
-  await until("no provider generates any more", isIdle, restTimeoutMs);
-  const isForMetrics = ({ msg }: { msg: string }) => msg === "listening for metrics";
-  const { address } = await gateway.logged("it shows metrics", isForMetrics);
-  const hasNoneOpen = async (): Promise<boolean> => {
-    const found = await scrape(`${String(address)}/metrics`);
-    return found.value("tollgate_open_requests") === 0;
-  };
-  await untilAsync("the gateway is at rest", hasNoneOpen, restTimeoutMs);
 }
 
 /** The bytes of a request for a planned answer. */

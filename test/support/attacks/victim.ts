@@ -3,17 +3,6 @@ import { markOf, type Way } from "../generation/ways.ts";
 import type { PlannedAnswer } from "../generation/plannedAnswer.ts";
 import { plannedBytes, type AttackSetup } from "./setup.ts";
 
-/** What the calm tenant got. */
-export interface VictimSeen {
-  readonly asked: number;
-  readonly got: number;
-  /** Of the answers that it got. */
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  /** What came instead of an answer, and how often. */
-  readonly others: Readonly<Record<string, number>>;
-}
-
 /** One request of the calm tenant; rejects or resolves with what came instead of an answer. */
 export type VictimAsks = (setup: AttackSetup, number: number) => Promise<string | undefined>;
 
@@ -26,28 +15,25 @@ export async function beVictim(
   setup: AttackSetup,
   asks: VictimAsks,
   isOver: () => boolean,
-): Promise<VictimSeen> {
+): Promise<void> {
+  const { world } = setup;
   const timesMs: number[] = [];
-  const others: Record<string, number> = {};
   const asking: Promise<void>[] = [];
   const ask = async (number: number): Promise<void> => {
     const startedMs = performance.now();
+    world.count("asked");
     const other = await asks(setup, number).catch((error: unknown) => String(error));
-    if (other === undefined) timesMs.push(performance.now() - startedMs);
-    else others[other] = (others[other] ?? 0) + 1;
+    if (other !== undefined) return world.count(`instead of an answer: ${other}`);
+    world.count("got");
+    timesMs.push(performance.now() - startedMs);
   };
   while (!isOver()) {
     asking.push(ask(asking.length));
     await Bun.sleep(askEveryMs);
   }
   await Promise.all(asking);
-  return {
-    asked: asking.length,
-    got: timesMs.length,
-    p50Ms: quantile(timesMs, 0.5),
-    p99Ms: quantile(timesMs, 0.99),
-    others,
-  };
+  const [median, slow] = [quantile(timesMs, 0.5), quantile(timesMs, 0.99)].map(Math.round);
+  world.figures["victim's answers, in ms"] = { median, slow };
 }
 
 const calm: PlannedAnswer = {

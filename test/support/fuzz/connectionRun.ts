@@ -1,28 +1,14 @@
-import type { SeenAnswer } from "../auditor/logs.ts";
 import { seenOf } from "../gateway/chatCalls.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
 import { unhinderedTimer } from "../measurement.ts";
 import type { FuzzSetup } from "./setup.ts";
 import type { RawAnswer } from "../world/answerReader.ts";
 import { weighed, type Chance } from "../seededRandom.ts";
-import { openConnection, type Connection } from "../world/connection.ts";
+import type { Connection } from "../world/connection.ts";
 import { isBare, isStream } from "./judge.ts";
 import { malformedRequest } from "./malformedRequests.ts";
 import { validRequest, type ValidRequest } from "./validRequests.ts";
 import { several } from "../several.ts";
-
-/** The totals of all connections. */
-export interface FuzzTally {
-  requests: number;
-  connections: number;
-  /** Answers by status; those of Bun itself begin with `bare`. */
-  readonly answers: Record<string, number>;
-  /** Connections that the server closed, where it might, before all was answered. */
-  unanswered: number;
-  /** Whole answers with a cost. */
-  readonly whole: SeenAnswer[];
-  readonly problems: string[];
-}
 
 /** The longest time for an answer on an idle machine. */
 const hangMs = 5000;
@@ -34,14 +20,13 @@ const patienceMs = 25;
 /** The cost of each answer of the provider. */
 const due = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 
-/** Runs one client, from its connection to its end. Problems go to the tally with `name`. */
+/** Runs one client, from its connection to its end. */
 export async function runConnection(
   setup: FuzzSetup,
   chance: Chance,
-  tally: FuzzTally,
-  name: string,
+  number: number,
 ): Promise<void> {
-  tally.connections += 1;
+  const { world } = setup;
   const manner = weighed(chance, [
     [9, sendInTurn],
     [3, sendPipelined],
@@ -49,12 +34,13 @@ export async function runConnection(
     [3, disconnectEarly],
   ] as const);
   const sent: ValidRequest[] = [];
-  const connection = await openConnection(setup.port, (index) => sent[index]?.isHead ?? false);
+  const connection = await world.connect((index) => sent[index]?.isHead ?? false);
   const reportProblem: ReportProblem = (problem, bytes) => {
     const shown = JSON.stringify(bytes.toString("latin1", 0, 1500));
-    tally.problems.push(`${name}, ${manner.name}: ${problem}\n  sent: ${shown}`);
+    const name = `seed ${world.seed}, connection ${number}, ${manner.name}`;
+    world.problems.push(`${name}: ${problem}\n  sent: ${shown}`);
   };
-  await manner({ setup, chance, tally, connection, sent, reportProblem });
+  await manner({ setup, chance, connection, sent, reportProblem });
 }
 
 type ReportProblem = (problem: string, bytes: Buffer) => void;
@@ -62,7 +48,6 @@ type ReportProblem = (problem: string, bytes: Buffer) => void;
 interface ConnectionRun {
   readonly setup: FuzzSetup;
   readonly chance: Chance;
-  readonly tally: FuzzTally;
   readonly connection: Connection;
   /** The valid requests so far, which are answered in this order. */
   readonly sent: ValidRequest[];
@@ -100,7 +85,7 @@ async function nextInTime(
   { setup, connection, reportProblem }: ConnectionRun,
   bytes: Buffer,
 ): Promise<RawAnswer | "closed" | "late"> {
-  const tookMs = unhinderedTimer([setup.gateway.pid, process.pid]);
+  const tookMs = unhinderedTimer([setup.world.gateway.pid, process.pid]);
   const answer = await connection.next(givenUpMs);
   if (answer === "late" || tookMs().all > hangMs)
     reportProblem("late: neither an answer nor the end", bytes);
@@ -120,13 +105,13 @@ async function answerTo(run: ConnectionRun, bytes: Buffer): Promise<RawAnswer | 
 
 /** Pipelines several requests: they are answered in order, and Bun may close where one follows a pending one. */
 async function sendPipelined(run: ConnectionRun): Promise<void> {
-  const { setup, chance, reportProblem, tally } = run;
+  const { setup, chance, reportProblem } = run;
   const requests = several(2 + chance.below(5), () => nextValidRequest(run));
   const bytes = Buffer.concat(requests.map(bytesOf));
   await sendInPieces(run, bytes);
   for (const request of requests) {
     const answer = await nextInTime(run, bytes);
-    if (answer === "closed") tally.unanswered += 1;
+    if (answer === "closed") setup.world.count("unanswered");
     if (typeof answer === "string") break;
     seen(run, answer);
     for (const problem of setup.judge.problemsOfValid(answer, request))
@@ -138,13 +123,13 @@ async function sendPipelined(run: ConnectionRun): Promise<void> {
 
 /** Sends a malformed request after up to two valid ones. */
 async function sendMalformed(run: ConnectionRun): Promise<void> {
-  const { setup, chance, connection, reportProblem, tally } = run;
+  const { setup, chance, connection, reportProblem } = run;
   if (!(await requestInTurn(run, chance.below(3)))) return;
   const { bytes, isWhole } = malformedRequest(requestToMalform(run), chance);
-  tally.requests += 1;
+  setup.world.count("requests");
   await sendInPieces(run, bytes);
   const answer = isWhole ? await nextInTime(run, bytes) : await connection.next(patienceMs);
-  if (answer === "closed") tally.unanswered += 1;
+  if (answer === "closed") setup.world.count("unanswered");
   if (typeof answer !== "string") {
     seen(run, answer);
     for (const problem of setup.judge.problemsOfMalformed(answer)) reportProblem(problem, bytes);
@@ -171,10 +156,10 @@ async function disconnectEarly(run: ConnectionRun): Promise<void> {
   await disconnect(run, bytes);
 }
 
-function nextValidRequest({ setup, chance, sent, tally }: ConnectionRun): ValidRequest {
+function nextValidRequest({ setup, chance, sent }: ConnectionRun): ValidRequest {
   const request = validRequest(setup.targets, chance);
   sent.push(request);
-  tally.requests += 1;
+  setup.world.count("requests");
   return request;
 }
 
@@ -195,13 +180,16 @@ async function sendInPieces({ chance, connection }: ConnectionRun, bytes: Buffer
 }
 
 /** Counts an answer, and records it if it cost something. */
-function seen({ tally }: ConnectionRun, answer: RawAnswer): RawAnswer {
+function seen({ setup: { world } }: ConnectionRun, answer: RawAnswer): RawAnswer {
   const { status, headers } = answer;
   const id = headers.get("x-request-id") ?? "";
   const name = `${isBare(answer) ? "bare " : ""}${status}`;
-  tally.answers[name] = (tally.answers[name] ?? 0) + 1;
-  if (status === 200 && (headers.has("x-tollgate-cost-rub") || isStream(headers)))
-    tally.whole.push({ ...seenOf({ id, status, headers, text: answer.body.toString() }), due });
+  world.count(name);
+  if (status === 200 && (headers.has("x-tollgate-cost-rub") || isStream(headers))) {
+    world.count("charged");
+    const reply = { id, status, headers, text: answer.body.toString() };
+    world.gateway.auditor.seen.push({ ...seenOf(reply), due });
+  }
   return answer;
 }
 

@@ -3,7 +3,6 @@ import { chat } from "../gateway/chatCalls.ts";
 import { usual } from "../provider/chatAnswers.ts";
 import type { GatewayConfig } from "../gateway/gatewayConfig.ts";
 import { redeem } from "../gateway/voucherCalls.ts";
-import { startGatewayBefore } from "../binary/gatewayBefore.ts";
 import type { GatewayProcess } from "../binary/gatewayProcess.ts";
 import { upstreamKey } from "../gateway/gatewayUnderTest.ts";
 import { responds } from "../provider/responsesAnswers.ts";
@@ -12,24 +11,15 @@ import {
   type ProviderAnswer,
   type ReceivedRequest,
 } from "../provider/scriptedProvider.ts";
+import { World } from "../world/world.ts";
 import { Judge } from "./judge.ts";
 import type { FuzzTargets } from "./validRequests.ts";
 
-/** The compiled gateway in front of a provider that always answers, and looks closely at what it is asked. */
+/** A world with a provider that always answers, and looks closely at what it is asked. */
 export interface FuzzSetup {
-  readonly gateway: GatewayProcess;
-  readonly port: number;
+  readonly world: World;
   readonly targets: FuzzTargets;
   readonly judge: Judge;
-  readonly provider: {
-    /** The number of requests that arrived, and their problems. */
-    readonly requestCount: number;
-    readonly problems: readonly string[];
-    /** Connections that the gateway keeps open to it. */
-    readonly openCount: number;
-  };
-  /** Stops the gateway with SIGTERM and runs the audits. */
-  close(): Promise<void>;
 }
 
 /** The provider's names of the models, by their public ids. */
@@ -38,38 +28,24 @@ const upstreamModels: Readonly<Record<string, string>> = {
   "vendor/large": "large-of-the-provider",
 };
 
-/** Starts both. Close it, also after a failure. */
-export async function openFuzzSetup(): Promise<FuzzSetup> {
-  const problems: string[] = [];
+export async function openFuzz(seed: number): Promise<FuzzSetup> {
   let requestCount = 0;
   const provider = startProvider(async (peer, request) => {
     requestCount += 1;
     const wrong = wrongWith(request);
-    if (wrong !== undefined) problems.push(`the provider got ${wrong}: ${shown(request)}`);
+    if (wrong !== undefined)
+      world.problems.push(
+        `the provider got ${wrong}: ${JSON.stringify(request.text.slice(0, 1000))}`,
+      );
     if (provider.requests.length > KEPT_REQUESTS_MAX) provider.forget();
     if (requestCount % SLOW_EVERY === 0) await Bun.sleep(slowMs);
     await answerOf(request)(peer, request);
   });
   const config = configOf(`http://127.0.0.1:${provider.port}/v1`);
-  const started = await startGatewayBefore(provider, config);
-  const { gateway } = started;
-  gateway.auditor.listenTo(provider);
-  return {
-    gateway,
-    port: Number(new URL(gateway.url).port),
-    targets: await targetsOf(gateway),
-    judge: new Judge(await describedBy(gateway)),
-    provider: {
-      get requestCount() {
-        return requestCount;
-      },
-      problems,
-      get openCount() {
-        return provider.openCount;
-      },
-    },
-    close: () => started.close(),
-  };
+  const world = await World.open({ seed, providers: [provider], config });
+  world.gateway.auditor.listenTo(provider);
+  const targets = await targetsOf(world.gateway);
+  return { world, targets, judge: new Judge(await describedBy(world.gateway)) };
 }
 
 const KEPT_REQUESTS_MAX = 1000;
@@ -152,8 +128,4 @@ function wrongWith(request: ReceivedRequest): string | undefined {
 
 function answerOf(request: ReceivedRequest): ProviderAnswer {
   return request.requestLine === responsesLine ? responds() : usual;
-}
-
-function shown({ text }: ReceivedRequest): string {
-  return JSON.stringify(text.slice(0, 1000));
 }

@@ -1,25 +1,10 @@
-import { chanceOf } from "../seededRandom.ts";
-import { openConnection, type Connection } from "../world/connection.ts";
+import { postBytes } from "../gateway/rawClient.ts";
+import { chanceOf, type Chance } from "../seededRandom.ts";
+import type { Connection } from "../world/connection.ts";
 import { unhinderedTimer } from "../measurement.ts";
 import type { AnswerCase } from "./answerCase.ts";
-import type { Outcome, Verdict } from "./answerJudge.ts";
 import { shortTimeoutsMs, type AnswersSetup } from "./setup.ts";
 import { drawCase } from "./drawCase.ts";
-
-/** The totals of all connections. */
-export interface AnswersTally {
-  requests: number;
-  connections: number;
-  /** The number of each outcome, by the form of request. */
-  readonly outcomes: Record<string, Partial<Record<Outcome, number>>>;
-  /** With the provider that may have served each. */
-  readonly verdicts: {
-    readonly asked: string;
-    readonly verdict: Verdict;
-    readonly model: string;
-  }[];
-  readonly problems: string[];
-}
 
 /** More failures in a row would open the circuit breaker. */
 const requestsMax = 4;
@@ -30,19 +15,15 @@ const hangMs = 5000;
 const givenUpMs = 30_000;
 
 /** Runs one client, which sends some requests to one provider, one after the other. */
-export async function runConnection(
-  setup: AnswersSetup,
-  { seed, number }: { readonly seed: number; readonly number: number },
-  tally: AnswersTally,
-): Promise<void> {
-  const chance = chanceOf(seed ^ connectionSalt, number);
+export async function runConnection(setup: AnswersSetup, _: Chance, number: number): Promise<void> {
+  const chance = chanceOf(setup.world.seed ^ connectionSalt, number);
   const { route, model } = await setup.begin(number);
-  const connection = await openConnection(setup.port, () => false);
+  const connection = await setup.world.connect();
   try {
     const count = route.hasShortTimeouts ? shortTimeoutRequestsMax : requestsMax;
     for (let at = 0; at < count; at += 1) {
       const asked = drawCase({ number: number * requestsMax + at, route, model }, chance);
-      const isGood = await ask(setup, connection, { seed, asked, tally });
+      const isGood = await ask(setup, connection, asked);
       if (!isGood || asked.isLast) break;
     }
   } finally {
@@ -58,16 +39,17 @@ const connectionSalt = 0x5bd1e995;
 async function ask(
   setup: AnswersSetup,
   connection: Connection,
-  { seed, asked, tally }: { seed: number; asked: AnswerCase; tally: AnswersTally },
+  asked: AnswerCase,
 ): Promise<boolean> {
-  tally.requests += 1;
+  const { world } = setup;
+  world.count("requests");
   const answered = setup.expect(asked);
-  const tookMs = unhinderedTimer([setup.gateway.pid, process.pid]);
+  const tookMs = unhinderedTimer([world.gateway.pid, process.pid]);
   connection.send(requestOf(asked, setup.key));
   const answer = await connection.next(givenUpMs);
   const reportProblem = (problem: string, body = ""): void => {
-    tally.problems.push(
-      `seed ${seed}, case ${asked.number}: ${problem}\n${shown(asked)}\n  got: ${JSON.stringify(body.slice(0, 3000))}`,
+    world.problems.push(
+      `seed ${world.seed}, case ${asked.number}: ${problem}\n${shown(asked)}\n  got: ${JSON.stringify(body.slice(0, 3000))}`,
     );
   };
   const times = answered();
@@ -86,9 +68,9 @@ async function ask(
     reportProblem(problem, `${answer.status} ${answer.body.toString()}`);
   if (verdict) {
     const form = `${asked.endpoint}${asked.stream ? " stream" : ""}`;
-    const outcomes = (tally.outcomes[form] ??= {});
-    outcomes[verdict.outcome] = (outcomes[verdict.outcome] ?? 0) + 1;
-    tally.verdicts.push({ asked: `case ${asked.number}`, verdict, model: asked.model });
+    world.count(`${form}: ${verdict.outcome}`);
+    if ((verdict.charge ?? 0n) > 0n) world.count("charged");
+    setup.verdicts.push({ asked: `case ${asked.number}`, verdict, model: asked.model });
   }
   return true;
 }
@@ -108,14 +90,7 @@ function requestOf(asked: AnswerCase, key: string): Buffer {
       : {}),
   });
   const path = endpoint === "responses" ? "responses" : "chat/completions";
-  const lines = [
-    `POST /v1/${path} HTTP/1.1`,
-    "Host: localhost",
-    `Authorization: Bearer ${key}`,
-    "Content-Type: application/json",
-    `Content-Length: ${body.length}`,
-  ];
-  return Buffer.from(`${lines.join("\r\n")}\r\n\r\n${body}`);
+  return Buffer.from(postBytes(`/v1/${path}`, key, body));
 }
 
 function shown({ delivery, route, endpoint, stream, expected }: AnswerCase): string {

@@ -5,34 +5,33 @@ import {
   type GatewayConfig,
   type Section,
 } from "../gateway/gatewayConfig.ts";
-import { startGatewayBefore } from "../binary/gatewayBefore.ts";
-import type { GatewayProcess } from "../binary/gatewayProcess.ts";
 import { upstreamKey } from "../gateway/gatewayUnderTest.ts";
 import type { RawPeer } from "../provider/rawServer.ts";
 import { startProvider, type ReceivedRequest } from "../provider/scriptedProvider.ts";
 import { until } from "../until.ts";
 import type { AnswerCase, Delivery, Route } from "./answerCase.ts";
-import { AnswerJudge } from "./answerJudge.ts";
+import { World } from "../world/world.ts";
+import { AnswerJudge, type Verdict } from "./answerJudge.ts";
 import { answerOfBackup } from "./answerContent.ts";
 import { drawRoute } from "./drawCase.ts";
 
-/** The compiled gateway with providers that answer each request as its case says. */
+/** A world with providers that answer each request as its case says. */
 export interface AnswersSetup {
-  readonly gateway: GatewayProcess;
-  readonly port: number;
+  readonly world: World;
   readonly key: string;
   readonly judge: AnswerJudge;
-  readonly provider: { readonly openCount: number };
-  /** Problems of the requests that arrived at the providers. */
-  readonly problems: readonly string[];
+  /** What clients received, with the provider that may have served each. */
+  readonly verdicts: {
+    readonly asked: string;
+    readonly verdict: Verdict;
+    readonly model: string;
+  }[];
   /** Adds a provider for a connection; resolves when the gateway uses the config. */
   begin(connection: number): Promise<{ readonly route: Route; readonly model: string }>;
   /** The connection sends no further requests. */
   end(connection: number): void;
   /** Announces a case to the provider. The result ends it and returns how often the provider was asked. */
   expect(asked: AnswerCase): () => number;
-  /** Stops the gateway with SIGTERM and runs the audits. */
-  close(): Promise<void>;
 }
 
 /** The connections that share a config: the next config has new providers, whose health is unknown. */
@@ -54,17 +53,16 @@ const haste = {
 /** The delay that time-outs alone can cause; the wait for a late usage is added. */
 export const shortTimeoutsMs = 700 + 2000;
 
-export async function openAnswersSetup(seed: number): Promise<AnswersSetup> {
+export async function openAnswers(seed: number): Promise<AnswersSetup> {
   const cases = new Map<number, { asked: AnswerCase; times: number }>();
   const over = new Set<number>();
-  const problems: string[] = [];
   const faulty = startProvider(async (peer, request) => {
     if (faulty.requests.length > keptRequestsMax) faulty.forget();
-    const found = cases.get(caseNumberIn(request));
+    const number = caseNumberIn(request);
+    const found = cases.get(number);
     if (found === undefined) {
       // With short time-outs the gateway may give up before a busy provider sees the request.
-      const isOver = over.has(caseNumberIn(request));
-      if (!isOver) problems.push(`an unknown case: ${request.text.slice(0, 1000)}`);
+      if (!over.has(number)) world.problems.push(`an unknown case: ${request.text.slice(0, 1000)}`);
       return peer.fin();
     }
     found.times += 1;
@@ -74,27 +72,15 @@ export async function openAnswersSetup(seed: number): Promise<AnswersSetup> {
     if (backup.requests.length > keptRequestsMax) backup.forget();
     return answerOfBackup(caseNumberIn(request))(peer, request);
   });
-  const ports = { faulty: faulty.port, backup: backup.port };
-  const providers = {
-    stop() {
-      faulty.stop();
-      backup.stop();
-    },
-  };
-  const started = await startGatewayBefore(providers, configOf(seed, 0, ports));
-  const { gateway } = started;
-  const periods = new Periods(gateway, (period) => configOf(seed, period, ports));
+  const config = (period: number): GatewayConfig =>
+    configOf(seed, period, { faulty: faulty.port, backup: backup.port });
+  const world = await World.open({ seed, providers: [faulty, backup], config: config(0) });
+  const periods = new Periods(world, config);
   return {
-    gateway,
-    port: Number(new URL(gateway.url).port),
-    key: await gateway.key("alice", credit),
-    judge: new AnswerJudge(await describedBy(gateway)),
-    provider: {
-      get openCount() {
-        return faulty.openCount + backup.openCount;
-      },
-    },
-    problems,
+    world,
+    key: await world.gateway.key("alice", credit),
+    judge: new AnswerJudge(await describedBy(world.gateway)),
+    verdicts: [],
     async begin(connection) {
       await periods.open(connection);
       return { route: routeOf(seed, connection), model: nameOf(connection) };
@@ -109,7 +95,6 @@ export async function openAnswersSetup(seed: number): Promise<AnswersSetup> {
         return one.times;
       };
     },
-    close: () => started.close(),
   };
 }
 
@@ -179,14 +164,14 @@ function configOf(
 
 /** Applies the configs of the periods one after the other, each when the one before the last is no longer used. */
 class Periods {
-  readonly #gateway: GatewayProcess;
+  readonly #world: World;
   readonly #configOf: (period: number) => GatewayConfig;
   readonly #open = new Set<number>();
   #period = 0;
   #turn: Promise<void> = Promise.resolve();
 
-  constructor(gateway: GatewayProcess, config: (period: number) => GatewayConfig) {
-    this.#gateway = gateway;
+  constructor(world: World, config: (period: number) => GatewayConfig) {
+    this.#world = world;
     this.#configOf = config;
   }
 
@@ -207,10 +192,7 @@ class Periods {
     await until("old connections end", () =>
       [...this.#open].every((connection) => connection >= first),
     );
-    const since = this.#gateway.log.length;
-    await this.#gateway.configure(this.#configOf(period));
-    this.#gateway.signal("SIGHUP");
-    await this.#gateway.logged("it reloads", ({ msg }) => msg === "config reloaded", since);
+    await this.#world.reload(this.#configOf(period));
     this.#period = period;
   }
 }

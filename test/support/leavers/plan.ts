@@ -1,7 +1,7 @@
 import { answerMs, tokensMs, type PlannedAnswer } from "../generation/plannedAnswer.ts";
 import type { Leaving } from "../generation/timedClient.ts";
 import type { Way } from "../generation/ways.ts";
-import type { seededRandom } from "../seededRandom.ts";
+import type { Chance } from "../seededRandom.ts";
 import { leaverRoutes, type LeaverRoute } from "./routes.ts";
 
 /** Where its client leaves an answer. `early`: before the first token. `tail`: in the last tenth of the text. */
@@ -17,13 +17,6 @@ export interface LeaverPlan {
   readonly leaving: Leaving | undefined;
 }
 
-export type Random = ReturnType<typeof seededRandom>;
-
-/** How much shorter answers and waits are than usual; 1 unless a test has no time. */
-export interface Scale {
-  readonly time: number;
-}
-
 const promptTokens: readonly [number, number] = [200, 4000];
 const visibleTokens: readonly [number, number] = [60, 1200];
 const firstMs: readonly [number, number] = [200, 2000];
@@ -31,20 +24,20 @@ const firstMs: readonly [number, number] = [200, 2000];
 const STAYING = 30;
 const TAIL_SHARE = 0.1;
 
-/** A request over one of all ways of a route. */
-export function drawPlan(random: Random, scale: Scale): LeaverPlan {
+/** A request over one of all ways of a route. Answers and waits are shorter than usual by the scale. */
+export function drawPlan(random: Chance, timeScale: number): LeaverPlan {
   const route = random.pick(leaverRoutes);
   const way = random.pick(route.ways);
   const [least, most] = route.hiddenSeconds;
-  const hiddenSeconds = most === 0 ? 0 : between(random, least, most) * scale.time;
+  const hiddenSeconds = most === 0 ? 0 : between(random, least, most) * timeScale;
   const promptEstimate = Math.round(between(random, ...promptTokens));
   const answer: PlannedAnswer = {
     name: "unnamed",
     // Some tokenizers need more than one token for four bytes, and some fewer.
     promptTokens: Math.round(promptEstimate * (0.9 + random.below(21) / 100)),
-    firstMs: Math.round(between(random, ...firstMs) * scale.time),
+    firstMs: Math.round(between(random, ...firstMs) * timeScale),
     hiddenTokens: Math.round(hiddenSeconds * route.habit.tokensPerSecond),
-    visibleTokens: Math.round(between(random, ...visibleTokens) * scale.time),
+    visibleTokens: Math.round(between(random, ...visibleTokens) * timeScale),
     pace: (95 + random.below(11)) / 100,
   };
   const stays = random.below(100) < STAYING;
@@ -53,7 +46,7 @@ export function drawPlan(random: Random, scale: Scale): LeaverPlan {
 }
 
 /** A third leaves at any moment, a third in the text, and a third in its tail. */
-function drawLeaving(random: Random, route: LeaverRoute, answer: PlannedAnswer): Leaving {
+function drawLeaving(random: Chance, route: LeaverRoute, answer: PlannedAnswer): Leaving {
   const { tokensPerSecond } = route.habit;
   const allMs = answerMs(answer, tokensPerSecond);
   const textMs = tokensMs(answer, answer.visibleTokens, tokensPerSecond);
@@ -74,6 +67,6 @@ export function stageAt({ route, answer }: LeaverPlan, afterMs: number | undefin
 }
 
 /** Small values are as frequent as large ones of the same ratio. */
-function between(random: Random, least: number, most: number): number {
+function between(random: Chance, least: number, most: number): number {
   return least * (most / least) ** (random.below(10_000) / 10_000);
 }

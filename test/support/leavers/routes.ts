@@ -127,6 +127,5 @@ export function leaversConfig(ports: Readonly<Record<string, number>>): GatewayC
       routes: [{ provider: model, ...route }],
       settings: { max_output_tokens: boundTokens },
     })),
-    sections: { metrics: { listen: "127.0.0.1:0" } },
   };
 }

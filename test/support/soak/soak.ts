@@ -16,6 +16,8 @@ export const soak = inWorld<SoakSetup>({
   unit: "seconds",
   amounts: [20, 20, 24 * 3600],
   atOnce: 48,
+  // More than a collection leaves. A leak of a kilobyte for each of some thousand requests exceeds it.
+  heapMiBMore: 6,
   open: openSoak,
   play: useOnce,
   beside: [bookCredits, reloadAgainAndAgain, runCommands],
@@ -23,7 +25,7 @@ export const soak = inWorld<SoakSetup>({
     for (const connection of idle.splice(0)) await connection.disconnect("fin", leaveTimeoutMs);
   },
   judge: judgeSince,
-  async check({ amount, unpaid }, samples) {
+  async check({ unpaid }, samples, amount) {
     const { lagMs } = figuresOf(samples);
     return [
       ...unpaid.map((id) => `${id} has no record of its end`),

@@ -21,10 +21,8 @@ const walEveryMs = 100;
 const giveBackTimeoutMs = 60_000;
 const giveBackStepMs = 100;
 const filesMore = 5;
-/** More than a collection leaves. A leak of a kilobyte for each of some thousand requests exceeds it. */
-const heapBytesMore = 6 * mebibyte;
 /** Between two garbage collections resident memory grew by up to 38 MiB. */
-const residentBytesMore = 64 * mebibyte;
+const memoryMiBMore = 64;
 const walBytesMost = 64 * mebibyte;
 /**
  * The gateway's own measure of its event loop is that of the machine, too: 2 ms with the processors for itself, 180 beside
@@ -35,9 +33,11 @@ const healthMsMax = 100;
 const slopeMiBMax = 1;
 const hourMs = 3_600_000;
 
+export const noSamples: Samples = { resident: [], lagsMs: [], healthMs: [], walBytesMax: 0 };
+
 /** Samples the gateway of a world until it is over. */
 export async function watch(world: World, isOver: () => boolean): Promise<Samples> {
-  const samples: Samples = { resident: [], lagsMs: [], healthMs: [], walBytesMax: 0 };
+  const samples = structuredClone(noSamples);
   const failed = (error: unknown): number => world.problems.push(`watching: ${String(error)}`);
   await Promise.all([
     measureHealth(world, samples, isOver).catch(failed),
@@ -100,15 +100,16 @@ export function problemsOfSamples(samples: Samples): string[] {
 export async function untilGivenBack(
   world: World,
   before: Kept,
+  heapMiBMore = memoryMiBMore,
 ): Promise<{ readonly files: number; readonly heapMiB: number; readonly residentMiB: number }> {
   const deadlineMs = performance.now() + giveBackTimeoutMs;
   for (;;) {
     const now = await world.kept();
     const files = now.files - before.files;
-    const heap = now.heapBytes - before.heapBytes;
-    const resident = now.residentBytes - before.residentBytes;
-    const growth = { files, heapMiB: inMiB(heap), residentMiB: inMiB(resident) };
-    if (files <= filesMore && heap <= heapBytesMore && resident <= residentBytesMore) return growth;
+    const heapMiB = inMiB(now.heapBytes - before.heapBytes);
+    const residentMiB = inMiB(now.residentBytes - before.residentBytes);
+    const growth = { files, heapMiB, residentMiB };
+    if (files <= filesMore && heapMiB <= heapMiBMore && residentMiB <= memoryMiBMore) return growth;
     if (performance.now() > deadlineMs) {
       world.problems.push(`at rest it has more than before: ${JSON.stringify(growth)}`);
       return growth;

@@ -1,7 +1,14 @@
 import { several } from "../several.ts";
 import { chanceOf, type Chance } from "../seededRandom.ts";
 import { closingProblems } from "./closing.ts";
-import { figuresOf, problemsOfSamples, untilGivenBack, watch, type Samples } from "./growth.ts";
+import {
+  figuresOf,
+  noSamples,
+  problemsOfSamples,
+  untilGivenBack,
+  watch,
+  type Samples,
+} from "./growth.ts";
 import type { World } from "./world.ts";
 
 /** A random proof: CI runs its short form, `bun run prove NAME` its long one. */
@@ -36,12 +43,19 @@ export interface Seen {
 export interface WorldScript<Setup extends { readonly world: World }> extends Omit<Script, "run"> {
   /** The unit of a script that goes by the clock is `seconds`, and otherwise a name that its plays count. */
   readonly unit: string;
-  readonly atOnce: number;
+  /** Clients at once; none unless given. */
+  readonly atOnce?: number | ((amount: number) => number);
+  /** How much the heap of the idle gateway may grow; 64 MiB unless given. */
+  readonly heapMiBMore?: number;
+  /** How long what was begun may take. */
+  readonly restTimeoutMs?: number;
   open(seed: number, amount: number): Promise<Setup>;
   /** One client, from its beginning to its end. */
-  play(setup: Setup, chance: Chance, number: number): Promise<void>;
+  play?(setup: Setup, chance: Chance, number: number): Promise<void>;
   /** Comes first; a tenth of the plays unless given. */
   warmUp?(setup: Setup): Promise<void>;
+  /** Its memory and health are disturbed on purpose, and not measured. */
+  readonly isDisturbed?: boolean;
   /** What happens beside the clients until it is over. */
   readonly beside?: readonly ((setup: Setup, isOver: () => boolean) => Promise<void>)[];
   /** Ends what the clients keep. */
@@ -49,7 +63,7 @@ export interface WorldScript<Setup extends { readonly world: World }> extends Om
   /** Each minute and at rest: what can be judged and then be forgotten. */
   judge?(setup: Setup): Promise<void>;
   /** At rest: further problems. */
-  check?(setup: Setup, samples: Samples): Promise<readonly string[]>;
+  check?(setup: Setup, samples: Samples, amount: number): Promise<readonly string[]>;
   /** What must be counted, or the run did not test it. */
   least(amount: number): Readonly<Record<string, number>>;
 }
@@ -82,6 +96,8 @@ async function play<Setup extends { readonly world: World }>(
 ): Promise<Seen> {
   const { world } = setup;
   const { pid } = world.gateway;
+  const { atOnce = 0 } = script;
+  const clients = typeof atOnce === "number" ? atOnce : atOnce(amount);
   const complain = (name: string) => (error: unknown) =>
     world.problems.push(`${name}: ${error instanceof Error ? error.stack : String(error)}`);
   const untilReached = (limit: number): (() => boolean) => {
@@ -99,17 +115,17 @@ async function play<Setup extends { readonly world: World }>(
         const number = plays;
         plays += 1;
         const name = `seed ${seed}, play ${number}`;
-        await script.play(setup, chanceOf(seed, number), number).catch(complain(name));
+        await script.play?.(setup, chanceOf(seed, number), number).catch(complain(name));
       }
     };
-    await Promise.all(several(script.atOnce, client));
+    await Promise.all(several(clients, client));
   };
 
   const startedMs = performance.now();
   const seconds = (): number => Math.round((performance.now() - startedMs) / 1000);
   await (script.warmUp?.(setup) ?? useUntil(untilReached(amount * warmUpShare)));
   await script.leave?.(setup);
-  await world.atRest();
+  await world.atRest(script.restTimeoutMs);
   const before = await world.kept();
   if (script.unit === "seconds") world.endMs = performance.now() + amount * 1000;
   const isOver = untilReached(amount);
@@ -121,21 +137,23 @@ async function play<Setup extends { readonly world: World }>(
       .then(() => report({ seed, seconds: seconds(), plays, ...world.counts }));
   }, minuteMs);
   const [samples] = await Promise.all([
-    watch(world, isOver),
+    script.isDisturbed ? noSamples : watch(world, isOver),
     useUntil(isOver),
     ...(script.beside ?? []).map((one) => one(setup, isOver).catch(complain(one.name))),
   ]);
   clearInterval(everyMinute);
   await judging;
   await script.leave?.(setup);
-  await world.atRest().catch(complain("at the end"));
-  const growth = await untilGivenBack(world, before);
+  await world.atRest(script.restTimeoutMs).catch(complain("at the end"));
+  const growth = script.isDisturbed
+    ? undefined
+    : await untilGivenBack(world, before, script.heapMiBMore);
   await script.judge?.(setup);
   if (world.gateway.pid !== pid) world.problems.push("the gateway is another process");
   const found = [
     ...problemsOfSamples(samples),
     ...(await closingProblems(world)),
-    ...((await script.check?.(setup, samples)) ?? []),
+    ...((await script.check?.(setup, samples, amount)) ?? []),
   ];
   const untested = Object.entries(script.least(amount)).filter(
     ([what, least]) => world.counted(what) < least,
@@ -146,6 +164,7 @@ async function play<Setup extends { readonly world: World }>(
     ...found,
     ...untested.map(([what, least]) => `only ${counts[what] ?? 0} of ${least}: ${what}`),
   ];
-  const figures = { seed, seconds: seconds(), plays, ...counts, ...figuresOf(samples), growth };
+  const measured = { ...figuresOf(samples), growth, ...world.figures };
+  const figures = { seed, seconds: seconds(), plays, ...counts, ...measured };
   return { ...figures, problems };
 }

@@ -1,11 +1,13 @@
 import { readdirSync } from "node:fs";
+import { parseRoubles } from "../../../src/lib/money.ts";
 import {
   startGatewayProcess,
   type GatewayProcess,
   type GatewayProcessOptions,
 } from "../binary/gatewayProcess.ts";
 import type { LogLine } from "../binary/servingProcess.ts";
-import type { GatewayConfig } from "../gateway/gatewayConfig.ts";
+import { call, chat } from "../gateway/chatCalls.ts";
+import { prices, type GatewayConfig } from "../gateway/gatewayConfig.ts";
 import { scrape, type Scrape } from "../gateway/scrape.ts";
 import { residentBytes } from "../measurement.ts";
 import { until, untilAsync } from "../until.ts";
@@ -35,6 +37,8 @@ export interface Kept {
   readonly residentBytes: number;
 }
 
+/** The largest hold for a short prompt, in nano-roubles. */
+const promptHoldMax = 50_000_000n;
 const restTimeoutMs = 30_000;
 const restStepMs = 50;
 
@@ -44,6 +48,8 @@ export class World {
   readonly gateway: GatewayProcess;
   /** How often things happened, by their names. */
   readonly counts: Record<string, number> = {};
+  /** What else is told at the end. */
+  readonly figures: Record<string, unknown> = {};
   readonly problems: string[] = [];
   /** By `performance.now()`: at this time all clients leave. */
   endMs = Infinity;
@@ -115,6 +121,15 @@ export class World {
       );
     };
     await untilAsync("no request is open and no money is held", isAtRest, timeoutMs);
+  }
+
+  /** Sends a request that needs all of the money of a key: it is refused if any of it is still held. */
+  async expectAllFree(key: string): Promise<void> {
+    const { body } = await call(this.gateway, { key }, { path: "/v1/account" });
+    const available = parseRoubles((body as { available_rub: string }).available_rub) ?? 0n;
+    const bound = Number((available - promptHoldMax) / BigInt(prices.output));
+    const { status, text } = await chat(this.gateway, { key }, { max_tokens: bound });
+    if (status !== 200) this.problems.push(`not all of the money is free: ${status} ${text}`);
   }
 
   async kept(): Promise<Kept> {
