@@ -4,7 +4,12 @@ import { prepareApply } from "../src/store/sqlite/writer/apply.ts";
 import { decodeBatch, encodeBatch } from "../src/store/writer/writerMessages.ts";
 import { connect } from "../src/store/sqlite/sqlite.ts";
 import { startFolding, startWriter, type RequestRecord } from "../src/store/store.ts";
-import { requestRecord, runningRecord, reserve } from "../test/support/store/recordedRequest.ts";
+import {
+  priceOf,
+  requestRecord,
+  runningRecord,
+  reserve,
+} from "../test/support/store/recordedRequest.ts";
 import { ACCOUNTS, FILLED_UNTIL_MS, KEYS_PER_ACCOUNT } from "./filledStore.ts";
 import type { Figures } from "./storeGrowth.ts";
 
@@ -105,10 +110,12 @@ function ended(): RequestRecord {
     model: "gpt-5-mini",
     provider: "openai",
     stream: true,
-    priceInput: 85_000n,
-    priceCachedInput: 2_500n,
-    priceCacheWrite: 25_000n,
-    priceOutput: 200_000n,
+    price: priceOf({
+      input: 85_000n,
+      cachedInput: 2_500n,
+      cacheWrite: 25_000n,
+      output: 200_000n,
+    }),
     hold: 500_000_000n,
     charge: CHARGE,
     promptTokens: 1000,

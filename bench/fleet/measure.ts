@@ -17,7 +17,7 @@ import { startReplicaWriter, type ReplicaWriter } from "../../src/store/postgres
 import type { RequestRecord, ReserveTarget } from "../../src/store/store.ts";
 import type { WriteOperation } from "../../src/store/writer/writerMessages.ts";
 import type { PostgresServer } from "../../test/support/servers/postgres.ts";
-import { requestRecord, runningRecord } from "../../test/support/store/recordedRequest.ts";
+import { priceOf, requestRecord, runningRecord } from "../../test/support/store/recordedRequest.ts";
 import { DURABLE_SETTINGS, startDurableServer } from "./durableServer.ts";
 
 const ACCOUNTS = 20_000;
@@ -351,7 +351,7 @@ function ended(accountId: number): RequestRecord {
     firstKeyId: accountId,
     model: "gpt-5-mini",
     provider: "openai",
-    priceInput: 85_000n,
+    price: priceOf({ input: 85_000n }),
     hold: 500_000_000n,
     charge: CHARGE,
     promptTokens: 1000,

@@ -1,6 +1,13 @@
 import { Type } from "@sinclair/typebox";
 import { requestStatuses } from "../contract/account/requestStatus.ts";
 import {
+  billedCount,
+  extraFields,
+  figures,
+  usualFields,
+  type Figure,
+} from "../contract/figures.ts";
+import {
   RequestDetailDocument,
   requestDetailDocument,
   RequestDocument,
@@ -41,18 +48,14 @@ const LIST_COLUMNS = [
   "provider",
   "stream",
   "status",
-  "prompt_tokens",
-  "cached_tokens",
-  "cache_write_tokens",
-  "completion_tokens",
+  ...usualFields,
   "estimated",
   "cost_rub",
   "write_off_rub",
   "attempt_count",
   "duration_ms",
   "first_byte_ms",
-  "cache_write_1h_tokens",
-  "web_searches",
+  ...extraFields,
 ] as const;
 
 /** The period of a report. */
@@ -179,9 +182,6 @@ const show = operation({
 });
 
 function requestText(row: ReceiptRow): string {
-  const tokens = (count: number, price: bigint) =>
-    `${count} tokens at ${pricePerMillion(price)} RUB per 1M`;
-  const uncached = row.promptTokens - row.cachedTokens - row.cacheWriteTokens;
   return fields([
     ["request", row.id],
     ["time", shortTime(row.at)],
@@ -191,21 +191,9 @@ function requestText(row: ReceiptRow): string {
     ["model", row.model],
     ["provider", row.provider ?? "-"],
     ["status", row.status],
-    ["input", tokens(uncached, row.priceInput)],
-    ["cached input", tokens(row.cachedTokens, row.priceCachedInput)],
-    ["cache write", tokens(row.cacheWriteTokens - row.cacheWrite1hTokens, row.priceCacheWrite)],
-    ...(row.cacheWrite1hTokens > 0
-      ? [["cache write, 1 h", tokens(row.cacheWrite1hTokens, row.priceCacheWrite1h)] as const]
-      : []),
-    ["output", tokens(row.completionTokens, row.priceOutput)],
-    ...(row.webSearches > 0
-      ? [
-          [
-            "web searches",
-            `${row.webSearches} at ${formatRoubles(row.priceWebSearch)} RUB`,
-          ] as const,
-        ]
-      : []),
+    ...figures
+      .filter(({ name, isExtra }: Figure) => !isExtra || row[name] > 0)
+      .map((figure) => [figure.label, countText(figure, row)] as const),
     ["cost, RUB", `${formatRoubles(row.charge)}${row.estimated ? " (estimated)" : ""}`],
     ["refunded, RUB", formatRoubles(row.refunded)],
     ["write-off, RUB", formatRoubles(row.writeOff)],
@@ -214,6 +202,14 @@ function requestText(row: ReceiptRow): string {
     ["first byte, ms", milliseconds(row.firstByteMs)],
     ["duration, ms", milliseconds(row.durationMs)],
   ]);
+}
+
+function countText({ name, price, unit }: Figure, row: ReceiptRow): string {
+  const count = billedCount(row, name);
+  const ofOne = row.price[price.name];
+  return unit.things === "tokens"
+    ? `${count} tokens at ${pricePerMillion(ofOne)} RUB per 1M`
+    : `${count} at ${formatRoubles(ofOne)} RUB`;
 }
 
 function attemptsText(attempts: readonly AttemptRecord[]): string {

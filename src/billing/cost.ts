@@ -1,17 +1,21 @@
-import type { Price } from "../config/schema.ts";
-import type { Usage } from "../contract/usage.ts";
+import {
+  billedCount,
+  figures,
+  ofEachOther,
+  ofEachPrice,
+  otherFigures,
+  type OtherCounts,
+  type OtherFigure,
+  type Price,
+  type Usage,
+} from "../contract/figures.ts";
 
 /** The exact cost in nano-roubles. Nothing is rounded. */
 export function costOf(usage: Usage, price: Price): bigint {
-  const plain = usage.promptTokens - usage.cachedTokens - usage.cacheWriteTokens;
-  return (
-    BigInt(plain) * price.input +
-    BigInt(usage.cachedTokens) * price.cachedInput +
-    BigInt(usage.cacheWriteTokens - usage.cacheWrite1hTokens) * price.cacheWrite +
-    BigInt(usage.cacheWrite1hTokens) * price.cacheWrite1h +
-    BigInt(usage.completionTokens) * price.output +
-    BigInt(usage.webSearches) * price.webSearch
-  );
+  let cost = 0n;
+  for (const figure of figures)
+    cost += BigInt(billedCount(usage, figure.name)) * price[figure.price.name];
+  return cost;
 }
 
 /**
@@ -31,26 +35,26 @@ export interface PromptExtent {
   unbounded: boolean;
   /** The provider may keep parts of the prompt in its cache for an hour. */
   longCacheWrites: boolean;
-  /** The most web searches that the provider may run. At most 1,000,000, so that a hold fits into 64 bits. */
-  webSearchesMax: number;
+  /** The most that the provider may bill one by one. At most 1,000,000 of each, so that a hold fits into 64 bits. */
+  most: OtherCounts;
 }
 
 /** A prompt that asks for nothing besides an answer. */
-export const noExtras = { longCacheWrites: false, webSearchesMax: 0 } as const;
+export const noExtras = { longCacheWrites: false, most: {} } as const;
 
 /** A prompt whose upper bound in tokens is known. */
 export interface BoundedPrompt {
   tokensMax: number;
 }
 
-/** The most that a hold pays for: tokens of the prompt, tokens of all choices together, and web searches. */
-export interface TokenLimits {
-  promptTokens: number;
-  /** The part of the prompt that may be written for an hour. */
-  cacheWrite1hTokens: number;
-  completionTokens: number;
-  webSearches: number;
-}
+/**
+ * The most that a hold pays for: tokens of the prompt, the part of them that may be written for an hour, tokens of all
+ * choices together, and what is billed one by one.
+ */
+export type TokenLimits = Pick<
+  Usage,
+  "promptTokens" | "cacheWrite1hTokens" | "completionTokens" | OtherFigure["name"]
+>;
 
 /** Tokens that a provider's chat template may add for each message and for the request. */
 const TOKENS_PER_MESSAGE = 16;
@@ -123,30 +127,35 @@ export interface AmountRange {
 /** What a request can use besides the answer. */
 type PromptLimits = Omit<TokenLimits, "completionTokens">;
 
+const noOthers = ofEachOther(() => 0);
+
 /** The most that a prompt can use. */
 export function promptLimits(
   prompt: PromptExtent | BoundedPrompt,
   context: PromptContext,
 ): PromptLimits {
   if ("tokensMax" in prompt)
-    return { promptTokens: prompt.tokensMax, cacheWrite1hTokens: 0, webSearches: 0 };
+    return { promptTokens: prompt.tokensMax, cacheWrite1hTokens: 0, ...noOthers };
   const promptTokens = promptTokensMax(prompt, context);
   return {
     promptTokens,
     cacheWrite1hTokens: prompt.longCacheWrites ? promptTokens : 0,
-    webSearches: prompt.webSearchesMax,
+    ...noOthers,
+    ...prompt.most,
   };
 }
 
 /** The range of a request. One step is one more token of each choice. */
 export function amountRangeOf(
-  { promptTokens, cacheWrite1hTokens, webSearches }: PromptLimits,
+  limits: PromptLimits,
   bound: OutputBound,
   choiceCount: number,
   price: Price,
 ): AmountRange {
-  const dearest = dearestInput(price, cacheWrite1hTokens > 0);
-  const prompt = BigInt(promptTokens) * dearest + BigInt(webSearches) * price.webSearch;
+  const dearest = dearestInput(price, limits.cacheWrite1hTokens > 0);
+  let prompt = BigInt(limits.promptTokens) * dearest;
+  for (const figure of otherFigures)
+    prompt += BigInt(limits[figure.name]) * price[figure.price.name];
   const step = BigInt(choiceCount) * price.output;
   return {
     most: prompt + BigInt(bound.most) * step,
@@ -163,14 +172,7 @@ export function boundWithin(range: AmountRange, amount: bigint, bound: OutputBou
 
 /** The higher of two prices, for each kind of usage. */
 export function dearerPrice(one: Price, other: Price): Price {
-  return {
-    input: higher(one.input, other.input),
-    output: higher(one.output, other.output),
-    cachedInput: higher(one.cachedInput, other.cachedInput),
-    cacheWrite: higher(one.cacheWrite, other.cacheWrite),
-    cacheWrite1h: higher(one.cacheWrite1h, other.cacheWrite1h),
-    webSearch: higher(one.webSearch, other.webSearch),
-  };
+  return ofEachPrice(({ price: { name } }) => higher(one[name], other[name]));
 }
 
 function higher(one: bigint, other: bigint): bigint {

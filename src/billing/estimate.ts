@@ -1,3 +1,4 @@
+import { ofEachFigure } from "../contract/figures.ts";
 import { capCachedTokens, noUsage, type Usage } from "../contract/usage.ts";
 import type { TokenLimits } from "./cost.ts";
 
@@ -57,11 +58,8 @@ export function estimateUsage(
 
 /** Cuts a usage to the token limits of its hold. At any prices it then costs no more than the hold. */
 export function withinTokenLimits(usage: Usage, tokenLimits: TokenLimits): Usage {
-  return capCachedTokens({
-    ...usage,
-    promptTokens: Math.min(usage.promptTokens, tokenLimits.promptTokens),
-    cacheWrite1hTokens: Math.min(usage.cacheWrite1hTokens, tokenLimits.cacheWrite1hTokens),
-    completionTokens: Math.min(usage.completionTokens, tokenLimits.completionTokens),
-    webSearches: Math.min(usage.webSearches, tokenLimits.webSearches),
-  });
+  const most: Partial<Usage> = tokenLimits;
+  return capCachedTokens(
+    ofEachFigure(({ name }) => Math.min(usage[name], most[name] ?? usage[name])),
+  );
 }

@@ -7,7 +7,6 @@ import { formatRoubles } from "../lib/money.ts";
 import {
   type AdmittedRecord,
   type AttemptRecord,
-  type RecordedPrices,
   type RequestRecord,
   type Writer,
   COMMIT_STEP_MS,
@@ -38,18 +37,6 @@ export interface RequestOutcome {
 export interface SoldModel {
   readonly model: string;
   readonly price: Price;
-}
-
-/** The prices of a model as the request's row has them. */
-export function recordedPrices(price: Price): RecordedPrices {
-  return {
-    priceInput: price.input,
-    priceCachedInput: price.cachedInput,
-    priceCacheWrite: price.cacheWrite,
-    priceCacheWrite1h: price.cacheWrite1h,
-    priceOutput: price.output,
-    priceWebSearch: price.webSearch,
-  };
 }
 
 /** The record of a settled request. Amounts are nano-roubles. */
@@ -258,19 +245,14 @@ export class RequestMeter implements Meter {
       provider: provider ?? null,
       charge,
       writeOff,
-      promptTokens: tokens.promptTokens,
-      cachedTokens: tokens.cachedTokens,
-      cacheWriteTokens: tokens.cacheWriteTokens,
-      cacheWrite1hTokens: tokens.cacheWrite1hTokens,
-      completionTokens: tokens.completionTokens,
-      webSearches: tokens.webSearches,
+      ...tokens,
       estimated: usage?.estimated ?? false,
       operatorCost: operatorPrice && usage ? costOf(tokens, operatorPrice) : null,
       attempts: this.#attempts,
       durationMs: this.#elapsedMs(),
       firstByteMs: this.#firstByteMs ?? null,
     };
-    const answered = sold && { model: sold.model, ...recordedPrices(sold.price) };
+    const answered = sold && { model: sold.model, price: sold.price };
     return { ...this.#options.request, ...answered, ...outcome };
   }
 

@@ -7,7 +7,7 @@ export type { PostgresDatabase, ServerPlace, SqliteDatabase } from "./database.t
 export type { ChatApi, ModelConfig, ModelKind, RouteConfig } from "./models.ts";
 export type { Network } from "./network.ts";
 export type { MailServer, NotifyConfig } from "./notify.ts";
-export type { Price } from "./prices.ts";
+export type { Price } from "../contract/figures.ts";
 export type { ProviderConfig, ProviderKind } from "./providers.ts";
 export type { TlsConfig } from "./tls.ts";
 

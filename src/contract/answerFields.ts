@@ -1,4 +1,5 @@
-import { Type, type TSchema } from "@sinclair/typebox";
+import { Type, type TInteger, type TSchema } from "@sinclair/typebox";
+import { byPrice, figures, type PriceField } from "./figures.ts";
 
 // Fields of several answers.
 
@@ -10,27 +11,22 @@ export const Roubles = Type.String({
   examples: ["12.5", "-3", "0"],
 });
 
-/** A price of one kind of token. */
-export function price(kind: string) {
-  return Type.Integer({
-    minimum: 0,
-    description: `Thousandths of a rouble per 1,000,000 ${kind} tokens.`,
-  });
-}
-
 export function tokens(description: string) {
   return Type.Integer({ minimum: 0, description });
 }
 
 /** The usage of one request or of a group of requests. */
-export const tokenCountFields = {
-  prompt_tokens: tokens("Tokens of the prompts, including cached tokens."),
-  cached_tokens: tokens("Tokens read from the providers' caches."),
-  cache_write_tokens: tokens("Tokens written to the providers' caches."),
-  cache_write_1h_tokens: tokens("The part of the cache-write tokens that is kept for an hour."),
-  completion_tokens: tokens("Tokens of the answers, including reasoning."),
-  web_searches: Type.Integer({ minimum: 0, description: "Web searches that providers ran." }),
-};
+export const countFields = Object.fromEntries(
+  figures.map(({ field, doc }) => [field, tokens(doc)]),
+) as Record<(typeof figures)[number]["field"], TInteger>;
+
+/** Prices as in the config. */
+export const priceFields = Object.fromEntries(
+  byPrice.map(({ price: { key, of }, unit: { per } }) => [
+    key,
+    tokens(`Thousandths of a rouble per ${per} ${of}.`),
+  ]),
+) as Record<PriceField, TInteger>;
 
 export function time() {
   return Type.String({ description: "A time in UTC, in ISO 8601.", format: "date-time" });

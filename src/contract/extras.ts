@@ -1,5 +1,6 @@
 import { fieldsOf, isJsonObject, type JsonFields, walk } from "../lib/json.ts";
 import { type ApiError, invalidRequest } from "./errors.ts";
+import type { OtherCounts, PriceField } from "./figures.ts";
 import { refuseFieldsInOtherCase } from "./keyCase.ts";
 import { ownValue } from "./requestFields.ts";
 
@@ -14,7 +15,7 @@ export interface Extra {
   /** What the provider bills. */
   readonly bills: string;
   /** The key of a model that has the price of the extra. Undefined: none has. */
-  readonly price?: `rub_${string}`;
+  readonly price?: PriceField;
 }
 
 /** A tool that the provider runs. */
@@ -210,11 +211,11 @@ export const WEB_SEARCHES_DEFAULT = 20;
 /** The limit for all tools of a request together. More than any answer needs. */
 export const WEB_SEARCHES_MAX = 1000;
 
-/** The most web searches to hold for: `bound` if the client sets one, 0 without such a tool. */
-export function webSearchesMaxOf(body: JsonFields, bound: unknown): number {
-  if (!toolDefinitionsOf(body).some(({ type }) => isWebSearch(type))) return 0;
+/** The most to hold for of what is billed one by one: `bound` if the client sets one. */
+export function mostOf(body: JsonFields, bound: unknown): OtherCounts {
+  if (!toolDefinitionsOf(body).some(({ type }) => isWebSearch(type))) return {};
   const isCount = typeof bound === "number" && Number.isSafeInteger(bound) && bound >= 0;
-  return isCount ? Math.min(bound, WEB_SEARCHES_MAX) : WEB_SEARCHES_DEFAULT;
+  return { webSearches: isCount ? Math.min(bound, WEB_SEARCHES_MAX) : WEB_SEARCHES_DEFAULT };
 }
 
 /** Whether the client runs the tool. */

@@ -1,6 +1,6 @@
 import { Type, type Static } from "@sinclair/typebox";
 import { endpoints, type Endpoint } from "./account/requestStatus.ts";
-import { price, tokens } from "./answerFields.ts";
+import { priceFields, tokens } from "./answerFields.ts";
 import { oneOf } from "./requestFields.ts";
 
 /** The answer of GET /v1/models/{id}. */
@@ -16,8 +16,8 @@ export const Model = Type.Object(
       description:
         "The owner that the operator configured, or else the id of the first route's provider.",
     }),
-    rub_input_per_1m: price("input"),
-    rub_output_per_1m: price("output"),
+    rub_input_per_1m: priceFields.rub_input_per_1m,
+    rub_output_per_1m: priceFields.rub_output_per_1m,
     context_window: tokens("The most tokens of prompt and answer together."),
     max_output_tokens: Type.Optional(
       tokens("The most tokens of an answer. Absent for an embedding model."),

@@ -11,7 +11,8 @@ import {
   refuseFields,
   refuseOtherNames,
 } from "./requestFields.ts";
-import { refuseExtras, webSearchesMaxOf, type ExtraRules } from "./extras.ts";
+import { mostOf, refuseExtras, type ExtraRules } from "./extras.ts";
+import type { OtherCounts } from "./figures.ts";
 import { measureText, type TextSize } from "./textSize.ts";
 import {
   comparisonResponseIdOf,
@@ -91,8 +92,8 @@ export interface ResponsesRequest extends ResponsesObjects {
   readonly promptSize: TextSize;
   /** The provider may cut the prompt before a model reads it. */
   readonly trimsPrompt: boolean;
-  /** The most web searches to hold for. */
-  readonly webSearchesMax: number;
+  /** The most to hold for of what is billed one by one. */
+  readonly most: OtherCounts;
   /** The client does not forbid that the response is kept. */
   readonly mayBeKept: boolean;
 }
@@ -119,7 +120,7 @@ export function checkResponsesRequest(
     comparisonResponseId: comparisonResponseIdOf(value),
     promptSize: measurePrompt(value),
     trimsPrompt: value["truncation"] === "auto" || isGiven(value["context_management"]),
-    webSearchesMax: webSearchesMaxOf(value, value["max_tool_calls"]),
+    most: mostOf(value, value["max_tool_calls"]),
     mayBeKept: value["store"] !== false,
     ...stored,
     needsWholeContext: stored.needsWholeContext || previousResponseId !== undefined,
@@ -172,14 +173,15 @@ export function isProviderCall(item: unknown): boolean {
   return typeof type === "string" && type.endsWith("_call") && !CLIENT_CALLS.has(type);
 }
 
-/**
- * The web searches in an output. Opening a page and looking in it are calls of the same type, and are not billed:
- * https://platform.openai.com/docs/guides/tools-web-search
- */
-export function webSearchesOf(output: unknown): number {
-  return Array.isArray(output) ? output.filter(isSearch).length : 0;
+/** What of an output is billed one by one. */
+export function countedItems(output: unknown): OtherCounts {
+  return { webSearches: Array.isArray(output) ? output.filter(isSearch).length : 0 };
 }
 
+/**
+ * Whether an item is a web search. Opening a page and looking in it are calls of the same type, and are not billed:
+ * https://platform.openai.com/docs/guides/tools-web-search
+ */
 function isSearch(item: unknown): boolean {
   const { type, action, status } = fieldsOf(item);
   const { type: kind = "search" } = fieldsOf(action);

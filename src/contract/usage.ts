@@ -1,32 +1,9 @@
 import { fieldsOf, isJsonObject, type JsonFields } from "../lib/json.ts";
+import { figures, ofEachFigure, otherFigures, type OtherCounts, type Usage } from "./figures.ts";
 
-/**
- * What is billed for one answer. Cached and cache-write tokens are part of the prompt tokens, reasoning tokens are part of
- * the completion tokens. An unknown usage is `undefined`, never zeros.
- */
-export interface Usage {
-  promptTokens: number;
-  cachedTokens: number;
-  cacheWriteTokens: number;
-  /** The part of the cache-write tokens that the provider keeps for an hour. */
-  cacheWrite1hTokens: number;
-  completionTokens: number;
-  /** Web searches that the provider ran and bills one by one. */
-  webSearches: number;
-}
+export type { Usage };
 
-/** A count from here on is a provider's mistake. */
-const IMPLAUSIBLE_TOKENS = 1_000_000_000;
-const IMPLAUSIBLE_SEARCHES = 1_000_000;
-
-export const noUsage: Usage = {
-  promptTokens: 0,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  cacheWrite1hTokens: 0,
-  completionTokens: 0,
-  webSearches: 0,
-};
+export const noUsage: Usage = ofEachFigure(() => 0);
 
 /**
  * Names of the cached tokens in a chat's usage, in its details and outside them: OpenAI; DeepSeek,
@@ -136,14 +113,14 @@ export function readEmbeddingsUsage(value: unknown): Usage | undefined {
   return billable(value["prompt_tokens"] ?? value["total_tokens"], 0, {});
 }
 
-/** Reads the `usage` of a response. It has no web searches: those are items of the output (`searches`). */
-export function readResponsesUsage(value: unknown, searches = 0): Usage | undefined {
+/** Reads the `usage` of a response. It has only tokens. `counts` are those of the items of the output. */
+export function readResponsesUsage(value: unknown, counts: OtherCounts = {}): Usage | undefined {
   if (!isJsonObject(value)) return undefined;
   const details = isJsonObject(value["input_tokens_details"])
     ? value["input_tokens_details"]
     : value;
   const usage = billable(value["input_tokens"], value["output_tokens"], details);
-  return usage && { ...usage, webSearches: searches };
+  return usage && { ...usage, ...counts };
 }
 
 /**
@@ -198,14 +175,7 @@ function iterationsUsage(iterations: unknown): Usage {
 
 /** The sum of each count. */
 export function addUsage(one: Usage, other: Usage): Usage {
-  return {
-    promptTokens: one.promptTokens + other.promptTokens,
-    cachedTokens: one.cachedTokens + other.cachedTokens,
-    cacheWriteTokens: one.cacheWriteTokens + other.cacheWriteTokens,
-    cacheWrite1hTokens: one.cacheWrite1hTokens + other.cacheWrite1hTokens,
-    completionTokens: one.completionTokens + other.completionTokens,
-    webSearches: one.webSearches + other.webSearches,
-  };
+  return ofEachFigure(({ name }) => one[name] + other[name]);
 }
 
 /**
@@ -228,21 +198,13 @@ export function readReasoningTokens(usage: unknown): number | undefined {
 }
 
 /** Whether the counts are too large to be true. Such a usage is not charged. */
-export function isImplausible({ promptTokens, completionTokens, webSearches }: Usage): boolean {
-  const most = Math.max(promptTokens, completionTokens);
-  return most >= IMPLAUSIBLE_TOKENS || webSearches >= IMPLAUSIBLE_SEARCHES;
+export function isImplausible(usage: Usage): boolean {
+  return figures.some(({ name, unit }) => usage[name] >= unit.implausible);
 }
 
 /** The larger count of two reports on one answer, for each count: usage only grows during an answer. */
 export function largerUsage(before: Usage, now: Usage): Usage {
-  return capCachedTokens({
-    promptTokens: Math.max(before.promptTokens, now.promptTokens),
-    cachedTokens: Math.max(before.cachedTokens, now.cachedTokens),
-    cacheWriteTokens: Math.max(before.cacheWriteTokens, now.cacheWriteTokens),
-    cacheWrite1hTokens: Math.max(before.cacheWrite1hTokens, now.cacheWrite1hTokens),
-    completionTokens: Math.max(before.completionTokens, now.completionTokens),
-    webSearches: Math.max(before.webSearches, now.webSearches),
-  });
+  return capCachedTokens(ofEachFigure(({ name }) => Math.max(before[name], now[name])));
 }
 
 /** Whether a later report has fewer tokens than an earlier one. */
@@ -254,21 +216,9 @@ export function totalTokens(usage: Usage): number {
   return usage.promptTokens + usage.completionTokens;
 }
 
-/** The counts under their names in reports. */
-export function tokenCounts(usage: Usage) {
-  return {
-    prompt_tokens: usage.promptTokens,
-    cached_tokens: usage.cachedTokens,
-    cache_write_tokens: usage.cacheWriteTokens,
-    cache_write_1h_tokens: usage.cacheWrite1hTokens,
-    completion_tokens: usage.completionTokens,
-    web_searches: usage.webSearches,
-  };
-}
-
 /**
  * The usage that the client gets: the provider's own object (`reported`) with the billed counts under all their names.
- * Cache writes for an hour and web searches are shown where there are any.
+ * Cache writes for an hour and what is no token are shown where there are any.
  */
 export function usageObject(usage: Usage, reported: unknown): Record<string, unknown> {
   const other = isJsonObject(reported) ? withResearchInside(reported) : {};
@@ -287,7 +237,7 @@ export function usageObject(usage: Usage, reported: unknown): Record<string, unk
   shown["completion_tokens"] = usage.completionTokens;
   shown["total_tokens"] = totalTokens(usage);
   shown["prompt_tokens_details"] = details;
-  showIfAny(shown, "web_searches", usage.webSearches);
+  for (const { name, field } of otherFigures) showIfAny(shown, field, usage[name]);
   return shown;
 }
 
@@ -311,14 +261,8 @@ function billable(
   if (promptTokens === undefined || completionTokens === undefined) return undefined;
   const cachedTokens = tokens(details["cached_tokens"]) ?? 0;
   const cacheWriteTokens = tokens(details["cache_write_tokens"]) ?? 0;
-  return capCachedTokens({
-    promptTokens,
-    cachedTokens,
-    cacheWriteTokens,
-    cacheWrite1hTokens: 0,
-    completionTokens,
-    webSearches: 0,
-  });
+  const counts = { promptTokens, cachedTokens, cacheWriteTokens, completionTokens };
+  return capCachedTokens({ ...noUsage, ...counts });
 }
 
 /**

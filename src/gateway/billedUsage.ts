@@ -1,3 +1,4 @@
+import { largerCounts } from "../contract/figures.ts";
 import {
   canCount,
   estimateGeneratedTokens,
@@ -27,7 +28,7 @@ type AnswerFigures = Pick<
   | "usageText"
   | "usageProblem"
   | "providerCalls"
-  | "webSearches"
+  | "counts"
   | "textBytes"
   | "textDeltas"
   | "encryptedReasoningBytes"
@@ -103,22 +104,22 @@ const PROVIDER_CALL_TOKENS = 8_000;
 /**
  * The usage to charge after a disconnect: that of the whole answer if it was reported, else an estimate of all that
  * arrived, and of what was generated without being sent. The size of the results of the provider's tools is unknown then.
- * Each of their calls counts PROVIDER_CALL_TOKENS, and each web search that was seen is charged, up to the hold.
+ * Each of their calls counts PROVIDER_CALL_TOKENS, and what was seen of what is billed one by one is charged, up to the hold.
  */
 export function disconnectUsage(
   scope: AdmittedScope,
   answer: AnswerFigures,
   hidden: HiddenGeneration,
 ): BilledUsage {
-  const { providerCalls = 0, webSearches = 0 } = answer;
+  const { providerCalls = 0, counts } = answer;
   const completionEstimate = generatedTokensOf(answer, hidden.tokens);
   const billed = billedUsage(scope, answer, completionEstimate, hidden);
   if (!billed.estimated || providerCalls === 0) return billed;
   const withCalls = billed.tokens.promptTokens + providerCalls * PROVIDER_CALL_TOKENS;
   const tokens = {
     ...billed.tokens,
+    ...largerCounts(billed.tokens, counts),
     promptTokens: withCalls,
-    webSearches: Math.max(billed.tokens.webSearches, webSearches),
   };
   return { tokens: withinTokenLimits(tokens, scope.admitted.tokenLimits), estimated: true };
 }

@@ -7,8 +7,6 @@
 export const NANO_ROUBLES_MAX = 4_000_000_000_000_000_000n;
 
 export const NANO_ROUBLES_PER_ROUBLE = 1_000_000_000n;
-/** Nano-roubles of one search at a price of one thousandth of a rouble per 1,000 searches. */
-export const NANO_ROUBLES_PER_SEARCH_UNIT = 1000n;
 const FRACTION_DIGITS = 9;
 const ROUBLES_TEXT = /^(-?)(\d{1,10})(?:\.(\d{1,9}))?$/;
 

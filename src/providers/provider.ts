@@ -1,3 +1,4 @@
+import type { OtherCounts } from "../contract/figures.ts";
 import type { ProviderConfig } from "../config/schema.ts";
 import type { ChatRequest } from "../contract/chat/chatRequest.ts";
 import type { EmbeddingsRequest } from "../contract/embeddings.ts";
@@ -99,8 +100,8 @@ export type ChatEvent =
       readonly encryptedLength?: number;
       /** A tool of the provider has returned its result. */
       readonly ranTool?: boolean;
-      /** Web searches that the provider has finished and bills one by one. */
-      readonly webSearches?: number;
+      /** What the provider has finished and bills one by one. */
+      readonly counts?: OtherCounts;
     };
 
 /** Reads the events of one stream in order. Throws AnswerError for an event that the interface does not define. */

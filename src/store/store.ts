@@ -82,7 +82,6 @@ export {
   amountToWire,
   type AdmittedRecord,
   type AttemptRecord,
-  type RecordedPrices,
   type RequestRecord,
 } from "./writer/requestRecord.ts";
 export type { Figures } from "./usage/sums.ts";

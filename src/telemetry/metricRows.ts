@@ -1,3 +1,4 @@
+import { figures, ofEachOther } from "../contract/figures.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { LiveFigures } from "./metrics.ts";
 
@@ -13,6 +14,9 @@ export type EventRow = readonly [
   help: string,
   buckets?: number[],
 ];
+
+const tokenKinds = figures.map(({ metric }) => metric).filter((one) => typeof one === "string");
+const otherCounts = ofEachOther(({ metric }) => [metric.name, ["model"], metric.help] as const);
 
 export const EVENTS = {
   requests: [
@@ -46,13 +50,9 @@ export const EVENTS = {
   tokens: [
     "tollgate_tokens_total",
     ["model", "kind"],
-    "Billed tokens by kind: input, cached_input, cache_write, cache_write_1h, output. Each token counts once.",
+    `Billed tokens by kind: ${tokenKinds.join(", ")}. Each token counts once.`,
   ],
-  webSearches: [
-    "tollgate_web_searches_total",
-    ["model"],
-    "Billed web searches that providers ran.",
-  ],
+  ...otherCounts,
   charged: [
     "tollgate_charged_roubles_total",
     ["model"],

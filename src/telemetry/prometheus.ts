@@ -1,5 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom-client";
+import { billedCount, figures } from "../contract/figures.ts";
 import { version } from "../lib/version.ts";
 import { EVENTS, type EventRow, LIVE, roubles } from "./metricRows.ts";
 import type { EndedRequest, LiveFigures, ReadableMetrics } from "./metrics.ts";
@@ -22,7 +23,7 @@ export function createPrometheusMetrics(): ReadableMetrics {
   const events = eventMetrics(registry);
   for (const outcome of ["ok", "refused"]) events.reloads.inc({ outcome }, 0);
   const show = liveFigures(registry);
-  let figures: (() => LiveFigures) | undefined;
+  let live: (() => LiveFigures) | undefined;
   return {
     requestEnded: quietly((request) => countEnded(events, request)),
     requestRefused: quietly((endpoint, status) => events.refused.inc({ endpoint, status })),
@@ -36,11 +37,11 @@ export function createPrometheusMetrics(): ReadableMetrics {
     spansLost: quietly((count) => events.spansLost.inc(count)),
     reloaded: quietly((isTaken) => events.reloads.inc({ outcome: isTaken ? "ok" : "refused" })),
     watch(asked) {
-      figures = asked;
+      live = asked;
     },
     contentType: registry.contentType,
     read() {
-      if (figures) show(figures());
+      if (live) show(live());
       return exposition(registry);
     },
   };
@@ -67,13 +68,11 @@ function countEnded(events: EventMetrics, request: EndedRequest): void {
   const last = attempts.at(-1);
   if (request.firstContentMs !== undefined && last !== undefined)
     events.firstContents.observe({ provider: last.provider, model }, request.firstContentMs / 1000);
-  const { promptTokens, cachedTokens, cacheWriteTokens, cacheWrite1hTokens } = usage;
-  events.tokens.inc({ model, kind: "input" }, promptTokens - cachedTokens - cacheWriteTokens);
-  events.tokens.inc({ model, kind: "cached_input" }, cachedTokens);
-  events.tokens.inc({ model, kind: "cache_write" }, cacheWriteTokens - cacheWrite1hTokens);
-  events.tokens.inc({ model, kind: "cache_write_1h" }, cacheWrite1hTokens);
-  events.tokens.inc({ model, kind: "output" }, usage.completionTokens);
-  events.webSearches.inc({ model }, usage.webSearches);
+  for (const figure of figures) {
+    const count = billedCount(usage, figure.name);
+    if (typeof figure.metric === "string") events.tokens.inc({ model, kind: figure.metric }, count);
+    else events[figure.name].inc({ model }, count);
+  }
   events.charged.inc({ model }, roubles(request.charge));
   events.writtenOff.inc({ model }, roubles(request.writeOff));
   events.estimates.inc({ model }, request.estimated ? 1 : 0);

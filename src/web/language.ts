@@ -19,6 +19,11 @@ export function wordsOf<Words extends Tree>(tree: Words): Chosen<Words> {
   return inLanguage(tree, chosen.language);
 }
 
+/** The word of a pair in the language of the page. */
+export function wordOf([english, russian]: readonly [en: string, ru: string]): string {
+  return chosen.language === "en" ? english : russian;
+}
+
 /** `locale` is the browser's own tag, such as `en-GB`, so that dates have the form of the region. */
 function chooseLanguage(tags: readonly string[]): { language: Language; locale: string } {
   for (const locale of tags) {

@@ -5,6 +5,7 @@ import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import {
   actor,
   ended,
+  endedPrice,
   fund,
   openStoreFolder,
   running,
@@ -23,9 +24,8 @@ beforeAll(async () => {
   // Its cost is as without them.
   const extras = {
     cacheWrite1hTokens: 5,
-    priceCacheWrite1h: 30n,
     webSearches: 2,
-    priceWebSearch: 0n,
+    price: { ...endedPrice, cacheWrite1h: 30n, webSearch: 0n },
   };
   const odd = { model: hostile, stream: true, endpoint: "responses", ...extras } as const;
   const failure = { ...unbilled, provider: null, attempts: [], durationMs: 9, firstByteMs: null };

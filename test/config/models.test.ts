@@ -189,9 +189,9 @@ describe("prices", () => {
     ["a model that costs nothing sells both", nothing, true, true],
     ["only cached input is free", { free: "true", rub_cached_input_per_1m: "0" }, false, false],
     ["only searches are free", { free: "true", rub_web_search_per_1k: "0" }, false, true],
-  ])("%s", (_, settings, longCacheWrites, webSearches) => {
+  ])("%s", (_, settings, cacheWrite1hTokens, webSearches) => {
     expect(problemsOf(settings)).toEqual([]);
-    expect(modelOf(settings)?.sells).toEqual({ longCacheWrites, webSearches });
+    expect(modelOf(settings)?.sells).toEqual({ cacheWrite1hTokens, webSearches });
   });
 
   describe.each([

@@ -99,7 +99,7 @@ test("the shortest file gets every default", () => {
           cacheWrite1h: 1n,
           webSearch: 0n,
         },
-        sells: { longCacheWrites: false, webSearches: false },
+        sells: { cacheWrite1hTokens: false, webSearches: false },
         maxOutputTokens: 100,
         contextTokens: 1000,
         reasoningEffort: false,

@@ -289,7 +289,7 @@ describe("the result", () => {
       outputTokensBound: undefined,
       stop: [],
       usesLongCacheTtl: false,
-      webSearchesMax: 0,
+      most: {},
       messageCount: 1,
       promptSize: { textBytes: 5, nonTextParts: 0, attachmentTokens: 0 },
       fieldSizes: new Map(),

@@ -37,7 +37,7 @@ describe("the result", () => {
       referencedIds: new Set(),
       encryptedReasoningIds: [],
       needsWholeContext: false,
-      webSearchesMax: 0,
+      most: {},
       mayBeKept: true,
       trimsPrompt: false,
       promptSize: { textBytes: 5, nonTextParts: 0, attachmentTokens: 0 },

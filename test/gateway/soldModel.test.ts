@@ -67,12 +67,12 @@ describe("a request that another model answers", () => {
     ["without one", false],
   ])("%s is recorded, charged and counted as that model", async (_, hasRow) => {
     const key = await gateway.key();
-    const { meter } = await ask(key, { longCacheWrites: true, webSearchesMax: 2 });
+    const { meter } = await ask(key, { longCacheWrites: true, most: { webSearches: 2 } });
     if (hasRow) {
       expect((meter as RequestMeter).writeRow()).toBe(true);
       await gateway.app.gateway.writer.write({ kind: "reserve" });
       expect(await rowsOf(key)).toMatchObject([
-        { status: "running", model: "small", priceInput: 7n },
+        { status: "running", model: "small", price: { input: 7n } },
       ]);
     }
     const sold = { model: "spare", price: other };
@@ -85,12 +85,7 @@ describe("a request that another model answers", () => {
         model: "spare",
         ...tokens,
         charge,
-        priceInput: 2n,
-        priceCachedInput: 1n,
-        priceCacheWrite: 3n,
-        priceCacheWrite1h: 4n,
-        priceOutput: 5n,
-        priceWebSearch: 600n,
+        price: other,
       },
     ]);
     const sums = await gateway.store.usage("model", { account: key.account });
@@ -101,7 +96,7 @@ describe("a request that another model answers", () => {
     const key = await gateway.key();
     const { meter } = await ask(key);
     expect(await meter.settle({ status: "failed" })).toMatchObject({ model: "small", charge: 0n });
-    expect(await rowsOf(key)).toMatchObject([{ model: "small", priceInput: 7n }]);
+    expect(await rowsOf(key)).toMatchObject([{ model: "small", price: { input: 7n } }]);
   });
 
   test("is measured as that model", async () => {
@@ -119,7 +114,7 @@ describe("a request that another model answers", () => {
 test.each<[string, Partial<PromptExtent>, bigint]>([
   ["without extras at the usual prices", {}, 1000n * 8n + 100n * 30n],
   ["with an hour in the cache", { longCacheWrites: true }, 1000n * 20n + 100n * 30n],
-  ["with searches", { webSearchesMax: 5 }, 1000n * 8n + 100n * 30n + 5n * 3000n],
+  ["with searches", { most: { webSearches: 5 } }, 1000n * 8n + 100n * 30n + 5n * 3000n],
 ])("a prompt %s is held at its most", async (_, prompt, hold) => {
   const key = await gateway.key();
   const { meter, tokenLimits } = await ask(key, prompt);
@@ -127,7 +122,7 @@ test.each<[string, Partial<PromptExtent>, bigint]>([
     promptTokens: 1000,
     cacheWrite1hTokens: prompt.longCacheWrites ? 1000 : 0,
     completionTokens: 100,
-    webSearches: prompt.webSearchesMax ?? 0,
+    webSearches: prompt.most?.webSearches ?? 0,
   });
   await meter.settle({ status: "done", usage: { tokens: noUsage, estimated: false } });
   expect(await rowsOf(key)).toMatchObject([{ hold }]);

@@ -3,7 +3,14 @@ import { DAY_MS, type DaySpan } from "../../src/lib/clock.ts";
 import type { AccountDay } from "../../src/store/usage/usage.ts";
 import { seededRandom } from "../support/seededRandom.ts";
 import { partsOf } from "../support/store/partsOf.ts";
-import { actor, ended, running, unbilled, type Owner } from "../support/store/storeFolder.ts";
+import {
+  actor,
+  ended,
+  endedPrice,
+  running,
+  unbilled,
+  type Owner,
+} from "../support/store/storeFolder.ts";
 import { describeStores } from "../support/store/storeOnEngines.ts";
 
 const firstDay = actor.at / DAY_MS;
@@ -74,7 +81,8 @@ describeStores("the usage of an account", (opened) => {
     const alice = await opened.fund("alice", 4n * 10n ** 18n);
     const price = 10_000_000_000_000_001n;
     const tokens = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0 };
-    const request = { priceOutput: price, hold: 100n * price, charge: 40n * price, ...tokens };
+    const prices = { ...endedPrice, output: price };
+    const request = { price: prices, hold: 100n * price, charge: 40n * price, ...tokens };
     for (const id of ["req_1", "req_2"]) await opened.record(ended(id, alice, request));
     const [day] = await read(alice, 0, 1);
     expect(day?.models).toMatchObject([{ requests: 2, cost: 80n * price }]);

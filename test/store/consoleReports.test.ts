@@ -1,7 +1,14 @@
 import { expect, test } from "bun:test";
 import { DAY_MS } from "../../src/lib/clock.ts";
 import { usageGroupings } from "../../src/store/store.ts";
-import { actor, costOfEnded, ended, running, unbilled } from "../support/store/storeFolder.ts";
+import {
+  actor,
+  costOfEnded,
+  ended,
+  endedPrice,
+  running,
+  unbilled,
+} from "../support/store/storeFolder.ts";
 import { describeStores } from "../support/store/storeOnEngines.ts";
 
 const NOW_MS = actor.at + DAY_MS / 2;
@@ -67,7 +74,7 @@ describeStores("the reports of the console", (opened) => {
     const charge = 40n * price;
     const tokens = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0 };
     const request = {
-      priceOutput: price,
+      price: { ...endedPrice, output: price },
       hold: charge,
       charge,
       operatorCost: charge - 1n,

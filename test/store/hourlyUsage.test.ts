@@ -8,6 +8,7 @@ import {
   actor,
   costOfEnded,
   ended,
+  endedPrice,
   running,
   unbilled,
   type Owner,
@@ -167,7 +168,8 @@ describeStores("the usage by hour", (opened) => {
     const alice = await opened.fund("alice", 4n * 10n ** 18n);
     const price = 10_000_000_000_000_001n;
     const tokens = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0 };
-    const request = { priceOutput: price, hold: 100n * price, charge: 40n * price, ...tokens };
+    const prices = { ...endedPrice, output: price };
+    const request = { price: prices, hold: 100n * price, charge: 40n * price, ...tokens };
     for (const id of ["req_1", "req_2", "req_3"]) await opened.record(ended(id, alice, request));
     expect(Object.values(await read(begin(alice)))).toMatchObject([
       { requests: 3, cost: 120n * price },

@@ -4,6 +4,7 @@ import {
   actor,
   costOfEnded,
   ended,
+  endedPrice,
   fund,
   running,
   unbilled,
@@ -302,7 +303,7 @@ describe("a request", () => {
 describe("sums that exceed 64 bits", () => {
   const TOKENS = 1_000_000_000;
   /** An account can have two amounts of the largest size, and not four. */
-  const priceOutput = NANO_ROUBLES_MAX / BigInt(TOKENS);
+  const price = { ...endedPrice, output: NANO_ROUBLES_MAX / BigInt(TOKENS) };
 
   test("the audit adds up charges and refunds of several days", async () => {
     const { store } = storeFolder;
@@ -310,7 +311,7 @@ describe("sums that exceed 64 bits", () => {
     const credit = { account: "alice", kind: "credit", ref: null, note: null } as const;
     store.admin.changeBalance(actor, { ...credit, amount: NANO_ROUBLES_MAX });
     const tokens = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0 };
-    const largest = { ...tokens, completionTokens: TOKENS, priceOutput, charge: NANO_ROUBLES_MAX };
+    const largest = { ...tokens, completionTokens: TOKENS, price, charge: NANO_ROUBLES_MAX };
     for (let day = 0; day < 3; day += 1) {
       for (const id of [`req_${day}_1`, `req_${day}_2`]) {
         const at = actor.at + day * DAY_MS;

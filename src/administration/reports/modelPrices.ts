@@ -1,6 +1,6 @@
-import type { Config, Price, RouteConfig } from "../../config/schema.ts";
+import type { Config, RouteConfig } from "../../config/schema.ts";
+import { pricesOf, type Price } from "../../contract/figures.ts";
 import type { ModelPrices } from "../../contract/operator/modelPrices.ts";
-import { NANO_ROUBLES_PER_SEARCH_UNIT } from "../../lib/money.ts";
 
 type ShownRoute = ModelPrices["data"][number]["routes"][number];
 
@@ -32,17 +32,6 @@ function routeOf(route: RouteConfig, price: Price): ShownRoute {
     cost: cost === undefined ? null : pricesOf(cost),
     input_margin_percent: marginPercent(price.input, cost?.input),
     output_margin_percent: marginPercent(price.output, cost?.output),
-  };
-}
-
-function pricesOf(price: Price): ModelPrices["data"][number]["prices"] {
-  return {
-    rub_input_per_1m: Number(price.input),
-    rub_output_per_1m: Number(price.output),
-    rub_cached_input_per_1m: Number(price.cachedInput),
-    rub_cache_write_per_1m: Number(price.cacheWrite),
-    rub_cache_write_1h_per_1m: Number(price.cacheWrite1h),
-    rub_web_search_per_1k: Number(price.webSearch / NANO_ROUBLES_PER_SEARCH_UNIT),
   };
 }
 

@@ -1,5 +1,5 @@
 import type { Overview } from "../../contract/operator/overview.ts";
-import { tokenCounts } from "../../contract/usage.ts";
+import { countsOf } from "../../contract/figures.ts";
 import { isoTime } from "../../lib/clock.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { Figures, ReportedUsage } from "../../store/store.ts";
@@ -28,7 +28,7 @@ export function figuresForm({ from, to, figures }: ReportedUsage["now"]) {
     to: isoTime(to - 1),
     requests: figures.requests,
     failed: figures.failed,
-    ...tokenCounts(figures),
+    ...countsOf(figures),
     charged_rub: formatRoubles(figures.charged),
     refunded_rub: formatRoubles(figures.refunded),
     operator_cost_rub: formatRoubles(figures.operatorCost),

@@ -1,5 +1,4 @@
 import { costOf } from "../../billing/cost.ts";
-import { recordedPrices } from "../../billing/meter.ts";
 import type { ModelConfig } from "../../config/schema.ts";
 import { noUsage, type Usage } from "../../contract/usage.ts";
 import { mayUse } from "../../gateway/catalog.ts";
@@ -166,7 +165,7 @@ export class Traffic {
       endpoint: this.#pick(Object.entries(customer.endpoints)) as DemoEndpoint,
       model: model.id,
       stream,
-      ...recordedPrices(model.price),
+      price: model.price,
       hold: this.#hold(whole, model),
       mayHaveRow: false,
       writeOff: 0n,

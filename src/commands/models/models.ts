@@ -1,8 +1,8 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { loadConfig } from "../../config/load.ts";
 import type { Config, ModelConfig, RouteConfig } from "../../config/schema.ts";
+import { pricesOf } from "../../contract/figures.ts";
 import { endpointsOf } from "../../gateway/catalog.ts";
-import { NANO_ROUBLES_PER_SEARCH_UNIT } from "../../lib/money.ts";
 import { pricePerMillion, table, visible } from "../../lib/terminal.ts";
 import { CommandFailure, printResult, type Result } from "../cli/print.ts";
 import { globalOptions } from "../cli/session.ts";
@@ -39,12 +39,7 @@ function modelDocument(model: ModelConfig) {
     id: model.id,
     kind: model.kind,
     owned_by: model.ownedBy,
-    rub_input_per_1m: Number(model.price.input),
-    rub_output_per_1m: Number(model.price.output),
-    rub_cached_input_per_1m: Number(model.price.cachedInput),
-    rub_cache_write_per_1m: Number(model.price.cacheWrite),
-    rub_cache_write_1h_per_1m: Number(model.price.cacheWrite1h),
-    rub_web_search_per_1k: Number(model.price.webSearch / NANO_ROUBLES_PER_SEARCH_UNIT),
+    ...pricesOf(model.price),
     max_output_tokens: model.maxOutputTokens,
     context_tokens: model.contextTokens,
     endpoints: endpointsOf(model),

@@ -1,9 +1,9 @@
 import { type Static, Type } from "@sinclair/typebox";
 import { isoTime } from "../../lib/clock.ts";
-import { formatRoubles, NANO_ROUBLES_PER_SEARCH_UNIT } from "../../lib/money.ts";
-import { orNull, price, Roubles, time, tokenCountFields } from "../answerFields.ts";
+import { formatRoubles } from "../../lib/money.ts";
+import { countFields, orNull, priceFields, Roubles, time } from "../answerFields.ts";
+import { countsOf, pricesOf, type Price, type Usage } from "../figures.ts";
 import { oneOf } from "../requestFields.ts";
-import { tokenCounts, type Usage } from "../usage.ts";
 import { type Endpoint, endpoints, type RequestStatus, requestStatuses } from "./requestStatus.ts";
 
 const milliseconds = orNull(Type.Integer({ minimum: 0 }));
@@ -20,7 +20,7 @@ export const requestFields = {
     description:
       "`running`: open for more than a second; `cancelled`: the client disconnected, or the gateway could not read the end of the answer; `interrupted`: the gateway crashed, and nothing was charged.",
   }),
-  ...tokenCountFields,
+  ...countFields,
   estimated: Type.Boolean({ description: "True if the provider reported no usable counts." }),
   cost_rub: Roubles,
   duration_ms: milliseconds,
@@ -90,15 +90,7 @@ export type Receipt = Static<typeof Receipt>;
 export const Receipt = Type.Object({
   ...requestFields,
   refunded_rub: Roubles,
-  rub_input_per_1m: price("input"),
-  rub_output_per_1m: price("output"),
-  rub_cached_input_per_1m: price("cached input"),
-  rub_cache_write_per_1m: price("cache-write"),
-  rub_cache_write_1h_per_1m: price("one-hour cache-write"),
-  rub_web_search_per_1k: Type.Integer({
-    minimum: 0,
-    description: "Thousandths of a rouble per 1,000 web searches.",
-  }),
+  ...priceFields,
   attempts: Type.Array(Attempt, {
     description: "The attempts that have ended, oldest first. A failed one costs nothing.",
   }),
@@ -119,17 +111,9 @@ export interface ShownRequest extends Usage {
   readonly firstByteMs: number | null;
 }
 
-/**
- * Prices are those at admission, of the model that answered, in nano-roubles per token and per web search. `refunded` is
- * nano-roubles.
- */
+/** `price`: at admission, of the model that answered. `refunded` is nano-roubles. */
 export interface ShownReceipt extends ShownRequest {
-  readonly priceInput: bigint;
-  readonly priceOutput: bigint;
-  readonly priceCachedInput: bigint;
-  readonly priceCacheWrite: bigint;
-  readonly priceCacheWrite1h: bigint;
-  readonly priceWebSearch: bigint;
+  readonly price: Price;
   readonly refunded: bigint;
 }
 
@@ -143,7 +127,7 @@ export function requestForm(request: ShownRequest) {
     model: request.model,
     stream: request.stream,
     status: request.status,
-    ...tokenCounts(request),
+    ...countsOf(request),
     estimated: request.estimated,
     cost_rub: formatRoubles(request.charge),
     duration_ms: request.durationMs,
@@ -156,11 +140,6 @@ export function receiptForm(request: ShownReceipt): Omit<Receipt, "attempts"> {
   return {
     ...requestForm(request),
     refunded_rub: formatRoubles(request.refunded),
-    rub_input_per_1m: Number(request.priceInput),
-    rub_output_per_1m: Number(request.priceOutput),
-    rub_cached_input_per_1m: Number(request.priceCachedInput),
-    rub_cache_write_per_1m: Number(request.priceCacheWrite),
-    rub_cache_write_1h_per_1m: Number(request.priceCacheWrite1h),
-    rub_web_search_per_1k: Number(request.priceWebSearch / NANO_ROUBLES_PER_SEARCH_UNIT),
+    ...pricesOf(request.price),
   };
 }

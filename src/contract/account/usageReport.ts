@@ -1,10 +1,10 @@
 import { Type, type Static } from "@sinclair/typebox";
 import { formatRoubles } from "../../lib/money.ts";
 import { DAY_MS, midnightOf, type DaySpan } from "../../lib/clock.ts";
-import { Roubles, tokenCountFields } from "../answerFields.ts";
+import { countFields, Roubles } from "../answerFields.ts";
 import { invalidRequest } from "../errors.ts";
+import { countsOf, type Usage } from "../figures.ts";
 import { oneOf } from "../requestFields.ts";
-import { tokenCounts, type Usage } from "../usage.ts";
 import type { Annotations } from "../validationMessage.ts";
 
 const groupings = ["day", "model", "day,model", "hour", "hour,model"] as const;
@@ -46,7 +46,7 @@ const UsageRow = Type.Object({
     minimum: 0,
     description: "The number of requests, failed ones included.",
   }),
-  ...tokenCountFields,
+  ...countFields,
   cost_rub: Roubles,
   refunded_rub: Roubles,
   failed: Type.Integer({ minimum: 0, description: "The number of failed requests." }),
@@ -80,7 +80,7 @@ export function usageForm<Group extends object>(group: Group, sums: Omit<UsageSu
   return {
     ...group,
     requests: sums.requests,
-    ...tokenCounts(sums),
+    ...countsOf(sums),
     cost_rub: formatRoubles(sums.cost),
     failed: sums.failed,
     refunded_rub: formatRoubles(sums.refunded),

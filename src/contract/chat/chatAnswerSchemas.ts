@@ -1,6 +1,7 @@
 import { Type } from "@sinclair/typebox";
 import { tokens } from "../answerFields.ts";
 import { StreamError } from "../errorSchemas.ts";
+import { otherFigures } from "../figures.ts";
 import { oneOf } from "../requestFields.ts";
 import type { FinishReason } from "./finishReason.ts";
 
@@ -14,15 +15,21 @@ const details = {
   ),
 };
 
+/** Every answer may have them, so their names are not typed. */
+const others = Object.fromEntries(
+  otherFigures.map(({ field, answerDoc }) => [
+    field,
+    Type.Optional(tokens(`${answerDoc} Absent if there are none.`)),
+  ]),
+);
+
 export const ChatUsage = Type.Object(
   {
     prompt_tokens: tokens("Tokens of the prompt, including cached tokens."),
     completion_tokens: tokens("Tokens of the answer, including reasoning."),
     total_tokens: tokens("The sum of both."),
     prompt_tokens_details: Type.Optional(Type.Object(details)),
-    web_searches: Type.Optional(
-      tokens("Web searches that the provider ran. Absent if there are none."),
-    ),
+    ...others,
   },
   { description: "The tokens that were charged for an answer." },
 );

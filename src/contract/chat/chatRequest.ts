@@ -6,7 +6,8 @@ import {
   refuseFields,
   refuseOtherNames,
 } from "../requestFields.ts";
-import { refuseExtras, webSearchesMaxOf, type ExtraRules } from "../extras.ts";
+import { mostOf, refuseExtras, type ExtraRules } from "../extras.ts";
+import type { OtherCounts } from "../figures.ts";
 import { measurePrompt, type PromptMeasure } from "./chatPrompt.ts";
 import {
   chatBodyWith,
@@ -52,8 +53,8 @@ export interface ChatRequest extends PromptMeasure {
   readonly moreStops?: readonly string[];
   /** A part of the prompt is to be kept in the provider's cache for an hour. */
   readonly usesLongCacheTtl: boolean;
-  /** The most web searches to hold for. */
-  readonly webSearchesMax: number;
+  /** The most to hold for of what is billed one by one. */
+  readonly most: OtherCounts;
   readonly body: ChatRequestBody;
 }
 
@@ -96,7 +97,7 @@ export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): Ch
       body.max_tokens ?? body.max_completion_tokens ?? body.max_output_tokens ?? undefined,
     stop: typeof body.stop === "string" ? [body.stop] : (body.stop ?? []),
     usesLongCacheTtl,
-    webSearchesMax: webSearchesMaxOf(value, value["max_tool_calls"]),
+    most: mostOf(value, value["max_tool_calls"]),
     ...measurePrompt(body),
     body,
   };

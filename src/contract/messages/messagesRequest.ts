@@ -1,3 +1,4 @@
+import type { OtherCounts } from "../figures.ts";
 import { type Static, Type } from "@sinclair/typebox";
 import { fieldsOf, isGiven, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { invalidRequest } from "../errors.ts";
@@ -96,8 +97,8 @@ export interface MessagesRequest extends CountTokensRequest {
   readonly trimsPrompt: boolean;
   /** A part of the prompt may be kept in the provider's cache for an hour. */
   readonly usesLongCacheTtl: boolean;
-  /** The most web searches that the provider may run; undefined if there is no such tool. */
-  readonly webSearchesMax: number | undefined;
+  /** The most to hold for of what is billed one by one. */
+  readonly most: OtherCounts;
   /** The type of the tool that searches. */
   readonly webSearchType: string | undefined;
 }
@@ -145,7 +146,7 @@ export function checkMessagesRequest(value: JsonFields, rules: MessagesRules): M
       measure.promptSize.nonTextParts > 0 || tools.areAny || hasServers || objectIds.length > 0,
     trimsPrompt: isGiven(value["context_management"]) || isGiven(value["compaction"]),
     usesLongCacheTtl: usesLongPromptCacheTtl(value),
-    webSearchesMax: tools.webSearchesMax,
+    most: tools.most,
     webSearchType: tools.webSearchType,
     objectIds,
   };
@@ -229,8 +230,7 @@ function listOf(value: unknown): readonly unknown[] {
 interface ServerTools {
   /** The prompt grows by their results. */
   readonly areAny: boolean;
-  /** The most web searches; undefined without such a tool. */
-  readonly webSearchesMax: number | undefined;
+  readonly most: OtherCounts;
   /** The type of the first such tool, such as `web_search_20250305`. */
   readonly webSearchType: string | undefined;
 }
@@ -238,7 +238,7 @@ interface ServerTools {
 /** Reads the definitions of tools that `refuseExtras` lets pass. Throws ApiError 400 for too many searches. */
 function readServerTools(tools: unknown): ServerTools {
   let areAny = false;
-  let webSearchesMax: number | undefined;
+  let webSearches = 0;
   let webSearchType: string | undefined;
   const list: readonly unknown[] = Array.isArray(tools) ? tools : [];
   for (const [index, definition] of list.entries()) {
@@ -248,12 +248,12 @@ function readServerTools(tools: unknown): ServerTools {
     const { type } = tool;
     if (typeof type !== "string" || !isWebSearch(type)) continue;
     webSearchType ??= type;
-    webSearchesMax = (webSearchesMax ?? 0) + searchesOf(tool, `tools[${index}]`);
-    if (webSearchesMax > WEB_SEARCHES_MAX) {
+    webSearches += searchesOf(tool, `tools[${index}]`);
+    if (webSearches > WEB_SEARCHES_MAX) {
       throw invalidRequest(`tools must allow at most ${WEB_SEARCHES_MAX} web searches together`);
     }
   }
-  return { areAny, webSearchesMax, webSearchType };
+  return { areAny, most: { webSearches }, webSearchType };
 }
 
 function searchesOf({ max_uses: uses = null }: JsonFields, path: string): number {

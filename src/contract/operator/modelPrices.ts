@@ -1,16 +1,8 @@
 import { Type, type Static } from "@sinclair/typebox";
-import { orNull, price, tokens } from "../answerFields.ts";
+import { orNull, priceFields, tokens } from "../answerFields.ts";
 import { oneOf } from "../requestFields.ts";
 
-/** Thousandths of a rouble per 1,000,000 tokens or per 1,000 searches. */
-const prices = Type.Object({
-  rub_input_per_1m: price("input"),
-  rub_output_per_1m: price("output"),
-  rub_cached_input_per_1m: price("cached input"),
-  rub_cache_write_per_1m: price("cache-write"),
-  rub_cache_write_1h_per_1m: price("one-hour cache-write"),
-  rub_web_search_per_1k: Type.Integer({ minimum: 0 }),
-});
+const prices = Type.Object(priceFields);
 
 /** The margin in percent of the price. Null: the price is 0. Negative: the operator pays more than it gets. */
 const percent = orNull(Type.Number());

@@ -1,5 +1,5 @@
 import { Type } from "@sinclair/typebox";
-import { orNull, Roubles, time, tokenCountFields } from "../answerFields.ts";
+import { countFields, orNull, Roubles, time } from "../answerFields.ts";
 import { oneOf } from "../requestFields.ts";
 
 // The parts that reports on a span of time share. Pages in browsers import the types of this folder.
@@ -31,7 +31,7 @@ const count = Type.Integer({ minimum: 0 });
 export const figureFields = {
   requests: count,
   failed: Type.Integer({ minimum: 0, description: "Failed and interrupted requests." }),
-  ...tokenCountFields,
+  ...countFields,
   charged_rub: Roubles,
   refunded_rub: Roubles,
   operator_cost_rub: Roubles,

@@ -1,8 +1,10 @@
 import { Type, type Static } from "@sinclair/typebox";
 import { formatRoubles } from "../../lib/money.ts";
 import { usageForm, type UsageSums } from "../account/usageReport.ts";
-import { Roubles, tokenCountFields } from "../answerFields.ts";
+import { countFields, Roubles } from "../answerFields.ts";
+import { extraFields } from "../figures.ts";
 
+const extras: ReadonlySet<string> = new Set(extraFields);
 const group = Type.Optional(Type.String());
 
 /** A row of a usage report. It has one of the first five fields: the group that the report sums by. */
@@ -14,7 +16,7 @@ export const UsageDocument = Type.Object({
   account: group,
   key: group,
   requests: Type.Integer({ minimum: 0 }),
-  ...tokenCountFields,
+  ...countFields,
   cost_rub: Roubles,
   operator_cost_rub: Roubles,
   failed: Type.Integer({ minimum: 0 }),
@@ -28,11 +30,10 @@ interface OperatorSums extends UsageSums {
 
 /** CSV has its columns in this order. New ones are added at the end. */
 export function usageDocument(by: string, sums: OperatorSums): UsageDocument {
-  const { failed, refunded_rub, cache_write_1h_tokens, web_searches, ...form } = usageForm(
-    { [by]: sums.group },
-    sums,
-  );
+  const { failed, refunded_rub, ...form } = usageForm({ [by]: sums.group }, sums);
   const operator_cost_rub = formatRoubles(sums.operatorCost);
-  const later = { refunded_rub, cache_write_1h_tokens, web_searches };
-  return { ...form, operator_cost_rub, failed, ...later };
+  const document: UsageDocument = { ...form, operator_cost_rub, failed, refunded_rub };
+  const isLast = ([field]: readonly [string, unknown]) => Number(extras.has(field));
+  const fields = Object.entries(document).toSorted((one, other) => isLast(one) - isLast(other));
+  return Object.fromEntries(fields) as UsageDocument;
 }

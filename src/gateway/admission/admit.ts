@@ -7,7 +7,7 @@ import {
   type OutputBound,
 } from "../../billing/cost.ts";
 import type { Hold, HoldOwner, HoldRefusal } from "../../billing/hold.ts";
-import { recordedPrices, RequestMeter } from "../../billing/meter.ts";
+import { RequestMeter } from "../../billing/meter.ts";
 import {
   balanceHeld,
   insufficientBalance,
@@ -86,7 +86,7 @@ export async function admit(scope: CheckedScope): Promise<AdmittedScope> {
       endpoint,
       model: config.id,
       stream: checked.stream,
-      ...recordedPrices(config.price),
+      price: config.price,
       hold: hold.amount,
     },
   });

@@ -1,3 +1,4 @@
+import type { OtherCounts } from "../../contract/figures.ts";
 import type { GeneratedText } from "../../billing/estimate.ts";
 import type { StreamFailure } from "../../contract/errors.ts";
 import { type Usage, hasDecreased, isImplausible, largerUsage } from "../../contract/usage.ts";
@@ -52,8 +53,8 @@ export interface AnswerDecoder {
   readonly expensiveServices?: readonly string[];
   /** Finished calls of tools that the provider runs. Their results, and one more prompt for each round, are in its usage. */
   readonly providerCalls?: number;
-  /** Finished web searches that the provider bills one by one, also without a usage. Undefined if `usage` always has them. */
-  readonly webSearches?: number;
+  /** What has arrived of what is billed one by one, also without a usage. Undefined if `usage` always has it. */
+  readonly counts?: OtherCounts;
   /** UTF-8 bytes of the text that was generated so far, for the estimate. The client may get less. */
   readonly textBytes: number;
   /** The number of deltas with some of that text. Undefined if it is not a stream. */

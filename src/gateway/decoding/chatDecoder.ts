@@ -1,3 +1,4 @@
+import { addCounts, type OtherCounts } from "../../contract/figures.ts";
 import type { GeneratedText } from "../../billing/estimate.ts";
 import { bearsContent, type ChatChunk, type ChunkChoice } from "../../contract/chat/chatAnswer.ts";
 import { finishReasonOf } from "../../contract/chat/finishReason.ts";
@@ -43,7 +44,7 @@ export class ChatDecoder implements AnswerDecoder {
   textBytes = 0;
   textDeltas = 0;
   providerCalls = 0;
-  webSearches = 0;
+  counts: OtherCounts = {};
   expensiveServices: readonly string[] = [];
   readonly #reasoning = new EncryptedReasoning();
   readonly #readEvent: ReadChatEvent;
@@ -193,7 +194,7 @@ export class ChatDecoder implements AnswerDecoder {
     if (read.kind !== "done") this.#reasoning.addEncrypted(read.encryptedLength ?? 0);
     if (read.kind === "nothing") {
       if (read.ranTool) this.providerCalls += 1;
-      this.webSearches += read.webSearches ?? 0;
+      this.counts = addCounts(this.counts, read.counts);
     }
     if (read.kind !== "chunk") return;
     this.model ??= read.chunk["model"];

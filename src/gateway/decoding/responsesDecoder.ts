@@ -1,10 +1,11 @@
+import { addCounts, largerCounts, type OtherCounts } from "../../contract/figures.ts";
 import type { StreamFailure } from "../../contract/errors.ts";
 import {
   finishReasonsOf,
   isProviderCall,
   measureItem,
+  countedItems,
   providerCallsOf,
-  webSearchesOf,
 } from "../../contract/responses.ts";
 import { expensiveServicesOf } from "../../contract/extras.ts";
 import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
@@ -46,7 +47,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   model: unknown;
   finishReasons: readonly string[] = [];
   providerCalls = 0;
-  webSearches = 0;
+  counts: OtherCounts = {};
   expensiveServices: readonly string[] = [];
   textBytes = 0;
   textDeltas = 0;
@@ -145,7 +146,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   #readItem(item: unknown): void {
     if (!isJsonObject(item)) return;
     if (isProviderCall(item)) this.providerCalls += 1;
-    this.webSearches += webSearchesOf([item]);
+    this.counts = addCounts(this.counts, countedItems([item]));
     const { encrypted_content: encrypted } = item;
     if (typeof encrypted === "string") this.#reasoning.addEncrypted(encrypted.length);
   }
@@ -160,8 +161,8 @@ export class ResponsesDecoder implements AnswerDecoder {
     const response = responseIn(fields);
     this.#buffer.keep(raw, raw.byteLength);
     // The usage comes first: it is charged even if the rest of the event throws.
-    this.webSearches = Math.max(this.webSearches, webSearchesOf(response["output"]));
-    this.usage = readResponsesUsage(response["usage"], this.webSearches);
+    this.counts = largerCounts(this.counts, countedItems(response["output"]));
+    this.usage = readResponsesUsage(response["usage"], this.counts);
     this.model = response["model"];
     this.expensiveServices = expensiveServicesOf(response);
     this.finishReasons = finishReasonsOf(response);

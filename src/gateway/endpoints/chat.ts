@@ -45,7 +45,7 @@ export async function chat(scope: RequestScope, body: BodyText): Promise<Answer>
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
       longCacheWrites: request.usesLongCacheTtl,
-      webSearchesMax: request.webSearchesMax,
+      most: request.most,
     },
     ...promptFiguresOf(request, candidates),
     attachmentTokens: request.promptSize.attachmentTokens,
@@ -106,7 +106,7 @@ function unpricedIn(
 ): ApiError | undefined {
   if (!request.usesLongCacheTtl) return undefined;
   const areReported = chatCandidates.every(({ provider }) => provider.config.kind === "anthropic");
-  return config.sells.longCacheWrites && areReported ? undefined : longPromptCacheTtl();
+  return config.sells.cacheWrite1hTokens && areReported ? undefined : longPromptCacheTtl();
 }
 
 /** Refuses files of the provider in a chat's prompt, unless shared: their owner is not known. Throws ApiError 404. */

@@ -80,7 +80,7 @@ export async function messages(scope: RequestScope, body: BodyText): Promise<Ans
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
       longCacheWrites: request.usesLongCacheTtl,
-      webSearchesMax: request.webSearchesMax ?? 0,
+      most: request.most,
     },
     promptEstimate,
     promptTokensMin: request.trimsPrompt ? 0 : promptTokensMin(promptSize.textBytes),
@@ -181,7 +181,7 @@ function unpricedIn(
   const { sells } = model.config;
   // Other providers get a chat, which has neither.
   if (!model.chatCandidates.some(isNative)) return undefined;
-  if (request.usesLongCacheTtl && !sells.longCacheWrites) return longPromptCacheTtl();
+  if (request.usesLongCacheTtl && !sells.cacheWrite1hTokens) return longPromptCacheTtl();
   if (request.webSearchType === undefined || sells.webSearches) return undefined;
   const isGiven = namesWebSearch(snapshot.config.api.allowedTools);
   return isGiven ? undefined : unpricedWebSearch(toolsAre(request.webSearchType));

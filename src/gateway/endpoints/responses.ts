@@ -6,8 +6,8 @@ import { parseJsonObject, type BodyText } from "../../contract/jsonBody.ts";
 import {
   checkResponsesRequest,
   finishReasonsOf,
+  countedItems,
   providerCallsOf,
-  webSearchesOf,
   type ResponsesRequest,
 } from "../../contract/responses.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
@@ -143,8 +143,8 @@ function promptOf(
   { candidates, translated }: Plan,
 ): PromptExtent {
   const unbounded = request.needsWholeContext;
-  const { webSearchesMax } = request;
-  const native = { bodyBytes, messageCount: 0, unbounded, longCacheWrites: false, webSearchesMax };
+  const { most } = request;
+  const native = { bodyBytes, messageCount: 0, unbounded, longCacheWrites: false, most };
   if (!translated) return native;
   const { chat, prompt } = translated;
   const chatBytes = prompt.bodyBytes + chat.addedPromptBytes(candidates);
@@ -188,7 +188,7 @@ class NativeResponses implements ProviderCall {
     const response = parseResponse(decodeAnswer(received));
     const isFailed = response["status"] === "failed";
     const read = {
-      usage: readResponsesUsage(response["usage"], webSearchesOf(response["output"])),
+      usage: readResponsesUsage(response["usage"], countedItems(response["output"])),
       isUsageFinal: true,
       providerCalls: providerCallsOf(response["output"]),
       textBytes: outputBytes(response["output"]),

@@ -1,4 +1,4 @@
-import { isProviderCall, webSearchesOf } from "../../contract/responses.ts";
+import { countedItems, isProviderCall } from "../../contract/responses.ts";
 import { expensiveServicesOf } from "../../contract/extras.ts";
 import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
@@ -108,10 +108,10 @@ function eventReader(): ReadChatEvent {
     const isWhole = type === "response.output_item.done";
     const encryptedLength = isWhole && typeof encrypted === "string" ? encrypted.length : 0;
     const ranTool = isWhole && isProviderCall(item);
-    const webSearches = isWhole ? webSearchesOf([item]) : 0;
+    const counts = isWhole ? countedItems([item]) : {};
     return output.hasDelta
       ? { kind: "chunk", chunk: chunk(null), usage: undefined, encryptedLength }
-      : { kind: "nothing", encryptedLength, ranTool, webSearches };
+      : { kind: "nothing", encryptedLength, ranTool, counts };
   };
 }
 
@@ -165,7 +165,7 @@ function readEnd(response: JsonFields, collected: ResponsesOutput, status: unkno
   const finishReason = finishReasonOf(response, status, collected.callsTools);
   const reasoningTokens = readReasoningTokens(reported);
   const details = { completion_tokens_details: { reasoning_tokens: reasoningTokens } };
-  const usage = readResponsesUsage(reported, webSearchesOf(output));
+  const usage = readResponsesUsage(reported, countedItems(output));
   const publicUsage = reasoningTokens === undefined ? undefined : details;
   return { finishReason, usage, publicUsage };
 }

@@ -329,6 +329,16 @@ export const requests = sqliteTable(
   ],
 );
 
+/** The prices in the row of a request, and their names in `Price`. */
+export const priceColumns = [
+  ["priceInput", "input"],
+  ["priceCachedInput", "cachedInput"],
+  ["priceCacheWrite", "cacheWrite"],
+  ["priceCacheWrite1h", "cacheWrite1h"],
+  ["priceOutput", "output"],
+  ["priceWebSearch", "webSearch"],
+] as const;
+
 /** What a writer gives each row of a request. */
 export const requestColumns = columnsOf(requests, ["id"]);
 /** What it gives the row of a running request at its end. What was held stays; another model may have answered. */

@@ -1,13 +1,17 @@
 import { and, eq, getTableColumns, sql } from "drizzle-orm";
+import type { Price, PriceName } from "../../contract/figures.ts";
 import type { Connection } from "../connection.ts";
-import { accounts, keys, ledger, requests } from "../schema/schema.ts";
+import { accounts, keys, ledger, priceColumns, requests } from "../schema/schema.ts";
 import type { AttemptRecord } from "../writer/requestRecord.ts";
+
+type PriceColumn = (typeof priceColumns)[number][0];
 
 /** `id` and `key` are public ids. Amounts are nano-roubles. */
 export interface RequestRow extends Omit<
   typeof requests.$inferSelect,
-  "id" | "publicId" | "accountId" | "keyId"
+  "id" | "publicId" | "accountId" | "keyId" | PriceColumn
 > {
+  price: Price;
   id: string;
   account: string;
   key: string;
@@ -37,7 +41,10 @@ export function receiptQuery(db: Connection["db"]) {
     .where(and(eq(ledger.accountId, requests.accountId), eq(ledger.refundOf, requests.ledgerSeq)));
   return db
     .select({
-      ...columns,
+      ...(columns as Omit<typeof columns, PriceColumn>),
+      price: Object.fromEntries(
+        priceColumns.map(([column, name]) => [name, requests[column]]),
+      ) as Record<PriceName, (typeof requests)[PriceColumn]>,
       id: publicId,
       account: accounts.name,
       key: keys.publicId,

@@ -1,5 +1,6 @@
 import type { Endpoint, RequestStatus } from "../../contract/account/requestStatus.ts";
-import { requestColumns, requests } from "../schema/schema.ts";
+import type { Price, Usage } from "../../contract/figures.ts";
+import { priceColumns, requestColumns, requests } from "../schema/schema.ts";
 
 /** One attempt at a provider. `outcome` is `ok`, an error status such as `status 503`, or a cause such as `timeout`. */
 export interface AttemptRecord {
@@ -10,18 +11,8 @@ export interface AttemptRecord {
   durationMs: number;
 }
 
-/** Nano-roubles per token, and per web search. */
-export interface RecordedPrices {
-  readonly priceInput: bigint;
-  readonly priceCachedInput: bigint;
-  readonly priceCacheWrite: bigint;
-  readonly priceCacheWrite1h: bigint;
-  readonly priceOutput: bigint;
-  readonly priceWebSearch: bigint;
-}
-
 /** What a request was admitted with. `hold` is nano-roubles. Model and prices may be others when it ends. */
-export interface AdmittedRecord extends RecordedPrices {
+export interface AdmittedRecord {
   readonly publicId: string;
   readonly at: number;
   readonly accountId: number;
@@ -32,25 +23,20 @@ export interface AdmittedRecord extends RecordedPrices {
   readonly model: string;
   readonly stream: boolean;
   readonly hold: bigint;
+  readonly price: Price;
 }
 
 /**
  * A request as its row shows it: while it runs, or when it has ended. `charge` and `writeOff` together are the exact price
  * of its usage.
  */
-export interface RequestRecord extends AdmittedRecord {
+export interface RequestRecord extends AdmittedRecord, Readonly<Usage> {
   readonly status: RequestStatus;
   /** The row of the running request may be there already. */
   readonly mayHaveRow: boolean;
   readonly provider: string | null;
   readonly charge: bigint;
   readonly writeOff: bigint;
-  readonly promptTokens: number;
-  readonly cachedTokens: number;
-  readonly cacheWriteTokens: number;
-  readonly cacheWrite1hTokens: number;
-  readonly completionTokens: number;
-  readonly webSearches: number;
   readonly estimated: boolean;
   readonly operatorCost: bigint | null;
   readonly attempts: readonly AttemptRecord[];
@@ -91,14 +77,9 @@ const convertedColumns = requestColumns.filter(
 );
 
 export function recordToWire(record: RequestRecord): WireRecord {
-  const { attempts, firstKeyId, mayHaveRow } = record;
-  const row: Record<string, unknown> = {
-    ...record,
-    attempts: undefined,
-    firstKeyId: undefined,
-    mayHaveRow: undefined,
-    attemptCount: attempts.length,
-  };
+  const { attempts, firstKeyId, mayHaveRow, price, ...others } = record;
+  const row: Record<string, unknown> = { ...others, attemptCount: attempts.length };
+  for (const [column, name] of priceColumns) row[column] = price[name];
   for (const name of convertedColumns) {
     const value = row[name];
     if (typeof value === "bigint") row[name] = amountToWire(value);

@@ -1,3 +1,4 @@
+import { figures } from "../../contract/figures.ts";
 import { useSignalEffect } from "@preact/signals";
 import { StackedBars } from "../charts/chart.tsx";
 import { Choice, SpanChoice } from "../components/fields.tsx";
@@ -181,11 +182,7 @@ function CopyRows({ rows }: { rows: readonly UsageRow[] }) {
     [
       "requests",
       "failed",
-      "prompt_tokens",
-      "cached_tokens",
-      "cache_write_tokens",
-      "completion_tokens",
-      "web_searches",
+      ...figures.filter(({ name }) => name !== "cacheWrite1hTokens").map(({ field }) => field),
       "cost_rub",
       "refunded_rub",
     ] as const

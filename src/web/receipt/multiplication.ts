@@ -1,14 +1,12 @@
 import type { Receipt } from "../../contract/account/receipt.ts";
-import { formatRoubles, NANO_ROUBLES_PER_SEARCH_UNIT, parseRoubles } from "../../lib/money.ts";
-
-/** The kinds of usage that have a price of their own. */
-export type PricedKind = "input" | "cached" | "cacheWrite" | "cacheWrite1h" | "output" | "searches";
+import { billedCount, figures, ofEachFigure, type Figure } from "../../contract/figures.ts";
+import { formatRoubles, parseRoubles } from "../../lib/money.ts";
 
 /** One line of the multiplication: `count` times `price` is `amount`. */
 export interface MultiplicationLine {
-  readonly kind: PricedKind;
+  readonly figure: Figure;
   readonly count: number;
-  /** Roubles for 1,000,000 tokens, or for 1,000 searches. */
+  /** Roubles for as many as the figure's unit says. */
   readonly priceRub: string;
   readonly amountRub: string;
 }
@@ -31,25 +29,16 @@ export type PricedReceipt = Omit<Receipt, "attempts">;
 
 /** Writes out how the cost of a request came about. A kind without usage has no line, but one of input always stands. */
 export function multiplicationOf(receipt: PricedReceipt): Multiplication {
-  const { cached_tokens: cached, cache_write_tokens: written } = receipt;
-  const written1h = receipt.cache_write_1h_tokens;
-  const kinds: readonly (readonly [PricedKind, count: number, price: number, each: bigint])[] = [
-    ["input", receipt.prompt_tokens - cached - written, receipt.rub_input_per_1m, 1n],
-    ["cached", cached, receipt.rub_cached_input_per_1m, 1n],
-    ["cacheWrite", written - written1h, receipt.rub_cache_write_per_1m, 1n],
-    ["cacheWrite1h", written1h, receipt.rub_cache_write_1h_per_1m, 1n],
-    ["output", receipt.completion_tokens, receipt.rub_output_per_1m, 1n],
-    ["searches", receipt.web_searches, receipt.rub_web_search_per_1k, NANO_ROUBLES_PER_SEARCH_UNIT],
-  ];
+  const usage = ofEachFigure(({ field }) => receipt[field]);
   let sum = 0n;
   const lines: MultiplicationLine[] = [];
-  for (const [kind, count, price, nanoOfOne] of kinds) {
-    if (count === 0 && kind !== "input") continue;
-    // One thousandth of a rouble for 1,000,000 tokens is one nano-rouble for each.
-    const amount = BigInt(count) * BigInt(price) * nanoOfOne;
+  for (const figure of figures) {
+    const count = billedCount(usage, figure.name);
+    if (count === 0 && figure.name !== "promptTokens") continue;
+    const price = receipt[figure.price.key];
+    const amount = BigInt(count) * BigInt(price) * figure.unit.nanoOfOne;
     sum += amount;
-    const priceRub = priceOf(price);
-    lines.push({ kind, count, priceRub, amountRub: formatRoubles(amount) });
+    lines.push({ figure, count, priceRub: priceOf(price), amountRub: formatRoubles(amount) });
   }
   const cost = nanoOf(receipt.cost_rub);
   return {

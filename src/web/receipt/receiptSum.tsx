@@ -1,6 +1,6 @@
 import { Panel } from "../components/frame.tsx";
 import { Count, Money, placesOf } from "../components/values.tsx";
-import { words } from "../language.ts";
+import { wordOf, words } from "../language.ts";
 import { multiplicationOf, type MultiplicationLine, type PricedReceipt } from "./multiplication.ts";
 
 const { sum } = words;
@@ -40,7 +40,7 @@ export function ReceiptSum({ receipt }: { receipt: PricedReceipt }) {
           </thead>
           <tbody role="rowgroup">
             {lines.map((line) => (
-              <Line key={line.kind} line={line} places={places} />
+              <Line key={line.figure.name} line={line} places={places} />
             ))}
             {differenceRub !== "0" && (
               <SumLine
@@ -79,11 +79,11 @@ function SumLine({ name, amount, places }: { name: string; amount: string; place
 }
 
 function Line({ line, places }: { line: MultiplicationLine; places: number }) {
-  const { kind, count, priceRub, amountRub } = line;
+  const { figure, count, priceRub, amountRub } = line;
   return (
     <tr role="row" class="line">
       <th role="rowheader" scope="row">
-        {sum.kinds[kind]}
+        {wordOf(figure.words)}
       </th>
       <td role="cell" class="number">
         <Count value={count} />
@@ -91,7 +91,7 @@ function Line({ line, places }: { line: MultiplicationLine; places: number }) {
       <td role="cell" class="number">
         <span class="sign">× </span>
         <Money amount={priceRub} isExact />
-        <span class="unit"> {kind === "searches" ? sum.perThousand : sum.perMillion}</span>
+        <span class="unit"> {wordOf(figure.unit.words)}</span>
       </td>
       <td role="cell" class="number">
         <span class="sign">= </span>

@@ -6,7 +6,13 @@ import type { TestDatabase } from "../../support/servers/postgres.ts";
 import { several } from "../../support/several.ts";
 import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
 import { Books, openReplica, type Replica } from "../../support/store/replica.ts";
-import { costOfEnded, ended, running, type Owner } from "../../support/store/storeFolder.ts";
+import {
+  costOfEnded,
+  ended,
+  endedPrice,
+  running,
+  type Owner,
+} from "../../support/store/storeFolder.ts";
 import { until } from "../../support/until.ts";
 
 const UNBILLED = {
@@ -232,15 +238,10 @@ describePostgres("the writer of a replica", () => {
     await using replica = await openReplica(database.url);
     const beyond = 9_007_199_254_740_993n;
     const owner = await books.open("alice", 4_000_000_000_000_000_001n);
-    const price = {
-      priceInput: beyond,
-      priceOutput: 1n,
-      priceCachedInput: 1n,
-      priceCacheWrite: 1n,
-    };
+    const price = { ...endedPrice, input: beyond };
     const one = {
       ...UNBILLED,
-      ...price,
+      price,
       promptTokens: 3,
       charge: 3n * beyond,
       hold: beyond,

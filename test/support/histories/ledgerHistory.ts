@@ -2,7 +2,7 @@ import { freePrice } from "./historyPrices.ts";
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import { amountRangeOf, boundWithin } from "../../../src/billing/cost.ts";
 import type { Hold } from "../../../src/billing/hold.ts";
-import { recordedPrices, RequestMeter, type Receipt } from "../../../src/billing/meter.ts";
+import { RequestMeter, type Receipt } from "../../../src/billing/meter.ts";
 import { OpenMeters } from "../../../src/billing/openMeters.ts";
 import { noUsage } from "../../../src/contract/usage.ts";
 import type { Clock } from "../../../src/lib/clock.ts";
@@ -232,7 +232,7 @@ class LedgerHistory {
         at: actor.at,
         ...owner,
         ...what,
-        ...recordedPrices(price),
+        price,
         hold: hold.amount,
       },
       withinMs: FOR_EVER_MS,

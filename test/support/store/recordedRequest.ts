@@ -1,6 +1,13 @@
+import { ofEachPrice, type Price } from "../../../src/contract/figures.ts";
+import { noUsage } from "../../../src/contract/usage.ts";
 import { type RequestRecord, type Writer } from "../../../src/store/store.ts";
 
-/** A request that has ended, as the gateway records it. Each token and each web search costs 25 nano-roubles. */
+/** Each token, and each of the rest, costs 25 nano-roubles if nothing else is said. */
+export function priceOf(prices: Partial<Price>): Price {
+  return { ...ofEachPrice(() => 25n), ...prices };
+}
+
+/** A request that has ended, as the gateway records it. */
 export function requestRecord(changes: Partial<RequestRecord> = {}): RequestRecord {
   return {
     publicId: "req_1",
@@ -11,24 +18,14 @@ export function requestRecord(changes: Partial<RequestRecord> = {}): RequestReco
     endpoint: "chat",
     model: "small",
     stream: false,
-    priceInput: 25n,
-    priceCachedInput: 25n,
-    priceCacheWrite: 25n,
-    priceCacheWrite1h: 25n,
-    priceOutput: 25n,
-    priceWebSearch: 25n,
+    price: priceOf({}),
     hold: 1000n,
     status: "done",
     mayHaveRow: false,
     provider: "local",
     charge: 0n,
     writeOff: 0n,
-    promptTokens: 0,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    cacheWrite1hTokens: 0,
-    completionTokens: 0,
-    webSearches: 0,
+    ...noUsage,
     estimated: false,
     operatorCost: null,
     attempts: [],

@@ -1,3 +1,4 @@
+import type { Price } from "../../../src/contract/figures.ts";
 import { writeFileSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -129,15 +130,19 @@ export function fund(
   return { accountId: row.accountId, keyId: row.id, firstKeyId: row.id };
 }
 
-/** Input at 25 and output at 200 nano-roubles a token, a web search at 5,000. */
+/** In nano-roubles of one. */
+export const endedPrice: Price = {
+  input: 25n,
+  cachedInput: 2n,
+  cacheWrite: 30n,
+  cacheWrite1h: 50n,
+  output: 200n,
+  webSearch: 5000n,
+};
+
 const admitted = {
   at: actor.at,
-  priceInput: 25n,
-  priceCachedInput: 2n,
-  priceCacheWrite: 30n,
-  priceCacheWrite1h: 50n,
-  priceOutput: 200n,
-  priceWebSearch: 5000n,
+  price: endedPrice,
   hold: 100_000n,
   mayHaveRow: true,
 } as const;

@@ -1,3 +1,4 @@
+import { addUsage } from "../../../src/contract/usage.ts";
 import { DAY_MS } from "../../../src/lib/clock.ts";
 import type { UsageFilter, UsageGrouping, UsageRow } from "../../../src/store/store.ts";
 
@@ -37,12 +38,7 @@ export function modelUsage(
     groups.set(group, row);
     row.requests += 1;
     row.failed += request.status === "failed" || request.status === "interrupted" ? 1 : 0;
-    row.promptTokens += request.promptTokens;
-    row.cachedTokens += request.cachedTokens;
-    row.cacheWriteTokens += request.cacheWriteTokens;
-    row.cacheWrite1hTokens += request.cacheWrite1hTokens;
-    row.completionTokens += request.completionTokens;
-    row.webSearches += request.webSearches;
+    Object.assign(row, addUsage(row, request));
     row.cost += request.charge;
     row.operatorCost += request.operatorCost;
     row.refunded += request.refunded;

@@ -3,11 +3,7 @@ import * as fc from "fast-check";
 import { costOf } from "../../../src/billing/cost.ts";
 import { receiptForm } from "../../../src/contract/account/receipt.ts";
 import type { Receipt } from "../../../src/contract/account/receipt.ts";
-import {
-  formatRoubles,
-  NANO_ROUBLES_PER_SEARCH_UNIT,
-  parseRoubles,
-} from "../../../src/lib/money.ts";
+import { formatRoubles, parseRoubles } from "../../../src/lib/money.ts";
 import { multiplicationOf } from "../../../src/web/receipt/multiplication.ts";
 
 const receipt: Receipt = {
@@ -41,7 +37,7 @@ const receipt: Receipt = {
 interface Case {
   readonly what: string;
   readonly fields: Partial<Receipt>;
-  readonly lines: [kind: string, count: number, price: string, amount: string][];
+  readonly lines: [price: string, count: number, priceRub: string, amount: string][];
   readonly difference?: string;
   readonly net?: string;
 }
@@ -68,11 +64,11 @@ const cases: readonly Case[] = [
     },
     lines: [
       ["input", 200, "25", "0.005"],
-      ["cached", 300, "2.5", "0.00075"],
+      ["cachedInput", 300, "2.5", "0.00075"],
       ["cacheWrite", 300, "31.25", "0.009375"],
       ["cacheWrite1h", 200, "50", "0.01"],
       ["output", 7, "200", "0.0014"],
-      ["searches", 3, "900", "2.7"],
+      ["webSearch", 3, "900", "2.7"],
     ],
   },
   {
@@ -80,7 +76,7 @@ const cases: readonly Case[] = [
     fields: { prompt_tokens: 10, cached_tokens: 10, cost_rub: "0.000025" },
     lines: [
       ["input", 0, "25", "0"],
-      ["cached", 10, "2.5", "0.000025"],
+      ["cachedInput", 10, "2.5", "0.000025"],
     ],
   },
   {
@@ -105,8 +101,8 @@ describe("the multiplication of a receipt", () => {
     test(`writes out ${what}`, () => {
       const found = multiplicationOf({ ...receipt, ...fields });
       expect(
-        found.lines.map(({ kind, count, priceRub, amountRub }) => [
-          kind,
+        found.lines.map(({ figure, count, priceRub, amountRub }) => [
+          figure.price.name,
           count,
           priceRub,
           amountRub,
@@ -145,8 +141,8 @@ describe("the multiplication of a receipt", () => {
           cacheWriteTokens: write + counts.cacheWrite1hTokens,
           promptTokens: plain + counts.cachedTokens + write + counts.cacheWrite1hTokens,
         };
-        const webSearch = search * NANO_ROUBLES_PER_SEARCH_UNIT;
-        const charge = costOf(used, { ...rest, webSearch });
+        const price = { ...rest, webSearch: search * 1000n };
+        const charge = costOf(used, price);
         const form = receiptForm({
           ...used,
           id: "req_1",
@@ -160,12 +156,7 @@ describe("the multiplication of a receipt", () => {
           charge,
           durationMs: 1,
           firstByteMs: null,
-          priceInput: rest.input,
-          priceOutput: rest.output,
-          priceCachedInput: rest.cachedInput,
-          priceCacheWrite: rest.cacheWrite,
-          priceCacheWrite1h: rest.cacheWrite1h,
-          priceWebSearch: webSearch,
+          price,
           refunded: 0n,
         });
         const { lines, differenceRub } = multiplicationOf(form);

@@ -1,3 +1,4 @@
+import { otherFigures } from "../../../contract/figures.ts";
 import type { ChatChunk, UnbilledCompletion } from "../../../contract/chat/chatAnswer.ts";
 import type { FinishReason } from "../../../contract/chat/finishReason.ts";
 import type { StreamFailure } from "../../../contract/errors.ts";
@@ -119,8 +120,8 @@ export class ResponsesForm implements AnswerForm {
 }
 
 /**
- * https://platform.openai.com/docs/api-reference/responses/object#responses-object-usage. Cache writes for an hour and web
- * searches are shown where there are any, because they are billed.
+ * https://platform.openai.com/docs/api-reference/responses/object#responses-object-usage. Cache writes for an hour and
+ * what is billed one by one are shown where there are any.
  */
 function usageOf(billed: Usage, reported: unknown): JsonFields {
   const details = fieldsOf(fieldsOf(reported)["completion_tokens_details"]);
@@ -136,6 +137,10 @@ function usageOf(billed: Usage, reported: unknown): JsonFields {
     output_tokens: billed.completionTokens,
     output_tokens_details: { reasoning_tokens: isCount ? reasoningTokens : 0 },
     total_tokens: totalTokens(billed),
-    ...(billed.webSearches > 0 && { web_searches: billed.webSearches }),
+    ...Object.fromEntries(
+      otherFigures
+        .filter(({ name }) => billed[name] > 0)
+        .map(({ name, field }) => [field, billed[name]]),
+    ),
   };
 }
