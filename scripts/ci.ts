@@ -44,8 +44,6 @@ const onServers = isLong
         "holds",
         "lateRows",
         "lockedDatabase",
-        "manyRequests",
-        "randomHistories",
         "reserve",
         "sharedMoney",
         "vouchers",

@@ -6,7 +6,7 @@ import { prove } from "../support/sdk/situations.ts";
 import { connectionOf, vercelAiClients } from "../support/sdk/vercelAi.ts";
 import { openSdkSetup } from "../support/sdk/setup.ts";
 
-for (const client of vercelAiClients) prove(client);
+prove(vercelAiClients);
 
 describe("the AI SDK, read by its texts alone", () => {
   const world = openSdkSetup();

@@ -16,9 +16,7 @@ import { vercelAnthropicClient } from "../support/sdk/vercelAi.ts";
 
 const kinds = ["anthropic", "openai"] as const;
 
-for (const kind of kinds) {
-  for (const client of [anthropicClient, vercelAnthropicClient]) prove(client, kind);
-}
+for (const kind of kinds) prove([anthropicClient, vercelAnthropicClient], kind);
 
 describe("the anthropic client", () => {
   const thinking = { type: "thinking", thinking: "Think.", signature: "signed" } as const;

@@ -103,4 +103,4 @@ describe("the official client", () => {
   });
 });
 
-for (const client of openaiClients) prove(client);
+prove(openaiClients);

@@ -16,6 +16,7 @@ import { join, resolve } from "node:path";
 import { openStore, startWriter, StoreError, takeInstanceLock } from "../../src/store/store.ts";
 import { upgrade, versionsOf } from "../support/store/earlierVersion.ts";
 import { fund } from "../support/store/storeFolder.ts";
+import { amount } from "../support/sample.ts";
 
 const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
 
@@ -43,9 +44,9 @@ async function otherProcess(program: string): Promise<string> {
 }
 
 describe("a new store", () => {
-  test("is made by eight processes at once, and every one of them can use it", async () => {
-    const processes = 8;
-    const rounds = 20;
+  test("is made by several processes at once, and every one of them can use it", async () => {
+    const processes = amount(4, 8);
+    const rounds = amount(8, 20);
     // In each round all of them wait until the last one is there.
     const program = `
       const { mkdirSync, readdirSync, writeFileSync } = await import("node:fs");

@@ -197,23 +197,25 @@ describeStores("vouchers:", (current) => {
 });
 
 describe("in the file of SQLite", () => {
-  const storeFolder = openStoreBefore({ audited: false });
+  /** Of two vouchers: the first one (row 1) is open, the second one (row 2) is redeemed by alice. */
+  let open: string;
+  let redeemed: string;
+  const storeFolder = openStoreBefore({
+    audited: false,
+    async fill({ store, writer }) {
+      const alice = fund(store, "alice", 10n);
+      fund(store, "bob", 0n);
+      open = (await issueVoucher(store)).publicId;
+      const second = await issueVoucher(store);
+      await redeemBy(writer, second.id, alice);
+      redeemed = second.publicId;
+    },
+  });
 
   /** No problem for the audit and for the auditor of the tests. */
   function expectAuditClean(): void {
     expect(storeFolder.store.audit().problems).toEqual([]);
     expect(auditFile(storeFolder.path)).toEqual([]);
-  }
-
-  /** Two vouchers: the first one (row 1) is open, the second one (row 2) is redeemed by alice. */
-  async function issueTwo(): Promise<readonly [open: string, redeemed: string]> {
-    const { store } = storeFolder;
-    const alice = fund(store, "alice", 10n);
-    fund(store, "bob", 0n);
-    const open = await issueVoucher(store);
-    const redeemed = await issueVoucher(store);
-    await redeemBy(storeFolder.writer, redeemed.id, alice);
-    return [open.publicId, redeemed.publicId];
   }
 
   const creditInto =
@@ -295,8 +297,7 @@ describe("in the file of SQLite", () => {
       ["to reserve refs from another row on", "UPDATE voucher_start SET ledger_id = 9", "changed"],
       ["a second first row", "INSERT INTO voucher_start VALUES (2, 0)", "one row"],
       ["no first row", "DELETE FROM voucher_start", "one row"],
-    ])("%s", async (_, statements, message) => {
-      await issueTwo();
+    ])("%s", (_, statements, message) => {
       const sqlite = new Database(storeFolder.path, { readwrite: true });
       const run = sqlite.transaction(() => {
         for (const statement of statements.split("; ")) sqlite.run(statement);
@@ -355,8 +356,7 @@ describe("in the file of SQLite", () => {
         "voucher OPEN: has a time out of range",
       ],
       ["no first row", "DELETE FROM voucher_start", "voucher_start: does not have exactly one row"],
-    ])("%s", async (_, statement, problem) => {
-      const [open, redeemed] = await issueTwo();
+    ])("%s", (_, statement, problem) => {
       tamper(storeFolder, statement);
       const expected = problem.replace("OPEN", open).replace("REDEEMED", redeemed);
       expect(storeFolder.store.audit().problems).toContain(expected);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { binaryPath } from "../../support/binary/binary.ts";
 import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 import { shells } from "../../support/binary/shells.ts";
+import { sample } from "../../support/sample.ts";
 
 /** The typed words, of which the last is completed, and some of the offers. */
 const lines: readonly (readonly [words: readonly string[], offers: readonly string[]])[] = [
@@ -65,7 +66,8 @@ describe.each(shells.map((shell) => [shell.name, shell] as const))(
     });
     const offered = (words: readonly string[]) => shell.offered(script, words, cli.folder);
 
-    whenInstalled.each(lines)("after %j offers %j", async (words, offers) => {
+    const chosen = sample(lines, 8, ([words]) => `${shell.name} ${words.join(" ")}`);
+    whenInstalled.each(chosen)("after %j offers %j", async (words, offers) => {
       expect(await offered(words)).toEqual([...offers]);
       expect(existsSync(join(cli.folder, "owned"))).toBe(false);
     });

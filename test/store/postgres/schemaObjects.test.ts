@@ -7,6 +7,7 @@ import { openServerStore } from "../../../src/store/store.ts";
 import { openPostgres } from "../../support/store/engines.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import { freshDatabase } from "../../support/servers/postgres.ts";
+import { sample } from "../../support/sample.ts";
 
 const file = Bun.file(join(resolve(import.meta.dir, "../../.."), "drizzle/postgres/objects.txt"));
 
@@ -35,7 +36,7 @@ describePostgres("the objects of the schema", () => {
     expect(problems).toEqual([]);
   });
 
-  test.each<[string, string[]]>([
+  const changes: readonly (readonly [sql: string, problems: readonly string[]])[] = [
     ["SELECT 1", []],
     ["CREATE TABLE notes (text text UNIQUE)", []],
     ["CREATE INDEX ledger_notes ON ledger (note)", []],
@@ -108,12 +109,16 @@ describePostgres("the objects of the schema", () => {
       "CREATE OR REPLACE VIEW history AS SELECT account_id, seq, kind, amount, balance_after, ref, actor, note, at, refund_of FROM ledger",
       ["view history was changed"],
     ],
-  ])("are told if changed: %s", async (change, problems) => {
-    await using engine = await openPostgres();
-    const { connection } = engine;
-    for (const statement of change.split("; ")) await runAsync(connection.rows(statement));
-    expect((await runAsync(auditServer(connection))).problems).toEqual(
-      problems.map((problem) => `schema: ${problem}`),
-    );
-  });
+  ];
+  test.each(sample(changes, 10, ([sql]) => sql))(
+    "are told if changed: %s",
+    async (change, problems) => {
+      await using engine = await openPostgres();
+      const { connection } = engine;
+      for (const statement of change.split("; ")) await runAsync(connection.rows(statement));
+      expect((await runAsync(auditServer(connection))).problems).toEqual(
+        problems.map((problem) => `schema: ${problem}`),
+      );
+    },
+  );
 });

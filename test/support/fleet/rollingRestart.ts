@@ -15,6 +15,8 @@ export interface RollingRestarts {
   /** Clients of each proxy, each on a connection that it keeps. */
   readonly clients: number;
   readonly drainDelay: string;
+  /** All of them unless given. */
+  readonly proxies?: typeof balancers;
   /** Called after each round, for a log. */
   readonly onRound?: (round: number) => void;
 }
@@ -77,7 +79,8 @@ async function underLoad(fleet: Fleet, options: RollingRestarts): Promise<readon
   const proxies = new Map<string, StartedProxy>();
   const state = { isOver: false };
   try {
-    for (const proxy of balancers) proxies.set(proxy.name, await proxy.start(ports));
+    for (const proxy of options.proxies ?? balancers)
+      proxies.set(proxy.name, await proxy.start(ports));
     const loads = [...proxies].map(async ([name, { port }]): Promise<ProxyLoad> => {
       const key = await fleet.key(name.toLowerCase(), "1000000");
       const load = await sendMixedLoad({ url: `http://127.0.0.1:${port}` }, key, {

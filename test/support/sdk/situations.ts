@@ -10,15 +10,17 @@ import { cost, openSdkSetup, expectedUsage, type SdkSetup, type WiredCall } from
 
 const ways = ["in JSON", "as a stream"] as const;
 
-/** Proves that an SDK gets on with the gateway: in each situation of a client, whether it asks whole or as a stream. */
-export function prove(client: SdkClient, kind: ProviderKind = "openai"): void {
-  const isOwnKind = (kind === "anthropic") === (client.endpoint === "messages");
-  describe(`${client.name}, in front of kind ${kind}`, () => {
+/** Proves that SDKs get on with the gateway: in each situation of a client, whether it asks whole or as a stream. */
+export function prove(clients: readonly SdkClient[], kind: ProviderKind = "openai"): void {
+  describe(`in front of kind ${kind}`, () => {
     const setup = openSdkSetup(kind);
-    answers(setup, client);
-    // A refusal is the gateway's own, whatever the kind.
-    if (isLong || isOwnKind) refusals(setup, client);
-    brokenStreams(setup, client);
+    describe.each(clients.map((client) => [client.name, client] as const))("%s", (_, client) => {
+      const isOwnKind = (kind === "anthropic") === (client.endpoint === "messages");
+      answers(setup, client);
+      // A refusal is the gateway's own, whatever the kind.
+      if (isLong || isOwnKind) refusals(setup, client);
+      brokenStreams(setup, client);
+    });
   });
 }
 

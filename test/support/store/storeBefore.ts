@@ -1,10 +1,24 @@
 import { afterEach, beforeEach, expect } from "bun:test";
 import { openSampleLedger } from "./sampleLedger.ts";
-import { openStoreFolder, type StoreFolder } from "./storeFolder.ts";
+import { databaseOf, openCopy, openStoreFolder, type StoreFolder } from "./storeFolder.ts";
 
-/** An empty store for each test of the file, closed after it. `audited`: the audit must then find no problem. */
-export function openStoreBefore({ audited }: { audited: boolean }): StoreFolder {
-  return openBefore(() => openStoreFolder(), audited);
+/**
+ * A store for each test of the file, closed after it: empty, or with what `fill` writes once for all of them. `audited`: the
+ * audit must then find no problem.
+ */
+export function openStoreBefore({
+  audited,
+  fill,
+}: {
+  readonly audited: boolean;
+  readonly fill?: (folder: StoreFolder) => Promise<void>;
+}): StoreFolder {
+  let filled: Promise<Uint8Array> | undefined;
+  const open = async () =>
+    fill === undefined
+      ? await openStoreFolder()
+      : await openCopy(await (filled ??= databaseOf(fill)));
+  return openBefore(open, audited);
 }
 
 /** The same with the sample ledger, which a test may damage. */
@@ -37,6 +51,7 @@ function openBefore(open: () => Promise<StoreFolder>, audited: boolean): StoreFo
     },
     record: (record) => current.record(record),
     reserve: (accountId, amount) => current.reserve(accountId, amount),
+    stopWriter: () => current.stopWriter(),
     close: () => current.close(),
   };
 }

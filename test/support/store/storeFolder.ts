@@ -24,6 +24,8 @@ export interface StoreFolder {
   record(record: RequestRecord): Promise<void>;
   /** Sets what the gateway may hold for open requests of an account. */
   reserve(accountId: number, amount: bigint): Promise<void>;
+  /** Stops the Writer, as the gateway's end does, if it has started. */
+  stopWriter(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -85,6 +87,10 @@ function openIn(folder: string, path: string): StoreFolder {
     },
     record: (record) => recordRequest(writer(), record),
     reserve: (accountId, amount) => reserve(writer(), accountId, amount),
+    async stopWriter() {
+      await started?.close();
+      started = undefined;
+    },
     async close() {
       await started?.close();
       store.close();

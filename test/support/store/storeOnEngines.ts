@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect } from "bun:test";
-import { rm } from "node:fs/promises";
 import { hashKey } from "../../../src/auth/apiKey.ts";
 import { DAY_MS } from "../../../src/lib/clock.ts";
 import { openServer } from "../../../src/store/postgres/store.ts";
@@ -138,24 +137,26 @@ async function fund(
 }
 
 async function openSqlite(): Promise<OpenStore> {
-  const { folder, path, store, writer } = await openStoreFolder();
+  const opened = await openStoreFolder();
+  const { path, store } = opened;
   const { queries, sqlite } = connect(path, "process");
   return {
     store,
-    writer,
+    get writer() {
+      return opened.writer;
+    },
     rows: (text, values) => runAsync(queries.rows(text, values)),
     async interruptRunning() {
       store.interruptRunning();
     },
     async endWithProblems() {
-      await writer.close();
+      await opened.stopWriter();
       store.interruptRunning();
       return [...store.audit().problems, ...auditFile(path)];
     },
     async close() {
       sqlite.close();
-      store.close();
-      await rm(folder, { recursive: true, force: true });
+      await opened.close();
     },
   };
 }
