@@ -7,7 +7,9 @@ import { reverseProxies, type StartedProxy } from "../servers/reverseProxies.ts"
 import { startFleet, type Fleet } from "./fleet.ts";
 
 /** The proxies that docs/run/reverse-proxy.md has settings for three gateways for. */
-export const balancers = reverseProxies.filter(({ name }) => name !== "Traefik");
+export const balancers: typeof reverseProxies = reverseProxies.filter(
+  ({ name }) => name !== "Traefik",
+);
 
 export interface RollingRestarts {
   /** How often each replica restarts. */
