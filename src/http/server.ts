@@ -1,6 +1,7 @@
 import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { upgradeRefused } from "../contract/errors.ts";
+import { clientApi } from "../contract/openapi/clientApi.ts";
 import { openapiText } from "../contract/openapi/openapi.ts";
 import { lazy } from "../lib/lazy.ts";
 import type { ReadableMetrics } from "../telemetry/metrics.ts";
@@ -133,7 +134,7 @@ export function createServer(app: App) {
           createRedemption,
         ),
     );
-  const description: () => string = lazy(() => openapiText(server.routes));
+  const description: () => string = lazy(() => openapiText(clientApi, server.routes));
   const finder = lazy(() => pathFinder(server.routes));
   const knownPath = (path: string): KnownPath | undefined => finder()(path);
   const socketServer = (): ConnectionServer | null => server.server;

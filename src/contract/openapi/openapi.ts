@@ -1,29 +1,4 @@
 import type { TObject, TSchema } from "@sinclair/typebox";
-import { version } from "../../lib/version.ts";
-import { Account } from "../account/account.ts";
-import { Receipt } from "../account/receipt.ts";
-import { RequestList } from "../account/requestList.ts";
-import { UsageReport } from "../account/usageReport.ts";
-import { VoucherRedemption } from "../account/voucherRedemption.ts";
-import { Roubles } from "../answerFields.ts";
-import { ChatAnswer, ChatChunk, ChatUsage } from "../chat/chatAnswerSchemas.ts";
-import { ChatRequestBody, ContentPart, RequestMessage } from "../chat/chatRequestBody.ts";
-import {
-  AuthError,
-  BillingError,
-  ErrorBody,
-  InvalidRequestError,
-  ProviderError,
-  RateLimitError,
-} from "../errorSchemas.ts";
-import { EmbeddingsAnswer, EmbeddingsRequestBody } from "../embeddings.ts";
-import { Health, HealthProblem } from "../health.ts";
-import { MessagesAnswer, MessagesError, TokenCount } from "../messages/messagesAnswer.ts";
-import { MessagesModel, MessagesModelList } from "../messages/messagesModels.ts";
-import { CountTokensRequestBody, MessagesRequestBody } from "../messages/messagesRequest.ts";
-import { Model, ModelList } from "../models.ts";
-import { ResponsesAnswer, ResponsesRequestBody } from "../responses.ts";
-import { answerHeaders, errorComponents, errorAnswer, headerComponents } from "./answers.ts";
 import { createSchemaWriter, type PlainSchema, type SchemaWriter } from "./plainSchema.ts";
 
 /** Parts of an operation of the document that a route declares beside its schemas. */
@@ -33,6 +8,7 @@ export interface RouteDetail {
   readonly operationId?: string;
   readonly security?: readonly unknown[];
   readonly requestBody?: { readonly description?: string };
+  /** By status. One that is not in the route's schemas, such as `default`, is written as it is. */
   readonly responses?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
@@ -49,110 +25,49 @@ export interface DeclaredRoute {
   };
 }
 
-/** The schemas that are components of the document. All others are written where they are used. */
-const namedSchemas = {
-  ChatRequest: ChatRequestBody,
-  ChatMessage: RequestMessage,
-  ContentPart,
-  ChatAnswer,
-  ChatChunk,
-  ChatUsage,
-  ResponsesRequest: ResponsesRequestBody,
-  ResponsesAnswer,
-  MessagesRequest: MessagesRequestBody,
-  MessagesAnswer,
-  CountTokensRequest: CountTokensRequestBody,
-  TokenCount,
-  EmbeddingsRequest: EmbeddingsRequestBody,
-  EmbeddingsAnswer,
-  Model,
-  ModelList,
-  MessagesModel,
-  MessagesModelList,
-  Health,
-  HealthProblem,
-  Account,
-  UsageReport,
-  Receipt,
-  VoucherRedemption,
-  RequestList,
-  ErrorBody,
-  InvalidRequestError,
-  AuthError,
-  BillingError,
-  RateLimitError,
-  ProviderError,
-  MessagesError,
-  Roubles,
-};
-
-const introduction = [
-  "An OpenAI-compatible API over several providers, with prepaid accounts in roubles.",
-  "Client libraries for OpenAI work with this address, extended by `/v1`, and a key.",
-  "\n\nEvery answer has the header `x-request-id`. HEAD answers as GET does, without a body. OPTIONS answers 204 with the methods of the path in `allow`, without a key.",
-  'Every error is `{"error":{"message","type"}}`. Calls of Anthropic\'s interface have the form `MessagesError`. An unknown path or method is a 404 with the message `not found`.',
-  "Money is a decimal string of roubles. Prices are whole thousandths of a rouble per 1,000,000 tokens.",
-  "\n\nThe operator sets the models, the limits and the fields that are accepted beside the listed ones.",
-  "This document does not list them.",
-].join(" ");
+/** What a document says besides its routes. */
+export interface ApiDescription {
+  /** The members before the paths: title, introduction, tags, what a request needs. */
+  readonly head: Readonly<Record<string, unknown>>;
+  readonly securitySchemes: Readonly<Record<string, object>>;
+  /** The schemas that are components. All others are written where they are used. */
+  readonly schemas: Readonly<Record<string, TSchema>>;
+  /** Further components. */
+  components(schemas: SchemaWriter): Readonly<Record<string, object>>;
+  /** The headers of the answers of a route. A public route needs no key. */
+  headers(isPublic: boolean): Readonly<Record<string, object>>;
+  /** Describes an error answer. Undefined: `status` is not an error. */
+  error(status: string, schema: TSchema, schemas: SchemaWriter): object | undefined;
+}
 
 /**
- * The description of the API in JSON. It is derived from the schemas that the routes declare, and does not depend on the
+ * The description of an API in JSON. It is derived from the schemas that the routes declare, and does not depend on the
  * config. It uses OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.1.html), because TypeBox's schemas are valid there.
  */
-export function openapiText(routes: readonly DeclaredRoute[]): string {
-  const schemas = createSchemaWriter(namedSchemas);
+export function openapiText(api: ApiDescription, routes: readonly DeclaredRoute[]): string {
+  const schemas = createSchemaWriter(api.schemas);
   return JSON.stringify({
     openapi: "3.1.1",
-    info: {
-      title: "Tollgate",
-      summary: "An LLM gateway with exact prepaid billing",
-      description: introduction,
-      license: { name: "MIT", identifier: "MIT" },
-      version: version(),
-    },
-    servers: [{ url: "/", description: "The gateway that sent this document" }],
-    security: [{ bearer: [] }, { apiKey: [] }],
-    tags: [
-      { name: "completions", description: "Answers of models" },
-      { name: "models", description: "Models and their prices" },
-      {
-        name: "account",
-        description: "Balance, usage, requests and vouchers of the key's account",
-      },
-      { name: "service", description: "The gateway itself. No key is needed" },
-    ],
-    paths: paths(routes, schemas),
+    ...api.head,
+    paths: paths(api, routes, schemas),
     components: {
-      securitySchemes: {
-        bearer: {
-          type: "http",
-          scheme: "bearer",
-          description: "A key of this gateway, `sk-tg-...`. A key in the URL is never accepted.",
-        },
-        apiKey: {
-          type: "apiKey",
-          in: "header",
-          name: "x-api-key",
-          description: "The same key, as Anthropic's clients send it.",
-        },
-      },
+      securitySchemes: api.securitySchemes,
       schemas: schemas.components(),
-      responses: errorComponents(schemas),
-      headers: headerComponents(schemas),
+      ...api.components(schemas),
     },
   });
 }
 
-/** All paths with their operations. The introduction describes HEAD. */
+/** All paths with their operations, without HEAD. */
 function paths(
+  api: ApiDescription,
   routes: readonly DeclaredRoute[],
   schemas: SchemaWriter,
 ): Readonly<Record<string, object>> {
   const paths: Record<string, Record<string, object>> = {};
   for (const route of routes.filter(({ hooks }) => !hooks.detail.hide)) {
     const methods = (paths[documentedPath(route)] ??= {});
-    methods[route.method.toLowerCase()] = operation(route, schemas);
+    methods[route.method.toLowerCase()] = operation(api, route, schemas);
   }
   return paths;
 }
@@ -162,33 +77,36 @@ function documentedPath({ path, hooks }: DeclaredRoute): string {
   return path.replace(/\*$/, `{${lastParameter}}`).replaceAll(/:(\w+)/g, "{$1}");
 }
 
-function operation({ hooks }: DeclaredRoute, schemas: SchemaWriter): object {
+function operation(api: ApiDescription, { hooks }: DeclaredRoute, schemas: SchemaWriter): object {
   const { requestBody, responses = {}, ...detail } = hooks.detail;
   const parameters = [
     ...parametersOf("path", hooks.params, schemas),
     ...parametersOf("query", hooks.query, schemas),
   ];
-  const headers = answerHeaders(detail.security !== undefined);
+  const headers = api.headers(detail.security !== undefined);
   return {
     ...detail,
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(hooks.body
       ? { requestBody: { required: true, ...requestBody, content: json(schemas.show(hooks.body)) } }
       : {}),
-    responses: Object.fromEntries(
-      Object.entries(hooks.response).map(([status, schema]) => {
-        const described = responses[status];
-        const answer = {
-          ...described,
-          headers: { ...headers, ...(described?.["headers"] as object | undefined) },
-          content: {
-            ...json(schemas.show(schema)),
-            ...(described?.["content"] as object | undefined),
-          },
-        };
-        return [status, errorAnswer(status, schema, schemas) ?? answer];
-      }),
-    ),
+    responses: {
+      ...responses,
+      ...Object.fromEntries(
+        Object.entries(hooks.response).map(([status, schema]) => {
+          const described = responses[status];
+          const answer = {
+            ...described,
+            headers: { ...headers, ...(described?.["headers"] as object | undefined) },
+            content: {
+              ...json(schemas.show(schema)),
+              ...(described?.["content"] as object | undefined),
+            },
+          };
+          return [status, api.error(status, schema, schemas) ?? answer];
+        }),
+      ),
+    },
   };
 }
 

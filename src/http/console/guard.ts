@@ -7,7 +7,7 @@ import type { ConsoleSession } from "./session.ts";
  * The page's secret. Each request has it but the exchange of the token, where any value will do: a form of another site
  * cannot send the header.
  */
-const PAGE_HEADER = "x-tollgate-console";
+export const PAGE_HEADER = "x-tollgate-console";
 /** The page sends it where no person acts: a reload after a change of the store. */
 const REFRESH_HEADER = "x-tollgate-refresh";
 

@@ -1,5 +1,7 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { operations } from "../../../src/administration/operations.ts";
 import { takeInstanceLock } from "../../../src/store/store.ts";
 import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 import {
@@ -417,5 +419,44 @@ describe("with an account and a key", () => {
 
   test("the ledger is consistent at the end", async () => {
     expect(await cli.json("audit")).toMatchObject({ ok: true });
+  });
+});
+
+describe("GET /api/openapi.json", () => {
+  test("needs the session", async () => {
+    expect((await fetch(`${running.url}/api/openapi.json`)).status).toBe(401);
+  });
+
+  test("describes each operation with a route as its declaration says", async () => {
+    const answer = await page.get("/api/openapi.json");
+    expect(answer.headers.get("content-type")).toBe("application/json");
+    const document = Object(await answer.json());
+    expect(await new Validator().validate(structuredClone(document))).toEqual({ valid: true });
+    const described = Object.entries<Record<string, { summary: string }>>(document.paths).flatMap(
+      ([path, methods]) =>
+        Object.entries(methods).map(
+          ([method, { summary }]) => `${method.toUpperCase()} ${path}: ${summary}`,
+        ),
+    );
+    const declared = operations.flatMap(({ route, doc }) =>
+      route === undefined ? [] : [`${route.replaceAll(/:(\w+)/g, "{$1}")}: ${doc}`],
+    );
+    expect(described.toSorted()).toEqual(declared.toSorted());
+    expect(document.paths["/api/accounts/{account}/credit"].post).toMatchObject({
+      operationId: "balanceCredit",
+      parameters: [{ name: "account", in: "path", required: true }],
+      requestBody: {
+        content: {
+          "application/json": {
+            schema: {
+              required: ["amount"],
+              additionalProperties: false,
+              properties: { amount: { type: "string", description: "such as 100 or 12.5" } },
+            },
+          },
+        },
+      },
+      responses: { default: { description: "The operation failed and changed nothing." } },
+    });
   });
 });
