@@ -1,6 +1,6 @@
 import { ApiError, clientErrors, invalidRequest } from "../../src/contract/errors.ts";
 import { messagesErrorBody } from "../../src/contract/messages/messagesAnswer.ts";
-import { attemptOutcomes } from "../../src/providers/upstreamError.ts";
+import { attemptOutcomes, upstreamFaults } from "../../src/providers/upstreamError.ts";
 import { code, table } from "./markdown.ts";
 
 const introduction = `Clients see these errors only. [The HTTP API](http/answers.md#errors) says which fields an error may have besides. A provider's words reach
@@ -8,6 +8,8 @@ a client only in a 400 or a 429, without its key and its address.`;
 
 const outcomesIntroduction = `The log line \`attempt failed\`, the metric \`tollgate_attempts_total\` and \`tollgate requests show\` name the outcome of each attempt at a
 provider. [When a provider fails](../concepts/failures.md) says what follows from each.`;
+
+const faultsIntroduction = `A fault says who is responsible for a failed attempt, what is tried next, and what the health of the route learns.`;
 
 const outcomes: Readonly<Record<string, string>> = {
   ok: "The attempt answered.",
@@ -34,11 +36,18 @@ export function errorsPage(): string {
     "A 502 with `retry-after` has the type `overloaded_error` in Anthropic's form. A request for a WebSocket is a 426.",
     "## Outcomes of attempts",
     outcomesIntroduction,
-    table(
-      ["outcome", "meaning"],
-      Object.entries(outcomes).map(([name, meaning]) => [code(name), meaning]),
-    ),
+    meanings("outcome", outcomes),
+    "## Faults",
+    faultsIntroduction,
+    meanings("fault", upstreamFaults),
   ].join("\n\n");
+}
+
+function meanings(what: string, texts: Readonly<Record<string, string>>): string {
+  return table(
+    [what, "meaning"],
+    Object.entries(texts).map(([name, meaning]) => [code(name), meaning]),
+  );
 }
 
 function row(error: ApiError, message: string, when: string): string[] {

@@ -2,37 +2,33 @@ import type { ErrorExtra } from "../contract/errors.ts";
 import { connectionErrors } from "./http/connectionError.ts";
 
 /**
- * Who is responsible for a failed attempt. It decides what follows (docs/concepts/failures.md):
- * - `caller`: the request is wrong. No other route is tried.
- * - `excessive`: the caller asked for more than the gateway can read. No other route is tried.
- * - `unsupported`: the route's interface cannot express the request. Nothing was sent; the next route is tried.
- * - `isolated`: this one request failed, and neither the caller nor the provider's health is responsible.
- * - `tooLarge`: the provider refuses the size of this one request. Another route may accept it.
- * - `notFound`: the provider answered 404. The endpoint decides what it means.
- * - `account`: the provider refuses the operator's account, or the account is empty.
- * - `forbidden`: a 403 that says nothing known. It is this request's fault, until another account meets it too.
- * - `modelQuota`: the operator's quota of this one model is used up.
- * - `operator`: the operator has to do something at the provider, for example verify the organization.
- * - `rateLimited`: the provider's rate limit is reached.
- * - `client`: the client disconnected.
- * - `gateway`: the gateway stops, its database fails, or its own code has a bug.
- * - `provider`: everything else.
+ * Who is responsible for a failed attempt, what is tried next, and what the health of the route learns. docs/reference/errors.md
+ * lists them.
  */
-export type UpstreamFault =
-  | "caller"
-  | "excessive"
-  | "unsupported"
-  | "isolated"
-  | "tooLarge"
-  | "notFound"
-  | "account"
-  | "forbidden"
-  | "modelQuota"
-  | "operator"
-  | "rateLimited"
-  | "client"
-  | "gateway"
-  | "provider";
+export const upstreamFaults = {
+  caller: "The request is wrong. No other route is tried: 400.",
+  excessive: "The request leads to more than the gateway can read. No other route is tried: 502.",
+  unsupported:
+    "The route's interface cannot express the request. Nothing is sent, and the next route is tried.",
+  isolated: "This one request failed. The next route is tried, and the health stays.",
+  tooLarge:
+    "The request is too large for the route. The next route is tried; if there is none: 400 or 429.",
+  notFound: "The provider answered 404. A chat tries the next route; a response is a 404.",
+  account:
+    "The provider refuses the operator's account, or the account is empty. The next route is tried, and the provider has a cooldown.",
+  forbidden:
+    "A 403 without known words. The next route is tried. The provider has a cooldown once a second account, or the gateway's own request, gets it too.",
+  modelQuota:
+    "The operator's quota of this model is used up. The next route is tried, and the route has a cooldown.",
+  operator:
+    "The operator must act at the provider, for example verify the organization. The next route is tried, and a notice is sent.",
+  rateLimited:
+    "The provider's rate limit is reached. The next route is tried. The route has a cooldown if the provider names a time; else it counts.",
+  client: "The client disconnected. Nothing is tried.",
+  gateway: "The gateway stops, its database fails, or it has a bug. No other route is tried: 502.",
+  provider: "Every other failure. The next route is tried, and it counts for the circuit breaker.",
+} as const;
+export type UpstreamFault = keyof typeof upstreamFaults;
 
 /**
  * How a failed attempt ended, in its record, the log and the metrics. A fixed set, because each value is a metric label.
