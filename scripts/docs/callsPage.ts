@@ -3,7 +3,7 @@ import { type Extra, extraFields, extraTools } from "../../src/contract/extras.t
 import { routeKinds, services } from "../../src/gateway/interfaces.ts";
 import { code, table } from "./markdown.ts";
 
-const introduction = `[The HTTP API](http/index.md) describes the calls. The gateway serves their schemas at \`GET /openapi.json\`.`;
+const introduction = `[The HTTP API](http/index.md) describes the calls. [API reference](api.md) lists their fields.`;
 
 const routesIntroduction = `What a call becomes over a route depends on the kind of its provider, and for the kind \`openai\` on two keys of the route. Native: the
 provider has the same interface. Translated: the gateway writes the request in the provider's interface, and the answer in that of the call.

@@ -71,6 +71,7 @@ export const navigation: readonly (readonly [section: string, pages: readonly st
       "reference/http/embeddings.md",
       "reference/http/models.md",
       "reference/http/account.md",
+      "reference/api.md",
       "reference/calls.md",
       "reference/commands.md",
       "reference/config.md",

@@ -1,5 +1,6 @@
 /** Writes what is made from declarations, pages of docs/ and the example config: `bun run reference`. A test compares it. */
 import { join, resolve } from "node:path";
+import { apiPage } from "./apiPage.ts";
 import { callsPage } from "./callsPage.ts";
 import { commandsPage } from "./commandsPage.ts";
 import { errorsPage } from "./errorsPage.ts";
@@ -13,6 +14,7 @@ const EXAMPLE = "config.example.toml";
 /** By their paths in docs/. */
 const pages: Readonly<Record<string, (path: string) => string | Promise<string>>> = {
   "troubleshoot/events.md": eventsPage,
+  "reference/api.md": apiPage,
   "reference/calls.md": callsPage,
   "reference/commands.md": commandsPage,
   "reference/config.md": configPage,
