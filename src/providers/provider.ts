@@ -14,7 +14,7 @@ export interface ChatCall {
   readonly object: JsonObjectText;
   /** The provider's name for the model. */
   readonly model: string;
-  /** The token bound of each choice to send; undefined sends none if the interface allows that. */
+  /** The `max_tokens` to send for each choice; undefined sends none if the interface allows that. */
   readonly outputTokensBound: number | undefined;
   /** The completion tokens held for each choice: the bound for interfaces that require one. */
   readonly outputTokensMax: number;

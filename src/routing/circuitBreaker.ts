@@ -31,7 +31,7 @@ const PROBE_ALONE_MS = 10_000;
 const LAST_RESORT_MS = 1000;
 const LAST_RESORT_BURST = 5;
 /** Accounts that met the failures may use up a part of it only, so that something is left for the others. */
-const LAST_RESORT_BURST_CULPRITS = 3;
+const LAST_RESORT_BURST_FAILING = 3;
 
 /**
  * Opens when attempts keep failing, so that no request waits for a provider that is down. Closes when a single probe
@@ -58,10 +58,10 @@ export class CircuitBreaker {
   /** Milliseconds until an attempt of the account may begin; 0: now. */
   waitMs(account: number): number {
     if (!this.#opening) return 0;
-    const { untilMs, culprits } = this.#opening;
+    const { untilMs, failing } = this.#opening;
     const nowMs = this.#clock.monotonicMs();
     if (nowMs < untilMs) return untilMs - nowMs;
-    return this.#isProbed(nowMs) || culprits.has(account) ? PROBE_WAIT_MS : 0;
+    return this.#isProbed(nowMs) || failing.has(account) ? PROBE_WAIT_MS : 0;
   }
 
   /** True if the breaker is half-open and no probe is in flight. */
@@ -81,8 +81,8 @@ export class CircuitBreaker {
     if (!this.#opening) return false;
     const nowMs = this.#clock.monotonicMs();
     const usedMs = Math.max(this.#lastResortMs - nowMs, 0);
-    const isCulprit = this.#opening.culprits.has(account);
-    const burst = isCulprit ? LAST_RESORT_BURST_CULPRITS : LAST_RESORT_BURST;
+    const isFailing = this.#opening.failing.has(account);
+    const burst = isFailing ? LAST_RESORT_BURST_FAILING : LAST_RESORT_BURST;
     if (usedMs > (burst - 1) * LAST_RESORT_MS) return false;
     this.#lastResortMs = nowMs + usedMs + LAST_RESORT_MS;
     return true;
@@ -94,7 +94,7 @@ export class CircuitBreaker {
     if (!opening) return { account, opening, beganAtMs: 0 };
     const beganAtMs = this.#clock.monotonicMs();
     const attempt = { account, opening, beganAtMs };
-    if (beganAtMs >= opening.untilMs && !opening.culprits.has(account)) opening.probe = attempt;
+    if (beganAtMs >= opening.untilMs && !opening.failing.has(account)) opening.probe = attempt;
     return attempt;
   }
 
@@ -110,8 +110,8 @@ export class CircuitBreaker {
     else if (outcome === "success") this.#close();
     else if (!isProbe(attempt)) return;
     else if (outcome !== "neutral") {
-      const culprits = outcome === "failure" ? [...opening.culprits, account] : opening.culprits;
-      this.#open(Math.min(opening.forMs * 2, OPEN_MS_MAX), culprits);
+      const failing = outcome === "failure" ? [...opening.failing, account] : opening.failing;
+      this.#open(Math.min(opening.forMs * 2, OPEN_MS_MAX), failing);
     } else if (opening.probe === attempt) opening.probe = undefined;
   }
 
@@ -131,12 +131,12 @@ export class CircuitBreaker {
     return probe !== undefined && nowMs - probe.beganAtMs < PROBE_ALONE_MS;
   }
 
-  #open(forMs: number, culprits: Iterable<number>): void {
+  #open(forMs: number, failing: Iterable<number>): void {
     const untilMs = this.#clock.monotonicMs() + forMs;
-    const others = new Set(culprits);
+    const others = new Set(failing);
     // The gateway itself may always ask.
     others.delete(GATEWAY_ACCOUNT);
-    this.#opening = { forMs, untilMs, culprits: others, probe: undefined };
+    this.#opening = { forMs, untilMs, failing: others, probe: undefined };
   }
 
   #close(): void {
@@ -164,12 +164,12 @@ interface Opening {
   readonly forMs: number;
   readonly untilMs: number;
   /** The accounts whose failures opened it. Their requests are no probes. */
-  readonly culprits: ReadonlySet<number>;
+  readonly failing: ReadonlySet<number>;
   /** The latest probe in flight. */
   probe: BreakerAttempt | undefined;
 }
 
 /** False for a last resort, whose failure says nothing new. */
 function isProbe({ account, opening, beganAtMs }: BreakerAttempt): boolean {
-  return opening !== undefined && beganAtMs >= opening.untilMs && !opening.culprits.has(account);
+  return opening !== undefined && beganAtMs >= opening.untilMs && !opening.failing.has(account);
 }

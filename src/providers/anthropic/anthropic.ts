@@ -74,7 +74,7 @@ function encodeNative(path: string, call: NativeCall): EncodedRequest {
 }
 
 /**
- * Encodes a chat for https://platform.claude.com/docs/en/api/messages. The token bound is required there, so it is
+ * Encodes a chat for https://platform.claude.com/docs/en/api/messages. `max_tokens` is required there, so it is
  * always sent. A temperature over 1 passes; the provider refuses it. Throws UnsupportedRequestError.
  */
 function encodeMessages(call: ChatCall): EncodedRequest {
@@ -196,7 +196,7 @@ interface ReasoningFields {
 
 type Effort = NonNullable<ChatRequestBody["reasoning_effort"]>;
 
-/** Reasoning tokens of a model that takes a budget, if the token bound leaves enough. */
+/** Reasoning tokens of a model that takes a budget, if `max_tokens` leaves enough. */
 const BUDGETS: Readonly<Record<Exclude<Effort, "none">, number>> = {
   minimal: 1024,
   low: 2048,

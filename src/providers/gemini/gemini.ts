@@ -69,7 +69,7 @@ const REFUSED_FIELDS = [
   "generation_config",
 ];
 /**
- * Members of generationConfig that decide the hold; callers use `n` and the token bound. Google reads both spellings.
+ * Members of generationConfig that decide the hold; callers use `n` and `max_tokens`. Google reads both spellings.
  */
 const HELD_SETTINGS = ["candidateCount", "candidate_count", "maxOutputTokens", "max_output_tokens"];
 

@@ -16,7 +16,7 @@ import {
 } from "../provider.ts";
 
 /**
- * The caller's names for the token bound, which is sent under the provider's own name, and a field of the responses
+ * The caller's names for `max_tokens`, which is sent under the provider's own name, and a field of the responses
  * interface that the chat interface does not know.
  */
 const REMOVED_FIELDS = [
