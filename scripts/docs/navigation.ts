@@ -90,6 +90,7 @@ export const navigation: readonly (readonly [section: string, pages: readonly st
       "contribute/add.md",
       "contribute/architecture.md",
       "contribute/glossary.md",
+      "contribute/proofs.md",
       "contribute/performance.md",
       "contribute/releasing.md",
     ],
