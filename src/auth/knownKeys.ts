@@ -23,7 +23,7 @@ type Found = Caller | undefined | Promise<Caller | undefined>;
 
 /**
  * The keys that were used, in memory, by the SHA-256 of the secret. A key that a command changed is read again for the
- * next request. There are at most as many as the database has.
+ * next request. It holds at most as many keys as the database.
  */
 export class KnownKeys {
   readonly #store: ReadKeys;

@@ -32,7 +32,7 @@ export function issueCode(random: Random): IssuedCode {
 }
 
 /**
- * The SHA-256 of a code, however it was typed: in any case, with or without hyphens and spaces. Undefined for a text with a
+ * The SHA-256 of a code that was typed in any case, with or without hyphens and spaces. Undefined for a text with a
  * typing error, which the checksum finds without a search for the code.
  */
 export function hashOfCode(typed: string): Uint8Array | undefined {

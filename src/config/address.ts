@@ -43,7 +43,7 @@ export function hostsOverlap(one: string, other: string): boolean {
 }
 
 /**
- * Whether an address or name is of this machine or of a private network: the private ranges
+ * Whether an address or name belongs to this machine or a private network: the private ranges
  * (https://www.rfc-editor.org/rfc/rfc1918, rfc4193, and rfc6598 for overlay networks), names without a dot, and the
  * private top-level domains.
  */
@@ -81,7 +81,7 @@ function isHostName(host: string): boolean {
 }
 
 /**
- * The URL by which a program of this machine reaches who listens there. Who listens at every address also listens at the
+ * The URL by which a program of this machine reaches a listener. A listener at every address also listens at the
  * loopback address. A unix socket is reached by its path, and the host in the URL does not count.
  */
 export function localOrigin(listen: Listen, scheme: "http" | "https" = "http"): string {

@@ -13,7 +13,7 @@ interface Redis {
 
 /** How PostgreSQL's client uses TLS (https://www.postgresql.org/docs/current/libpq-ssl.html). */
 const SSL_MODES = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
-/** What a URL may say besides server, user and name. The client would take others from there too, such as `host`. */
+/** The parameters that a URL may have. The client would take others from there too, such as `host`. */
 const URL_PARAMETERS: ReadonlySet<string> = new Set(["sslmode", "sslrootcert", "channel_binding"]);
 
 /** One SQLite file, for one gateway. */
@@ -29,9 +29,9 @@ export interface SqliteDatabase {
 export interface ServerPlace {
   /** May contain a password. It names host, user and database. */
   readonly url: string;
-  /** The same without password and parameters, for messages. */
+  /** The URL without password and parameters. Messages show this one. */
   readonly shownUrl: string;
-  /** The file that the URL comes from, absolute. It may have another user or password by now. */
+  /** The absolute path of the file that the URL comes from. Its user and password may have changed since. */
   readonly urlFile: string | undefined;
 }
 
@@ -106,7 +106,7 @@ export function readDatabase(
   return { engine: "postgres", ...place, reports: standby, keepRequestsMs };
 }
 
-/** What of the URL must stay the same until a restart. User and password in a file may change. */
+/** The part of the URL that must stay the same until a restart. User and password in a file may change. */
 function urlAtStart(database: SqliteDatabase | PostgresDatabase): string | undefined {
   if (database.engine === "sqlite") return undefined;
   const { url, urlFile } = database;
@@ -124,8 +124,8 @@ function readPlace(secret: Secret, inspection: Inspection): ServerPlace {
 }
 
 /**
- * The URL that the file has now. Throws ConfigError if it cannot be used, or if it names another server or database than
- * before: nobody knows whether that one has the same records.
+ * The URL that the file has now. Throws ConfigError if the URL cannot be used, or if it names another server or
+ * database than before: whether that one has the same records is not known.
  */
 export function readUrlAgain(file: string, before: string): URL {
   const inspection = new Inspection(dirname(file), 0);

@@ -29,7 +29,7 @@ export class Inspection {
   /** The time of the load, in ms since 1970, to check certificates. */
   readonly nowMs: number;
 
-  /** @param folder of the config file: relative paths start there. */
+  /** `folder` is the folder of the config file: relative paths start there. */
   constructor(folder: string, nowMs: number) {
     this.#folder = folder;
     this.nowMs = nowMs;

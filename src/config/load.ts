@@ -85,9 +85,9 @@ export function readReferences(file: string): {
 }
 
 /**
- * Where a gateway with this config listens, and whether it expects TLS there. It finds the file like {@link loadConfig}
- * and reads nothing else of it, so secrets may be out of reach and the other settings may be wrong. Throws
- * {@link ConfigError} if the file or `server.listen` is wrong.
+ * The address at which a gateway with this config listens, and whether it expects TLS there. It finds the file like
+ * {@link loadConfig} and reads nothing else of it, so secrets may be unreadable and other settings may be wrong.
+ * Throws {@link ConfigError} if the file or `server.listen` is wrong.
  */
 export function readListener(path: string | undefined): {
   readonly listen: Listen;
@@ -155,7 +155,7 @@ export function forgetPostgresEnvironment(): void {
     if (name.startsWith("PG") && name !== "PGPASSWORD") delete process.env[name];
 }
 
-/** For whom commands make changes, unless `--actor` says it. */
+/** The person for whom commands make changes, unless `--actor` names one. */
 export function actorInEnvironment(): string | undefined {
   return process.env["TOLLGATE_ACTOR"] || undefined;
 }

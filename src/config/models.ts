@@ -54,7 +54,7 @@ const routeOptions = {
     only: "chat",
     doc: "Whether the provider also has /v1/responses, which is then passed through. Without it requests that need no stored response are translated. Default: false.",
   }),
-  /** Lower comes first. */
+  /** A lower number comes first. */
   priority: wholeNumber("priority", {
     default: 1,
     max: 1_000_000,
@@ -108,14 +108,14 @@ export const modelOptions = {
     only: "chat",
     doc: "Required: the provider's real maximum. It is held if a request gives no bound.",
   }),
-  /** The longest prompt; of an embedding model the longest input. */
+  /** The longest prompt. For an embedding model: the longest input. */
   contextTokens: wholeNumber("context_tokens", {
     min: 1,
     max: MODEL_TOKENS_MAX,
     example: "400000",
     doc: "The longest prompt of the model, as its provider documents it. It limits what is held, and a prompt that cannot fit is a 400. Without it prompts of any length are sent and held at their bytes, and /v1/models names 200000.",
   }),
-  /** The operator says that the models of the routes take `reasoning_effort`, whatever their names are. */
+  /** True: the models of the routes take `reasoning_effort`, whatever their names are. */
   reasoningEffort: flag("reasoning_effort", {
     default: false,
     only: "chat",
@@ -257,8 +257,8 @@ function checkName(name: string, key: string, inspection: Inspection): void {
 const SHOWN_MODELS_MAX = 3;
 
 /**
- * Over the responses interface web searches pass without a price, because the specification of the service names them.
- * One warning for all models whose searches the operator pays for.
+ * One warning for all models whose searches the operator pays for. Over the responses interface web searches pass
+ * without a price, because the specification of the service names them.
  */
 export function warnAboutUnpricedSearches(
   models: readonly ModelConfig[],

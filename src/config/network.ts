@@ -1,6 +1,6 @@
 import { canonicalIp } from "./address.ts";
 
-/** All addresses of one family whose first `prefix` bits are those of `bytes`. An address is a network of one. */
+/** All addresses of one family whose first `prefix` bits are those of `bytes`. A single address is a network too. */
 export interface Network {
   /** The first address: 4 bytes of IPv4, or 16 of IPv6. */
   readonly bytes: readonly number[];
@@ -38,7 +38,10 @@ export function isInNetworks(address: string, networks: readonly Network[]): boo
   );
 }
 
-/** The address of a client of IPv4; of IPv6 its /64 network, because one client may use all addresses of it. */
+/**
+ * The network by which a client is counted: the address of IPv4, or the /64 network of IPv6, because one client may
+ * use all addresses of it.
+ */
 export function networkOfClient(address: string): string {
   return address.includes(":") ? textOf(bytesOf(address), CLIENT_BITS) : address;
 }

@@ -116,25 +116,25 @@ export function readNotify(table: Table, inspection: Inspection): NotifyConfig {
   };
 }
 
-/** Who gets notices, how, and from which thresholds on. */
+/** The recipients of notices, how they are reached, and the thresholds. */
 export interface NotifyConfig {
   /** The operator's webhook: https, or http in a private network. Its path may be a secret. Set only with `secret`. */
   readonly webhook: string | undefined;
   /** `whsec_` and base64. It signs the operator's webhook, and the secrets of accounts are derived from it. */
   readonly secret: string | undefined;
-  /** What sends mails, with the address of the sender. */
+  /** The server that sends mails, with the address of the sender. */
   readonly mail: { readonly server: MailServer; readonly from: string } | undefined;
   /** The operator's addresses. Not empty only with `mail`. */
   readonly emails: readonly string[];
   /** For webhooks and mails. May hold a password. */
   readonly proxyUrl: string | undefined;
-  /** The PEM text of all authorities that are trusted. Undefined: the built-in ones. */
+  /** The PEM text of all trusted authorities. Undefined: the built-in ones. */
   readonly ca: string | undefined;
   /** An account is low below this many nano-roubles. 0: never. */
   readonly low: bigint;
   /** An account is low if its money lasts for fewer days at its pace. 0: never. */
   readonly lowDays: number;
-  /** How long before its end a key is reported. 0: never. */
+  /** How long before its expiry a key is reported. 0: never. */
   readonly keyExpiresMs: number;
 }
 
@@ -143,7 +143,7 @@ export interface MailServer {
   /** A name or an address; IPv6 without brackets. */
   readonly host: string;
   readonly port: number;
-  /** "implicit": from the first byte. "starttls": before login and mail, or nothing is sent. */
+  /** "implicit": TLS from the first byte. "starttls": TLS before login and mail, or nothing is sent. */
   readonly tls: "implicit" | "starttls" | "none";
   readonly login: { readonly user: string; readonly password: string } | undefined;
 }

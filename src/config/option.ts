@@ -3,20 +3,20 @@ import { joinKey, type Inspection } from "./inspection.ts";
 import { readSecret, type Secret } from "./secretUrl.ts";
 import { parseDurationMs, parseSizeBytes } from "./values.ts";
 
-/** What stands in a table of the config file, by key. */
+/** A table of the config file: values by key. */
 export type Table = Readonly<Record<string, unknown>>;
 
-/** What every entry says besides its type. */
+/** The facts of an entry besides its type. */
 export interface Spec {
   /** What the key does. The example and the reference add the default and the range. */
   readonly doc: string;
   /** The value in the example, as TOML, if it is not the default. False: the example does not show the key. */
   readonly example?: string | false;
-  /** A change has no effect before a restart. A function: only if what it takes from the section of `Config` changes. */
+  /** A change needs a restart. With a function: only if the function's result for the section of `Config` changes. */
   readonly restart?: true | ((section: never) => unknown);
   /** The unit of systemd contains the value. */
   readonly inUnit?: true;
-  /** Only `serve` needs the value. It is a secret or a file that commands may be unable to read. */
+  /** Only `serve` needs the value. It is a secret, or a file that commands may be unable to read. */
   readonly serveOnly?: true;
   /** The one kind of model or provider that has the key. */
   readonly only?: "chat" | "openai" | "anthropic";
@@ -28,17 +28,17 @@ export interface Option<Value> {
   /** Completes "must be ..." and "is required: ...". */
   readonly form: string;
   readonly isRequired: boolean;
-  /** As TOML. Undefined: the key has no default. */
+  /** The default as TOML. Undefined: the key has none. */
   readonly default: string | undefined;
-  /** Such as "0s to 5m". */
+  /** The range in words, such as "0s to 5m". */
   readonly range: string | undefined;
-  /** Those of `keys` whose value is the name of a file. */
+  /** Those of `keys` whose value is a file name. */
   readonly fileKeys: readonly string[];
   /** The entries of the table or of each table of the list. */
   readonly options: Options | undefined;
   readonly isList: boolean;
   readonly spec: Spec;
-  /** Problems go to the inspection. The value is the default or the minimum then. */
+  /** Problems go to the inspection. A wrong value is replaced by the default or the minimum. */
   read(table: Table, at: string, inspection: Inspection): Value;
 }
 
@@ -71,7 +71,7 @@ export function readTable<Given extends Options>(
   return Object.fromEntries(values) as Values<Given>;
 }
 
-/** Reads the tables of a list. What is no table is a problem and is left out. */
+/** Reads the tables of a list. An item that is no table is a problem and is left out. */
 export function readTables<Value>(
   items: readonly unknown[],
   at: string,
@@ -86,7 +86,9 @@ export function readTables<Value>(
   });
 }
 
-/** Refuses the keys of a table that another kind has. `problem` says it of the kind that has the key. */
+/**
+ * Refuses the keys of a table that belong to another kind. `problem` makes the message from the kind that has the key.
+ */
 export function refuseOtherKinds(
   options: Options,
   { table, at, kind }: { readonly table: Table; readonly at: string; readonly kind: string },
@@ -110,11 +112,11 @@ export function isTable(value: unknown): value is Table {
 const TEXT_LENGTH_MAX = 8192;
 const LIST_LENGTH_MAX = 1000;
 
-/** What a value must be. */
+/** A form of values, such as a number in a range. */
 export interface Form<Value> {
   /** Completes "must be ...". */
   readonly form: string;
-  /** Undefined: the value does not have the form. It may report what exactly is wrong. */
+  /** Returns undefined for a value without this form. It may report what exactly is wrong. */
   readonly accept: (value: unknown, place: string, inspection: Inspection) => Value | undefined;
 }
 
@@ -193,7 +195,7 @@ export function file(key: string, spec: Spec): Option<string> {
   return { ...text(key, { ...spec, default: "" }), fileKeys: [key] };
 }
 
-/** A secret that stands under `key`, or in a file that `key` with `_file` names. Undefined: neither is set. */
+/** A secret that stands under `key`, or in a file that the key with `_file` names. Undefined: neither is set. */
 export function secret(
   key: string,
   spec: Spec & { readonly form?: string; readonly what?: string },

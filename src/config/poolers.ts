@@ -1,4 +1,4 @@
-/** What a service offers as a pooler in transaction mode, and how to reach the server itself. */
+/** A service that offers a pooler in transaction mode. */
 interface PoolingService {
   readonly fits: (url: URL) => boolean;
   /** The end of "use the URL of the server itself, or a pooler in session mode: ". */
@@ -19,13 +19,13 @@ const services: readonly PoolingService[] = [
   },
 ];
 
-/** What is wrong with the URL of a service's pooler in transaction mode. Undefined for any other. */
+/** The problem with the URL of a known service's pooler in transaction mode. Undefined for any other URL. */
 export function poolerProblem(url: URL): string | undefined {
   if (!services.some(({ fits }) => fits(url))) return undefined;
   return `is that of a pooler in transaction mode, which tollgate cannot work through: ${useInstead(url)}`;
 }
 
-/** What to use in place of a pooler in transaction or statement mode. */
+/** The advice for the URL of a pooler in transaction or statement mode. */
 export function useInstead(url: URL): string {
   const service = services.find(({ fits }) => fits(url));
   const place = service && `: ${service.instead(url)}`;

@@ -118,7 +118,9 @@ export function readSoldExtras(
   return Object.fromEntries<boolean>(sold) as Record<ExtraName, boolean>;
 }
 
-/** What the provider charges. The caches cost what input costs, unless given. Undefined: nothing is set. */
+/**
+ * What the provider charges the operator. The caches cost what input costs, unless given. Undefined: nothing is set.
+ */
 export function readOperatorPrice(
   costs: GivenPrices,
   at: string,

@@ -27,7 +27,10 @@ const STANDARD_ADDRESSES: Partial<Record<ProviderKind, string>> = {
   gemini: "https://generativelanguage.googleapis.com/v1beta",
 };
 
-/** Fields without which a request is another one, costs more than is held, or is kept by the provider. */
+/**
+ * Fields that must not be dropped: without them the request is another one, costs more than is held, or is kept by the
+ * provider.
+ */
 const FIELDS_NEEDED: ReadonlySet<string> = new Set([
   "model",
   "messages",
@@ -86,7 +89,7 @@ export const providerOptions = {
     example: '"max_completion_tokens"',
     doc: 'The provider\'s field for the bound of an answer. OpenAI uses "max_completion_tokens".',
   }),
-  /** Otherwise the model's `maxOutputTokens` is held. */
+  /** False: the model's `maxOutputTokens` is held. */
   boundsReasoning: flag("bounds_reasoning", {
     default: true,
     only: "openai",

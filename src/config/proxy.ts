@@ -1,9 +1,9 @@
 import type { Inspection } from "./inspection.ts";
 import { ESCAPES, isDecodable, isHost } from "./secretUrl.ts";
 
-/** How a proxy can be spoken to. `socks5h` lets it resolve the names of its targets. */
+/** The protocols of a proxy. With `socks5h` the proxy resolves the names of its targets. */
 const SCHEMES = ["http", "https", "socks5", "socks5h"];
-/** RFC 1929 gives the length of either in one byte. */
+/** The longest user or password: RFC 1929 gives the length of either in one byte. */
 const SOCKS_LOGIN_BYTES_MAX = 255;
 
 /**
@@ -38,7 +38,7 @@ function inspectLogin(url: URL, key: string, inspection: Inspection): void {
   const user = decodeURIComponent(url.username);
   const password = decodeURIComponent(url.password);
   if (!url.protocol.startsWith("socks")) {
-    // It would end there: https://www.rfc-editor.org/rfc/rfc7617#section-2
+    // The user would end there: https://www.rfc-editor.org/rfc/rfc7617#section-2
     if (user.includes(":")) inspection.problem(key, "must not have a : in its user");
     return;
   }

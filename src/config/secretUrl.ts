@@ -6,7 +6,7 @@ export interface Secret {
   /** The key that has it, for problems. */
   readonly key: string;
   readonly text: string;
-  /** The file that contains it, absolute. Undefined: it stands in the config itself. */
+  /** The absolute path of the file that contains it. Undefined: it stands in the config itself. */
   readonly file: string | undefined;
 }
 

@@ -47,7 +47,7 @@ export function namedFiles(tree: unknown): readonly string[] {
   );
 }
 
-/** A copy of a parsed config without what only `serve` needs. `kept`: the section that stays whole. */
+/** A copy of a parsed config without the values that only `serve` needs. `kept`: the section that stays whole. */
 export function withoutServeOnly(tree: unknown, kept: "notify" | undefined): unknown {
   if (!isTable(tree)) return tree;
   const reduced = Object.entries(tree).map(([key, value]) => {

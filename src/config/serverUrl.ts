@@ -23,7 +23,7 @@ export function readServerUrl(
   return url;
 }
 
-/** Whether what is sent to the address can be read on its way: http to an address that is not private. */
+/** Whether text sent to the address can be read on its way: http to an address that is not private. */
 export function isUnencrypted(url: URL): boolean {
   return url.protocol === "http:" && !isPrivate(url.hostname);
 }

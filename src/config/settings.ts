@@ -30,10 +30,10 @@ export const LIMITS_MAX = {
   concurrentRequests: 1_000_000,
 } as const;
 
-/** `lib/untrustedJson.ts` refuses a body with 65,536 different short texts. */
+/** The most inputs: `lib/untrustedJson.ts` refuses a body with 65,536 different short texts. */
 const EMBEDDING_INPUTS_MAX = 50_000;
 
-/** Fields that every request needs. They cannot be refused. */
+/** Fields that every request needs, so that they cannot be refused. */
 const REQUEST_FIELDS_NEEDED: ReadonlySet<string> = new Set(["model", "messages", "input"]);
 
 export const apiOptions = {
@@ -182,7 +182,7 @@ export const telemetryOptions = {
   }),
 } as const;
 
-/** The tables of the config file that are no lists, as they stand there. */
+/** The tables of the config file that are no lists. */
 export type SettingsTables = Readonly<
   Record<
     | "server"

@@ -43,7 +43,7 @@ export function readTls(
   return {
     certFile: inspection.absolutePath(certPath),
     keyFile: inspection.absolutePath(keyPath),
-    // A file that cannot be read is a problem, so these empty values are never used.
+    // A file that cannot be read is a problem already, so these empty values are never used.
     cert: cert ?? "",
     key: key ?? "",
     expiresAt: certificate ? Date.parse(certificate.validTo) : 0,
@@ -91,7 +91,7 @@ function checkPair(cert: string, key: string, inspection: Inspection): X509Certi
   return certificate;
 }
 
-/** A listener would fail in the same way, but after a reload has closed the old listener. */
+/** A listener would fail in the same way, but only after a reload has closed the old listener. */
 function checkServable(cert: string, key: string, inspection: Inspection): void {
   try {
     process.getBuiltinModule("node:tls").createSecureContext({ cert, key });

@@ -67,7 +67,7 @@ export function errorAnswers<Status extends ErrorStatus>(
   return Object.fromEntries(entries) as Pick<typeof errorSchemas, Status>;
 }
 
-/** The same for a route whose form depends on the client's headers. */
+/** The error answers of a route whose form depends on the client's headers. */
 export function errorAnswersInBothForms<Status extends ErrorStatus>(
   ...statuses: readonly Status[]
 ): Pick<typeof errorSchemas, Status> {

@@ -23,7 +23,7 @@ export type ErrorStatus = keyof typeof typeOfStatus;
 export interface ErrorExtra {
   readonly code?: string | number | null;
   readonly param?: string | null;
-  /** What a client of Anthropic goes on by: https://platform.claude.com/docs/en/api/errors */
+  /** By these fields a client of Anthropic decides how to go on: https://platform.claude.com/docs/en/api/errors */
   readonly details?: { error_code: string; unsupported: string[] };
   readonly required_rub?: string;
   readonly available_rub?: string;
@@ -64,7 +64,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The same error with a time for the next try, unless it has one. */
+/** Returns the error with a time for the next try. An error that has one stays as it is. */
 export function withRetryAfter(error: ApiError, retryAfterMs: number): ApiError {
   if (error.retryAfterSeconds !== undefined) return error;
   const { status, message, extra, cause } = error;
@@ -156,8 +156,8 @@ export function invalidRequest(message: string, extra: ErrorExtra = {}): ApiErro
 }
 
 /**
- * 400: the prompt is certainly longer than the model's context. The words are those by which clients know that they must
- * shorten it: OpenAI's with its code, or Anthropic's.
+ * 400: the prompt is certainly longer than the model's context. Clients know these words, and shorten the
+ * conversation: OpenAI's with its code, or Anthropic's.
  */
 export function promptTooLong(
   { estimate, contextTokens }: { estimate: number; contextTokens: number },
@@ -195,7 +195,10 @@ export function incompleteRequest(): ApiError {
   return invalidRequest("the request was not completed");
 }
 
-/** `foreign`: what the header has beside the key that does not belong to it, whatever the key is. */
+/**
+ * `foreign`: what stands beside the key in the header and does not belong there. It is the same for a right and a
+ * wrong key.
+ */
 export function invalidApiKey(foreign?: string): ApiError {
   const advice =
     foreign === undefined ? "" : `: the header has ${foreign} beside the key, send the key alone`;

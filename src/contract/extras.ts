@@ -5,8 +5,8 @@ import { refuseFieldsInOtherCase } from "./keyCase.ts";
 import { ownValue } from "./requestFields.ts";
 
 /**
- * What a request may ask for that a provider may bill besides its tokens. A request with an extra is refused before
- * anything is sent, unless `[api] allowed_tools` names it, or the model has the extra's price. docs/reference/calls.md
+ * Something that a provider may bill besides tokens, if a request asks for it. Such a request is refused before
+ * anything is sent, unless `[api] allowed_tools` names the extra, or the model has its price. docs/reference/calls.md
  * lists them.
  */
 export interface Extra {
@@ -22,7 +22,7 @@ export interface Extra {
 interface ExtraTool extends Extra {
   /** Types of the tool besides its name. */
   readonly types?: RegExp;
-  /** Passes without a price where the interface has no way to charge it: the service's specification names it. */
+  /** Passes without a price where the interface cannot charge it, because the specification of the service names it. */
   readonly passes?: true;
 }
 
@@ -41,10 +41,9 @@ const WEB_SEARCH = {
 } as const satisfies ExtraTool;
 
 /**
- * Tools that are known to cost more than tokens. A type that is neither here nor in TOKEN_TOOLS is treated like these:
- * vendors add tools all the time, and most of those that they run are billed.
- * OpenAI: https://platform.openai.com/docs/pricing, Anthropic:
- * https://platform.claude.com/docs/en/about-claude/pricing#tool-use-pricing, OpenRouter:
+ * Tools that cost more than tokens. A type that is neither here nor in TOKEN_TOOLS is treated like these: vendors add
+ * tools all the time, and bill most of those that they run. OpenAI: https://platform.openai.com/docs/pricing,
+ * Anthropic: https://platform.claude.com/docs/en/about-claude/pricing#tool-use-pricing, OpenRouter:
  * https://openrouter.ai/docs/guides/features/server-tools, xAI: https://docs.x.ai/developers/tools/overview, Google:
  * https://ai.google.dev/gemini-api/docs/pricing
  */
@@ -153,8 +152,8 @@ export interface ExtraRules {
 }
 
 /**
- * Throws ApiError 400 for a tool that the operator refuses, and for an extra that he does not allow. A name of the table
- * stands for all types of the tool. `toolsAre` begins the message about tools of a type.
+ * Throws ApiError 400 for a tool that the operator refuses, and for an extra that the operator does not allow. A name
+ * of the table stands for all types of the tool. `toolsAre` begins the message about tools of a type.
  */
 export function refuseExtras(
   body: JsonFields,
@@ -208,7 +207,7 @@ export function isWebSearch(type: unknown): boolean {
 
 /** Searches that are held for if the client sets no maximum. More are charged too. */
 export const WEB_SEARCHES_DEFAULT = 20;
-/** The limit for all tools of a request together. More than any answer needs. */
+/** The most searches of all tools of a request together, which is more than any answer needs. */
 export const WEB_SEARCHES_MAX = 1000;
 
 /** The most to hold for of what is billed one by one: `bound` if the client sets one. */
@@ -290,8 +289,8 @@ function valueAt(body: JsonFields, path: string): unknown {
 }
 
 /**
- * What an answer says of a service that costs more than the usual one: OpenAI,
- * https://platform.openai.com/docs/guides/priority-processing, and Anthropic, whose usage has these fields,
+ * Fields of an answer that name a service which costs more than the usual one: OpenAI,
+ * https://platform.openai.com/docs/guides/priority-processing, and Anthropic, which has these fields in its usage,
  * https://platform.claude.com/docs/en/about-claude/pricing.
  */
 const EXPENSIVE_SERVICES = [
@@ -300,7 +299,7 @@ const EXPENSIVE_SERVICES = [
   ["inference_geo", "us"],
 ] as const;
 
-/** Names the services that cost more than the usual ones: `service_tier priority`. */
+/** Names the services of an answer that cost more than the usual ones: `service_tier priority`. */
 export function expensiveServicesOf(answer: unknown): readonly string[] {
   const fields = fieldsOf(answer);
   return EXPENSIVE_SERVICES.filter(([name, value]) => fields[name] === value).map((service) =>

@@ -58,7 +58,10 @@ export function refuseFieldsInOtherCase(body: JsonFields, refusedFields: readonl
   }
 }
 
-/** The same for the keys of a value inside the body, if it is an object. `names` are in lower case. `path` ends with a dot. */
+/**
+ * Throws ApiError 400 for such a key of a value inside the body, if the value is an object. `names` are in lower case.
+ * `path` ends with a dot.
+ */
 export function refuseKeysInOtherCase(
   value: unknown,
   names: ReadonlySet<string>,
@@ -72,7 +75,7 @@ export function refuseKeysInOtherCase(
 export const COMPARISON_RESPONSE_FIELD = "comparison_response_id";
 const CACHE_OPTIONS: ReadonlySet<string> = new Set([COMPARISON_RESPONSE_FIELD]);
 
-/** The same for `prompt_cache_options`, in the interfaces of OpenAI. */
+/** Throws ApiError 400 for such a key of `prompt_cache_options`, in the interfaces of OpenAI. */
 export function refuseCacheOptionsInOtherCase(options: unknown): void {
   refuseKeysInOtherCase(options, CACHE_OPTIONS, () => "prompt_cache_options.");
 }

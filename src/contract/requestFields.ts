@@ -145,13 +145,14 @@ export function refuseLongPromptCacheTtl(body: JsonFields): void {
 
 /**
  * Whether a `cache_control` anywhere in the body has the ttl of an hour. Such a cache write costs more than one for 5
- * minutes: https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing. Providers of every kind may serve
- * Anthropic's models, but only kind anthropic reports the lifetimes. Throws ApiError 400 for any other ttl.
+ * minutes: https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing. Providers of every kind may
+ * serve Anthropic's models, but only kind anthropic reports how long tokens are kept. Throws ApiError 400 for any
+ * other ttl.
  */
 export function usesLongPromptCacheTtl(body: JsonFields): boolean {
   let isLong = false;
   walk(body, (found, key) => {
-    // Case folding keeps the length, and few keys have this one.
+    // Case folding keeps the length, and few keys have the length of this name.
     const mayBeNamed = key?.length === CACHE_CONTROL_CHARACTERS;
     if (mayBeNamed && isNamed(key, CACHE_CONTROL) && isJsonObject(found)) {
       for (const [name, ttl] of Object.entries(found)) {

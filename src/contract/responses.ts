@@ -86,7 +86,7 @@ export interface ResponsesRequest extends ResponsesObjects {
   readonly outputTokensBound: number | undefined;
   /** The response that this one continues. It may be any string, also an empty one. */
   readonly previousResponseId: string | undefined;
-  /** The response for a comparison of cache use. */
+  /** The earlier response with whose use of the cache the provider compares this one. */
   readonly comparisonResponseId: string | undefined;
   /** The size of the request's text and parts, for the estimate. */
   readonly promptSize: TextSize;

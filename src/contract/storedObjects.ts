@@ -20,9 +20,12 @@ export interface StoredObjects {
 
 /** The stored objects that a responses request names. */
 export interface ResponsesObjects extends StoredObjects {
-  /** Those of the objects that are references to output items. Other items are in the request with their whole text. */
+  /** Those ids that are references to output items. Other items are in the request with their whole text. */
   readonly referencedIds: ReadonlySet<string>;
-  /** Ids of encrypted reasoning in the input, oldest first. It needs no store, but only its maker can decrypt it. */
+  /**
+   * Ids of encrypted reasoning in the input, oldest first. The reasoning is in the request, but only its maker can
+   * decrypt it.
+   */
   readonly encryptedReasoningIds: readonly string[];
 }
 
@@ -54,7 +57,7 @@ const SELF_CONTAINED_ITEMS: ReadonlySet<unknown> = new Set([
   "function_call_output",
   "custom_tool_call",
   "custom_tool_call_output",
-  // Codex gives it an id of its own.
+  // Codex gives this item an id of its own.
   "additional_tools",
 ]);
 
@@ -62,8 +65,8 @@ const SELF_CONTAINED_ITEMS: ReadonlySet<unknown> = new Set([
 const TRANSLATED_REASONING_ID = /^rs_[0-9a-z]{20}_\d{1,9}$/;
 
 /**
- * Whether an item of an input is reasoning of a translated answer, or a reference to it. No provider has stored it, and none
- * is sent it.
+ * Whether an item of an input is reasoning of a translated answer, or a reference to such reasoning. No provider has
+ * stored it, so it is sent to none.
  */
 export function isTranslatedReasoning({ type, id }: JsonFields): boolean {
   const isOfReasoning = type === "reasoning" || type === ITEM_REFERENCE;

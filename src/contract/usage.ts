@@ -6,9 +6,9 @@ export type { Usage };
 export const noUsage: Usage = ofEachFigure(() => 0);
 
 /**
- * Names of the cached tokens in a chat's usage, in its details and outside them: OpenAI; DeepSeek,
- * https://api-docs.deepseek.com/guides/kv_cache; Moonshot, https://platform.moonshot.ai/docs/api/chat; and gateways in front
- * of Anthropic's models, such as LiteLLM.
+ * Names of the cached tokens in a chat's usage, inside and outside its details: OpenAI; DeepSeek,
+ * https://api-docs.deepseek.com/guides/kv_cache; Moonshot, https://platform.moonshot.ai/docs/api/chat; and gateways in
+ * front of Anthropic's models, such as LiteLLM.
  */
 const CACHED_NAMES = [
   "cached_tokens",
@@ -17,8 +17,8 @@ const CACHED_NAMES = [
   "cache_read_tokens",
 ] as const;
 /**
- * The same for the cache-write tokens: Alibaba, https://www.alibabacloud.com/help/en/model-studio/context-cache, and such
- * gateways, https://docs.litellm.ai/docs/completion/prompt_caching.
+ * Names of the cache-write tokens: Alibaba, https://www.alibabacloud.com/help/en/model-studio/context-cache, and
+ * gateways in front of Anthropic's models, https://docs.litellm.ai/docs/completion/prompt_caching.
  */
 const CACHE_WRITE_NAMES = [
   "cache_write_tokens",
@@ -55,7 +55,7 @@ function detailsOf({ prompt_tokens_details: details }: JsonFields): JsonFields {
 /**
  * The completion tokens with those of reasoning. xAI reports reasoning outside the completion, and a total of prompt,
  * completion and reasoning (https://docs.x.ai/docs/key-information/consumption-and-rate-limits). So reasoning is added
- * only if the total is exactly this sum. It never is where reasoning is part of the completion, as with OpenAI.
+ * only if the total is exactly this sum. With OpenAI, where reasoning is part of the completion, it never is.
  */
 function chatCompletionTokens(usage: JsonFields): unknown {
   const { prompt_tokens, completion_tokens, completion_tokens_details: details } = usage;

@@ -10,9 +10,9 @@ export interface Annotations {
   readonly described?: string;
   /** Both limits of an array's length, such as "1 to 4 items". */
   readonly range?: string;
-  /** The rest of a sentence after "must" for a string that does not match the pattern. */
+  /** What follows "must" in the message for a string that does not match the pattern. */
   readonly patternMessage?: string;
-  /** Another check of an object that fits the schema. Returns the message of its problem. */
+  /** A further check of an object that fits the schema. Returns the message of its problem. */
   readonly problem?: (value: object, path: string) => string | undefined;
 }
 

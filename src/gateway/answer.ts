@@ -48,7 +48,7 @@ export function modelHeader(model: string): Readonly<Record<string, string>> {
 
 /** An answer whose body is sent as it comes. */
 export interface StreamedAnswer {
-  /** `lateJson`: one JSON document, whose 200 is sent before it is known. */
+  /** `lateJson`: one JSON document. Its 200 is sent before the document exists. */
   readonly kind: "stream" | "lateJson";
   readonly headers: Readonly<Record<string, string>>;
   readonly relay: Relay;

@@ -71,15 +71,15 @@ class JsonAnswer implements EventListenerObject {
   readonly #signal: AbortSignal;
   /** The candidate of the last attempt. */
   #last: Candidate | undefined;
-  /** The exchange of that attempt until it has ended. A provider that failed before the disconnect is not charged for. */
+  /** The exchange of the last attempt, while it runs. A provider that failed before the disconnect costs nothing. */
   #exchange: UpstreamExchange | undefined;
   /** Set if the caller asked for an answer that exceeds a limit. */
   #excess: RequestOutcome | undefined;
-  /** Gives the place among the answers that are read on after a disconnect back. */
+  /** Gives back the place among the answers that are read on after a disconnect. */
   #release: (() => void) | undefined;
   /** The exchange was aborted because too many answers are read on after a disconnect. */
   #isAborted = false;
-  /** Of the last attempt. */
+  /** The generation time of the last attempt. */
   #generation: GenerationTime | undefined;
   #hasEnded = false;
 

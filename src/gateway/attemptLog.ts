@@ -11,7 +11,7 @@ import { type LogFields, errorClass } from "../telemetry/log.ts";
 import { modelHeader } from "./answer.ts";
 import type { AdmittedScope } from "./requestScope.ts";
 
-/** What a request to a provider has besides its encoded body. `headers`: those of the encoded request. */
+/** The options of a request to a provider. `headers`: those of the encoded request. */
 export function sendOptions(
   { requestId, span }: AdmittedScope,
   candidate: Candidate,
@@ -35,7 +35,7 @@ export function exchangeBegan(
   admitted.meter.secured?.catch(() => exchange.abort(new UpstreamError("gateway", "database")));
 }
 
-/** Whether no further route may be tried, for a reason that is not the client's. */
+/** Whether the gateway stops or cannot charge the request, so that no further route may be tried. */
 export function mustStop({ gateway, admitted }: AdmittedScope): boolean {
   return gateway.inFlight.isAborting || admitted.meter.couldNotSecure;
 }

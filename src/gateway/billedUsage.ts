@@ -16,7 +16,7 @@ import type { AdmittedScope } from "./requestScope.ts";
 /** The estimate of what a provider generated without sending it, in tokens. */
 export interface HiddenGeneration {
   readonly tokens: number;
-  /** Of them, those before the last report of usage. */
+  /** The hidden tokens before the last report of usage. */
   readonly tokensAtUsage: number;
 }
 
@@ -35,10 +35,10 @@ type AnswerFigures = Pick<
 >;
 
 /**
- * The usage to charge for an answer: the reported usage if it counts the whole answer, else an estimate. A usage above the
- * model's limit is charged as reported, because tools of the provider or a wrong config can cause it. An implausible one
- * is not charged. `completionEstimate`: the completion tokens to charge if no report counts them. `hidden`: what of them was
- * generated without being sent.
+ * The usage to charge for an answer: the reported usage if it counts the whole answer, else an estimate. A usage above
+ * the model's limit is charged as reported, because tools of the provider or a wrong config can cause it. An
+ * implausible one is not charged. `completionEstimate`: the completion tokens to charge if no report counts them.
+ * `hidden`: the part of them that was not sent.
  */
 export function billedUsage(
   scope: AdmittedScope,

@@ -28,8 +28,8 @@ export interface Catalog {
   readonly models: ReadonlyMap<string, CatalogModel>;
   readonly providers: ReadonlyMap<string, Provider>;
   /**
-   * What the cheapest request to any model costs at least that a key limited to `allowed` may use, in nano-roubles.
-   * Undefined if there is no such model.
+   * The least that a request costs a key limited to `allowed`, in nano-roubles: the cheapest request to any of its
+   * models. Undefined if it may use no model.
    */
   leastCost(allowed: readonly string[] | null): bigint | undefined;
   /** Closes idle connections of its providers, except of those that `successor` has too. Requests in flight go on. */
@@ -37,7 +37,7 @@ export interface Catalog {
 }
 
 interface CatalogOptions {
-  /** The catalog that it replaces. A provider whose config did not change is taken over. */
+  /** The catalog to replace. A provider whose config did not change is reused. */
   readonly previous?: Catalog | undefined;
   /** Called when a provider sent data without a request, with the time for which its connections are not reused. */
   readonly onUnsolicitedData?: (providerId: string, distrustMs: number) => void;
@@ -75,7 +75,9 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
   };
 }
 
-/** Of the models that a key may use. It is asked for each request, so each list of a key is looked at once. */
+/**
+ * The least cost by the models that a key may use. Each list of models is computed once, because every request asks.
+ */
 function leastCosts(models: readonly ModelConfig[]): Catalog["leastCost"] {
   const costs = models.map((model) => ({ id: model.id, cost: leastCostOf(model) }));
   const leastOf = (allowed: readonly string[] | null): bigint | undefined =>
@@ -96,7 +98,7 @@ function leastCosts(models: readonly ModelConfig[]): Catalog["leastCost"] {
   };
 }
 
-/** No request to the model holds less: one message or input without text, and one token of an answer. */
+/** The hold of the smallest request: one message or input without text, and one token of an answer. */
 function leastCostOf({ kind, contextTokens, isContextKnown, price }: ModelConfig): bigint {
   const context = { contextTokens, isContextKnown, estimate: 0 };
   const isChat = kind === "chat";
@@ -136,7 +138,7 @@ export function candidatesOf({ models }: Catalog): readonly Candidate[] {
   );
 }
 
-/** What to use for a model of the other kind. */
+/** The call to use for a model of another kind. */
 const WRONG_KIND: Readonly<Record<ModelKind, string>> = {
   chat: "model is an embedding model: use /v1/embeddings",
   embedding: "model is not an embedding model: use /v1/chat/completions",
@@ -177,8 +179,8 @@ export function findModels(
 }
 
 /**
- * The models without the fallbacks that may not serve a request. `refusals`: of each model in order; undefined: it may. Throws
- * the refusal of the model that the request asks for.
+ * The models without the fallbacks that may not serve the request. `refusals`: for each model the reason, undefined if
+ * it may serve. Throws the refusal of the requested model.
  */
 export function withoutRefused(
   [asked, ...fallbacks]: ModelChain,

@@ -27,7 +27,7 @@ export interface ConfigSnapshot {
 
 /** The services that the path of a request uses. */
 export interface Gateway {
-  /** For new requests. A reload replaces it. */
+  /** The config for new requests. A reload replaces it. */
   readonly current: ConfigSnapshot;
   readonly store: Store;
   readonly writer: Writer;
@@ -37,7 +37,7 @@ export interface Gateway {
   readonly retryBudget: RetryBudget;
   readonly health: RouteHealth;
   readonly clock: Clock;
-  /** Of the streams to clients. Each provider has its own. */
+  /** The deadlines of streams to clients. Each provider has deadlines of its own. */
   readonly deadlines: Deadlines;
   readonly random: Random;
   readonly log: Log;
@@ -47,14 +47,14 @@ export interface Gateway {
   readonly inFlight: InFlightState;
   /** How fast each route generates. */
   readonly speeds: RouteSpeeds;
-  /** What each route counts for prompts. */
+  /** How the routes count prompts, compared with the estimates. */
   readonly promptCounts: PromptCounts;
   readonly leftAnswers: LeftAnswers;
-  /** What providers serve that costs more than the price is for. */
+  /** Services that cost more than the price of their model covers. */
   readonly unpriced: UnpricedServices;
 }
 
-/** What is in flight. */
+/** Work in flight. */
 export interface InFlightState {
   /** Exchanges with providers. A shutdown aborts them. */
   readonly exchanges: Set<UpstreamExchange>;

@@ -1,6 +1,6 @@
 /** How many answers at once are read on after their clients disconnected, beyond `disconnect_grace`. */
 const LEFT_MAX = 1024;
-/** Fewer disconnects of an account than this say nothing. */
+/** An account with fewer disconnects is not judged. */
 const LEAVES_MIN = 20;
 /** An account leaves often if it left this share of its answers, */
 const OFTEN_SHARE = 0.5;

@@ -38,7 +38,7 @@ export interface ReadAnswer {
   readonly isFailed?: boolean;
   /** The provider ran tools of its own. */
   readonly hasProviderCalls?: boolean;
-  /** What served the answer and costs more than the usual service. */
+  /** Services that the answer used and that cost more than the usual one. */
   readonly expensiveServices?: readonly string[] | undefined;
   /** Stored objects that the account may name from now on. */
   readonly objects: readonly StoredObject[];

@@ -75,8 +75,8 @@ export function logUncommitted(scope: AdmittedScope): void {
 }
 
 /**
- * Tells of what an answer was served with that the price of its model is not for: `services`, and web searches without a
- * price, which are counted in the log line.
+ * Reports what an answer used and the price of its model does not cover: `services`, and web searches without a price.
+ * The log line counts the searches.
  */
 export function tellUnpriced(
   scope: AdmittedScope,
@@ -89,7 +89,7 @@ export function tellUnpriced(
   for (const service of services) unpriced.served(candidate, service, requestId);
   if (webSearches === 0 || candidate.model.sells.webSearches) return;
   scope.addLogFields({ unpriced_searches: webSearches });
-  // The operator gives them away.
+  // The operator allows searches without a price.
   if (namesWebSearch(snapshot.config.api.allowedTools)) return;
   unpriced.served(candidate, WEB_SEARCH_NAME, requestId);
 }

@@ -22,8 +22,8 @@ interface ServedService {
 }
 
 /**
- * What providers served within the last hour that costs more than the price of the model is for. Each answer is counted.
- * The log is told once an hour for each service of a route.
+ * Services of the last hour that cost more than the price of their model covers. Each answer is counted. The log is
+ * told once an hour for each service of a route.
  */
 export class UnpricedServices {
   readonly #options: UnpricedServicesOptions;

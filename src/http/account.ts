@@ -51,7 +51,7 @@ export const getUsage = declaredRoute({
   response: { 200: UsageReport, ...errorAnswers(400, 401, 429, 502) },
 });
 
-/** The caller's account and key, as the store has them now, and what is left of the key's limits after this request. */
+/** The caller's account and key as the store has them, and what is left of the key's limits. */
 export async function accountOf(
   app: App,
   { caller, permit, snapshot }: InFlightRequest,

@@ -17,7 +17,7 @@ import type { RequestSpan } from "../telemetry/tracing.ts";
 import { peerOf, type ConnectionServer } from "./clientAddress.ts";
 import type { RequestLog, RequestLogOf } from "./requestLog.ts";
 
-/** The scheme in any case, one or more spaces, the key, trailing blanks. Two headers arrive joined by a comma. */
+/** The scheme in any case, spaces, the key, trailing blanks. Two headers arrive joined by a comma. */
 const BEARER = /^bearer +([^\s,]+)[ \t]*$/i;
 /** The key and trailing blanks. Two headers arrive joined by a comma. */
 const X_API_KEY = /^([^\s,]+)[ \t]*$/;
@@ -41,7 +41,7 @@ export function presentedKey({ headers }: Request): string | undefined {
   return authorization === "" || BEARER.exec(authorization)?.[1] === key ? key : undefined;
 }
 
-/** What people paste together with a key. A space or a tab after the key belongs to the header. */
+/** Characters that people paste together with a key. A space or a tab after the key belongs to the header. */
 const FOREIGN = {
   quotes: /["'`\u00ab\u00bb\u2018-\u201f]/,
   "a comma or semicolon": /[,;]/,
@@ -55,7 +55,7 @@ const ONLY_FOREIGN = new RegExp(
   "i",
 );
 
-/** What a header has around one word that may be a key, in words; undefined if nothing, or more than that. */
+/** Names what a header has around a word that may be a key. Undefined if there is nothing, or more than that. */
 function foreignPart({ headers }: Request): string | undefined {
   for (const name of ["authorization", "x-api-key"]) {
     // Bun reads a header as Latin-1. Clients write UTF-8.
@@ -175,8 +175,8 @@ export class InFlightRequest implements RequestScope {
 }
 
 /**
- * Checks the key (401), then the key's request rate and concurrency (429). Throws ApiError, or rejects with it. It runs
- * before query and body are read. A Promise comes back only if something has to be waited for.
+ * Checks the key (401), then the key's request rate and concurrency (429). It runs before query and body are read.
+ * Throws ApiError, or rejects with it: it returns a Promise only if it has to wait.
  */
 export function admit(
   app: App,
@@ -222,7 +222,7 @@ function begin(
   }
   const { permit } = admission;
   log.limits = permit.buckets;
-  // A stop that began while the request waited did not count it.
+  // A stop that began while the request waited has not counted the request.
   if (app.phase === "refusing") {
     permit.release();
     throw serviceUnavailable(new ShuttingDown());

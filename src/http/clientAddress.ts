@@ -3,7 +3,10 @@ import { canonicalIp } from "../config/address.ts";
 import { isInNetworks } from "../config/network.ts";
 import type { Network } from "../config/schema.ts";
 
-/** Bun's server. It knows the address of a socket; null for a unix socket. It closes an idle connection after a time-out. */
+/**
+ * What the gateway uses of Bun's server: the address of a socket (null for a unix socket), and the idle time-out of a
+ * connection.
+ */
 export interface ConnectionServer {
   requestIP(request: Request): { address: string; port: number } | null;
   timeout(request: Request, seconds: number): void;

@@ -139,7 +139,7 @@ export const createEmbedding = declaredRoute({
   response: { 200: EmbeddingsAnswer, ...errorAnswers(400, 401, 402, 404, 429, 502) },
 });
 
-/** The same for Anthropic's interface. */
+/** The 400 answers of Anthropic's interface that the schema of one field cannot express. */
 const messagesRefusals = [
   "These also get a 400: a key that appears twice in an object, a known field in other upper or lower case (`Model`),",
   "`container`, `fallbacks` and other fields that name what belongs to the operator's account,",

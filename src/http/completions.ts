@@ -16,7 +16,7 @@ import {
 } from "./response.ts";
 import { streamBody } from "./streamBody.ts";
 
-/** An endpoint whose requests a provider answers: what its declared route has for this. */
+/** An endpoint that a provider answers: its declared route with the function that answers. */
 export interface Completion {
   readonly path: string;
   readonly endpoint: string;

@@ -122,8 +122,8 @@ function tooLarge(): ApiError {
 const READ_WITHIN_MS = 1000;
 
 /**
- * What the body of one request takes: bytes of its key's rate, memory of all bodies, and for a large body the turn of its
- * account. `release` ends it.
+ * What the body of one request occupies: bytes of its key's rate, memory of all bodies, and for a large body the turn
+ * of its account. `release` gives them back.
  */
 export class BodyIntake implements BodyCounter {
   readonly #app: App;

@@ -9,10 +9,10 @@ import { clientAddress, type ConnectionServer } from "./clientAddress.ts";
 import { OTHER_ENDPOINT, type PathFinder } from "./knownPaths.ts";
 import { pathStartOf } from "./requestPath.ts";
 
-/** The client chooses these texts. They may contain a key or the code of a voucher. */
+/** Texts that the client chooses. They may contain a key or the code of a voucher. */
 const CLIENT_TEXTS = ["path", "model", "user_agent"] as const;
 
-/** Whose form the errors and the list of models have. */
+/** The interface whose form errors and the list of models have. */
 export type ApiForm = "openai" | "anthropic";
 
 /** Set while the config allows origins. */
@@ -139,7 +139,7 @@ export class RequestLog {
 /** Finds the log of a request. The first call for a request creates it, with the request's id. */
 export type RequestLogOf = (request: Request) => RequestLog;
 
-/** The logs of the requests that Elysia serves, including requests that match no route. */
+/** The logs of the requests that Elysia serves, also of requests that match no route. */
 export function createRequestLogs(
   app: App,
   server: () => ConnectionServer | null,

@@ -38,10 +38,10 @@ export function emptyResponse(log: RequestLog, extra: Readonly<HeaderFields>): R
   return new Response(null, { status: 204, headers: { ...commonHeaders(log), ...extra } });
 }
 
-/** What a body that is sent as it comes consists of. */
+/** The media type of a body that is sent in pieces. */
 const STREAM_TYPES = { stream: "text/event-stream", lateJson: "application/json" } as const;
 
-/** A body that is sent as it comes. The log line is written at its end. */
+/** A body that is sent in pieces. The log line is written at its end. */
 export function streamResponse(
   log: RequestLog,
   kind: keyof typeof STREAM_TYPES,

@@ -141,7 +141,7 @@ export function createServer(app: App) {
   return server;
 }
 
-/** The 426 for a WebSocket on the path of responses. On any other path it is a GET as without it. */
+/** The 426 for a WebSocket on the path of responses. On another path the request is a plain GET. */
 function refusedUpgrade(logOf: RequestLogOf, request: Request): Response | undefined {
   const isWebSocket = /\bwebsocket\b/i.test(request.headers.get("upgrade") ?? "");
   if (!isWebSocket || request.method !== "GET") return undefined;

@@ -74,7 +74,7 @@ class Delivery {
         const chunk = relay.take();
         if (chunk === undefined) break;
         const written = this.#write(chunk);
-        // Bun sends the head and what is flushed before `pull` returns in one packet.
+        // Flushes before `pull` returns: Bun then sends the head and the first chunk in one packet.
         if (isFirst) void this.#sink.flush();
         if (typeof written !== "number") await this.#untilRead(written);
       }
@@ -114,7 +114,7 @@ class Delivery {
 
   #sendKeepAlive(): void {
     if (this.#options.signal.aborted) return;
-    // A client that does not read gets none.
+    // A client that does not read gets no keep-alive.
     if (this.#isWaiting && this.#pendingWrites === 0) void this.#write(this.#keepAliveText);
     this.#keepAlive.set(this.#options.keepaliveMs);
   }

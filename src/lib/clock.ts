@@ -88,7 +88,7 @@ export class Deadlines {
     }
     if (isLate) this.#gracedAtMs = nowMs;
     this.#graceEndsMs = graceEndsMs;
-    // Also if one passes: should it throw, the next sweep calls the others.
+    // Armed first: if a callback throws, the next sweep calls the others.
     if (nextMs < Infinity) this.#arm(Math.max(nextMs, nowMs + SWEEP_MS_MIN), nowMs);
     for (const deadline of passed) deadline.pass(nowMs);
   };
@@ -98,7 +98,7 @@ export class Deadlines {
 export class Deadline {
   /** In monotonic time. */
   dueMs = Infinity;
-  /** The place among the active deadlines, which own it; -1 if it is not one of them. */
+  /** The place among the active deadlines, which set it; -1 if the deadline is not active. */
   index = -1;
   readonly #deadlines: Deadlines;
   readonly #onPassed: () => void;

@@ -11,11 +11,10 @@ const BLOCK_BYTES = 48;
 
 /**
  * Computes the hash that JavaScriptCore gives a string in Bun 1.4.5: rapidhash of its Latin-1 bytes, or of its UTF-16
- * bytes (https://github.com/oven-sh/WebKit/blob/main/Source/WTF/wtf/text/RapidHash.h). The engine's hash has no seed, so
- * a client can send many strings with one hash, which makes the engine's tables slow. With the same hash, such strings
- * can be counted before they are parsed. A test compares it with the engine's.
- *
- * 64-bit numbers are two 32-bit halves, and nothing is allocated: this runs for each distinct name in a body.
+ * bytes (https://github.com/oven-sh/WebKit/blob/main/Source/WTF/wtf/text/RapidHash.h). That hash has no seed, so a
+ * client can send many strings with one hash, which makes the engine's tables slow. This class finds such strings
+ * before they are parsed. A test compares it with the engine. 64-bit numbers are two 32-bit halves, and nothing is
+ * allocated: this runs for each distinct name in a body.
  */
 export class EngineHash {
   readonly #bytes: Uint8Array;

@@ -74,7 +74,7 @@ export function isJsonObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether a value is present. Null counts as absent, as everywhere in the conventions of these interfaces. */
+/** Whether a value is present. Null counts as absent, as in the interfaces of OpenAI and Anthropic. */
 export function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null;
 }

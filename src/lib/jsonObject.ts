@@ -22,7 +22,7 @@ const BACKSLASH = 0x5c;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
-/** The keys of an object with more keys, or with a longer or an escaped key, are kept in a Set. */
+/** An object with more keys, or with a longer or an escaped key, keeps its keys in a Set. */
 const PLAIN_KEYS_MAX = 16;
 
 /**
@@ -128,7 +128,7 @@ class OpenObjects {
   }
 
   leave(): void {
-    // Only in invalid JSON.
+    // Reached only in invalid JSON.
     if (this.depth === 0) return;
     if (this.#large.size > 0) this.#large.delete(this.depth);
     this.#count = this.#firsts[this.depth] ?? 0;

@@ -4,7 +4,10 @@ export function lazy<Value>(make: () => Value): () => Value {
   return () => (made ??= { value: make() }).value;
 }
 
-/** Returns an object with the results of these functions. It calls each function once, at the first read of its name. */
+/**
+ * Returns an object whose members are the results of these functions. Each function is called once, at the first read
+ * of its name.
+ */
 export function lazyParts<Parts extends object>(makers: {
   readonly [Name in keyof Parts]: () => Parts[Name];
 }): Parts {

@@ -9,7 +9,7 @@ export function registeredMediaType(type: string): string {
 
 const DATA_URL_TYPE = /^data:[^;,]{1,100}/i;
 
-/** A data: URL with the registered name of its media type. Any other URL, and one that has it, is returned as it is. */
+/** A data: URL with the registered name of its media type. Any other URL is returned as it is. */
 export function withRegisteredType(url: string): string {
   const [start] = DATA_URL_TYPE.exec(url) ?? [];
   if (start === undefined) return url;

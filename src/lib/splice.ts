@@ -26,7 +26,9 @@ export function splice(object: JsonObjectText, edits: Edits): string {
   return result;
 }
 
-/** The same for a text that is sent in UTF-8. If a large text has `bytes`, its unchanged parts are views of them. */
+/**
+ * Like `splice`, for a text that is sent in UTF-8. If a large text has `bytes`, its unchanged parts are views of them.
+ */
 export function spliceBytes(object: JsonObjectText, edits: Edits): string | readonly Uint8Array[] {
   const { text, bytes } = object;
   if (bytes === undefined || bytes.length < SPLIT_BYTES_MIN) return splice(object, edits);

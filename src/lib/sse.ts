@@ -103,7 +103,7 @@ class Splitter implements SseSplitter {
     return -1;
   }
 
-  /** The same for any mixture of LF, CR and CRLF. */
+  /** Like `#findEndByLineFeeds`, for any mixture of LF, CR and CRLF. */
   #findEnd(bytes: Uint8Array, from: number): number {
     let position = this.#position;
     let afterCarriageReturn = this.#afterCarriageReturn;
@@ -197,7 +197,7 @@ export interface SseEvent {
   readonly event: string | undefined;
   /** The `data:` lines joined by LF; undefined if there is none. Throws SseEncodingError on invalid UTF-8. */
   readonly data: string | undefined;
-  /** The same, but invalid UTF-8 becomes U+FFFD: for a reader that forwards the bytes unchanged. */
+  /** The `data:` lines with U+FFFD for invalid UTF-8: for a reader that forwards the bytes unchanged. */
   readonly lenientData: string | undefined;
   /** The last `error:` field. It is not in the standard, but llama.cpp reports failures in it. */
   readonly error: string | undefined;

@@ -57,7 +57,10 @@ export function descriptorsMax(): number | undefined {
   }
 }
 
-/** How many descriptors the process has. Linux tells it since 6.2 as the size of the folder. Undefined: as many as it may have. */
+/**
+ * How many descriptors the process has. Linux shows the number as the size of the folder since 6.2. Undefined: as many
+ * as it may have.
+ */
 export function openDescriptors(): number | undefined {
   const { size } = statSync(OWN);
   if (size > 0) return size;

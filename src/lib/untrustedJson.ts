@@ -3,17 +3,20 @@ import { closingQuote, skipSpace } from "./json.ts";
 import { lazy } from "./lazy.ts";
 import { systemRandom } from "./random.ts";
 
-/** A shorter text is not counted: it has at most 200 names, and 200 colliding names are parsed in 0.2 ms. */
+/** A shorter text is not counted. It has at most 200 names, and 200 colliding names are parsed in 0.2 ms. */
 export const CHEAP_CHARACTERS_MAX = 2048;
-/** Objects and arrays. 10,000 messages with images and tool calls have 60,000; Bun parses this maximum in 0.1 s. */
+/**
+ * The most objects and arrays. 10,000 messages with images and tool calls have 60,000; Bun parses this maximum in 0.1
+ * s.
+ */
 const CONTAINERS_MAX = 131_072;
-/** Colons and commas: members of objects and elements of arrays. */
+/** The most colons and commas: members of objects and elements of arrays. */
 const MEMBERS_MAX = 1_048_576;
 /** Strings up to this length, with escapes, and keys of any length are counted. */
 const SHORT_CHARACTERS_MAX = 96;
 /** Most names are shorter. The end of a longer string is found before more of it is hashed. */
 export const NEAR_CHARACTERS = 32;
-/** Distinct strings. 10,000 messages with an id and a short text each have 20,000. */
+/** The most distinct strings. 10,000 messages with an id and a short text each have 20,000. */
 const DISTINCT_MAX = 65_536;
 const KEY_CHARACTERS_MAX = 1024;
 /**
@@ -21,7 +24,7 @@ const KEY_CHARACTERS_MAX = 1024;
  * members. JSON texts inside the strings of a body have the same limits: the body's size bounds them already.
  */
 export const ANSWER_COST_FACTOR = 8;
-/** Distinct strings in one of 65,536 buckets. Random strings reach a dozen. */
+/** The most distinct strings in one of 65,536 buckets. Random strings reach a dozen. */
 const BUCKET_STRINGS_MAX = 32;
 const BUCKETS = 65_536;
 /** The first distinct strings are not put into buckets. So few cost little, even if all of them collide. */
@@ -106,7 +109,7 @@ export class JsonCost {
     this.addParts(containers, separators);
   }
 
-  /** Throws CostlyJsonError if so many containers of the present text are too many. */
+  /** Throws CostlyJsonError if the text so far has too many containers. */
   checkContainers(containers: number): void {
     if (this.#containers + containers > CONTAINERS_MAX * this.#factor)
       throw new CostlyJsonError("has too many parts");

@@ -13,9 +13,9 @@ export function bodyBytesMax(): number {
 
 /** An account may use three times the bytes that stay free, which is three quarters of what the others leave. */
 const SHARE_OF_FREE = 3;
-/** Each account may use this much whatever the others use, if few accounts send bodies. */
+/** Each account may use this much, whatever the others use, as long as few accounts send bodies. */
 const ALWAYS_FREE_BYTES = 65_536;
-/** Few: all such minimums together are at most this part of the budget. */
+/** The part of the budget that all such minimums together may take. */
 const ALWAYS_FREE_PART = 1 / 8;
 
 export function createBodyBudget(bytesMax: number): BodyBudget {

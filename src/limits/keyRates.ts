@@ -28,7 +28,10 @@ export class KeyRates implements KeyBuckets {
   limits: KeyLimits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 0 };
   requests: TokenBucket | undefined;
   tokens: TokenBucket | undefined;
-  /** Of the bytes of request bodies. Each replica counts for itself: the limit protects the thread of one process. */
+  /**
+   * The bucket of the bytes of request bodies. Each replica counts for itself: the limit protects the thread of one
+   * process.
+   */
   #bodyBytes: TokenBucket | undefined;
   /** The most requests at once that are admitted here; 0: no limit. */
   concurrentMax = 0;
@@ -36,7 +39,7 @@ export class KeyRates implements KeyBuckets {
   open = 0;
   /** The slots that other replicas use. 0 while this replica counts its share. */
   openElsewhere = 0;
-  /** Requests for which the limits server is asked now. */
+  /** Requests that wait for an answer of the limits server. */
   asking = 0;
   usedAtMs = 0;
   #share = 0;
@@ -59,7 +62,7 @@ export class KeyRates implements KeyBuckets {
   }
 
   /**
-   * Takes bytes of a body that has taken `before` bytes. A body of more than one minute's worth needs a full bucket only,
+   * Takes bytes of a body that has taken `before` bytes. A body larger than the limit of a minute needs a full bucket,
    * also if its length is not known in advance.
    */
   takeBodyBytes(bytes: number, before: number, perMinute: number, nowMs: number): RateLimitResult {

@@ -14,7 +14,7 @@ const REST_MS_MAX = 2000;
  */
 export class LargeBodies {
   readonly #clock: Clock;
-  /** Those that wait, of each account that has a turn or pauses after one. */
+  /** The bodies that wait, for each account that has a turn or pauses after one. */
   readonly #waiting = new Map<number, (() => void)[]>();
 
   constructor(clock: Clock) {
@@ -68,7 +68,9 @@ export class BodyTurn {
   }
 }
 
-/** Answers in one turn of the event loop before those of each connection are counted, and then of one connection. */
+/**
+ * The answers in one turn of the event loop that are not counted by connection, and then the most of one connection.
+ */
 const UNCOUNTED_MAX = 50;
 const ANSWERS_MAX = 50;
 

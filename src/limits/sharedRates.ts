@@ -30,7 +30,7 @@ import {
 } from "./server/scripts.ts";
 import type { RateLimitResult } from "./tokenBucket.ts";
 
-/** A slot ends this long after it was last renewed: then its replica is dead, or has lost the server. */
+/** A slot expires this long after its last renewal: its replica is dead or cut off from the server. */
 export interface SharedTimes extends ServerTimes {
   readonly slotLifeMs: number;
   readonly renewEveryMs: number;
@@ -38,16 +38,16 @@ export interface SharedTimes extends ServerTimes {
 
 const sharedTimes: SharedTimes = { ...serverTimes, slotLifeMs: 15_000, renewEveryMs: 5000 };
 
-/** What happens to the limits server. The calls must not throw. */
+/** Events of the limits server. The calls must not throw. */
 export interface SharedRatesListener {
-  /** Once for each outage, and once more if the server turns out to refuse this client. `problem` is in words. */
+  /** Called once for each outage, and again if the server turns out to refuse this client. `problem` is in words. */
   lost(problem: string): void;
   /** The outage is over. `byShare`: the requests that were counted here meanwhile. */
   back(outage: { readonly durationMs: number; readonly byShare: number }): void;
 }
 
 export interface SharedRatesOptions {
-  /** Of a Valkey or Redis server. */
+  /** The URL of a Valkey or Redis server. */
   readonly url: string;
   readonly clock: Clock;
   readonly replicas: LiveReplicas;
@@ -70,7 +70,7 @@ export function openSharedRates(options: SharedRatesOptions): SharedRates {
   return new CountedByServer(options);
 }
 
-/** Writes what happens to the limits server into the log. */
+/** Logs the events of the limits server. */
 export function logLimitsServer(log: Log): SharedRatesListener {
   return {
     lost: (problem) =>
@@ -85,7 +85,7 @@ export function logLimitsServer(log: Log): SharedRatesListener {
   };
 }
 
-/** Names in one call that renews slots. More would keep the server busy while requests wait for it. */
+/** The most names in one call that renews slots. More would keep the server busy while requests wait. */
 const RENEWED_AT_ONCE = 200;
 
 class CountedByServer implements SharedRates {
@@ -182,7 +182,7 @@ class CountedByServer implements SharedRates {
     const reply = await this.#server.ask(
       takeTokensCall(keyId, limits.tokensPerMinute, estimate),
       (late) => {
-        // The request's tokens are sent when they are counted, as of one that the server has not seen.
+        // The request's tokens are sent when they are counted: the server has not seen them.
         if (late === undefined || !readTokens(late).result.ok) return;
         this.#server.send(correctTokensCall(keyId, limits.tokensPerMinute, -estimate));
       },
@@ -216,8 +216,8 @@ class CountedByServer implements SharedRates {
   }
 
   /**
-   * Renews the slots of all open requests. A request that this replica admitted by itself gets its slot here, and so does
-   * one whose key had no such limit before. Without any, this finds out whether the server still answers.
+   * Renews the slots of all open requests. A request that this replica admitted by itself gets a slot here. So does
+   * one whose key had no such limit before. Without any slot, the call shows whether the server still answers.
    */
   async #renew(): Promise<void> {
     if (this.#isRenewing) return;
@@ -233,7 +233,7 @@ class CountedByServer implements SharedRates {
   #renewalOf(requests: readonly SharedRequest[]): ScriptCall {
     const names = new Map<number, string[]>();
     for (const request of requests) {
-      // It may have ended since: its slot must not come back.
+      // The request may have ended since: its slot must not come back.
       if (!request.isOpen) continue;
       request.hasSlot = true;
       const { keyId } = request.rates;
@@ -269,13 +269,13 @@ class CountedByServer implements SharedRates {
 /** One request, and what the server knows of it. */
 class SharedRequest implements RateCounter {
   readonly rates: KeyRates;
-  /** The name of its slot. */
+  /** The name of the request's slot. */
   readonly name: string;
-  /** It has a permit that is not released. */
+  /** The request has a permit that is not released. */
   isOpen = false;
   /** The server has its slot, or may have it. */
   hasSlot = false;
-  /** Tokens that were taken here and not at the server. */
+  /** Tokens that this replica took and the server has not. */
   unsentTokens = 0;
   isByShare = false;
   readonly #counted: CountedByServer;

@@ -1,4 +1,4 @@
-/** Whether the amount was taken. If not: after how many milliseconds it can be. */
+/** Whether the amount was taken; if not, after how many milliseconds it can be. */
 export type RateLimitResult = { ok: true } | { ok: false; retryAfterMs: number };
 
 const MINUTE_MS = 60_000;

@@ -19,7 +19,9 @@ export interface WrongCodeLimits {
   count(guesser: Guesser): void;
 }
 
-/** Wrong codes of one key in an hour, at all replicas together if there are not more than these. Other keys go on. */
+/**
+ * Wrong codes of one key and its rotation chain in an hour, for all replicas together if they are at most this many.
+ */
 export const WRONG_CODES_OF_KEY_MAX = 10;
 /** Wrong codes of all keys of an account in an hour, so that many keys do not get many guesses. */
 export const WRONG_CODES_OF_ACCOUNT_MAX = 30;
@@ -30,14 +32,14 @@ interface WrongCode {
   readonly atMs: number;
 }
 
-/** In memory. A replica admits its share, which is at least one code. */
+/** Counts in memory. A replica admits its share, which is at least one code. */
 export function createWrongCodeLimits(
   clock: Clock,
   replicas: LiveReplicas = oneReplica,
 ): WrongCodeLimits {
   /** The last wrong codes of each account, oldest first. The account with the oldest last one is first. */
   const accounts = new Map<number, readonly WrongCode[]>();
-  /** When the wrong code ends to count that fills the share of a limit; in the past if none does. */
+  /** When the oldest of the wrong codes that fill a limit stops counting; in the past if the limit is not full. */
   const freeAtMs = (codes: readonly WrongCode[], max: number): number => {
     const share = Math.max(1, Math.floor(max / replicas()));
     return (codes.at(-share)?.atMs ?? -Infinity) + HOUR_MS;
@@ -79,8 +81,8 @@ export interface FailedKeyLimits {
 const ADDRESSES_MAX = 10_000;
 
 /**
- * In memory. A replica admits its share of the limit. A limits server is never asked about a request without a valid key:
- * a client could make it busy, and it would store addresses of clients.
+ * Counts in memory. A replica admits its share of the limit. A limits server is never asked about a request without a
+ * valid key: a client could make it busy, and it would store addresses of clients.
  */
 export function createFailedKeyLimits(
   clock: Clock,

@@ -14,7 +14,9 @@ import { CODE_CHARS_MAX, readReportedError, type ReportedError } from "./reporte
 import { UpstreamError, type UpstreamFault } from "./upstreamError.ts";
 
 const BAD_REQUEST_STATUS = 400;
-/** With a time to retry after it is no empty account: OpenRouter uses it as a limit on all open requests together. */
+/**
+ * A 402 with a time to retry after is no empty account: OpenRouter uses it as a limit on all open requests together.
+ */
 const PAYMENT_STATUS = 402;
 const RETRY_AFTER_SECONDS_MAX = 60;
 
@@ -116,7 +118,7 @@ export function faultOf(status: number, error: ReportedError): UpstreamFault {
   return row?.fault ?? "provider";
 }
 
-/** The first row for an error with this status; undefined if it refuses no more than the request, or does not tell. */
+/** The first row for an error with this status. Undefined if the error refuses this request only, or does not tell. */
 export function refusalOf(status: number, error: ReportedError): ErrorRow | undefined {
   return firstRow(refusals, status, error);
 }
@@ -159,8 +161,8 @@ function wholeMessage({ message, words }: ReportedError): string {
 }
 
 /**
- * Before the sentence: a status, names of errors, and words of a server between, each with a colon. What a provider quotes of
- * the client's text comes later.
+ * What may come before the sentence: a status, names of errors, and words of a server, each with a colon. What a
+ * provider quotes of the client's text comes later.
  */
 const BEFORE = String.raw`^\W{0,8}(?:[^:\n]{1,80}: ){0,3}`;
 const SENTENCES = Object.values(contextSentences).flat();

@@ -1,8 +1,8 @@
 import type { AccountFault, UpstreamFault } from "./upstreamError.ts";
 
 /**
- * What providers say when they fail, as data. `errorReply.ts` finds the row of an error; this file has no code of its own. A
- * new sentence of a provider is a new row here.
+ * What providers say when they fail, as data. `errorReply.ts` finds the row of an error. A new sentence of a provider
+ * is a new row here.
  */
 export interface ErrorRow {
   /** Who answers this way, and where it is documented. Missing: several providers. */
@@ -12,11 +12,11 @@ export interface ErrorRow {
   readonly means?: AccountFault;
   /** Missing: any status below 500. */
   readonly statuses?: readonly number[] | "any";
-  /** Of `code` or `type`, in lower case. */
+  /** Compared with `code` or `type`, in lower case. */
   readonly codes?: ReadonlySet<string> | RegExp;
-  /** Of the whole message, in lower case, without its last period. */
+  /** Compared with the whole message, in lower case, without its last period. */
   readonly messages?: ReadonlySet<string>;
-  /** Of the beginning of the message. */
+  /** Matches the beginning of the message. */
   readonly sentence?: RegExp;
   /** Google's reason. */
   readonly reason?: RegExp;
@@ -24,7 +24,7 @@ export interface ErrorRow {
   readonly hasRequestId?: true;
   /** The error is not in the form of the interfaces. */
   readonly isOutOfForm?: true;
-  /** Of the code, of the type, or anywhere in the message. */
+  /** Matches the code, the type, or any part of the message. */
   readonly speaksOf?: RegExp;
 }
 
@@ -66,7 +66,7 @@ export const emptyAccount: readonly ErrorRow[] = [
   },
 ];
 
-/** For several providers: the statuses with which they refuse an account in words. */
+/** The statuses with which several providers refuse an account in words. */
 const ACCOUNT_STATUSES = [400, 403, 429];
 
 /**
@@ -75,13 +75,13 @@ const ACCOUNT_STATUSES = [400, 403, 429];
  * A message can repeat a client's text, and any client could put the provider in cooldown with it.
  */
 export const refusals: readonly ErrorRow[] = [
-  // Before the messages, because the caller's own server can write the message of this status.
+  // Before the rows of messages, because the caller's own server can write the message of this status.
   {
     by: "OpenAI: the caller's own server (a tool of the type `mcp`) failed; others: the model failed",
     fault: "isolated",
     statuses: [424],
   },
-  // Before the empty account, because Alibaba uses its code for the rate limit of a model.
+  // Before the rows of an empty account, because Alibaba uses its code for the rate limit of a model.
   {
     by: "Alibaba: https://www.alibabacloud.com/help/en/model-studio/error-code#token-limit",
     fault: "rateLimited",
@@ -174,8 +174,8 @@ export const refusals: readonly ErrorRow[] = [
     sentence:
       /^(?:You have reached your specified (?:\w+ )?API usage limits|This organization has been disabled)\b/,
   },
-  // The last rows are for the status that says nothing more. No word of permissions is here: a client gets it for an
-  // object or a feature that he names.
+  // The last rows are for statuses alone. None has a word of permissions, because a client gets it for an object or a
+  // feature that the client names.
   { by: "OpenAI", fault: "account", means: "country", statuses: [403], codes: /country|region/ },
   {
     by: "OpenAI",

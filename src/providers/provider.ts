@@ -16,10 +16,10 @@ export interface ChatCall {
   readonly model: string;
   /** The `max_tokens` to send for each choice; undefined sends none if the interface allows that. */
   readonly outputTokensBound: number | undefined;
-  /** The completion tokens held for each choice: the bound for interfaces that require one. */
+  /** The completion tokens held for each choice. An interface that requires a bound gets this one. */
   readonly outputTokensMax: number;
   readonly options: ChatOptions;
-  /** Without a mark of the client the prompt may go into the provider's cache: it is long enough, and it pays. */
+  /** True: the prompt is long enough for the provider's cache, and caching pays. It needs no mark of the client. */
   readonly cachesPrompt?: boolean;
 }
 
@@ -55,7 +55,7 @@ export interface ChatReply {
   readonly usage: Usage | undefined;
   /** The prompt is counted, the completion not at all or in part. */
   readonly isUsageEarly?: boolean;
-  /** What served the answer and costs more than the usual service. */
+  /** Services that the answer used and that cost more than the usual one. */
   readonly expensiveServices?: readonly string[];
 }
 
@@ -87,7 +87,7 @@ export type ChatEvent =
       readonly isUsageEarly?: boolean;
       /** Base64 characters of encrypted reasoning; if undefined, those in the chunk count. */
       readonly encryptedLength?: number;
-      /** What serves the answer, as far as it is known, and costs more than the usual service. */
+      /** Services that the answer used and that cost more than the usual one, as far as the provider names them. */
       readonly expensiveServices?: readonly string[];
     }
   | {

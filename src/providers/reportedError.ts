@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { parseUntrusted } from "../lib/untrustedJson.ts";
 
-/** Of a code, a type or a parameter. */
+/** The longest code, type or parameter. */
 export const CODE_CHARS_MAX = 64;
 
 /** The fields of a provider's error in any known form. */
@@ -9,8 +9,8 @@ export interface ReportedError {
   /** The text where the interfaces have it. Its beginning is the provider's own, so it may decide the fault. */
   message?: string | undefined;
   /**
-   * What the provider says, wherever it says it (`WORDS`): for the client. It may begin with a name that the client chose, so
-   * only the whole text is compared.
+   * The words of the provider, found in any of the places of `WORDS`. The client gets them. They may begin with a name
+   * that the client chose, so only the whole text is compared.
    */
   words?: string | undefined;
   code?: string | undefined;

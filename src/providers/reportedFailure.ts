@@ -55,7 +55,7 @@ const STATUSES: ReadonlyMap<unknown, number> = new Map([
   ["rate_limit_error", 429],
 ]);
 
-/** By code, else by type. */
+/** Looked up by code, then by type. */
 const FAULTS: ReadonlyMap<unknown, UpstreamFault> = new Map<unknown, UpstreamFault>([
   ["server_error", "provider"],
   ["vector_store_timeout", "provider"],
@@ -66,7 +66,7 @@ const FAULTS: ReadonlyMap<unknown, UpstreamFault> = new Map<unknown, UpstreamFau
 ]);
 
 /**
- * Types of so many errors that only a status or a code tells more. vLLM used the second with status 400 for
+ * Types that many different errors have: only a status or a code says more. vLLM used the second with status 400 for
  * everything that broke a stream:
  * https://github.com/vllm-project/vllm/blob/v0.10.0/vllm/entrypoints/openai/serving_chat.py
  */
@@ -139,8 +139,8 @@ function knownFaultOf(error: ReportedError, codes: readonly string[]): UpstreamF
 }
 
 /**
- * The fault of an error without a telling status, code or type. A full context is the caller's. A client whose own text
- * looks like these words only spares the route a failure.
+ * The fault of an error without a telling status, code or type. A full context is the caller's fault. A client whose
+ * own text looks like these words only spares the route a failure.
  */
 function faultOfUnknown(error: ReportedError, isIsolated: boolean): UpstreamFault {
   if (isContextOverflow(error)) return "caller";

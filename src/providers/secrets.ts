@@ -51,7 +51,7 @@ export function redactSecrets(text: string, secrets: Secrets): string {
   for (const host of secrets.hosts) {
     if (host.length >= SECRET_CHARS_MIN) redacted = redacted.replaceAll(inAnyCase(host), MASK);
   }
-  // After the masking: half of a cut secret would not be recognized.
+  // Cut after the masking: half of a secret would not be recognized.
   redacted = redacted.slice(0, MESSAGE_CHARS_MAX * 4);
   for (const pattern of PATTERNS) redacted = redacted.replace(pattern, MASK);
   return redacted

@@ -68,8 +68,8 @@ export interface UpstreamExchange {
    */
   offerTo(taker: (piece: Span) => boolean): void;
   /**
-   * The first content has arrived, so that `first_content_timeout` ends. The time that each later read may take; before this
-   * call it is `first_byte_timeout`.
+   * The first content has arrived. Ends `first_content_timeout`, and sets the time for each later read, which was
+   * `first_byte_timeout` until now.
    */
   setReadTimeout(afterMs: number): void;
   /** The whole attempt may take until this monotonic time at least. */
@@ -95,7 +95,7 @@ export interface Upstream {
   close(): void;
 }
 
-/** The part of an error body that is read. */
+/** The most bytes of an error body that are read. */
 const ERROR_BYTES_MAX = 64 * 1024;
 const ERROR_BODY_TIMEOUT_MS = 5000;
 /** The time for the end of the body after a complete answer. */

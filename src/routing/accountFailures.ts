@@ -7,8 +7,8 @@ export const GATEWAY_ACCOUNT = 0;
 const WINDOW_MS = 300_000;
 
 /**
- * The failures of a route since its last success, by the account whose request met them. What one account alone meets, its
- * requests may cause. What several meet while nobody succeeds is the provider's.
+ * The failures of a route since its last success, by account. One account's requests may cause its failures. What
+ * several accounts meet while nobody succeeds is the provider's fault.
  */
 export class AccountFailures {
   readonly #clock: Clock;

@@ -13,13 +13,13 @@ import { isAtLimit, type RouteHealth } from "./routeHealth.ts";
 import { groupByModel, orderCandidates, type Candidate } from "./candidates.ts";
 import { assert } from "../lib/assert.ts";
 
-/** What all requests share. */
+/** The services that the attempts of all requests share. */
 export interface AttemptServices {
   readonly health: RouteHealth;
   readonly retryBudget: RetryBudget;
   readonly clock: Clock;
   readonly random: Random;
-  /** `exchanges`: exchanges with providers in the whole gateway. */
+  /** `exchanges`: those of the whole gateway with all providers. */
   readonly inFlight: { readonly exchanges: { readonly size: number } };
 }
 
@@ -88,16 +88,16 @@ export class Attempt {
 }
 
 /**
- * Attempts that a request may make without the retry budget, so that the first failover is always allowed. The first attempt
- * at each further model is allowed too.
+ * Attempts of a request without the retry budget: the first failover is always allowed. So is the first attempt at
+ * each further model.
  */
 const FREE_ATTEMPTS = 2;
 /** Attempts for one request at the routes of one model, each with the `total_timeout` of its provider. */
 export const ATTEMPTS_MAX = 3;
 
 /**
- * The attempts of one request, in order. The caller makes each of them, and ends the loop when one begins to answer: then it
- * calls `answered` of the attempt and later ends it. It gives any other attempt to `failed`. Without a further attempt it
+ * The attempts of one request, in order. The caller makes each attempt. When one begins to answer, the caller ends the
+ * loop, calls `answered`, and later `ended`. It gives every other attempt to `failed`. Without a further attempt it
  * throws `failure`.
  */
 export class Attempts {
@@ -108,7 +108,7 @@ export class Attempts {
   /** Candidates whose interface can express the request, as far as it is known. */
   #supported: readonly Candidate[];
   #count = 0;
-  /** Those at the routes of the current model. */
+  /** The attempts at routes of the current model. */
   #countOfModel = 0;
   #last: UpstreamError | undefined;
   /** The client's error for the last failure, if no other route takes the request. */
@@ -116,7 +116,7 @@ export class Attempts {
   #sawBusy = false;
   #sawLimit = false;
 
-  /** `candidates`: those of a fallback model come behind those of the model that the request asks for. */
+  /** `candidates`: those of a fallback model come after those of the requested model. */
   constructor(
     candidates: readonly Candidate[],
     account: number,
@@ -161,7 +161,7 @@ export class Attempts {
         if (this.#countOfModel === ATTEMPTS_MAX) return;
       }
     } finally {
-      // Also if the caller ends the loop.
+      // Runs also if the caller ends the loop.
       releaseRetry?.();
     }
   }

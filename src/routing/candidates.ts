@@ -26,10 +26,7 @@ export function streamTimeoutMs({ model, provider }: Candidate): number {
   return Math.max(totalTimeoutMs, firstByteTimeoutMs + writingMs);
 }
 
-/**
- * The candidates of each model. A request may have those of several models: of the one that it asks for, and of its
- * fallbacks behind it.
- */
+/** Groups the candidates of a request by model: the requested one first, then its fallbacks. */
 export function groupByModel(candidates: readonly Candidate[]): readonly (readonly Candidate[])[] {
   const [first] = candidates;
   if (candidates.every(({ model }) => model === first?.model)) return [candidates];

@@ -30,7 +30,7 @@ const PROBE_ALONE_MS = 10_000;
 /** The last resort: one request in this time, and a few at once. */
 const LAST_RESORT_MS = 1000;
 const LAST_RESORT_BURST = 5;
-/** Accounts that met the failures may use up a part of it only, so that something is left for the others. */
+/** Accounts that met the failures may use up only a part of the burst, so that something is left for the others. */
 const LAST_RESORT_BURST_FAILING = 3;
 
 /**
@@ -76,7 +76,10 @@ export class CircuitBreaker {
     return this.#failures.count >= SUSPECT_FAILURES;
   }
 
-  /** Whether the account's request may be sent although the breaker is open, because nothing else can serve it. */
+  /**
+   * Takes from the rate of the last resort: the request may be sent although the breaker is open, because no other
+   * route can serve it.
+   */
   takeLastResort(account: number): boolean {
     if (!this.#opening) return false;
     const nowMs = this.#clock.monotonicMs();
@@ -153,9 +156,9 @@ export class CircuitBreaker {
 /** One attempt. */
 export interface BreakerAttempt {
   readonly account: number;
-  /** The period of an open breaker in which it began. */
+  /** The period of an open breaker in which the attempt began. */
   readonly opening: Opening | undefined;
-  /** Of an attempt in such a period. */
+  /** When the attempt began, if in such a period. */
   readonly beganAtMs: number;
 }
 

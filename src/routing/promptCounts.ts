@@ -3,9 +3,9 @@ import type { Candidate } from "./candidates.ts";
 
 /** The weight of earlier prompts when one is added, so that about the last thirty count. */
 const KEPT_SHARE = 0.97;
-/** A shorter prompt says more of what the provider puts around it. */
+/** A count of a shorter prompt is mostly what the provider adds to it. */
 const SAMPLE_TOKENS_MIN = 100;
-/** No tokenizer is further from the estimate. */
+/** No tokenizer differs more from the estimate. */
 const RATIO_MAX = 4;
 
 interface Sums {
@@ -14,8 +14,8 @@ interface Sums {
 }
 
 /**
- * What the routes count for prompts, compared with the gateway's estimates: running sums of finished answers. They make an
- * estimate nearer that a client is shown before the provider has counted. Nothing is charged by them. A provider that a
+ * How the routes count prompts, compared with the gateway's estimates: running sums of finished answers. They correct
+ * the estimate that a client sees before the provider has counted. Nothing is charged by them. A provider that a
  * reload creates anew starts without history.
  */
 export class PromptCounts {
@@ -34,7 +34,7 @@ export class PromptCounts {
     sums.counted = sums.counted * KEPT_SHARE + counted;
   }
 
-  /** The estimate as the route has counted earlier prompts. */
+  /** Corrects an estimate by how the route has counted earlier prompts. */
   nearer({ provider, route }: Candidate, estimated: number): number {
     const sums = this.#sums.get(provider)?.get(route.model);
     return sums ? Math.round((estimated * sums.counted) / sums.estimated) : estimated;

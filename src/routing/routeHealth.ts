@@ -6,11 +6,11 @@ import { AccountFailures, GATEWAY_ACCOUNT } from "./accountFailures.ts";
 import { CircuitBreaker, type BreakerAttempt, type BreakerOutcome } from "./circuitBreaker.ts";
 import type { Candidate } from "./candidates.ts";
 
-/** A refused or empty operator account needs the operator, so the provider is not asked again for long. */
+/** Only the operator can repair a refused or empty account, so the provider is not asked again for long. */
 const ACCOUNT_COOLDOWN_MS = 300_000;
-/** So does a quota of one model. */
+/** A quota of one model also needs the operator. */
 const MODEL_QUOTA_COOLDOWN_MS = 300_000;
-/** What the operator has to do at a provider is told as a notice for this long after a request has met it. */
+/** How long a notice stands after a request has met something that the operator must do at a provider. */
 const OPERATOR_MS = 300_000;
 
 /**
@@ -19,9 +19,12 @@ const OPERATOR_MS = 300_000;
  */
 const PROBE_EVERY_MS = 10_000;
 const PROBE_EVERY_MS_MAX = 60_000;
-/** The shortest time between two probes of a route whose breaker is half-open, if one of them does not tell. */
+/**
+ * The shortest time between two probes of a route whose breaker is half-open, if a probe says nothing about the
+ * provider.
+ */
 const PROBE_PAUSE_MS = 1000;
-/** After this time without a probe the shortest time counts again. */
+/** After this time without a probe the time between two is the shortest again. */
 const PROBE_FORGET_MS = 300_000;
 
 /**
@@ -39,9 +42,9 @@ export class RouteHealth {
   readonly #routes = new WeakMap<Provider, Map<string, Route>>();
   /** When the cooldown of a refused account ends, in milliseconds of the monotonic clock. */
   #accountsCoolUntilMs = new WeakMap<Provider, number>();
-  /** Until when the operator is told that a provider wants something of him. */
+  /** Until when the operator is told that a provider needs an action. */
   #operatorUntilMs = new WeakMap<Provider, number>();
-  /** A cache: each request asks for the same candidates several times. */
+  /** A cache, because each request asks for the same candidates several times. */
   readonly #routesFound = new WeakMap<Candidate, Route>();
 
   /** `probe` asks the route as the gateway's own attempt. It never rejects. */
@@ -57,8 +60,8 @@ export class RouteHealth {
   }
 
   /**
-   * A request was not sent to the route. If the route waits for a probe that this account's request must not be, the gateway
-   * asks it.
+   * A request was not sent to the route. The gateway probes it if it waits for a probe that this account's request
+   * must not be.
    */
   skipped(candidate: Candidate): void {
     const route = this.#routeOf(candidate);
@@ -68,15 +71,15 @@ export class RouteHealth {
   }
 
   /**
-   * Whether the route may be asked for a request that no other route can serve, although its breaker is open. It takes from
-   * a small rate that all requests share.
+   * Takes from the rate of the last resort, which all requests share: whether a route may be asked although its
+   * breaker is open, because no other route can serve the request.
    */
   takeLastResort(candidate: Candidate, account: number): boolean {
     const route = this.#routeOf(candidate);
     return this.#coolMs(candidate, route) <= 0 && route.breaker.takeLastResort(account);
   }
 
-  /** Ends what only the operator can repair. A reload calls it, because he may have done so. */
+  /** Ends the cooldowns that only the operator can end. A reload calls it, because the account may be repaired. */
   resetAccountCooldowns(): void {
     this.#accountsCoolUntilMs = new WeakMap();
     this.#operatorUntilMs = new WeakMap();
@@ -87,7 +90,7 @@ export class RouteHealth {
     return this.#providersUntil(this.#accountsCoolUntilMs, candidates);
   }
 
-  /** The ids of those providers of the candidates that want something of the operator, such as a verification. */
+  /** The ids of those providers of the candidates that need an action of the operator, such as a verification. */
   refusedOrganizations(candidates: Iterable<Candidate>): ReadonlySet<string> {
     return this.#providersUntil(this.#operatorUntilMs, candidates);
   }
@@ -224,7 +227,7 @@ export class RouteHealth {
     this.#startProbe(candidate, route);
   }
 
-  /** At most one at once, and none where the provider has no free slot. */
+  /** At most one probe at once, and none where the provider has no free slot. */
   #startProbe(candidate: Candidate, route: Route): void {
     if (route.isProbing || isAtLimit(candidate)) return;
     route.isProbing = true;
@@ -240,7 +243,7 @@ export function isAtLimit({ provider: { config, upstream } }: Candidate): boolea
   return config.maxConcurrent > 0 && upstream.open.count >= config.maxConcurrent;
 }
 
-/** Why there was no connection, which no request can cause. A `timeout` of a connection is one while connecting. */
+/** Outcomes without a connection, which no request can cause. `timeout` is one of them while connecting. */
 const UNREACHABLE: ReadonlySet<unknown> = new Set([
   "refused",
   "dns",
@@ -251,9 +254,9 @@ const UNREACHABLE: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * What the breaker learns of a failure. A limit with a time and a refused account have their own cool-downs. A 404 does
- * not count: some providers send it for one request, such as an image that none of their models reads, and a client must
- * not open the breaker with that. The other faults say nothing about the route's health.
+ * The outcome of a failed attempt for the breaker. A limit with a time and a refused account have cooldowns of their
+ * own. A 404 does not count: some providers send it for one request, such as an image that none of their models reads,
+ * and a client must not open the breaker with that. The other faults say nothing about the route's health.
  */
 function outcomeOf(
   { fault, retryAfterMs, cause }: UpstreamError,

@@ -1,13 +1,13 @@
 import type { Provider } from "../providers/registry.ts";
 import type { Candidate } from "./candidates.ts";
 
-/** The tokens a second of a route whose finished answers have not shown it yet, unless the config says it. */
+/** The speed of a route, in tokens a second, until the config or finished answers show it. */
 const START_TOKENS_PER_SECOND = 100;
-/** Hidden generation is estimated a little high, so that the error of the figure is no gift. */
+/** Hidden generation is estimated a little high, so that nobody gains from the error of the estimate. */
 const HIDDEN_MARGIN = 1.02;
-/** A shorter answer says more of the network than of the model. */
+/** The time of a shorter answer is mostly the network's. */
 const SAMPLE_TOKENS_MIN = 50;
-/** The same where the time to the first token is unknown: a long prompt must not make a model look slow. */
+/** The least tokens where the time to the first token is unknown: a long prompt must not make a model look slow. */
 const WHOLE_SAMPLE_TOKENS_MIN = 500;
 /** The weight of earlier answers when one is added, so that about the last thirty count. */
 const KEPT_SHARE = 0.97;
@@ -16,7 +16,10 @@ const VISIBLE_SHARE = 0.6;
 /** Text that arrives within this time, or within this share of the whole time, was generated before and buffered. */
 const BUFFERED_MS_MAX = 250;
 const BUFFERED_SHARE_MAX = 0.1;
-/** A route hides generation if text does not show this share of its tokens: more than an estimate of text is off. */
+/**
+ * A route hides generation if its text shows less of its tokens than this share leaves. Estimates of text are nearer
+ * than that.
+ */
 const HIDDEN_SHARE_MIN = 0.4;
 /** A time to the first token is never taken for longer, so that a queue does not hide generation. */
 const LATENCY_MS_MAX = 3000;
@@ -28,7 +31,7 @@ const SILENCE_MS_MIN = 2000;
 const LATENCY_FACTOR = 2;
 /** A route that began an answer within this time before a request is known to live during the request. */
 const ALIVE_MS = 30_000;
-/** A line through answers needs as many of them, with durations that differ by this much, in seconds. */
+/** A line through answers needs this many of them, with durations that differ by this much, in seconds. */
 const LINE_ANSWERS_MIN = 4;
 const LINE_DEVIATION_MIN = 2;
 
@@ -36,7 +39,7 @@ const LINE_DEVIATION_MIN = 2;
 export interface FinishedAnswer {
   /** Reported completion tokens of all choices. */
   readonly tokens: number;
-  /** The estimate of those that arrived as text. Undefined if the answer was no stream. */
+  /** The estimate of the tokens that arrived as text. Undefined if the answer was no stream. */
   readonly textTokens: number | undefined;
   readonly choiceCount: number;
   /** From sending the request to the first content. Undefined if the answer was no stream. */
@@ -59,7 +62,7 @@ export class RouteSpeed {
   /** Sums of the answers whose generation was visible from its beginning. Later ones weigh more. */
   readonly #visible = { tokens: 0, seconds: 0 };
   #visibleLatencyMs: number | undefined;
-  /** The same of all other answers, for a line of tokens by seconds. */
+  /** The sums of all other answers, for a line of tokens by seconds. */
   readonly #whole = { count: 0, tokens: 0, seconds: 0, squares: 0, products: 0 };
   /** Sums of the streams: reported tokens, and those of them that no text showed. */
   readonly #streams = { tokens: 0, hidden: 0 };
@@ -141,8 +144,8 @@ export class RouteSpeed {
   }
 
   /**
-   * The time in which those answers were generated, and the time before it. Both follow from the line through their tokens
-   * and durations. Without one that is plausible the whole time counts.
+   * The seconds of generation in the answers of `#whole`, and the latency before it, from the line through tokens and
+   * durations. If the line is not plausible, the whole time counts as generation.
    */
   #wholeLine(): { latencyMs: number; seconds: number } {
     const { count, tokens, seconds, squares, products } = this.#whole;

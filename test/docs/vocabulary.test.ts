@@ -10,7 +10,7 @@ const replacements = new Map([
   ["amid", "during"],
   ["books", "ledger, database"],
   ["culprits?", "failing account"],
-  ["dear(?:er)?", "expensive, high"],
+  ["dear(?:er|est)?", "expensive, high"],
   ["goes away|went away", "disconnects"],
   ["injected dependenc(?:y|ies)", "parameter"],
   ["journey", "request scope"],

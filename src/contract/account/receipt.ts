@@ -49,7 +49,7 @@ export const Attempt = Type.Object({
   duration_ms: Type.Integer({ minimum: 0 }),
 });
 
-/** Recorded outcomes that are not `unavailable`. All statuses of a provider's answer are, unless they are listed. */
+/** How recorded outcomes are shown. A status that is not listed is shown as `unavailable`. */
 const outcomes: ReadonlyMap<string, AttemptOutcome> = new Map([
   ["ok", "ok"],
   ["status 400", "refused"],

@@ -94,7 +94,7 @@ export function onlyListedFields(answer: UnbilledCompletion): UnbilledCompletion
   };
 }
 
-/** The same for a chunk without usage that is not a `failureChunk`. */
+/** Leaves out the passthrough fields of a chunk without usage that is not a `failureChunk`. */
 export function onlyListedChunkFields(chunk: ChatChunk): ChatChunk {
   return {
     ...pick(chunk, ["id", "object", "created", "model"]),

@@ -45,7 +45,7 @@ export function measurePrompt(body: ChatRequestBody): PromptMeasure {
       if (before) add(before, size);
       else fieldSizes.set(name, size);
     }
-    // The recording of an earlier answer.
+    // The recording of an earlier answer, by its id.
     const { audio }: JsonFields = message;
     if (isJsonObject(audio)) addId(audioIds, "audio.id", audio);
   }

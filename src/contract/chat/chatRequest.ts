@@ -66,7 +66,7 @@ export interface ChatRequestRules extends ExtraRules {
   readonly extraReasoningEfforts: readonly string[];
 }
 
-/** The rules for a chat that the gateway makes itself: the operator's rules were applied to the client's own fields. */
+/** The rules for a chat that the gateway writes: the operator's rules were applied to the client's own request. */
 export function ownChatRules({ allowedTools }: Pick<ExtraRules, "allowedTools">): ChatRequestRules {
   return {
     unknownFields: "forward",
@@ -106,7 +106,7 @@ export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): Ch
 function checkOpenly(value: unknown, { extraReasoningEfforts }: ChatRequestRules): ChatRequestBody {
   const body = checksFor(extraReasoningEfforts).open(value);
   for (const [index, message] of body.messages.entries()) {
-    // The message of a problem costs much more than this check.
+    // This check is much cheaper than writing the message of a problem.
     if (hasValidContent(message)) continue;
     const problem = validationMessage(RequestMessage, message, `messages[${index}]`);
     if (problem !== undefined) throw invalidRequest(problem);

@@ -2,12 +2,11 @@
 export type FinishReason = "stop" | "length" | "content_filter" | "tool_calls" | "error";
 
 /**
- * What servers say instead. Upper case, and `-` or a space instead of `_`, make no difference. Sources:
+ * Other words of servers for each reason. Upper case, and `-` or a space instead of `_`, make no difference. Sources:
  * https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons,
  * https://ai.google.dev/api/generate-content#FinishReason, https://docs.cohere.com/reference/chat,
- * https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html,
- * https://docs.mistral.ai/api/, https://docs.z.ai/api-reference/llm/chat-completion,
- * https://api-docs.deepseek.com/api/create-chat-completion,
+ * https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html, https://docs.mistral.ai/api/,
+ * https://docs.z.ai/api-reference/llm/chat-completion, https://api-docs.deepseek.com/api/create-chat-completion,
  * https://cloud.ibm.com/apidocs/watsonx-ai, https://github.com/xai-org/xai-proto, the sources of vLLM, SGLang, TGI,
  * llama.cpp and Ollama.
  */
@@ -43,7 +42,7 @@ const FAMILIES: readonly (readonly [FinishReason, RegExp])[] = [
   ],
 ];
 
-/** In a chunk: the answer continues. Some servers send a text for a missing reason. */
+/** Words for a missing reason: in a chunk, the answer continues. */
 const NONE = ["", "null", "none", "unspecified", "finish_reason_unspecified", "not_finished"];
 
 const KNOWN: ReadonlyMap<string, FinishReason | undefined> = new Map([
@@ -53,7 +52,7 @@ const KNOWN: ReadonlyMap<string, FinishReason | undefined> = new Map([
   ),
 ]);
 
-/** No reason has more. */
+/** The longest word that is read as a reason. */
 const WORD_CHARACTERS_MAX = 100;
 
 /** Undefined for a value that is no text. */
@@ -77,7 +76,7 @@ export function isMissingFinishReason(reported: unknown): boolean {
   return word !== undefined && KNOWN.has(word) && KNOWN.get(word) === undefined;
 }
 
-/** Whether a finish reason is present, and nothing is known of what it means. */
+/** Whether there is a finish reason whose meaning is not known. */
 export function isUnknownFinishReason(reported: unknown): boolean {
   if (isMissingFinishReason(reported)) return false;
   const word = wordOf(reported);

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 
 /**
- * What OpenAI's strict mode reads in a schema. It refuses all other members:
+ * The members that OpenAI's strict mode reads in a schema. It refuses all others:
  * https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
  */
 const STRICT_MEMBERS = new Set([
@@ -45,8 +45,8 @@ const STRICT_LEVELS_MAX = 10;
 const STRICT_PROPERTIES_MAX = 5000;
 
 /**
- * Whether a schema satisfies OpenAI's strict mode: each object names all its members, requires them and allows no other.
- * A schema that does not is an error of the whole request there.
+ * Whether a schema satisfies OpenAI's strict mode: each object names all its members, requires them and allows no
+ * other. OpenAI refuses the whole request for a schema that does not.
  */
 export function isStrictSchema(schema: JsonFields): boolean {
   if (schema["type"] !== "object") return false;

@@ -89,7 +89,7 @@ export interface CountTokensRequest extends MessagesMeasure {
 export interface MessagesRequest extends CountTokensRequest {
   readonly stream: boolean;
   readonly outputTokensBound: number;
-  /** The tokens of the bound that reasoning may take, if the client says so; else 0. */
+  /** How many tokens of the bound reasoning may take. 0 if the client does not say. */
   readonly reasoningBudget: number;
   /** The prompt may be larger than the request's own text: it has images, files, or tools that the provider runs. */
   readonly needsWholeContext: boolean;
@@ -157,7 +157,7 @@ function reasoningBudgetOf({ thinking }: JsonFields): number {
   return typeof budget === "number" ? budget : 0;
 }
 
-/** The same for POST /v1/messages/count_tokens. */
+/** Checks a body of POST /v1/messages/count_tokens in the same way. */
 export function checkCountTokensRequest(
   value: JsonFields,
   rules: MessagesRules,
@@ -168,8 +168,8 @@ export function checkCountTokensRequest(
 }
 
 /**
- * The words by which Anthropic names a type that it refuses. Claude Code sends the request once more without what a 400
- * names so: https://code.claude.com/docs/en/llm-gateway-protocol#automatic-retry-and-error-forwarding
+ * Anthropic's words for a type that it refuses. Claude Code repeats the request without what a 400 names so:
+ * https://code.claude.com/docs/en/llm-gateway-protocol#automatic-retry-and-error-forwarding
  */
 export function inputTag(type: string): string {
   return `Input tag '${type}'`;
@@ -181,8 +181,8 @@ export function toolsAre(type: string): string {
 }
 
 /**
- * Throws ApiError 400 for a thread: the provider would keep the conversation for its account. Anthropic's tool runners ask for
- * one, and go on without it if the error has this code.
+ * Throws ApiError 400 for a thread, because the provider would keep the conversation for its account. Anthropic's tool
+ * runners ask for a thread, and go on without it if the error has this code.
  */
 function refuseThread(body: JsonFields): void {
   if (ownValue(body, "thread") === undefined) return;
@@ -228,7 +228,7 @@ function listOf(value: unknown): readonly unknown[] {
 
 /** The tools of a request that the provider runs. */
 interface ServerTools {
-  /** The prompt grows by their results. */
+  /** Their results make the prompt longer. */
   readonly areAny: boolean;
   readonly most: OtherCounts;
   /** The type of the first such tool, such as `web_search_20250305`. */

@@ -7,7 +7,7 @@ import { type Annotations, validationMessage } from "../validationMessage.ts";
 /** The gateway may keep the sequences in memory until the answer ends. */
 const STOP_CHARACTERS_MAX = 1024;
 
-/** It looks for each of them in each answer. */
+/** Each of them is searched for in each answer. */
 const STOPS_MAX = 32;
 
 /** A required text that is not empty. */
@@ -78,7 +78,10 @@ const tool = Type.Object({ type: optionalText }, {
 
 const format = nullable(byType({ json_schema: Type.Object({ schema: anObject }) }), "");
 
-/** What a translation reads of a body of POST /v1/messages. A provider of kind anthropic checks it itself. */
+/**
+ * The members of a body of POST /v1/messages that a translation reads. A provider of kind anthropic checks the body
+ * itself.
+ */
 const TranslatedMessages = Type.Object({
   system: nullable(content, ""),
   messages: Type.Array(Type.Object({ content })),
@@ -104,7 +107,7 @@ const TranslatedMessages = Type.Object({
     }),
     "",
   ),
-  // The name of an earlier beta.
+  // The name in an earlier beta.
   output_format: format,
   mcp_servers: nullable(Type.Array(anObject), ""),
 });

@@ -10,7 +10,7 @@ export const CopiedDatabaseDocument = Type.Object({
   keys: Type.Integer({ minimum: 0 }),
   ledger_rows: Type.Integer({ minimum: 0 }),
   requests: Type.Integer({ minimum: 0 }),
-  /** Requests that a crash had left open: they are interrupted, and nothing is charged. */
+  /** Requests that a crash had left open. They are recorded as interrupted, and nothing is charged. */
   interrupted: Type.Integer({ minimum: 0 }),
   balance_rub: Type.String(),
 });

@@ -99,7 +99,7 @@ export function revokedKeyDocument(key: ShownOperatorKey, applied: boolean): Rev
 
 export const keyStates = ["active", "expired", "revoked", "damaged", "account disabled"] as const;
 
-/** What a key is good for at `nowMs`. */
+/** The state of a key at `nowMs`: whether it works, and if not, why. */
 export function keyState(
   key: Pick<ShownOperatorKey, "revokedAt" | "models" | "expiresAt"> & {
     readonly accountDisabled: boolean;

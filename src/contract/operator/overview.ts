@@ -49,7 +49,7 @@ const OldHold = Type.Object({
 /** `since` is later than the start of the span if that has too many requests to look at. */
 const counted = { since: time(), requests: count };
 
-/** What needs a look. A list has at most 50 rows, the most urgent first. */
+/** Conditions that an operator should look at. A list has at most 50 rows, the most urgent first. */
 const Attention = Type.Object({
   low_accounts: Type.Array(LowAccount),
   expiring_keys: Type.Array(ExpiringKey),

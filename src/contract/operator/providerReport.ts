@@ -9,7 +9,7 @@ const share = orNull(Type.Number({ minimum: 0, maximum: 1 }));
 
 const Outcome = Type.Object({ outcome: Type.String(), attempts: count });
 
-/** Null in a list: there is no attempt or no request in this step, or its attempts are folded. */
+/** Null in a list: no attempt or request in this step, or its attempts are folded. */
 const ProviderSeries = Type.Object({
   requests: Type.Array(count),
   attempts: Type.Array(orNull(count)),

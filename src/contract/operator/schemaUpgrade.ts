@@ -13,7 +13,7 @@ export const SchemaUpgradeDocument = Type.Object({
   releases: Type.Array(
     Type.Object({
       migrations: Type.Array(Type.String()),
-      /** Whether the version that made the database can go on beside it. Null: the database was empty. */
+      /** Whether replicas of the earlier version keep working after the upgrade. Null: the database was empty. */
       version_before_goes_on: Type.Union([Type.Boolean(), Type.Null()]),
     }),
   ),

@@ -2,7 +2,7 @@ import { Type } from "@sinclair/typebox";
 import { countFields, orNull, Roubles, time } from "../answerFields.ts";
 import { oneOf } from "../requestFields.ts";
 
-// The parts that reports on a span of time share. Pages in browsers import the types of this folder.
+// Parts of all reports on a span of time. Pages in browsers import the types of this folder.
 
 /** The spans that a report can cover. Each ends now. */
 export const reportSpans = ["24h", "7d", "30d", "90d"] as const;
@@ -12,8 +12,8 @@ export const reportSteps = ["hour", "day"] as const;
 export type ReportStep = (typeof reportSteps)[number];
 
 /**
- * The span of a report. `from` is the start of the first step. The last step is not over yet. `step` is `hour` for 24h,
- * and `day` for the others, and where requests of the 24 hours are folded. Days are UTC.
+ * The span of a report. `from` is the start of the first step. The last step is not over yet. `step` is `hour` for
+ * 24h, unless requests of the 24 hours are folded, and `day` otherwise. Days are UTC.
  */
 export const spanFields = {
   span: oneOf(reportSpans),

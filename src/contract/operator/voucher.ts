@@ -65,7 +65,7 @@ export function voucherDocument(voucher: ShownVoucher, nowMs: number): VoucherDo
   };
 }
 
-/** With the code, in groups. */
+/** A new voucher with its code, in groups. */
 export function createdVoucherDocument(
   voucher: ShownVoucher,
   code: string,

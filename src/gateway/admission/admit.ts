@@ -31,7 +31,7 @@ import {
 import type { ModelConfig } from "../../config/schema.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 
-/** The bounds in tokens of each choice. */
+/** The limits of tokens for each choice. */
 export interface ChoiceBounds {
   /** The bound to send: the caller's, or a smaller one that the money pays for. Undefined: none. */
   readonly outputTokensBound: number | undefined;
@@ -55,11 +55,11 @@ export async function admit(scope: CheckedScope): Promise<AdmittedScope> {
   if (!rated.ok) throw rateLimitExceeded(rated.retryAfterMs);
 
   const [{ config }] = models;
-  const dearest = dearestOf(models);
-  const limits = promptLimits(checked.prompt, { ...dearest, estimate: promptEstimate });
+  const highest = highestOf(models);
+  const limits = promptLimits(checked.prompt, { ...highest, estimate: promptEstimate });
   const { minOutputTokens } = scope.snapshot.config.billing;
-  const bound = outputBoundOf(checked, dearest, minOutputTokens);
-  const range = amountRangeOf(limits, bound, choiceCount, dearest.price);
+  const bound = outputBoundOf(checked, highest, minOutputTokens);
+  const range = amountRangeOf(limits, bound, choiceCount, highest.price);
 
   const hold = await holdMoney(scope, range).catch((error: unknown) => {
     permit.correctTokens(0);
@@ -71,7 +71,7 @@ export async function admit(scope: CheckedScope): Promise<AdmittedScope> {
     clock: gateway.clock,
     hold,
     price: config.price,
-    withinMs: dearest.attemptsMsMax + LEAK_TIMEOUT_MS,
+    withinMs: highest.attemptsMsMax + LEAK_TIMEOUT_MS,
     open: gateway.openMeters,
     onSettled: (receipt) => {
       gateway.metrics.requestEnded({ ...receipt, endpoint });
@@ -95,18 +95,18 @@ export async function admit(scope: CheckedScope): Promise<AdmittedScope> {
     tokenLimits: { ...limits, completionTokens: paidTokens * choiceCount },
     paidTokens,
     isShrunk: paidTokens < bound.most,
-    modelTokensMax: dearest.maxOutputTokens * choiceCount,
+    modelTokensMax: highest.maxOutputTokens * choiceCount,
   });
 }
 
-/** Throws ApiError 400 for a prompt that the model which the client asks for cannot read. */
+/** Throws ApiError 400 for a prompt that cannot fit into the context of the requested model. */
 function refuseLongPrompt({ models, promptEstimate, promptTokensMin, endpoint }: Checked): void {
   const { contextTokens, isContextKnown } = models[0].config;
   if (!isContextKnown || promptTokensMin <= contextTokens) return;
   throw promptTooLong({ estimate: promptEstimate, contextTokens }, endpoint === "messages");
 }
 
-/** The bound that replaces the caller's in the client's own text, for a fallback that refuses it. Undefined: none does. */
+/** The bound to write into the client's text, for a fallback with a lower limit. Undefined: the client's text stays. */
 export function changedBound(scope: AdmittedScope, { model }: Candidate): number | undefined {
   const { outputTokensBound } = boundsFor(scope, model);
   return outputTokensBound === scope.checked.outputTokensBound ? undefined : outputTokensBound;
@@ -128,11 +128,11 @@ export function boundsFor({ checked, admitted }: AdmittedScope, model: ModelConf
   return { outputTokensBound: Math.min(callersBound, model.maxOutputTokens), outputTokensMax };
 }
 
-/** The most of each price and of each limit, for a hold that pays for an answer of any of the models. */
-type Dearest = Pick<ModelConfig, "price" | "contextTokens" | "isContextKnown" | "maxOutputTokens"> &
+/** The highest price and limit of all models, so that the hold pays for an answer of any of them. */
+type Highest = Pick<ModelConfig, "price" | "contextTokens" | "isContextKnown" | "maxOutputTokens"> &
   Pick<CatalogModel, "attemptsMsMax">;
 
-function dearestOf(models: ModelChain): Dearest {
+function highestOf(models: ModelChain): Highest {
   const [first, ...others] = models;
   let { price, contextTokens, isContextKnown, maxOutputTokens } = first.config;
   let { attemptsMsMax } = first;
@@ -152,7 +152,7 @@ function dearestOf(models: ModelChain): Dearest {
  */
 function outputBoundOf(
   { models, endpoint, outputTokensBound }: Checked,
-  { maxOutputTokens }: Dearest,
+  { maxOutputTokens }: Highest,
   minOutputTokens: number,
 ): OutputBound {
   const candidates = chatCandidatesOf(models);

@@ -37,7 +37,7 @@ export interface AnswerDecoder {
   readonly isFinished: boolean;
   /** The gateway ended the answer at a stop sequence. The provider continues, and reports its usage at its own end. */
   readonly isCutShort?: boolean;
-  /** The rest of the stream does not matter. Nothing more needs to be pushed. */
+  /** The answer has ended. What follows in the stream is ignored. */
   readonly isClosed: boolean;
   /** The answer's own last event reports a failure. It is relayed as it is, and nothing is charged. */
   readonly reportsFailure: boolean;
@@ -49,7 +49,7 @@ export interface AnswerDecoder {
   readonly usageText?: GeneratedText | undefined;
   /** What is wrong with the reports of usage, also with those that `usage` ignores. */
   readonly usageProblem?: UsageProblem | undefined;
-  /** What serves the answer, as far as it is known, and costs more than the usual service. */
+  /** Services that the answer used and that cost more than the usual one, as far as the provider names them. */
   readonly expensiveServices?: readonly string[];
   /** Finished calls of tools that the provider runs. Their results, and one more prompt for each round, are in its usage. */
   readonly providerCalls?: number;
@@ -57,7 +57,7 @@ export interface AnswerDecoder {
   readonly counts?: OtherCounts;
   /** UTF-8 bytes of the text that was generated so far, for the estimate. The client may get less. */
   readonly textBytes: number;
-  /** The number of deltas with some of that text. Undefined if it is not a stream. */
+  /** The number of deltas with generated text. Undefined for JSON. */
   readonly textDeltas?: number;
   /** The most UTF-8 bytes of reasoning that arrived encrypted and not as text. `textBytes` does not count them. */
   readonly encryptedReasoningBytes?: number;

@@ -38,7 +38,7 @@ const BLANK_LINE = Buffer.from("\n\n");
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 
-/** Decodes a responses stream. It relays the provider's bytes and holds the terminal event back until the charge. */
+/** Decodes a responses stream. It relays the provider's bytes and holds the last event back until the charge. */
 export class ResponsesDecoder implements AnswerDecoder {
   hasContent = false;
   isFinished = false;
@@ -53,11 +53,15 @@ export class ResponsesDecoder implements AnswerDecoder {
   textDeltas = 0;
   readonly #reasoning = new EncryptedReasoning();
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
-  /** Keeps back the terminal event. Two events before the content may each repeat the whole request. */
+  /** Keeps back the last event. Two events before the content may each repeat the whole request. */
   readonly #buffer = new AnswerBuffer<Uint8Array>("the end of the answer is too long");
   readonly #objects = new StoredObjectCollector();
   #eventCount = 0;
-  /** A read ended with the terminal event and `\r\n\r`. The next read may begin with the missing `\n`. */
+  /**
+   * A read ended with the last event and `\r
+   * \r`. The next read may begin with the missing `
+   * `.
+   */
   #lacksLineFeed = false;
 
   /** A response reports its usage only at its end. */
@@ -86,7 +90,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   end(): void {
     this.#lacksLineFeed = false;
     const last = this.#splitter.end();
-    // The SSE standard drops an incomplete last event. A terminal event is used if its data is complete.
+    // The SSE standard drops an incomplete last event. An event that ends the answer is used if its data is complete.
     if (!last || this.isFinished) return;
     const fields = eventFields(last);
     if (!TERMINAL_EVENTS.has(eventType(last, fields) ?? "")) return;
@@ -112,7 +116,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   }
 
   #read(event: SseEvent, fields = eventFields(event)): void {
-    // What follows the terminal event is no part of the answer.
+    // What follows the last event is no part of the answer.
     if (this.isFinished) return;
     const type = eventType(event, fields);
     const failure = failureIn(type, fields);

@@ -40,7 +40,7 @@ export class StopSequenceScanner {
     return held + piece.slice(0, visibleUnits - held.length);
   }
 
-  /** Returns the text that is held back, because something other than text follows, or nothing. */
+  /** Returns the held text, because something other than text follows, or the stream ends. */
   release(): string {
     const held = this.#held();
     this.#heldUnits = 0;

@@ -45,20 +45,20 @@ interface CallPart {
 }
 
 interface OpenCall {
-  /** The provider's index of it. */
+  /** The provider's index of the call. */
   readonly at: unknown;
   /** The provider's id. */
   id: string | undefined;
   /** The provider's name. The call begins for the client when the name comes. */
   name: string | undefined;
-  /** Its index for the client, once it has a name. */
+  /** The index for the client, once the call has a name. */
   index: number;
   kind: CallKind;
   /** All arguments so far. */
   text: string;
   /** Other fields that came before the name. */
   kept: JsonFields | undefined;
-  /** The call before it, if this one may be none: no more than an id or an index was new. */
+  /** The earlier call, if this part may belong to it: only its id or index is new. */
   readonly before: OpenCall | undefined;
   readonly scanner: ObjectScanner;
   scanned: number;
@@ -334,7 +334,7 @@ function argumentsOf(value: unknown): string {
   return value === undefined || value === null ? "" : answerText(value);
 }
 
-/** A whole entry that has none of what a call has. A client may know what it is. */
+/** A JSON entry with neither name nor arguments. A client may know what it is. */
 function isOfOtherKind(part: CallPart): boolean {
   const { fields, payload, name, text } = part;
   const isCall = payload !== fields || name !== undefined || text !== "";

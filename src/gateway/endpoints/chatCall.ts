@@ -48,7 +48,7 @@ export class ChatCall implements ProviderCall {
   readonly #object: JsonObjectText;
   readonly #identityOf: (model: string) => AnswerIdentity;
   readonly #formOf: (identity: AnswerIdentity, candidate: Candidate) => AnswerForm;
-  /** Of the last candidate. It is asked for several times. */
+  /** The dialect of the last candidate, which is needed several times. */
   #dialect: { readonly candidate: Candidate; readonly dialect: Dialect } | undefined;
   /** May be as large as the body, so `encode` clears it. */
   #encoded: EncodedChat | undefined;

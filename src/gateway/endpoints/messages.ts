@@ -172,14 +172,14 @@ export function estimateOf({ promptSize }: Pick<MessagesRequest, "promptSize">):
   return estimateTokens(promptSize.textBytes, promptSize.nonTextParts);
 }
 
-/** The 400 of what the model's price list cannot express. It is refused before anything is sent. */
+/** The 400 of an extra that has no price. Nothing is sent to a provider. */
 function unpricedIn(
   { snapshot }: RequestScope,
   model: CatalogModel,
   request: MessagesRequest,
 ): ApiError | undefined {
   const { sells } = model.config;
-  // Other providers get a chat, which has neither.
+  // Other providers get a chat, which has neither cache writes for an hour nor web searches.
   if (!model.chatCandidates.some(isNative)) return undefined;
   if (request.usesLongCacheTtl && !sells.cacheWrite1hTokens) return longPromptCacheTtl();
   if (request.webSearchType === undefined || sells.webSearches) return undefined;

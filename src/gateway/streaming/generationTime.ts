@@ -6,9 +6,9 @@ const WINDOW_MS = 2000;
 const TEXT_SHARE_MAX = 0.5;
 
 /**
- * Estimates what a provider generates without sending it, such as hidden reasoning, or reasoning of which only a summary is
- * sent: what the route generates in the time, less the text that arrives in it. The time is cut into windows: from the
- * request to the first text, and then of 2 s or of a longer silence.
+ * Estimates hidden output, such as reasoning that is not sent or only summarized: elapsed time x speed of the route,
+ * less the tokens that arrived. The time is cut into windows: from the request to the first text, and then of 2 s or
+ * of a longer silence.
  */
 export class GenerationTime {
   readonly #speed: RouteSpeed;
@@ -20,7 +20,7 @@ export class GenerationTime {
   #windowMs: number;
   #windowTokens = 0;
   #hasText = false;
-  /** The estimate of all windows before this one, and the part of the last of them. */
+  /** The estimate of all closed windows, and the part of the last closed one. */
   #hiddenTokens = 0;
   #lastHidden = 0;
   /** When the provider said that the answer is complete. Silence behind it is no generation. */
@@ -83,7 +83,7 @@ export class GenerationTime {
       return Math.round(this.#hiddenTokens + before + this.#hiddenIn(silentMs, 0, true));
     }
     const forMs = endMs - this.#windowMs;
-    // A part of a window goes on as the one before it.
+    // An unfinished window counts as hidden if the window before it did.
     const isShort = forMs < WINDOW_MS && this.#lastHidden === 0;
     const hidden = isShort ? 0 : this.#hiddenIn(forMs, this.#windowText, silentMs >= WINDOW_MS);
     return Math.round(this.#hiddenTokens + hidden);
@@ -96,7 +96,7 @@ export class GenerationTime {
   #closeWindow(nowMs: number, isGap: boolean): void {
     const forMs = nowMs - this.#windowMs;
     const text = this.#windowText;
-    // Text behind a silence that was generated during it, and was buffered.
+    // Text that was generated during a silence arrives behind it, because it was buffered.
     const surplus = text - this.#generatedIn(forMs);
     if (surplus > 0) this.#hiddenTokens -= Math.min(surplus, this.#lastHidden);
     this.#lastHidden = this.#hiddenIn(forMs, text, isGap);
@@ -105,7 +105,7 @@ export class GenerationTime {
     this.#windowTokens = this.#textTokens;
   }
 
-  /** What is generated and not sent in this time, in which this text arrives. `isGap`: it arrives at the end alone. */
+  /** The hidden tokens of a window of `forMs` with `text` tokens. `isGap`: the text arrived only at its end. */
   #hiddenIn(forMs: number, text: number, isGap: boolean): number {
     // Slow text alone is no sign of hidden generation: a provider may be busy.
     const { isKnown, hidesGeneration } = this.#speed;
@@ -115,7 +115,7 @@ export class GenerationTime {
     return text < generated * TEXT_SHARE_MAX ? generated - text : 0;
   }
 
-  /** What the route generates in this time. Before the first text some of it is none. */
+  /** The tokens that the route generates in this time. A part of the wait for the first text is no generation. */
   #generatedIn(forMs: number): number {
     if (!this.#hasText) return this.#speed.hiddenTokens(forMs) * this.#choiceCount;
     return (forMs / 1000) * this.tokensPerSecond;

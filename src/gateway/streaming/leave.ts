@@ -30,7 +30,7 @@ export class Leave {
   #isLong = false;
   #awaitsLife = false;
   #hasHead = false;
-  /** Gives the place among the answers that are read on back. */
+  /** Gives back the place among the answers that are read on. */
   #release: (() => void) | undefined;
 
   constructor(

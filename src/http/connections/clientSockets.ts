@@ -11,13 +11,16 @@ export interface ClientSocket {
   readonly isSending: boolean;
   /** The client has sent bytes that this process has not read yet. */
   readonly isReceiving: boolean;
-  /** Since bytes came or left. */
+  /** The time since bytes came or left. */
   readonly idleMs: number;
 }
 
 /** The connections that this process has accepted. */
 export interface ClientSockets {
-  /** Those to one of its listening ports. `used`: how many descriptors the process has. It needs no further one. */
+  /**
+   * The connections to one of its listening ports. `used`: how many descriptors the process has. The list needs no
+   * further one.
+   */
   list(ports: ReadonlySet<number>, used: number): readonly ClientSocket[];
   /** Shuts a connection down. The server then sees its end, and closes it. */
   shutDown(socket: ClientSocket): void;
@@ -28,11 +31,11 @@ export interface ClientSockets {
 /** A socket that listens. */
 export interface Listening {
   /**
-   * The system drops requests for new connections from now on. Those that are connected are served. A client asks again
-   * after a second, and reaches who listens then.
+   * From now on the system drops requests for new connections, and serves those that are connected. A client asks
+   * again after a second, and reaches whichever process listens then.
    */
   holdBack(): void;
-  /** Whether a client is connected, and not accepted yet. */
+  /** Whether a client is connected and waits to be accepted. */
   hasWaiting(): boolean;
 }
 
@@ -63,9 +66,12 @@ const SO_ATTACH_FILTER = 26;
 const SO_ACCEPTCONN = 30;
 const IPPROTO_TCP = 6;
 const TCP_INFO = 11;
-/** The place of `tcpi_unacked` in `tcp_info`: of a socket that listens, how many connections wait to be accepted. */
+/**
+ * The offset of `tcpi_unacked` in `tcp_info`. For a listening socket it counts the connections that wait to be
+ * accepted.
+ */
 const WAITING = 24;
-/** The places of `tcpi_last_data_sent` and `tcpi_last_data_recv` in `tcp_info`. */
+/** The offsets of `tcpi_last_data_sent` and `tcpi_last_data_recv` in `tcp_info`. */
 const LAST_SENT = 44;
 const LAST_RECEIVED = 52;
 /** The part of `tcp_info` that is read. */
@@ -92,8 +98,8 @@ const FILTER_HEAD_BYTES = 16;
 const ADDRESS_BYTES = 128;
 
 /**
- * The sockets of this process on Linux; undefined on other systems. Bun's server tells neither of a connection before its
- * first request nor of its end, and closes no single one, so the system is asked.
+ * The sockets of this process on Linux; undefined on other systems. The system is asked, because Bun's server reports
+ * neither a connection without a request nor its end, and cannot close a single one.
  */
 export async function openClientSockets(
   descriptorsMax: number,

@@ -6,19 +6,19 @@ import { openClientSockets, type ClientSocket, type ClientSockets } from "./clie
 
 /** The part of the descriptors that stays free of idle clients, for connections to providers and files. */
 const RESERVE_PART = 1 / 4;
-/** How often the descriptors are counted: while few are used, and else. */
+/** The times between two counts of the descriptors: while few are used, and otherwise. */
 const LOOK_EVERY_MS = 500;
 const BUSY_LOOK_EVERY_MS = 50;
 /** Looking at each connection takes at most a tenth of the thread, and happens once their number has grown by a tenth. */
 const REST_FACTOR = 9;
 const GROWTH = 1.1;
-/** One line tells of all that is closed in this time. */
+/** One log line reports all connections that are closed in this time. */
 const TELL_EVERY_MS = 60_000;
 
 /**
- * Closes idle connections of clients that have too many of them, and of all clients before no descriptor is left for
- * providers. A connection with a request in flight is never closed. Does nothing where the system does not tell its sockets.
- * Returns a function that ends it.
+ * Closes idle connections of clients that have too many, and of all clients before no descriptor is left for
+ * providers. A connection with a request in flight is never closed. Does nothing where the system does not list its
+ * sockets. Returns a function that stops the watch.
  */
 export async function watchConnections(
   app: App,
@@ -45,9 +45,9 @@ export class ConnectionWatch {
   readonly #descriptors: number;
   /** The descriptors that may be used while clients have idle connections. */
   readonly #most: number;
-  /** The descriptors that were used when the connections were looked at last, or fewer since then. */
+  /** The descriptors in use when the connections were last looked at, or the fewest since then. */
   #looked = 0;
-  /** Connections that are closed and not told yet. */
+  /** Connections that are closed and not reported yet. */
   #closed = 0;
   #toldMs = -Infinity;
 
@@ -65,7 +65,7 @@ export class ConnectionWatch {
     this.#most = Math.floor(descriptors * (1 - RESERVE_PART));
   }
 
-  /** Closes what is too much. Returns the time until the next look. */
+  /** Closes connections above the limits. Returns the time until the next look. */
   look(): number {
     let used = openDescriptors() ?? this.#descriptors;
     const most = this.#mostOfClient();
@@ -82,7 +82,7 @@ export class ConnectionWatch {
     return Math.max(BUSY_LOOK_EVERY_MS, REST_FACTOR * (performance.now() - startedMs));
   }
 
-  /** No client has more than half of what all may use. */
+  /** The most connections of one client: half of what all may use. */
   #mostOfClient(): number {
     const { connectionsPerAddress } = this.#app.gateway.current.config.limits;
     const half = Math.floor(this.#most / 2);
@@ -99,7 +99,7 @@ export class ConnectionWatch {
     return closed;
   }
 
-  /** Closes up to so many idle connections, those that are idle for longest first. Returns how many. */
+  /** Closes up to `count` idle connections, the longest idle first. Returns how many were closed. */
   #close(client: Client, count: number): number {
     if (count <= 0) return 0;
     client.idle.sort((one, other) => other.idleMs - one.idleMs);

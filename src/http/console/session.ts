@@ -13,9 +13,9 @@ export type SessionEnd = "wrongTokens" | "idle" | "asked";
 
 /** What the token is exchanged for. Each request needs both. */
 export interface SessionSecrets {
-  /** Out of the reach of scripts. Browsers send it to every port of the host, so it proves too little alone. */
+  /** Scripts cannot read it. Browsers send it to every port of the host, so it proves too little alone. */
   readonly cookie: string;
-  /** For a header. The page keeps it where only its own origin can read it, and an origin has a port. */
+  /** The value of a header. The page keeps it where only its own origin can read it, and an origin has a port. */
   readonly pageSecret: string;
 }
 
@@ -26,7 +26,7 @@ export interface SessionSecrets {
 export class ConsoleSession {
   /** For the address that the command prints. */
   readonly token: string;
-  /** Cookies ignore the port. A name of its own keeps two consoles on one machine apart. */
+  /** Cookies ignore the port. A name for each console keeps two on one machine apart. */
   readonly cookieName: string;
   /** Resolves when the session has ended. */
   readonly ended: Promise<SessionEnd>;
@@ -65,8 +65,8 @@ export class ConsoleSession {
   }
 
   /**
-   * True if the header has the cookie of the session and `pageSecret` is the page's. `isUse`: a person does something, so
-   * the hour begins anew. Another port of the host can add cookies of the same name, so the header may have several.
+   * Whether the header has the cookie of the session and `pageSecret` is the page's. `isUse`: a person acts, so the
+   * hour begins anew. The header may have several cookies of this name, because another port of the host can add some.
    */
   accepts(cookieHeader: string, pageSecret: string, isUse: boolean): boolean {
     if (this.#isOver()) return false;

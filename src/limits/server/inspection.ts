@@ -8,14 +8,14 @@ import { probeCall } from "./scripts.ts";
 export interface LimitsServerInspection {
   /** Such as `Valkey 8.1.1` or `Redis 7.2.4`. */
   readonly version: string;
-  /** The median time of a call as each request needs one. */
+  /** The median time of a call like that of a request. */
   readonly answerMs: number;
   /** Undefined: the user may not see it. */
   readonly memory:
     | {
-        /** 0: no limit. */
+        /** The memory limit; 0 means none. */
         readonly bytesMax: number;
-        /** What happens at the limit, such as `noeviction`. */
+        /** The server's policy at the limit, such as `noeviction`. */
         readonly policy: string;
       }
     | undefined;
@@ -25,7 +25,7 @@ export interface LimitsServerInspection {
 const CALLS = 9;
 const INSPECTED_WITHIN_MS = 6000;
 
-/** Asks the server as a gateway does. It leaves one key, which ends after two minutes. Never rejects. */
+/** Asks the server as a gateway does. It leaves one key, which expires after two minutes. Never rejects. */
 export async function inspectLimitsServer(
   url: string,
 ): Promise<LimitsServerInspection | ServerProblem> {
@@ -49,7 +49,7 @@ async function inspect(client: RedisClient): Promise<LimitsServerInspection> {
     await callScript(client, probeCall);
     times.push(systemClock.monotonicMs() - startedMs);
   }
-  // A user may be allowed to count limits and not to see this.
+  // A user who may count limits need not have the right to see this.
   const text: unknown = await client.send("INFO", []).catch(() => "");
   const info = fieldsOf(typeof text === "string" ? text : "");
   const policy = info.get("maxmemory_policy");

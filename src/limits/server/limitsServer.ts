@@ -4,7 +4,7 @@ import { systemClock } from "../../lib/clock.ts";
 import { problemOf, ServerProblem, slowerThan } from "./serverProblem.ts";
 import { probeCall, scriptTexts, type Reply, type ScriptCall } from "./scripts.ts";
 
-/** How long things take. Tests use other times. */
+/** The times of a connection. Tests use other ones. */
 export interface ServerTimes {
   /** A later answer does not count. */
   readonly answerWithinMs: number;
@@ -12,7 +12,10 @@ export interface ServerTimes {
   readonly pauseMs: number;
   /** An outage is over when the server has answered for this long. */
   readonly steadyMs: number;
-  /** After an outage older calls are not sent. In a minute a bucket is refilled, and a slot has ended. */
+  /**
+   * Calls that were kept for longer than this are not sent after an outage: by then the bucket is refilled and the
+   * slot has ended.
+   */
   readonly unsentForMs: number;
 }
 
@@ -23,11 +26,11 @@ export const serverTimes: ServerTimes = {
   unsentForMs: 60_000,
 };
 
-/** What the owner of a connection is told. The calls must not throw. */
+/** Events of a connection. The calls must not throw. */
 export interface ServerListener {
   /** From now on the server is asked. */
   usable(): void;
-  /** Once for each outage, and once more if the server turns out to refuse this client. */
+  /** Called once for each outage, and again if the server turns out to refuse this client. */
   lost(problem: string): void;
   /** The outage is over. */
   back(durationMs: number): void;
@@ -67,15 +70,15 @@ interface Outage {
 }
 
 /**
- * One connection to a Valkey or Redis server. It is usable, or it is not asked at all: no request waits for a server that
- * is gone. One client connects again and again; it never sends a command a second time.
+ * One connection to a Valkey or Redis server. While it is not usable, the server is not asked: no request waits for a
+ * server that is gone. The client connects again and again, and never sends a command a second time.
  */
 export class LimitsServer {
   readonly #client: RedisClient;
   readonly #times: ServerTimes;
   readonly #listener: ServerListener;
   readonly #slow: ServerProblem;
-  /** In the order of the calls. */
+  /** In the order of the calls, oldest first. */
   readonly #open = new Set<OpenCall>();
   #turn: Turn | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -100,8 +103,8 @@ export class LimitsServer {
   }
 
   /**
-   * The answer of the server, or undefined if it is not usable or does not answer in time. `onLate` then gets the answer if
-   * it comes all the same, and nothing if it never will.
+   * The answer of the server, or undefined if the server is not usable or does not answer in time. `onLate` gets an
+   * answer that comes later, and nothing if none will come.
    */
   async ask(call: ScriptCall, onLate: (reply?: Reply) => void): Promise<Reply | undefined> {
     if (!this.#isUsable) return undefined;
@@ -177,7 +180,7 @@ export class LimitsServer {
   async #judgeOldest(): Promise<void> {
     const [oldest] = this.#open;
     if (oldest !== undefined && oldest.turn.dueMs <= systemClock.monotonicMs()) {
-      // This thread may have been busy: in the second turn from here it has read what has arrived.
+      // Two turns let this thread read what has arrived while it was busy.
       await setImmediate();
       await setImmediate();
       if (this.#open.has(oldest)) this.#giveUp();
@@ -186,7 +189,7 @@ export class LimitsServer {
     this.#watch();
   }
 
-  /** One call was not answered in time: the others need not wait for the same. */
+  /** One call was not answered in time, so all open calls are given up. */
   #giveUp(): void {
     const calls = [...this.#open];
     this.#open.clear();
@@ -240,7 +243,8 @@ export class LimitsServer {
 
   async #connect(): Promise<void> {
     await connect(this.#client);
-    // The probe finds out whether it may. A script that is loaded later would be called after what was sent meanwhile.
+    // The probe shows whether scripts may be loaded. A script that is loaded later would run after the calls that were
+    // sent meanwhile.
     for (const text of scriptTexts) this.#client.send("SCRIPT", ["LOAD", text]).catch(ignored);
   }
 

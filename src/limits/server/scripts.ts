@@ -54,9 +54,9 @@ end
 `;
 
 /**
- * Takes one request and one slot, or nothing. What is refused writes nothing. With full memory a server stops a script only
- * at its first write, so that one needs memory. KEYS[2] has the slots: a sorted set of their names by the time at which each
- * ends unless it is renewed. ARGV: the three limits, the name of the slot, its life in ms.
+ * Takes one request and one slot, or nothing. A refusal writes nothing: with full memory a server stops a script at
+ * its first write. KEYS[2] has the slots: a sorted set of names by the time at which each ends unless it is renewed.
+ * ARGV: the three limits, the name of the slot, its life in ms.
  */
 const ADMIT = script(`${BUCKETS}
 local requests, tokens, slots = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -95,7 +95,10 @@ expire(limit, level)
 return {'taken', '0', text(level)}
 `);
 
-/** Lets slots live on. A slot that the server has lost, or never had, is there afterwards. ARGV: life, then for each key the number of names and the names. */
+/**
+ * Renews slots. A slot that the server has lost, or never had, exists afterwards. ARGV: life, then for each key the
+ * number of names and the names.
+ */
 const RENEW = script(`
 local time = redis.call('TIME')
 local ends = string.format('%.17g', time[1] * 1000 + time[2] / 1000 + ARGV[1])

@@ -1,9 +1,9 @@
 import { errorCode } from "../../lib/systemError.ts";
 
-/** Why the limits server cannot be used. An operator reads the words, which never contain the URL or the password. */
+/** Why the limits server cannot be used. The message is for operators. It never contains the URL or the password. */
 export class ServerProblem {
   readonly words: string;
-  /** The server, or what answers in its place, says no: somebody must act. Otherwise it may come back by itself. */
+  /** True: the server refuses this client, so an operator must act. False: it may come back by itself. */
   readonly isRefusal: boolean;
 
   constructor(words: string, isRefusal = false) {

@@ -126,7 +126,7 @@ function toolOf(tool: SentTool): Block {
     ...(tool.description === undefined ? {} : { description: tool.description }),
     input_schema: tool.parameters,
     ...(tool.strict === true && { strict: true }),
-    // Some clients write it into the function.
+    // Some clients write the mark into the function.
     ...cacheControlOf(fieldsOf(tool.own["function"])),
     ...cacheControlOf(tool.own),
   };
@@ -205,11 +205,11 @@ const BUDGETS: Readonly<Record<Exclude<Effort, "none">, number>> = {
   xhigh: 32_768,
   max: 32_768,
 };
-/** The interface refuses less. */
+/** The interface refuses a smaller budget. */
 const BUDGET_MIN = 1024;
-/** The bound counts reasoning too. This share stays for the answer. */
+/** `max_tokens` counts reasoning too. This share of it stays for the answer. */
 const ANSWER_SHARE = 0.25;
-/** The only temperature that the interface accepts with reasoning. It is the default. */
+/** The only temperature that the interface accepts with reasoning, and the default. */
 const TEMPERATURE = 1;
 const TOP_P_MIN = 0.95;
 
@@ -220,8 +220,8 @@ const XHIGH_SINCE = 4.07;
 
 /**
  * Newer models take an effort and refuse a budget; older ones the reverse. A name without a Claude version gets a
- * budget, the form that compatible servers copied. Left out where the interface would refuse the combination: a
- * forced tool, another temperature or top_p, a small bound, or a tool loop without its reasoning.
+ * budget, the form that compatible servers copied. The reasoning is left out where the interface would refuse it: with
+ * a forced tool, another temperature or top_p, a small bound, or a tool loop without its reasoning.
  */
 function reasoningFieldsOf(
   body: ChatRequestBody,

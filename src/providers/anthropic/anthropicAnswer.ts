@@ -141,11 +141,11 @@ class MessageReader {
    * last one, or fail.
    */
   readonly #reasoningBlocks: JsonFields[] = [];
-  /** Of finished and of open reasoning blocks. */
+  /** The characters of all reasoning blocks, finished and open. */
   #reasoningCharacters = 0;
   #inputCharacters = 0;
   #calls = 0;
-  /** Of the text so far. */
+  /** The characters of the text so far. */
   #characters = 0;
   #isFinished = false;
   /** The usage of `message_start`. Its output count is a placeholder. */

@@ -39,7 +39,7 @@ export function blocksInOrder(
   return [...reasoning.map(returnedReasoning), ...textBlock(text), ...calls];
 }
 
-/** None for a blank text, which the interface refuses. */
+/** A text block; none for a blank text, which the interface refuses. */
 export function textBlock(text: string, cache: JsonFields = {}): readonly JsonFields[] {
   return text.trim() === "" ? [] : [{ type: "text", text, ...cache }];
 }
@@ -55,7 +55,7 @@ function characterBoundary(text: string, end: number): number {
   return isWithinPair ? end - 1 : end;
 }
 
-/** The start, if a client changed the field to something that is no position. */
+/** The position in a returned block; the start, if a client changed the field. */
 function positionOf({ after }: JsonFields): AnswerPosition {
   const { characters, calls } = fieldsOf(after);
   return isCount(characters) && isCount(calls)

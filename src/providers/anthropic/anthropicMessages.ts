@@ -182,7 +182,7 @@ function textBlocks(message: RequestMessage, path: string): readonly Block[] {
   });
 }
 
-/** None for a blank text, which the interface refuses. */
+/** The blocks of a part; none for a blank text, which the interface refuses. */
 function blocksOf(part: ChatPart): readonly Block[] {
   const cache = cacheControlOf(part.own);
   switch (part.kind) {

@@ -1,7 +1,7 @@
 import type { ChatRequestBody, RequestMessage } from "../../contract/chat/chatRequestBody.ts";
 import { fieldsOf, isGiven, isJsonObject, type JsonFields } from "../../lib/json.ts";
 
-/** The interface refuses more: https://platform.claude.com/docs/en/build-with-claude/prompt-caching */
+/** The interface refuses more marks: https://platform.claude.com/docs/en/build-with-claude/prompt-caching */
 const MARKS_MAX = 4;
 
 /** The native field that ends a cached prefix. Clients write it into parts, tools and messages. */

@@ -17,8 +17,8 @@ export interface SentTool extends ChatTool {
 }
 
 /**
- * The tools in their order. `strict` stays while the schemas, with that of the answer, are within the provider's limits;
- * a tool beyond them is sent without it, because its arguments are then still those of the schema as a rule.
+ * The tools in their order. `strict` stays while the schemas of tools and answer together are within the provider's
+ * limits. A tool beyond them is sent without it: the model still follows the schema, as a rule.
  */
 export function sentTools(
   tools: readonly ChatTool[],

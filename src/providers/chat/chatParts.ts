@@ -22,7 +22,7 @@ export type ChatPart = {
   | { readonly kind: "file"; readonly source: PartSource; readonly name: string | undefined }
 );
 
-/** What the user says first where an interface requires that, and the conversation begins with the assistant. */
+/** The user's first message where an interface requires one and the conversation begins with the assistant. */
 export const OPENING = "(no message)";
 
 /**
@@ -114,7 +114,7 @@ function partOf(part: JsonFields, path: string): ChatPart {
   throw unsupported(path, type);
 }
 
-/** More than any media type with parameters has. */
+/** Longer than any real media type with parameters. */
 const MEDIA_TYPE_CHARACTERS_MAX = 1000;
 
 /**

@@ -141,8 +141,8 @@ export function argumentsOf(call: ChatToolCall, readJson: ReadJson): JsonFields 
 }
 
 /**
- * Asks for an answer in this format, where an interface has no setting for it. The text is always the same for a format, so
- * that the prompt stays in the provider's cache.
+ * An instruction to answer in this format, for an interface without a setting. Its text depends on the format alone,
+ * so that the prompt stays in the provider's cache.
  */
 export function formatInstruction(format: ChatFormat): string {
   const text =

@@ -18,7 +18,7 @@ import { BESIDE_RESULTS, inStrictOrder, movePictures } from "./messageOrder.ts";
 import { nearestEffort } from "./modelFamilies.ts";
 
 const SHORT_ID_CHARACTERS = 9;
-/** At the end of a tool's name that is not the client's own. */
+/** The length of the hash at the end of a shortened or changed name. */
 const NAME_HASH_CHARACTERS = 8;
 
 export { BESIDE_RESULTS };
@@ -62,7 +62,7 @@ function edited({ request, object }: Chat, set: JsonFields, remove: readonly str
   return { request: { ...request, body: kept as ChatRequestBody }, object: scanObject(text) };
 }
 
-/** The name itself if the provider takes it. Otherwise one that it takes, and that is the same each time for this name. */
+/** The name itself if the provider takes it. Otherwise another one that it takes, always the same for this name. */
 export function providerToolName(name: string, rule: NameRule): string {
   const { charactersMax, foreign, start } = rule;
   const plain = name.replaceAll(foreign, "_");
@@ -72,7 +72,7 @@ export function providerToolName(name: string, rule: NameRule): string {
   return `${started.slice(0, charactersMax - NAME_HASH_CHARACTERS - 1)}_${hash}`;
 }
 
-/** The names of tools that the provider gets, each with the client's own. Only those that differ. */
+/** The changed names of tools, each with the client's own name. */
 export function changedToolNames(
   { tools }: JsonFields,
   { toolNames: rule }: Dialect,
@@ -89,8 +89,8 @@ export function changedToolNames(
 }
 
 /**
- * The most bytes that a dialect adds to what a model reads. Schemas of tools and of the answer may get longer: what their variants share is
- * written once more. All else that is added is less than what a hold counts for each message.
+ * The most bytes that a dialect adds to the prompt. Schemas of tools and of the answer may get longer, because what
+ * their variants share is written again. All other additions are smaller than what a hold counts for each message.
  */
 export function addedPromptBytes({ tools, response_format: format }: JsonFields): number {
   const definitions = Array.isArray(tools) ? (tools as unknown[]) : [];

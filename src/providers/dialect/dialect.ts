@@ -23,14 +23,14 @@ export interface Dialect {
   readonly refusesStop: boolean;
 }
 
-/** The route of a chat, and from where the chat comes. */
+/** The route of a chat, and the interface that the chat came in. */
 export interface DialectSource {
   readonly provider: Pick<ProviderConfig, "kind" | "messageOrder">;
   readonly route: Pick<RouteConfig, "model">;
   readonly model: Pick<ModelConfig, "reasoningEffort">;
   /** The provider's interface that gets the chat. */
   readonly chat: ChatInterface;
-  /** The request came in another interface than chat, so its client did not write it for this model. */
+  /** The request came in another interface, so its client did not write it for this model. */
   readonly isRewritten: boolean;
   /** The provider has the interface of the request: it gets the client's own text. */
   readonly isNative: boolean;

@@ -6,8 +6,8 @@ type Part = JsonFields;
 type Content = string | readonly Part[];
 
 /**
- * The field of a user's message that comes from the same message of another interface as the results before it. Such a text
- * is often a reminder of the client, at each result.
+ * Marks a user's text that came in the same message as the results of tools before it. It is often a reminder that the
+ * client adds to each result.
  */
 export const BESIDE_RESULTS = "beside_results";
 /** The assistant's text between a tool's result and a message of the user: Mistral refuses the user right after a tool. */

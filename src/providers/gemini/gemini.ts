@@ -94,7 +94,10 @@ function encodeGeminiRequest(call: ChatCall): EncodedRequest {
   return { path: `/${modelPath(call.model)}:${action}`, body: bodyWithOthers(call, fields) };
 }
 
-/** Before Gemini 3 a request with tools may not set the form of its answer. The instruction for it; undefined if it may. */
+/**
+ * Before Gemini 3 a request with tools may not set the form of its answer. Returns the instruction that replaces it;
+ * undefined if none is needed.
+ */
 function formatInText(body: ChatRequestBody, model: string): string | undefined {
   const format = formatOf(body);
   if (format === undefined || takesFormatWithTools(model) || toolsOf(body).length === 0)

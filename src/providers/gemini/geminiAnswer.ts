@@ -103,7 +103,7 @@ function isBlocked(feedback: unknown): boolean {
   return isJsonObject(feedback) && typeof feedback["blockReason"] === "string";
 }
 
-/** The same for all calls of one answer, and different for the next answer. */
+/** The beginning of the ids of all calls of one answer. The next answer has another one. */
 function idPrefixOf(responseId: unknown, text: string): string {
   const own = typeof responseId === "string" ? responseId.replace(/[^\w-]/g, "") : "";
   return `call_${(own || sha256(text).toHex()).slice(0, ID_CHARS_MAX)}`;
@@ -196,7 +196,7 @@ interface ToolCall {
   readonly extra_content?: JsonFields;
 }
 
-/** In the form in which clients send images. */
+/** An image in the form in which clients send it. */
 interface Image {
   readonly index: number;
   readonly type: "image_url";
@@ -246,8 +246,8 @@ function readCandidate(
   state.counts.set(index, { calls, images: before.images + (delta.images?.length ?? 0) });
   const hasAnswered = state.hasContent || state.hasReasoning;
   const finishReason = finishReasonOf(candidate["finishReason"], hasAnswered);
-  // After finishReasonOf: content that comes with the finish was not sent to the client yet, so another route may
-  // answer.
+  // Set after `finishReasonOf`: content that comes with the finish was not sent to the client yet, so another route
+  // may answer.
   state.hasContent ||= [delta.content, delta.tool_calls, delta.images].some(
     (it) => it !== undefined,
   );

@@ -34,7 +34,7 @@ interface Content {
  * https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
  */
 const PLACEHOLDER_SIGNATURE = "skip_thought_signature_validator";
-/** Files uploaded with the operator's key. A caller must not read another caller's file. */
+/** The host of files that were uploaded with the operator's key. A caller must not read another caller's file. */
 const STORED_FILES_HOST = "generativelanguage";
 /** Google needs a media type for a URL; only the file extension tells it. */
 const MEDIA_TYPES: ReadonlyMap<string, string> = new Map([
@@ -157,7 +157,7 @@ function signed(part: Part, thoughtSignature: string | undefined): Part {
   return { ...part, thoughtSignature };
 }
 
-/** In the place where Google's own OpenAI-compatible interface has it. Clients return it unchanged. */
+/** The signature, in the place where Google's own OpenAI-compatible interface has it. Clients return it unchanged. */
 function signatureOf(own: object): string | undefined {
   const { extra_content: extra } = own as { extra_content?: unknown };
   const signature = fieldsOf(fieldsOf(extra)["google"])["thought_signature"];
@@ -229,7 +229,7 @@ const BUDGETS: Readonly<Record<Effort, number>> = {
   xhigh: 24_576,
   max: 24_576,
 };
-/** The bound of an answer counts reasoning too. This share stays for the answer. */
+/** The bound of an answer counts reasoning too. This share of it stays for the answer. */
 const ANSWER_SHARE = 0.25;
 /** Gemini 2.5 Pro always reasons, with this budget at least; Flash-Lite takes no smaller one than its own, but 0. */
 const PRO_BUDGET_MIN = 128;

@@ -6,7 +6,9 @@ export function modelName(model: string): string {
   return collection + name;
 }
 
-/** The same as the path of a URL. The name is one escaped segment, so that it cannot lead to another method or host. */
+/**
+ * The model as the path of a URL. The name is one escaped segment, so that it cannot lead to another method or host.
+ */
 export function modelPath(model: string): string {
   const { collection, name } = partsOf(model);
   return collection + encodeURIComponent(name);

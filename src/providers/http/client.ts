@@ -19,13 +19,13 @@ import {
 export { ConnectionError } from "./connectionError.ts";
 export type { HttpExchange, OpenRequests, ResponseListener } from "./exchange.ts";
 
-/** The target of a client and the way to it. */
+/** The server that a client talks to, and how to reach it. */
 export interface HttpClientOptions extends TargetOptions {
   /** `http(s)://host[:port][/path][?query]`, already validated. */
   readonly baseUrl: string;
   /** Sent with each request before its own headers. An invalid header makes each `send` fail. */
   readonly headers?: HttpHeaders;
-  /** Called when bytes came without a request, with the time in which no connection is kept. */
+  /** Called when bytes came without a request, with the time in which no connection is reused. */
   readonly onUnsolicitedData?: ((distrustMs: number) => void) | undefined;
   /** The count of the client that this one replaces; without it the count starts at 0. */
   readonly open?: OpenRequests | undefined;

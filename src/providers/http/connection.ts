@@ -38,7 +38,7 @@ export class Connection implements WireEvents {
   owner: ConnectionOwner;
   /** It has carried a complete exchange. */
   isReused = false;
-  /** On the monotonic clock. */
+  /** When the connection became idle, on the monotonic clock. */
   idleSinceMs = 0;
   readonly #target: ConnectionTarget;
   #stage: Stage = "connecting";
@@ -46,7 +46,7 @@ export class Connection implements WireEvents {
   /** Ends a tunnel that is not open yet. */
   #tunnelling: AbortController | undefined;
   #connectTimer: ReturnType<typeof setTimeout> | undefined;
-  /** What the system did not take yet. */
+  /** Bytes that the system did not take yet. */
   #unsent: Uint8Array[] = [];
   #isClosedInOrder = false;
   #isPaused = false;
@@ -193,7 +193,7 @@ export class Connection implements WireEvents {
     else this.#failHandshake(problem);
   }
 
-  /** A proxy that gets the requests themselves is the other end of the handshake. */
+  /** The handshake is with the nearest server: with a proxy that gets the requests themselves, it is the proxy's. */
   #failHandshake(cause: Error | null | undefined): void {
     const isProxy = this.#target.proxy !== undefined;
     this.#fail(handshakeError(isProxy ? "proxy" : "target", cause));
@@ -231,24 +231,24 @@ const SOCKET_HANDLERS: SocketHandler<Connection> = {
   error: () => {},
 };
 
-/** What a connection uses of its socket. A socket of Bun is one as it is. */
+/** What a connection uses of its socket. A socket of Bun is a `Wire`. */
 interface Wire {
-  /** The bytes that it took: fewer than it got, or -1, if it is full or closed. */
+  /** Returns the bytes that were taken: fewer than given, or -1, if the socket is full or closed. */
   write(data: string | Uint8Array): number;
   pause(): unknown;
   resume(): unknown;
-  /** At once. */
+  /** Closes at once. */
   terminate(): void;
-  /** In order. */
+  /** Closes in order. */
   close(): void;
 }
 
-/** What the user of a wire hears. */
+/** The events of a wire. */
 interface WireEvents {
   onData(bytes: Buffer): void;
-  /** It can take more bytes. */
+  /** The wire can take more bytes. */
   onDrain(): void;
-  /** The other side ended it in order. */
+  /** The other side ended the connection in order. */
   onEnd(): void;
   onClose(error: Error | undefined): void;
 }

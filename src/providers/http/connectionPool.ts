@@ -8,7 +8,7 @@ import type { ConnectionTarget } from "./connectionTarget.ts";
  */
 const IDLE_MS_MAX = 30_000;
 
-/** Per provider. */
+/** The most idle connections to one provider. */
 const IDLE_CONNECTIONS_MAX = 512;
 
 /**
@@ -26,9 +26,9 @@ export class ConnectionPool implements ConnectionOwner {
   /** Ordered by idle time, longest first. The last one is taken first, so unused ones expire. */
   readonly #idle: Connection[] = [];
   #sweepTimer: ReturnType<typeof setTimeout> | undefined;
-  /** Leased in this turn of the event loop. */
+  /** Connections leased in this turn of the event loop. */
   #leased: Connection[] = [];
-  /** Leased in the turn before. They are ready in the next turn. */
+  /** Connections leased in the turn before. They are ready in the next turn. */
   #leasedBefore: Connection[] = [];
   #isClosed = false;
   #distrustMs = DISTRUST_MS;

@@ -10,7 +10,7 @@ export interface ConnectionTarget {
   /** PEM text that replaces the built-in certificate authorities. */
   readonly ca: string | undefined;
   readonly proxy: ConnectionProxy | undefined;
-  /** DNS, TCP, proxy and TLS together. */
+  /** The time for DNS, TCP, proxy and TLS together. */
   readonly timeoutMs: number;
 }
 
@@ -32,7 +32,7 @@ export interface TargetOptions {
   readonly proxyUrl?: string | undefined;
   /** PEM text that replaces the built-in certificate authorities. A proxy may have a certificate of either. */
   readonly ca?: string | undefined;
-  /** DNS, TCP, proxy and TLS together. */
+  /** The time for DNS, TCP, proxy and TLS together. */
   readonly connectTimeoutMs: number;
 }
 
@@ -75,8 +75,8 @@ function withoutBrackets(hostname: string): string {
 }
 
 /**
- * Whether the requests themselves go to an HTTP proxy, in the absolute form. That is how it gets those to http targets;
- * everything else goes through a tunnel.
+ * Whether an HTTP proxy gets the requests themselves, in the absolute form. It does for http targets; for all others
+ * it opens a tunnel.
  */
 export function isForwarded({ isSecure, proxy }: ConnectionTarget): boolean {
   return !isSecure && (proxy?.kind === "http" || proxy?.kind === "https");
@@ -87,7 +87,7 @@ export function isTunnelled(target: ConnectionTarget): target is TunnelTarget {
   return target.proxy !== undefined && !isForwarded(target);
 }
 
-/** The server that a connection without a tunnel has at its other end. */
+/** The server at the other end of a connection without a tunnel. */
 export function nearestServer(
   target: ConnectionTarget,
 ): Pick<ConnectionTarget, "host" | "port" | "isSecure" | "ca"> {

@@ -139,7 +139,7 @@ export class Exchange implements HttpExchange, ConnectionOwner {
     }
     if (!this.#hasReceived) {
       this.#hasReceived = true;
-      // It is not sent again, and a stream may stay open for long.
+      // The request is not sent again, and a stream may stay open for long.
       this.#request = "";
     }
     const piece = this.#decoder.push(bytes);

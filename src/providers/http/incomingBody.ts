@@ -34,7 +34,7 @@ export class IncomingBody {
     this.#source = source;
   }
 
-  /** The sender has to wait. */
+  /** The buffer is full, so the sender has to wait. */
   get isFull(): boolean {
     return this.bufferedBytes >= BUFFERED_BYTES_MAX && !this.#isCollected;
   }

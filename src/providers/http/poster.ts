@@ -2,12 +2,12 @@ import { version } from "../../lib/version.ts";
 import { createHttpClient, type HttpClientOptions, type HttpExchange } from "./client.ts";
 import { ConnectionError } from "./connectionError.ts";
 
-/** The part of an answer that is read. Only its status counts. */
+/** The most bytes of an answer that are read. Only its status counts. */
 const ANSWER_BYTES_MAX = 64 * 1024;
 
 export interface PosterOptions extends Omit<HttpClientOptions, "headers"> {
   readonly headers: Readonly<Record<string, string>>;
-  /** For one request and its answer. */
+  /** The time for one request and its answer. */
   readonly timeoutMs: number;
 }
 

@@ -1,7 +1,7 @@
 import type { Span } from "../../lib/span.ts";
 import { ChunkedBody } from "./chunkedBody.ts";
 
-/** Status line and headers, including skipped 1xx responses. */
+/** The most bytes of status line and headers, with those of skipped 1xx responses. */
 export const HEAD_BYTES_MAX = 65_536;
 
 const NOTHING: Span = { bytes: Buffer.alloc(0), start: 0, end: 0 };

@@ -67,7 +67,7 @@ const VECTORS = /"data"[\t\n\r ]*:[\t\n\r ]*\[/;
 /** An `error` other than null. */
 const FAILURE = /"error"[\t\n\r ]*:[\t\n\r ]*[^n\t\n\r ]/;
 
-/** Whether the text is an object with vectors, as far as its ends show. */
+/** Whether the text is an object with vectors, as its ends show. */
 function holdsVectors({ head, tail }: Ends): boolean {
   const isObject = /^[\t\n\r ]*\{/.test(head) && /\}[\t\n\r ]*$/.test(tail);
   return isObject && (VECTORS.test(head) || VECTORS.test(tail));

@@ -77,8 +77,7 @@ function eventReader(): ReadChatEvent {
     return { ...created, choices: [choice], ...more };
   };
   return ({ event, data }): ChatEvent => {
-    // Compatible servers also send the [DONE] of chat streams. Only the response's own terminal event ends the
-    // stream.
+    // Compatible servers also send the [DONE] of chat streams. Only the last event of the response ends the stream.
     if (data === "" || data === "[DONE]") return { kind: "nothing" };
     const fields = parseAnswer(data);
     const type = typeof fields["type"] === "string" ? fields["type"] : (event ?? "");

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { AnswerError, answerText, ExcessiveAnswerError } from "../provider.ts";
 
-/** What is new of an answer, in the fields of a chat message. */
+/** The new part of an answer, in the fields of a chat message. */
 export interface OutputDelta {
   content?: string;
   refusal?: string;
@@ -9,7 +9,7 @@ export interface OutputDelta {
   tool_calls?: CallDelta[];
   /** Cited pages with their positions in the text. */
   annotations?: JsonFields[];
-  /** Of the text's tokens. A chat has them beside the message. */
+  /** Log probabilities of the text's tokens. A chat has them beside the message. */
   logprobs?: JsonFields[];
 }
 

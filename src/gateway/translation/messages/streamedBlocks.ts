@@ -9,7 +9,7 @@ type Piece =
   | { readonly type: "thinking"; readonly text: string }
   | {
       readonly type: "tool_use";
-      /** That of the call among the calls. */
+      /** The index of the call among the calls of the answer. */
       readonly index: number;
       readonly id: unknown;
       readonly name: unknown;
@@ -19,7 +19,7 @@ type Piece =
 /** The block of a stream that is not closed yet. */
 interface OpenBlock {
   readonly type: Piece["type"];
-  /** That of a call among the calls. */
+  /** The index of a call among the calls of the answer. */
   readonly call: number | undefined;
   readonly scanner: ObjectScanner;
 }
@@ -39,7 +39,7 @@ export class StreamedBlocks {
   #open: OpenBlock | undefined;
   /** The last call whose block was opened. */
   #lastCall = -1;
-  /** In the order in which they began. */
+  /** Blocks that wait, oldest first. */
   readonly #waiting = new Set<WaitingBlock>();
   readonly #waitingCalls = new Map<number, WaitingBlock>();
   #lastWaiting: WaitingBlock | undefined;

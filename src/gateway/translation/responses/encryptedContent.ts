@@ -12,8 +12,8 @@ import { splice } from "../../../lib/splice.ts";
 import { DEPTH_MAX } from "../../../providers/provider.ts";
 
 /**
- * What a provider needs back with an answer and what no other item of a response has a place for: signed reasoning of
- * Anthropic (`thinking_blocks`), Google (`extra_content`) and OpenRouter (`reasoning_details`).
+ * Signed reasoning that a provider needs back with an answer: of Anthropic (`thinking_blocks`), Google
+ * (`extra_content`) and OpenRouter (`reasoning_details`). No other item of a response has a place for it.
  */
 export interface ReturnedFields {
   readonly thinking_blocks?: readonly unknown[];
@@ -31,7 +31,7 @@ export function encryptedContentOf(fields: ReturnedFields): string {
   return PREFIX + Buffer.from(JSON.stringify(fields)).toString("base64url");
 }
 
-/** What a text has that returns reasoning of a translated answer, with or without encrypted content. */
+/** Found in a text that returns reasoning of a translated answer, with or without encrypted content. */
 const OWN_REASONING = new RegExp(String.raw`"rs_[0-9a-z]{20}_\d|${PREFIX}`);
 
 /**

@@ -7,7 +7,7 @@ export interface ResponsesSettings {
   /** Fields of the request that the response object repeats. */
   readonly repeated: JsonFields;
   readonly origins: ReadonlyMap<string, ToolOrigin>;
-  /** The client wants to send back what the provider needs. */
+  /** The client asked for encrypted reasoning, to send it back. */
   readonly wantsEncrypted: boolean;
   readonly wantsLogprobs: boolean;
 }

@@ -23,7 +23,7 @@ export interface ItemOptions {
   readonly emit: Emit;
 }
 
-/** Reasoning of the model. A chat has it as one text, which is shown as a summary. */
+/** A reasoning item. The reasoning of a chat is one text; it becomes the summary of the item. */
 export class ReasoningItem implements Item {
   readonly index: number;
   readonly id: string;
