@@ -125,7 +125,7 @@ export const modelOptions = {
   fallbacks: names("fallbacks", {
     example: '["gpt-5-nano"]',
     only: "chat",
-    doc: "Models whose routes are tried, in this order, if all routes of this one fail. The caller pays the price of the model that answers, and the dearest is held. Default: none.",
+    doc: "Models whose routes are tried, in this order, if all routes of this one fail. The caller pays the price of the model that answers, and the highest price is held. Default: none.",
   }),
   routes: tables("routes", routeOptions, {
     required: true,

@@ -42,7 +42,7 @@ const FAMILIES: readonly (readonly [FinishReason, RegExp])[] = [
   ],
 ];
 
-/** Words for a missing reason: in a chunk, the answer continues. */
+/** Texts for a missing reason: in a chunk, the answer continues. */
 const NONE = ["", "null", "none", "unspecified", "finish_reason_unspecified", "not_finished"];
 
 const KNOWN: ReadonlyMap<string, FinishReason | undefined> = new Map([

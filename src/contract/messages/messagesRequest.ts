@@ -168,7 +168,7 @@ export function checkCountTokensRequest(
 }
 
 /**
- * Anthropic's words for a type that it refuses. Claude Code repeats the request without what a 400 names so:
+ * Anthropic's message about a type that it refuses. Claude Code repeats the request without what a 400 names so:
  * https://code.claude.com/docs/en/llm-gateway-protocol#automatic-retry-and-error-forwarding
  */
 export function inputTag(type: string): string {
