@@ -10,9 +10,10 @@ import { signIn, startConsole } from "../../support/binary/consoleProcess.ts";
 import { fillMonths } from "../../support/store/months.ts";
 import { tamper } from "../../support/store/sampleLedger.ts";
 import { openStoreFolder, type StoreFolder } from "../../support/store/storeFolder.ts";
+import { amount } from "../../support/sample.ts";
 
 const NOW_MS = Date.UTC(2026, 4, 20, 13, 37);
-const REQUESTS = 60_000;
+const REQUESTS = amount(20_000, 60_000);
 
 let folder: string;
 let storeFolder: StoreFolder;
