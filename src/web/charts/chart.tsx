@@ -43,13 +43,13 @@ function Chart(props: ChartProps & { isStacked: boolean }) {
   const form = useSignal<"chart" | "table">("chart");
   const note = by === "day" ? words.chart.daysAreUtc : words.chart.hoursAreLocal(formats.timeZone);
   return (
-    <figure class="chart" aria-busy={props.isLoading === true}>
-      <figcaption class="chart-head">
+    <figure class="box chart" aria-busy={props.isLoading === true}>
+      <figcaption class="split panel-head">
         <div>
           <h2>{caption}</h2>
           <p>{note}</p>
         </div>
-        <div class="chart-actions">
+        <div class="row">
           {actions}
           <Choice
             label={`${words.chart.form}: ${caption}`}
@@ -136,7 +136,7 @@ function ChartPlot(props: Loaded) {
   return (
     <div class={isBrief ? "chart-content chart-brief" : "chart-content"}>
       <div class="readout">
-        <span class="readout-time">{reading.time}</span>
+        <span class="muted readout-time">{reading.time}</span>
         {reading.total !== undefined && (
           <span class="readout-total">{shownChartValue(kind, reading.total)}</span>
         )}
@@ -161,7 +161,9 @@ function ChartPlot(props: Loaded) {
           <li key={at}>
             <span class={`swatch swatch-${at + 1}${isStacked ? "" : " swatch-line"}`} />
             <Name text={name} />
-            <span class="legend-value">{shownChartValue(kind, reading.values[at] ?? null)}</span>
+            <span class="legend-value one-line">
+              {shownChartValue(kind, reading.values[at] ?? null)}
+            </span>
           </li>
         ))}
       </ul>

@@ -49,7 +49,7 @@ export function stepSums(kind: ValueKind, series: readonly Series[], steps: numb
   );
 }
 
-/** Colours of the palette in style.css. */
+/** Colours of the palette in style/tokens.css. */
 const COLOURS_MAX = 8;
 
 /** The largest series first, and those without a colour of their own as one. */

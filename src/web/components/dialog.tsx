@@ -53,7 +53,7 @@ export function Dialog({ title, onClose, canClose = true, actions, children }: D
       }}
     >
       <div class="dialog">
-        <header class="dialog-head">
+        <header class="split dialog-head">
           <h2 id={titleId}>{title}</h2>
           <Button
             tone="quiet"
@@ -65,8 +65,8 @@ export function Dialog({ title, onClose, canClose = true, actions, children }: D
             ✕
           </Button>
         </header>
-        <div class="dialog-body">{children}</div>
-        {actions !== undefined && <footer class="dialog-actions">{actions}</footer>}
+        <div class="stack dialog-body">{children}</div>
+        {actions !== undefined && <footer class="row dialog-actions">{actions}</footer>}
       </div>
       <Toasts level={level.value} />
     </dialog>
@@ -107,6 +107,7 @@ export function FormDialog(props: FormDialogProps) {
   return (
     <Dialog title={title} onClose={onClose} canClose={!isBusy.value}>
       <form
+        class="stack"
         id={formId}
         onSubmit={(event) => {
           event.preventDefault();
@@ -119,7 +120,7 @@ export function FormDialog(props: FormDialogProps) {
             <FailureText failure={failure.value} />
           </Notice>
         )}
-        <footer class="dialog-actions">
+        <footer class="row dialog-actions">
           <Button onClick={onClose} isDisabled={isBusy.value}>
             {words.cancel}
           </Button>
@@ -156,12 +157,12 @@ export function ConfirmChange({ figures, children, ...props }: ConfirmChangeProp
       {children}
       <dl class="changes" aria-live="polite">
         {figures.map(({ label, before, after }) => (
-          <div key={label} class="changed">
+          <div key={label} class="split changed">
             <dt>{label}</dt>
             <dd>
               <span class="unseen">{words.before}: </span>
-              <span class="changed-before">{before}</span>
-              <span class="changed-arrow" aria-hidden="true">
+              <span class="changed-before muted">{before}</span>
+              <span class="muted" aria-hidden="true">
                 →
               </span>
               <span class="unseen">{words.after}: </span>

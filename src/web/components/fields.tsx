@@ -33,7 +33,7 @@ export function Field({ label, hint, error, isOptional = false, children }: Fiel
     <div class="field">
       <label for={id}>
         {label}
-        {isOptional && <span class="field-optional"> {words.optional}</span>}
+        {isOptional && <span class="muted"> {words.optional}</span>}
       </label>
       {children({
         id,
@@ -41,7 +41,10 @@ export function Field({ label, hint, error, isOptional = false, children }: Fiel
         ...(error !== undefined && { "aria-invalid": true }),
       })}
       {note !== undefined && (
-        <div id={noteId} class={error === undefined ? "field-hint" : "field-error"}>
+        <div
+          id={noteId}
+          class={error === undefined ? "hint field-note" : "hint field-note field-error"}
+        >
           {note}
         </div>
       )}
@@ -187,7 +190,7 @@ export function CheckField({ label, value, hint }: CheckFieldProps) {
       />
       <label for={id}>{label}</label>
       {hint !== undefined && (
-        <div id={`${id}-note`} class="field-hint">
+        <div id={`${id}-note`} class="hint field-note">
           {hint}
         </div>
       )}

@@ -5,7 +5,7 @@ import { shareOfChange } from "./values.tsx";
 
 /** A row of figures, parted by thin lines. Its children are `Figure`. */
 export function Figures({ children }: { children: ComponentChildren }) {
-  return <dl class="figures">{children}</dl>;
+  return <dl class="box figures">{children}</dl>;
 }
 
 export interface FigureProps {
@@ -24,12 +24,12 @@ export interface FigureProps {
 export function Figure({ label, value, change, note, isMain = false }: FigureProps) {
   return (
     <div class={isMain ? "figure figure-main" : "figure"}>
-      <dt>{label}</dt>
+      <dt class="hint">{label}</dt>
       <dd class="figure-value">
         <span class="figure-number">{value ?? <Skeleton characters={6} />}</span>
       </dd>
       {(change !== undefined || note !== undefined) && (
-        <dd class="figure-note">
+        <dd class="row hint figure-note">
           {value === undefined ? <Skeleton characters={10} /> : change}
           {note}
         </dd>
@@ -51,7 +51,7 @@ export function Change({ now, before, good }: ChangeProps) {
   if (share === undefined) {
     if (now === null || now === before || Number(now) === 0) return <NoChange />;
     return (
-      <span class="change" title={words.change.fresh}>
+      <span class="muted one-line" title={words.change.fresh}>
         {words.change.freshText}
       </span>
     );
@@ -61,7 +61,7 @@ export function Change({ now, before, good }: ChangeProps) {
   const tone = good === undefined ? "" : direction === good ? " change-good" : " change-bad";
   const size = formats.percent(Math.abs(share));
   return (
-    <span class={`change${tone}`} title={words.change[direction](size)}>
+    <span class={`muted one-line${tone}`} title={words.change[direction](size)}>
       <span aria-hidden="true">
         {share > 0 ? "▲" : "▼"} {size}
       </span>
@@ -72,7 +72,7 @@ export function Change({ now, before, good }: ChangeProps) {
 
 function NoChange() {
   return (
-    <span class="change" title={words.change.none}>
+    <span class="muted one-line" title={words.change.none}>
       {words.change.noneText}
     </span>
   );
@@ -94,10 +94,10 @@ export function Meter({ label, used, limit, usedText, limitText }: MeterProps) {
   const share = limitNumber > 0 ? Math.min(Math.max(Number(used) / limitNumber, 0), 1) : 1;
   const tone = share >= 1 ? "full" : share >= NEARLY_FULL ? "near" : "free";
   return (
-    <div class="meter">
-      <div class="meter-head">
+    <div>
+      <div class="split meter-head">
         <span>{label}</span>
-        <span class="meter-text">{words.meter.of(usedText, limitText)}</span>
+        <span class="muted">{words.meter.of(usedText, limitText)}</span>
       </div>
       <div
         class={`meter-bar meter-${tone}`}

@@ -77,7 +77,7 @@ export function FilterBar({
     failure?.fields["field"] === name ? failure.message : undefined;
   return (
     <div
-      class={declared.length > 2 ? "filters" : "toolbar"}
+      class={declared.length > 2 ? "filters" : "row toolbar"}
       role="search"
       aria-label={words.filters}
     >

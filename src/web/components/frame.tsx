@@ -62,11 +62,11 @@ export function PageFrame(props: PageFrameProps) {
         {words.skipToContent}
       </a>
       <header class="page-head">
-        <div class="page-head-row">
+        <div class="row page-head-row">
           <span class="brand">
             <Mark />
             <span>{words.product}</span>
-            <span class="brand-page">{title}</span>
+            <span class="muted">{title}</span>
           </span>
           {views.length > 0 && (
             <nav ref={navigation} class="views" aria-label={words.navigation}>
@@ -83,7 +83,7 @@ export function PageFrame(props: PageFrameProps) {
       <main ref={main} id="content" tabIndex={-1}>
         {children}
       </main>
-      {foot !== undefined && <footer class="page-foot">{foot}</footer>}
+      {foot !== undefined && <footer class="row page-foot">{foot}</footer>}
       <Toasts level={0} />
     </>
   );
@@ -111,10 +111,10 @@ export interface ViewHeadProps {
 /** The head of a view: its title, and what can be done in it. */
 export function ViewHead({ title, text, back, actions }: ViewHeadProps) {
   return (
-    <div class="view-head">
+    <div class="split view-head">
       <div class="view-title">
         {back && (
-          <a class="back" href={back.href}>
+          <a class="hint back" href={back.href}>
             <span aria-hidden="true">← </span>
             {back.text}
           </a>
@@ -122,7 +122,7 @@ export function ViewHead({ title, text, back, actions }: ViewHeadProps) {
         <h1>{title}</h1>
         {text !== undefined && <p>{text}</p>}
       </div>
-      {actions !== undefined && <div class="view-actions">{actions}</div>}
+      {actions !== undefined && <div class="row">{actions}</div>}
     </div>
   );
 }
@@ -140,14 +140,14 @@ export interface PanelProps {
 /** A part of a view with a border. */
 export function Panel({ title, text, actions, isFlush = false, children }: PanelProps) {
   return (
-    <section class={isFlush ? "panel panel-flush" : "panel"}>
+    <section class={isFlush ? "box panel-flush" : "box"}>
       {(title !== undefined || actions !== undefined) && (
-        <div class="panel-head">
+        <div class="split panel-head">
           <div>
             {title !== undefined && <h2>{title}</h2>}
             {text !== undefined && <p>{text}</p>}
           </div>
-          {actions !== undefined && <div class="panel-actions">{actions}</div>}
+          {actions !== undefined && <div class="row">{actions}</div>}
         </div>
       )}
       <div class="panel-body">{children}</div>
@@ -163,12 +163,14 @@ export function Columns({
   children: ComponentChildren;
   isWideFirst?: boolean;
 }) {
-  return <div class={isWideFirst ? "columns columns-wide-first" : "columns"}>{children}</div>;
+  return (
+    <div class={isWideFirst ? "grid columns columns-wide-first" : "grid columns"}>{children}</div>
+  );
 }
 
 /** A row of controls, such as filters and buttons. It wraps. */
 export function Toolbar({ children }: { children: ComponentChildren }) {
-  return <div class="toolbar">{children}</div>;
+  return <div class="row toolbar">{children}</div>;
 }
 
 /** Names with their values, one in a line, such as the details of a request. */

@@ -54,7 +54,7 @@ export function PeriodFields({ label, since, until, sinceError, untilError }: Pe
         )}
       </Field>
       {hasTimes.value && (
-        <div class="field-pair">
+        <div class="grid fields">
           <TimeField label={words.since} value={since} error={sinceError} />
           <TimeField label={words.until} value={until} error={untilError} />
         </div>

@@ -21,7 +21,7 @@ export function ScrollArea({ label, children }: { label: string; children: Compo
   return (
     <div
       ref={area}
-      class="scroll-area"
+      class="scroll"
       {...(isScrolling.value && { tabIndex: 0, role: "region", "aria-label": label })}
     >
       {children}

@@ -15,7 +15,7 @@ export interface NoticeProps {
 /** Something to know, in the flow of the page. A failure is read out at once. */
 export function Notice({ tone = "info", title, children, action }: NoticeProps) {
   return (
-    <div class={`notice notice-${tone}`} role={tone === "failure" ? "alert" : undefined}>
+    <div class={`split notice notice-${tone}`} role={tone === "failure" ? "alert" : undefined}>
       <div class="notice-text">
         {title !== undefined && <strong>{title}</strong>}
         {children !== undefined && <div>{children}</div>}
@@ -44,7 +44,7 @@ export interface EmptyStateProps {
 
 export function EmptyState({ title = words.empty, children }: EmptyStateProps) {
   return (
-    <div class="state">
+    <div class="stack state">
       <p class="state-title">{title}</p>
       {children !== undefined && <div class="state-text">{children}</div>}
     </div>
@@ -60,7 +60,7 @@ export interface ErrorStateProps {
 /** In place of what could not be loaded. */
 export function ErrorState({ failure, onRetry, isRetrying = false }: ErrorStateProps) {
   return (
-    <div class="state state-failed" role="alert">
+    <div class="stack state" role="alert">
       <p class="state-title">{words.loadFailed}</p>
       <p class="state-text">
         <FailureText failure={failure} />

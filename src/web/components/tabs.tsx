@@ -42,7 +42,7 @@ export function Tabs<Id extends string>({ label, value, tabs }: TabsProps<Id>) {
     move(at);
   };
   return (
-    <div class="tabs">
+    <div>
       <div ref={list} class="tab-list" role="tablist" aria-label={label}>
         {tabs.map((tab) => {
           const isChosen = tab.id === value.value;

@@ -39,7 +39,7 @@ function checkedUrl(text: string): string | undefined {
 export function OutsideLink({ href, children }: { href: string; children: ComponentChildren }) {
   if (URL.parse(href)?.protocol === "mailto:") {
     return (
-      <a class="outside-link" href={href} rel="noopener noreferrer">
+      <a href={href} rel="noopener noreferrer">
         {children}
       </a>
     );
@@ -47,7 +47,7 @@ export function OutsideLink({ href, children }: { href: string; children: Compon
   const url = checkedUrl(href);
   if (url === undefined) return <>{children}</>;
   return (
-    <a class="outside-link" href={url} target="_blank" rel="noopener noreferrer">
+    <a href={url} target="_blank" rel="noopener noreferrer">
       {children}
       <span aria-hidden="true"> ↗</span>
       <span class="unseen"> ({words.opensElsewhere})</span>

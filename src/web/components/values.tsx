@@ -21,7 +21,7 @@ export function Money({ amount, isExact = false, places = 0 }: MoneyProps) {
   return (
     <span class="money" {...(text !== exact && { title: exact })}>
       {formats.moneyParts(amount, style).map(({ type, value }) => {
-        if (type === "currency") return <span class="money-symbol">{value}</span>;
+        if (type === "currency") return <span class="muted">{value}</span>;
         if (type === "decimal") return <span class="money-fraction">{value}</span>;
         if (type !== "fraction") return value;
         const missing = "0".repeat(Math.max(places - value.length, 0));
@@ -51,13 +51,13 @@ export function placesOf(amounts: readonly (string | null | undefined)[]): numbe
 /** A count with the separators of the language. */
 export function Count({ value }: { value: number | bigint | null | undefined }) {
   if (value === null || value === undefined) return <None />;
-  return <span class="figures-font">{formats.count(value)}</span>;
+  return <span class="one-line">{formats.count(value)}</span>;
 }
 
 /** A time span in milliseconds. */
 export function Duration({ ms }: { ms: number | null | undefined }) {
   if (ms === null || ms === undefined) return <None />;
-  return <span class="figures-font">{formats.duration(ms)}</span>;
+  return <span class="one-line">{formats.duration(ms)}</span>;
 }
 
 export interface TimeProps {
@@ -81,7 +81,7 @@ export function Time({ at, form = "absolute" }: TimeProps) {
   const isRelative = form === "relative";
   return (
     <time
-      class="figures-font"
+      class="one-line"
       dateTime={at}
       title={isRelative ? absolute : formats.relative(atMs, now.value)}
     >
@@ -95,7 +95,7 @@ export function Time({ at, form = "absolute" }: TimeProps) {
 
 /** The sign for a value that does not exist. */
 export function None() {
-  return <span class="none">{words.none}</span>;
+  return <span class="muted">{words.none}</span>;
 }
 
 /** The share by which `amount` differs from `before`, as 0.124; undefined if there is nothing to compare with. */

@@ -36,7 +36,7 @@ export function Attention({ attention }: { attention: Report | undefined }) {
               <a href={href}>
                 <Name text={name} />
               </a>
-              <span class="attention-figures">{figures}</span>
+              <span class="muted">{figures}</span>
             </li>
           ))}
         </ul>

@@ -104,7 +104,10 @@ export function OperationDialog<Of extends Change>(props: OperationDialogProps<O
         const controls = beside.map((field) => form.control(field));
         if (beside.length === 1) return controls;
         return (
-          <div key={beside[0]?.name} class={beside.length > 2 ? "fields fields-three" : "fields"}>
+          <div
+            key={beside[0]?.name}
+            class={beside.length > 2 ? "grid fields fields-three" : "grid fields"}
+          >
             {controls}
           </div>
         );
@@ -237,10 +240,10 @@ export function OnceDialog({ title, onClose, children }: OnceDialogProps) {
   return (
     <Dialog title={title} onClose={close}>
       {/* A selection that is copied by hand counts too. */}
-      <div class="once" onCopy={onCopied}>
+      <div class="stack" onCopy={onCopied}>
         {children(onCopied)}
         {isAsking.value && <Notice tone="failure" title={text.once.notCopied} />}
-        <footer class="dialog-actions">
+        <footer class="row dialog-actions">
           <Button tone={isAsking.value ? "danger" : "plain"} onClick={close}>
             {isAsking.value ? text.once.closeAnyway : text.once.close}
           </Button>
@@ -260,7 +263,7 @@ export interface SecretProps {
 /** One secret with its copy button. */
 export function Secret({ label, secret, onCopied }: SecretProps) {
   return (
-    <div class="secret">
+    <div class="stack secret">
       <code>{secret}</code>
       <CopyButton text={secret} label={label} tone="primary" onCopied={onCopied} isFirst />
     </div>

@@ -188,7 +188,7 @@ function moneySeries(report: Report | undefined): readonly Series[] {
 function Rankings({ report }: { report: Report | undefined }) {
   const { accounts, keys, models, providers } = report?.top ?? {};
   return (
-    <div class="rankings">
+    <div class="grid rankings">
       <Ranking
         caption={text.overview.topAccounts}
         rows={accounts?.map((figures) => ({

@@ -92,7 +92,7 @@ function Breakers({ report: { breakers, breakers_error } }: { report: ProviderRe
             <li key={`${provider} ${model}`}>
               <Tag tone={breakerTones[state]}>{text.providers.states[state]}</Tag>
               <Name text={provider} />
-              <span class="attention-figures">
+              <span class="muted">
                 <Name text={model} isCode />
               </span>
             </li>
@@ -147,7 +147,7 @@ function Provider({ provider: row, report }: { provider: ProviderRow; report: Pr
         />
       </Figures>
       {row.outcomes.length > 0 && (
-        <p class="tags">
+        <p class="row tags">
           {row.outcomes.map(({ outcome, attempts }) => (
             <Tag key={outcome} tone="bad">
               {outcome} {formats.count(attempts)}
@@ -246,7 +246,7 @@ function Models() {
 
 function Routes({ routes }: Pick<ModelRow, "routes">) {
   return (
-    <ol class="routes">
+    <ol>
       {routes.map((route) => (
         <li key={`${route.provider} ${route.model} ${route.priority}`}>
           <Name text={routeText(route)} />

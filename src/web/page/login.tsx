@@ -49,7 +49,7 @@ export function Login({ start }: LoginProps) {
   const failure = problem.value;
   return (
     <PageFrame title={text.title} heading={words.title}>
-      <div class="login">
+      <div class="stack login">
         <h1>{words.title}</h1>
         <p>{words.intro}</p>
         {isRefused.value && failure === undefined && (
@@ -58,6 +58,7 @@ export function Login({ start }: LoginProps) {
           </Notice>
         )}
         <form
+          class="box stack"
           ref={form}
           onSubmit={(event) => {
             event.preventDefault();
@@ -85,7 +86,7 @@ export function Login({ start }: LoginProps) {
             {isBusy.value ? words.opening : words.open}
           </Button>
         </form>
-        <p class="login-note">{words.privacy}</p>
+        <p class="hint">{words.privacy}</p>
       </div>
     </PageFrame>
   );

@@ -101,7 +101,7 @@ const columns: readonly Column<Model>[] = [
     head: words.endpoints,
     value: ({ endpoints }) => endpoints.join(" "),
     cell: ({ endpoints }) => (
-      <span class="endpoints">
+      <span class="row hint endpoints">
         {endpoints.map((endpoint) => (
           <code key={endpoint}>{endpoint}</code>
         ))}
@@ -115,7 +115,7 @@ const columns: readonly Column<Model>[] = [
     cell: ({ id, endpoints }) =>
       endpoints.includes("chat") ? (
         <a
-          class="try-link"
+          class="one-line"
           href={hrefOf(["try"], { model: id })}
           aria-label={words.tryModel(visibleText(id))}
         >

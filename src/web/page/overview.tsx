@@ -175,7 +175,7 @@ function KeyPanel({ account: { key } }: { account: Account }) {
   ] as const;
   return (
     <Panel title={words.thisKey}>
-      <div class="meters">
+      <div class="stack meters">
         {key.budget_rub !== null && (
           <Meter
             label={words.budget}

@@ -33,7 +33,7 @@ export function Snippets({ holding }: { holding: Holding }) {
         />
       </Toolbar>
       <Notice>{words.keyStays}</Notice>
-      <div class="snippets">
+      <div class="grid snippets">
         {snippetsOf(address, model).map(({ id, code }) => (
           <Panel key={id} title={words.titles[id]} text={words.notes[id]}>
             <CodeBlock label={words.titles[id]} code={code} />

@@ -39,7 +39,7 @@ export function VoucherForm({ holding }: { holding: Holding }) {
   const done = redeemed.value;
   return (
     <form
-      class="voucher"
+      class="stack voucher"
       onSubmit={(event) => {
         event.preventDefault();
         void redeem();

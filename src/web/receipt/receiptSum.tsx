@@ -89,12 +89,12 @@ function Line({ line, places }: { line: MultiplicationLine; places: number }) {
         <Count value={count} />
       </td>
       <td role="cell" class="number">
-        <span class="sign">× </span>
+        <span class="hint">× </span>
         <Money amount={priceRub} isExact />
-        <span class="unit"> {wordOf(figure.unit.words)}</span>
+        <span class="hint"> {wordOf(figure.unit.words)}</span>
       </td>
       <td role="cell" class="number">
-        <span class="sign">= </span>
+        <span class="hint">= </span>
         <Money amount={amountRub} isExact places={places} />
       </td>
     </tr>

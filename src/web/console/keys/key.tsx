@@ -98,7 +98,7 @@ function Details({ row }: { row: KeyRow }) {
   return (
     <>
       {row.budget_rub !== null && (
-        <div class="meters">
+        <div class="stack meters">
           <Meter
             label={words.budget}
             used={row.spent_rub}

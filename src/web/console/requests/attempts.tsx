@@ -19,7 +19,7 @@ export function Attempts({ request }: { request: RequestDetailDocument }) {
       {attempts.length === 0 ? (
         <EmptyState title={words.noAttempts} />
       ) : (
-        <ol class="timeline">
+        <ol class="stack timeline">
           {attempts.map((attempt) => {
             const start = (startMs / spanMs) * 100;
             const width = (attempt.duration_ms / spanMs) * 100;
@@ -27,19 +27,19 @@ export function Attempts({ request }: { request: RequestDetailDocument }) {
             const isOk = attempt.outcome === "ok";
             return (
               <li key={attempt.n}>
-                <span class="timeline-number">{attempt.n}</span>
+                <span class="muted">{attempt.n}</span>
                 <span class="timeline-provider">
                   <Name text={attempt.provider} />
                 </span>
                 <Tag tone={isOk ? "good" : "bad"}>
                   <Name text={isOk ? words.answered : attempt.outcome} />
                 </Tag>
-                <span class="timeline-duration">
+                <span>
                   <Duration ms={attempt.duration_ms} />
                 </span>
                 <span class="timeline-track" aria-hidden="true">
                   <span
-                    class={isOk ? "timeline-bar" : "timeline-bar timeline-failed"}
+                    class={isOk ? undefined : "timeline-failed"}
                     style={{ marginInlineStart: `${start}%`, inlineSize: `${width}%` }}
                   />
                 </span>

@@ -112,7 +112,7 @@ function Codes({
               <pre>{codes}</pre>
             </ScrollArea>
           </div>
-          <div class="toolbar">
+          <div class="row toolbar">
             <CopyButton
               text={codes}
               label={words.codes(vouchers.length)}

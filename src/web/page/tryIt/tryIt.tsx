@@ -113,7 +113,7 @@ function Chat({ holding, models, first }: ChatProps) {
       {exchanges.length === 0 ? (
         <EmptyState title={words.empty}>{words.emptyHint}</EmptyState>
       ) : (
-        <ol class="exchanges" aria-label={words.conversation}>
+        <ol class="stack exchanges" aria-label={words.conversation}>
           {exchanges.map((exchange) => (
             <ExchangeItem key={exchange.id} exchange={exchange} onGrow={scroll.follow} />
           ))}
@@ -139,7 +139,7 @@ interface ChatHeadProps {
 function ChatHead({ model, models, onClear }: ChatHeadProps) {
   const chosen = models.find(({ id }) => id === model.value);
   return (
-    <div class="chat-head">
+    <div class="split chat-head">
       <SelectField
         label={words.model}
         value={model}
@@ -168,7 +168,7 @@ interface ComposerProps {
 function Composer({ question, isBusy, onSend, onStop }: ComposerProps) {
   return (
     <form
-      class="composer"
+      class="box stack composer"
       onSubmit={(event) => {
         event.preventDefault();
         onSend();
@@ -204,13 +204,13 @@ function ExchangeItem({ exchange, onGrow }: { exchange: Exchange; onGrow: () => 
   const isOpen = state === "waiting" || state === "streaming";
   useLayoutEffect(onGrow, [answer, reasoning, state, charge]);
   return (
-    <li class="exchange">
+    <li class="stack exchange">
       <div class="question">
         <span class="unseen">{words.you}: </span>
         <FreeText text={question} />
       </div>
-      <div class="answer" aria-busy={isOpen}>
-        <div class="answer-head">
+      <div class="stack answer" aria-busy={isOpen}>
+        <div class="split answer-head">
           <bdi class="clip code">{visibleText(model)}</bdi>
           {answer !== "" && !isOpen && <CopyButton text={answer} label={words.copyAnswer} />}
         </div>
@@ -225,9 +225,9 @@ function ExchangeItem({ exchange, onGrow }: { exchange: Exchange; onGrow: () => 
             <FreeText text={answer} />
           </div>
         )}
-        {isOpen && <span class="answer-wait">{words.waiting}</span>}
-        {state === "done" && answer === "" && <p class="answer-note">{words.noText}</p>}
-        {state === "stopped" && <p class="answer-note">{words.stopped}</p>}
+        {isOpen && <span class="muted answer-wait">{words.waiting}</span>}
+        {state === "done" && answer === "" && <p class="muted">{words.noText}</p>}
+        {state === "stopped" && <p class="muted">{words.stopped}</p>}
         {failure && (
           <Notice tone="failure" title={words.failed}>
             <FailureText failure={inWords(failure)} />
@@ -243,18 +243,18 @@ function ExchangeItem({ exchange, onGrow }: { exchange: Exchange; onGrow: () => 
 function ChargeLine({ exchange }: { exchange: Exchange }) {
   const charge = exchange.charge.value;
   const id = exchange.requestId.value;
-  if (charge === "none") return <p class="charge">{words.notCharged}</p>;
+  if (charge === "none") return <p class="row hint charge">{words.notCharged}</p>;
   const link = id !== undefined && <a href={hrefOf(["requests", id])}>{text.receipt.title}</a>;
   if (charge === "pending" || charge === "unknown") {
     return (
-      <p class="charge">
+      <p class="row hint charge">
         {words[charge]} {charge === "unknown" && link}
       </p>
     );
   }
   const { prompt_tokens, cached_tokens, completion_tokens } = charge;
   return (
-    <p class="charge">
+    <p class="row hint charge">
       <strong>
         <Money amount={charge.cost_rub} isExact />
       </strong>
