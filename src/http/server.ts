@@ -23,7 +23,7 @@ import type { ConnectionServer } from "./clientAddress.ts";
 import { pathFinder, type KnownPath } from "./knownPaths.ts";
 import { getModel, listModels, modelFor, modelsFor } from "./models.ts";
 import { createRequestLogs, type RequestLogOf } from "./requestLog.ts";
-import { pageRoutes } from "./pages/pageRoutes.ts";
+import { pageRoutes } from "./pages/pages.ts";
 import { keepPath, withSlashes } from "./requestPath.ts";
 import { createRedemption, redemptionOf } from "./vouchers.ts";
 import { getReceipt, listRequests, receiptOf, requestsOf } from "./requests.ts";

@@ -18,8 +18,7 @@ import {
 } from "../chat/chatTools.ts";
 import { mapSubschemas, parametersOf } from "../chat/toolSchemas.ts";
 import { geminiContents, takesFormatWithTools, thinkingConfigOf } from "./geminiContents.ts";
-import { geminiEmbeddings } from "./geminiEmbeddings.ts";
-import { modelPath } from "./geminiModel.ts";
+import { geminiEmbeddings, modelPath } from "./geminiEmbeddings.ts";
 
 /** https://ai.google.dev/api/caching#FunctionDeclaration */
 const NAMES: NameRule = {

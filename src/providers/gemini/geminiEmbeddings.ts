@@ -10,7 +10,6 @@ import {
   type EncodedRequest,
 } from "../provider.ts";
 import { parseAnswer } from "../reportedFailure.ts";
-import { modelName, modelPath } from "./geminiModel.ts";
 
 /** The batchEmbedContents interface of the Gemini API: https://ai.google.dev/api/embeddings#method:-models.batchembedcontents */
 export const geminiEmbeddings: EmbeddingsInterface = {
@@ -88,4 +87,26 @@ function base64Of(vector: readonly number[]): string {
 /** Older versions of the interface report no usage. */
 function readUsage(metadata: unknown): Usage | undefined {
   return readEmbeddingsUsage({ prompt_tokens: fieldsOf(metadata)["promptTokenCount"] });
+}
+
+/**
+ * A model as Google names it: with `models/`, unless it is the name of a tuned model, as Google's own clients do.
+ */
+function modelName(model: string): string {
+  const { collection, name } = partsOf(model);
+  return collection + name;
+}
+
+/**
+ * The model as the path of a URL. The name is one escaped segment, so that it cannot lead to another method or host.
+ */
+export function modelPath(model: string): string {
+  const { collection, name } = partsOf(model);
+  return collection + encodeURIComponent(name);
+}
+
+function partsOf(model: string): { readonly collection: string; readonly name: string } {
+  const [, collection = "models/", name = ""] =
+    /^(models\/|tunedModels\/)?(.*)$/s.exec(model) ?? [];
+  return { collection, name };
 }

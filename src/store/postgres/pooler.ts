@@ -1,5 +1,5 @@
 import type { ReservedSQL, SQL } from "bun";
-import { useInstead } from "../../config/poolers.ts";
+import { useInstead } from "../../config/database.ts";
 import type { ServerPlace } from "../../config/schema.ts";
 import { PooledError } from "../storeError.ts";
 import { messageOf, sqlState } from "./writer/failures.ts";

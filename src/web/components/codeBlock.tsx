@@ -1,5 +1,5 @@
 import { CopyButton } from "./buttons.tsx";
-import { ScrollArea } from "./scrollArea.tsx";
+import { ScrollArea } from "./table.tsx";
 
 export interface CodeBlockProps {
   /** What the code is. Screen readers and the copy button say it. */

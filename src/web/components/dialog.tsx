@@ -4,8 +4,8 @@ import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { failureFrom, type ApiFailure } from "../api.ts";
 import { words } from "../language.ts";
 import { Button } from "./buttons.tsx";
-import { openDialogs } from "../toasts.ts";
 import { FailureText, Notice } from "./states.tsx";
+import { openDialogs } from "../toasts.ts";
 import { Toasts } from "./toasts.tsx";
 
 export interface DialogProps {

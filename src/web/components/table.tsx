@@ -1,11 +1,11 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { ApiFailure } from "../api.ts";
 import { csv } from "../../lib/csv.ts";
 import { parseRoubles } from "../../lib/money.ts";
 import { formats, words } from "../language.ts";
 import { Button, CopyButton } from "./buttons.tsx";
-import { ScrollArea } from "./scrollArea.tsx";
 import { EmptyState, ErrorState, Skeleton, StaleNotice } from "./states.tsx";
 import { Name } from "./text.tsx";
 import { Count, Duration, Money, placesOf, Time } from "./values.tsx";
@@ -342,4 +342,31 @@ function compareNumbers(one: string | number, two: string | number): number {
   if (typeof one === "number" && typeof two === "number") return one - two;
   const [a, b] = [parseRoubles(String(one)) ?? 0n, parseRoubles(String(two)) ?? 0n];
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** A place that scrolls by itself. The keyboard reaches it only if there is something to scroll. */
+export function ScrollArea({ label, children }: { label: string; children: ComponentChildren }) {
+  const area = useRef<HTMLDivElement>(null);
+  const isScrolling = useSignal(false);
+  useLayoutEffect(() => {
+    const element = area.current;
+    if (!element) return;
+    const measure = (): void => {
+      isScrolling.value =
+        element.scrollWidth > element.clientWidth || element.scrollHeight > element.clientHeight;
+    };
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    if (element.firstElementChild) observer.observe(element.firstElementChild);
+    return () => observer.disconnect();
+  }, []);
+  return (
+    <div
+      ref={area}
+      class="scroll"
+      {...(isScrolling.value && { tabIndex: 0, role: "region", "aria-label": label })}
+    >
+      {children}
+    </div>
+  );
 }

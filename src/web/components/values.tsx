@@ -1,4 +1,6 @@
 import { signal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import type { RequestStatus } from "../../contract/account/requestStatus.ts";
 import { parseRoubles } from "../../lib/money.ts";
 import type { MoneyStyle } from "../formats.ts";
 import { formats, words } from "../language.ts";
@@ -112,4 +114,30 @@ export function shareOfChange(
 function scaled(value: string | number | null): bigint | undefined {
   if (value === null) return undefined;
   return typeof value === "number" ? BigInt(Math.round(value)) : parseRoubles(value);
+}
+
+export type TagTone = "neutral" | "info" | "good" | "warning" | "bad";
+
+/** A short state with a dot of its colour. The text alone must tell it. */
+export function Tag({
+  tone = "neutral",
+  children,
+}: {
+  tone?: TagTone;
+  children: ComponentChildren;
+}) {
+  return <span class={`tag tag-${tone}`}>{children}</span>;
+}
+
+const tones: Readonly<Record<RequestStatus, TagTone>> = {
+  running: "info",
+  done: "good",
+  failed: "bad",
+  cancelled: "warning",
+  interrupted: "bad",
+};
+
+/** How a request ended. */
+export function Status({ status }: { status: RequestStatus }) {
+  return <Tag tone={tones[status]}>{words.status[status]}</Tag>;
 }

@@ -7,10 +7,9 @@ import { SearchField, SpanChoice, type SpanName } from "../components/fields.tsx
 import { Figure, Figures } from "../components/figures.tsx";
 import { Columns, Panel, ViewHead } from "../components/frame.tsx";
 import { EmptyState, Loaded, Notice, SkeletonBlock } from "../components/states.tsx";
-import { Tag, type TagTone } from "../components/status.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { Name } from "../components/text.tsx";
-import { Count, Duration, Money } from "../components/values.tsx";
+import { Count, Duration, Money, Tag, type TagTone } from "../components/values.tsx";
 import { formats } from "../language.ts";
 import { createResource, useResource } from "../resource.ts";
 import { hrefOf } from "../router.ts";

@@ -21,11 +21,10 @@ import { useFilters } from "../../../src/web/components/filters.tsx";
 import { ListView } from "../../../src/web/components/list.tsx";
 import { EmptyState, ErrorState, Notice } from "../../../src/web/components/states.tsx";
 import { createList } from "../../../src/web/list.ts";
-import { Status } from "../../../src/web/components/status.tsx";
 import { Table, type Column } from "../../../src/web/components/table.tsx";
 import { Tabs } from "../../../src/web/components/tabs.tsx";
 import { Name, OutsideLink } from "../../../src/web/components/text.tsx";
-import { Count, Duration, Money, Time } from "../../../src/web/components/values.tsx";
+import { Count, Duration, Money, Status, Time } from "../../../src/web/components/values.tsx";
 
 // A page with each component in each of its states. components.test.ts looks at it.
 

@@ -1,4 +1,4 @@
-import { Tag } from "../../components/status.tsx";
+import { Tag } from "../../components/values.tsx";
 import { text } from "../text.ts";
 
 /** Whether the keys of an account are accepted. */

@@ -1,9 +1,8 @@
 import type { LedgerPage } from "../../../contract/operator/lists.ts";
 import { ListView } from "../../components/list.tsx";
 import { EmptyState } from "../../components/states.tsx";
-import { Tag, type TagTone } from "../../components/status.tsx";
 import type { Column } from "../../components/table.tsx";
-import { None } from "../../components/values.tsx";
+import { None, Tag, type TagTone } from "../../components/values.tsx";
 import { createList } from "../../list.ts";
 import { useResource } from "../../resource.ts";
 import { hrefOf } from "../../router.ts";

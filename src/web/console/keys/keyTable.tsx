@@ -1,9 +1,8 @@
 import type { KeyList } from "../../../contract/operator/lists.ts";
 import { EmptyState } from "../../components/states.tsx";
-import { Tag, type TagTone } from "../../components/status.tsx";
 import type { Column } from "../../components/table.tsx";
 import { Name } from "../../components/text.tsx";
-import { None, Time } from "../../components/values.tsx";
+import { None, Tag, type TagTone, Time } from "../../components/values.tsx";
 import { hrefOf } from "../../router.ts";
 import { text } from "../text.ts";
 

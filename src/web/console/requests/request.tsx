@@ -4,15 +4,15 @@ import { Button, CopyButton } from "../../components/buttons.tsx";
 import { Figure, Figures } from "../../components/figures.tsx";
 import { Columns, Facts, Panel, ViewHead } from "../../components/frame.tsx";
 import {
+  EmptyState,
   ErrorState,
   Notice,
   Skeleton,
   SkeletonBlock,
   StaleNotice,
 } from "../../components/states.tsx";
-import { Status } from "../../components/status.tsx";
 import { Name, visibleText } from "../../components/text.tsx";
-import { Count, Duration, Money, None, Time } from "../../components/values.tsx";
+import { Count, Duration, Money, None, Status, Tag, Time } from "../../components/values.tsx";
 import { createResource, useResource } from "../../resource.ts";
 import { hrefOf } from "../../router.ts";
 import { ReceiptSum } from "../../receipt/receiptSum.tsx";
@@ -20,7 +20,6 @@ import { minus } from "../amounts.ts";
 import { followStore } from "../live.ts";
 import { call } from "../call.ts";
 import { text } from "../text.ts";
-import { Attempts } from "./attempts.tsx";
 import { Refund } from "./refund.tsx";
 
 const words = text.request;
@@ -182,6 +181,50 @@ function Details({ request }: { request: RequestDetailDocument }) {
           [words.completionTokens, <Count key="answer" value={request.completion_tokens} />],
         ]}
       />
+    </Panel>
+  );
+}
+
+/** The attempts of a request one after the other, each as a bar as long as it took. */
+function Attempts({ request }: { request: RequestDetailDocument }) {
+  const { attempts } = request;
+  const tookMs = attempts.reduce((sum, attempt) => sum + attempt.duration_ms, 0);
+  const spanMs = Math.max(tookMs, request.duration_ms ?? 0, 1);
+  let startMs = 0;
+  return (
+    <Panel title={words.attempts} text={words.attemptsNote}>
+      {attempts.length === 0 ? (
+        <EmptyState title={words.noAttempts} />
+      ) : (
+        <ol class="stack timeline">
+          {attempts.map((attempt) => {
+            const start = (startMs / spanMs) * 100;
+            const width = (attempt.duration_ms / spanMs) * 100;
+            startMs += attempt.duration_ms;
+            const isOk = attempt.outcome === "ok";
+            return (
+              <li key={attempt.n}>
+                <span class="muted">{attempt.n}</span>
+                <span class="timeline-provider">
+                  <Name text={attempt.provider} />
+                </span>
+                <Tag tone={isOk ? "good" : "bad"}>
+                  <Name text={isOk ? words.answered : attempt.outcome} />
+                </Tag>
+                <span>
+                  <Duration ms={attempt.duration_ms} />
+                </span>
+                <span class="timeline-track" aria-hidden="true">
+                  <span
+                    class={isOk ? undefined : "timeline-failed"}
+                    style={{ marginInlineStart: `${start}%`, inlineSize: `${width}%` }}
+                  />
+                </span>
+              </li>
+            );
+          })}
+        </ol>
+      )}
     </Panel>
   );
 }

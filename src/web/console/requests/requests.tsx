@@ -4,7 +4,7 @@ import { useFilters } from "../../components/filters.tsx";
 import { ViewHead } from "../../components/frame.tsx";
 import { ListView } from "../../components/list.tsx";
 import { EmptyState } from "../../components/states.tsx";
-import { Status } from "../../components/status.tsx";
+import { Status } from "../../components/values.tsx";
 import type { Column } from "../../components/table.tsx";
 import { words as shared } from "../../language.ts";
 import { createList } from "../../list.ts";

@@ -3,7 +3,7 @@ import type {
   VoucherDocument,
 } from "../../../contract/operator/voucher.ts";
 import { CopyButton } from "../../components/buttons.tsx";
-import { ScrollArea } from "../../components/scrollArea.tsx";
+import { ScrollArea } from "../../components/table.tsx";
 import { tableCsv, type Column } from "../../components/table.tsx";
 import { Money } from "../../components/values.tsx";
 import { times } from "../amounts.ts";

@@ -1,5 +1,5 @@
 import type { VoucherDocument } from "../../../contract/operator/voucher.ts";
-import { Tag, type TagTone } from "../../components/status.tsx";
+import { Tag, type TagTone } from "../../components/values.tsx";
 import { text } from "../text.ts";
 
 type State = VoucherDocument["state"];
