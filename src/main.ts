@@ -93,7 +93,7 @@ export async function commandLine(args: readonly string[]): Promise<Command> {
   return program;
 }
 
-/** Their output depends on all commands. */
+/** The commands whose output depends on all others. */
 const describesAll: readonly string[] = ["help", "complete"];
 
 /** The commands that the arguments name. All commands for the help and for an unknown word, which may be misspelled. */

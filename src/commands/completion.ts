@@ -105,7 +105,7 @@ interface Offers {
   readonly takesFile: boolean;
 }
 
-/** What can stand for the last of the words after the program's name. */
+/** The offers for the last of the words after the program's name. */
 export function offersFor(program: Command, words: readonly string[]): Offers {
   const typed = words.slice(0, -1);
   let current = words.at(-1) ?? "";

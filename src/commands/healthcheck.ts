@@ -8,7 +8,7 @@ import { globalOptions } from "./cli/session.ts";
 
 const TIMEOUT_DEFAULT = "3s";
 const TIMEOUT_MS_MAX = 60_000;
-/** The answer of /healthz is shorter. Another program may answer anything. */
+/** The most bytes of an answer that are read. That of /healthz is shorter, but another program may answer. */
 const ANSWER_BYTES_MAX = 1024;
 /** The two problems that /healthz reports, as `contract/health.ts` writes them. */
 const PROBLEM = /"status":"(draining|unavailable)"/;

@@ -32,7 +32,7 @@ export interface Option<Value> {
   readonly default: string | undefined;
   /** The range in words, such as "0s to 5m". */
   readonly range: string | undefined;
-  /** Those of `keys` whose value is a file name. */
+  /** The keys whose value is a file name. */
   readonly fileKeys: readonly string[];
   /** The entries of the table or of each table of the list. */
   readonly options: Options | undefined;

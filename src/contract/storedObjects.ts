@@ -20,7 +20,7 @@ export interface StoredObjects {
 
 /** The stored objects that a responses request names. */
 export interface ResponsesObjects extends StoredObjects {
-  /** Those ids that are references to output items. Other items are in the request with their whole text. */
+  /** The ids that are references to output items. Other items are in the request with their whole text. */
   readonly referencedIds: ReadonlySet<string>;
   /**
    * Ids of encrypted reasoning in the input, oldest first. The reasoning is in the request, but only its maker can

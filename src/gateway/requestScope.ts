@@ -62,7 +62,7 @@ export interface Admitted {
   readonly tokenLimits: TokenLimits;
   /** The tokens of each choice that the hold pays for. */
   readonly paidTokens: number;
-  /** They are fewer than the request asks for. */
+  /** The paid tokens are fewer than the request asks for. */
   readonly isShrunk: boolean;
   /** The most tokens that the models can generate for all choices together. */
   readonly modelTokensMax: number;

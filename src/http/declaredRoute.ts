@@ -5,7 +5,7 @@ type Schemas = Readonly<Record<string, TSchema>>;
 
 /** The schemas of a route, and in `detail` what /openapi.json adds to them. */
 interface Declaration {
-  /** Its label in metrics. Without one it is "other". */
+  /** The label of the route in metrics. Without one it is "other". */
   readonly endpoint?: string;
   readonly body?: TSchema;
   readonly query?: TSchema;

@@ -9,7 +9,7 @@ interface Route {
 export interface KnownPath {
   /** The value of the header `allow`. */
   readonly methods: string;
-  /** Its label in metrics. */
+  /** The label of the path in metrics. */
   readonly endpoint: string;
 }
 

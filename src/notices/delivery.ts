@@ -9,11 +9,11 @@ import { sendWebhook } from "./webhook.ts";
 const PAUSES_MS = [1000, 5000, 30_000, 120_000, 600_000, 1_800_000];
 /** A pause is longer by up to this part, so that many notices do not return at once. */
 const JITTER = 0.2;
-/** Notices to single recipients that wait. Further ones are lost. */
+/** The most notices to single recipients that wait. Further ones are lost. */
 const WAITING_MAX = 1000;
 /** A notice that waits for longer is given up. A cause that still holds is told again after an hour. */
 const LIFE_MS = 55 * 60_000;
-/** Attempts at the same time, each at another receiver. */
+/** The most attempts at the same time, each at another receiver. */
 const ATTEMPTS_MAX = 64;
 /** The time for the last attempts when the gateway stops. */
 const CLOSE_TIMEOUT_MS = 3000;
@@ -50,7 +50,7 @@ interface NoticeProgress {
   /** Recipients that have neither taken it nor were given up. */
   open: number;
   delivered: number;
-  /** What the log says of the first recipient that was given up. */
+  /** The log fields of the first recipient that was given up. */
   problem: LogFields | undefined;
 }
 
@@ -120,7 +120,7 @@ export class Delivery {
     this.#sendReady();
   }
 
-  /** Makes one last attempt at what waits. What is not delivered within three seconds is lost. */
+  /** Makes one last attempt for the notices that wait. Those that are not delivered within three seconds are lost. */
   async close(): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
@@ -175,7 +175,7 @@ export class Delivery {
       timeoutMs: this.#edges.attemptTimeoutsMs[recipient.kind],
       signal: this.#closing.signal,
     }).catch((error: unknown) => errorClass(error));
-    // `close` has given it up.
+    // `close` has given the notice up.
     if (this.#closing.signal.aborted) return;
     this.#inUse.delete(queued.receiver);
     if (outcome === undefined) {
@@ -231,7 +231,7 @@ function fieldsOf(failure: AttemptFailure | string): LogFields {
   return { outcome: reason, ...(status === undefined ? {} : { status }) };
 }
 
-/** For one whole attempt. Some mail servers greet late on purpose. */
+/** The time for one whole attempt. Some mail servers greet late on purpose. */
 export const ATTEMPT_TIMEOUTS_MS: Readonly<Record<Recipient["kind"], number>> = {
   webhook: 10_000,
   email: 30_000,

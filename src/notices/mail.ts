@@ -49,7 +49,7 @@ export async function sendMail(
   }
 }
 
-/** The way to the mail server through a proxy; undefined without a proxy. */
+/** Opens a tunnel to the mail server through a proxy; undefined without a proxy. */
 async function tunnelOf(
   { server, proxyUrl, ca }: MailRecipient,
   timeoutMs: number,
@@ -120,7 +120,7 @@ async function mailOf({ id, notice }: NoticeMessage, { from, to }: MailRecipient
     To: to,
     Subject: `Tollgate: ${noticeTitle(notice)}`,
     Date: new Date(notice.atMs),
-    // The same for each attempt, so that a mailbox can drop repeats.
+    // The id stays for each attempt, so that a mailbox can drop repeats.
     "Message-ID": `<${id}@${from.slice(from.indexOf("@") + 1)}>`,
     // No answers of absent people: https://www.rfc-editor.org/rfc/rfc3834
     "Auto-Submitted": "auto-generated",

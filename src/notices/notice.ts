@@ -55,7 +55,7 @@ export function noticeTitle({ type, subject = "" }: Notice): string {
 }
 
 /**
- * Why a recipient did not take a notice.
+ * Why a recipient did not take a notice:
  * - `status`: the webhook answered another status than 2xx, or the mail server refused the mail
  * - `starttls`: the mail server offers no STARTTLS, or refuses it
  * - `login`: the mail server refuses the user or the password, or offers no login
@@ -75,7 +75,7 @@ export interface AttemptFailure {
 
 export interface AttemptOptions {
   readonly clock: Clock;
-  /** For the whole attempt. */
+  /** The time for the whole attempt. */
   readonly timeoutMs: number;
   /** Ends the attempt at once. */
   readonly signal: AbortSignal;

@@ -1,7 +1,7 @@
 import { isMailAddress, signingKeyOf, webhookProblem } from "../config/notify.ts";
 import type { MailServer, NotifyConfig } from "../config/schema.ts";
 
-/** Who gets a notice, with all that sending needs. A reload of the config does not change it. */
+/** Who gets a notice, with all that sending needs. A reload of the config does not change a recipient. */
 export type Recipient = WebhookRecipient | MailRecipient;
 
 export interface WebhookRecipient {
@@ -76,7 +76,7 @@ export function accountWebhookSecret(secret: string, account: string): string {
   return `whsec_${hmac.digest("base64")}`;
 }
 
-/** The host of a recipient, for logs: the rest of an address may be a secret or a name. */
+/** The host of a recipient, for logs. The rest of an address may be a secret or a name. */
 export function hostOf(recipient: Recipient): string {
   return recipient.kind === "webhook" ? new URL(recipient.url).host : recipient.server.host;
 }

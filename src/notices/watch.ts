@@ -20,15 +20,15 @@ import type { NoticeCause, RouteServices } from "../telemetry/metrics.ts";
 import type { Notice } from "./notice.ts";
 import { accountRecipient, operatorRecipients, type Recipient } from "./recipients.ts";
 
-/** What the gateway knows without asking its database. */
+/** Conditions that the gateway knows without asking its database. */
 export interface LiveConditions {
   /** Why the database takes no charge now; undefined if it does. */
   readonly blockedBy: BlockedBy | undefined;
   /** The ids of the providers that refuse the key or the account. */
   readonly refusedProviders: ReadonlySet<string>;
-  /** The ids of the providers that want something of the operator's organization. */
+  /** The ids of the providers that need an action of the operator, such as a verification. */
   readonly refusedOrganizations: ReadonlySet<string>;
-  /** The routes that serve what costs more than the price is for. */
+  /** The routes with services that cost more than the price covers. */
   readonly expensiveRoutes: readonly RouteServices[];
 }
 
@@ -49,10 +49,10 @@ export interface NoticeWatchOptions {
   ) => void;
 }
 
-/** How often the live conditions are looked at, and those of the database. */
+/** How often the live conditions are looked at; then how often those of the database are. */
 const LIVE_EVERY_MS = 5000;
 const STORED_EVERY_MS = 60_000;
-/** Accounts of one read. A read blocks the thread for some milliseconds at most. */
+/** The accounts of one read, which blocks the thread for some milliseconds at most. */
 const PAGE_ACCOUNTS = 200;
 const KEYS_MAX = 1000;
 /** The operator gets one notice for more conditions of a type than this at once. */
@@ -61,12 +61,12 @@ const SINGLE_MAX = 10;
 const CHANGES_AT_ONCE = 50;
 /** A live condition is told again after this time. So is a cause whose notice did not arrive. */
 const REPEAT_MS = 3_600_000;
-/** When a claim of a live condition is tried again that another gateway has got. */
+/** When a gateway tries again to claim a live condition that another gateway has claimed. */
 const RETRY_CLAIM_MS = 60_000;
 
 type StoredType = "account_low" | "key_expires" | "audit_failed";
 
-/** What the holder of an account is told has a record of its own, so that nobody misses what the other has got. */
+/** A notice to the holder of an account has a record of its own, so that nobody misses what the operator was told. */
 const HOLDERS = { account_low: "account_low_holder", key_expires: "key_expires_holder" } as const;
 const RECORD_TYPES: readonly string[] = [
   "account_low",
@@ -86,8 +86,8 @@ interface Condition {
   readonly audience: Audience;
   readonly cause: Cause;
   /**
-   * `once`: while it holds, by its record. `hourly`: while it holds, by one of the gateways. `alone`: hourly, by each gateway,
-   * because no record can be written.
+   * `once`: once while it holds, by its record. `hourly`: each hour while it holds, by one of the gateways. `alone`:
+   * each hour, by each gateway, because no record can be written.
    */
   readonly told: "once" | "hourly" | "alone";
   readonly notice: Notice;
@@ -106,7 +106,7 @@ export class NoticeWatch {
   #isClosed = false;
   /** When a live condition may be told again, in monotonic time. By type and subject. */
   readonly #liveDueMs = new Map<string, number>();
-  /** The config of which the log was told that an account's address cannot be used. */
+  /** The config for which the log has named an account's address that cannot be used. */
   #unusableIn: NotifyConfig | undefined;
   #stored: Readonly<Record<StoredType, number>> = {
     account_low: 0,
@@ -119,7 +119,7 @@ export class NoticeWatch {
     this.#timer = setInterval(() => void this.look(), LIVE_EVERY_MS).unref();
   }
 
-  /** Of the last look at the database, and of this moment. */
+  /** The number of conditions by cause, of the last look at the database and of this moment. */
   counts(): Readonly<Record<NoticeCause, number>> {
     const { blockedBy, refusedProviders, refusedOrganizations, expensiveRoutes } =
       this.#options.live();
@@ -199,7 +199,7 @@ export class NoticeWatch {
       key_expires: expiring.filter(isOperators).length,
       audit_failed: audits.length,
     };
-    // Without recipients it would end what another replica tells.
+    // Without recipients the gateway would end conditions that another replica tells.
     if (!this.#hasRecipients()) return;
     const holding = new Set(found.map(({ cause }) => nameOf(cause)));
     const ended = records.filter((record) => !holding.has(nameOf(record)));
@@ -217,7 +217,7 @@ export class NoticeWatch {
     return this.#options.changeNotice({ step, type, subject, at });
   }
 
-  /** False if a replica or an earlier run tells it. */
+  /** False if a replica or an earlier run has claimed it. */
   async #claim({ cause, told }: Condition, at: number): Promise<boolean> {
     if (told === "alone") return true;
     try {
@@ -259,7 +259,7 @@ export class NoticeWatch {
   ): void {
     const once = told.filter((one) => one.told === "once");
     this.#options.send(notice, recipients, (isDelivered) => {
-      // What was given up is told again with the next claim. So is what cannot be written.
+      // A notice that was given up is sent again with the next claim. So is one whose claim could not be written.
       if (isDelivered)
         inGroups(once, ({ cause }) => this.#change("told", cause, at)).catch(() => undefined);
     });
@@ -311,7 +311,9 @@ export class NoticeWatch {
     };
   }
 
-  /** The condition for the operator, and for the holder of the account if he has an address that can be used. */
+  /**
+   * The condition for the operator. And for the holder of the account, if the account has an address that can be used.
+   */
   #forBoth(
     type: keyof typeof HOLDERS,
     subject: string,

@@ -115,7 +115,7 @@ export class UpstreamError extends Error {
     return UNKNOWN_MODEL.test(this.providerCode ?? "");
   }
 
-  /** The same error with the status of the answer, unless it has a status already. */
+  /** Returns this error with the status of the answer, unless it has a status already. */
   withStatus(status: number | undefined): UpstreamError {
     if (this.status !== undefined || status === undefined) return this;
     const { retryAfterMs, clientError, providerCode, accountFault, providerMessage, cause } = this;

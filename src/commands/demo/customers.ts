@@ -5,7 +5,7 @@ export type DemoEndpoint = Exclude<Endpoint, "embeddings">;
 /** A key of a customer. */
 export interface CustomerKey {
   readonly label: string;
-  /** Its part of the customer's requests, compared with the other keys. */
+  /** The key's part of the customer's requests, compared with the other keys. */
   readonly weight: number;
   /** Days before the end of the month. Default: with the account. */
   readonly createdDaysAgo?: number;

@@ -21,14 +21,14 @@ import { DAYS, HOUR_MS, Traffic, type DrawnRequest } from "./traffic.ts";
 
 /** The month that was written. */
 export interface Month {
-  /** The secret of the demo account's key. */
+  /** The secret of the key of the account `demo`. */
   readonly key: string;
   /** A voucher to redeem. */
   readonly voucher: CreatedVoucherDocument | undefined;
   readonly requests: number;
 }
 
-/** Any number: another one draws another month. */
+/** The seed of the month. Another number draws another month. */
 const SEED = 20_261_124;
 /** Who makes credits, in the ledger and the admin log. */
 const BILLING = "billing";

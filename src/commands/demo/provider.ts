@@ -265,7 +265,7 @@ export function eventStream(events: Iterable<StreamedEvent>, wordDelayMs: number
           return;
         }
         if (next.value.isWord && wordDelayMs > 0) {
-          // It rejects when the client disconnects.
+          // `sleep` rejects when the client disconnects.
           await sleep(wordDelayMs, undefined, { signal: cancelled.signal }).catch(() => undefined);
         }
         if (!cancelled.signal.aborted) controller.enqueue(encoder.encode(next.value.frame));

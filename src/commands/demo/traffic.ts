@@ -192,7 +192,7 @@ export class Traffic {
       ? { outcome: "client disconnected", status: null }
       : { outcome: "ok", status: 200 };
     const cost = costOf(usage, model.price);
-    // It used more than its hold, and the account could not pay the difference.
+    // The request used more than its hold, and the account could not pay the difference.
     const writeOff =
       !isCancelled && this.#isDrawn(customer.writtenOffPercent ?? 0) ? cost / 5n : 0n;
     const charge = cost - writeOff;

@@ -4,7 +4,7 @@ import { multiply, roundUp, type Decimal } from "./decimal.ts";
 import type { ListedCosts, ListedModel, Skipped } from "./listedModel.ts";
 import { visible } from "../../lib/terminal.ts";
 
-/** How costs of the list become prices. */
+/** Exchange rate, margin and provider, which turn a list's cost into a price. */
 export interface Sale {
   /** Roubles for one unit of the list's currency. */
   readonly rate: Decimal;
@@ -16,7 +16,10 @@ export interface Sale {
   readonly kind: ProviderKind | undefined;
 }
 
-/** The keys of prices after their prefix, in the order of the output. The power of ten makes one from a cost of the list. */
+/**
+ * The keys of prices without their prefix, in the order of the output. `power`: the power of ten between a cost of the
+ * list and the price.
+ */
 const PRICES = [
   // Thousandths of a rouble for 1,000,000 tokens, from roubles for one token.
   { cost: "input", name: "input_per_1m", power: 9 },
@@ -37,7 +40,7 @@ export interface ImportedModel extends PriceKeys<"rub_"> {
   readonly id: string;
   readonly kind?: "embedding";
   readonly free?: true;
-  /** Null: the list has none, and the config requires one. */
+  /** Null: the list has no limit, and the config requires one. */
   readonly max_output_tokens?: number | null;
   readonly context_tokens?: number;
   readonly routes: readonly [ImportedRoute];

@@ -26,7 +26,7 @@ export interface ListedModel {
   /** Undefined if the list has no usable number. */
   readonly maxOutputTokens: number | undefined;
   readonly maxInputTokens: number | undefined;
-  /** What the operator should know, one sentence or two each. */
+  /** Notes for the operator, of one sentence or two. */
   readonly notes: readonly string[];
 }
 

@@ -25,7 +25,7 @@ const sharedFolders: ReadonlySet<string> = new Set(
   ),
 );
 
-/** It is emptied at each boot. systemd creates the service's folders in it when the service starts. */
+/** The folder that is emptied at each boot. systemd creates the service's folders in it when the service starts. */
 const runtimeFolder = "/run";
 
 /** The folders that the gateway writes to. `runtime`: folders of sockets below /run, relative to it. */

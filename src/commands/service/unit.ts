@@ -21,7 +21,7 @@ export interface UnitPlan {
   readonly variables: readonly string[];
 }
 
-/** They change which code runs or which certificates are trusted. */
+/** Variables that change which code runs or which certificates are trusted. */
 const DANGEROUS_VARIABLES = [
   "BUN_OPTIONS",
   "BUN_BE_BUN",

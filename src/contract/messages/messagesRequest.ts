@@ -228,7 +228,7 @@ function listOf(value: unknown): readonly unknown[] {
 
 /** The tools of a request that the provider runs. */
 interface ServerTools {
-  /** Their results make the prompt longer. */
+  /** The results of these tools make the prompt longer. */
   readonly areAny: boolean;
   readonly most: OtherCounts;
   /** The type of the first such tool, such as `web_search_20250305`. */

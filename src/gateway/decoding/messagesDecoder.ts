@@ -219,7 +219,9 @@ export class MessagesDecoder implements AnswerDecoder {
     if (bytes > 0) this.textDeltas += 1;
   }
 
-  /** Its count of output tokens is a placeholder, which must not hide an impossible count at the end. */
+  /**
+   * The count of output tokens in `message_start` is a placeholder. It must not hide an impossible count at the end.
+   */
   #reportStart(reported: JsonFields): void {
     this.#usage = { ...reported, output_tokens: undefined };
     this.#addUsage({ ...reported, output_tokens: 0 }, false);

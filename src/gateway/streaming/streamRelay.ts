@@ -62,7 +62,9 @@ export class StreamRelay implements Relay, EventListenerObject {
   #usageText: AnswerDecoder["usageText"];
   #hiddenAtUsage = 0;
 
-  /** It calls `onStreamEnd` of the scope once if the answer began. It ends the attempt, unless `begin` throws. */
+  /**
+   * The relay calls `onStreamEnd` of the scope once if the answer began. It ends the attempt, unless `begin` throws.
+   */
   constructor(
     scope: AdmittedScope,
     attempt: Attempt,

@@ -292,7 +292,7 @@ class MessageReader {
     const expensiveServices = expensiveServicesOf(all);
     const details = publicUsage(reported);
     if (stopReason === undefined || stopReason === null || this.#isFinished) {
-      // The same event may come within the answer, with the usage so far.
+      // A `message_delta` may also come within the answer, with the usage so far.
       const isUsageEarly = !this.#isFinished;
       const chunk = { choices: [], usage: details };
       return { kind: "chunk", chunk, usage, isUsageEarly, expensiveServices };

@@ -197,7 +197,7 @@ function resultObject(text: string, readJson: ReadJson): JsonFields {
     const value: unknown = readJson(text);
     if (isJsonObject(value)) return value;
   } catch {
-    // It is not JSON.
+    // The text is not JSON.
   }
   return { output: text };
 }

@@ -36,7 +36,7 @@ const CONNECT_STEPS = 10;
  */
 export class Connection implements WireEvents {
   owner: ConnectionOwner;
-  /** It has carried a complete exchange. */
+  /** The connection has carried a complete exchange. */
   isReused = false;
   /** When the connection became idle, on the monotonic clock. */
   idleSinceMs = 0;

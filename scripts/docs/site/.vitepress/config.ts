@@ -17,6 +17,8 @@ export default defineConfig({
   outDir: join(root, "dist/docs"),
   // The folder of the server that has the site, such as "/docs/".
   base: process.env["DOCS_BASE"] ?? "/",
+  // Addresses of this machine are examples.
+  ignoreDeadLinks: "localhostLinks",
   themeConfig: {
     search: { provider: "local" },
     outline: [2, 3],
