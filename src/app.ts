@@ -90,12 +90,12 @@ export type StartTracing = (
 /** A backup before an upgrade, which nothing stops. */
 const USUAL_UPGRADE: UpgradeChoice = { wantsBackup: true, stopped: new Promise(() => undefined) };
 
-/** What an app may have besides config and edges. */
+/** Options of an app besides config and edges. */
 export interface AppOptions {
   readonly metrics?: Metrics | undefined;
   readonly startTracing?: StartTracing | undefined;
   readonly upgrade?: UpgradeChoice | undefined;
-  /** Of the limits server. Tests use other times. */
+  /** The times of the limits server. Tests use other ones. */
   readonly limitsTimes?: Partial<SharedTimes> | undefined;
 }
 

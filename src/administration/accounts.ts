@@ -18,7 +18,7 @@ import type { Operator } from "./operator.ts";
 import { withReservedMoney } from "./reservedMoney.ts";
 import { accountName, InvalidValue, lowBalance, orNone, overdraft } from "./values.ts";
 
-/** An account in both forms. */
+/** The row of an account and its document. */
 interface ShownAccount {
   readonly account: AccountRow;
   readonly document: AccountDocument;

@@ -63,35 +63,35 @@ export function accountName(text: string): string {
   );
 }
 
-/** More than 0. */
+/** An amount above 0. */
 export function amount(text: string): bigint {
   const nano = roubles(text);
   if (nano <= 0n) throw new InvalidValue("The amount must be more than 0.");
   return nano;
 }
 
-/** 0 or more; `none` is 0. */
+/** An overdraft: 0 or more; `none` is 0. */
 export function overdraft(text: string): bigint {
   const nano = text === "none" ? 0n : roubles(text);
   if (nano < 0n) throw new InvalidValue("The overdraft must be 0 or more.");
   return nano;
 }
 
-/** Below this an account is low: 0 or more. */
+/** The balance below which an account is low: 0 or more. */
 export function lowBalance(text: string): bigint {
   const nano = roubles(text);
   if (nano < 0n) throw new InvalidValue("The threshold must be 0 or more.");
   return nano;
 }
 
-/** A bound for the cost of requests: 0 or more. */
+/** A limit for the cost of requests: 0 or more. */
 export function cost(text: string): bigint {
   const nano = roubles(text);
   if (nano < 0n) throw new InvalidValue("The cost must be 0 or more.");
   return nano;
 }
 
-/** What each reserved prefix of a ref is for. */
+/** Reserved prefixes of a ref, each with what uses it. */
 const RESERVED_REFS = [
   ["req:", "charges"],
   ["voucher:", "vouchers"],
@@ -114,7 +114,7 @@ export function note(text: string): string {
   return printable(text, NOTE_CHARS_MAX);
 }
 
-/** For whom a command makes a change. */
+/** The name of the person for whom a command makes a change. */
 export function actorName(text: string): string {
   return printable(text, ACTOR_CHARS_MAX);
 }
@@ -139,14 +139,14 @@ export function wholeNumber(least: number, most: number): (text: string) => numb
 /** The maximum number of rows of a list. */
 export const listLimit = wholeNumber(1, LISTED_MAX);
 
-/** `7d`: that long before `nowMs`; or a date. */
+/** A past time: `7d` is that long before `nowMs`; or a date. */
 export function pastTime(text: string, nowMs: number): number {
   const durationMs = parseDurationMs(text);
   if (durationMs !== undefined && durationMs <= nowMs) return nowMs - durationMs;
   return dateMs(text, "Write a duration such as 7d or 24h");
 }
 
-/** `30d`: that long after `nowMs`; or a date. Between `nowMs` and 100 years later. */
+/** A time of expiry: `30d` is that long after `nowMs`; or a date. At most 100 years after `nowMs`. */
 export function expiryTime(text: string, nowMs: number): number {
   const durationMs = parseDurationMs(text);
   const atMs =
@@ -162,7 +162,7 @@ export function expiryTime(text: string, nowMs: number): number {
   return atMs;
 }
 
-/** `24h`: how long a replaced key still works, in milliseconds. */
+/** How long a replaced key still works, such as `24h`, in milliseconds. */
 export function graceDuration(text: string): number {
   const durationMs = parseDurationMs(text);
   if (durationMs !== undefined && durationMs <= GRACE_DAYS_MAX * DAY_MS) return durationMs;

@@ -27,7 +27,7 @@ export async function openPostgresDatabase(
   services: DatabaseServices,
 ): Promise<ServedDatabase> {
   const { clock, random } = services;
-  /** There are none before the writer. */
+  /** There are no holds before the writer. */
   let holds: ReplicaHolds | undefined = undefined;
   const replica = await untilStopped(services, () =>
     openReplica(address, {
@@ -118,7 +118,7 @@ function upgradeWatch({ log, upgrade }: DatabaseServices): UpgradeWatch {
   };
 }
 
-/** What the replica is told, for the holds and for the log. */
+/** Passes the events of the replica to the holds and to the log. */
 function listenerOf(
   services: DatabaseServices,
   holds: () => ReplicaHolds | undefined,
@@ -156,7 +156,7 @@ function listenerOf(
   };
 }
 
-/** Several connections may be wanted at once, again and again. */
+/** The time between two log lines: several connections may fail at once, again and again. */
 const TOLD_EVERY_MS = 10_000;
 
 function urlFileWatch({ log, clock }: DatabaseServices): (problem: string) => void {
@@ -169,12 +169,12 @@ function urlFileWatch({ log, clock }: DatabaseServices): (problem: string) => vo
   };
 }
 
-/** Tells that the clocks differ: when it begins, and once a day while it holds. */
+/** Logs that the clocks differ: when it begins, and once a day while it holds. */
 function clockWatch({ log, clock }: DatabaseServices): (skew: ClockSkew) => void {
   let toldAtMs = -Infinity;
   return ({ ms, withinMs }) => {
     const differsByMs = Math.abs(ms) - withinMs;
-    // Half of it, so that a clock at the limit is not told with each heartbeat.
+    // Half of the limit, so that a clock at the limit is not logged with each heartbeat.
     if (differsByMs < CLOCK_SKEW_MS_MAX / 2) toldAtMs = -Infinity;
     const nowMs = clock.monotonicMs();
     if (differsByMs <= CLOCK_SKEW_MS_MAX || nowMs - toldAtMs < DAY_MS) return;

@@ -7,7 +7,7 @@ import type { NoticeChange, Store, Writer } from "../store/store.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { DatabaseFigures, Metrics } from "../telemetry/metrics.ts";
 
-/** What a serving gateway has of its database: what it reads, how it writes, and who decides about its money. */
+/** The database of a serving gateway: its reads, its writes, and the holds of money. */
 export interface ServedDatabase {
   readonly store: Store;
   readonly writer: Writer;
@@ -28,13 +28,13 @@ export interface ServedDatabase {
 
 /** How a gateway that starts upgrades the database of an earlier version. */
 export interface UpgradeChoice {
-  /** False: no backup of a SQLite file is made before. */
+  /** False: no backup of a SQLite file is made before the upgrade. */
   readonly wantsBackup: boolean;
   /** Ends the backup and the start. */
   readonly stopped: Promise<void>;
 }
 
-/** What a database needs of the gateway. */
+/** The services of the gateway that a database uses. */
 export interface DatabaseServices {
   readonly clock: Clock;
   readonly random: Random;

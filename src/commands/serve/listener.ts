@@ -17,8 +17,8 @@ export interface Listener {
    */
   renewCertificate(tls: TlsConfig | undefined): Promise<string | undefined>;
   /**
-   * Refuses new connections, and closes those that are idle. A request that has arrived by then is served. Each other
-   * connection is closed behind its answer.
+   * Refuses new connections, and closes idle ones. A request that has arrived by then is served. Every other
+   * connection is closed after its answer.
    */
   refuse(): Promise<void>;
   /** Refuses new connections. Closes idle ones after `idleCut`, and those with a request in flight after `cut`. */
@@ -30,7 +30,7 @@ export interface ListenerOptions {
   readonly tls: TlsConfig | undefined;
   /** The file mode of a unix socket. */
   readonly socketMode: number;
-  /** For the error message, if it is not the public listener. */
+  /** The purpose of a listener that is not the public one, for error messages. */
   readonly purpose?: string;
   /** Resolves when no request is lost if the listener at this port is closed in the same turn. Undefined port: a socket. */
   readonly quietMoment?: (port: number | undefined) => Promise<void>;
