@@ -5,8 +5,6 @@ import { startLoadProvider } from "../support/provider/loadProvider.ts";
 import { chat, failure, hello, wholeText } from "../support/binary/demoClient.ts";
 import { costOf } from "../support/gateway/gatewayConfig.ts";
 import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
-import { openaiClients } from "../support/sdk/openai.ts";
-import { prove } from "../support/sdk/situations.ts";
 import { formatRoubles } from "../../src/lib/money.ts";
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
@@ -102,5 +100,3 @@ describe("the official client", () => {
     expect(await failure(client().models.retrieve("nobody"))).toBeInstanceOf(NotFoundError);
   });
 });
-
-prove(openaiClients);
