@@ -1,8 +1,7 @@
 /**
- * Proves at random, for long: `bun run prove NAME [AMOUNT] [SEED]`. Without a name it runs all tests in their long form;
- * `attack` runs all whose name begins so.
- * Prints the seed first, so that the run can be repeated, and what each round counted. Status 1 if anything is wrong.
- * `TOLLGATE_BIN` names another executable.
+ * Proves at random, for long: `bun run prove NAME [AMOUNT] [SEED]`. A part of a name runs all that have it: `attack` all
+ * attacks, `holds` the model of holds. Without a name it runs all tests in their long form. Prints the seed first, so that
+ * the run can be repeated, and what each round counted. Status 1 if anything is wrong. `TOLLGATE_BIN` names another executable.
  */
 import { drawnSeed } from "../test/support/seededRandom.ts";
 import type { Script } from "../test/support/world/script.ts";
@@ -32,9 +31,10 @@ async function main([name, amount, seed]: readonly string[]): Promise<number> {
     const stdio = ["ignore", "inherit", "inherit"] as const;
     return await Bun.spawn([process.execPath, "scripts/ci.ts"], { env, stdio: [...stdio] }).exited;
   }
-  const chosen = scripts.filter((one) => one.name === name || one.name.startsWith(`${name}:`));
+  const all = Object.values(scripts).flat();
+  const chosen = all.filter((one) => one.name === name || one.name.split(": ").includes(name));
   if (chosen.length === 0)
-    throw new Error(`there is no ${name}: ${scripts.map((one) => one.name).join(", ")}`);
+    throw new Error(`there is no ${name}: ${all.map((one) => one.name).join(", ")}`);
   let bad = 0;
   for (const script of chosen) {
     const [, , long] = script.amounts;

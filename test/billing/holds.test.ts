@@ -9,7 +9,7 @@ import { holdsHistory } from "../support/histories/holdsHistory.ts";
 const histories = 5000;
 const timeoutMs = 60_000;
 
-// `bun scripts/moneyModel.ts holds` tries others.
+// `bun run prove holds` tries others.
 test(
   `in ${histories} histories no money is held twice, and no free money is refused`,
   () => assert(holdsHistory(), { numRuns: histories, seed: 1, includeErrorInReport: true }),

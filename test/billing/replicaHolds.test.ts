@@ -18,7 +18,7 @@ import { replicaHistory } from "../support/histories/replicaHistory.ts";
 const histories = 1500;
 const timeoutMs = 60_000;
 
-// `bun scripts/moneyModel.ts replicas` tries others.
+// `bun run prove replicas` tries others.
 test(
   `in ${histories} histories no replica promises money of another, and none is lost`,
   () => assert(replicaHistory(), { numRuns: histories, seed: 1, includeErrorInReport: true }),

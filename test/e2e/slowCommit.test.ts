@@ -1,14 +1,9 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { startLoadProvider } from "../support/provider/loadProvider.ts";
 import { call, chat } from "../support/gateway/chatCalls.ts";
-import { describeFaultyDisk } from "../support/disk/describeFaultyDisk.ts";
-import { startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
-import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
+import { describeFaultyDisk, openOnDiskBefore } from "../support/disk/diskWorld.ts";
 
 const describeOnDisk = describeFaultyDisk("slow commits");
-
-const provider = startLoadProvider({ wordDelayMs: 0 });
-afterAll(() => provider.stop());
 
 const syncMs = 500;
 /** The allowed delay of other requests, in 99 of 100 cases. */
@@ -22,7 +17,10 @@ interface Lags {
 }
 
 /** Sends free requests repeatedly while eight answers are committed. */
-async function lagsOfRound({ gateway, key }: GatewayOnDisk): Promise<Lags> {
+async function lagsOfRound({
+  gateway,
+  key,
+}: ReturnType<typeof openOnDiskBefore>["on"]): Promise<Lags> {
   const startedMs = performance.now();
   const load = { isOver: false };
   const answers = Promise.all(
@@ -48,13 +46,10 @@ function isPrompt({ mostMs, lastMs }: Lags): boolean {
 }
 
 describeOnDisk("a commit that takes half a second", () => {
-  let on: GatewayOnDisk;
-  beforeAll(async () => {
-    on = await startGatewayOnDisk(provider.url, "power");
-  }, startTimeoutMs);
-  afterAll(() => on.close());
+  const opened = openOnDiskBefore(startLoadProvider({ wordDelayMs: 0 }));
 
   test("delays the end of its answers, and nothing else", async () => {
+    const { on } = opened;
     await on.disk.tell(`slow ${syncMs}`);
     let lags = await lagsOfRound(on);
     // A wait for the sync repeats in every round. Other load of the machine does not.

@@ -10,7 +10,7 @@ import { binaryPath, outputOf, type ChildOutput } from "../support/binary/binary
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { ServingProcess } from "../support/binary/servingProcess.ts";
-import { describeFaultyDisk } from "../support/disk/describeFaultyDisk.ts";
+import { describeFaultyDisk } from "../support/disk/diskWorld.ts";
 import { openFaultyDisk } from "../support/disk/faultyDisk.ts";
 import { configText, oneModel } from "../support/gateway/gatewayConfig.ts";
 import { several } from "../support/several.ts";

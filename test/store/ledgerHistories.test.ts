@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => setup.close());
 
-// `bun scripts/moneyModel.ts ledger` tries others.
+// `bun run prove ledger` tries others.
 test(
   `in ${histories} histories the store agrees with the model, whenever the writer commits`,
   () => assert(ledgerHistory(setup), { numRuns: histories, seed: 1, includeErrorInReport: true }),

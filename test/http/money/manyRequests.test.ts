@@ -14,7 +14,7 @@ const few = amount(5, 20);
 const fewer = amount(2, 5);
 const seeds = (count: number): number[] => Array.from({ length: count }, (_, at) => at + 1);
 
-// `bun scripts/concurrentRequests.ts` tries a hundred seeds of each.
+// `bun run prove model` tries a hundred seeds of each.
 test(
   "of 200 requests at once on a balance for ten exactly ten are served, and nothing is left",
   async () => {

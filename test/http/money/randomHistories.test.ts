@@ -13,7 +13,7 @@ const timeoutMs = 300_000;
 
 const at = openBefore(["local"], ({ local }) => historyConfig(local));
 
-// `bun scripts/moneyModel.ts http` tries others.
+// `bun run prove http` tries others.
 test(
   `in ${histories} histories of concurrent requests, clients and records agree with the model`,
   () => {

@@ -1,19 +1,17 @@
 import { SQL, type Socket } from "bun";
 import { Database } from "bun:sqlite";
 import type { DatabasePlace } from "../auditor/databaseRows.ts";
+import { oneModel } from "../gateway/gatewayConfig.ts";
+import { postBytes } from "../gateway/rawClient.ts";
+import { startLoadProvider } from "../provider/loadProvider.ts";
+import { inWorld } from "../world/script.ts";
+import { World } from "../world/world.ts";
 
-/** A gateway in another process, and the database that it charges in. */
-export interface Observed {
-  readonly url: string;
+interface ObserverSetup {
+  readonly world: World;
   readonly key: string;
-  readonly place: DatabasePlace;
-}
-
-export interface Observation {
-  /** Answers whose end was seen, by the way in which they were asked. */
-  readonly ends: Readonly<Record<string, number>>;
-  /** Those whose charge the database did not have in that moment. */
-  readonly early: readonly string[];
+  readonly charges: Charges;
+  readonly clients: ObservingClient[];
 }
 
 /** `end` is the first byte that no client may receive before the charge is committed. */
@@ -35,37 +33,48 @@ const ways = [
 ] as const;
 
 const words = "Tell me something about tolls.";
-const clients = 8;
+const clientsAtOnce = 8;
 const idPattern = /\r\nx-request-id: (\S+)\r\n/i;
 
-/**
- * Sends requests in all forms, several at once, and reads the database at the moment when the end of an answer
- * arrives, before anything else happens in this process. A server is asked in that moment.
- */
-export async function observeCharges(observed: Observed, rounds: number): Promise<Observation> {
-  await using charges = openCharges(observed.place);
-  const ends: Record<string, number> = {};
-  const early: string[] = [];
-  const looks: Promise<void>[] = [];
-  let asked = 0;
-  const look = async (way: string, id: string): Promise<void> => {
-    const isCharged = charges.has(id);
-    ends[way] = (ends[way] ?? 0) + 1;
-    if (!(await isCharged)) early.push(`${way} ${id}`);
-  };
-  const context = async (): Promise<void> => {
-    const client = await connectObserver(observed, (way, id) => looks.push(look(way, id)));
-    while (asked < rounds) {
-      const way = ways[asked % ways.length] ?? ways[0];
-      asked += 1;
-      await client.ask(way);
-    }
-    client.close();
-  };
-  await Promise.all(Array.from({ length: clients }, context));
-  await Promise.all(looks);
-  return { ends, early };
-}
+/** Each play reads the database at the moment when the end of its answer arrives, before anything else happens in this process. */
+export const observer = inWorld<ObserverSetup>({
+  name: "observer",
+  proves: "of which another process finds the charge in the moment that their end arrives",
+  unit: "answers",
+  amounts: [1000, 1000, 100_000],
+  atOnce: clientsAtOnce,
+  async open(seed) {
+    const provider = startLoadProvider({ wordDelayMs: 0 });
+    const sections = { database: { path: "tollgate.db", durability: "power" } };
+    const config = oneModel(provider.url, sections);
+    const world = await World.open({ seed, providers: [provider], config });
+    const charges = openCharges(world.gateway.place);
+    return { world, key: await world.gateway.key("alice", "1000000"), charges, clients: [] };
+  },
+  async play({ world, key, charges, clients }, _, number) {
+    const way = ways[number % ways.length] ?? ways[0];
+    const client = clients.pop() ?? (await connectObserver(world.port, key));
+    const look = async (id: string): Promise<void> => {
+      const isCharged = charges.has(id);
+      world.count(way.name);
+      if (!(await isCharged))
+        world.problems.push(`${way.name} ${id} was not charged when its end was seen`);
+    };
+    world.count("answers");
+    const looks: Promise<void>[] = [];
+    await client.ask(way, (id) => looks.push(look(id)));
+    await Promise.all(looks);
+    clients.push(client);
+  },
+  async leave({ clients }) {
+    for (const client of clients.splice(0)) client.close();
+  },
+  async check({ charges }) {
+    await charges[Symbol.asyncDispose]();
+    return [];
+  },
+  least: (answers) => Object.fromEntries(ways.map(({ name }) => [name, answers / ways.length])),
+});
 
 /** The charges of a database. `has` reads a file at once, and asks a server at once. */
 interface Charges extends AsyncDisposable {
@@ -87,7 +96,7 @@ function openCharges(place: DatabasePlace): Charges {
       },
     };
   }
-  const server = new SQL(place.url, { max: clients });
+  const server = new SQL(place.url, { max: clientsAtOnce });
   return {
     has: async (id) => (await server.unsafe<unknown[]>(chargeOf("$1"), [id])).length > 0,
     [Symbol.asyncDispose]: () => server.close(),
@@ -96,27 +105,29 @@ function openCharges(place: DatabasePlace): Charges {
 
 type Way = (typeof ways)[number];
 
-/** One connection that is kept; `sees` is called with the first bytes of an answer's end. */
-async function connectObserver(
-  { url, key }: Observed,
-  sees: (way: string, requestId: string) => void,
-): Promise<{ ask(way: Way): Promise<void>; close(): void }> {
+/** One connection that is kept. */
+interface ObservingClient {
+  /** `sees` is called with the id of the request at the first bytes of its answer's end. */
+  ask(way: Way, sees: (requestId: string) => void): Promise<void>;
+  close(): void;
+}
+
+async function connectObserver(port: number, key: string): Promise<ObservingClient> {
   let text = "";
-  let hasSeen = false;
+  let sees: ((requestId: string) => void) | undefined;
   let current: { way: Way; resolve(): void; reject(error: Error): void } | undefined;
   const received = (bytes: Buffer): void => {
     text += bytes.toString("latin1");
     if (!current) return;
-    if (!hasSeen && text.includes(current.way.end)) {
-      hasSeen = true;
-      sees(current.way.name, idPattern.exec(text)?.[1] ?? "");
+    if (text.includes(current.way.end)) {
+      sees?.(idPattern.exec(text)?.[1] ?? "");
+      sees = undefined;
     }
     if (isWhole(text)) current.resolve();
   };
-  const { hostname, port } = new URL(url);
   const socket: Socket = await Bun.connect({
-    hostname,
-    port: Number(port),
+    hostname: "127.0.0.1",
+    port,
     socket: {
       data: (_, bytes) => received(bytes),
       close: () => current?.reject(new Error(`the gateway closed the connection after: ${text}`)),
@@ -124,9 +135,9 @@ async function connectObserver(
     },
   });
   return {
-    async ask(way) {
+    async ask(way, look) {
       text = "";
-      hasSeen = false;
+      sees = look;
       await new Promise<void>((resolve, reject) => {
         current = { way, resolve, reject };
         socket.write(requestText(way, key));
@@ -142,14 +153,7 @@ function requestText({ path, stream }: Way, key: string): string {
   const prompt = path.endsWith("completions")
     ? { messages: [{ role: "user", content: words }] }
     : { input: words };
-  const body = JSON.stringify({ model: "small", stream, ...prompt });
-  const head = [
-    `POST ${path} HTTP/1.1`,
-    "Host: localhost",
-    `Authorization: Bearer ${key}`,
-    `Content-Length: ${Buffer.byteLength(body)}`,
-  ];
-  return `${head.join("\r\n")}\r\n\r\n${body}`;
+  return postBytes(path, key, JSON.stringify({ model: "small", stream, ...prompt }));
 }
 
 function isWhole(text: string): boolean {

@@ -1,9 +1,7 @@
 import { helloEvent } from "../provider/chatAnswers.ts";
 import { ask } from "../gateway/chatCalls.ts";
 import { oneModel } from "../gateway/gatewayConfig.ts";
-import { startGatewayBefore } from "./gatewayBefore.ts";
-import type { GatewayProcess } from "./gatewayProcess.ts";
-import { growthDuring, leastMemory } from "../measurement.ts";
+import { growthDuring, leastMemory, residentBytes } from "../measurement.ts";
 import { postBytes } from "../gateway/rawClient.ts";
 import { created } from "../provider/responsesAnswers.ts";
 import {
@@ -15,38 +13,17 @@ import {
 import { until } from "../until.ts";
 import { chatEvent, responseEvent } from "../provider/upstreamText.ts";
 import { several } from "../several.ts";
-
-/** What was seen of clients that read slowly, in bytes. */
-export interface SlowReadersSeen {
-  readonly readers: number;
-  /** What the one that read least has read. */
-  readonly leastRead: number;
-  /** By so much the provider was ahead of its reader at most, for the one with which it was most. */
-  readonly aheadMost: number;
-  /** By so much the gateway's memory was more than before at most; much of that is garbage. */
-  readonly peakGrowth: number;
-  /** By so much it is more than before while all are still there, once the garbage is collected. */
-  readonly growth: number;
-}
-
-export interface SlowReaders {
-  /**
-   * Lets so many clients read at once for so long, chat and responses by turns; then they pause and, when the gateway's
-   * memory was looked at, leave.
-   */
-  read(readers: number, seconds: number): Promise<SlowReadersSeen>;
-  /** Stops the gateway with SIGTERM and runs the audits. */
-  close(): Promise<void>;
-}
+import { inWorld } from "../world/script.ts";
+import { World } from "../world/world.ts";
 
 const megabyte = 1_048_576;
 /** What may be held for each reader: one read of the network is half of it. */
-export const GROWTH_MAX = megabyte;
+const GROWTH_MAX = megabyte;
 /** Below this share of the limit the test does not wait for another garbage collection. */
 const ENOUGH_SHARE = 0.75;
 const OFFERED_BYTES = 100 * megabyte;
 /** The system's buffers of two connections, and less than a gateway without backpressure would take. */
-export const AHEAD_MAX = 64 * megabyte;
+const AHEAD_MAX = 64 * megabyte;
 /** Long on the wire and short in what it says: else the stream would be cut as one that never ends. */
 const padding = "x".repeat(65_536);
 const longEvents = {
@@ -65,9 +42,38 @@ const stalledMs = 100;
 const restMs = 3000;
 const collectMs = 60_000;
 
-/** Starts the compiled gateway in front of a provider that sends as fast as it may. Close it, also after a failure. */
-export async function openSlowReaders(): Promise<SlowReaders> {
-  /** By the reader's number. */
+/** So many readers and more are a long run. */
+const MANY = 100;
+
+interface SlowSetup {
+  readonly world: World;
+  readonly key: string;
+  readonly provider: ScriptedProvider;
+  /** Bytes by the reader's number. */
+  readonly sent: number[];
+  readonly amount: number;
+}
+
+export const slowReaders = inWorld<SlowSetup>({
+  name: "slowReaders",
+  proves:
+    "of 100 MB each, who read slowly, hold their providers up, and less than a megabyte each of the gateway's memory",
+  unit: "readers",
+  // So many that their total memory is more than the variation of the runtime.
+  amounts: [20, 20, 200],
+  atOnce: 1,
+  isDisturbed: true,
+  open: openSlow,
+  async warmUp({ world, ...setup }) {
+    await leaveAll(setup.provider, await beginAll({ world, ...setup }, WARM_UPS));
+    await leastMemory(world.gateway, 0, restMs);
+  },
+  play: readSlowly,
+  least: (readers) => ({ readers }),
+});
+
+/** Its provider sends as fast as it may. */
+async function openSlow(seed: number, amount: number): Promise<SlowSetup> {
   const sent: number[] = [];
   const provider = startProvider(async (peer, { requestLine, text }) => {
     const isChat = requestLine.includes("/chat/");
@@ -79,30 +85,23 @@ export async function openSlowReaders(): Promise<SlowReaders> {
       await peer.send(event);
   });
   const config = oneModel(`http://127.0.0.1:${provider.port}/v1`);
-  const started = await startGatewayBefore(provider, config);
-  const { gateway } = started;
-  const setup = { gateway, key: await gateway.key("alice", "100000"), provider, sent };
-  return {
-    read: (readers, seconds) => readSlowly(setup, readers, seconds),
-    close: () => started.close(),
-  };
+  const world = await World.open({ seed, providers: [provider], config });
+  return { world, key: await world.gateway.key("alice", "100000"), provider, sent, amount };
 }
 
-interface Setup {
-  readonly gateway: GatewayProcess;
-  readonly key: string;
-  readonly provider: ScriptedProvider;
-  readonly sent: number[];
-}
-
-async function readSlowly(setup: Setup, count: number, seconds: number): Promise<SlowReadersSeen> {
-  const { gateway, provider, sent } = setup;
-  await leaveAll(provider, await beginAll(setup, WARM_UPS));
-  const before = await leastMemory(gateway, 0, restMs);
-
+/**
+ * Lets all clients read at once for a while, chat and responses by turns; then they pause and, when the gateway's memory was
+ * looked at, leave.
+ */
+async function readSlowly(setup: SlowSetup): Promise<void> {
+  const { world, provider, sent, amount: count } = setup;
+  const { gateway, figures, problems } = world;
+  const [seconds, readMin] = count < MANY ? [3, 250_000] : [60, 500_000];
+  const before = residentBytes(gateway.pid);
   let readers: readonly SlowReader[] = [];
   let aheadMost = 0;
-  const peakGrowth = await growthDuring(gateway.pid, async () => {
+  // Much of it is garbage.
+  figures["peakGrowth"] = await growthDuring(gateway.pid, async () => {
     readers = await beginAll(setup, count);
     // Counted, for a machine that has much to do takes longer for as many.
     for (let turn = 0; turn < seconds * PIECES_PER_SECOND; turn += 1) {
@@ -114,13 +113,17 @@ async function readSlowly(setup: Setup, count: number, seconds: number): Promise
   });
   const leastRead = Math.min(...readers.map(({ readBytes }) => readBytes));
   const enough = before + count * GROWTH_MAX * ENOUGH_SHARE;
-  const after = await leastMemory(gateway, enough, collectMs);
+  const growth = (await leastMemory(gateway, enough, collectMs)) - before;
   await leaveAll(provider, readers);
-  return { readers: count, leastRead, aheadMost, peakGrowth, growth: after - before };
+  world.count("readers", count);
+  Object.assign(figures, { leastRead, aheadMost, growthOfAll: growth });
+  if (leastRead <= readMin) problems.push(`a reader got only ${leastRead} bytes`);
+  if (aheadMost >= AHEAD_MAX) problems.push(`a provider was ${aheadMost} bytes ahead`);
+  if (growth >= count * GROWTH_MAX) problems.push(`all readers hold ${growth} bytes`);
 }
 
 /** Resolves when all have the first of their answers, and the provider can send no more. */
-async function beginAll(setup: Setup, count: number): Promise<readonly SlowReader[]> {
+async function beginAll(setup: SlowSetup, count: number): Promise<readonly SlowReader[]> {
   const readers: SlowReader[] = [];
   while (readers.length < count) {
     const next = several(Math.min(BEGUN_AT_ONCE, count - readers.length), (at) =>
@@ -132,7 +135,7 @@ async function beginAll(setup: Setup, count: number): Promise<readonly SlowReade
   return readers;
 }
 
-async function stalled({ sent }: Setup): Promise<void> {
+async function stalled({ sent }: SlowSetup): Promise<void> {
   const sum = () => sent.reduce((all, bytes) => all + bytes, 0);
   let seen = -1;
   let sameSinceMs = performance.now();
@@ -156,7 +159,7 @@ interface SlowReader {
 }
 
 /** Resolves when the first of the answer is there; none of it is kept. */
-async function startReader({ gateway: { url }, key }: Setup, number: number): Promise<SlowReader> {
+async function startReader({ world, key }: SlowSetup, number: number): Promise<SlowReader> {
   const said = `reader ${number}`;
   const isChat = number % 2 === 0;
   const body = JSON.stringify(
@@ -169,7 +172,7 @@ async function startReader({ gateway: { url }, key }: Setup, number: number): Pr
   const begun = Promise.withResolvers<void>();
   const socket = await Bun.connect({
     hostname: "127.0.0.1",
-    port: Number(new URL(url).port),
+    port: world.port,
     socket: {
       data(open, bytes) {
         readBytes += bytes.length;

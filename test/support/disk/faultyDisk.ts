@@ -24,13 +24,6 @@ export function cCompiler(): string | undefined {
   return compilers.map((name) => Bun.which(name)).find((path) => path !== null) ?? undefined;
 }
 
-/** Prints that something was not tried: skipped tests are easily overlooked. */
-export function printNotRun(what: string): void {
-  process.stderr.write(
-    `NOT RUN: ${what}: this machine has no C compiler (${compilers.join(", ")})\n`,
-  );
-}
-
 /** Makes a disk for the database at this path, which need not be there yet. */
 export async function openFaultyDisk(databasePath: string): Promise<FaultyDisk> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-disk-"));

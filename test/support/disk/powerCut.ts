@@ -1,69 +1,59 @@
 import { lostCharges } from "../auditor/auditor.ts";
 import { cutByCrash } from "../auditor/logs.ts";
-import { problemsAfterCrash } from "../store/auditProblems.ts";
-import { chatAndEmbeddings } from "../gateway/gatewayConfig.ts";
-import { startGatewayProcess, type GatewayProcess } from "../binary/gatewayProcess.ts";
 import { sendMixedLoad } from "../binary/mixedLoad.ts";
-import { openFaultyDisk, type FaultyDisk } from "./faultyDisk.ts";
+import { startLoadProvider } from "../provider/loadProvider.ts";
+import { seedMax, type Chance } from "../seededRandom.ts";
+import { problemsAfterCrash } from "../store/auditProblems.ts";
+import { inWorld, type Script } from "../world/script.ts";
+import { diskMissing, openOnDisk, type DiskSetup } from "./diskWorld.ts";
 
-/** A compiled gateway whose database is on a faulty disk. No other process writes to it meanwhile. */
-export interface GatewayOnDisk {
-  readonly gateway: GatewayProcess;
-  readonly disk: FaultyDisk;
-  /** A key of `alice`, who has enough money. */
-  readonly key: string;
-  close(): Promise<void>;
-}
-
-/** The result of a power cut. */
-export interface PowerCut {
-  /** Answers that a client received whole. */
-  readonly whole: number;
-  /** The lost charges of these answers. */
-  readonly lost: readonly string[];
-  /** Other problems of the database. */
-  readonly problems: readonly string[];
-}
-
+const atCallMax = 450;
 const requestsPerCut = 60;
 const requestsAtOnce = 16;
 
-export async function startGatewayOnDisk(
-  providerUrl: string,
+export const powerCuts: readonly Script[] = [
+  cutsWith("power", {
+    name: "powerCuts",
+    proves: "of the power under load lose no charge of a complete answer",
+    amounts: [8, 20, 100],
+    // Some answers must come whole before a cut.
+    least: (cuts) => ({ whole: cuts * 5 }),
+  }),
+  cutsWith("process", {
+    name: "powerCuts: careless",
+    proves: "lose some with durability process, which proves that the cuts work",
+    amounts: [4, 5, 100],
+    least: () => ({ lost: 1 }),
+  }),
+];
+
+function cutsWith(
   durability: "power" | "process",
-): Promise<GatewayOnDisk> {
-  let disk: FaultyDisk | undefined;
-  let key = "";
-  const sections = { database: { path: "tollgate.db", durability } };
-  const gateway = await startGatewayProcess(chatAndEmbeddings(providerUrl, sections), {
-    async prepare(cli) {
-      ({ key } = (await cli.json("keys", "create", "--account", "alice")) as { key: string });
-      await cli.json("balance", "credit", "alice", "1000000");
-      disk = await openFaultyDisk(cli.database);
-      return disk.environment;
+  script: Pick<Script, "name" | "proves" | "amounts"> & {
+    least(cuts: number): Readonly<Record<string, number>>;
+  },
+): Script {
+  return inWorld<DiskSetup>({
+    ...script,
+    unit: "cuts",
+    missing: diskMissing,
+    atOnce: 1,
+    isDisturbed: true,
+    open: (seed) => openOnDisk(seed, startLoadProvider({ wordDelayMs: 0 }), durability),
+    async play(setup, chance) {
+      const { world } = setup;
+      const lost = await cutPower(setup, chance);
+      if (durability === "power") world.problems.push(...lost);
+      world.count("lost", lost.length);
+      world.count("cuts");
     },
   });
-  if (!disk) throw new Error("the gateway was started without its disk");
-  const faulty = disk;
-  return {
-    gateway,
-    disk: faulty,
-    key,
-    async close() {
-      await gateway.close();
-      await faulty.close();
-    },
-  };
 }
 
-/**
- * Cuts the power at the `atCall`th call from now, under load, and starts the gateway on what survived. `seed`
- * decides what does.
- */
-export async function cutPower(
-  { gateway, disk, key }: GatewayOnDisk,
-  { atCall, seed }: { readonly atCall: number; readonly seed: number },
-): Promise<PowerCut> {
+/** Cuts the power under load, and starts the gateway on what survived. Returns the lost charges of whole answers. */
+async function cutPower({ world, disk, key }: DiskSetup, chance: Chance) {
+  const { gateway } = world;
+  const [atCall, seed] = [1 + chance.below(atCallMax), chance.below(seedMax)];
   await disk.tell(`cut-at ${atCall} ${seed}`);
   let isOver = false;
   const gone = gateway.ended.then(() => (isOver = true));
@@ -76,6 +66,8 @@ export async function cutPower(
   if (!isOver) await disk.tell(`cut ${seed}`).catch(() => {});
   await gone;
   await gateway.start();
+  world.count("whole", whole.length);
   const lost = await lostCharges(gateway.place, cutByCrash(seen));
-  return { whole: whole.length, lost, problems: await problemsAfterCrash(gateway) };
+  world.problems.push(...(await problemsAfterCrash(gateway)));
+  return lost;
 }

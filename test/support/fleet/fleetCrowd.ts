@@ -4,7 +4,8 @@ import { says } from "../histories/concurrentRequests.ts";
 import { startProvider, type ScriptedProvider } from "../provider/scriptedProvider.ts";
 import { readDatabaseAt } from "../auditor/databaseRows.ts";
 import { seededRandom } from "../seededRandom.ts";
-import { freshDatabase } from "../servers/postgres.ts";
+import { freshDatabase, postgresMissing } from "../servers/postgres.ts";
+import type { Script } from "../world/script.ts";
 import { startFleet, type Fleet } from "./fleet.ts";
 
 const CROWD = 200;
@@ -12,33 +13,34 @@ const PLACES = 10n;
 const REPLICAS = 3;
 const NANO = 1_000_000_000n;
 
-/** A fleet whose provider is paid for whole answers only. */
-export interface CrowdedFleet extends AsyncDisposable {
-  readonly fleet: Fleet;
-  /** Sends two hundred requests at once, over all replicas, on a balance for exactly ten. Returns the problems. */
-  crowd(seed: number): Promise<readonly string[]>;
-}
-
-export async function openCrowdedFleet(): Promise<CrowdedFleet> {
-  const database = await freshDatabase();
-  const provider = startProvider();
-  const fleet = await startFleet({
-    databaseUrl: database.url,
-    serverPort: Number(new URL(database.url).port),
-    replicas: REPLICAS,
-    config: answerOnlyPrices(`http://127.0.0.1:${provider.port}/v1`),
-  });
-  fleet.auditor.listenTo(provider);
-  return {
-    fleet,
-    crowd: (seed) => crowd(fleet, provider, database.url, seed),
-    async [Symbol.asyncDispose]() {
-      await fleet[Symbol.asyncDispose]();
+/** Two hundred requests at once, over all replicas, on a balance for exactly ten. */
+export const fleetCrowd: Script = {
+  name: "fleetCrowd",
+  proves:
+    "of 200 requests at once on a balance for ten, over three replicas: exactly ten are served",
+  unit: "seeds",
+  amounts: [2, 5, 100],
+  missing: postgresMissing,
+  async run({ seed, amount }) {
+    await using database = await freshDatabase();
+    const provider = startProvider();
+    try {
+      await using fleet = await startFleet({
+        databaseUrl: database.url,
+        serverPort: Number(new URL(database.url).port),
+        replicas: REPLICAS,
+        config: answerOnlyPrices(`http://127.0.0.1:${provider.port}/v1`),
+      });
+      fleet.auditor.listenTo(provider);
+      const problems: string[] = [];
+      for (let at = 0; at < amount; at += 1)
+        problems.push(...(await crowd(fleet, provider, database.url, seed + at)));
+      return { problems: [...problems, ...(await fleet.problems())] };
+    } finally {
       provider.stop();
-      await database.drop();
-    },
-  };
-}
+    }
+  },
+};
 
 async function crowd(
   fleet: Fleet,

@@ -2,34 +2,12 @@ import { cutByCrash } from "../auditor/logs.ts";
 import { everyWay, sendMixedLoad, type EndedRequest, type LoadSeen } from "../binary/mixedLoad.ts";
 import { startMixedProviders } from "../binary/mixedProviders.ts";
 import { seededRandom } from "../seededRandom.ts";
-import { startPostgres } from "../servers/postgres.ts";
-import { startRedis } from "../servers/redis.ts";
+import { postgresMissing, startPostgres } from "../servers/postgres.ts";
+import { redisMissing, startRedis } from "../servers/redis.ts";
 import { reverseProxies, type ReverseProxy } from "../servers/reverseProxies.ts";
+import type { Given, Script, Seen } from "../world/script.ts";
 import { startFleet, type Fleet, type FleetReplica } from "./fleet.ts";
 import { faultsByName, type Fault, type Stage } from "./faults.ts";
-
-/** What a fleet under faults did. */
-export interface FleetRun {
-  readonly seed: number;
-  /** How often each fault came. */
-  readonly faults: Readonly<Record<string, number>>;
-  readonly begun: number;
-  readonly whole: number;
-  /** Requests that failed while a part was broken that they may fail with. */
-  readonly excused: number;
-  /** Acknowledged credits. */
-  readonly credits: number;
-  readonly problems: readonly string[];
-}
-
-export interface FleetRunOptions {
-  readonly seconds: number;
-  readonly seed: number;
-  /** How long a replica stands still or is cut off, at most; 30 s unless given. */
-  readonly maxStopMs?: number;
-  /** Called with each fault, for a log. */
-  readonly onFault?: (fault: string) => void;
-}
 
 const replicas = 3;
 const clientsAtOnce = 24;
@@ -39,8 +17,10 @@ const clientPatienceMs = 12_000;
 /** A client whose request failed waits for this long. */
 const retryAfterMs = 200;
 const pauseMsMax = 2000;
-/** Longer than a replica may be silent. */
-const stopMsDefault = 30_000;
+/** How long a replica stands still or is cut off, at most; in a long run longer than it may be silent. */
+const shortStopMs = 5000;
+const longStopMs = 30_000;
+const longSeconds = 60;
 /** Faults that harm nobody come by themselves for this long, and then all of them. */
 const phaseMs = 30_000;
 /** The load balancer finds a replica again, and a replica its servers, this soon after a fault. */
@@ -48,47 +28,53 @@ const settleMs = 3000;
 
 const balancer = theBalancer();
 
-/** Why no load balancer can be started here, and what to do. Undefined: one can. */
-export const balancerMissing = balancer.missing;
-
 /**
  * Three gateways behind a load balancer, on one PostgreSQL server and one Redis server, under mixed load, while one part
  * after the other is killed, stopped, locked, cut off or restarted at random. A request may fail only while a part is broken
  * that harms its account. At the end everything is whole again, and the books are compared with what clients received and
  * providers sent.
  */
-export async function runFleetFaults(options: FleetRunOptions): Promise<FleetRun> {
-  const random = seededRandom(options.seed);
-  // A crash of the server must not lose what it has committed.
-  const postgres = await startPostgres(["fsync=on"]);
-  const redis = await startRedis();
-  const providers = startMixedProviders();
-  try {
-    await using fleet = await startFleet({
-      databaseUrl: postgres.url(),
-      serverPort: postgres.port,
-      redisUrl: redis.url,
-      replicas,
-      config: providers.config({ server: { drain_delay: "3s" } }),
-    });
-    await using proxy = await balancer.start(
-      fleet.replicas.map(({ process }) => Number(new URL(process.url).port)),
-    );
-    const { maxStopMs: stopMs = stopMsDefault } = options;
-    const stage = { fleet, postgres, redis, random, accounts, stopMs };
-    return await play(stage, `http://127.0.0.1:${proxy.port}`, options);
-  } finally {
-    await providers.stop();
-    await redis.close();
-    await postgres.close();
-  }
-}
+export const fleetFaults: Script = {
+  name: "fleetFaults",
+  proves:
+    "of three replicas whose parts are killed, stopped, locked and cut off charge each whole answer exactly once, and lose no request that a fault does not harm",
+  unit: "seconds",
+  amounts: [12, 20, 600],
+  ciSeed: 4,
+  missing: postgresMissing ?? redisMissing ?? balancer.missing,
+  async run(given) {
+    // A crash of the server must not lose what it has committed.
+    const postgres = await startPostgres(["fsync=on"]);
+    const redis = await startRedis();
+    const providers = startMixedProviders();
+    try {
+      await using fleet = await startFleet({
+        databaseUrl: postgres.url(),
+        serverPort: postgres.port,
+        redisUrl: redis.url,
+        replicas,
+        config: providers.config({ server: { drain_delay: "3s" } }),
+      });
+      await using proxy = await balancer.start(
+        fleet.replicas.map(({ process }) => Number(new URL(process.url).port)),
+      );
+      const random = seededRandom(given.seed);
+      const stopMs = given.amount < longSeconds ? shortStopMs : longStopMs;
+      const stage = { fleet, postgres, redis, random, accounts, stopMs };
+      return await play(stage, `http://127.0.0.1:${proxy.port}`, given);
+    } finally {
+      await providers.stop();
+      await redis.close();
+      await postgres.close();
+    }
+  },
+};
 
-async function play(stage: Stage, url: string, options: FleetRunOptions): Promise<FleetRun> {
+async function play(stage: Stage, url: string, { amount, report }: Given): Promise<Seen> {
   const { fleet } = stage;
   const keys = await Promise.all(accounts.map((account) => fleet.key(account, "1000000")));
   const startedMs = performance.now();
-  const endMs = startedMs + options.seconds * 1000;
+  const endMs = startedMs + amount * 1000;
   const isOver = (): boolean => performance.now() > endMs;
   const failed: FailedRequest[] = [];
   const loads = keys.map((key, at) =>
@@ -107,22 +93,20 @@ async function play(stage: Stage, url: string, options: FleetRunOptions): Promis
     }),
   );
   const credits = bookCredits(fleet, isOver);
-  const broken = await breakThings(stage, isOver, options.onFault ?? (() => undefined));
+  const seconds = (): number => Math.round((performance.now() - startedMs) / 1000);
+  const broken = await breakThings(stage, isOver, (fault) => report({ seconds: seconds(), fault }));
   const seen = joined(await Promise.all(loads));
   const refs = await credits;
   fleet.auditor.seen.push(...cutByCrash(seen.seen));
   fleet.auditor.credits.push(...refs);
   const blamed = failed.filter((request) => !isExcused(request, broken));
-  const { seed } = options;
-  return {
-    seed,
-    faults: countsOf(broken),
-    begun: seen.begun,
-    whole: seen.whole.length,
-    excused: failed.length - blamed.length,
-    credits: refs.length,
-    problems: [...problemsOf(blamed, broken, startedMs), ...(await problemsAtRest(fleet))],
-  };
+  const problems = [...problemsOf(blamed, broken, startedMs), ...(await problemsAtRest(fleet))];
+  if (seen.whole.length < amount * 4) problems.push(`only ${seen.whole.length} answers were whole`);
+  if (refs.length === 0) problems.push("no credit was acknowledged");
+  const counts = { begun: seen.begun, whole: seen.whole.length, credits: refs.length };
+  const excused = failed.length - blamed.length;
+  const figures = { ...counts, excused, faults: countsOf(broken) };
+  return { ...figures, problems };
 }
 
 /** Also where the fleet does not come to rest, so that the rest of a long run is told. */

@@ -2,26 +2,13 @@ import { startLoadProvider } from "../provider/loadProvider.ts";
 import { readDatabaseAt } from "../auditor/databaseRows.ts";
 import { sendMixedLoad, type LoadSeen } from "../binary/mixedLoad.ts";
 import { chatAndEmbeddings } from "../gateway/gatewayConfig.ts";
-import { freshDatabase } from "../servers/postgres.ts";
+import { freshDatabase, postgresMissing } from "../servers/postgres.ts";
 import { reverseProxies, type StartedProxy } from "../servers/reverseProxies.ts";
+import type { Given, Script } from "../world/script.ts";
 import { startFleet, type Fleet } from "./fleet.ts";
 
 /** The proxies that docs/run/reverse-proxy.md has settings for three gateways for. */
-export const balancers: typeof reverseProxies = reverseProxies.filter(
-  ({ name }) => name !== "Traefik",
-);
-
-export interface RollingRestarts {
-  /** How often each replica restarts. */
-  readonly rounds: number;
-  /** Clients of each proxy, each on a connection that it keeps. */
-  readonly clients: number;
-  readonly drainDelay: string;
-  /** All of them unless given. */
-  readonly proxies?: typeof balancers;
-  /** Called after each round, for a log. */
-  readonly onRound?: (round: number) => void;
-}
+const balancers = reverseProxies.filter(({ name }) => name !== "Traefik");
 
 /** What the clients of a proxy got. */
 interface Count {
@@ -32,43 +19,53 @@ interface Count {
   readonly refusals: readonly number[];
 }
 
-export interface RollingRun {
-  readonly counts: Readonly<Record<string, Count>>;
-  /** Of the audits. A request that was sent twice is one of them. */
-  readonly problems: readonly string[];
-}
-
 /** Streams take about a second. */
 const WORD_DELAY_MS = 20;
 const REPLICAS = 3;
+/** The least requests of a proxy that prove something. */
+const BEGUN_MIN = 50;
+
+const longRounds = 10;
 
 /**
  * Restarts three replicas one after the other behind each proxy at once, under load of JSON answers and streams. The next one
  * stops when all proxies use the last one again.
  */
-export async function runRollingRestarts(options: RollingRestarts): Promise<RollingRun> {
-  await using database = await freshDatabase();
-  const provider = startLoadProvider({ wordDelayMs: WORD_DELAY_MS });
-  try {
-    const server = { drain_delay: options.drainDelay };
-    await using fleet = await startFleet({
-      databaseUrl: database.url,
-      serverPort: Number(new URL(database.url).port),
-      replicas: REPLICAS,
-      config: chatAndEmbeddings(provider.url, { server }),
-    });
-    const loads = await underLoad(fleet, options);
-    fleet.auditor.seen.push(...loads.flatMap(({ load }) => load.seen));
-    const problems = [...(await fleet.problems())];
-    const { requests } = await readDatabaseAt({ url: database.url });
-    const begun = loads.reduce((sum, { load }) => sum + load.begun, 0);
-    if (requests.length > begun)
-      problems.push(`${requests.length} requests are recorded, and ${begun} were sent`);
-    return { problems, counts: Object.fromEntries(loads.map((one) => [one.name, countOf(one)])) };
-  } finally {
-    provider.stop();
-  }
-}
+export const rollingRestart: Script = {
+  name: "rollingRestart",
+  proves:
+    "of restarts behind nginx, Caddy and HAProxy, with the settings of docs/run/reverse-proxy.md: no request is lost or sent twice",
+  unit: "rounds",
+  amounts: [1, 1, longRounds],
+  missing: postgresMissing ?? balancers.find(({ missing }) => missing !== undefined)?.missing,
+  async run(given) {
+    await using database = await freshDatabase();
+    const provider = startLoadProvider({ wordDelayMs: WORD_DELAY_MS });
+    try {
+      await using fleet = await startFleet({
+        databaseUrl: database.url,
+        serverPort: Number(new URL(database.url).port),
+        replicas: REPLICAS,
+        config: chatAndEmbeddings(provider.url, { server: { drain_delay: "3s" } }),
+      });
+      const loads = await underLoad(fleet, given);
+      fleet.auditor.seen.push(...loads.flatMap(({ load }) => load.seen));
+      const problems = [...(await fleet.problems())];
+      const { requests } = await readDatabaseAt({ url: database.url });
+      const begun = loads.reduce((sum, { load }) => sum + load.begun, 0);
+      if (requests.length > begun)
+        problems.push(`${requests.length} requests are recorded, and ${begun} were sent`);
+      const counts = Object.fromEntries(loads.map((one) => [one.name, countOf(one)]));
+      for (const [name, count] of Object.entries(counts))
+        if (count.lost > 0 || count.refusals.length > 0 || count.begun < BEGUN_MIN)
+          problems.push(`${name}: ${JSON.stringify(count)}`);
+      const figures = { counts };
+      return { ...figures, problems };
+    } finally {
+      provider.stop();
+    }
+  },
+};
 
 interface ProxyLoad {
   readonly name: string;
@@ -76,27 +73,30 @@ interface ProxyLoad {
 }
 
 /** Restarts the replicas while clients of all proxies ask. */
-async function underLoad(fleet: Fleet, options: RollingRestarts): Promise<readonly ProxyLoad[]> {
+async function underLoad(
+  fleet: Fleet,
+  { amount: rounds, report }: Given,
+): Promise<readonly ProxyLoad[]> {
+  const atOnce = rounds < longRounds ? 4 : 24;
   const ports = fleet.replicas.map(({ process }) => Number(new URL(process.url).port));
   const proxies = new Map<string, StartedProxy>();
   const state = { isOver: false };
   try {
-    for (const proxy of options.proxies ?? balancers)
-      proxies.set(proxy.name, await proxy.start(ports));
+    for (const proxy of balancers) proxies.set(proxy.name, await proxy.start(ports));
     const loads = [...proxies].map(async ([name, { port }]): Promise<ProxyLoad> => {
       const key = await fleet.key(name.toLowerCase(), "1000000");
       const load = await sendMixedLoad({ url: `http://127.0.0.1:${port}` }, key, {
         requests: Infinity,
-        atOnce: options.clients,
+        atOnce,
         isOver: () => state.isOver,
         seen() {},
       });
       return { name, load };
     });
     try {
-      for (let round = 1; round <= options.rounds; round += 1) {
+      for (let round = 1; round <= rounds; round += 1) {
         await restartEach(fleet, [...proxies.keys()]);
-        options.onRound?.(round);
+        report({ round });
       }
     } finally {
       state.isOver = true;

@@ -17,6 +17,7 @@ const wordsPerAnswer = 20;
 export interface LoadProvider {
   /** The `base_url` for a config. */
   readonly url: string;
+  readonly openCount: number;
   stop(): void;
 }
 
@@ -47,5 +48,11 @@ export function startLoadProvider({ wordDelayMs }: { wordDelayMs: number }): Loa
     const path = /\/v1\/(chat|responses|embeddings)/.exec(request.requestLine)?.[1];
     await answers[path as keyof typeof answers](peer, request);
   });
-  return { url: `http://127.0.0.1:${provider.port}/v1`, stop: () => provider.stop() };
+  return {
+    url: `http://127.0.0.1:${provider.port}/v1`,
+    get openCount() {
+      return provider.openCount;
+    },
+    stop: () => provider.stop(),
+  };
 }

@@ -20,6 +20,8 @@ export interface Script {
   readonly unit: string;
   /** The amounts in CI, in its long form, and of the command. */
   readonly amounts: readonly [ci: number, long: number, command: number];
+  /** The seed in CI; 1 unless given. */
+  readonly ciSeed?: number;
   /** The command runs a larger amount in rounds of this, each with its own seed. */
   readonly roundMax?: number;
   /** Why it cannot run here. */
@@ -54,8 +56,10 @@ export interface WorldScript<Setup extends { readonly world: World }> extends Om
   play?(setup: Setup, chance: Chance, number: number): Promise<void>;
   /** Comes first; a tenth of the plays unless given. */
   warmUp?(setup: Setup): Promise<void>;
-  /** Its memory and health are disturbed on purpose, and not measured. */
+  /** The gateway is disturbed on purpose, or ended: its memory and health are not measured. */
   readonly isDisturbed?: boolean;
+  /** Its log has errors on purpose. */
+  readonly hasErrors?: boolean;
   /** What happens beside the clients until it is over. */
   readonly beside?: readonly ((setup: Setup, isOver: () => boolean) => Promise<void>)[];
   /** Ends what the clients keep. */
@@ -149,10 +153,11 @@ async function play<Setup extends { readonly world: World }>(
     ? undefined
     : await untilGivenBack(world, before, script.heapMiBMore);
   await script.judge?.(setup);
-  if (world.gateway.pid !== pid) world.problems.push("the gateway is another process");
+  if (!script.isDisturbed && world.gateway.pid !== pid)
+    world.problems.push("the gateway is another process");
   const found = [
     ...problemsOfSamples(samples),
-    ...(await closingProblems(world)),
+    ...(await closingProblems(world, script.hasErrors)),
     ...((await script.check?.(setup, samples, amount)) ?? []),
   ];
   const untested = Object.entries(script.least(amount)).filter(

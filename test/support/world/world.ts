@@ -54,14 +54,12 @@ export class World {
   /** By `performance.now()`: at this time all clients leave. */
   endMs = Infinity;
   readonly #providers: readonly WorldProvider[];
-  readonly #metricsUrl: string;
+  #metricsUrl = "";
 
   static async open({ seed, providers, config, ...options }: WorldParts): Promise<World> {
     try {
       const gateway = await startGatewayProcess(withMetrics(config), options);
-      const isForMetrics = ({ msg }: LogLine) => msg === "listening for metrics";
-      const { address } = await gateway.logged("it shows metrics", isForMetrics);
-      return new World({ seed, providers, gateway, metricsUrl: `${String(address)}/metrics` });
+      return new World({ seed, providers, gateway });
     } catch (error) {
       for (const provider of providers) await provider.stop();
       throw error;
@@ -71,13 +69,11 @@ export class World {
   private constructor(
     parts: Pick<WorldParts, "seed" | "providers"> & {
       readonly gateway: GatewayProcess;
-      readonly metricsUrl: string;
     },
   ) {
     this.seed = parts.seed;
     this.gateway = parts.gateway;
     this.#providers = parts.providers;
-    this.#metricsUrl = parts.metricsUrl;
   }
 
   get port(): number {
@@ -105,8 +101,12 @@ export class World {
     await this.gateway.logged("it reloads", ({ msg }) => msg === "config reloaded", since);
   }
 
-  scrape(): Promise<Scrape> {
-    return scrape(this.#metricsUrl);
+  async scrape(): Promise<Scrape> {
+    const isForMetrics = ({ msg }: LogLine) => msg === "listening for metrics";
+    // The log may have been dropped since the latest start.
+    const line = this.gateway.log.findLast(isForMetrics);
+    if (line !== undefined) this.#metricsUrl = `${String(line["address"])}/metrics`;
+    return await scrape(this.#metricsUrl);
   }
 
   /** Resolves when no provider generates, no request is open and no money is held. */

@@ -1,0 +1,3 @@
+import { testScripts } from "../../support/world/testScripts.ts";
+
+testScripts("use");
