@@ -21,6 +21,8 @@ export const answersFuzz = inWorld<AnswersSetup>({
     "whose providers' answers are valid, odd and broken, each end as the contract demands, and leave nothing open",
   unit: "requests",
   amounts: [1500, MANY, 2_000_000],
+  // Every outcome but the rare one occurs in 1,500 requests of this seed.
+  ciSeed: 3,
   roundMax: 20_000,
   atOnce: 48,
   open: openAnswers,

@@ -1,15 +1,7 @@
 import { weighed, type Chance } from "../seededRandom.ts";
 import type { AnswerCase, Question, Route } from "./answerCase.ts";
-import { writeChat, writeChatStream } from "./chatForm.ts";
-import { inDialect, type Written } from "./dialect.ts";
 import { planAnswer } from "./planAnswer.ts";
-import {
-  writeCandidates,
-  writeCandidatesStream,
-  writeMessage,
-  writeMessageStream,
-} from "./otherForms.ts";
-import { writeResponse, writeResponseStream } from "./responsesForm.ts";
+import { writtenIn } from "./forms.ts";
 import { drawAnswerContent, tagOf } from "./answerContent.ts";
 
 /** A provider for some requests in a row, mostly of the kind openai. */
@@ -49,16 +41,5 @@ export function drawCase(
       chance,
     ),
   };
-  return { ...question, ...planAnswer(question, written(question, chance), chance) };
-}
-
-/** The answer in the form of its provider's interface. */
-function written({ route, endpoint, stream, said, number }: Question, chance: Chance): Written {
-  const id = `resp_${number}`;
-  if (route.kind === "gemini") return stream ? writeCandidatesStream(said) : writeCandidates(said);
-  if (route.kind === "anthropic")
-    return stream ? inDialect(writeMessageStream(said), chance) : writeMessage(said);
-  if (endpoint === "responses" || route.api === "responses")
-    return stream ? inDialect(writeResponseStream(said, id), chance) : writeResponse(said, id);
-  return stream ? inDialect(writeChatStream(said, chance), chance) : writeChat(said, chance);
+  return { ...question, ...planAnswer(question, writtenIn(question, chance), chance) };
 }

@@ -1,4 +1,5 @@
 import type { RawAnswer } from "../world/answerReader.ts";
+import { eventsIn, type ReceivedEvent } from "../../conformance/speakers/serverSentEvents.ts";
 import { chunksOf } from "../gateway/chatCalls.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
 
@@ -129,10 +130,10 @@ const refusalEvent = /^event: error\ndata: \{"type":"error","code":[^\n]*\}\n\n$
 /** Reads a responses stream to its end, by the standard alone. Throws where it has none. */
 export function readResponseStream({ body }: RawAnswer): ReadAnswer {
   const text = withoutComments(body.toString());
-  const { events, rest } = readEvents(text);
+  const events = eventsIn(text);
   const last = events.at(-1);
   if (last === undefined) throw new Error("a stream without events");
-  if (rest !== "") throw new Error("a stream ends within an event");
+  if (!/(?:\r\n|\n|\r){2}$/.test(text)) throw new Error("a stream ends within an event");
   const [failure] = failureEvent.exec(text) ?? refusalEvent.exec(text) ?? [];
   const relayed = failure === undefined ? text : text.slice(0, -failure.length);
   const type = typeOf(last);
@@ -160,14 +161,14 @@ export function readResponseStream({ body }: RawAnswer): ReadAnswer {
 const endings = new Set(["response.completed", "response.incomplete", "response.failed"]);
 
 /** Clients go by the name of an event, or by the type in its data. */
-function typeOf(event: ReadEvent): string {
+function typeOf(event: ReceivedEvent): string {
   const { name } = event;
   if (name !== undefined && /^(?:response\..*|error)$/.test(name)) return name;
   const { type } = fieldsIn(event);
   return typeof type === "string" ? type : (name ?? "");
 }
 
-function fieldsIn({ data }: ReadEvent): Fields {
+function fieldsIn({ data }: ReceivedEvent): Fields {
   try {
     return fieldsOf(JSON.parse(data));
   } catch {
@@ -225,33 +226,4 @@ function countOf(value: unknown): number | undefined {
 /** What is said of the rules that do not hold. */
 export function kept(rules: readonly (readonly [boolean, string])[]): string[] {
   return rules.flatMap(([isKept, problem]) => (isKept ? [] : [problem]));
-}
-
-/** One event as a client by the standard reads it. */
-export interface ReadEvent {
-  readonly name: string | undefined;
-  readonly data: string;
-}
-
-/** The events of a stream, and what its end cut off: https://html.spec.whatwg.org/multipage/server-sent-events.html */
-function readEvents(text: string): { events: readonly ReadEvent[]; rest: string } {
-  const events: ReadEvent[] = [];
-  let name: string | undefined;
-  let data: string[] = [];
-  let rest = "";
-  const lines = text.replace(/^\uFEFF/, "").split(/\r\n|\n|\r/);
-  // What follows the last line end is no line.
-  rest = lines.pop() ?? "";
-  for (const line of lines) {
-    if (line === "") {
-      if (data.length > 0) events.push({ name, data: data.join("\n") });
-      name = undefined;
-      data = [];
-      continue;
-    }
-    const [, field = "", value = ""] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? [];
-    if (field === "event") name = value;
-    if (field === "data") data.push(value);
-  }
-  return { events, rest: data.join("") + rest };
 }

@@ -18,6 +18,7 @@ import {
   type ScriptedProvider,
 } from "../provider/scriptedProvider.ts";
 import type { TestApp, TestKey } from "../gateway/testApp.ts";
+import { several } from "../several.ts";
 import { auditAt } from "../store/gatewayDatabase.ts";
 
 export function concurrencyConfig(providerUrl: string): GatewayConfig {
@@ -39,23 +40,46 @@ export async function requestsForTenTimesTheBalance(
   provider: ScriptedProvider,
   seed: number,
 ): Promise<ConcurrencyOutcome> {
+  const first = await gateway.key({ balance: CROWD_MONEY });
+  const second = await gateway.key({ account: first.account, balance: 0n });
+  const keys = [first.key, second.key];
+  const balance = () => gateway.balance(first);
+  return await crowd({ gateways: [gateway], keys, provider, balance }, seed);
+}
+
+/** Money for exactly ten. */
+export const CROWD_MONEY = BigInt(PLACES) * PRICE;
+
+interface Crowded {
+  readonly gateways: readonly { readonly url: string }[];
+  readonly keys: readonly string[];
+  readonly provider: ScriptedProvider;
+  /** What is left of the money for ten, once nothing runs. */
+  readonly balance: () => Promise<bigint | undefined>;
+}
+
+/** Two hundred requests at once, over all gateways. */
+export async function crowd(
+  { gateways, keys, provider, balance }: Crowded,
+  seed: number,
+): Promise<ConcurrencyOutcome> {
   const random = seededRandom(seed);
-  const first = await gateway.key({ balance: BigInt(PLACES) * PRICE });
-  const keys = [first, await gateway.key({ account: first.account, balance: 0n })];
   provider.forget();
   provider.answer = says({ prompt_tokens: 5, completion_tokens: ANSWER_TOKENS });
   const replies = await Promise.all(
-    Array.from({ length: CROWD }, async () => {
+    several(CROWD, async () => {
       if (random.chance(0.5)) await Bun.sleep(random.below(20));
-      return chat(gateway, random.pick(keys), { stream: random.chance(0.5) });
+      const key = random.pick(keys);
+      return await chat(random.pick(gateways), { key }, { stream: random.chance(0.5) });
     }),
   );
   const served = replies.filter(({ status }) => status === 200).length;
   const strange = replies.filter(({ status }) => ![200, 402, 429].includes(status));
+  const left = await balance();
   const wrong = [
     [served, PLACES, "were served"],
     [provider.requests.length, PLACES, "reached the provider"],
-    [await gateway.balance(first), 0n, "are left of the balance"],
+    [left, 0n, "are left of the balance"],
     [strange.length, 0, "got another answer"],
   ].filter(([seen, expected]) => seen !== expected);
   return { served, problems: wrong.map(([seen, , what]) => `seed ${seed}: ${seen} ${what}`) };

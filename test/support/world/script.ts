@@ -169,7 +169,7 @@ async function play<Setup extends { readonly world: World }>(
     ...found,
     ...untested.map(([what, least]) => `only ${counts[what] ?? 0} of ${least}: ${what}`),
   ];
-  const measured = { ...figuresOf(samples), growth, ...world.figures };
-  const figures = { seed, seconds: seconds(), plays, ...counts, ...measured };
+  const measured = script.isDisturbed ? {} : { ...figuresOf(samples), growth };
+  const figures = { seed, seconds: seconds(), plays, ...counts, ...measured, ...world.figures };
   return { ...figures, problems };
 }
