@@ -43,10 +43,15 @@ export function scriptOf(attack: Attack, isShort: boolean): Script {
     restTimeoutMs,
     beside: [
       (setup, isOver) =>
-        beVictim(setup, victim, isAsLongAsItsRequests ? () => setup.isDone : isOver),
+        beVictim(
+          setup,
+          victim,
+          isAsLongAsItsRequests ? () => setup.tookSeconds !== undefined : isOver,
+        ),
       async (setup, isOver) => {
+        const startedMs = performance.now();
         await attack.run({ setup, random: chanceOf(setup.world.seed, 0), isOver });
-        setup.isDone = true;
+        setup.tookSeconds = (performance.now() - startedMs) / 1000;
       },
     ],
     check: (setup) => problemsOf(attack, setup),
@@ -57,7 +62,7 @@ export function scriptOf(attack: Attack, isShort: boolean): Script {
 /** What no tenant may do to another one, or take from the operator. */
 async function problemsOf(
   { isPaid }: Attack,
-  { world, providers }: AttackSetup,
+  { world, providers, tookSeconds = NaN }: AttackSetup,
 ): Promise<readonly string[]> {
   const lines = world.gateway.log.filter(({ level }) => level === "warn" || level === "error");
   const events = Map.groupBy(lines, ({ event, msg }) => (typeof event === "string" ? event : msg));
@@ -81,7 +86,8 @@ async function problemsOf(
     const due = sumOf(group.map(generatedCost));
     const paid = sumOf(ids.map((id) => charges.get(id) ?? 0n));
     const row = `${what}: ${inRoubles(paid)} of ${inRoubles(due)} roubles were paid`;
-    money.push(row);
+    const unpaidAnHour = (Number(due - paid) * 3600) / tookSeconds;
+    money.push(`${row}, ${inRoubles(Math.max(0, unpaidAnHour), 0)} an hour were not`);
     if (isPaid && Number(due - paid) > UNPAID_SHARE_MAX * Number(paid)) problems.push(row);
   }
   world.figures["money"] = money;

@@ -16,8 +16,8 @@ export interface AttackSetup {
   readonly siblingKey: string;
   readonly victimKey: string;
   readonly providers: readonly MeteredProvider[];
-  /** The attack has done all that it does. */
-  isDone: boolean;
+  /** How long the attack took; undefined until it has done all that it does. */
+  tookSeconds: number | undefined;
 }
 
 /** How the gateway of an attack differs from others. */
@@ -69,7 +69,7 @@ export async function openAttack(seed: number, gatewayOf: AttackGateway): Promis
     siblingKey: await gateway.key(attacker, "0"),
     victimKey: await gateway.key(victim, "1000000"),
     providers,
-    isDone: false,
+    tookSeconds: undefined,
   };
 }
 

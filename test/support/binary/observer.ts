@@ -2,7 +2,7 @@ import { SQL, type Socket } from "bun";
 import { Database } from "bun:sqlite";
 import type { DatabasePlace } from "../auditor/databaseRows.ts";
 import { oneModel } from "../gateway/gatewayConfig.ts";
-import { postBytes } from "../gateway/rawClient.ts";
+import { requestFor } from "../world/asks.ts";
 import { startLoadProvider } from "../provider/loadProvider.ts";
 import { inWorld } from "../world/script.ts";
 import { World } from "../world/world.ts";
@@ -16,20 +16,10 @@ interface ObserverSetup {
 
 /** `end` is the first byte that no client may receive before the charge is committed. */
 const ways = [
-  { name: "chat", path: "/v1/chat/completions", stream: false, end: "\r\n\r\n{" },
-  {
-    name: "chat stream",
-    path: "/v1/chat/completions",
-    stream: true,
-    end: '"finish_reason":"stop"',
-  },
-  { name: "responses", path: "/v1/responses", stream: false, end: "\r\n\r\n{" },
-  {
-    name: "responses stream",
-    path: "/v1/responses",
-    stream: true,
-    end: "event: response.completed",
-  },
+  { name: "chat", end: "\r\n\r\n{" },
+  { name: "chat stream", end: '"finish_reason":"stop"' },
+  { name: "responses", end: "\r\n\r\n{" },
+  { name: "responses stream", end: "event: response.completed" },
 ] as const;
 
 const words = "Tell me something about tolls.";
@@ -140,20 +130,13 @@ async function connectObserver(port: number, key: string): Promise<ObservingClie
       sees = look;
       await new Promise<void>((resolve, reject) => {
         current = { way, resolve, reject };
-        socket.write(requestText(way, key));
+        socket.write(requestFor(key, way.name, { model: "small", prompt: words }));
       });
       current = undefined;
       if (!text.startsWith("HTTP/1.1 200")) throw new Error(`not a whole answer: ${text}`);
     },
     close: () => socket.end(),
   };
-}
-
-function requestText({ path, stream }: Way, key: string): string {
-  const prompt = path.endsWith("completions")
-    ? { messages: [{ role: "user", content: words }] }
-    : { input: words };
-  return postBytes(path, key, JSON.stringify({ model: "small", stream, ...prompt }));
 }
 
 function isWhole(text: string): boolean {

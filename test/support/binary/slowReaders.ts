@@ -1,8 +1,7 @@
 import { helloEvent } from "../provider/chatAnswers.ts";
-import { ask } from "../gateway/chatCalls.ts";
 import { oneModel } from "../gateway/gatewayConfig.ts";
 import { growthDuring, leastMemory, residentBytes } from "../measurement.ts";
-import { postBytes } from "../gateway/rawClient.ts";
+import { requestFor } from "../world/asks.ts";
 import { created } from "../provider/responsesAnswers.ts";
 import {
   piece,
@@ -160,14 +159,6 @@ interface SlowReader {
 
 /** Resolves when the first of the answer is there; none of it is kept. */
 async function startReader({ world, key }: SlowSetup, number: number): Promise<SlowReader> {
-  const said = `reader ${number}`;
-  const isChat = number % 2 === 0;
-  const body = JSON.stringify(
-    isChat
-      ? ask({ stream: true, messages: [{ role: "user", content: said }] })
-      : { model: "small", stream: true, input: said },
-  );
-  const path = isChat ? "/v1/chat/completions" : "/v1/responses";
   let readBytes = 0;
   const begun = Promise.withResolvers<void>();
   const socket = await Bun.connect({
@@ -183,7 +174,8 @@ async function startReader({ world, key }: SlowSetup, number: number): Promise<S
       error: () => {},
     },
   });
-  socket.write(postBytes(path, key, body));
+  const form = number % 2 === 0 ? "chat stream" : "responses stream";
+  socket.write(requestFor(key, form, { model: "small", prompt: `reader ${number}` }));
   await begun.promise;
   return {
     get readBytes() {

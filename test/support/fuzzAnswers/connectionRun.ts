@@ -1,4 +1,5 @@
-import { postBytes } from "../gateway/rawClient.ts";
+import type { CompletionForm } from "../faults/faultAnswers.ts";
+import { requestFor, showsUsage } from "../world/asks.ts";
 import { chanceOf, type Chance } from "../seededRandom.ts";
 import type { Connection } from "../world/connection.ts";
 import { unhinderedTimer } from "../measurement.ts";
@@ -67,8 +68,7 @@ async function ask(
   for (const problem of problems)
     reportProblem(problem, `${answer.status} ${answer.body.toString()}`);
   if (verdict) {
-    const form = `${asked.endpoint}${asked.stream ? " stream" : ""}`;
-    world.count(`${form}: ${verdict.outcome}`);
+    world.count(`${formOf(asked)}: ${verdict.outcome}`);
     if ((verdict.charge ?? 0n) > 0n) world.count("charged");
     setup.verdicts.push({ asked: `case ${asked.number}`, verdict, model: asked.model });
   }
@@ -76,21 +76,18 @@ async function ask(
 }
 
 function requestOf(asked: AnswerCase, key: string): Buffer {
-  const { number, model, endpoint, stream, showsUsage, said } = asked;
-  const prompt = `case ${number} of many`;
-  const body = JSON.stringify({
+  const { number, model, endpoint, stream, said } = asked;
+  const isShown = stream && asked.showsUsage && endpoint === "chat";
+  return requestFor(key, formOf(asked), {
     model,
-    stream,
-    ...(endpoint === "responses"
-      ? { input: prompt }
-      : { messages: [{ role: "user", content: prompt }] }),
-    ...(said.choices.length > 1 ? { n: said.choices.length } : {}),
-    ...(stream && showsUsage && endpoint === "chat"
-      ? { stream_options: { include_usage: true } }
-      : {}),
+    prompt: `case ${number} of many`,
+    ...(said.choices.length > 1 && { n: said.choices.length }),
+    ...(isShown && showsUsage),
   });
-  const path = endpoint === "responses" ? "responses" : "chat/completions";
-  return Buffer.from(postBytes(`/v1/${path}`, key, body));
+}
+
+function formOf({ endpoint, stream }: AnswerCase): CompletionForm {
+  return stream ? `${endpoint} stream` : endpoint;
 }
 
 function shown({ delivery, route, endpoint, stream, expected }: AnswerCase): string {

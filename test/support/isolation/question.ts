@@ -1,7 +1,7 @@
 import { chunksOf } from "../gateway/chatCalls.ts";
 import type { RawAnswer } from "../world/answerReader.ts";
 import { weighed, type Chance } from "../seededRandom.ts";
-import { postBytes } from "../gateway/rawClient.ts";
+import { requestFor, showsUsage } from "../world/asks.ts";
 import type { IsolationSetup, Lane, SeenAnswer, Tenant } from "./setup.ts";
 import {
   bodyOf,
@@ -89,7 +89,7 @@ export function questionFor(
   const goesOn = previous && responseIdOf(previous.tag);
   return {
     kind: form,
-    bytes: posted(tenant, bodyFor(form, { lane, tag, goesOn, isLong: chance.chance(0.01) })),
+    bytes: posted(tenant, form, { lane, tag, goesOn, isLong: chance.chance(0.01) }),
     lane,
     mark: tagText(tag),
     wrong(answer) {
@@ -124,14 +124,15 @@ interface Asked {
   readonly isLong?: boolean;
 }
 
-/** The body, in which the tag comes early and before any other. */
-function bodyFor(form: TaggedForm, { lane, tag, goesOn, isLong = false }: Asked): object {
-  const prompt = promptFor(tag, isLong);
-  const stream = form.endsWith("stream");
-  if (form.startsWith("responses"))
-    return { model: lane.id, stream, input: prompt, previous_response_id: goesOn };
-  const options = stream ? { stream_options: { include_usage: true } } : {};
-  return { model: lane.id, stream, ...options, messages: [{ role: "user", content: prompt }] };
+/** The request, in which the tag comes early and before any other. */
+function posted({ key }: Tenant, form: TaggedForm, asked: Asked): Buffer {
+  const { lane, tag, goesOn, isLong = false } = asked;
+  return requestFor(key, form, {
+    model: lane.id,
+    prompt: promptFor(tag, isLong),
+    ...(form === "chat stream" ? showsUsage : {}),
+    previous_response_id: goesOn,
+  });
 }
 
 function isChat(form: TaggedForm, tag: Tag, answer: RawAnswer): boolean {
@@ -212,7 +213,7 @@ function foreignResponse(
   const form = chance.pick(everyForm.filter((one) => one.startsWith("responses")));
   return {
     kind: "foreign response",
-    bytes: posted(tenant, bodyFor(form, { lane: made.lane, tag, goesOn: responseIdOf(made.tag) })),
+    bytes: posted(tenant, form, { lane: made.lane, tag, goesOn: responseIdOf(made.tag) }),
     lane: made.lane,
     mark: undefined,
     wrong: (answer) =>
@@ -235,11 +236,6 @@ function getting(
     `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`,
   );
   return { kind, bytes, lane: undefined, mark: undefined, wrong };
-}
-
-function posted({ key }: Tenant, body: object): Buffer {
-  const path = "messages" in body ? "/v1/chat/completions" : "/v1/responses";
-  return Buffer.from(postBytes(path, key, JSON.stringify(body)));
 }
 
 /** The body as an object; an empty one where it is none. */

@@ -1,9 +1,8 @@
 import type { CompletionForm } from "../faults/faultAnswers.ts";
-import { postBytes } from "../gateway/rawClient.ts";
 import type { Chance } from "../seededRandom.ts";
 import type { RawAnswer } from "../world/answerReader.ts";
 import type { Connection } from "../world/connection.ts";
-import { bodyOf, chargeOf, planOf, type Outcome, type Plan } from "./plan.ts";
+import { chargeOf, planOf, requestOf, type Outcome, type Plan } from "./plan.ts";
 import type { SoakSetup } from "./setup.ts";
 
 const perSecond = 200;
@@ -25,7 +24,7 @@ export async function useOnce(setup: SoakSetup, _: Chance, number: number): Prom
     connection = undefined;
   }
   connection ??= await world.connect();
-  connection.send(requestBytes(plan, keys[number % keys.length] ?? ""));
+  connection.send(requestOf(plan, keys[number % keys.length] ?? ""));
   const kept = await finish(setup, plan, connection);
   if (kept) idle.push(kept);
 }
@@ -124,9 +123,4 @@ async function disconnect(
 ): Promise<void> {
   const left = await connection.disconnect(how, leaveTimeoutMs);
   if (left === undefined) world.problems.push(`the gateway keeps a connection after a ${how}`);
-}
-
-function requestBytes(plan: Plan, key: string): Buffer {
-  const path = plan.form.startsWith("chat") ? "chat/completions" : "responses";
-  return Buffer.from(postBytes(`/v1/${path}`, key, bodyOf(plan)));
 }

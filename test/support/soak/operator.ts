@@ -1,3 +1,4 @@
+import { readdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { CliFolder } from "../binary/cli.ts";
@@ -63,9 +64,11 @@ export async function runCommands({ world }: SoakSetup, isOver: () => boolean): 
     }
 }
 
-/** Its file must be whole, and it alone must be left. */
+/** Nothing but its file may be left of it. */
 async function backUp(cli: CliFolder): Promise<void> {
   const file = join(cli.folder, "soak-backup.db");
   await cli.json("backup", file);
   await rm(file);
+  const left = readdirSync(cli.folder).filter((name) => name.includes("backup"));
+  if (left.length > 0) throw new Error(`a backup left ${left.join(", ")}`);
 }

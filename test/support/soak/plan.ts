@@ -2,6 +2,7 @@ import { completionForms, type CompletionForm } from "../faults/faultAnswers.ts"
 import { chanceOf, weighed } from "../seededRandom.ts";
 import type { DisconnectWay } from "../world/connection.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
+import { requestFor, showsUsage } from "../world/asks.ts";
 
 /** `half` of the answer is sent; then the connection ends, or nothing follows. */
 export type Fault =
@@ -122,15 +123,11 @@ export function figuresFor(prompt: number): { prompt: number; completion: number
   return { prompt, completion: 1 + ((prompt * 31) % 89), cached: prompt % 7 };
 }
 
-/** The body of a request. Its prompt begins with the number. */
-export function bodyOf({ number, form, model, promptChars, asksForUsage }: Plan): string {
+/** The bytes of a request. Its prompt begins with the number. */
+export function requestOf({ number, form, model, promptChars, asksForUsage }: Plan, key: string) {
   const prompt = `${number} ${"word ".repeat(promptChars / 5)}`;
-  const stream = form.endsWith("stream");
-  const face = form.startsWith("chat")
-    ? { messages: [{ role: "user", content: prompt }] }
-    : { input: prompt };
-  const usage = form === "chat stream" && asksForUsage && { include_usage: true };
-  return JSON.stringify({ model, stream, ...face, ...(usage && { stream_options: usage }) });
+  const usage = form === "chat stream" && asksForUsage ? showsUsage : {};
+  return requestFor(key, form, { model, prompt, ...usage });
 }
 
 /** The number of a request, from the text in which it reached its provider. */
