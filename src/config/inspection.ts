@@ -35,7 +35,6 @@ export class Inspection {
     this.nowMs = nowMs;
   }
 
-  /** One line each, sorted by key. */
   get problems(): readonly string[] {
     const order = new Intl.Collator("en", { numeric: true });
     const keys = [...this.#problems.keys()].sort((one, other) => order.compare(one, other));

@@ -1,7 +1,6 @@
 import { joinKey } from "./inspection.ts";
 import type { Inspection } from "./inspection.ts";
 
-/** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The systemd service's variables, as lines NAME=value. systemd reads the file as root, so it can have mode 0600. */

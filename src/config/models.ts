@@ -60,7 +60,6 @@ const routeOptions = {
     max: 1_000_000,
     doc: "The route with the lowest priority is tried first.",
   }),
-  /** At least 1. */
   weight: wholeNumber("weight", {
     default: 1,
     min: 1,
@@ -121,7 +120,6 @@ export const modelOptions = {
     only: "chat",
     doc: "Set true if the models of the routes take `reasoning_effort` and their names do not say so, such as deployments of Azure. Requests of /v1/messages and /v1/responses have it only for models that are known to take it. Chats have what the client sends.",
   }),
-  /** Ids of models. */
   fallbacks: names("fallbacks", {
     example: '["gpt-5-nano"]',
     only: "chat",

@@ -74,7 +74,6 @@ export const notifyOptions = {
     serveOnly: true,
     doc: "PEM file of a private certificate authority that signed the certificate of the mail server, of a webhook or of the proxy. It is trusted besides the public authorities.",
   }),
-  /** Nano-roubles. */
   low: entry(
     "low",
     {

@@ -279,7 +279,6 @@ export function duration(key: string, spec: Quantity): Option<number> {
   return quantity(key, { min: "0s", ...spec }, form, exactly, parseDurationMs);
 }
 
-/** Bytes. */
 export function size(key: string, spec: Quantity): Option<number> {
   const form = 'a size in quotes, such as "20MB"';
   const exactly = 'a size in the form "512KB" or "20MB"';

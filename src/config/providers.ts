@@ -234,7 +234,6 @@ function checkId(
   inspection.claimId(id, at, seen);
 }
 
-/** Whether the text is a valid provider id. */
 export function isProviderId(id: string): boolean {
   return /^[A-Za-z0-9._-]{1,64}$/.test(id);
 }

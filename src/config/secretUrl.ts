@@ -1,7 +1,6 @@
 import type { Inspection } from "./inspection.ts";
 import { readNamedFile } from "./values.ts";
 
-/** A secret of the config. */
 export interface Secret {
   /** The key that has it, for problems. */
   readonly key: string;

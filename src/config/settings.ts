@@ -51,7 +51,6 @@ export const apiOptions = {
       REQUEST_FIELDS_NEEDED.has(name) ? "names a field that requests require" : undefined,
     doc: 'Fields that are always refused with 400, because they can change the provider or the model. Add such fields of your providers, for example "preset" and "fallbacks".',
   }),
-  /** Types of tools. */
   refusedTools: names("refused_tools", {
     doc: 'Types of tools that are refused with 400, for example "mcp" and "web_search".',
   }),

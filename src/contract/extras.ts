@@ -12,7 +12,6 @@ import { ownValue } from "./requestFields.ts";
 export interface Extra {
   /** The name for `[api] allowed_tools`: the type of a tool without its date, or the path of a field. */
   readonly name: string;
-  /** What the provider bills. */
   readonly bills: string;
   /** The key of a model that has the price of the extra. Undefined: none has. */
   readonly price?: PriceField;
@@ -26,7 +25,6 @@ interface ExtraTool extends Extra {
   readonly passes?: true;
 }
 
-/** A field of the body. */
 interface ExtraField extends Extra {
   /** Whether a value costs no more than tokens. Null and an absent field never do. */
   readonly isFree?: (value: unknown) => boolean;
@@ -217,7 +215,6 @@ export function mostOf(body: JsonFields, bound: unknown): OtherCounts {
   return { webSearches: isCount ? Math.min(bound, WEB_SEARCHES_MAX) : WEB_SEARCHES_DEFAULT };
 }
 
-/** Whether the client runs the tool. */
 export function isClientTool(tool: JsonFields): boolean {
   return tokenToolOf(tool)?.runBy === "client";
 }

@@ -219,7 +219,6 @@ function priceRank({ unit, within }: Figure): number {
   return within === undefined ? 0 : 1;
 }
 
-/** A value for each figure. */
 export function ofEachFigure<Value>(valueOf: (figure: Figure) => Value): Record<FigureName, Value> {
   return Object.fromEntries(all.map((figure) => [figure.name, valueOf(figure)])) as Record<
     FigureName,
@@ -227,7 +226,6 @@ export function ofEachFigure<Value>(valueOf: (figure: Figure) => Value): Record<
   >;
 }
 
-/** A value for each price. */
 export function ofEachPrice<Value>(valueOf: (figure: Figure) => Value): Record<PriceName, Value> {
   return Object.fromEntries(
     byPrice.map((figure) => [figure.price.name, valueOf(figure)]),

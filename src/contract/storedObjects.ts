@@ -10,7 +10,6 @@ import {
 } from "./keyCase.ts";
 import { ownValue } from "./requestFields.ts";
 
-/** The stored objects that a request names. */
 export interface StoredObjects {
   /** Ids as the client wrote them, each once: output items, conversations, prompts, files, recordings, stores, containers. */
   readonly objectIds: readonly string[];
@@ -204,7 +203,6 @@ class ObjectFinder {
     });
   }
 
-  /** Reads tool definitions. */
   readTools(tools: unknown): void {
     if (tools === undefined) return;
     this.#unread.push(tools);

@@ -3,7 +3,6 @@ import { type JsonFields, isJsonObject, walk } from "../lib/json.ts";
 /** The size of a prompt: UTF-8 bytes of keys and strings, and what else it has. */
 export interface TextSize {
   readonly textBytes: number;
-  /** The count of parts that are not text. */
   readonly nonTextParts: number;
   /** The most tokens that these parts can have. Infinity if their bytes are elsewhere. */
   readonly attachmentTokens: number;

@@ -173,7 +173,6 @@ function iterationsUsage(iterations: unknown): Usage {
   return sums;
 }
 
-/** The sum of each count. */
 export function addUsage(one: Usage, other: Usage): Usage {
   return ofEachFigure(({ name }) => one[name] + other[name]);
 }

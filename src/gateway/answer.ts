@@ -26,7 +26,6 @@ export interface Relay {
   resume(): void;
 }
 
-/** An answer with status 200. */
 export type Answer = WholeAnswer | StreamedAnswer;
 
 /** JSON, as text or in UTF-8. */
@@ -56,7 +55,6 @@ export interface StreamedAnswer {
   readonly beginning: Promise<unknown> | undefined;
 }
 
-/** Concatenates two chunks. */
 export function joinChunks(before: StreamChunk | undefined, after: StreamChunk): StreamChunk {
   if (before === undefined) return after;
   if (typeof before === "string" && typeof after === "string") return before + after;

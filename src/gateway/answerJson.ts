@@ -69,7 +69,6 @@ class JsonAnswer implements EventListenerObject {
   readonly #scope: AdmittedScope;
   readonly #call: ProviderCall;
   readonly #signal: AbortSignal;
-  /** The candidate of the last attempt. */
   #last: Candidate | undefined;
   /** The exchange of the last attempt, while it runs. A provider that failed before the disconnect costs nothing. */
   #exchange: UpstreamExchange | undefined;
@@ -79,7 +78,6 @@ class JsonAnswer implements EventListenerObject {
   #release: (() => void) | undefined;
   /** The exchange was aborted because too many answers are read on after a disconnect. */
   #isAborted = false;
-  /** The generation time of the last attempt. */
   #generation: GenerationTime | undefined;
   #hasEnded = false;
 

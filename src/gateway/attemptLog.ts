@@ -49,7 +49,6 @@ export function answerHeaders(
   return hasFallbacks ? modelHeader(model.id) : {};
 }
 
-/** Records the attempts of one request. */
 export function attemptListener(scope: AdmittedScope): AttemptListener {
   return {
     attempted(record, candidate, failure) {

@@ -184,7 +184,6 @@ const USAGE_EVENTS = {
   "above model limit": "usage_above_maximum",
 } as const;
 
-/** Logs a problem with the usage of one request. */
 function warnOfUsage({ gateway, requestId, checked }: AdmittedScope, problem: UsageProblem): void {
   const fields = { request_id: requestId, model: checked.models[0].config.id };
   const event = USAGE_EVENTS[problem];

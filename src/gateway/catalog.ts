@@ -43,7 +43,6 @@ interface CatalogOptions {
   readonly onUnsolicitedData?: (providerId: string, distrustMs: number) => void;
 }
 
-/** Creates the providers and models of a config. */
 export function createCatalog(config: Config, clock: Clock, options: CatalogOptions = {}): Catalog {
   const providers = providersOf(config, clock, options);
   const models = config.models.map((model): [string, CatalogModel] => {
@@ -190,7 +189,6 @@ export function withoutRefused(
   return [asked, ...fallbacks.filter((_, at) => others[at] === undefined)];
 }
 
-/** The candidates of all models for a chat. */
 export function chatCandidatesOf(models: ModelChain): readonly Candidate[] {
   const [first, ...others] = models;
   if (others.length === 0) return first.chatCandidates;

@@ -51,7 +51,6 @@ export function lateRelay(beginning: Promise<Relay>): Relay {
   };
 }
 
-/** A relay of one chunk. */
 export function singleChunkRelay(chunk: StreamChunk): Relay {
   let left: StreamChunk | undefined = chunk;
   return {

@@ -45,7 +45,6 @@ export interface Gateway {
   /** Undefined if no traces are sent. */
   readonly tracing: Tracing | undefined;
   readonly inFlight: InFlightState;
-  /** How fast each route generates. */
   readonly speeds: RouteSpeeds;
   /** How the routes count prompts, compared with the estimates. */
   readonly promptCounts: PromptCounts;
@@ -54,7 +53,6 @@ export interface Gateway {
   readonly unpriced: UnpricedServices;
 }
 
-/** Work in flight. */
 export interface InFlightState {
   /** Exchanges with providers. A shutdown aborts them. */
   readonly exchanges: Set<UpstreamExchange>;

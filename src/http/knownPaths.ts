@@ -9,7 +9,6 @@ interface Route {
 export interface KnownPath {
   /** The value of the header `allow`. */
   readonly methods: string;
-  /** The label of the path in metrics. */
   readonly endpoint: string;
 }
 
@@ -19,7 +18,6 @@ export type PathFinder = (path: string) => KnownPath | undefined;
 /** The label of every path outside the API. */
 export const OTHER_ENDPOINT = "other";
 
-/** Finds the paths of these routes. */
 export function pathFinder(routes: readonly Route[]): PathFinder {
   const known = new Map<string, KnownPath>();
   for (const [path, ofPath] of Map.groupBy(routes, (route) => route.path)) {

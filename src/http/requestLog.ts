@@ -26,7 +26,6 @@ export class RequestLog {
   readonly id: string;
   readonly form: ApiForm;
   readonly path: string;
-  /** The client's address. */
   readonly address: string;
   readonly cors: Cors | undefined;
   /** Set once the key is known. */

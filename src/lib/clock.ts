@@ -125,7 +125,6 @@ export class Deadline {
     this.dueMs = Infinity;
   }
 
-  /** Removes the deadline. */
   clear(): void {
     this.dueMs = Infinity;
     this.#deadlines.remove(this);

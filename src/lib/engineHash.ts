@@ -1,4 +1,3 @@
-/** Constants of rapidhash. */
 const FIRST = { low: 0xaa6c78a5 | 0, high: 0x2d358dcc | 0 };
 const SECOND = { low: 0x962eacc9 | 0, high: 0x8bb84b93 | 0 };
 const THIRD = { low: 0xd433d4a3 | 0, high: 0x4b33a62e | 0 };

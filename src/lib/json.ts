@@ -16,7 +16,6 @@ const CLOSE_QUOTES_MAX = 8;
 export interface Member {
   /** The key after unescaping. */
   readonly key: string;
-  /** The key's opening quote. */
   readonly keyStart: number;
   readonly valueStart: number;
   readonly valueEnd: number;

@@ -38,7 +38,6 @@ export function hasUnprintable(text: string): boolean {
   return false;
 }
 
-/** Replaces each character that is not printable. */
 export function replaceUnprintable(text: string, replace: (character: string) => string): string {
   return text.replace(UNPRINTABLE, (found, printable?: string) => printable ?? replace(found));
 }

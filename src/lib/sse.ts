@@ -14,7 +14,6 @@ export interface SseSplitter {
    * limit, after it has returned the events before it.
    */
   push(bytes: Uint8Array): SseEvent[];
-  /** Whether no event is incomplete. */
   readonly isBetweenEvents: boolean;
   /** The incomplete event at the end of the stream; undefined if there is none. Throws like `push`. */
   end(): SseEvent | undefined;

@@ -218,7 +218,6 @@ class IntegerSet {
   /** Zero marks an empty slot. */
   #slots = new Int32Array(SLOTS_INITIAL);
 
-  /** Returns true if the integer is new. */
   add(integer: number): boolean {
     const value = integer === 0 ? 1 : integer;
     const slot = findSlot(this.#slots, value);

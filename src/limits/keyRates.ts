@@ -116,7 +116,6 @@ export class RatesByKey {
   readonly #keys = new Map<number, KeyRates>();
   #uses = 0;
 
-  /** The rates of a key that is used now. */
   use(keyId: number, nowMs: number): KeyRates {
     this.#uses += 1;
     if (this.#uses % SWEEP_EVERY === 0) this.#sweep(nowMs);
@@ -153,7 +152,6 @@ export class RateLimitPermit {
   #estimated = 0;
   #bodyBytes = 0;
 
-  /** Takes the slot. */
   constructor(rates: KeyRates, counter: RateCounter) {
     this.#rates = rates;
     this.#counter = counter;

@@ -38,7 +38,6 @@ export class LargeBodies {
   }
 }
 
-/** The turn of one large body. */
 export class BodyTurn {
   readonly #clock: Clock;
   readonly #onEnd: (restMs: number) => void;

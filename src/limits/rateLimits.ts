@@ -48,7 +48,6 @@ export class LocalRates implements RateLimiter, RateCounter {
       : { ...admitted, buckets: rates };
   }
 
-  /** Takes one request from this replica's share. */
   admitShare(rates: KeyRates, limits: KeyLimits, nowMs: number): RateLimitResult {
     this.#useShare(rates, limits, nowMs);
     rates.openElsewhere = 0;

@@ -47,7 +47,6 @@ export interface SharedRatesListener {
 }
 
 export interface SharedRatesOptions {
-  /** The URL of a Valkey or Redis server. */
   readonly url: string;
   readonly clock: Clock;
   readonly replicas: LiveReplicas;
@@ -70,7 +69,6 @@ export function openSharedRates(options: SharedRatesOptions): SharedRates {
   return new CountedByServer(options);
 }
 
-/** Logs the events of the limits server. */
 export function logLimitsServer(log: Log): SharedRatesListener {
   return {
     lost: (problem) =>
@@ -269,7 +267,6 @@ class CountedByServer implements SharedRates {
 /** One request, and what the server knows of it. */
 class SharedRequest implements RateCounter {
   readonly rates: KeyRates;
-  /** The name of the request's slot. */
   readonly name: string;
   /** The request has a permit that is not released. */
   isOpen = false;

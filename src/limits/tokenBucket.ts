@@ -36,7 +36,6 @@ export class TokenBucket {
     this.#levelAtMs = nowMs;
   }
 
-  /** Takes the amount if the level allows it. */
   take(amount: number, nowMs: number): RateLimitResult {
     this.#refill(nowMs);
     // More than one minute's worth would never fit, so it needs a full bucket only.

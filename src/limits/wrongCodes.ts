@@ -15,7 +15,6 @@ interface Guesser {
 export interface WrongCodeLimits {
   /** Whether the key may try a code now. It takes nothing. */
   check(guesser: Guesser): RateLimitResult;
-  /** Counts a wrong code. */
   count(guesser: Guesser): void;
 }
 

@@ -31,7 +31,6 @@ const systemPause: DeliveryEdges["pause"] = (afterMs, run) => {
   return () => clearTimeout(timer);
 };
 
-/** A notice for one recipient. */
 interface QueuedNotice {
   readonly recipient: Recipient;
   /** At one receiver there is one attempt at a time. */
@@ -40,7 +39,6 @@ interface QueuedNotice {
   attempts: number;
 }
 
-/** A notice for all its recipients. */
 interface NoticeProgress {
   readonly message: NoticeMessage;
   /** In monotonic time. */

@@ -19,7 +19,6 @@ function notice(
 /** Who reads a notice: the operator, or the holder of the account, who cannot run commands. */
 export type Audience = "operator" | "holder";
 
-/** For both audiences. */
 export function lowAccountNotice(
   { name, left, below, daysLeft }: LowAccount,
   atMs: number,
@@ -114,7 +113,6 @@ export function expensiveRouteNotice(
   );
 }
 
-/** One notice about many routes. */
 export function expensiveRoutesNotice(count: number, atMs: number): Notice {
   return notice(
     "service_expensive",

@@ -75,7 +75,6 @@ export interface AttemptFailure {
 
 export interface AttemptOptions {
   readonly clock: Clock;
-  /** The time for the whole attempt. */
   readonly timeoutMs: number;
   /** Ends the attempt at once. */
   readonly signal: AbortSignal;

@@ -38,7 +38,6 @@ export interface NoticeWatchOptions {
   readonly store: Pick<Store, "notices" | "noticeCauses">;
   /** Resolves with true for a claim that this gateway has got. Rejects if the database cannot be written. */
   readonly changeNotice: (change: NoticeChange) => Promise<boolean>;
-  /** The config in force. */
   readonly notify: () => NotifyConfig;
   readonly live: () => LiveConditions;
   /** Sends in the background. `settled` is called once: with true if a recipient took the notice. */

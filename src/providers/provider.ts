@@ -7,7 +7,6 @@ import { isDeeperThan, type JsonFields, type JsonObjectText, memberText } from "
 import { ANSWER_COST_FACTOR, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
 import type { UpstreamFault, UpstreamOutcome } from "./upstreamError.ts";
 
-/** A chat request for one route. */
 export interface ChatCall {
   readonly request: ChatRequest;
   /** The client's own text with the positions of its members. */
@@ -23,7 +22,6 @@ export interface ChatCall {
   readonly cachesPrompt?: boolean;
 }
 
-/** Config of a provider. */
 export type ChatOptions = Pick<
   ProviderConfig,
   "maxTokensField" | "streamUsage" | "dropMessageFields" | "dropFields"
@@ -233,7 +231,6 @@ export interface ChatInterface {
   /** Throws AnswerError. */
   read(text: string): ChatReply;
   readonly usage: UsageMember;
-  /** Starts reading one stream. */
   events(): ReadChatEvent;
   /** An event means the same whatever came before it. */
   readonly eventsStandAlone: boolean;
@@ -258,7 +255,6 @@ export interface NameRule {
   readonly charactersMax: number;
   /** A character that may not be in a name. With the flag `g`. */
   readonly foreign: RegExp;
-  /** How a name begins. */
   readonly start: RegExp;
 }
 
@@ -269,7 +265,6 @@ export const OPENAI_NAMES: NameRule = {
   start: /^/,
 };
 
-/** An embeddings request for one route. */
 export interface EmbeddingsCall {
   readonly request: EmbeddingsRequest;
   /** The client's own text with the positions of its members. */
@@ -296,7 +291,6 @@ export interface EmbeddingsInterface {
   readonly usage: UsageMember;
 }
 
-/** The adapter of one kind of provider. */
 export interface ProviderAdapter {
   /** Headers of this kind of provider, with the credential. */
   headers(apiKey: string | undefined): Readonly<Record<string, string>>;

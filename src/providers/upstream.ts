@@ -45,7 +45,6 @@ export interface UpstreamRequest extends EncodedRequest {
   readonly endsAfterMs?: number;
 }
 
-/** One request and its answer. */
 export interface UpstreamExchange {
   /**
    * Resolves with the bytes of a JSON answer at its end; for a stream without bytes as soon as the head of a 200 has
@@ -82,11 +81,9 @@ export interface UpstreamExchange {
   finished(): void;
   /** The error for a failure that the answer reports, without secrets. */
   reported(failure: ReportedFailure): UpstreamError;
-  /** Ends the exchange at once. */
   abort(reason: UpstreamError): void;
 }
 
-/** The connections to one provider. */
 export interface Upstream {
   /** Exchanges in progress, including those of the Upstream that a reload replaced. */
   readonly open: OpenRequests;

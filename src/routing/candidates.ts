@@ -5,7 +5,6 @@ import type { Provider } from "../providers/registry.ts";
 
 /** A route that may serve a request, with its provider. */
 export interface Candidate {
-  /** The model that the route belongs to. */
   readonly model: ModelConfig;
   readonly provider: Provider;
   readonly route: RouteConfig;

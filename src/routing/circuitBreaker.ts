@@ -153,7 +153,6 @@ export class CircuitBreaker {
   }
 }
 
-/** One attempt. */
 export interface BreakerAttempt {
   readonly account: number;
   /** The period of an open breaker in which the attempt began. */

@@ -39,7 +39,6 @@ const attemptOutcomes = [
 ] as const;
 export type AttemptOutcome = (typeof attemptOutcomes)[number];
 
-/** One attempt to get an answer. */
 export type Attempt = Static<typeof Attempt>;
 export const Attempt = Type.Object({
   outcome: oneOf(attemptOutcomes, {

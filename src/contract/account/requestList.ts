@@ -41,7 +41,6 @@ export const RequestList = Type.Object({
   ),
 });
 
-/** How many requests the answer has. */
 export function limitOf({ limit }: RequestsQuery): number {
   return limit === undefined ? LIMIT_DEFAULT : Number(limit);
 }

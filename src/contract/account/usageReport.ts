@@ -11,7 +11,6 @@ const groupings = ["day", "model", "day,model", "hour", "hour,model"] as const;
 
 /** A report without `since` covers this many days. */
 const DAYS_DEFAULT = 30;
-/** A report covers at most this many days. */
 export const USAGE_DAYS_MAX = 366;
 /** A report by hour reads requests instead of sums, so it covers at most this many days. */
 const HOURLY_DAYS_MAX = 3;

@@ -1,4 +1,3 @@
-/** Why an answer ended. */
 export type FinishReason = "stop" | "length" | "content_filter" | "tool_calls" | "error";
 
 /**

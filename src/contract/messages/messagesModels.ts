@@ -54,7 +54,6 @@ export const MessagesModelList = Type.Object(
   { description: "One page of models in Anthropic's form." },
 );
 
-/** A model of the config. */
 interface ShownModel {
   readonly id: string;
   readonly contextTokens: number;

@@ -33,7 +33,6 @@ export function answerHeaders(isPublic: boolean): Headers {
   return isPublic ? commonHeaders : keyHeaders;
 }
 
-/** The header components of the document. */
 export function headerComponents(schemas: SchemaWriter): Readonly<Record<string, object>> {
   const reset = "The time until the limit is full again, such as `12s`.";
   return {
@@ -109,7 +108,6 @@ const errors: Readonly<Record<ErrorStatus, ErrorAnswer>> = {
   },
 };
 
-/** The error components of the document. */
 export function errorComponents(schemas: SchemaWriter): Readonly<Record<string, object>> {
   return Object.fromEntries(
     Object.entries(errors).map(([status, { name, description, headers }]) => {

@@ -32,7 +32,6 @@ export interface ApiDescription {
   readonly securitySchemes: Readonly<Record<string, object>>;
   /** The schemas that are components. All others are written where they are used. */
   readonly schemas: Readonly<Record<string, TSchema>>;
-  /** Further components. */
   components(schemas: SchemaWriter): Readonly<Record<string, object>>;
   /** The headers of the answers of a route. A public route needs no key. */
   headers(isPublic: boolean): Readonly<Record<string, object>>;

@@ -33,7 +33,6 @@ const changedBalance = {
 export type ChangedBalanceDocument = Static<typeof ChangedBalanceDocument>;
 export const ChangedBalanceDocument = Type.Object(changedBalance);
 
-/** The answer to a refund. */
 export type RefundDocument = Static<typeof RefundDocument>;
 export const RefundDocument = Type.Object({ request: Type.String(), ...changedBalance });
 

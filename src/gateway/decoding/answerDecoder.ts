@@ -149,7 +149,6 @@ function joined<Piece extends StreamChunk>(pieces: readonly Piece[]): Piece {
  * end. A report is final if it may be one of the whole answer and no text follows it.
  */
 export class ReportedUsage {
-  /** The largest figures so far. */
   usage: Usage | undefined;
   /** The text that had arrived when the completion tokens of `usage` last grew. */
   text: GeneratedText | undefined;

@@ -173,7 +173,6 @@ export class EncryptedReasoning {
   #encryptedLength = 0;
   #textBytes = 0;
 
-  /** Adds a number of base64 characters. */
   addEncrypted(characters: number): void {
     this.#encryptedLength += characters;
   }

@@ -7,7 +7,6 @@ import type { JsonFields } from "../../lib/json.ts";
  * split. The time is linear in the text for each sequence. Sequences are valid Unicode, so no surrogate pair is split.
  */
 export class StopSequenceScanner {
-  /** A sequence was found. */
   hasStopped = false;
   readonly #matchers: readonly Matcher[];
   /** The length of the text that is held back. It is the start of a sequence, so it is not stored. */
@@ -61,7 +60,6 @@ export function truncateAtStop(text: string, sequences: readonly string[]): stri
   return scanner.hasStopped ? visibleText : undefined;
 }
 
-/** The matcher with the longest partial match. */
 function longestOf(matchers: readonly Matcher[]): Matcher | undefined {
   let longest: Matcher | undefined;
   for (const matcher of matchers) {

@@ -64,7 +64,6 @@ interface OpenCall {
   scanned: number;
 }
 
-/** The tool calls of one choice. */
 class ChoiceCalls {
   readonly #identity: CallIdentity;
   readonly #choice: number;

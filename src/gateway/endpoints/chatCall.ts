@@ -144,7 +144,6 @@ export class ChatCall implements ProviderCall {
     return this.#interfaceFor(candidate).usage;
   }
 
-  /** The provider's interface that gets the chat. */
   #interfaceFor({ chat, provider, route }: Candidate): ChatInterface {
     const { reasoning_effort: effort, tools }: JsonFields = this.#request.body;
     const hasTools = Array.isArray(tools) && tools.length > 0;

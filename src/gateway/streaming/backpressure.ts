@@ -82,7 +82,6 @@ export class ClientBackpressure {
     return allPausesMs >= Math.max(PAUSE_MS, (nowMs - this.#startedMs) * PAUSE_SHARE);
   }
 
-  /** Data of the provider arrived. */
   onData(): void {
     this.#lastPauseMs = 0;
     if (this.#bucketMs > 0 && this.#pauseDepth === 0) this.#drain(this.#clock.monotonicMs());
@@ -97,7 +96,6 @@ export class ClientBackpressure {
     return this.#bucketMs + openPauseMs >= PAUSE_MS && GIVE_UP_OUTCOMES.has(outcome);
   }
 
-  /** The stream ended. */
   stop(): void {
     this.#hasEnded = true;
     this.#stall.clear();

@@ -16,7 +16,6 @@ export class GenerationTime {
   readonly startedMs: number;
   #lastTextMs: number;
   #textTokens = 0;
-  /** Where the window began. */
   #windowMs: number;
   #windowTokens = 0;
   #hasText = false;

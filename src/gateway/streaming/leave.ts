@@ -46,7 +46,6 @@ export class Leave {
     this.#grace = new Deadline(scope.gateway.deadlines, () => this.#graceEnded());
   }
 
-  /** The client left. */
   begin(): void {
     const { gateway, caller } = this.#scope;
     this.#hasLeft = true;
@@ -61,7 +60,6 @@ export class Leave {
     if (this.#awaitsLife) this.#giveUp(true);
   }
 
-  /** The answer ended. */
   end(): void {
     const { gateway, caller } = this.#scope;
     this.#grace.clear();

@@ -44,7 +44,6 @@ export function openStream(
   });
 }
 
-/** The answer of a stream that has begun. */
 async function openedStream(beginning: Promise<Relay>, stream: StreamBeginning): Promise<Answer> {
   const relay = await beginning;
   return { kind: "stream", relay, beginning: undefined, headers: stream.headers };

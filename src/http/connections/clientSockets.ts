@@ -28,7 +28,6 @@ export interface ClientSockets {
   listeners(ports: ReadonlySet<number>, used: number): readonly Listening[];
 }
 
-/** A socket that listens. */
 export interface Listening {
   /**
    * From now on the system drops requests for new connections, and serves those that are connected. A client asks

@@ -13,7 +13,6 @@ const REFRESH_HEADER = "x-tollgate-refresh";
 
 export const SESSION_PATH = "/api/session";
 
-/** Why a request is refused. */
 export interface Refusal {
   readonly status: 401 | 403;
   readonly message: string;

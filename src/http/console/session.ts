@@ -8,7 +8,6 @@ const COOKIE_NAME_BYTES = 6;
 const WRONG_TOKENS_MAX = 10;
 const IDLE_MS_MAX = 60 * 60 * 1000;
 
-/** Why the session has ended. */
 export type SessionEnd = "wrongTokens" | "idle" | "asked";
 
 /** What the token is exchanged for. Each request needs both. */
@@ -28,7 +27,6 @@ export class ConsoleSession {
   readonly token: string;
   /** Cookies ignore the port. A name for each console keeps two on one machine apart. */
   readonly cookieName: string;
-  /** Resolves when the session has ended. */
   readonly ended: Promise<SessionEnd>;
   readonly #secrets: SessionSecrets;
   readonly #clock: Clock;

@@ -88,7 +88,6 @@ export class LimitsServer {
   #isUsable = false;
   #isClosed = false;
 
-  /** Begins to connect. */
   constructor(url: string, times: ServerTimes, listener: ServerListener) {
     this.#client = connectionTo(url);
     this.#times = times;
@@ -213,7 +212,6 @@ export class LimitsServer {
     if (isNew) this.#listener.lost(words);
   }
 
-  /** Tries until the server is usable. */
   async #recover(): Promise<void> {
     while (!this.#isClosed) {
       const problem = await this.#try();

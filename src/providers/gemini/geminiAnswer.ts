@@ -160,7 +160,6 @@ const MODEL_FAILURES: ReadonlySet<unknown> = new Set([
   "MISSING_THOUGHT_SIGNATURE",
 ]);
 
-/** The calls and images of a candidate so far. */
 interface Counts {
   readonly calls: number;
   readonly images: number;

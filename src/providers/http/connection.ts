@@ -237,13 +237,11 @@ interface Wire {
   write(data: string | Uint8Array): number;
   pause(): unknown;
   resume(): unknown;
-  /** Closes at once. */
   terminate(): void;
   /** Closes in order. */
   close(): void;
 }
 
-/** The events of a wire. */
 interface WireEvents {
   onData(bytes: Buffer): void;
   /** The wire can take more bytes. */

@@ -26,7 +26,6 @@ export interface ConnectionProxy {
 /** A target that is reached through a tunnel of its proxy. */
 export type TunnelTarget = ConnectionTarget & { readonly proxy: ConnectionProxy };
 
-/** The connection options of a client. */
 export interface TargetOptions {
   /** `http://user:password@host:port`, or with https, socks5 or socks5h. */
   readonly proxyUrl?: string | undefined;
@@ -36,7 +35,6 @@ export interface TargetOptions {
   readonly connectTimeoutMs: number;
 }
 
-/** The target of a base URL. */
 export function connectionTarget(url: URL, options: TargetOptions): ConnectionTarget {
   const isSecure = url.protocol === "https:";
   return {

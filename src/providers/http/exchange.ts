@@ -23,7 +23,6 @@ export interface ResponseListener {
   ended(failure: Error | undefined): void;
 }
 
-/** One request and its response. */
 export interface HttpExchange {
   /** At least the beginning of the request was written. */
   readonly isSent: boolean;

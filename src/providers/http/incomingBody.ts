@@ -100,7 +100,6 @@ export class IncomingBody {
     this.#takeReader()?.reject(failure);
   }
 
-  /** Drops unread data. */
   drop(): void {
     this.#pieces.length = 0;
     this.#block = undefined;

@@ -7,7 +7,6 @@ const ANSWER_BYTES_MAX = 64 * 1024;
 
 export interface PosterOptions extends Omit<HttpClientOptions, "headers"> {
   readonly headers: Readonly<Record<string, string>>;
-  /** The time for one request and its answer. */
   readonly timeoutMs: number;
 }
 

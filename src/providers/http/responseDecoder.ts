@@ -18,7 +18,6 @@ const CR = 0x0d;
 export class ResponseDecoder {
   /** The final head, once it is complete and its framing is valid. 1xx responses are skipped. */
   head: ResponseHead | undefined;
-  /** The response is complete. */
   hasEnded = false;
   /** Bytes came after the end. */
   hasSurplus = false;

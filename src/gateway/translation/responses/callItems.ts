@@ -4,7 +4,6 @@ import { DEPTH_MAX } from "../../../providers/provider.ts";
 import { INPUT_ARGUMENT, type ToolOrigin } from "./responsesTools.ts";
 import type { Emit, Item, ItemOptions, ItemStatus } from "./textItems.ts";
 
-/** How the ids of calls begin. */
 export const CALL_PREFIXES: Readonly<Record<ToolOrigin["type"], string>> = {
   function: "fc",
   custom: "ctc",

@@ -2,10 +2,8 @@ import type { JsonFields } from "../../../lib/json.ts";
 import { answerText } from "../../../providers/provider.ts";
 import { encryptedContentOf } from "./encryptedContent.ts";
 
-/** How an item or a response ended. */
 export type ItemStatus = "completed" | "incomplete";
 
-/** Sends one event. */
 export type Emit = (type: string, fields: JsonFields) => void;
 
 /** An item of the output. It is kept until the last event, which repeats all items. */
