@@ -159,7 +159,10 @@ function ChartPlot(props: Loaded) {
       <ul class="chart-legend">
         {series.map(({ name }, at) => (
           <li key={at}>
-            <span class={`swatch swatch-${at + 1}${isStacked ? "" : " swatch-line"}`} />
+            <span
+              class={isStacked ? "swatch" : "swatch swatch-line"}
+              style={{ "--series": `var(--series-${at + 1})` }}
+            />
             <Name text={name} />
             <span class="legend-value one-line">
               {shownChartValue(kind, reading.values[at] ?? null)}
