@@ -1,6 +1,5 @@
-import { completion, choice, doneEvent, stopEvent, usageOnly } from "../provider/chatAnswers.ts";
-import { created, ended, terminal } from "../provider/responsesAnswers.ts";
-import { chatEvent, responseEvent } from "../provider/upstreamText.ts";
+import { openaiDialect } from "../../providers/conformance/openaiDialect.ts";
+import { openaiResponsesDialect } from "../../providers/conformance/openaiResponsesDialect.ts";
 
 /** One request: whose it is, and which of that tenant's. */
 export interface Tag {
@@ -68,43 +67,11 @@ export function responseIdOf(tag: Tag): string {
 
 /** The provider's body for a request: one text of JSON, or the events of a stream. */
 export function bodyOf(form: TaggedForm, tag: Tag): readonly string[] {
-  const said = answerTextFor(tag);
-  // Each event contains the whole tag, so that any one of them identifies its tenant.
-  const half = tagText(tag).length * Math.ceil(echoes(tag) / 2);
-  const parts = [said.slice(0, half), said.slice(half)];
-  const { prompt, completion: answered } = tokensOf(tag);
-  const chatUsage = {
-    prompt_tokens: prompt,
-    completion_tokens: answered,
-    total_tokens: prompt + answered,
-  };
-  const usage = {
-    input_tokens: prompt,
-    input_tokens_details: { cached_tokens: 0 },
-    output_tokens: answered,
-    output_tokens_details: { reasoning_tokens: 0 },
-    total_tokens: prompt + answered,
-  };
-  const id = responseIdOf(tag);
-  switch (form) {
-    case "chat":
-      return [
-        JSON.stringify(completion({ choices: [choice({ content: said })], usage: chatUsage })),
-      ];
-    case "chat stream":
-      return [
-        ...parts.map((content) => chatEvent({ content })),
-        stopEvent,
-        usageOnly(chatUsage),
-        doneEvent,
-      ];
-    case "responses":
-      return [JSON.stringify(ended(id, { usage, metadata: { said } }))];
-    case "responses stream":
-      return [
-        created(id),
-        ...parts.map((delta) => responseEvent("response.output_text.delta", { delta })),
-        terminal("completed", id, { usage, metadata: { said } }),
-      ];
-  }
+  const dialect = form.startsWith("chat") ? openaiDialect : openaiResponsesDialect;
+  const usage = { ...tokensOf(tag), cached: 0, cacheWrite: 0, reasoning: 0 };
+  const answer = { text: answerTextFor(tag), finish: "stop", usage } as const;
+  const named = (text: string): string => text.replaceAll('"resp_1"', `"${responseIdOf(tag)}"`);
+  return form.endsWith("stream")
+    ? named(dialect.stream(answer)).split(/(?<=\n\n)(?=.)/)
+    : [named(dialect.json(answer))];
 }
