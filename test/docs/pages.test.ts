@@ -86,6 +86,15 @@ test("the tests that a page cites exist", async () => {
   expect(missing).toEqual([]);
 });
 
+test.each(forUsers)("%s: its metrics, alerts and events exist", (_, { text }) => {
+  const metrics = pages.get("docs/reference/metrics.md")?.text ?? "";
+  const events = pages.get("docs/troubleshoot/events.md")?.anchors ?? [];
+  const shown = text.match(/`(?:tollgate_\w+|Tollgate[A-Z]\w+)`/g) ?? [];
+  expect(shown.filter((name) => !metrics.includes(name))).toEqual([]);
+  const named = [...text.matchAll(/`(\w+_(?:fenced|silent|differs|unusable))`/g)];
+  expect(named.filter(([, name = ""]) => !events.includes(name))).toEqual([]);
+});
+
 test("no two headings of a page have one anchor", () => {
   for (const [path, { anchors }] of pages) {
     const twice = anchors.filter((anchor, at) => anchors.indexOf(anchor) !== at);
