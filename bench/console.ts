@@ -17,13 +17,13 @@ const VIEW_MS_MAX = 300;
 const ROUNDS = 5;
 
 /** The reads by name. The last request of the store tells the time. */
-function readsOf({
+async function readsOf({
   reports,
   requests,
   ledger,
   accounts,
-}: SqliteStore): Record<string, () => unknown> {
-  const [newest] = requests.list({}, { limit: 1 }).rows;
+}: SqliteStore): Promise<Record<string, () => Promise<unknown>>> {
+  const [newest] = (await requests.list({}, { limit: 1 })).rows;
   const nowMs = newest?.at ?? 0;
   const busiest = accountName(1);
   const quiet = accountName(150);
@@ -35,7 +35,7 @@ function readsOf({
         [`providers, ${span}`, () => reports.providers(span, nowMs)],
         [
           `account with most requests, ${span}`,
-          () => reports.account(accounts.findOrThrow(busiest).id, span, nowMs),
+          async () => reports.account((await accounts.findOrThrow(busiest)).id, span, nowMs),
         ],
       ]),
     ),
@@ -43,8 +43,12 @@ function readsOf({
     "accounts, part of a name": () => reports.accounts({ search: "bank", limit: 100 }, nowMs),
     "keys, part of a label": () => reports.keys({ search: "support", limit: 100 }, nowMs),
     "keys of an account": () => reports.keys({ account: busiest, limit: 100 }, nowMs),
-    "ledger of an account": () => ledger.history(accounts.findOrThrow(busiest).id, 50),
-    "one request": () => [requests.find(newest?.id ?? ""), requests.attempts(newest?.id ?? "")],
+    "ledger of an account": async () =>
+      ledger.history((await accounts.findOrThrow(busiest)).id, 50),
+    "one request": async () => [
+      await requests.find(newest?.id ?? ""),
+      await requests.attempts(newest?.id ?? ""),
+    ],
     requests: list({}),
     "requests of the busiest account": list({ account: busiest }),
     "requests of a quiet account": list({ account: quiet }),
@@ -75,14 +79,17 @@ function readsOf({
  * The first of some rounds, which comes after the store was opened, the fastest one, and the least CPU time of one. Other
  * load does not change the latter.
  */
-function timesOf(read: () => unknown): Record<"first" | "fastest" | "cpu", number> {
-  const rounds = Array.from({ length: ROUNDS }, () => {
+async function timesOf(
+  read: () => Promise<unknown>,
+): Promise<Record<"first" | "fastest" | "cpu", number>> {
+  const rounds: { readonly tookMs: number; readonly cpuMs: number }[] = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
     const cpu = process.cpuUsage();
     const startedMs = performance.now();
-    read();
+    await read();
     const { user, system } = process.cpuUsage(cpu);
-    return { tookMs: performance.now() - startedMs, cpuMs: (user + system) / 1000 };
-  });
+    rounds.push({ tookMs: performance.now() - startedMs, cpuMs: (user + system) / 1000 });
+  }
   return {
     first: rounds[0]?.tookMs ?? 0,
     fastest: Math.min(...rounds.map(({ tookMs }) => tookMs)),
@@ -106,8 +113,8 @@ if (!existsSync(path)) {
 const store = openStore({ path, durability: "process", serving: false });
 let isTooSlow = false;
 console.log("first, ms  fastest, ms  CPU, ms");
-for (const [name, read] of Object.entries(readsOf(store))) {
-  const { first, fastest, cpu } = timesOf(read);
+for (const [name, read] of Object.entries(await readsOf(store))) {
+  const { first, fastest, cpu } = await timesOf(read);
   isTooSlow ||= cpu > VIEW_MS_MAX;
   const figures = [first.toFixed(1).padStart(9), fastest.toFixed(1).padStart(11)];
   console.log([...figures, cpu.toFixed(1).padStart(7), name].join("  "));

@@ -33,11 +33,15 @@ async function measure(folder: string, sizes: readonly number[]): Promise<Figure
     const bytes = { "bytes on disk for each request, B": Bun.file(path).size / size };
     measured.push({ ...bytes, ...(await measureReports(path)) });
   }
-  const fairQueue = Array.from({ length: TURNS }, () =>
-    stores.map(({ path }) => ({ ...measurePointReads(path), ...measureSettling(path) })),
-  );
+  const turns: Figures[][] = [];
+  for (let turn = 0; turn < TURNS; turn += 1) {
+    const figures: Figures[] = [];
+    for (const { path } of stores)
+      figures.push({ ...(await measurePointReads(path)), ...measureSettling(path) });
+    turns.push(figures);
+  }
   for (const [at, { path }] of stores.entries()) {
-    const fastest = least(fairQueue.map((turn) => turn[at] ?? {}));
+    const fastest = least(turns.map((turn) => turn[at] ?? {}));
     measured[at] = { ...measured[at], ...fastest, ...(await measureFolding(path)) };
   }
   return measured;

@@ -80,7 +80,8 @@ export async function measureFolding(path: string): Promise<Figures> {
   const alone = await settles(performance.now() + FOLD_MS);
   let folded = 0;
   const clock = { ...systemClock, epochMs: () => FILLED_UNTIL_MS };
-  const store = { requests: { newestAt: clock.epochMs, lastEntryAt: clock.epochMs } };
+  const now = async () => clock.epochMs();
+  const store = { requests: { newestAt: now, lastEntryAt: now } };
   const folding = startFolding({ writer, store }, clock, 180 * DAY_MS, {
     onFolded: (count) => (folded = count),
     onClockDoubt: () => {},

@@ -195,7 +195,7 @@ export async function openApp(
     rateLimiter: sharedRates ?? new LocalRates(clock, replicas),
     failedKeyLimits: createFailedKeyLimits(clock, replicas),
     wrongCodeLimits: createWrongCodeLimits(clock, replicas),
-    fairQueue: createFairQueue(clock),
+    fairQueue: createFairQueue(clock, database.readsBlock),
     bodies,
     largeBodies: new LargeBodies(clock),
     pipelines: new PipelineLimit(),

@@ -18,7 +18,7 @@ interface ReadKeys {
   readonly changes: Pick<ChangeCounter, "read">;
 }
 
-/** A promise only where the store answers later. */
+/** A promise only where the store is asked. */
 type Found = Caller | undefined | Promise<Caller | undefined>;
 
 /**
@@ -43,17 +43,11 @@ export class KnownKeys {
     // The checksum finds a mistyped key without a search in the database.
     if (!isWellFormedKey(secret)) return undefined;
     const hash = hashKey(secret);
-    const row = this.#store.keys.findByHash(hash);
-    if (row instanceof Promise) return row.then((found) => this.#keep(id, hash, found, readAt));
-    return this.#keep(id, hash, row, readAt);
+    return this.#read(id, hash, readAt);
   }
 
-  #keep(
-    id: string,
-    hash: Uint8Array,
-    row: KeySecretRow | undefined,
-    readAt: number,
-  ): Caller | undefined {
+  async #read(id: string, hash: Uint8Array, readAt: number): Promise<Caller | undefined> {
+    const row = await this.#store.keys.findByHash(hash);
     // A damaged index must not return the key of another account.
     if (!row || !crypto.timingSafeEqual(hash, row.hash)) {
       this.#entries.delete(id);
@@ -67,7 +61,7 @@ export class KnownKeys {
 
 /**
  * Returns the caller for a key. Returns undefined for a key that is missing, unknown, revoked or expired, or whose account
- * is disabled. A promise only where the store answers later.
+ * is disabled. A promise only where the store is asked.
  */
 export function authenticate(token: string | undefined, keys: KnownKeys, nowMs: number): Found {
   if (token === undefined) return undefined;

@@ -38,7 +38,7 @@ export function addAudit(program: Command): void {
  * Records the outcome of an audit, which a serving gateway tells a person. A database that cannot be written does not fail
  * the audit.
  */
-export async function recordOutcome(record: () => void | Promise<void>): Promise<void> {
+export async function recordOutcome(record: () => Promise<void>): Promise<void> {
   try {
     await record();
   } catch (error) {

@@ -53,6 +53,7 @@ export async function openPostgresDatabase(
   holds = ownHolds;
   return {
     store,
+    readsBlock: false,
     writer,
     holds: ownHolds,
     knownKeys: new KnownKeys({ keys: store.keys, changes }),

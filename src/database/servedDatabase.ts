@@ -10,6 +10,8 @@ import type { DatabaseFigures, Metrics } from "../telemetry/metrics.ts";
 /** The database of a serving gateway: its reads, its writes, and the holds of money. */
 export interface ServedDatabase {
   readonly store: Store;
+  /** A read of the store blocks this thread. */
+  readonly readsBlock: boolean;
   readonly writer: Writer;
   readonly holds: Holds;
   readonly knownKeys: KnownKeys;

@@ -50,6 +50,7 @@ export async function openSqliteDatabase(
   const watch = watchFiles({ path, store, lock, log }, (message) => services.fatal(message));
   return {
     store,
+    readsBlock: true,
     writer,
     holds,
     knownKeys: new KnownKeys(store),

@@ -15,11 +15,11 @@ import { errorAnswers } from "../contract/errorSchemas.ts";
 import { checkParameters } from "../contract/queryParameters.ts";
 import { addUsage } from "../contract/usage.ts";
 import { assert } from "../lib/assert.ts";
-import { available, type Steps } from "../store/store.ts";
+import { available, type PeriodUsage } from "../store/store.ts";
 import { declaredRoute } from "./declaredRoute.ts";
 import { limitsInForce } from "./authentication.ts";
 import type { InFlightRequest } from "./authentication.ts";
-import { queryOf, runInSteps } from "./reports.ts";
+import { queryOf, runFairly } from "./reports.ts";
 
 /** GET /v1/account. */
 export const getAccount = declaredRoute({
@@ -71,52 +71,35 @@ export async function accountOf(
   };
 }
 
-/**
- * The usage of the caller's account. A report can read many rows, so it runs in steps, in turn with other reports.
- * Throws ApiError.
- */
+/** The usage of the caller's account. A report can read many rows, so it takes turns with others. Rejects with ApiError. */
 export async function usageOf(
   app: App,
   inFlight: InFlightRequest,
   query: UsageQuery,
 ): Promise<UsageReport> {
   const days = usageDays(query, app.gateway.clock.epochMs());
-  const { accountId } = inFlight.caller;
   const { store } = app.gateway;
-  const read = isByHour(query)
-    ? (visit: VisitPart) =>
-        store.hourlyUsageOfAccount(accountId, days, (part) =>
-          visit(part.map(({ hour, sums }) => ({ period: hour, sums }))),
-        )
-    : (visit: VisitPart) =>
-        store.usageOfAccount(accountId, days, ({ date, models }) =>
-          visit(models.map((sums) => ({ period: date, sums }))),
-        );
-  const rows = await runInSteps(app, inFlight, usageRows(query, read));
-  return { object: "list", data: rows.map(([group, sums]) => usageForm(group, sums)) };
+  const read = isByHour(query) ? store.hourlyUsageOfAccount : store.usageOfAccount;
+  const periods = await runFairly(app, inFlight, (pause) =>
+    read(inFlight.caller.accountId, days, pause),
+  );
+  return {
+    object: "list",
+    data: usageRows(query, periods).map(([group, sums]) => usageForm(group, sums)),
+  };
 }
-
-/** Sums over requests of one model in one period: a date, or the start of an hour. */
-interface UsagePart {
-  readonly period: string;
-  readonly sums: UsageSums;
-}
-
-type VisitPart = (part: readonly UsagePart[]) => void;
 
 /** The sums of each group, sorted: oldest first, then models by name. */
-function* usageRows(
+function usageRows(
   query: UsageQuery,
-  read: (visit: VisitPart) => Steps<void>,
-): Steps<readonly (readonly [UsageGroup, UsageSums])[]> {
+  periods: readonly PeriodUsage[],
+): readonly (readonly [UsageGroup, UsageSums])[] {
   const rows = new Map<string, readonly [UsageGroup, UsageSums]>();
-  yield* read((part) => {
-    for (const { period, sums } of part) {
-      const group = usageGroup(query, { period, model: sums.group });
-      const key = Object.values(group).join("\n");
-      rows.set(key, [group, sumOf(rows.get(key)?.[1], sums)]);
-    }
-  });
+  for (const { period, sums } of periods) {
+    const group = usageGroup(query, { period, model: sums.group });
+    const key = Object.values(group).join("\n");
+    rows.set(key, [group, sumOf(rows.get(key)?.[1], sums)]);
+  }
   return [...rows].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
 }
 

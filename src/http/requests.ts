@@ -14,7 +14,7 @@ import { checkParameters } from "../contract/queryParameters.ts";
 import type { AttemptRecord, ReceiptRow, Store } from "../store/store.ts";
 import { declaredRoute } from "./declaredRoute.ts";
 import type { InFlightRequest } from "./authentication.ts";
-import { queryOf, runInSteps } from "./reports.ts";
+import { queryOf, runFairly } from "./reports.ts";
 import { idParameter } from "./requestPath.ts";
 
 /** GET /v1/requests. */
@@ -51,7 +51,7 @@ export const getReceipt = declaredRoute({
 /** How far one page looks. A step takes about a millisecond of this thread. */
 const LOOKS = { stepRows: 500, examinedMax: 20_000 };
 
-/** One page of the requests of the caller's account. It is read in steps. Throws ApiError. */
+/** One page of the requests of the caller's account. It is read in steps. Rejects with ApiError. */
 export async function requestsOf(
   app: App,
   inFlight: InFlightRequest,
@@ -61,8 +61,10 @@ export async function requestsOf(
   const { accountId } = inFlight.caller;
   const { status, model } = query;
   const page = { limit: limitOf(query), before: await rowOf(store, accountId, query.before) };
-  const list = store.requestsInSteps({ account: accountId, status, model }, { ...page, ...LOOKS });
-  const { rows, next } = await runInSteps(app, inFlight, list);
+  const filter = { account: accountId, status, model };
+  const { rows, next } = await runFairly(app, inFlight, (pause) =>
+    store.requests.list(filter, { ...page, ...LOOKS, pause }),
+  );
   return {
     object: "list",
     data: rows.map((row) => fullReceipt(row, row.attempts)),

@@ -1,6 +1,5 @@
 import type { SQL } from "drizzle-orm";
 import type { BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
-import type { Steps } from "./steps.ts";
 
 /** The values of a query's `$names`. A boolean is 1 or 0. */
 export type Values = Readonly<
@@ -27,36 +26,46 @@ export interface QueryWithPlaceholders<Row> {
 
 /** A query that is built once. */
 export interface PreparedQuery<Row> {
-  all(values?: Readonly<Record<string, unknown>>): Steps<Row[]>;
-  first(values?: Readonly<Record<string, unknown>>): Steps<Row | undefined>;
+  all(values?: Readonly<Record<string, unknown>>): Promise<Row[]>;
+  first(values?: Readonly<Record<string, unknown>>): Promise<Row | undefined>;
 }
+
+/** Several queries on the connection that they get. They wait for nothing but this connection. */
+export type Work<Result> = (connection: Connection) => Promise<Result>;
+
+/** Long work calls it between two reads. What it throws ends the work. */
+export type Pause = () => Promise<void>;
 
 /**
  * One way to the database, for reads and for the changes of commands. Queries that are text are in the common language
- * of both engines; `dialect` has the words that differ. Integers are bigints in their rows.
+ * of both engines; `dialect` has the words that differ. Integers are bigints in their rows. A read may run again after a
+ * lost connection to a server; a change does not.
  */
 export interface Connection {
   readonly dialect: Dialect;
   /** Builds queries from the tables of `schema/schema.ts`. The functions of this connection run them. */
   readonly db: BunSQLiteDatabase;
-  all<Row>(query: RowsQuery<Row>): Steps<Row[]>;
-  first<Row>(query: RowsQuery<Row>): Steps<Row | undefined>;
-  run(query: PlainQuery): Steps<void>;
+  all<Row>(query: RowsQuery<Row>): Promise<Row[]>;
+  first<Row>(query: RowsQuery<Row>): Promise<Row | undefined>;
+  /** Runs a change. */
+  run(query: PlainQuery): Promise<void>;
   prepare<Row>(query: QueryWithPlaceholders<Row>): PreparedQuery<Row>;
-  /** Runs a query of text. */
-  rows<Row>(text: string, values?: Values): Steps<Row[]>;
-  row<Row>(text: string, values?: Values): Steps<Row | undefined>;
+  /** Runs a read of text. */
+  rows<Row>(text: string, values?: Values): Promise<Row[]>;
+  row<Row>(text: string, values?: Values): Promise<Row | undefined>;
   /** Rows as arrays whose integers are numbers: on SQLite half the time. For values below 2^53 only. */
-  plainRows<Row extends readonly unknown[]>(text: string): Steps<Row[]>;
+  plainRows<Row extends readonly unknown[]>(text: string): Promise<Row[]>;
+  /** Runs a change of text, with the rows that it returns. */
+  change<Row>(text: string, values?: Values): Promise<Row[]>;
   /** Visits the rows one by one. The memory does not grow with their number. Only within `inSnapshot`. */
-  forEach<Row>(text: string, values: Values, visit: Visit<Row>): Steps<void>;
-  /** Runs reads on one state of the database, through the connection that `work` gets. */
-  inSnapshot<Result>(work: (connection: Connection) => Steps<Result>): Steps<Result>;
+  forEach<Row>(text: string, values: Values, visit: Visit<Row>): Promise<void>;
+  /** Runs reads on one state of the database. `work` must not use another connection. */
+  inSnapshot<Result>(work: Work<Result>): Promise<Result>;
   /**
-   * Runs a change of a command, through the connection that `work` gets: whole or not at all, and one after the other. In
-   * a transaction it is a part of it.
+   * Runs a change of a command: whole or not at all, and one after the other. In a transaction it is a part of it. `work`
+   * must not use another connection: on SQLite it would wait for itself.
    */
-  inTransaction<Result>(work: (connection: Connection) => Steps<Result>): Steps<Result>;
+  inTransaction<Result>(work: Work<Result>): Promise<Result>;
 }
 
 /** How the engines say the same differently. Texts are parts of queries. */

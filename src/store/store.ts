@@ -7,41 +7,31 @@ import type { UpgradePlan } from "./schema/migrationFiles.ts";
 import type { OpenStandby, StandbyReading } from "./postgres/standby.ts";
 import type { StandbyState } from "./postgres/standbyReads.ts";
 import type { ServerStore } from "./postgres/store.ts";
-import type { SqliteStore } from "./sqlite/store.ts";
-
-/** The same functions. They may return promises. */
-type EitherWay<Part> = {
-  readonly [Name in keyof Part]: Part[Name] extends (...args: infer Args) => infer Result
-    ? (...args: Args) => Result | Promise<Result>
-    : Part[Name];
-};
 
 /**
  * What other folders use of the store on either engine: reads and the changes of commands. A serving gateway writes with
- * its Writer. A SQLite store answers at once, a store on PostgreSQL with promises.
+ * its Writer. On SQLite a read blocks this thread.
  */
-export interface Store
-  extends
-    EitherWay<Pick<SqliteStore, "changeSignal" | "usage">>,
-    Pick<
-      SqliteStore,
-      | "usageOfAccount"
-      | "hourlyUsageOfAccount"
-      | "requestsInSteps"
-      | "auditInParallel"
-      | "auditInBackground"
-      | "isFileReplaced"
-    > {
-  readonly accounts: EitherWay<SqliteStore["accounts"]>;
-  readonly keys: EitherWay<SqliteStore["keys"]>;
-  readonly ledger: EitherWay<SqliteStore["ledger"]>;
-  readonly requests: EitherWay<SqliteStore["requests"]>;
-  readonly owners: EitherWay<SqliteStore["owners"]>;
-  readonly vouchers: EitherWay<SqliteStore["vouchers"]>;
-  readonly notices: EitherWay<SqliteStore["notices"]>;
-  readonly noticeCauses: EitherWay<SqliteStore["noticeCauses"]>;
-  readonly admin: EitherWay<SqliteStore["admin"]>;
-  readonly reports: EitherWay<SqliteStore["reports"]>;
+export interface Store extends Pick<
+  ServerStore,
+  | "accounts"
+  | "keys"
+  | "ledger"
+  | "requests"
+  | "owners"
+  | "vouchers"
+  | "notices"
+  | "noticeCauses"
+  | "admin"
+  | "reports"
+  | "changeSignal"
+  | "usage"
+  | "usageOfAccount"
+  | "hourlyUsageOfAccount"
+  | "auditInParallel"
+  | "auditInBackground"
+> {
+  isFileReplaced(): boolean;
   /** Where the reads of this store go. Undefined: to the database itself. */
   readonly standby?: () => Promise<StandbyState>;
   close(): boolean | Promise<void>;
@@ -64,7 +54,7 @@ export {
   STORE_SUFFIXES,
   storeFiles,
 } from "./sqlite/databaseFile.ts";
-export type { ChangeCounter } from "./connection.ts";
+export type { ChangeCounter, Pause } from "./connection.ts";
 export type { AccountFunds, ChainFunds, FundsTable } from "./sqlite/funds.ts";
 export type { KeyChanges, KeyRow, KeySecretRow } from "./tables/keys.ts";
 export type { HistoryRow } from "./tables/ledger.ts";
@@ -103,7 +93,6 @@ export type { ExpiringKey, LowAccount } from "./tables/noticeCauses.ts";
 export { AUDIT_FAILED, type NoticeChange } from "./tables/notices.ts";
 export type { ReceiptRow, RequestRow } from "./tables/receipts.ts";
 export type { PageRequest, RequestFilter } from "./tables/requestList.ts";
-export { awaitStep, stepByStep, type Awaited, type Steps } from "./steps.ts";
 export { redeemability } from "./writer/redemption.ts";
 export type { VoucherFilter, VoucherRow } from "./tables/vouchers.ts";
 export {
@@ -117,6 +106,7 @@ export {
 export { NotFoundError, PooledError, StoppedError, StoreError } from "./storeError.ts";
 export {
   usageGroupings,
+  type PeriodUsage,
   type UsageFilter,
   type UsageGrouping,
   type UsageRow,

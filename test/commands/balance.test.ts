@@ -101,7 +101,7 @@ describe("balance", () => {
   /** Charges a request, as a gateway does. */
   async function chargeOne(): Promise<void> {
     const storeFolder = await openStoreFolder(cli.database);
-    const owner = fund(storeFolder.store, "alice", 0n);
+    const owner = await fund(storeFolder.store, "alice", 0n);
     await storeFolder.record(ended("req_1", owner));
     await storeFolder.close();
   }
@@ -186,11 +186,11 @@ describe("balance", () => {
       await cli.json("balance", "credit", "alice", "100");
       await cli.json("accounts", "set", "alice", "--overdraft", "5");
       storeFolder = await openStoreFolder(cli.database);
-      ({ accountId } = fund(storeFolder.store, "alice", 0n));
+      ({ accountId } = await fund(storeFolder.store, "alice", 0n));
     });
     afterEach(() => storeFolder.close());
 
-    const reservedNow = () => storeFolder.store.accounts.find("alice")?.reserved;
+    const reservedNow = async () => (await storeFolder.store.accounts.find("alice"))?.reserved;
 
     /** Runs `work` while a gateway seems to run. */
     async function whileServing<T>(work: () => Promise<T>): Promise<T> {
@@ -205,7 +205,7 @@ describe("balance", () => {
     test.each(changes)("is released if no gateway runs: $args", async ({ reserved, args }) => {
       await storeFolder.reserve(accountId, reserved);
       expect(await cli.run(...args)).toMatchObject({ status: 0, stderr: "" });
-      expect(reservedNow()).toBe(0n);
+      expect(await reservedNow()).toBe(0n);
     });
 
     test.each(changes)(
@@ -218,7 +218,7 @@ describe("balance", () => {
         expect([notice, ...more]).toEqual([waiting]);
         expect(error).toStartWith(`error: ${refusal}`);
         expect(error).toContain("the gateway has reserved");
-        expect(reservedNow()).toBe(reserved);
+        expect(await reservedNow()).toBe(reserved);
       },
       20_000,
     );
@@ -233,7 +233,7 @@ describe("balance", () => {
           await storeFolder.reserve(accountId, 1n);
           expect(await change).toMatchObject({ status: 0, stderr: waiting });
         });
-        expect(reservedNow()).toBe(1n);
+        expect(await reservedNow()).toBe(1n);
       },
       20_000,
     );

@@ -47,26 +47,30 @@ describe.each(sample(ends, 2))("a month until %s", (_, text) => {
   test("is exact, and has what each page shows", async () => {
     const { path, store } = await monthUntil(until);
     expect(auditFile(path)).toEqual([]);
-    expect(store.audit()).toMatchObject({ accounts: 7, problems: [], notes: [] });
+    expect(await store.audit()).toMatchObject({ accounts: 7, problems: [], notes: [] });
 
     // Today may be too short for a request.
-    expect(store.usage("day", {}).length).toBeWithin(29, 31);
-    const providers = store.usage("provider", {}).map(({ group }) => group);
+    expect((await store.usage("day", {})).length).toBeWithin(29, 31);
+    const providers = (await store.usage("provider", {})).map(({ group }) => group);
     expect(providers).toEqual(expect.arrayContaining(["demo", "demo-spare", "demo-old"]));
 
-    const accounts = Object.fromEntries(store.accounts.list().map((row) => [row.name, row]));
+    const accounts = Object.fromEntries(
+      (await store.accounts.list()).map((row) => [row.name, row]),
+    );
     expect(accounts["old-partner"]?.disabled).toBe(true);
     expect(accounts["translate.bureau"]?.overdraft).toBeGreaterThan(0n);
     expect(accounts["translate.bureau"]?.balance).toBeLessThan(1_000_000_000_000n);
     expect(Number(accounts["student-club"]?.balance) / 1e9).toBeWithin(2, 13);
     expect(Number(accounts["demo"]?.balance) / 1e9).toBeWithin(80, 480);
 
-    const keys = store.keys.list(undefined);
+    const keys = await store.keys.list(undefined);
     expect(keys.length).toBeWithin(12, 18);
     expect(keys.filter(({ revokedAt }) => revokedAt !== null)).toBeArrayOfSize(1);
     expect(keys.filter(({ id, firstKeyId }) => id !== firstKeyId)).toBeArrayOfSize(1);
     expect(keys.filter(({ expiresAt }) => expiresAt === until + 4 * DAY_MS)).toBeArrayOfSize(1);
-    const states = store.vouchers.list().map((voucher) => voucherDocument(voucher, until).state);
+    const states = (await store.vouchers.list()).map(
+      (voucher) => voucherDocument(voucher, until).state,
+    );
     expect(Object.fromEntries(Map.groupBy(states, (state) => state))).toMatchObject({
       redeemed: { length: 5 },
       open: { length: 4 },
@@ -80,11 +84,11 @@ describe.each(sample(ends, 2))("a month until %s", (_, text) => {
 
   test("has use of the printed account on each whole day and of each model", async () => {
     const { store } = await monthUntil(until);
-    const models = store.usage("model", {}).map(({ group }) => group);
+    const models = (await store.usage("model", {})).map(({ group }) => group);
     const today = Math.floor(until / DAY_MS);
     for (let day = today - 29; day < today; day += 1) {
       const span = { account: "demo", since: day * DAY_MS, until: (day + 1) * DAY_MS };
-      const used = store.usage("model", span).map(({ group }) => group);
+      const used = (await store.usage("model", span)).map(({ group }) => group);
       expect([day, ...used.sort()]).toEqual([day, ...models.toSorted()]);
     }
     store.close();
@@ -95,13 +99,12 @@ test("the same time gives the same requests, and other keys", async () => {
   const until = Date.parse("2026-11-24T15:20:00Z");
   const first = await monthUntil(until);
   const second = await monthUntil(until);
-  const latest = ({ store }: { store: SqliteStore }): unknown =>
-    store.requests
-      .list({}, { limit: 500 })
-      .rows.map(({ id, at, account, model, status, charge, hold, durationMs, balanceAfter }) =>
+  const latest = async ({ store }: { store: SqliteStore }): Promise<unknown> =>
+    (await store.requests.list({}, { limit: 500 })).rows.map(
+      ({ id, at, account, model, status, charge, hold, durationMs, balanceAfter }) =>
         [id, at, account, model, status, charge, hold, durationMs, balanceAfter].join(),
-      );
-  expect(latest(first)).toEqual(latest(second));
+    );
+  expect(await latest(first)).toEqual(await latest(second));
   expect(first.key).not.toBe(second.key);
   first.store.close();
   second.store.close();

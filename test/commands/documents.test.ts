@@ -40,7 +40,7 @@ beforeAll(async () => {
   const [voucher] = (await cli.json("vouchers", "create", "--amount", "5")) as [{ id: string }];
   voucherId = voucher.id;
   const storeFolder = await openStoreFolder(cli.database);
-  await storeFolder.record(ended("req_1", fund(storeFolder.store, "alice", 0n)));
+  await storeFolder.record(ended("req_1", await fund(storeFolder.store, "alice", 0n)));
   await storeFolder.close();
 }, 60_000);
 afterAll(() => cli.remove());

@@ -42,7 +42,7 @@ describePostgres("migrate", () => {
   /** With a request that a crash has left open. */
   async function copySample(): Promise<void> {
     const ledger = await openSampleLedger();
-    const [key] = ledger.store.keys.list("alice");
+    const [key] = await ledger.store.keys.list("alice");
     if (key === undefined) throw new Error("alice has a key");
     const owner = { accountId: key.accountId, keyId: key.id, firstKeyId: key.firstKeyId };
     await ledger.record(running("req_open", owner));

@@ -18,8 +18,8 @@ let cli: CliFolder;
 beforeAll(async () => {
   cli = await openCliFolder();
   const storeFolder = await openStoreFolder(cli.database);
-  const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
-  const bob = fund(storeFolder.store, "bob", 1_000_000_000n);
+  const alice = await fund(storeFolder.store, "alice", 1_000_000_000n);
+  const bob = await fund(storeFolder.store, "bob", 1_000_000_000n);
   const nextDay = actor.at + DAY_MS;
   // Its cost is as without them.
   const extras = {

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { ConsoleState } from "../../src/contract/operator/consoleState.ts";
 import { PostgresPool } from "../../src/store/postgres/pool.ts";
 import { PostgresQueries } from "../../src/store/postgres/queries.ts";
-import { waitFor } from "../../src/store/steps.ts";
 import { StoreError } from "../../src/store/store.ts";
 import { binaryPath } from "../support/binary/binary.ts";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
@@ -201,16 +200,16 @@ describePostgres("with a hot standby for reports,", () => {
       await others`VACUUM records`;
       await caughtUp();
     };
-    const countOften = (times: number) => () =>
-      queries.inSnapshot(function* (snapshot) {
+    const countOften = (times: number) =>
+      queries.inSnapshot(async (snapshot) => {
         runs += 1;
-        yield* snapshot.rows("SELECT count(*) FROM records");
-        if (runs <= times) yield* waitFor(isInTheWay());
-        return yield* snapshot.row<{ count: bigint }>("SELECT count(*) FROM records");
+        await snapshot.rows("SELECT count(*) FROM records");
+        if (runs <= times) await isInTheWay();
+        return await snapshot.row<{ count: bigint }>("SELECT count(*) FROM records");
       });
-    expect(await pool.read(countOften(1))).toEqual({ count: 100n });
+    expect(await countOften(1)).toEqual({ count: 100n });
     runs = 0;
-    const refused = await rejectionOf(pool.read(countOften(9)));
+    const refused = await rejectionOf(countOften(9));
     expect(refused).toBeInstanceOf(StoreError);
     expect(String(refused)).toContain(
       "the standby postgres://standby/others of [database] reports_url cannot be used: it cancelled the read 3 times to apply changes of the primary: set hot_standby_feedback = on or a larger max_standby_streaming_delay there",

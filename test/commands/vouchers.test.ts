@@ -34,8 +34,8 @@ async function list(...args: readonly string[]): Promise<Record<string, unknown>
 /** Redeems a code for an account, as a serving gateway does. */
 async function redeem(code: string, account: string): Promise<void> {
   const storeFolder = await openStoreFolder(cli.database);
-  const { accountId } = fund(storeFolder.store, account, 0n, { name: code, budget: null });
-  const voucher = voucherOf(storeFolder.store, code);
+  const { accountId } = await fund(storeFolder.store, account, 0n, { name: code, budget: null });
+  const voucher = await voucherOf(storeFolder.store, code);
   const redemption = { voucherId: voucher?.id ?? 0, accountId, actor: "key_x", at: Date.now() };
   const result = await storeFolder.writer.write({ kind: "redeemVoucher", redemption });
   await storeFolder.close();

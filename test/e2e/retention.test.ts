@@ -20,7 +20,7 @@ async function startOn(ages: readonly number[]): Promise<void> {
   gateway = await startGatewayProcess(config, {
     async prepare(cli) {
       const storeFolder = await openStoreFolder(cli.database);
-      const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
+      const alice = await fund(storeFolder.store, "alice", 1_000_000_000n);
       for (const age of ages) {
         const request = ended(`req_${age}`, alice, { at: Date.now() - age * DAY_MS });
         await recordRequest(storeFolder.writer, request);

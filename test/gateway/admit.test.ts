@@ -1,4 +1,5 @@
 import { noUsage } from "../../src/contract/usage.ts";
+import { Database } from "bun:sqlite";
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { boundsFor } from "../../src/gateway/admission/admit.ts";
 import type { AdmittedScope, RequestScope } from "../../src/gateway/requestScope.ts";
@@ -40,8 +41,8 @@ beforeAll(async () => {
 afterEach(() => gateway.expectAuditPasses());
 afterAll(() => gateway.close());
 
-function visitOf(key: TestKey): RequestScope {
-  return scopeOf(gateway.app, gateway.sqlite.keys.find(key.id));
+async function visitOf(key: TestKey): Promise<RequestScope> {
+  return scopeOf(gateway.app, await gateway.store.keys.find(key.id));
 }
 
 async function end({ admitted }: AdmittedScope): Promise<void> {
@@ -52,7 +53,9 @@ async function end({ admitted }: AdmittedScope): Promise<void> {
 /** Waits in this turn of the event loop, so that nothing but the writer's own thread goes on. */
 function waitForCommit(requestId: string): void {
   const deadlineMs = performance.now() + 4000;
-  while (gateway.sqlite.requests.find(requestId)?.status !== "done") {
+  using file = new Database(gateway.path, { readonly: true });
+  const settled = file.query("SELECT 1 FROM requests WHERE public_id = ? AND status = 'done'");
+  while (settled.get(requestId) === null) {
     if (performance.now() > deadlineMs) throw new Error("the charge was not committed");
     Bun.sleepSync(1);
   }
@@ -67,12 +70,13 @@ async function secondMeanwhile(
   endIs: "committed" | "asked for",
 ): Promise<number | undefined> {
   const key = await gateway.key(options);
-  const first = await admitChat(visitOf(key));
+  const visits = [await visitOf(key), await visitOf(key)] as const;
+  const first = await admitChat(visits[0]);
   await first.admitted.meter.secured;
   const held = endIs === "asked for" ? await holdWrites(gateway.place) : undefined;
   const firstEnd = end(first);
   if (endIs === "committed") waitForCommit(first.requestId);
-  const second = admitChat(visitOf(key));
+  const second = admitChat(visits[1]);
   await held?.release();
   const scope = await second;
   await Promise.all([firstEnd, end(scope)]);

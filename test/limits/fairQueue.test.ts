@@ -1,40 +1,45 @@
 import { describe, expect, test } from "bun:test";
 import { rejectionOf } from "../support/gateway/httpClient.ts";
 import { createFairQueue } from "../../src/limits/fairQueue.ts";
-import { waitFor } from "../../src/store/steps.ts";
-import type { Steps } from "../../src/store/store.ts";
+import type { Pause } from "../../src/store/store.ts";
 import { until } from "../support/until.ts";
 
+type Job = (pause: Pause) => Promise<string>;
+
 /** Turns, and work of so many steps, each of which takes so long by a clock of the test's own. */
-function setup() {
+function setup(readsBlock = true) {
   let nowMs = 0;
   const seen: string[] = [];
-  const fairQueue = createFairQueue({ monotonicMs: () => nowMs, epochMs: () => 0 });
-  function* work(name: string, count: number, stepMs: number): Steps<string> {
-    for (let step = 0; step < count; step += 1) {
-      nowMs += stepMs;
-      seen.push(name);
-      yield;
-    }
-    return `${name} is done`;
-  }
+  const clock = { monotonicMs: () => nowMs, epochMs: () => 0 };
+  const fairQueue = createFairQueue(clock, readsBlock);
+  const work = (name: string, count: number, stepMs: number): Job => {
+    return async (pause) => {
+      for (let step = 0; step < count; step += 1) {
+        nowMs += stepMs;
+        seen.push(name);
+        await pause();
+      }
+      return `${name} is done`;
+    };
+  };
   /** Rejects where the account has too much under way. */
-  async function run(accountId: number, steps: Steps<string>): Promise<string> {
-    const running = fairQueue.run(accountId, steps);
+  const run = async (accountId: number, job: Job): Promise<string> => {
+    const running = fairQueue.run(accountId, job);
     if (running === undefined) throw new Error("too much is under way");
-    return running;
-  }
-  /** Work that waits for rows so many times, and then may pause, so many times. */
-  function* reading(name: string, reads: number, pauses: number, rows: Rows): Steps<string> {
-    for (let pause = 0; pause < pauses; pause += 1) {
+    return await running;
+  };
+  /** Work that waits so many times for rows, which take longer than a turn, and pauses after each wait. */
+  const reading = (name: string, reads: number, rows: Rows): Job => {
+    return async (pause) => {
       for (let read = 0; read < reads; read += 1) {
         seen.push(name);
-        seen.push(yield* waitFor(rows.next(name)));
+        seen.push(await rows.next(name));
+        nowMs += 10;
+        await pause();
       }
-      yield;
-    }
-    return `${name} is done`;
-  }
+      return `${name} is done`;
+    };
+  };
   return { seen, work, reading, run };
 }
 
@@ -93,11 +98,12 @@ describe("the fair queue", () => {
 
   test("goes on after a job that throws", async () => {
     const { run, work } = setup();
-    const failing = (function* (): Steps<string> {
-      yield;
-      throw new Error("a step failed");
-    })();
-    const failed = rejectionOf(run(1, failing));
+    const failed = rejectionOf(
+      run(1, async (pause) => {
+        await pause();
+        throw new Error("a step failed");
+      }),
+    );
     const other = run(1, work("a", 1, 1));
     expect(await failed).toEqual(new Error("a step failed"));
     expect(await other).toBe("a is done");
@@ -114,66 +120,29 @@ describe("the fair queue", () => {
     expect(seen).not.toContain("e");
   });
 
-  test("runs other jobs while one waits for its rows", async () => {
-    const { run, seen, work, reading } = setup();
+  test("lets two jobs wait for a server at once, and the others where one of them pauses", async () => {
+    const { run, seen, reading } = setup(false);
     const rows = new Rows();
-    const waiting = run(1, reading("a", 1, 1, rows));
-    expect(await run(2, work("b", 2, 1))).toBe("b is done");
-    expect(seen).toEqual(["a", "b", "b"]);
-    rows.arrive();
-    expect(await waiting).toBe("a is done");
-    expect(seen).toEqual(["a", "b", "b", "row of a"]);
-  });
-
-  test("lets two jobs wait for rows at once, and the next one where one of them may pause", async () => {
-    const { run, reading } = setup();
-    const rows = new Rows();
-    const jobs = ["a", "b", "c"].map((name, at) => run(at, reading(name, 2, 1, rows)));
+    const jobs = ["a", "b", "c"].map((name, at) => run(at, reading(name, 3, rows)));
     await until("two wait", () => rows.names === "ab");
-    rows.arrive();
-    // It goes on before the others: a connection may wait for it.
-    await until("the first one waits again", () => rows.names === "ba");
-    rows.arrive();
-    rows.arrive();
-    await until("one is done, and the last one waits", () => rows.names === "bc");
-    for (let left = 3; left > 0; left -= 1) {
-      await until("one waits", () => rows.names !== "");
-      rows.arrive();
-    }
-    expect(await Promise.all(jobs)).toEqual(["a is done", "b is done", "c is done"]);
-  });
-
-  test("lets jobs that wait for rows take turns at their pauses", async () => {
-    const { run, seen, reading } = setup();
-    const rows = new Rows();
-    const jobs = ["a", "b", "c"].map((name, at) => run(at, reading(name, 1, 3, rows)));
     for (let read = 0; read < 9; read += 1) {
       await until("one waits", () => rows.names !== "");
       rows.arrive();
     }
-    await Promise.all(jobs);
+    expect(await Promise.all(jobs)).toEqual(["a is done", "b is done", "c is done"]);
     expect(seen.filter((name) => name.length === 1).join("")).toBe("abcabcabc");
   });
 
-  test("tells the steps of a failed wait, and goes on with other jobs where they fail of it", async () => {
-    const { run, reading } = setup();
+  test("goes on with other jobs where the wait of one fails", async () => {
+    const { run, reading } = setup(false);
     const rows = new Rows();
-    const told: unknown[] = [];
-    const failing = (function* (): Steps<string> {
-      try {
-        return yield* reading("a", 1, 1, rows);
-      } finally {
-        told.push("ended");
-      }
-    })();
-    const failed = [failing, reading("b", 1, 1, rows)].map((steps) => rejectionOf(run(1, steps)));
-    const other = run(2, reading("c", 1, 1, rows));
+    const failed = ["a", "b"].map((name) => rejectionOf(run(1, reading(name, 1, rows))));
+    const other = run(2, reading("c", 1, rows));
     for (const name of ["a", "b"]) {
       await until(`${name} waits`, () => rows.names.startsWith(name));
       rows.arrive(new Error(`${name} is lost`));
     }
     expect(await Promise.all(failed)).toEqual([new Error("a is lost"), new Error("b is lost")]);
-    expect(told).toEqual(["ended"]);
     await until("the other one waits", () => rows.names === "c");
     rows.arrive();
     expect(await other).toBe("c is done");

@@ -341,16 +341,16 @@ testSqlite("an audit that found problems is told, and no more after one without"
   const database = { path: gateway.path, durability: "process" } as const;
   const counted = async () =>
     (await scrape(gateway.metricsUrl)).value("tollgate_notices", { type: "audit_failed" });
-  recordBackup(database, true, gateway.clock.epochMs());
+  await recordBackup(database, true, gateway.clock.epochMs());
   await look();
   await untilTold(1);
   expect(noticesAt(operator)).toMatchObject([{ notice: "audit_failed", subject: null }]);
   expect(await counted()).toBe(1);
   // The next night.
-  recordBackup(database, true, gateway.clock.epochMs());
+  await recordBackup(database, true, gateway.clock.epochMs());
   await look(24 * HOUR_MS);
   await untilTold(2);
-  recordBackup(database, false, gateway.clock.epochMs());
+  await recordBackup(database, false, gateway.clock.epochMs());
   await look();
   expect(await counted()).toBe(0);
 });

@@ -1,8 +1,7 @@
 import { expect, test } from "bun:test";
-import { DAY_MS, type DaySpan } from "../../src/lib/clock.ts";
-import type { AccountDay } from "../../src/store/usage/usage.ts";
+import { DAY_MS } from "../../src/lib/clock.ts";
+import type { Pause } from "../../src/store/store.ts";
 import { seededRandom } from "../support/seededRandom.ts";
-import { partsOf } from "../support/store/partsOf.ts";
 import {
   actor,
   ended,
@@ -19,17 +18,14 @@ const DAYS = 4;
 const atDay = (day: number) => actor.at + day * DAY_MS;
 
 describeStores("the usage of an account", (opened) => {
-  const daysOf = ({ accountId }: Owner, days: DaySpan) =>
-    partsOf<AccountDay>((visit) => opened.store.usageOfAccount(accountId, days, visit));
-
-  const read = (owner: Owner, from: number, to: number) =>
-    Array.fromAsync(daysOf(owner, { from: firstDay + from, to: firstDay + to }));
+  const read = ({ accountId }: Owner, from: number, to: number, pause: Pause = async () => {}) =>
+    opened.store.usageOfAccount(accountId, { from: firstDay + from, to: firstDay + to }, pause);
 
   /** The same by the report of the command line, which knows what the operator paid, too. */
   const report = async (account: string, day: number) => {
     const since = actor.at + day * DAY_MS;
     const rows = await opened.store.usage("model", { account, since, until: since + DAY_MS });
-    return { date: new Date(since).toISOString().slice(0, 10), models: rows };
+    return rows.map((sums) => ({ period: new Date(since).toISOString().slice(0, 10), sums }));
   };
 
   test("is of each day what a report by model says, folded or not, with what still runs", async () => {
@@ -53,8 +49,8 @@ describeStores("the usage of an account", (opened) => {
         const expected = await Promise.all(
           Array.from({ length: DAYS + 2 }, (_, at) => report(account, at - 1)),
         );
-        expect(expected).toMatchObject(await read(owners[account], -1, DAYS + 1));
-        expect(expected.map(({ models }) => models.length)).toEqual([0, 2, 2, 2, 2, 0]);
+        expect(expected.flat()).toMatchObject(await read(owners[account], -1, DAYS + 1));
+        expect(expected.map(({ length }) => length)).toEqual([0, 2, 2, 2, 2, 0]);
       }
     };
     await expectDays();
@@ -66,15 +62,14 @@ describeStores("the usage of an account", (opened) => {
     const alice = await opened.fund("alice", 10n ** 9n);
     const requests = ["req_1", "req_2"].map((id, day) => [id, { at: atDay(day) }] as const);
     for (const [id, request] of requests) await opened.record(running(id, alice, request));
-    const days = daysOf(alice, { from: firstDay, to: firstDay + 2 });
-    const next = async () => {
-      const { value } = await days.next();
-      return value?.models.map((sums) => sums.requests);
-    };
-    const first = await next();
-    for (const [id, request] of requests) await opened.record(ended(id, alice, request));
-    expect([first, await next()]).toEqual([[1], [1]]);
-    expect((await days.next()).done).toBe(true);
+    let pauses = 0;
+    const periods = await read(alice, 0, 2, async () => {
+      pauses += 1;
+      if (pauses > 1) return;
+      for (const [id, request] of requests) await opened.record(ended(id, alice, request));
+    });
+    expect(periods.map(({ sums }) => sums.requests)).toEqual([1, 1]);
+    expect(pauses).toBe(2);
   });
 
   test("is exact where a double is not", async () => {
@@ -84,7 +79,6 @@ describeStores("the usage of an account", (opened) => {
     const prices = { ...endedPrice, output: price };
     const request = { price: prices, hold: 100n * price, charge: 40n * price, ...tokens };
     for (const id of ["req_1", "req_2"]) await opened.record(ended(id, alice, request));
-    const [day] = await read(alice, 0, 1);
-    expect(day?.models).toMatchObject([{ requests: 2, cost: 80n * price }]);
+    expect(await read(alice, 0, 1)).toMatchObject([{ sums: { requests: 2, cost: 80n * price } }]);
   });
 });

@@ -27,8 +27,8 @@ const foldedCharge = (name: string): string =>
 
 const right = { accounts: 2, requests: 4, problems: [], notes: [] };
 
-test("the audit of an untouched store finds no problem", () => {
-  expect(storeFolder.store.audit()).toEqual(right);
+test("the audit of an untouched store finds no problem", async () => {
+  expect(await storeFolder.store.audit()).toEqual(right);
 });
 
 test("an audit with two threads finds the same problems", async () => {
@@ -36,11 +36,11 @@ test("an audit with two threads finds the same problems", async () => {
   tamper(storeFolder, "DELETE FROM attempts WHERE n = 2");
   const report = await storeFolder.store.auditInParallel();
   expect(report.problems).not.toBeEmpty();
-  expect(report).toEqual(storeFolder.store.audit());
+  expect(report).toEqual(await storeFolder.store.audit());
 });
 
 test("a running request and a reserve that a crash left are notes, not problems", async () => {
-  const key = storeFolder.store.keys.findOrThrow("key_bob");
+  const key = await storeFolder.store.keys.findOrThrow("key_bob");
   const owner = { accountId: key.accountId, keyId: key.id, firstKeyId: key.id };
   await storeFolder.record(running("req_open", owner));
   await storeFolder.reserve(key.accountId, 100_000n);
@@ -48,17 +48,17 @@ test("a running request and a reserve that a crash left are notes, not problems"
     "request req_open: is set to interrupted when the gateway starts",
     "account bob: its reserve is released when the gateway starts",
   ];
-  expect(storeFolder.store.audit()).toEqual({ ...right, requests: 5, notes });
+  expect(await storeFolder.store.audit()).toEqual({ ...right, requests: 5, notes });
   storeFolder.store.interruptRunning();
-  expect(storeFolder.store.audit()).toEqual({ ...right, requests: 5 });
+  expect(await storeFolder.store.audit()).toEqual({ ...right, requests: 5 });
 });
 
 test("the audit of thousands of requests is done at once: no check compares each with each", async () => {
-  const carol = fund(storeFolder.store, "carol", 10_000_000_000n);
+  const carol = await fund(storeFolder.store, "carol", 10_000_000_000n);
   const ids = Array.from({ length: 5000 }, (_, index) => `req_many_${index}`);
   await recordMany(storeFolder, carol, ids);
   const spentMs = cpuTimer();
-  expect(storeFolder.store.audit()).toEqual({ ...right, accounts: 3, requests: 5004 });
+  expect(await storeFolder.store.audit()).toEqual({ ...right, accounts: 3, requests: 5004 });
   expect(spentMs()).toBeLessThan(1500);
 }, 60_000);
 
@@ -474,7 +474,7 @@ test("the audit finds damage of the file itself", async () => {
   bytes.writeUInt16BE(0, ((index?.page ?? 0) - 1) * PAGE_BYTES + 3);
   writeFileSync(copy, bytes);
   const damaged = openStore({ path: copy, durability: "process", serving: false });
-  const report = damaged.audit();
+  const report = await damaged.audit();
   const beside = await damaged.auditInParallel();
   damaged.close();
   const problem = expect.stringMatching(/^database file: .*ledger_account_seq/);

@@ -140,9 +140,9 @@ test("every constraint of the store is one of these", () => {
   expect(new Set(names)).toEqual(new Set(CONSTRAINTS.map(([name]) => name)));
 });
 
-test("a connection that audited a store still keeps its constraints", () => {
+test("a connection that audited a store still keeps its constraints", async () => {
   const connection = connect(storeFolder.path, "process");
-  auditStore(connection, { atRest: true });
+  await auditStore(connection, { atRest: true });
   expect(() => connection.sqlite.run("UPDATE accounts SET overdraft = -1")).toThrow("CHECK");
   connection.sqlite.close();
 });

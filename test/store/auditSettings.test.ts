@@ -41,9 +41,9 @@ const damages: readonly (readonly [change: string, problem: string])[] = [
 test.each(damages)(
   "the inspection names a damaged setting, and a backup is still made: %s",
   async (change, problem) => {
-    expect(inspectStore(storeFolder.path)?.settingsProblems).toEqual([]);
+    expect((await inspectStore(storeFolder.path))?.settingsProblems).toEqual([]);
     tamper(storeFolder, change);
-    expect(inspectStore(storeFolder.path)?.settingsProblems).toEqual([problem]);
+    expect((await inspectStore(storeFolder.path))?.settingsProblems).toEqual([problem]);
     const file = join(storeFolder.folder, "night.db");
     const never = new Promise<void>(() => undefined);
     await backUp({ database: storeFolder.path, file, stopped: never });
@@ -67,9 +67,9 @@ describeAudited("the audit", (ledger) => {
   });
 });
 
-test("a key with a damaged list of models may use no model, and other keys are listed", () => {
+test("a key with a damaged list of models may use no model, and other keys are listed", async () => {
   tamper(storeFolder, `${key} models = '[bm"]' ${alice}`);
-  const found = storeFolder.store.keys.list(undefined);
+  const found = await storeFolder.store.keys.list(undefined);
   expect(found.map(({ publicId, models: names }) => [publicId, names])).toEqual([
     ["key_alice", []],
     ["key_bob", null],
@@ -77,7 +77,7 @@ test("a key with a damaged list of models may use no model, and other keys are l
   ]);
 });
 
-test("an account that is neither enabled nor disabled is disabled", () => {
+test("an account that is neither enabled nor disabled is disabled", async () => {
   tamper(storeFolder, "UPDATE accounts SET disabled = 7 WHERE name = 'bob'");
-  expect(storeFolder.store.accounts.find("bob")?.disabled).toBe(true);
+  expect((await storeFolder.store.accounts.find("bob"))?.disabled).toBe(true);
 });

@@ -9,7 +9,7 @@ const INT64_MAX = "9223372036854775807";
 
 /** Besides what happened before, carol has two requests on 2026-01-02: a day of which all is kept, and nothing refunded. */
 async function addCarol(folder: StoreFolder): Promise<void> {
-  const carol = fund(folder.store, "carol", 1_000_000n);
+  const carol = await fund(folder.store, "carol", 1_000_000n);
   for (const id of ["req_one", "req_two"])
     await folder.record(ended(id, carol, { at: actor.at + DAY_MS }));
 }
@@ -105,7 +105,7 @@ describeAudited(
 describe("the unique indexes of SQLite", () => {
   const storeFolder = openSampleLedgerBefore();
   beforeEach(() => addCarol(storeFolder));
-  const audit = (): string[] => storeFolder.store.audit().problems;
+  const audit = async (): Promise<string[]> => (await storeFolder.store.audit()).problems;
 
   /** A second request of the same id, counted as the first one is. */
   const doubleRequest = [
@@ -116,9 +116,9 @@ describe("the unique indexes of SQLite", () => {
     "UPDATE keys SET spent = spent * 3 / 2 WHERE public_id = 'key_carol'",
   ];
 
-  test("only the missing index tells of a request that is there twice and counted twice", () => {
+  test("only the missing index tells of a request that is there twice and counted twice", async () => {
     tamper(storeFolder, ...doubleRequest);
-    expect(audit()).toEqual([
+    expect(await audit()).toEqual([
       "schema: index requests_public_id_unique is missing or not the program's own",
       "every requests.public_id: is not unique",
     ]);
@@ -143,8 +143,8 @@ describe("the unique indexes of SQLite", () => {
       ],
       "every ledger.ref: is not unique",
     ],
-  ])("the audit finds %s", (_, statements, problem) => {
+  ])("the audit finds %s", async (_, statements, problem) => {
     tamper(storeFolder, ...statements);
-    expect(audit()).toContain(problem);
+    expect(await audit()).toContain(problem);
   });
 });

@@ -54,7 +54,7 @@ function others(): readonly string[] {
 
 describe("a backup", () => {
   test("has every row, constraint, trigger and index, and the version, while a gateway is at it", async () => {
-    const [key] = storeFolder.store.keys.list("bob");
+    const [key] = await storeFolder.store.keys.list("bob");
     const { accountId = 0, id = 0 } = key ?? {};
     await storeFolder.record(running("req_open", { accountId, keyId: id, firstKeyId: id }));
     expect(await back()).toEqual({ bytes: statSync(file).size, accounts: 2, requests: 5 });
@@ -176,7 +176,7 @@ describe("no backup is made", () => {
     const sqlite = new Database(strange);
     sqlite.run("CREATE TABLE places (url TEXT)");
     await refuses("not a database of tollgate", file, strange);
-    sqlite.run(`PRAGMA user_version = ${inspectStore(storeFolder.path)?.schema.known}`);
+    sqlite.run(`PRAGMA user_version = ${(await inspectStore(storeFolder.path))?.schema.known}`);
     await refuses("is missing or not the program's own", file, strange);
     sqlite.run("PRAGMA user_version = 999");
     sqlite.close();
@@ -221,7 +221,7 @@ test("a backup includes foreign tables and indexes", async () => {
 test("a backup can be opened as a store as it is", async () => {
   await back();
   const store = openStore({ path: file, durability: "process", serving: true });
-  expect(store.audit().problems).toEqual([]);
-  expect(store.accounts.list()).toEqual(storeFolder.store.accounts.list());
+  expect((await store.audit()).problems).toEqual([]);
+  expect(await store.accounts.list()).toEqual(await storeFolder.store.accounts.list());
   store.close();
 });

@@ -13,7 +13,7 @@ let watching: SqliteStore;
 
 beforeAll(async () => {
   storeFolder = await openStoreFolder();
-  fund(storeFolder.store, "alice", 1_000_000n);
+  await fund(storeFolder.store, "alice", 1_000_000n);
   watching = openStore({ path: storeFolder.path, durability: "process", serving: false });
 });
 afterAll(async () => {
@@ -23,20 +23,20 @@ afterAll(async () => {
 
 const changes: readonly (readonly [string, () => unknown])[] = [
   ["a command of another process", () => storeFolder.store.admin.createAccount(actor, "bob", 0n)],
-  ["a request of the gateway", () => storeFolder.record(ended("req_1", aliceKey()))],
+  ["a request of the gateway", async () => storeFolder.record(ended("req_1", await aliceKey()))],
   ["the store's own change", () => watching.admin.setDisabled(actor, "bob", true)],
 ];
 
 test.each(changes)("differs after %s, and only then", async (_, change) => {
-  const before = watching.changeSignal();
-  expect(watching.changeSignal()).toBe(before);
+  const before = await watching.changeSignal();
+  expect(await watching.changeSignal()).toBe(before);
   await change();
-  const after = watching.changeSignal();
+  const after = await watching.changeSignal();
   expect(after).not.toBe(before);
-  expect(watching.changeSignal()).toBe(after);
+  expect(await watching.changeSignal()).toBe(after);
 });
 
-function aliceKey() {
-  const { accountId, id } = storeFolder.store.keys.findOrThrow("key_alice");
+async function aliceKey() {
+  const { accountId, id } = await storeFolder.store.keys.findOrThrow("key_alice");
   return { accountId, keyId: id, firstKeyId: id };
 }

@@ -2,16 +2,17 @@ import { describe, expect, test } from "bun:test";
 import { eq, sql } from "drizzle-orm";
 import type { Connection } from "../../src/store/connection.ts";
 import { accounts, keys } from "../../src/store/schema/schema.ts";
-import { runAsync, type Steps } from "../../src/store/steps.ts";
 import { describeEngines } from "../support/store/engines.ts";
 
 const NOW = 1_790_000_000_123;
 const LARGE = 9_007_199_254_740_993n;
 
 describeEngines("a connection", (open) => {
-  const run = async <Result>(work: (connection: Connection) => Steps<Result>): Promise<Result> => {
+  const run = async <Result>(
+    work: (connection: Connection) => Promise<Result>,
+  ): Promise<Result> => {
     await using engine = await open();
-    return await runAsync(work(engine.connection));
+    return await work(engine.connection);
   };
 
   const insert = (connection: Connection, name: string, overdraft = 0n) =>
@@ -20,18 +21,18 @@ describeEngines("a connection", (open) => {
       .values({ id: connection.dialect.newRowId, name, overdraft, createdAt: NOW });
 
   test("reads what Drizzle's queries have written, with exact integers", async () => {
-    const rows = await run(function* (connection) {
+    const rows = await run(async (connection) => {
       const { db } = connection;
-      const id = yield* connection.first(
+      const id = await connection.first(
         insert(connection, "Zoë", LARGE).returning({ id: accounts.id }),
       );
-      yield* connection.run(
+      await connection.run(
         db
           .update(accounts)
           .set({ disabled: true })
           .where(eq(accounts.id, id?.id ?? 0)),
       );
-      yield* connection.run(
+      await connection.run(
         db.insert(keys).values({
           id: connection.dialect.newRowId,
           publicId: "key_1",
@@ -53,7 +54,7 @@ describeEngines("a connection", (open) => {
           .innerJoin(accounts, eq(keys.accountId, accounts.id))
           .where(eq(keys.hash, sql.placeholder("hash"))),
       );
-      return yield* byHash.all({ hash: Buffer.from([0, 255, 1]) });
+      return await byHash.all({ hash: Buffer.from([0, 255, 1]) });
     });
     expect(rows).toEqual([{ name: "Zoë", overdraft: LARGE, at: NOW, disabled: true }]);
   });
@@ -85,9 +86,9 @@ describeEngines("a connection", (open) => {
 
   test("visits many rows in a snapshot", async () => {
     const sum = await run((connection) =>
-      connection.inSnapshot(function* (snapshot) {
+      connection.inSnapshot(async (snapshot) => {
         let total = 0n;
-        yield* snapshot.forEach<{ n: bigint }>(
+        await snapshot.forEach<{ n: bigint }>(
           "WITH RECURSIVE numbers(n) AS (SELECT CAST(1 AS bigint) UNION ALL SELECT n + 1 FROM numbers WHERE n < $most) SELECT n FROM numbers",
           { most: 12_000 },
           ({ n }) => {
@@ -101,23 +102,23 @@ describeEngines("a connection", (open) => {
   });
 
   test("rolls back a change that throws, also with a part that is a change itself", async () => {
-    const names = await run(function* (connection) {
-      yield* connection.inTransaction(function* (outer) {
-        yield* outer.run(insert(outer, "kept"));
-        yield* outer.inTransaction(function* (inner) {
-          yield* inner.run(insert(inner, "kept too"));
+    const names = await run(async (connection) => {
+      await connection.inTransaction(async (outer) => {
+        await outer.run(insert(outer, "kept"));
+        await outer.inTransaction(async (inner) => {
+          await inner.run(insert(inner, "kept too"));
         });
       });
       let message = "";
       try {
-        yield* connection.inTransaction(function* (change) {
-          yield* change.run(insert(change, "gone"));
+        await connection.inTransaction(async (change) => {
+          await change.run(insert(change, "gone"));
           throw new Error("no");
         });
       } catch (error) {
         message = error instanceof Error ? error.message : "";
       }
-      const rows = yield* connection.all(
+      const rows = await connection.all(
         connection.db.select({ name: accounts.name }).from(accounts).orderBy(accounts.name),
       );
       return [message, ...rows.map(({ name }) => name)];
@@ -125,10 +126,37 @@ describeEngines("a connection", (open) => {
     expect(names).toEqual(["no", "kept", "kept too"]);
   });
 
+  test("runs changes one after the other, and a read after the one that goes on", async () => {
+    const seen = await run(async (connection) => {
+      const steps: string[] = [];
+      const change = (name: string) =>
+        connection.inTransaction(async (transaction) => {
+          steps.push(`${name} begins`);
+          await transaction.run(insert(transaction, name));
+          await transaction.row("SELECT 1 AS one");
+          steps.push(`${name} ends`);
+          if (name === "second") throw new Error("no");
+        });
+      const changes = [change("first"), change("second"), change("third")];
+      const ended = await Promise.allSettled(changes);
+      const rows = await connection.rows<{ name: string }>("SELECT name FROM accounts ORDER BY id");
+      return [
+        steps.map((step, at) => step.split(" ")[0] === steps[at - (at % 2)]?.split(" ")[0]),
+        ended.map(({ status }) => status),
+        rows.map(({ name }) => name).toSorted(),
+      ];
+    });
+    expect(seen).toEqual([
+      Array(6).fill(true),
+      ["fulfilled", "rejected", "fulfilled"],
+      ["first", "third"],
+    ]);
+  });
+
   test("says which constraint a statement breaks, without its values", async () => {
-    const failed = run(function* (connection) {
-      yield* connection.run(insert(connection, "secret"));
-      yield* connection.run(insert(connection, "secret"));
+    const failed = run(async (connection) => {
+      await connection.run(insert(connection, "secret"));
+      await connection.run(insert(connection, "secret"));
     });
     const error = (await failed.then(
       () => undefined,
@@ -141,17 +169,17 @@ describeEngines("a connection", (open) => {
 
   describe("with the words of its dialect", () => {
     test("finds parts of texts in any case of ASCII", async () => {
-      const found = await run(function* (connection) {
+      const found = await run(async (connection) => {
         const { dialect } = connection;
-        yield* connection.run(insert(connection, "Äpfel & Co"));
-        const matching = function* (part: string) {
+        await connection.run(insert(connection, "Äpfel & Co"));
+        const matching = async (part: string) => {
           const query = connection.db
             .select({ name: accounts.name })
             .from(accounts)
             .where(dialect.contains(sql`${accounts.name}`, sql`${part}`));
-          return (yield* connection.all(query)).length;
+          return (await connection.all(query)).length;
         };
-        return [yield* matching("FEL"), yield* matching("ä"), yield* matching("%")];
+        return [await matching("FEL"), await matching("ä"), await matching("%")];
       });
       expect(found).toEqual([1, 0, 0]);
     });

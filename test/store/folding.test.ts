@@ -15,7 +15,7 @@ describe("while a gateway serves, folding", () => {
 
   /** Ends so many requests, admitted one a second from `start` on, and lets another one in at this time. */
   async function run(newestAt: number): Promise<void> {
-    const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
+    const alice = await fund(storeFolder.store, "alice", 1_000_000_000n);
     await storeFolder.reserve(alice.accountId, BigInt(COUNT) * costOfEnded);
     await Promise.all(
       Array.from({ length: COUNT }, (_, at) => {
@@ -31,8 +31,9 @@ describe("while a gateway serves, folding", () => {
     onClockDoubt: () => {},
   });
 
-  function kept(): number {
-    return storeFolder.store.requests.list({ status: "done" }, { limit: COUNT }).rows.length;
+  async function kept(): Promise<number> {
+    return (await storeFolder.store.requests.list({ status: "done" }, { limit: COUNT })).rows
+      .length;
   }
 
   test("removes what is older than is kept by its clock, all of it and no more", async () => {
@@ -42,7 +43,7 @@ describe("while a gateway serves, folding", () => {
     const { promise, resolve } = Promise.withResolvers<number>();
     const folding = startFolding(storeFolder, clock, DAY_MS, told(resolve));
     expect(await promise).toBe(220);
-    expect(kept()).toBe(COUNT - 220);
+    expect(await kept()).toBe(COUNT - 220);
     folding.stop();
   });
 
@@ -61,7 +62,7 @@ describe("while a gateway serves, folding", () => {
     const folding = startFolding({ ...storeFolder, writer }, clock, DAY_MS, told());
     await promise;
     folding.stop();
-    expect([batches, kept()]).toEqual([[0], COUNT]);
+    expect([batches, await kept()]).toEqual([[0], COUNT]);
   });
 
   test("goes in small batches, and ends between two of them when it is stopped", async () => {
@@ -78,7 +79,7 @@ describe("while a gateway serves, folding", () => {
     const folding = startFolding({ ...storeFolder, writer }, clock, DAY_MS, told(resolve));
     expect(await promise).toBe(2 * FOLD_BATCH);
     expect(batches).toEqual([FOLD_BATCH, FOLD_BATCH]);
-    expect(kept()).toBe(COUNT - 2 * FOLD_BATCH);
+    expect(await kept()).toBe(COUNT - 2 * FOLD_BATCH);
   });
 
   test("gives up for now when the store can take nothing", async () => {
@@ -115,10 +116,13 @@ describe("while a gateway serves, folding", () => {
 });
 
 test("a fold by a clock that was ahead does not blur the requests that come after it", async () => {
-  const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
+  const alice = await fund(storeFolder.store, "alice", 1_000_000_000n);
   const run = (id: string, at: number) => storeFolder.record(ended(id, alice, { at }));
-  const count = (filter: UsageFilter): number =>
-    storeFolder.store.usage("model", filter).reduce((sum, { requests }) => sum + requests, 0);
+  const count = async (filter: UsageFilter): Promise<number> =>
+    (await storeFolder.store.usage("model", filter)).reduce(
+      (sum, { requests }) => sum + requests,
+      0,
+    );
   const noon = actor.at + DAY_MS / 2;
   await run("req_folded", noon - 1000);
   const { folded } = await storeFolder.writer.write({
@@ -130,12 +134,12 @@ test("a fold by a clock that was ahead does not blur the requests that come afte
   expect(asked("SELECT kept_since AS found FROM retention")).toBe(noon - 999);
   await run("req_1", noon);
   await run("req_2", noon + 1000);
-  expect(count({ since: noon + 1 })).toBe(1);
-  expect(count({})).toBe(3);
+  expect(await count({ since: noon + 1 })).toBe(1);
+  expect(await count({})).toBe(3);
 });
 
 test("a request that ends long after its fellows were folded does not put the time back since which all are kept", async () => {
-  const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
+  const alice = await fund(storeFolder.store, "alice", 1_000_000_000n);
   const slow = { at: actor.at - DAY_MS };
   const fold = () => storeFolder.writer.write({ kind: "fold", before: actor.at + 1 });
   await storeFolder.record(running("req_slow", alice, slow));

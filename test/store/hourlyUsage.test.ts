@@ -1,9 +1,7 @@
 import { expect, test } from "bun:test";
 import { DAY_MS, HOUR_MS } from "../../src/lib/clock.ts";
-import type { RequestRecord } from "../../src/store/store.ts";
-import type { AccountDay, HourlyUsage } from "../../src/store/usage/usage.ts";
+import type { Pause, PeriodUsage, RequestRecord } from "../../src/store/store.ts";
 import { seededRandom } from "../support/seededRandom.ts";
-import { partsOf } from "../support/store/partsOf.ts";
 import {
   actor,
   costOfEnded,
@@ -18,7 +16,6 @@ import { describeStores } from "../support/store/storeOnEngines.ts";
 const firstDay = actor.at / DAY_MS;
 const DAYS = 4;
 
-type Part = readonly HourlyUsage[];
 type Sums = Record<string, number | bigint>;
 
 /** The sums of each group. */
@@ -39,34 +36,25 @@ function added(parts: Iterable<readonly [string, object]>): Record<string, Sums>
 const BY_DAY = "2026-01-01".length;
 
 describeStores("the usage by hour", (opened) => {
-  const begin = ({ accountId }: Owner, from = 0, to = DAYS): AsyncGenerator<Part, void> => {
-    const days = { from: firstDay + from, to: firstDay + to };
-    return partsOf<Part>((visit) => opened.store.hourlyUsageOfAccount(accountId, days, visit));
-  };
+  const daysOf = (from: number, to: number) => ({ from: firstDay + from, to: firstDay + to });
 
-  const left = async (hours: AsyncGenerator<Part, void>): Promise<Part> =>
-    (await Array.fromAsync(hours)).flat();
+  const begin = (owner: Owner, from = 0, to = DAYS, pause: Pause = async () => {}) =>
+    opened.store.hourlyUsageOfAccount(owner.accountId, daysOf(from, to), pause);
 
-  /** What is left of a report, by hour and model, or by the first characters of the hour and model. */
-  const read = async (hours: AsyncGenerator<Part, void>, characters = "2026-01-01T00".length) =>
+  /** A report by hour and model, or by the first characters of the hour and model. */
+  const read = async (
+    periods: Promise<readonly PeriodUsage[]>,
+    characters = "2026-01-01T00".length,
+  ) =>
     added(
-      (await left(hours)).map(({ hour, sums }) => [
-        `${hour.slice(0, characters)} ${sums.group}`,
+      (await periods).map(({ period, sums }) => [
+        `${period.slice(0, characters)} ${sums.group}`,
         sums,
       ]),
     );
 
-  const readDays = async ({ accountId }: Owner, from = 0, to = DAYS) => {
-    const days = { from: firstDay + from, to: firstDay + to };
-    const parts = partsOf<AccountDay>((visit) =>
-      opened.store.usageOfAccount(accountId, days, visit),
-    );
-    return added(
-      (await Array.fromAsync(parts)).flatMap(({ date, models }) =>
-        models.map((sums) => [`${date} ${sums.group}`, sums] as const),
-      ),
-    );
-  };
+  const readDays = ({ accountId }: Owner, from = 0, to = DAYS) =>
+    read(opened.store.usageOfAccount(accountId, daysOf(from, to), async () => {}));
 
   test("adds up to the report by day, with refunds and with what still runs", async () => {
     const { below, pick, chance } = seededRandom(9);
@@ -129,16 +117,18 @@ describeStores("the usage by hour", (opened) => {
     const open = ["done", "failed", "open"].map((id) => `req_${id}`);
     for (const id of open) await opened.record(running(id, alice));
     await opened.record(ended("req_b", alice, unbilled));
-    const hours = begin(alice);
-    const first = (await hours.next()).value ?? [];
-    expect(first).toMatchObject([{ sums: { requests: 250, failed: 1 } }]);
-    await opened.recordMany(alice, many("c"));
-    await opened.record(ended("req_done", alice));
-    await opened.record(ended("req_failed", alice, unbilled));
-    await opened.record(ended("req_d", alice, unbilled));
-    const sums = Object.values(
-      added([...first, ...(await left(hours))].map((part) => ["all", part.sums] as const)),
-    );
+    let pauses = 0;
+    const periods = await begin(alice, 0, DAYS, async () => {
+      pauses += 1;
+      if (pauses > 1) return;
+      await opened.recordMany(alice, many("c"));
+      await opened.record(ended("req_done", alice));
+      await opened.record(ended("req_failed", alice, unbilled));
+      await opened.record(ended("req_d", alice, unbilled));
+    });
+    expect(pauses).toBe(3);
+    expect(periods[0]).toMatchObject({ sums: { requests: 250, failed: 1 } });
+    const sums = Object.values(added(periods.map((part) => ["all", part.sums] as const)));
     expect(sums).toMatchObject([{ requests: 604, failed: 1, cost: 600n * costOfEnded }]);
     expect(Object.values(await read(begin(alice)))).toMatchObject([
       { requests: 1205, failed: 3, cost: 1201n * costOfEnded },
@@ -155,7 +145,9 @@ describeStores("the usage by hour", (opened) => {
         Array.from({ length: 250 }, (_, at) => `req_old_${n}_${at}`),
       );
     await opened.record(ended("req_new", alice, { at: actor.at + 2 * DAY_MS }));
-    expect(await Array.fromAsync(begin(alice, 2, 3))).toHaveLength(1);
+    let pauses = 0;
+    await begin(alice, 2, 3, async () => void (pauses += 1));
+    expect(pauses).toBe(1);
     await opened.writer.write({ kind: "fold", before: actor.at + 2 * DAY_MS });
     const [hours, days] = [await read(begin(alice), BY_DAY), await readDays(alice)];
     const [firstHour] = Object.values(hours);

@@ -24,36 +24,42 @@ const fill = [
 ];
 
 describe("an inspection of a store", () => {
-  test("of a small file asks all that SQLite can ask of it", () => {
+  test("of a small file asks all that SQLite can ask of it", async () => {
     run();
-    expect(inspectStore(storeFolder.path)).toMatchObject({ isFullyChecked: true, problems: [] });
+    expect(await inspectStore(storeFolder.path)).toMatchObject({
+      isFullyChecked: true,
+      problems: [],
+    });
   });
 
-  test("of a big file says that it asked less, and finds a damaged page even so", () => {
+  test("of a big file says that it asked less, and finds a damaged page even so", async () => {
     run(...fill);
-    expect(inspectStore(storeFolder.path)).toMatchObject({ isFullyChecked: false, problems: [] });
+    expect(await inspectStore(storeFolder.path)).toMatchObject({
+      isFullyChecked: false,
+      problems: [],
+    });
     const bytes = readFileSync(storeFolder.path);
     // The chain of the big value's pages: each begins with the number of the next.
     bytes.writeUInt32BE(1, bytes.length - 100 * PAGE_BYTES);
     writeFileSync(storeFolder.path, bytes);
-    expect(inspectStore(storeFolder.path)?.problems).not.toEqual([]);
+    expect((await inspectStore(storeFolder.path))?.problems).not.toEqual([]);
   });
 
   test("names the time of the last entry, which is no charge that was folded later", async () => {
-    const last = (): number | undefined => inspectStore(storeFolder.path)?.lastEntryMs;
-    const alice = fund(storeFolder.store, "alice", 1_000_000n);
-    expect(last()).toBe(actor.at);
+    const last = async () => (await inspectStore(storeFolder.path))?.lastEntryMs;
+    const alice = await fund(storeFolder.store, "alice", 1_000_000n);
+    expect(await last()).toBe(actor.at);
     await storeFolder.record(ended("req_old", alice, { at: actor.at - DAY_MS, durationMs: 5 }));
     await storeFolder.writer.write({ kind: "fold", before: actor.at });
-    expect(last()).toBe(actor.at);
+    expect(await last()).toBe(actor.at);
     await storeFolder.record(ended("req_new", alice, { at: actor.at, durationMs: 5 }));
-    expect(last()).toBe(actor.at + 5);
+    expect(await last()).toBe(actor.at + 5);
   });
 
-  test("of a file that has nothing in it yet finds no schema and no entry", () => {
+  test("of a file that has nothing in it yet finds no schema and no entry", async () => {
     const path = `${storeFolder.path}.empty`;
     writeFileSync(path, "");
-    expect(inspectStore(path)).toMatchObject({
+    expect(await inspectStore(path)).toMatchObject({
       schema: { applied: 0 },
       problems: [],
       lastEntryMs: undefined,

@@ -55,9 +55,9 @@ describe("a lock of this process stays when it opens the same file once more", (
   });
 });
 
-test("asking for a running gateway leaves no lock", () => {
+test("asking for a running gateway leaves no lock", async () => {
   const store = openStore({ path, durability: "process", serving: false });
-  expect(store.audit()).toMatchObject({ problems: [] });
+  expect(await store.audit()).toMatchObject({ problems: [] });
   store.close();
   expect(existsSync(`${path}.lock`)).toBe(false);
 });

@@ -9,9 +9,9 @@ import { openStoreBefore } from "../support/store/storeBefore.ts";
 
 const storeFolder = openStoreBefore({ audited: false });
 
-test("the log's size is that of the file beside the database, and 0 where there is none", () => {
+test("the log's size is that of the file beside the database, and 0 where there is none", async () => {
   const before = walSizeBytes(storeFolder.path);
-  fund(storeFolder.store, "alice", 1n);
+  await fund(storeFolder.store, "alice", 1n);
   expect(walSizeBytes(storeFolder.path)).toBeGreaterThan(before);
   expect(walSizeBytes(`${storeFolder.path}.nowhere`)).toBe(0);
 });

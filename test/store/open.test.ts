@@ -57,7 +57,7 @@ describe("a new store", () => {
         while (readdirSync(arrived).length < ${processes}) Bun.sleepSync(0.2);
         try {
           const store = openStore({ path: path + round, durability: "process", serving: false });
-          store.admin.createAccount({ name: "tester", command: "test", at: 1 }, "account-" + process.pid, 0n);
+          await store.admin.createAccount({ name: "tester", command: "test", at: 1 }, "account-" + process.pid, 0n);
           store.close();
         } catch (error) {
           console.log("round", round, String(error));
@@ -69,15 +69,15 @@ describe("a new store", () => {
     expect(outputs).toEqual(Array.from({ length: processes }, () => ""));
     for (let round = 0; round < rounds; round++) {
       const store = openStore({ path: path + round, durability: "process", serving: false });
-      expect(store.accounts.list()).toHaveLength(processes);
-      expect(store.audit()).toMatchObject({ accounts: processes, requests: 0, problems: [] });
+      expect(await store.accounts.list()).toHaveLength(processes);
+      expect(await store.audit()).toMatchObject({ accounts: processes, requests: 0, problems: [] });
       store.close();
     }
   }, 60_000);
 
-  test("and every file beside it can be read by its owner alone", () => {
+  test("and every file beside it can be read by its owner alone", async () => {
     const store = open();
-    fund(store, "alice", 5n);
+    await fund(store, "alice", 5n);
     const lock = takeInstanceLock(path);
     const modes = readdirSync(folder).map((name) => [
       name,
@@ -94,12 +94,12 @@ describe("a new store", () => {
     });
   });
 
-  test("is still itself when it is opened again", () => {
+  test("is still itself when it is opened again", async () => {
     const first = open();
-    fund(first, "alice", 5n);
+    await fund(first, "alice", 5n);
     first.close();
     const second = open();
-    expect(second.accounts.find("alice")?.balance).toBe(5n);
+    expect((await second.accounts.find("alice"))?.balance).toBe(5n);
     second.close();
   });
 });
@@ -279,9 +279,9 @@ describe("the instance lock", () => {
     lock?.release();
   });
 
-  test("lets the audit distinguish a hold in flight from a leaked one", () => {
+  test("lets the audit distinguish a hold in flight from a leaked one", async () => {
     const store = open();
-    fund(store, "alice", 5n);
+    await fund(store, "alice", 5n);
     const sqlite = new Database(path);
     sqlite.run(`INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status,
       price_input, price_cached_input, price_cache_write, price_cache_write_1h, price_output,
@@ -289,9 +289,9 @@ describe("the instance lock", () => {
       SELECT 'req_1', 0, account_id, id, 'chat', 'm', 0, 'running', 1, 1, 1, 1, 1, 1, 5 FROM keys`);
     sqlite.close();
     const lock = takeInstanceLock(path);
-    expect(store.audit()).toMatchObject({ problems: [], notes: [] });
+    expect(await store.audit()).toMatchObject({ problems: [], notes: [] });
     lock?.release();
-    expect(store.audit()).toMatchObject({
+    expect(await store.audit()).toMatchObject({
       problems: [],
       notes: ["request req_1: is set to interrupted when the gateway starts"],
     });

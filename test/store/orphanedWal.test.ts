@@ -26,8 +26,8 @@ const never = new Promise<void>(() => undefined);
 const storeFolder = openStoreBefore({ audited: false });
 /** What a crash leaves: a database, and a log with what was committed last. */
 let path: string;
-beforeEach(() => {
-  fund(storeFolder.store, "alice", 7n);
+beforeEach(async () => {
+  await fund(storeFolder.store, "alice", 7n);
   mkdirSync(join(storeFolder.folder, "crashed"));
   path = join(storeFolder.folder, "crashed", "tollgate.db");
   for (const suffix of ["", "-wal"]) copyFileSync(storeFolder.path + suffix, path + suffix);
@@ -42,7 +42,7 @@ const losses: readonly (readonly [string, () => void])[] = [
 ];
 
 describe.each(losses)("a log whose database is %s", (_, lose) => {
-  test("is not thrown away by whoever asks for the database, and is all there when that is back", () => {
+  test("is not thrown away by whoever asks for the database, and is all there when that is back", async () => {
     const database = readFileSync(path);
     const log = readFileSync(`${path}-wal`);
     lose();
@@ -55,8 +55,8 @@ describe.each(losses)("a log whose database is %s", (_, lose) => {
     expect(readFileSync(`${path}-wal`).equals(log)).toBe(true);
     writeFileSync(path, database);
     const store = open();
-    expect(store.accounts.find("alice")?.balance).toBe(7n);
-    expect(store.audit().problems).toEqual([]);
+    expect((await store.accounts.find("alice"))?.balance).toBe(7n);
+    expect((await store.audit()).problems).toEqual([]);
     store.close();
   });
 

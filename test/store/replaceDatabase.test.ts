@@ -22,19 +22,19 @@ const waitMs = 5000;
 
 let folder: string;
 let place: { target: string; copy: string; kept: string };
-beforeEach(() => {
+beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "tollgate-replace-"));
   const target = join(folder, "tollgate.db");
   place = { target, copy: `${target}.partial`, kept: `${target}.kept` };
-  makeOne("new", place.copy);
+  await makeOne("new", place.copy);
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** A store in one file that has one account of this name. */
-function makeOne(name: string, path: string): void {
+async function makeOne(name: string, path: string): Promise<void> {
   const made = join(folder, "made.db");
   const store = openStore({ path: made, durability: "process", serving: true });
-  fund(store, name, 7n);
+  await fund(store, name, 7n);
   store.close();
   const sqlite = new Database(made);
   sqlite.run("VACUUM INTO ?", [path]);
@@ -59,24 +59,24 @@ function otherProcess(program: string, runner: readonly string[] = []) {
 }
 
 /** The accounts of a store that passes its audit, with its WAL, read in a copy. */
-function names(path: string): readonly string[] {
+async function names(path: string): Promise<readonly string[]> {
   const copy = join(folder, "looked.db");
   for (const suffix of ["", "-wal", "-shm"]) {
     rmSync(copy + suffix, { force: true });
     if (suffix !== "-shm" && existsSync(path + suffix)) copyFileSync(path + suffix, copy + suffix);
   }
   const store = openStore({ path: copy, durability: "process", serving: true });
-  expect(store.audit().problems).toEqual([]);
-  const found = store.accounts.list().map(({ name }) => name);
+  expect((await store.audit()).problems).toEqual([]);
+  const found = (await store.accounts.list()).map(({ name }) => name);
   store.close();
   return found;
 }
 
 /** Makes the old one as a crash leaves it: what was committed last is in its log alone. */
 async function makeOld(): Promise<void> {
-  makeOne("old", place.target);
+  await makeOne("old", place.target);
   const program = `
-    open().admin.createAccount(actor, "late", 0n);
+    await open().admin.createAccount(actor, "late", 0n);
     process.kill(process.pid, "SIGKILL");`;
   await otherProcess(program).exited;
   expect(existsSync(`${place.target}-wal`)).toBe(true);
@@ -99,13 +99,13 @@ describe("a process that is killed", () => {
         process.kill(process.pid, "SIGKILL");`;
       const child = otherProcess(program);
       expect(await child.exited, await child.stderr.text()).toBe(137);
-      expect(names(place.target)).toEqual([...expected]);
-      if (steps > 0) expect(names(place.kept)).toEqual(["late", "old"]);
+      expect(await names(place.target)).toEqual([...expected]);
+      if (steps > 0) expect(await names(place.kept)).toEqual(["late", "old"]);
     },
   );
 });
 
-test("a database that cannot be read is kept with its log, of which the new one gets nothing", () => {
+test("a database that cannot be read is kept with its log, of which the new one gets nothing", async () => {
   writeFileSync(place.target, "old");
   writeFileSync(`${place.target}-wal`, "its log");
   const states: unknown[] = [];
@@ -120,15 +120,15 @@ test("a database that cannot be read is kept with its log, of which the new one 
     { isOld: true, log: false },
     { isOld: false, log: false },
   ]);
-  expect(names(place.target)).toEqual(["new"]);
+  expect(await names(place.target)).toEqual(["new"]);
 });
 
 describe("a command that is at the old database", () => {
   test("is waited for", async () => {
-    makeOne("old", place.target);
+    await makeOne("old", place.target);
     const child = otherProcess(`
       const store = open();
-      store.admin.createAccount(actor, "late", 0n);
+      await store.admin.createAccount(actor, "late", 0n);
       console.log("open");
       setTimeout(() => process.exit(0), 500);`);
     await child.stdout.getReader().read();
@@ -136,14 +136,17 @@ describe("a command that is at the old database", () => {
     expect(child.exitCode ?? (await child.exited)).toBe(0);
     for (const _ of replaceDatabase(place));
     held.release();
-    expect([names(place.kept), names(place.target)]).toEqual([["late", "old"], ["new"]]);
+    expect([await names(place.kept), await names(place.target)]).toEqual([
+      ["late", "old"],
+      ["new"],
+    ]);
   });
 
   test("and stays longer than one waits is not robbed of it", async () => {
-    makeOne("old", place.target);
+    await makeOne("old", place.target);
     const child = otherProcess(`
       const store = open();
-      store.accounts.list();
+      await store.accounts.list();
       console.log("open");
       await new Promise((resolve) => process.stdin.once("data", resolve));
       process.exit(0);`);
@@ -151,17 +154,17 @@ describe("a command that is at the old database", () => {
     expect(() => holdDatabase(place.target, 300)).toThrow("in use by another program");
     child.kill("SIGKILL");
     await child.exited;
-    expect(names(place.target)).toEqual(["old"]);
+    expect(await names(place.target)).toEqual(["old"]);
   }, 60_000);
 
   test("when it is replaced fails, or has changed the new one: never the log of the new one", async () => {
-    makeOne("old", place.target);
+    await makeOne("old", place.target);
     const held = holdDatabase(place.target, waitMs);
     const children = Array.from({ length: 4 }, (_, at) =>
       otherProcess(`
         console.log("opening");
         try {
-          open().admin.createAccount(actor, "late-${at}", 0n);
+          await open().admin.createAccount(actor, "late-${at}", 0n);
           console.log("done");
         } catch (error) {
           console.log(error.message);
@@ -177,22 +180,22 @@ describe("a command that is at the old database", () => {
     await Bun.sleep(100);
     for (const _ of replaceDatabase(place));
     const gateway = openStore({ path: place.target, durability: "power", serving: true });
-    gateway.admin.createAccount(actor, "served", 0n);
+    await gateway.admin.createAccount(actor, "served", 0n);
     held.release();
     await Promise.all(ends);
     const done = outputs.flatMap((text, at) => (text.includes("done") ? [`late-${at}`] : []));
     const failed = outputs.filter((text) => /replaced|not writable/.test(text));
     expect(done.length + failed.length, outputs.join("")).toBe(children.length);
-    expect(gateway.audit().problems).toEqual([]);
-    const accounts = gateway.accounts.list().map(({ name }) => name);
+    expect((await gateway.audit()).problems).toEqual([]);
+    const accounts = (await gateway.accounts.list()).map(({ name }) => name);
     expect(accounts.toSorted()).toEqual(["new", "served", ...done].toSorted());
-    expect(names(place.kept)).toEqual(["old"]);
+    expect(await names(place.kept)).toEqual(["old"]);
     gateway.close();
   }, 60_000);
 });
 
 test("a whole database is not taken for a damaged one where the disk has no room for the index of its log", async () => {
-  makeOne("old", place.target);
+  await makeOne("old", place.target);
   const sqlite = new Database(place.target);
   sqlite.run("PRAGMA journal_mode = WAL");
   sqlite.close();
@@ -210,7 +213,7 @@ test("a whole database is not taken for a damaged one where the disk has no room
   expect(await child.stdout.text()).toBe(
     `database has no room left on its disk: ${place.target}\n`,
   );
-  expect(names(place.target)).toEqual(["old"]);
+  expect(await names(place.target)).toEqual(["old"]);
 });
 
 test("nothing is held where there is nothing", () => {

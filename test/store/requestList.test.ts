@@ -1,9 +1,7 @@
 import { expect, test } from "bun:test";
 import { requestStatuses } from "../../src/contract/account/requestStatus.ts";
-import { runAsync } from "../../src/store/steps.ts";
-import type { PageRequest, RequestFilter, RequestRecord } from "../../src/store/store.ts";
+import type { Pause, PageRequest, RequestFilter, RequestRecord } from "../../src/store/store.ts";
 import { seededRandom } from "../support/seededRandom.ts";
-import { isDoneAtPause } from "../support/store/partsOf.ts";
 import { actor, ended, running, unbilled } from "../support/store/storeFolder.ts";
 import { describeStores } from "../support/store/storeOnEngines.ts";
 
@@ -182,20 +180,26 @@ describeStores("the list of requests", (opened) => {
     const alice = await opened.fund("alice", 10n ** 9n);
     const open = ["req_1", "req_2", "req_3"];
     for (const id of open) await opened.record(running(id, alice));
-    const page = { limit: 9, stepRows: 3 };
-    const listOf = (status?: "running") =>
-      opened.store.requestsInSteps({ account: alice.accountId, model: "small", status }, page);
-    const lists = { all: listOf(), running: listOf("running") };
-    for (const list of Object.values(lists)) expect(await isDoneAtPause(list)).toBe(false);
+    const listOf = async (status?: "running", pause?: Pause) => {
+      const filter = { account: alice.accountId, model: "small", status };
+      const { rows } = await opened.store.requests.list(filter, { limit: 9, stepRows: 3, pause });
+      return rows.map((row) => `${row.id} ${row.status}`);
+    };
+    const paused = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+    const goOn = Promise.withResolvers<void>();
+    const pauses = paused.map(({ resolve }) => () => {
+      resolve();
+      return goOn.promise;
+    });
+    const lists = [listOf(undefined, pauses[0]), listOf("running", pauses[1])];
+    for (const { promise } of paused) await promise;
     await opened.record(ended("req_1", alice, unbilled));
     await opened.record(ended("req_2", alice));
     await opened.record(ended("req_4", alice));
-    const read = async (list: ReturnType<typeof listOf>) =>
-      (await runAsync(list)).rows.map(({ id, status }) => `${id} ${status}`);
+    goOn.resolve();
     const first = ["req_3 running", "req_2 done", "req_1 failed"];
-    expect(await read(lists.all)).toEqual(first);
-    expect(await read(lists.running)).toEqual(["req_3 running"]);
-    expect(await read(listOf("running"))).toEqual(["req_3 running"]);
-    expect(await read(listOf())).toEqual(["req_4 done", ...first]);
+    expect(await Promise.all(lists)).toEqual([first, ["req_3 running"]]);
+    expect(await listOf("running")).toEqual(["req_3 running"]);
+    expect(await listOf()).toEqual(["req_4 done", ...first]);
   });
 });

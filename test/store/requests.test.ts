@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { describeStores } from "../support/store/storeOnEngines.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
-import { actor, ended, fund, running, unbilled } from "../support/store/storeFolder.ts";
+import { actor, ended, fund, running, unbilled, type Owner } from "../support/store/storeFolder.ts";
 
 describeStores("requests:", (current) => {
   test("a request with one attempt that succeeded shows it from its own row", async () => {
@@ -55,27 +55,28 @@ describe("on SQLite a start", () => {
 
   test("interrupts and counts the requests that an earlier run left, and releases its reserves", async () => {
     const { store } = storeFolder;
-    const alice = fund(store, "alice", 1_000_000n);
+    const alice = await fund(store, "alice", 1_000_000n);
     // More than 64 bits together.
     const rich = 4_000_000_000_000_000_000n;
-    const others = ["bob", "carol", "dave"].map((name) => fund(store, name, rich));
+    const others: Owner[] = [];
+    for (const name of ["bob", "carol", "dave"]) others.push(await fund(store, name, rich));
     const [bob = alice] = others;
     await storeFolder.record(ended("req_1", alice));
     await storeFolder.record(running("req_2", alice));
     await storeFolder.record(running("req_3", bob, { model: "large" }));
     await storeFolder.reserve(alice.accountId, 70_000n);
     for (const { accountId } of others) await storeFolder.reserve(accountId, rich);
-    const reserved = () => store.accounts.list().map((account) => account.reserved);
-    expect(reserved()).toEqual([70_000n, rich, rich, rich]);
+    const reserved = async () => (await store.accounts.list()).map((account) => account.reserved);
+    expect(await reserved()).toEqual([70_000n, rich, rich, rich]);
     expect(store.interruptRunning()).toEqual({ count: 2, reserved: 3n * rich + 70_000n });
     expect(store.interruptRunning()).toEqual({ count: 0, reserved: 0n });
-    expect(reserved()).toEqual([0n, 0n, 0n, 0n]);
-    expect(store.requests.list({}, { limit: 9 }).rows.map(({ status }) => status)).toEqual([
+    expect(await reserved()).toEqual([0n, 0n, 0n, 0n]);
+    expect((await store.requests.list({}, { limit: 9 })).rows.map(({ status }) => status)).toEqual([
       "interrupted",
       "interrupted",
       "done",
     ]);
-    expect(store.usage("model", {})).toMatchObject([
+    expect(await store.usage("model", {})).toMatchObject([
       { group: "large", requests: 1, failed: 1, cost: 0n },
       { group: "small", requests: 2, failed: 1 },
     ]);

@@ -46,10 +46,10 @@ const restored = (stopped = never, by: Actor = actor) =>
   restore({ database: target, file, actor: by, stopped });
 
 /** Puts a store there that has one account, carol. It was never open there: what is closed may stay open until a collection. */
-function makeTarget(): void {
+async function makeTarget(): Promise<void> {
   const made = join(storeFolder.folder, "made.db");
   const store = openStore({ path: made, durability: "process", serving: true });
-  fund(store, "carol", 7n);
+  await fund(store, "carol", 7n);
   store.close();
   const sqlite = new Database(made);
   sqlite.run("VACUUM INTO ?", [target]);
@@ -57,13 +57,13 @@ function makeTarget(): void {
 }
 
 /** Its accounts after an audit; read in a copy. */
-function names(path: string): readonly string[] {
+async function names(path: string): Promise<readonly string[]> {
   expect(existsSync(`${path}-wal`)).toBe(false);
   const copy = join(storeFolder.folder, `looked-${++looks}.db`);
   copyFileSync(path, copy);
   const store = openStore({ path: copy, durability: "process", serving: true });
-  expect(store.audit().problems).toEqual([]);
-  const found = store.accounts.list().map(({ name }) => name);
+  expect((await store.audit()).problems).toEqual([]);
+  const found = (await store.accounts.list()).map(({ name }) => name);
   store.close();
   return found;
 }
@@ -71,7 +71,7 @@ let looks = 0;
 
 describe("a restore", () => {
   test("puts the backup in the place of the database, keeps that, and only reads the backup", async () => {
-    makeTarget();
+    await makeTarget();
     const before = [readFileSync(file), statSync(file).mtimeMs];
     expect(await restored()).toEqual({
       accounts: 2,
@@ -85,37 +85,37 @@ describe("a restore", () => {
     // With a second name a gateway would not take any of them for its database.
     const kept = join(folder, keptAs);
     expect([file, target, kept].map((path) => statSync(path).nlink)).toEqual([1, 1, 1]);
-    expect(names(target)).toEqual(["alice", "bob"]);
-    expect(names(join(folder, keptAs))).toEqual(["carol"]);
+    expect(await names(target)).toEqual(["alice", "bob"]);
+    expect(await names(join(folder, keptAs))).toEqual(["carol"]);
   });
 
   test("counts what was done after the backup, and the kept one can be restored in its turn", async () => {
-    fund(storeFolder.store, "carol", 7n);
-    await storeFolder.record(ended("req_new", alice()));
+    await fund(storeFolder.store, "carol", 7n);
+    await storeFolder.record(ended("req_new", await alice()));
     await backUp({ database: storeFolder.path, file: target, stopped: never });
     const { kept = "", newer } = await restored();
     // A key was made, and money credited.
     expect(newer).toEqual({ requests: 1, ledgerRows: 2, adminLogRows: 2 });
-    expect(names(target)).toEqual(["alice", "bob"]);
+    expect(await names(target)).toEqual(["alice", "bob"]);
     file = kept;
     const again = await restored(never, { ...actor, at: actor.at + 1000 });
     expect(again.newer).toBeUndefined();
-    expect(names(target)).toEqual(["alice", "bob", "carol"]);
+    expect(await names(target)).toEqual(["alice", "bob", "carol"]);
   });
 
   test("names the keys and accounts that work again, and none that still do, or still do not", async () => {
     const { admin } = storeFolder.store;
-    fund(storeFolder.store, "dora", 1n);
-    fund(storeFolder.store, "alice", 0n, { name: "graced", budget: null });
-    admin.revokeKey(actor, "key_dora");
+    await fund(storeFolder.store, "dora", 1n);
+    await fund(storeFolder.store, "alice", 0n, { name: "graced", budget: null });
+    await admin.revokeKey(actor, "key_dora");
     rmSync(file);
     await backUp({ database: storeFolder.path, file, stopped: never });
-    admin.revokeKey(actor, "key_alice");
-    admin.changeKey(actor, "key_graced", { expiresAt: actor.at });
-    admin.changeKey(actor, "key_bob", { expiresAt: actor.at + 1 });
-    admin.setDisabled(actor, "bob", true);
-    fund(storeFolder.store, "alice", 0n, { name: "late", budget: null });
-    admin.revokeKey(actor, "key_late");
+    await admin.revokeKey(actor, "key_alice");
+    await admin.changeKey(actor, "key_graced", { expiresAt: actor.at });
+    await admin.changeKey(actor, "key_bob", { expiresAt: actor.at + 1 });
+    await admin.setDisabled(actor, "bob", true);
+    await fund(storeFolder.store, "alice", 0n, { name: "late", budget: null });
+    await admin.revokeKey(actor, "key_late");
     await backUp({ database: storeFolder.path, file: target, stopped: never });
     expect(await restored()).toMatchObject({
       newer: { requests: 0, ledgerRows: 0, adminLogRows: 6 },
@@ -143,16 +143,16 @@ describe("a restore", () => {
   test("needs no database to be there", async () => {
     expect(await restored()).toMatchObject({ kept: undefined, newer: undefined });
     expect(readdirSync(folder).sort()).toEqual(["tollgate.db", "tollgate.db.lock"]);
-    expect(names(target)).toEqual(["alice", "bob"]);
+    expect(await names(target)).toEqual(["alice", "bob"]);
   });
 
   test("follows a link that is the database's name, which stays one", async () => {
-    makeTarget();
+    await makeTarget();
     renameSync(target, join(folder, "real.db"));
     symlinkSync("real.db", target);
     await restored();
     expect(realpathSync(target)).toBe(join(realpathSync(folder), "real.db"));
-    expect(names(target)).toEqual(["alice", "bob"]);
+    expect(await names(target)).toEqual(["alice", "bob"]);
   });
 
   test("brings a backup of an earlier version to this one", async () => {
@@ -161,11 +161,11 @@ describe("a restore", () => {
       sqlite.run("INSERT INTO accounts (name, created_at) VALUES ('dora', 0)");
     });
     await restored();
-    expect(names(target)).toEqual(["dora"]);
+    expect(await names(target)).toEqual(["dora"]);
   });
 
   test("leaves files that their owner alone can open, also of one that everybody could", async () => {
-    makeTarget();
+    await makeTarget();
     chmodSync(target, 0o644);
     chmodSync(file, 0o644);
     await restored();
@@ -174,7 +174,7 @@ describe("a restore", () => {
   });
 
   testAsRoot("by root leaves them to the database's owner", async () => {
-    makeTarget();
+    await makeTarget();
     chownSync(target, 4242, 4343);
     await restored();
     const owners = readdirSync(folder).map((name) => statSync(join(folder, name)).uid);
@@ -185,13 +185,13 @@ describe("a restore", () => {
     writeFileSync(target, "precious text\n".repeat(1000));
     expect(await restored()).toMatchObject({ newer: undefined, reactivated: undefined });
     expect(readFileSync(join(folder, keptAs), "utf8")).toBe("precious text\n".repeat(1000));
-    expect(names(target)).toEqual(["alice", "bob"]);
+    expect(await names(target)).toEqual(["alice", "bob"]);
   });
 
   test("takes no log that was left without its database for the new one's", async () => {
     writeFileSync(`${target}-wal`, readFileSync(`${storeFolder.path}-wal`));
     await restored();
-    expect(names(target)).toEqual(["alice", "bob"]);
+    expect(await names(target)).toEqual(["alice", "bob"]);
   });
 });
 
@@ -255,21 +255,21 @@ describe("nothing is restored, and nothing touched,", () => {
       () => writeFileSync(`${file}-wal`, "x"),
     ],
   ])("%s: %s", async (_, message, prepare) => {
-    makeTarget();
+    await makeTarget();
     prepare();
     await refuses(message);
-    expect(names(target)).toEqual(["carol"]);
+    expect(await names(target)).toEqual(["carol"]);
   });
 
   test("while a gateway runs", async () => {
-    makeTarget();
+    await makeTarget();
     const lock = takeInstanceLock(target);
     await refuses("a gateway is running on this database");
     lock?.release();
   });
 
   test("when it is stopped in time", async () => {
-    makeTarget();
+    await makeTarget();
     expect(await restored(Promise.resolve()).catch(String)).toContain(
       "stopped: nothing was changed",
     );
@@ -277,12 +277,12 @@ describe("nothing is restored, and nothing touched,", () => {
   });
 
   test("where the old one cannot be kept", async () => {
-    makeTarget();
+    await makeTarget();
     writeFileSync(join(folder, keptAs), "precious");
     expect(await restored().catch(String)).toContain("that name is taken; move it away");
     expect(readdirSync(folder).sort()).toEqual(["tollgate.db", keptAs, "tollgate.db.lock"]);
     expect(readFileSync(join(folder, keptAs), "utf8")).toBe("precious");
-    expect(names(target)).toEqual(["carol"]);
+    expect(await names(target)).toEqual(["carol"]);
   });
 
   test("behind a link that leads nowhere", async () => {
@@ -300,19 +300,19 @@ test("a request that was folded after it was charged still counts as newer, and 
     ["req_folded", actor.at],
     ["req_kept", actor.at + 5000],
   ] as const) {
-    await storeFolder.record(ended(id, alice(), { at }));
+    await storeFolder.record(ended(id, await alice(), { at }));
   }
   expect(rowsNewerThan(sqlite, end)).toEqual({ requests: 2, ledgerRows: 2, adminLogRows: 0 });
   await writer.write({ kind: "fold", before: actor.at + 1 });
-  expect(store.requests.find("req_folded")).toBeUndefined();
+  expect(await store.requests.find("req_folded")).toBeUndefined();
   expect(rowsNewerThan(sqlite, end)).toEqual({ requests: 2, ledgerRows: 2, adminLogRows: 0 });
-  expect(store.audit().problems).toEqual([]);
+  expect((await store.audit()).problems).toEqual([]);
   sqlite.close();
 });
 
 /** The owner of alice's first key. */
-function alice(): Owner {
-  const [key] = storeFolder.store.keys.list("alice");
+async function alice(): Promise<Owner> {
+  const [key] = await storeFolder.store.keys.list("alice");
   const { accountId = 0, id = 0 } = key ?? {};
   return { accountId, keyId: id, firstKeyId: id };
 }

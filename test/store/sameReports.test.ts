@@ -8,7 +8,6 @@ import { loadConfig } from "../../src/config/load.ts";
 import { requestStatuses } from "../../src/contract/account/requestStatus.ts";
 import { reportSpans } from "../../src/contract/operator/span.ts";
 import { DAY_MS } from "../../src/lib/clock.ts";
-import { runAsync } from "../../src/store/steps.ts";
 import {
   openStore,
   startWriter,
@@ -90,7 +89,7 @@ function register(fill: Fill): void {
     server = await copyToServer(path);
     replica = await openReplica(server.url);
     const writer = writerOf(path);
-    for (const [at, key] of sqlite.keys.list(undefined).slice(0, 5).entries()) {
+    for (const [at, key] of (await keys()).slice(0, 5).entries()) {
       const owner = { accountId: key.accountId, keyId: key.id, firstKeyId: key.firstKeyId };
       const record = running(`req_running_${at}`, owner, { at: until - at * 2_000_000 });
       for (const one of [writer, replica.writer])
@@ -113,17 +112,17 @@ function register(fill: Fill): void {
   };
   const accounts = () => sqlite.accounts.list();
   const keys = () => sqlite.keys.list(undefined);
-  const requests = () => sqlite.requests.list({}, { limit: 10_000 }).rows;
+  const requests = async () => (await sqlite.requests.list({}, { limit: 10_000 })).rows;
 
   test("accounts, keys and vouchers, in the same order", async () => {
     await both((store) => store.accounts.list());
     await both((store) => store.keys.list(undefined));
     await both((store) => store.vouchers.list());
-    for (const { name } of accounts()) {
+    for (const { name } of await accounts()) {
       await both((store) => store.accounts.find(name));
       await both((store) => store.keys.list(name));
     }
-    for (const key of keys()) {
+    for (const key of await keys()) {
       await both((store) => store.keys.find(key.publicId));
       await both((store) => store.keys.newestOfChain(key));
     }
@@ -134,14 +133,14 @@ function register(fill: Fill): void {
   });
 
   test("histories by page", async () => {
-    for (const { id } of accounts()) {
+    for (const { id } of await accounts()) {
       await both((store) => store.ledger.history(id, 500));
       await both((store) => store.ledger.history(id, 7, 20));
     }
   });
 
   test("receipts and attempts", async () => {
-    for (const { id } of requests().filter((_, at) => at % 97 === 0)) {
+    for (const { id } of (await requests()).filter((_, at) => at % 97 === 0)) {
       await both((store) => store.requests.find(id));
       await both((store) => store.requests.attempts(id));
     }
@@ -149,7 +148,7 @@ function register(fill: Fill): void {
   });
 
   test("usage by each group, of all and of one account, of all time and of parts of days", async () => {
-    const account = accounts()[0]?.name;
+    const account = (await accounts())[0]?.name;
     const part = { since: until - 9.3 * DAY_MS, until: until - 2.1 * DAY_MS };
     for (const by of usageGroupings)
       for (const filter of [{}, { account }, part, { account, ...part }])
@@ -158,21 +157,12 @@ function register(fill: Fill): void {
 
   test("the usage of an account by day and by hour", async () => {
     const days = { from: today - 30, to: today + 1 };
-    for (const { id } of accounts().slice(0, 6)) {
+    for (const { id } of (await accounts()).slice(0, 6)) {
+      await both((store) => store.usageOfAccount(id, days, noPause));
       await both(async (store) => {
-        const parts: unknown[] = [];
-        await runAsync(store.usageOfAccount(id, days, (day) => parts.push(day)));
-        return parts;
-      });
-      await both(async (store) => {
-        const parts: string[] = [];
-        await runAsync(
-          store.hourlyUsageOfAccount(id, days, (part) =>
-            parts.push(...part.map(({ hour, sums }) => `${hour} ${text(sums)}`)),
-          ),
-        );
-        // The order in a part means nothing.
-        return parts.toSorted();
+        const periods = await store.hourlyUsageOfAccount(id, days, noPause);
+        // The order in a step means nothing.
+        return periods.map(({ period, sums }) => `${period} ${text(sums)}`).toSorted();
       });
     }
   });
@@ -181,32 +171,32 @@ function register(fill: Fill): void {
     for (const span of reportSpans) {
       await both((store) => store.reports.overview(span, until));
       await both((store) => store.reports.providers(span, until));
-      for (const { id } of accounts())
+      for (const { id } of await accounts())
         await both((store) => store.reports.account(id, span, until));
     }
     for (const search of [undefined, "a", "KEY_", "%"]) {
-      for (const before of [undefined, accounts()[1]?.name])
+      for (const before of [undefined, (await accounts())[1]?.name])
         await both((store) => store.reports.accounts({ search, before, limit: 5 }, until));
-      for (const before of [undefined, keys()[6]?.id])
+      for (const before of [undefined, (await keys())[6]?.id])
         await both((store) => store.reports.keys({ search, before, limit: 5 }, until));
     }
-    for (const account of accounts().map(({ name }) => name))
+    for (const account of (await accounts()).map(({ name }) => name))
       await both((store) => store.reports.keys({ account, limit: 3 }, until));
   });
 
   test("the list of requests by each filter, page by page", async () => {
-    const [account, quiet] = [accounts()[1]?.name, accounts().at(-1)?.name];
-    const [key, model] = [keys()[0]?.publicId, requests()[0]?.model];
+    const [account, quiet] = [(await accounts())[1]?.name, (await accounts()).at(-1)?.name];
+    const [key, model] = [(await keys())[0]?.publicId, (await requests())[0]?.model];
     const day = { since: until - 3 * DAY_MS, until: until - 2 * DAY_MS };
     for (const filter of [
       {},
       { account },
-      { account: accounts()[0]?.id, model },
+      { account: (await accounts())[0]?.id, model },
       { account: quiet },
       { account: "nobody" },
       { key },
       { model },
-      { provider: requests().find(({ provider }) => provider !== null)?.provider ?? "" },
+      { provider: (await requests()).find(({ provider }) => provider !== null)?.provider ?? "" },
       ...requestStatuses.flatMap((status) => [{ status }, { status, account }, { status, key }]),
       { since: until - DAY_MS },
       { until: until - 20 * DAY_MS },
@@ -241,6 +231,8 @@ function register(fill: Fill): void {
     });
   });
 }
+
+const noPause = async () => {};
 
 function text(sums: object): string {
   return JSON.stringify(sums, (_, value: unknown) =>

@@ -29,8 +29,8 @@ async function writeTogether(...records: readonly RequestRecord[]): Promise<read
 }
 
 /** What is left of an account's money, and of its reserve. */
-function moneyOf(name: string) {
-  const { balance, reserved } = storeFolder.store.accounts.findOrThrow(name);
+async function moneyOf(name: string) {
+  const { balance, reserved } = await storeFolder.store.accounts.findOrThrow(name);
   return { balance, reserved };
 }
 
@@ -41,51 +41,54 @@ describe("a charge", () => {
     ["of all that there is", costOfEnded, 0n],
   ])("%s moves balance, reserve, spending and history", async (_, balance, overdraft) => {
     const { store } = storeFolder;
-    alice = fund(store, "alice", balance);
-    store.admin.setAccount(actor, "alice", { overdraft });
+    alice = await fund(store, "alice", balance);
+    await store.admin.setAccount(actor, "alice", { overdraft });
     await storeFolder.reserve(alice.accountId, costOfEnded);
-    expect(moneyOf("alice")).toEqual({ balance, reserved: costOfEnded });
+    expect(await moneyOf("alice")).toEqual({ balance, reserved: costOfEnded });
     await write(ended("req_1", alice));
-    expect(moneyOf("alice")).toEqual({ balance: balance - costOfEnded, reserved: 0n });
-    expect(store.requests.find("req_1")).toMatchObject({ charge: costOfEnded, status: "done" });
-    expect(store.keys.find("key_alice")?.spent).toBe(costOfEnded);
+    expect(await moneyOf("alice")).toEqual({ balance: balance - costOfEnded, reserved: 0n });
+    expect(await store.requests.find("req_1")).toMatchObject({
+      charge: costOfEnded,
+      status: "done",
+    });
+    expect((await store.keys.find("key_alice"))?.spent).toBe(costOfEnded);
     const amounts = { amount: -costOfEnded, balanceAfter: balance - costOfEnded };
-    const [row] = store.ledger.history(alice.accountId, 1);
+    const [row] = await store.ledger.history(alice.accountId, 1);
     expect(row).toMatchObject({ kind: "charge", ref: "req:req_1", ...amounts });
   });
 
   test("with a write-off records both, and takes the charge only", async () => {
-    alice = fund(storeFolder.store, "alice", 10_000n);
+    alice = await fund(storeFolder.store, "alice", 10_000n);
     const record = ended("req_1", alice, { charge: 10_000n, writeOff: 295n });
     await storeFolder.record(record);
-    expect(storeFolder.store.requests.find("req_1")).toMatchObject({
+    expect(await storeFolder.store.requests.find("req_1")).toMatchObject({
       charge: 10_000n,
       writeOff: 295n,
     });
-    expect(moneyOf("alice")).toEqual({ balance: 0n, reserved: 0n });
+    expect(await moneyOf("alice")).toEqual({ balance: 0n, reserved: 0n });
   });
 
   test("above the account's reserve is refused, although the account has the money", async () => {
-    alice = fund(storeFolder.store, "alice", 50_000n);
+    alice = await fund(storeFolder.store, "alice", 50_000n);
     await storeFolder.reserve(alice.accountId, costOfEnded - 1n);
     expect(await writeTogether(ended("req_1", alice))).toEqual(["insufficient"]);
-    expect(moneyOf("alice")).toEqual({ balance: 50_000n, reserved: costOfEnded - 1n });
-    expect(storeFolder.store.requests.find("req_1")).toBeUndefined();
+    expect(await moneyOf("alice")).toEqual({ balance: 50_000n, reserved: costOfEnded - 1n });
+    expect(await storeFolder.store.requests.find("req_1")).toBeUndefined();
   });
 });
 
 describe("the reserve", () => {
   test("is at most what the account can pay", async () => {
-    alice = fund(storeFolder.store, "alice", 100n);
-    storeFolder.store.admin.setAccount(actor, "alice", { overdraft: 20n });
+    alice = await fund(storeFolder.store, "alice", 100n);
+    await storeFolder.store.admin.setAccount(actor, "alice", { overdraft: 20n });
     await storeFolder.reserve(alice.accountId, 1000n);
-    expect(moneyOf("alice")).toEqual({ balance: 100n, reserved: 120n });
+    expect(await moneyOf("alice")).toEqual({ balance: 100n, reserved: 120n });
   });
 
   test("cannot be taken by a debit or by a lower overdraft", async () => {
     const { admin } = storeFolder.store;
-    alice = fund(storeFolder.store, "alice", 100n);
-    admin.setAccount(actor, "alice", { overdraft: 20n });
+    alice = await fund(storeFolder.store, "alice", 100n);
+    await admin.setAccount(actor, "alice", { overdraft: 20n });
     await storeFolder.reserve(alice.accountId, 90n);
     const debit = (amount: bigint) =>
       admin.changeBalance(actor, {
@@ -95,26 +98,26 @@ describe("the reserve", () => {
         ref: null,
         note: null,
       });
-    expect(() => debit(31n)).toThrow();
-    debit(25n);
-    expect(() => admin.setAccount(actor, "alice", { overdraft: 14n })).toThrow();
-    admin.setAccount(actor, "alice", { overdraft: 15n });
-    expect(moneyOf("alice")).toEqual({ balance: 75n, reserved: 90n });
+    expect(debit(31n)).rejects.toThrow();
+    await debit(25n);
+    expect(admin.setAccount(actor, "alice", { overdraft: 14n })).rejects.toThrow();
+    await admin.setAccount(actor, "alice", { overdraft: 15n });
+    expect(await moneyOf("alice")).toEqual({ balance: 75n, reserved: 90n });
   });
 
   test("is 0 after a start", async () => {
-    alice = fund(storeFolder.store, "alice", 100n);
+    alice = await fund(storeFolder.store, "alice", 100n);
     await storeFolder.reserve(alice.accountId, 90n);
     expect(storeFolder.store.interruptRunning()).toEqual({ count: 0, reserved: 90n });
-    expect(moneyOf("alice")).toEqual({ balance: 100n, reserved: 0n });
+    expect(await moneyOf("alice")).toEqual({ balance: 100n, reserved: 0n });
   });
 });
 
 describe("the charges of a group", () => {
   let bob: Owner;
   beforeEach(async () => {
-    alice = fund(storeFolder.store, "alice", 1_000_000n);
-    bob = fund(storeFolder.store, "bob", 1_000_000n);
+    alice = await fund(storeFolder.store, "alice", 1_000_000n);
+    bob = await fund(storeFolder.store, "bob", 1_000_000n);
     for (const { accountId } of [alice, bob]) await storeFolder.reserve(accountId, 100_000n);
   });
 
@@ -129,17 +132,17 @@ describe("the charges of a group", () => {
         ended("req_4", alice, unbilled),
       ),
     ).toEqual([undefined, undefined, undefined, undefined]);
-    expect(store.ledger.history(alice.accountId, 9)).toMatchObject([
+    expect(await store.ledger.history(alice.accountId, 9)).toMatchObject([
       { ref: "req:req_3", seq: 3, balanceAfter: 1_000_000n - 2n * costOfEnded - 200n },
       { ref: "req:req_1", seq: 2, balanceAfter: 1_000_000n - costOfEnded },
       { kind: "credit", seq: 1 },
     ]);
-    expect(moneyOf("alice")).toEqual({
+    expect(await moneyOf("alice")).toEqual({
       balance: 1_000_000n - 2n * costOfEnded - 200n,
       reserved: 100_000n - 2n * costOfEnded - 200n,
     });
-    expect(moneyOf("bob").balance).toBe(1_000_000n - costOfEnded);
-    expect(store.keys.list("alice")).toMatchObject([{ spent: 2n * costOfEnded + 200n }]);
+    expect((await moneyOf("bob")).balance).toBe(1_000_000n - costOfEnded);
+    expect(await store.keys.list("alice")).toMatchObject([{ spent: 2n * costOfEnded + 200n }]);
   });
 
   test("are committed without one that is refused", async () => {
@@ -151,10 +154,10 @@ describe("the charges of a group", () => {
         ended("req_1", bob),
       ),
     ).toEqual([undefined, "refused", undefined, "refused"]);
-    expect(moneyOf("alice").balance).toBe(1_000_000n - 2n * costOfEnded);
-    expect(moneyOf("bob").balance).toBe(1_000_000n);
-    expect(storeFolder.store.requests.find("req_2")).toBeUndefined();
-    expect(storeFolder.store.usage("day", {})).toMatchObject([{ requests: 2 }]);
+    expect((await moneyOf("alice")).balance).toBe(1_000_000n - 2n * costOfEnded);
+    expect((await moneyOf("bob")).balance).toBe(1_000_000n);
+    expect(await storeFolder.store.requests.find("req_2")).toBeUndefined();
+    expect(await storeFolder.store.usage("day", {})).toMatchObject([{ requests: 2 }]);
   });
 });
 
@@ -166,29 +169,29 @@ describe("the ledger", () => {
     ["has none of one that failed", unbilled, 0],
   ])("%s", async (_, changes, rows) => {
     const { store } = storeFolder;
-    alice = fund(store, "alice", 1_000_000n);
+    alice = await fund(store, "alice", 1_000_000n);
     await storeFolder.record(ended("req_1", alice, changes));
-    const charges = store.ledger
-      .history(alice.accountId, 10)
-      .filter(({ kind }) => kind === "charge");
+    const charges = (await store.ledger.history(alice.accountId, 10)).filter(
+      ({ kind }) => kind === "charge",
+    );
     expect(charges).toHaveLength(rows);
   });
 
   test("counts beyond 9 million roubles to the nano-rouble", async () => {
     const { store } = storeFolder;
     const large = 2n ** 53n + 1n;
-    alice = fund(store, "alice", large);
+    alice = await fund(store, "alice", large);
     const credit = { account: "alice", kind: "credit", ref: null, note: null } as const;
-    store.admin.changeBalance(actor, { ...credit, amount: large });
+    await store.admin.changeBalance(actor, { ...credit, amount: large });
     await storeFolder.reserve(alice.accountId, large);
-    expect(moneyOf("alice")).toEqual({ balance: large * 2n, reserved: large });
+    expect(await moneyOf("alice")).toEqual({ balance: large * 2n, reserved: large });
     await write(ended("req_1", alice));
-    expect(moneyOf("alice")).toEqual({
+    expect(await moneyOf("alice")).toEqual({
       balance: large * 2n - costOfEnded,
       reserved: large - costOfEnded,
     });
     expect(
-      store.ledger.history(alice.accountId, 3).map(({ balanceAfter }) => balanceAfter),
+      (await store.ledger.history(alice.accountId, 3)).map(({ balanceAfter }) => balanceAfter),
     ).toEqual([large * 2n - costOfEnded, large * 2n, large]);
   });
 });
@@ -197,7 +200,7 @@ describe("a day whose sums leave 64 bits", () => {
   const huge = 4_000_000_000_000_000_000n;
 
   beforeEach(async () => {
-    alice = fund(storeFolder.store, "alice", 1_000_000n);
+    alice = await fund(storeFolder.store, "alice", 1_000_000n);
     await storeFolder.reserve(alice.accountId, 1_000_000n);
   });
 
@@ -209,7 +212,7 @@ describe("a day whose sums leave 64 bits", () => {
   test("is reported exactly, as long as one group of it does not", async () => {
     for (const model of ["a", "b", "c"])
       for (const record of records(2, model)) await write(record);
-    expect(storeFolder.store.usage("day", {})).toMatchObject([
+    expect(await storeFolder.store.usage("day", {})).toMatchObject([
       { requests: 6, operatorCost: 6n * huge },
     ]);
   });
@@ -223,15 +226,15 @@ describe("a day whose sums leave 64 bits", () => {
       if (isTogether) await writeTogether(...records(6, "a"));
       else for (const record of records(6, "a")) await write(record);
       const report = [{ requests: 6, operatorCost: 2n ** 63n - 1n, cost: 6n * costOfEnded }];
-      expect(storeFolder.store.usage("day", {})).toMatchObject(report);
-      expect(storeFolder.store.audit().problems).toEqual([]);
+      expect(await storeFolder.store.usage("day", {})).toMatchObject(report);
+      expect((await storeFolder.store.audit()).problems).toEqual([]);
     },
   );
 });
 
 describe("a request", () => {
   beforeEach(async () => {
-    alice = fund(storeFolder.store, "alice", 1_000_000n);
+    alice = await fund(storeFolder.store, "alice", 1_000_000n);
     await storeFolder.reserve(alice.accountId, 200_000n);
   });
 
@@ -243,18 +246,18 @@ describe("a request", () => {
     await write(ended("req_1", alice));
     const again = [ended("req_1", alice), ended("req_1", alice, { mayHaveRow: false })];
     expect(await writeTogether(...again)).toEqual(["refused", "refused"]);
-    expect(moneyOf("alice").balance).toBe(1_000_000n - costOfEnded);
+    expect((await moneyOf("alice")).balance).toBe(1_000_000n - costOfEnded);
   });
 
   test("that claims another cost than its tokens have is refused, and its row stays", async () => {
     await write(running("req_1", alice));
     const wrong = ended("req_1", alice, { charge: costOfEnded + 1n });
     expect(await writeTogether(wrong)).toEqual(["refused"]);
-    expect(storeFolder.store.requests.find("req_1")).toMatchObject({
+    expect(await storeFolder.store.requests.find("req_1")).toMatchObject({
       status: "running",
       charge: 0n,
     });
-    expect(moneyOf("alice")).toEqual({ balance: 1_000_000n, reserved: 200_000n });
+    expect(await moneyOf("alice")).toEqual({ balance: 1_000_000n, reserved: 200_000n });
     await write(ended("req_1", alice));
   });
 
@@ -264,7 +267,7 @@ describe("a request", () => {
   ])("%s has one row at its end, with everything that is known then", async (_, before) => {
     for (const record of before) await write(record);
     await write(ended("req_1", alice));
-    expect(storeFolder.store.requests.list({}, { limit: 9 }).rows).toMatchObject([
+    expect((await storeFolder.store.requests.list({}, { limit: 9 })).rows).toMatchObject([
       {
         id: "req_1",
         status: "done",
@@ -277,14 +280,14 @@ describe("a request", () => {
         firstByteMs: 40,
       },
     ]);
-    expect(storeFolder.store.usage("day", {})).toMatchObject([{ requests: 1 }]);
+    expect(await storeFolder.store.usage("day", {})).toMatchObject([{ requests: 1 }]);
   });
 
   test("keeps its attempts in their order", async () => {
     await write(ended("req_1", alice));
     const { attempts } = ended("req_1", alice);
-    expect(storeFolder.store.requests.attempts("req_1")).toEqual([...attempts]);
-    expect(storeFolder.store.requests.find("req_1")?.attemptCount).toBe(2);
+    expect(await storeFolder.store.requests.attempts("req_1")).toEqual([...attempts]);
+    expect((await storeFolder.store.requests.find("req_1"))?.attemptCount).toBe(2);
   });
 
   test("that a crash left running is interrupted, the reserve is 0, and nothing is charged", async () => {
@@ -294,9 +297,9 @@ describe("a request", () => {
     await write(ended("req_2", alice));
     expect(store.interruptRunning()).toEqual({ count: 1, reserved: 200_000n - costOfEnded });
     expect(store.interruptRunning()).toEqual({ count: 0, reserved: 0n });
-    expect(store.requests.find("req_1")?.status).toBe("interrupted");
-    expect(moneyOf("alice")).toEqual({ balance: 1_000_000n - costOfEnded, reserved: 0n });
-    expect(store.audit().problems).toEqual([]);
+    expect((await store.requests.find("req_1"))?.status).toBe("interrupted");
+    expect(await moneyOf("alice")).toEqual({ balance: 1_000_000n - costOfEnded, reserved: 0n });
+    expect((await store.audit()).problems).toEqual([]);
   });
 });
 
@@ -307,9 +310,9 @@ describe("sums that exceed 64 bits", () => {
 
   test("the audit adds up charges and refunds of several days", async () => {
     const { store } = storeFolder;
-    alice = fund(store, "alice", NANO_ROUBLES_MAX);
+    alice = await fund(store, "alice", NANO_ROUBLES_MAX);
     const credit = { account: "alice", kind: "credit", ref: null, note: null } as const;
-    store.admin.changeBalance(actor, { ...credit, amount: NANO_ROUBLES_MAX });
+    await store.admin.changeBalance(actor, { ...credit, amount: NANO_ROUBLES_MAX });
     const tokens = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0 };
     const largest = { ...tokens, completionTokens: TOKENS, price, charge: NANO_ROUBLES_MAX };
     for (let day = 0; day < 3; day += 1) {
@@ -317,10 +320,10 @@ describe("sums that exceed 64 bits", () => {
         const at = actor.at + day * DAY_MS;
         await storeFolder.record(ended(id, alice, { ...largest, at, hold: NANO_ROUBLES_MAX }));
         if (day < 2)
-          store.admin.refund(actor, { request: id, amount: null, ref: null, note: null });
+          await store.admin.refund(actor, { request: id, amount: null, ref: null, note: null });
       }
     }
-    expect(store.audit().problems).toEqual([]);
-    expect(store.keys.list("alice")).toMatchObject([{ spent: 2n * NANO_ROUBLES_MAX }]);
+    expect((await store.audit()).problems).toEqual([]);
+    expect(await store.keys.list("alice")).toMatchObject([{ spent: 2n * NANO_ROUBLES_MAX }]);
   });
 });

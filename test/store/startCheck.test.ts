@@ -22,7 +22,7 @@ describe("a gateway starts", () => {
   test("on a store with every kind of booking", start);
 
   test("on a store with running requests and a reserve", async () => {
-    const carol = fund(storeFolder.store, "carol", 1_000_000n);
+    const carol = await fund(storeFolder.store, "carol", 1_000_000n);
     await storeFolder.record(running("req_open", carol));
     await storeFolder.reserve(carol.accountId, 1_000_000n);
     start();
@@ -31,23 +31,23 @@ describe("a gateway starts", () => {
   });
 
   test("on a store with damage that is older than the last rows, which the audit finds", async () => {
-    const carol = fund(storeFolder.store, "carol", 1_000_000_000n);
+    const carol = await fund(storeFolder.store, "carol", 1_000_000_000n);
     const ids = Array.from({ length: 600 }, (_, index) => `req_${index}`);
     await recordMany(storeFolder, carol, ids);
     tamper(storeFolder, "UPDATE requests SET write_off = 1 WHERE public_id = 'req_0'");
     start();
-    expect(storeFolder.store.audit().problems).not.toEqual([]);
+    expect((await storeFolder.store.audit()).problems).not.toEqual([]);
   });
 });
 
 describe("no gateway starts on a store of which", () => {
-  test("the schema lacks a trigger; the audit names it, and commands still go on", () => {
+  test("the schema lacks a trigger; the audit names it, and commands still go on", async () => {
     const sqlite = new Database(storeFolder.path);
     sqlite.run("DROP TRIGGER ledger_keeps_all");
     sqlite.close();
     const problem = "trigger ledger_keeps_all is missing or not the program's own";
     refuses(`the schema of the database is not tollgate's: ${storeFolder.path} (${problem})`);
-    expect(storeFolder.store.audit().problems).toEqual([`schema: ${problem}`]);
+    expect((await storeFolder.store.audit()).problems).toEqual([`schema: ${problem}`]);
     openStore({ path: storeFolder.path, durability: "process", serving: false }).close();
   });
 

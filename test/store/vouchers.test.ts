@@ -203,8 +203,8 @@ describe("in the file of SQLite", () => {
   const storeFolder = openStoreBefore({
     audited: false,
     async fill({ store, writer }) {
-      const alice = fund(store, "alice", 10n);
-      fund(store, "bob", 0n);
+      const alice = await fund(store, "alice", 10n);
+      await fund(store, "bob", 0n);
       open = (await issueVoucher(store)).publicId;
       const second = await issueVoucher(store);
       await redeemBy(writer, second.id, alice);
@@ -213,8 +213,8 @@ describe("in the file of SQLite", () => {
   });
 
   /** No problem for the audit and for the auditor of the tests. */
-  function expectAuditClean(): void {
-    expect(storeFolder.store.audit().problems).toEqual([]);
+  async function expectAuditClean(): Promise<void> {
+    expect((await storeFolder.store.audit()).problems).toEqual([]);
     expect(auditFile(storeFolder.path)).toEqual([]);
   }
 
@@ -297,14 +297,14 @@ describe("in the file of SQLite", () => {
       ["to reserve refs from another row on", "UPDATE voucher_start SET ledger_id = 9", "changed"],
       ["a second first row", "INSERT INTO voucher_start VALUES (2, 0)", "one row"],
       ["no first row", "DELETE FROM voucher_start", "one row"],
-    ])("%s", (_, statements, message) => {
+    ])("%s", async (_, statements, message) => {
       const sqlite = new Database(storeFolder.path, { readwrite: true });
       const run = sqlite.transaction(() => {
         for (const statement of statements.split("; ")) sqlite.run(statement);
       });
       expect(run).toThrow(message);
       sqlite.close();
-      expectAuditClean();
+      await expectAuditClean();
     });
   });
 
@@ -356,10 +356,10 @@ describe("in the file of SQLite", () => {
         "voucher OPEN: has a time out of range",
       ],
       ["no first row", "DELETE FROM voucher_start", "voucher_start: does not have exactly one row"],
-    ])("%s", (_, statement, problem) => {
+    ])("%s", async (_, statement, problem) => {
       tamper(storeFolder, statement);
       const expected = problem.replace("OPEN", open).replace("REDEEMED", redeemed);
-      expect(storeFolder.store.audit().problems).toContain(expected);
+      expect((await storeFolder.store.audit()).problems).toContain(expected);
     });
   });
 });

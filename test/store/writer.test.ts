@@ -26,7 +26,7 @@ const UNBILLED = {
 describe("the writer", () => {
   test("does the others of a batch in their order when one operation of it is refused", async () => {
     const { store, writer } = storeFolder;
-    const owner = fund(store, "alice", 1_000_000n);
+    const owner = await fund(store, "alice", 1_000_000n);
     await storeFolder.reserve(owner.accountId, 2n * costOfEnded);
     const other = { ...owner, accountId: 77 };
     // Asked for in one turn, while the writer has nothing to do: one alone, and the others in one batch.
@@ -52,14 +52,14 @@ describe("the writer", () => {
       "rejected",
       "fulfilled",
     ]);
-    expect(store.accounts.find("alice")?.balance).toBe(1_000_000n - costOfEnded);
-    expect(store.keys.find("key_alice")?.lastUsedAt).toBe(77);
-    expect(store.audit().problems).toEqual([]);
+    expect((await store.accounts.find("alice"))?.balance).toBe(1_000_000n - costOfEnded);
+    expect((await store.keys.find("key_alice"))?.lastUsedAt).toBe(77);
+    expect((await store.audit()).problems).toEqual([]);
   });
 
   test("stays blocked on a full disk after a write that changes nothing", async () => {
     const { store, writer, path } = storeFolder;
-    const { accountId, keyId } = fund(store, "alice", 0n);
+    const { accountId, keyId } = await fund(store, "alice", 0n);
     const touchKey = { kind: "touchKey", accountId, keyId, at: 77, address: null } as const;
     const makeRoom = fillStore(path);
     expect(await writer.write(touchKey).catch(String)).toContain("StoreFull");
@@ -74,25 +74,27 @@ describe("the writer", () => {
 
   test("charges a thousand requests at once, each exactly once", async () => {
     const { store } = storeFolder;
-    const owner = fund(store, "alice", 1_000_000_000n);
+    const owner = await fund(store, "alice", 1_000_000_000n);
     const ids = Array.from({ length: 1000 }, (_, at) => `req_${at}`);
     await recordMany(storeFolder, owner, ids);
-    expect(store.accounts.find("alice")?.balance).toBe(1_000_000_000n - 1000n * costOfEnded);
-    expect(store.audit()).toEqual({ accounts: 1, requests: 1000, problems: [], notes: [] });
+    expect((await store.accounts.find("alice"))?.balance).toBe(
+      1_000_000_000n - 1000n * costOfEnded,
+    );
+    expect(await store.audit()).toEqual({ accounts: 1, requests: 1000, problems: [], notes: [] });
   });
 
   test("has committed what it answered: another connection sees it at once", async () => {
     const { store, writer } = storeFolder;
-    const owner = fund(store, "alice", 1_000_000n);
+    const owner = await fund(store, "alice", 1_000_000n);
     for (let at = 0; at < 20; at++) {
       await writer.write(recording(running(`req_${at}`, owner)));
-      expect(store.requests.find(`req_${at}`)?.status).toBe("running");
+      expect((await store.requests.find(`req_${at}`))?.status).toBe("running");
     }
   });
 
   test("refuses a charge that its account has not reserved, and does the others of the batch", async () => {
     const { store, writer } = storeFolder;
-    const owner = fund(store, "alice", 2n * costOfEnded);
+    const owner = await fund(store, "alice", 2n * costOfEnded);
     await storeFolder.reserve(owner.accountId, costOfEnded);
     const results = await Promise.allSettled([
       writer.write(recording(ended("req_1", owner))),
@@ -107,38 +109,41 @@ describe("the writer", () => {
     ]);
     const failures = results.map((result) => result.status === "rejected" && result.reason.failure);
     expect(failures).toEqual([false, "insufficient", false]);
-    expect(store.accounts.find("alice")).toMatchObject({ balance: costOfEnded, reserved: 0n });
-    expect(store.audit()).toEqual({ accounts: 1, requests: 1, problems: [], notes: [] });
+    expect(await store.accounts.find("alice")).toMatchObject({
+      balance: costOfEnded,
+      reserved: 0n,
+    });
+    expect(await store.audit()).toEqual({ accounts: 1, requests: 1, problems: [], notes: [] });
   });
 
   test("takes what it wrote over into the database, so that the log does not grow", async () => {
     const { store, writer, path } = storeFolder;
-    const owner = fund(store, "alice", 1_000_000_000n);
+    const owner = await fund(store, "alice", 1_000_000_000n);
     for (let at = 0; at < 600; at++) {
       await writer.write(recording(running(`req_${at}`, owner)));
       await storeFolder.record(ended(`req_${at}`, owner));
     }
     // Each request writes some 60 KB of pages to the log: all of them would be 36 MB.
     expect(Bun.file(`${path}-wal`).size).toBeLessThan(12_000_000);
-    expect(store.audit().problems).toEqual([]);
+    expect((await store.audit()).problems).toEqual([]);
   });
 
   test("ends only after what it was asked before", async () => {
     const { store, writer } = storeFolder;
-    const owner = fund(store, "alice", 1_000_000n);
+    const owner = await fund(store, "alice", 1_000_000n);
     await storeFolder.reserve(owner.accountId, costOfEnded);
     const open = writer.write(recording(running("req_1", owner)));
     const end = writer.write(recording(ended("req_1", owner)));
     await writer.close();
     expect(await Promise.all([open, end])).toHaveLength(2);
-    expect(store.requests.find("req_1")?.status).toBe("done");
+    expect((await store.requests.find("req_1"))?.status).toBe("done");
   });
 
   test(
     "ends though another process has the database locked, and two ends are tried again and again",
     async () => {
       const { store, writer, path } = storeFolder;
-      const owner = fund(store, "alice", 1_000_000n);
+      const owner = await fund(store, "alice", 1_000_000n);
       let isOver = false;
       await storeFolder.reserve(owner.accountId, 2n * costOfEnded);
       const { sqlite: other } = connect(path, "process");
@@ -163,7 +168,7 @@ describe("the writer", () => {
 
   test("does nothing and answers nothing after a fatal failure, though more was queued", async () => {
     const { store, path } = storeFolder;
-    const owner = fund(store, "alice", 1_000_000n);
+    const owner = await fund(store, "alice", 1_000_000n);
     const fatal: string[] = [];
     const failed = Promise.withResolvers<void>();
     const writer = startWriter({ path, durability: "process" }, (message) => {
@@ -196,8 +201,8 @@ describe("the writer", () => {
     await writer.close();
     expect({ answered, fatal }).toEqual({ answered: [], fatal: [expect.any(String)] });
     expect(writer.isBroken).toBe(true);
-    expect(store.requests.find("req_a")?.status).toBe("running");
-    expect(store.requests.find("req_b")).toBeUndefined();
+    expect((await store.requests.find("req_a"))?.status).toBe("running");
+    expect(await store.requests.find("req_b")).toBeUndefined();
   });
 });
 
@@ -213,7 +218,7 @@ function breakInserts(path: string): void {
 test("each field of a request reaches its row, to the last nano-rouble", async () => {
   const { store, writer } = storeFolder;
   const beyondDoubles = 9_007_199_254_740_993n;
-  const owner = fund(store, "alice", 0n);
+  const owner = await fund(store, "alice", 0n);
   const record = ended("req_1", owner, {
     status: "cancelled",
     charge: 0n,
@@ -235,6 +240,6 @@ test("each field of a request reaches its row, to the last nano-rouble", async (
     attempts,
     ...rest
   } = record;
-  expect(store.requests.find("req_1")).toMatchObject({ ...rest, id: publicId, accountId });
-  expect(store.requests.attempts("req_1")).toEqual([...attempts]);
+  expect(await store.requests.find("req_1")).toMatchObject({ ...rest, id: publicId, accountId });
+  expect(await store.requests.attempts("req_1")).toEqual([...attempts]);
 });

@@ -39,7 +39,7 @@ const OPERATOR = "olga";
 interface Event {
   /** Days before the end of the month. */
   readonly daysAgo: number;
-  readonly run: (recording: Recording, at: number) => Promise<void> | void;
+  readonly run: (recording: Recording, at: number) => Promise<void>;
 }
 
 const TRIAL = "trial";
@@ -172,9 +172,9 @@ class Recording {
     return { key: this.#demoSecret, voucher: this.#vouchers.get(CONFERENCE)?.[0], requests };
   }
 
-  createAccount(customer: Customer, at: number): void {
+  async createAccount(customer: Customer, at: number): Promise<void> {
     const { account, overdraft = 0 } = customer;
-    const row = this.#store.admin.createAccount(
+    const row = await this.#store.admin.createAccount(
       by("accounts create", at),
       account,
       roubles(overdraft),
@@ -190,10 +190,10 @@ class Recording {
     });
   }
 
-  createKey({ account }: Customer, key: CustomerKey, at: number): void {
+  async createKey({ account }: Customer, key: CustomerKey, at: number): Promise<void> {
     const { secret, stored } = newKey();
     const { label, models, requestsPerMinute, expiresAfterDays, budget } = key;
-    const { key: row } = this.#store.admin.createKey(by("keys create", at), account, {
+    const { key: row } = await this.#store.admin.createKey(by("keys create", at), account, {
       ...stored,
       createdAt: at,
       label,
@@ -207,24 +207,22 @@ class Recording {
     if (account === DEMO_ACCOUNT && label === DEMO_KEY) this.#demoSecret = secret;
   }
 
-  rotateKey(account: string, label: string, at: number): void {
+  async rotateKey(account: string, label: string, at: number): Promise<void> {
     const state = this.#key(account, label);
     const rotation = { successor: newKey().stored, graceMs: DAY_MS };
-    state.row = this.#store.admin.rotateKey(
-      by("keys rotate", at),
-      state.row.publicId,
-      rotation,
+    state.row = (
+      await this.#store.admin.rotateKey(by("keys rotate", at), state.row.publicId, rotation)
     ).key;
   }
 
-  revokeKey(account: string, label: string, at: number): void {
+  async revokeKey(account: string, label: string, at: number): Promise<void> {
     const state = this.#key(account, label);
-    this.#store.admin.revokeKey(by("keys revoke", at), state.row.publicId);
+    await this.#store.admin.revokeKey(by("keys revoke", at), state.row.publicId);
     state.isRevoked = true;
   }
 
-  disable(account: string, at: number): void {
-    this.#store.admin.setDisabled(by("accounts disable", at), account, true);
+  async disable(account: string, at: number): Promise<void> {
+    await this.#store.admin.setDisabled(by("accounts disable", at), account, true);
     this.#account(account).isDisabled = true;
   }
 
@@ -245,17 +243,17 @@ class Recording {
     assert(voucher !== undefined, "the demo's month redeems more vouchers than it has");
     const { id: accountId, keys } = this.#account(account);
     const [key] = keys.values();
-    const { id: voucherId } = this.#store.vouchers.findOrThrow(voucher.id);
+    const { id: voucherId } = await this.#store.vouchers.findOrThrow(voucher.id);
     const redemption = { voucherId, accountId, actor: key?.row.publicId ?? OPERATOR, at };
     await this.#writer.write({ kind: "redeemVoucher", redemption });
   }
 
-  revokeVoucher(note: string, at: number): void {
+  async revokeVoucher(note: string, at: number): Promise<void> {
     const voucher = this.#vouchers.get(note)?.pop();
-    if (voucher) this.#store.admin.revokeVoucher(by("vouchers revoke", at), voucher.id);
+    if (voucher) await this.#store.admin.revokeVoucher(by("vouchers revoke", at), voucher.id);
   }
 
-  refund(account: string, part: "all" | "half", at: number): void {
+  async refund(account: string, part: "all" | "half", at: number): Promise<void> {
     const state = this.#account(account);
     const { dearest } = state;
     assert(dearest !== undefined, "an account of the demo has no answer to refund");
@@ -263,7 +261,7 @@ class Recording {
     const note =
       part === "all" ? "the answer was cut off" : "half of it, as agreed with the customer";
     const refund = { request: dearest.publicId, amount, ref: null, note };
-    this.#store.admin.refund(by("balance refund", at), refund);
+    await this.#store.admin.refund(by("balance refund", at), refund);
     state.dearest = undefined;
   }
 
@@ -274,7 +272,7 @@ class Recording {
       .toSorted((one, other) => one.endsAt - other.endsAt);
     for (const [customer, requests] of Map.groupBy(ended, (one) => one.customer)) {
       const due = requests.reduce((sum, { record }) => sum + record.charge, 0n);
-      this.#payFor(this.#account(customer.account), due, day);
+      await this.#payFor(this.#account(customer.account), due, day);
     }
     await this.#writer.write({ kind: "reserve" });
     const records = ended.map((request) => this.#recordOf(request));
@@ -293,7 +291,7 @@ class Recording {
     return true;
   }
 
-  #payFor(account: AccountState, due: bigint, at: number): void {
+  async #payFor(account: AccountState, due: bigint, at: number): Promise<void> {
     const { payment, account: name } = account.customer;
     while (account.balance - due < roubles(payment.below)) {
       account.credits += 1;
@@ -302,7 +300,10 @@ class Recording {
       const { note = null } = payment;
       const amount = roubles(payment.amount);
       const credit = { account: name, kind: "credit", amount, ref, note } as const;
-      this.#store.admin.changeBalance({ name: BILLING, command: "balance credit", at }, credit);
+      await this.#store.admin.changeBalance(
+        { name: BILLING, command: "balance credit", at },
+        credit,
+      );
     }
   }
 

@@ -20,9 +20,9 @@ export interface DatabaseReading {
 }
 
 /** Checks the database read-only. It does not create one, and a gateway may run on it. */
-export function readDatabase(path: string): DatabaseReading {
+export async function readDatabase(path: string): Promise<DatabaseReading> {
   try {
-    const inspection = inspectStore(path);
+    const inspection = await inspectStore(path);
     if (inspection === undefined) return { verdict: judgeMissing(path), lastEntry: "none" };
     const problem = emptyFileProblem(path) ?? hardLinkProblem(path);
     const verdict = problem === undefined ? judgeDatabase(path, inspection) : failed(problem);

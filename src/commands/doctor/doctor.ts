@@ -66,7 +66,7 @@ async function examineDatabase(config: Config | undefined): Promise<ServerReadin
     return { verdict: notChecked, lastEntry: "unknown", clockProblem: undefined };
   const { database } = config;
   if (database.engine === "sqlite")
-    return { ...readDatabase(database.path), clockProblem: undefined };
+    return { ...(await readDatabase(database.path)), clockProblem: undefined };
   forgetPostgresEnvironment();
   return await readServer({ ...database, application: "doctor" });
 }

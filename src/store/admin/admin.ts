@@ -2,7 +2,6 @@ import { formatRoubles } from "../../lib/money.ts";
 import type { Connection } from "../connection.ts";
 import { type Actor, adminLog } from "../schema/schema.ts";
 import { StoreError } from "../storeError.ts";
-import type { Steps } from "../steps.ts";
 import {
   accountTable,
   available,
@@ -57,127 +56,127 @@ export interface LedgerChangeResult {
  * StoreError, and MoneyReservedError for a debit or an overdraft that is possible once the gateway releases its reserve.
  */
 export interface Admin {
-  createAccount(actor: Actor, name: string, overdraft: bigint): Steps<AccountRow>;
-  setAccount(actor: Actor, name: string, changes: AccountChanges): Steps<AccountRow>;
-  setDisabled(actor: Actor, name: string, disabled: boolean): Steps<AccountRow>;
+  createAccount(actor: Actor, name: string, overdraft: bigint): Promise<AccountRow>;
+  setAccount(actor: Actor, name: string, changes: AccountChanges): Promise<AccountRow>;
+  setDisabled(actor: Actor, name: string, disabled: boolean): Promise<AccountRow>;
   /** Creates the account if it does not exist. */
   createKey(
     actor: Actor,
     account: string,
     key: Omit<NewKey, "accountId">,
-  ): Steps<{ key: KeyRow; createdAccount: boolean }>;
+  ): Promise<{ key: KeyRow; createdAccount: boolean }>;
   /** A budget applies to the whole rotation chain. */
-  changeKey(actor: Actor, publicId: string, changes: KeyChanges): Steps<KeyRow>;
+  changeKey(actor: Actor, publicId: string, changes: KeyChanges): Promise<KeyRow>;
   /** Replaces a key by a new one. The old key works for another `graceMs`. */
   rotateKey(
     actor: Actor,
     publicId: string,
     rotation: { successor: Successor; graceMs: number },
-  ): Steps<Rotated>;
+  ): Promise<Rotated>;
   /** `applied` is false if it was revoked before. */
-  revokeKey(actor: Actor, publicId: string): Steps<{ key: KeyRow; applied: boolean }>;
-  changeBalance(actor: Actor, ledgerChange: LedgerChange): Steps<LedgerChangeResult>;
+  revokeKey(actor: Actor, publicId: string): Promise<{ key: KeyRow; applied: boolean }>;
+  changeBalance(actor: Actor, ledgerChange: LedgerChange): Promise<LedgerChangeResult>;
   /** Refunds a charge in full or in part. */
-  refund(actor: Actor, refundRequest: RefundRequest): Steps<Refunded>;
+  refund(actor: Actor, refundRequest: RefundRequest): Promise<Refunded>;
   /** Creates all of them, or none. Returns them in the order of their codes. */
-  createVouchers(actor: Actor, created: NewVouchers): Steps<VoucherRow[]>;
+  createVouchers(actor: Actor, created: NewVouchers): Promise<VoucherRow[]>;
   /** Throws for a redeemed voucher. */
-  revokeVoucher(actor: Actor, publicId: string): Steps<Revoked>;
+  revokeVoucher(actor: Actor, publicId: string): Promise<Revoked>;
   /**
    * Called when money that a change needs is reserved. Returns true if all of it was released at once; else the gateways
    * release what they do not hold, if one is running.
    */
-  releaseReserve(account: string): Steps<boolean>;
+  releaseReserve(account: string): Promise<boolean>;
 }
 
 /** How the reserve of an account is released, by its row id. */
-export type ReleaseReserve = (accountId: number) => Steps<boolean>;
+export type ReleaseReserve = (accountId: number) => Promise<boolean>;
 
 export function admin(connection: Connection, releaseReserve: ReleaseReserve): Admin {
   return {
     createAccount: (actor, name, overdraft) =>
-      change(connection, actor, name, function* ({ accounts }) {
-        if (yield* accounts.find(name))
+      change(connection, actor, name, async ({ accounts }) => {
+        if (await accounts.find(name))
           throw new StoreError(
             `account ${JSON.stringify(name)} exists already: tollgate accounts show ${name} shows it`,
           );
-        const result = yield* accounts.insert({ name, overdraft, createdAt: actor.at });
+        const result = await accounts.insert({ name, overdraft, createdAt: actor.at });
         return { result, detail: accountDetail({ overdraft }) };
       }),
     setAccount: (actor, name, changes) =>
-      change(connection, actor, name, function* ({ accounts }) {
-        const account = yield* accounts.lockOrThrow(name);
+      change(connection, actor, name, async ({ accounts }) => {
+        const account = await accounts.lockOrThrow(name);
         if (changes.overdraft !== undefined) refuseOverdraft(account, changes.overdraft);
-        yield* accounts.set(account.id, changes);
-        return { result: yield* accounts.findOrThrow(name), detail: accountDetail(changes) };
+        await accounts.set(account.id, changes);
+        return { result: await accounts.findOrThrow(name), detail: accountDetail(changes) };
       }),
     setDisabled: (actor, name, disabled) =>
-      change(connection, actor, name, function* ({ accounts }) {
-        const { id } = yield* accounts.findOrThrow(name);
-        yield* accounts.setDisabled(id, disabled);
-        return { result: yield* accounts.findOrThrow(name), detail: null };
+      change(connection, actor, name, async ({ accounts }) => {
+        const { id } = await accounts.findOrThrow(name);
+        await accounts.setDisabled(id, disabled);
+        return { result: await accounts.findOrThrow(name), detail: null };
       }),
     createKey: (actor, account, key) =>
-      change(connection, actor, key.publicId, function* ({ accounts, keys }) {
-        const existing = yield* accounts.find(account);
+      change(connection, actor, key.publicId, async ({ accounts, keys }) => {
+        const existing = await accounts.find(account);
         const owner =
           existing ??
-          (yield* accounts.insert({ name: account, overdraft: 0n, createdAt: actor.at }));
-        yield* keys.insert({ ...key, accountId: owner.id });
+          (await accounts.insert({ name: account, overdraft: 0n, createdAt: actor.at }));
+        await keys.insert({ ...key, accountId: owner.id });
         const result = {
-          key: yield* keys.findOrThrow(key.publicId),
+          key: await keys.findOrThrow(key.publicId),
           createdAccount: existing === undefined,
         };
         return { result, detail: `account ${account}` };
       }),
     changeKey: (actor, publicId, changes) =>
-      change(connection, actor, publicId, function* ({ keys }) {
-        const result = yield* changeKey(keys, publicId, changes);
+      change(connection, actor, publicId, async ({ keys }) => {
+        const result = await changeKey(keys, publicId, changes);
         return { result, detail: changesDetail(changes) };
       }),
     rotateKey: (actor, publicId, rotation) =>
-      change(connection, actor, publicId, function* ({ keys }) {
-        const result = yield* rotateKey(keys, actor, publicId, rotation);
+      change(connection, actor, publicId, async ({ keys }) => {
+        const result = await rotateKey(keys, actor, publicId, rotation);
         return { result, detail: rotationDetail(result) };
       }),
     revokeKey: (actor, publicId) =>
-      change(connection, actor, publicId, function* ({ keys }) {
-        const applied = yield* keys.revoke((yield* keys.findOrThrow(publicId)).id, actor.at);
-        const result = { key: yield* keys.findOrThrow(publicId), applied };
+      change(connection, actor, publicId, async ({ keys }) => {
+        const applied = await keys.revoke((await keys.findOrThrow(publicId)).id, actor.at);
+        const result = { key: await keys.findOrThrow(publicId), applied };
         return { result, detail: null, applied };
       }),
     changeBalance: (actor, ledgerChange) =>
-      change(connection, actor, ledgerChange.account, function* (tables) {
-        const result = yield* changeBalance(tables, actor, ledgerChange);
+      change(connection, actor, ledgerChange.account, async (tables) => {
+        const result = await changeBalance(tables, actor, ledgerChange);
         return { result, detail: ledgerDetail(ledgerChange), applied: result.applied };
       }),
     refund: (actor, refundRequest) =>
-      change(connection, actor, refundRequest.request, function* ({ transaction }) {
-        const result = yield* refund(transaction, actor, refundRequest);
+      change(connection, actor, refundRequest.request, async ({ transaction }) => {
+        const result = await refund(transaction, actor, refundRequest);
         const detail = ledgerDetail({ amount: result.amount, ref: refundRequest.ref });
         return { result, detail, applied: result.applied };
       }),
     createVouchers: (actor, { codes, ...settings }) =>
-      connection.inTransaction(function* (transaction) {
+      connection.inTransaction(async (transaction) => {
         const detail = voucherDetail({ codes, ...settings });
         const created: VoucherRow[] = [];
         for (const code of codes) {
           created.push(
-            yield* change(transaction, actor, code.publicId, function* ({ vouchers }) {
-              yield* vouchers.insert({ ...code, ...settings, createdAt: actor.at });
-              return { result: yield* vouchers.findOrThrow(code.publicId), detail };
+            await change(transaction, actor, code.publicId, async ({ vouchers }) => {
+              await vouchers.insert({ ...code, ...settings, createdAt: actor.at });
+              return { result: await vouchers.findOrThrow(code.publicId), detail };
             }),
           );
         }
         return created;
       }),
     revokeVoucher: (actor, publicId) =>
-      change(connection, actor, publicId, function* ({ vouchers }) {
-        const result = yield* revokeVoucher(vouchers, actor, publicId);
+      change(connection, actor, publicId, async ({ vouchers }) => {
+        const result = await revokeVoucher(vouchers, actor, publicId);
         return { result, detail: null, applied: result.applied };
       }),
-    *releaseReserve(account) {
-      return yield* releaseReserve((yield* accountTable(connection).findOrThrow(account)).id);
+    async releaseReserve(account) {
+      return await releaseReserve((await accountTable(connection).findOrThrow(account)).id);
     },
   };
 }
@@ -222,15 +221,15 @@ function ledgerDetail({ amount, ref }: Pick<LedgerChange, "amount" | "ref">): st
   return ref === null ? formatRoubles(amount) : `${formatRoubles(amount)} ref ${ref}`;
 }
 
-function* changeBalance(
+async function changeBalance(
   { accounts, ledger }: Tables,
   actor: Actor,
   ledgerChange: LedgerChange,
-): Steps<LedgerChangeResult> {
-  const account = yield* accounts.lockOrThrow(ledgerChange.account);
+): Promise<LedgerChangeResult> {
+  const account = await accounts.lockOrThrow(ledgerChange.account);
   const amount = ledgerChange.kind === "debit" ? -ledgerChange.amount : ledgerChange.amount;
   if (ledgerChange.ref !== null) {
-    const before = yield* ledger.findByRef(ledgerChange.ref);
+    const before = await ledger.findByRef(ledgerChange.ref);
     if (before) {
       const isSame =
         before.accountId === account.id &&
@@ -246,7 +245,7 @@ function* changeBalance(
     throw new MoneyReservedError(`${refusal}; ${reservedText(account)}`);
   }
   const { kind, ref, note } = ledgerChange;
-  const balance = yield* ledger.append({
+  const balance = await ledger.append({
     accountId: account.id,
     kind,
     amount,
@@ -276,18 +275,18 @@ interface Changed<T> {
 }
 
 /** Runs a change as one transaction, with its row in the admin log. `subject`: what is changed. */
-function* change<T>(
+async function change<T>(
   connection: Connection,
   { at, name, command }: Actor,
   subject: string,
-  work: (tables: Tables) => Steps<Changed<T>>,
-): Steps<T> {
-  return yield* connection.inTransaction(function* (transaction) {
+  work: (tables: Tables) => Promise<Changed<T>>,
+): Promise<T> {
+  return await connection.inTransaction(async (transaction) => {
     const {
       result,
       detail,
       applied = true,
-    } = yield* work({
+    } = await work({
       transaction,
       accounts: accountTable(transaction),
       keys: keyTable(transaction),
@@ -296,7 +295,7 @@ function* change<T>(
     });
     const { db, dialect } = transaction;
     const row = { id: dialect.newRowId, at, actor: name, command, subject, detail };
-    if (applied) yield* transaction.run(db.insert(adminLog).values(row));
+    if (applied) await transaction.run(db.insert(adminLog).values(row));
     return result;
   });
 }

@@ -3,7 +3,6 @@ import { formatRoubles } from "../../lib/money.ts";
 import type { Actor } from "../schema/schema.ts";
 import type { KeyChanges, KeyRow, KeyTable, NewKey } from "../tables/keys.ts";
 import { StoreError } from "../storeError.ts";
-import type { Steps } from "../steps.ts";
 
 /** What a new key does not inherit from the key that it replaces. */
 export type Successor = Pick<NewKey, "publicId" | "hash" | "prefix">;
@@ -18,11 +17,15 @@ export interface Rotated {
  * Changes settings of a key. A budget applies to its whole rotation chain, with all that the chain spent. Runs in the
  * caller's transaction. Throws StoreError, also for a revoked key.
  */
-export function* changeKey(keys: KeyTable, publicId: string, changes: KeyChanges): Steps<KeyRow> {
-  const key = yield* keys.findOrThrow(publicId);
+export async function changeKey(
+  keys: KeyTable,
+  publicId: string,
+  changes: KeyChanges,
+): Promise<KeyRow> {
+  const key = await keys.findOrThrow(publicId);
   if (key.revokedAt !== null) throw new StoreError(`key ${revokedMessage(key)}`);
-  yield* keys.change(key, changes);
-  return yield* keys.findOrThrow(publicId);
+  await keys.change(key, changes);
+  return await keys.findOrThrow(publicId);
 }
 
 /**
@@ -30,15 +33,15 @@ export function* changeKey(keys: KeyTable, publicId: string, changes: KeyChanges
  * another `graceMs`, but not after its own expiry. Only the newest key of a chain can be rotated, so that a chain has
  * one current key. Runs in the caller's transaction. Throws StoreError.
  */
-export function* rotateKey(
+export async function rotateKey(
   keys: KeyTable,
   actor: Actor,
   publicId: string,
   { successor, graceMs }: { successor: Successor; graceMs: number },
-): Steps<Rotated> {
-  const old = yield* keys.findOrThrow(publicId);
-  refuseRotation(old, yield* keys.newestOfChain(old), actor.at);
-  yield* keys.insert(
+): Promise<Rotated> {
+  const old = await keys.findOrThrow(publicId);
+  refuseRotation(old, await keys.newestOfChain(old), actor.at);
+  await keys.insert(
     {
       ...successor,
       accountId: old.accountId,
@@ -55,8 +58,8 @@ export function* rotateKey(
   );
   const graceEnd = actor.at + graceMs;
   const replacedUntil = Math.min(old.expiresAt ?? graceEnd, graceEnd);
-  yield* keys.change(old, { expiresAt: replacedUntil });
-  return { key: yield* keys.findOrThrow(successor.publicId), replacedUntil };
+  await keys.change(old, { expiresAt: replacedUntil });
+  return { key: await keys.findOrThrow(successor.publicId), replacedUntil };
 }
 
 /** For the admin log, with the names of the command line options. */

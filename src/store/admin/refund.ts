@@ -5,7 +5,6 @@ import { ledgerTable, refTakenError, type Charge, type LedgerRow } from "../tabl
 import { requestTable } from "../tables/requests.ts";
 import type { Connection } from "../connection.ts";
 import { NotFoundError, StoreError } from "../storeError.ts";
-import type { Steps } from "../steps.ts";
 
 /** `request` is a public id. `amount` is positive nano-roubles; null: the rest of the charge. */
 export interface RefundRequest {
@@ -26,22 +25,22 @@ export interface Refunded {
  * Refunds a charge in full or in part, and never more than the charge in total. A trigger lowers the spending of the
  * key's rotation chain. Runs in the caller's transaction. Throws StoreError.
  */
-export function* refund(
+export async function refund(
   connection: Connection,
   actor: Actor,
   refundRequest: RefundRequest,
-): Steps<Refunded> {
+): Promise<Refunded> {
   const ledger = ledgerTable(connection);
   const { request, ref, note } = refundRequest;
-  const earlier = ref === null ? undefined : yield* ledger.findByRef(ref);
-  const found = yield* ledger.findCharge(request);
-  if (!found) throw earlier ? refTakenError(earlier) : yield* notChargedError(connection, request);
+  const earlier = ref === null ? undefined : await ledger.findByRef(ref);
+  const found = await ledger.findCharge(request);
+  if (!found) throw earlier ? refTakenError(earlier) : await notChargedError(connection, request);
   const { accountId, seq } = found;
   const accounts = accountTable(connection);
-  const { name } = yield* accounts.lockById(accountId);
+  const { name } = await accounts.lockById(accountId);
   // It may have been folded before the account was locked.
-  const charge = (yield* ledger.findCharge(request)) ?? found;
-  const refunds = yield* ledger.refundsOf(charge);
+  const charge = (await ledger.findCharge(request)) ?? found;
+  const refunds = await ledger.refundsOf(charge);
   if (earlier) {
     const index = refunds.findIndex(({ id }) => id === earlier.id);
     // "The rest" means the rest at that time.
@@ -49,7 +48,7 @@ export function* refund(
     const isSame = index >= 0 && earlier.amount === (refundRequest.amount ?? restThen);
     if (!isSame) throw refTakenError(earlier);
     return {
-      account: yield* accounts.findOrThrow(name),
+      account: await accounts.findOrThrow(name),
       amount: earlier.amount,
       applied: false,
     };
@@ -58,7 +57,7 @@ export function* refund(
   const amount = refundRequest.amount ?? rest;
   refuseTooMuch(request, { charge, rest, amount });
   if (!charge.isKept) throw foldedError(request, name);
-  yield* ledger.append({
+  await ledger.append({
     accountId,
     kind: "refund",
     amount,
@@ -68,15 +67,15 @@ export function* refund(
     at: actor.at,
     refundOf: seq,
   });
-  return { account: yield* accounts.findOrThrow(name), amount, applied: true };
+  return { account: await accounts.findOrThrow(name), amount, applied: true };
 }
 
 function restOf(charge: Charge, refunds: readonly LedgerRow[]): bigint {
   return refunds.reduce((rest, { amount }) => rest - amount, charge.amount);
 }
 
-function* notChargedError(connection: Connection, request: string): Steps<StoreError> {
-  const row = yield* requestTable(connection).find(request);
+async function notChargedError(connection: Connection, request: string): Promise<StoreError> {
+  const row = await requestTable(connection).find(request);
   const id = JSON.stringify(request);
   if (!row) {
     return new NotFoundError(

@@ -2,7 +2,6 @@ import { isoTime } from "../../lib/clock.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { Actor } from "../schema/schema.ts";
 import { StoreError } from "../storeError.ts";
-import type { Steps } from "../steps.ts";
 import type { NewVoucher, VoucherRow, VoucherTable } from "../tables/vouchers.ts";
 
 /** The vouchers of one command. All have the same amount, note and expiry. */
@@ -20,20 +19,20 @@ export interface Revoked {
  * Revokes a voucher, so that no account can redeem it. Runs in the caller's transaction. Throws StoreError for a redeemed
  * one.
  */
-export function* revokeVoucher(
+export async function revokeVoucher(
   vouchers: VoucherTable,
   actor: Actor,
   publicId: string,
-): Steps<Revoked> {
-  const { id, redeemedBy, redeemedAt, amount } = yield* vouchers.lockOrThrow(publicId);
+): Promise<Revoked> {
+  const { id, redeemedBy, redeemedAt, amount } = await vouchers.lockOrThrow(publicId);
   if (redeemedBy !== null) {
     const roubles = formatRoubles(amount);
     throw new StoreError(
       `voucher ${publicId} was redeemed by account ${JSON.stringify(redeemedBy)} at ${isoTime(redeemedAt ?? 0)}: tollgate balance debit ${redeemedBy} ${roubles} takes the money back`,
     );
   }
-  const applied = yield* vouchers.revoke(id, actor.at);
-  return { voucher: yield* vouchers.findOrThrow(publicId), applied };
+  const applied = await vouchers.revoke(id, actor.at);
+  return { voucher: await vouchers.findOrThrow(publicId), applied };
 }
 
 /** For the admin log. The note is in the row of the voucher. */

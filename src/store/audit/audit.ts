@@ -1,5 +1,4 @@
 import type { Connection } from "../connection.ts";
-import type { Steps } from "../steps.ts";
 import { modelsFromJson } from "../tables/keys.ts";
 import { auditLedger } from "./auditLedger.ts";
 import {
@@ -28,7 +27,7 @@ export interface AuditOptions {
 /** What only one engine has to check. */
 export interface EngineChecks {
   /** Problems of the file and of the schema. Runs in the snapshot of the audit. */
-  structure(snapshot: Connection): Steps<readonly StructureProblem[]>;
+  structure(snapshot: Connection): Promise<readonly StructureProblem[]>;
   /** The check of the structure reads all records. */
   readonly structureReadsAllRecords: boolean;
   readonly rules: readonly AuditCheck[];
@@ -51,22 +50,22 @@ export function audit(
   engine: EngineChecks,
   options: AuditOptions,
   onProgress?: OnAuditProgress,
-): Steps<AuditReport> {
+): Promise<AuditReport> {
   return connection.inSnapshot((snapshot) => auditSnapshot(snapshot, engine, options, onProgress));
 }
 
-function* auditSnapshot(
+async function auditSnapshot(
   snapshot: Connection,
   engine: EngineChecks,
   { atRest, moneyOnly = false }: AuditOptions,
   onProgress: OnAuditProgress | undefined,
-): Steps<AuditReport> {
+): Promise<AuditReport> {
   const problems = collectProblems();
   const rules = [...auditChecks, ...engine.rules, ...(moneyOnly ? [] : settingsChecks)];
   const sizes = {
-    accounts: yield* sizeOf(snapshot, "accounts"),
-    requests: yield* sizeOf(snapshot, "requests"),
-    ledger: yield* sizeOf(snapshot, "ledger"),
+    accounts: await sizeOf(snapshot, "accounts"),
+    requests: await sizeOf(snapshot, "requests"),
+    ledger: await sizeOf(snapshot, "ledger"),
   };
   const history = sizes.requests + sizes.ledger;
   const rowsOf = ({ query }: AuditCheck): number =>
@@ -75,43 +74,43 @@ function* auditSnapshot(
   const total = rules.reduce((sum, rule) => sum + rowsOf(rule), ofFile + history + sizes.requests);
   const steps = onProgress ? auditSteps(total, onProgress) : noSteps;
   steps.begin(engine.structureReadsAllRecords ? "file" : "rules", ofFile);
-  for (const { subject, problem } of yield* engine.structure(snapshot))
+  for (const { subject, problem } of await engine.structure(snapshot))
     problems.add(subject, problem);
   for (const rule of rules) {
     steps.begin("rules", rowsOf(rule));
-    for (const subject of yield* subjectsOf(snapshot, rule)) problems.add(subject, rule.problem);
+    for (const subject of await subjectsOf(snapshot, rule)) problems.add(subject, rule.problem);
   }
   if (!moneyOnly)
-    for (const subject of yield* damagedModelLists(snapshot)) problems.add(subject, DAMAGED_MODELS);
+    for (const subject of await damagedModelLists(snapshot)) problems.add(subject, DAMAGED_MODELS);
   steps.begin("histories", history);
-  yield* auditLedger(snapshot, problems, steps);
+  await auditLedger(snapshot, problems, steps);
   steps.begin("totals", sizes.requests);
-  yield* auditTotals(snapshot, problems, steps);
+  await auditTotals(snapshot, problems, steps);
   const notes: string[] = [];
   for (const note of engine.notes.filter(({ isAlways }) => atRest || isAlways))
-    for (const subject of yield* subjectsOf(snapshot, note))
+    for (const subject of await subjectsOf(snapshot, note))
       notes.push(`${subject}: ${note.problem}`);
   const { accounts, requests } = sizes;
   return { accounts, requests, problems: problems.lines, notes };
 }
 
-function* sizeOf(snapshot: Connection, table: string): Steps<number> {
-  const row = yield* snapshot.row<{ rows: bigint }>(`SELECT count(*) AS rows FROM ${table}`);
+async function sizeOf(snapshot: Connection, table: string): Promise<number> {
+  const row = await snapshot.row<{ rows: bigint }>(`SELECT count(*) AS rows FROM ${table}`);
   return Number(row?.rows ?? 0);
 }
 
 /** The first rows that break a rule. */
-function* subjectsOf(snapshot: Connection, { query }: AuditCheck): Steps<readonly string[]> {
-  const rows = yield* snapshot.rows<{ subject: string }>(`${query} LIMIT ${PROBLEMS_PER_RULE_MAX}`);
+async function subjectsOf(snapshot: Connection, { query }: AuditCheck): Promise<readonly string[]> {
+  const rows = await snapshot.rows<{ subject: string }>(`${query} LIMIT ${PROBLEMS_PER_RULE_MAX}`);
   return rows.map(({ subject }) => subject);
 }
 
 const DAMAGED_MODELS = "its list of models is damaged";
 
 /** Keys whose list of models is no list of names. */
-function* damagedModelLists(snapshot: Connection): Steps<readonly string[]> {
+async function damagedModelLists(snapshot: Connection): Promise<readonly string[]> {
   const subjects: string[] = [];
-  yield* snapshot.forEach<{ id: string; models: string }>(
+  await snapshot.forEach<{ id: string; models: string }>(
     "SELECT public_id AS id, models FROM keys WHERE models IS NOT NULL ORDER BY id",
     {},
     ({ id, models }) => {
@@ -122,12 +121,12 @@ function* damagedModelLists(snapshot: Connection): Steps<readonly string[]> {
 }
 
 /** The problems of the settings of keys and accounts, one line each. */
-export function* settingsProblems(snapshot: Connection): Steps<readonly string[]> {
+export async function settingsProblems(snapshot: Connection): Promise<readonly string[]> {
   const lines: string[] = [];
   for (const rule of settingsChecks)
-    for (const subject of yield* subjectsOf(snapshot, rule))
+    for (const subject of await subjectsOf(snapshot, rule))
       lines.push(`${subject}: ${rule.problem}`);
-  const damaged = (yield* damagedModelLists(snapshot)).slice(0, PROBLEMS_PER_RULE_MAX);
+  const damaged = (await damagedModelLists(snapshot)).slice(0, PROBLEMS_PER_RULE_MAX);
   return [...damaged.map((subject) => `${subject}: ${DAMAGED_MODELS}`), ...lines];
 }
 

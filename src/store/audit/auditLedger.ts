@@ -1,5 +1,4 @@
 import type { Connection, Dialect } from "../connection.ts";
-import type { Steps } from "../steps.ts";
 import type { AuditSteps, Problems } from "./auditProgress.ts";
 
 interface Account {
@@ -37,19 +36,19 @@ const START = { seq: 0n, balanceAfter: 0n } as const;
  * begin at 1 without gaps, each balance follows from the one before it, and the last one is the account's. So the
  * balance is the sum of all rows.
  */
-export function* auditLedger(
+export async function auditLedger(
   connection: Connection,
   problems: Problems,
   steps: AuditSteps,
-): Steps<void> {
-  const accounts = yield* readAccounts(connection);
+): Promise<void> {
+  const accounts = await readAccounts(connection);
   let current: { id: bigint; account: Account | undefined } | undefined;
   let last: Pick<Row, "seq" | "balanceAfter"> = START;
   const endAccount = (): void => {
     if (current?.account) compareWithLast(current.account, last, problems);
   };
   let rows = 0;
-  yield* connection.forEach<Row>(history(connection.dialect), {}, (row) => {
+  await connection.forEach<Row>(history(connection.dialect), {}, (row) => {
     rows += 1;
     if (rows % ROWS_PER_STEP === 0) steps.reached(rows);
     if (row.account !== current?.id) {
@@ -74,8 +73,8 @@ export function* auditLedger(
   for (const account of accounts.values()) compareWithLast(account, START, problems);
 }
 
-function* readAccounts(connection: Connection): Steps<Map<bigint, Account>> {
-  const rows = yield* connection.rows<Account & { id: bigint }>(
+async function readAccounts(connection: Connection): Promise<Map<bigint, Account>> {
+  const rows = await connection.rows<Account & { id: bigint }>(
     "SELECT id, name, balance, ledger_seq AS seq FROM accounts",
   );
   return new Map(rows.map(({ id, ...account }) => [id, account]));

@@ -1,5 +1,4 @@
 import type { Connection, Dialect } from "../connection.ts";
-import type { Steps } from "../steps.ts";
 import type { Problems } from "./auditProgress.ts";
 import { joinSum, splitSum } from "../usage/sums.ts";
 
@@ -49,8 +48,8 @@ interface AccountSums {
 }
 
 /** Compares the daily totals with the ledger and with the spending of each key. */
-export function* auditSpending(connection: Connection, problems: Problems): Steps<void> {
-  const rows = yield* connection.rows<KeyTotals & Rests>(TOTALS_BY_KEY);
+export async function auditSpending(connection: Connection, problems: Problems): Promise<void> {
+  const rows = await connection.rows<KeyTotals & Rests>(TOTALS_BY_KEY);
   const totals = rows.map(({ account, key, ...sums }) => ({
     account,
     key,
@@ -58,19 +57,19 @@ export function* auditSpending(connection: Connection, problems: Problems): Step
     charge: joinSum(sums.charge, sums.chargeRest),
     refunded: joinSum(sums.refunded, sums.refundedRest),
   }));
-  yield* compareWithLedger(connection, totals, problems);
-  yield* compareWithKeys(connection, totals, problems);
+  await compareWithLedger(connection, totals, problems);
+  await compareWithKeys(connection, totals, problems);
 }
 
 /**
  * The totals count all charges of an account, of requests that are there or were folded. `auditLedger` proves that the
  * balance is the sum of all rows, so the rows that are no charges tell what the charges are.
  */
-function* compareWithLedger(
+async function compareWithLedger(
   connection: Connection,
   totals: readonly KeyTotals[],
   problems: Problems,
-): Steps<void> {
+): Promise<void> {
   const counted = new Map<bigint, ChargeSums>();
   for (const { account, charged, charge, refunded } of totals) {
     const sums = counted.get(account) ?? { charged: 0n, charge: 0n, refunded: 0n };
@@ -79,7 +78,7 @@ function* compareWithLedger(
     sums.charge += charge;
     sums.refunded += refunded;
   }
-  yield* connection.forEach<AccountSums>(otherRows(connection.dialect), {}, (account) => {
+  await connection.forEach<AccountSums>(otherRows(connection.dialect), {}, (account) => {
     const sums = counted.get(account.id);
     const charge = joinSum(account.sum, account.sumRest) - account.balance;
     if (
@@ -92,15 +91,15 @@ function* compareWithLedger(
 }
 
 /** The spending of a rotation chain is stored at its first key. */
-function* compareWithKeys(
+async function compareWithKeys(
   connection: Connection,
   totals: readonly KeyTotals[],
   problems: Problems,
-): Steps<void> {
+): Promise<void> {
   const spent = new Map<bigint, bigint>();
   for (const { key, charge, refunded } of totals)
     spent.set(key, (spent.get(key) ?? 0n) + charge - refunded);
-  const keys = yield* connection.rows<{ id: bigint; first: bigint; name: string; spent: bigint }>(
+  const keys = await connection.rows<{ id: bigint; first: bigint; name: string; spent: bigint }>(
     "SELECT id, coalesce(first_key_id, id) AS first, public_id AS name, spent FROM keys",
   );
   const byChain = new Map<bigint, bigint>();

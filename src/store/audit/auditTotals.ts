@@ -1,5 +1,4 @@
 import type { Connection, Dialect } from "../connection.ts";
-import type { Steps } from "../steps.ts";
 import { auditSpending } from "./auditSpending.ts";
 import type { AuditSteps, Problems } from "./auditProgress.ts";
 
@@ -83,27 +82,27 @@ const LAST_DAY = INT64_MAX;
  * Compares the totals of each day with its requests, one day at a time. If requests of a day were folded, the totals may
  * count more. The totals of all days must agree with the ledger.
  */
-export function* auditTotals(
+export async function auditTotals(
   connection: Connection,
   problems: Problems,
   steps: AuditSteps,
-): Steps<void> {
-  const refunds = yield* refundsByDay(connection);
-  const retention = yield* connection.row<{ since: bigint }>(
+): Promise<void> {
+  const refunds = await refundsByDay(connection);
+  const retention = await connection.row<{ since: bigint }>(
     "SELECT kept_since AS since FROM retention",
   );
   for (let day = FIRST_DAY; ;) {
-    day = yield* dayAfter(connection, day);
+    day = await dayAfter(connection, day);
     if (day === LAST_DAY) break;
     const { first } = timesOf(day);
-    const before = yield* connection.row<{ rows: bigint | null }>(REQUESTS_UNTIL, { first });
+    const before = await connection.row<{ rows: bigint | null }>(REQUESTS_UNTIL, { first });
     steps.reached(Number(before?.rows ?? 0));
     const mayBeFolded = day * DAY_MS < (retention?.since ?? 0n);
     // One query proves most days. The others are compared group by group.
-    if (mayBeFolded || refunds.has(day) || !(yield* isCorrect(connection, day)))
-      yield* compareDay(connection, problems, { day, mayBeFolded, refunds });
+    if (mayBeFolded || refunds.has(day) || !(await isCorrect(connection, day)))
+      await compareDay(connection, problems, { day, mayBeFolded, refunds });
   }
-  yield* auditSpending(connection, problems);
+  await auditSpending(connection, problems);
 }
 
 /** The first and the last millisecond of a day. A damaged row can have a day whose times leave 64 bits. */
@@ -114,8 +113,8 @@ function timesOf(day: bigint): { readonly first: bigint; readonly last: bigint }
 }
 
 /** The next day with totals or requests. */
-function* dayAfter(connection: Connection, day: bigint): Steps<bigint> {
-  const row = yield* connection.row<{ day: bigint }>(nextDay(connection.dialect), {
+async function dayAfter(connection: Connection, day: bigint): Promise<bigint> {
+  const row = await connection.row<{ day: bigint }>(nextDay(connection.dialect), {
     day,
     end: LAST_DAY,
     last: timesOf(day).last,
@@ -123,9 +122,9 @@ function* dayAfter(connection: Connection, day: bigint): Steps<bigint> {
   return row?.day ?? LAST_DAY;
 }
 
-function* isCorrect(connection: Connection, day: bigint): Steps<boolean> {
+async function isCorrect(connection: Connection, day: bigint): Promise<boolean> {
   try {
-    const row = yield* connection.row<{ isCorrect: bigint | number }>(
+    const row = await connection.row<{ isCorrect: bigint | number }>(
       isDayCorrect(connection.dialect),
       { ...timesOf(day), day },
     );
@@ -138,13 +137,13 @@ function* isCorrect(connection: Connection, day: bigint): Steps<boolean> {
 }
 
 /** Compares the totals of one day with the sums of its requests, group by group. */
-function* compareDay(
+async function compareDay(
   connection: Connection,
   problems: Problems,
   { day, mayBeFolded, refunds }: { day: bigint; mayBeFolded: boolean; refunds: Refunds },
-): Steps<void> {
+): Promise<void> {
   const kept = new Map<string, Group & Figures>();
-  yield* connection.forEach<Group & Record<keyof Figures, bigint | number>>(
+  await connection.forEach<Group & Record<keyof Figures, bigint | number>>(
     requestsOf(connection.dialect),
     timesOf(day),
     (request) => {
@@ -154,7 +153,7 @@ function* compareDay(
       else kept.set(id, exact(request, refunds.get(day)?.get(id) ?? 0n));
     },
   );
-  yield* connection.forEach<Group & Figures>(TOTALS, { day }, (total) => {
+  await connection.forEach<Group & Figures>(TOTALS, { day }, (total) => {
     const id = groupId(total);
     const foldedPart = foldedFigures(total, kept.get(id));
     kept.delete(id);
@@ -179,9 +178,9 @@ function exact(
 /** Refunds of existing requests by day and group. Commands make them, so they are few. */
 type Refunds = ReadonlyMap<bigint, ReadonlyMap<string, bigint>>;
 
-function* refundsByDay(connection: Connection): Steps<Refunds> {
+async function refundsByDay(connection: Connection): Promise<Refunds> {
   const days = new Map<bigint, Map<string, bigint>>();
-  yield* connection.forEach<Group & { day: bigint; amount: bigint }>(REFUNDS, {}, (refund) => {
+  await connection.forEach<Group & { day: bigint; amount: bigint }>(REFUNDS, {}, (refund) => {
     const sums = days.get(refund.day) ?? new Map<string, bigint>();
     days.set(refund.day, sums);
     const id = groupId(refund);

@@ -4,7 +4,6 @@ import type { ChangeCounter, Connection } from "../connection.ts";
 import { openClient, type PostgresPool } from "./pool.ts";
 import { pooledError, requireSessions } from "./pooler.ts";
 import type { PostgresQueries } from "./queries.ts";
-import type { Steps } from "../steps.ts";
 
 /** Sent by triggers for each change that `changes.seq` counts. The text is the row id of the account. */
 const CHANGED = "tollgate_changed";
@@ -80,8 +79,8 @@ async function requireNotifications(pool: PostgresPool, client: SQL): Promise<vo
  * A text that differs after each commit to the database, by anyone. It is the list of the transactions that have ended: the
  * server has it in memory. Commits to other databases of the server, and those of leases, change it too.
  */
-export function* changeSignal(connection: Connection): Steps<string> {
-  const row = yield* connection.row<{ ended: string }>(
+export async function changeSignal(connection: Connection): Promise<string> {
+  const row = await connection.row<{ ended: string }>(
     "SELECT CAST(pg_current_snapshot() AS text) AS ended",
   );
   assert(row !== undefined, "a snapshot has one row");
@@ -154,9 +153,7 @@ class ChangeFollower {
       );
     this.#isNew = false;
     const toldBefore = this.#told;
-    const row = await this.#pool.read(() =>
-      this.#queries.row<{ seq: bigint }>("SELECT seq FROM changes"),
-    );
+    const row = await this.#queries.row<{ seq: bigint }>("SELECT seq FROM changes");
     const seq = row?.seq ?? 0n;
     const known = this.#seq === undefined ? seq : this.#seq + toldBefore;
     // A transaction tells an account once, however often it has changed. Then this look tells it again.

@@ -4,7 +4,6 @@ import type { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { sha256 } from "../../lib/sha256.ts";
 import type { Connection } from "../connection.ts";
 import { StoreError } from "../storeError.ts";
-import type { Steps } from "../steps.ts";
 import { isConnectionLoss } from "./pool.ts";
 import { messageOf, sqlState } from "./writer/failures.ts";
 
@@ -18,7 +17,7 @@ export interface CopiedTable {
    * Copies all rows, and compares both sides. `copied` is told how many rows each step has written. Throws StoreError if they
    * differ, or if the server refuses a row.
    */
-  readonly copy: (target: Connection, copied: (rows: number) => void) => Steps<CopiedRows>;
+  readonly copy: (target: Connection, copied: (rows: number) => void) => Promise<CopiedRows>;
 }
 
 /** What the rows of a table are, for the comparison. */
@@ -57,7 +56,7 @@ export function copiedTable(
     name,
     rows: Number(size.get()?.rows),
     hasMoney: money !== undefined,
-    *copy(target, copied) {
+    async copy(target, copied) {
       const read = { rows: 0n, amount: 0n, fingerprint: 0n };
       for (const batch of batchesOf(sqlite, name, columns)) {
         const rows = batch.map(changed);
@@ -66,10 +65,10 @@ export function copiedTable(
           read.amount += money === undefined ? 0n : BigInt(row[money] ?? 0);
           read.fingerprint += fingerprintOf(columns, row);
         }
-        yield* insert(target, name, columns, rows);
+        await insert(target, name, columns, rows);
         copied(rows.length);
       }
-      const written = yield* rowsOf(target, table, money);
+      const written = await rowsOf(target, table, money);
       if (!isSame(read, written))
         throw new StoreError(
           `nothing was copied: the copy of the table ${name} differs from the file`,
@@ -86,11 +85,11 @@ function isSame(one: CopiedRows, other: CopiedRows): boolean {
 }
 
 /** What the table has in PostgreSQL. */
-function* rowsOf(
+async function rowsOf(
   target: Connection,
   table: SQLiteTable,
   money: string | undefined,
-): Steps<CopiedRows> {
+): Promise<CopiedRows> {
   const text = columnsOf(table)
     .map(({ name, type }) => {
       const value = type === "bytea" ? `encode(${name}, 'hex')` : `CAST(${name} AS text)`;
@@ -98,7 +97,7 @@ function* rowsOf(
     })
     .join(", ");
   const hash = `encode(sha256(convert_to(concat_ws(chr(1), ${text}), 'UTF8')), 'hex')`;
-  const row = yield* target.row<Record<keyof CopiedRows, string>>(`SELECT
+  const row = await target.row<Record<keyof CopiedRows, string>>(`SELECT
       CAST(count(*) AS text) AS rows,
       CAST(coalesce(sum(${money ?? "0"}), 0) AS text) AS amount,
       CAST(coalesce(sum(CAST(CAST('x' || substr(${hash}, 1, ${FINGERPRINT_DIGITS}) AS bit(60)) AS bigint)), 0) AS text) AS fingerprint
@@ -144,19 +143,19 @@ function selected({ name, type }: Column): string {
   return type === "bigint" ? `CAST(${name} AS text) AS ${name}` : name;
 }
 
-function* insert(
+async function insert(
   target: Connection,
   table: string,
   columns: readonly Column[],
   rows: readonly Row[],
-): Steps<void> {
+): Promise<void> {
   const names = columns.map(({ name }) => name).join(", ");
   const values = columns.map(({ name, type }) =>
     type === "bytea" ? `decode(v.${name}, 'hex')` : `v.${name}`,
   );
   const types = columns.map(({ name, type }) => `${name} ${type === "bytea" ? "text" : type}`);
   try {
-    yield* target.rows(
+    await target.rows(
       `INSERT INTO ${table} (${names}) SELECT ${values.join(", ")}
         FROM jsonb_to_recordset($rows::jsonb) AS v(${types.join(", ")})`,
       { rows: JSON.stringify(rows) },

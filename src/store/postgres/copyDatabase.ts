@@ -10,7 +10,6 @@ import * as tables from "../schema/schema.ts";
 import { requireSupportedSchema } from "../sqlite/schema/migrations.ts";
 import { connectReadOnly, refuseOrphanedWal, toStoreError } from "../sqlite/sqlite.ts";
 import { StoreError } from "../storeError.ts";
-import type { Steps } from "../steps.ts";
 import { auditServer, isAtRest } from "./audit/audit.ts";
 import { copiedTable, type CopiedTable } from "./copiedTable.ts";
 import type { ServerAddress } from "./pool.ts";
@@ -103,16 +102,13 @@ async function copyFrom(
   );
   const total = copies.reduce((sum, { rows }) => sum + rows, 0);
   onProgress({ what: "audit of the file", copied: 0, total });
-  refuseProblems(path, auditStore({ sqlite }, { atRest: true }));
+  refuseProblems(path, await auditStore({ sqlite }, { atRest: true }));
   let server: OpenServer | undefined;
   try {
     server = await openServer(address);
-    const { pool, queries } = server;
     const { shownUrl } = address;
-    return await pool.runOnce(() =>
-      queries.inTransaction((transaction) =>
-        copyAll(sqlite, transaction, { copies, total, shownUrl, onProgress }),
-      ),
+    return await server.queries.inTransaction((transaction) =>
+      copyAll(sqlite, transaction, { copies, total, shownUrl, onProgress }),
     );
   } finally {
     await server?.store.close();
@@ -148,31 +144,31 @@ interface Copy {
   readonly onProgress: (progress: CopyProgress) => void;
 }
 
-function* copyAll(sqlite: Database, target: Connection, work: Copy): Steps<CopiedDatabase> {
+async function copyAll(sqlite: Database, target: Connection, work: Copy): Promise<CopiedDatabase> {
   const { copies, total, shownUrl, onProgress } = work;
   // It is long, and nobody serves from the database.
-  yield* target.rows("SET LOCAL statement_timeout = 0");
-  yield* target.rows("SET LOCAL idle_in_transaction_session_timeout = 0");
-  yield* requireEmpty(target, shownUrl);
+  await target.rows("SET LOCAL statement_timeout = 0");
+  await target.rows("SET LOCAL idle_in_transaction_session_timeout = 0");
+  await requireEmpty(target, shownUrl);
   // Rows come with their history, which the rules would make them earn. Constraints stay on.
-  yield* setRules(target, "DISABLE");
-  for (const table of tables.oneRow) yield* target.rows(`DELETE FROM ${getTableName(table)}`);
+  await setRules(target, "DISABLE");
+  for (const table of tables.oneRow) await target.rows(`DELETE FROM ${getTableName(table)}`);
   let copied = 0;
   const done: CopiedDatabase["tables"][number][] = [];
   for (const { name, copy, hasMoney } of copies) {
-    const { rows, amount } = yield* copy(target, (more) => {
+    const { rows, amount } = await copy(target, (more) => {
       copied += more;
       onProgress({ what: "copy", copied, total });
     });
     done.push({ name, rows: Number(rows), amount: hasMoney ? amount : undefined });
   }
   for (const { table } of COPIED)
-    if (hasAssignedIds(table)) yield* continueNumbers(target, getTableName(table));
-  const interrupted = yield* countInterrupted(sqlite, target);
-  yield* setRules(target, "ENABLE");
-  yield* target.rows("ANALYZE");
+    if (hasAssignedIds(table)) await continueNumbers(target, getTableName(table));
+  const interrupted = await countInterrupted(sqlite, target);
+  await setRules(target, "ENABLE");
+  await target.rows("ANALYZE");
   onProgress({ what: "audit of the copy", copied, total });
-  refuseProblems(shownUrl, yield* auditServer(target));
+  refuseProblems(shownUrl, await auditServer(target));
   const reserved = sqlite
     .query<{ sum: bigint }, []>("SELECT coalesce(sum(reserved), 0) AS sum FROM accounts")
     .get();
@@ -184,16 +180,16 @@ function* copyAll(sqlite: Database, target: Connection, work: Copy): Steps<Copie
   };
 }
 
-function* requireEmpty(target: Connection, shownUrl: string): Steps<void> {
+async function requireEmpty(target: Connection, shownUrl: string): Promise<void> {
   // A gateway that starts meanwhile waits here, and then finds what was copied.
-  yield* target.rows("LOCK TABLE replicas IN SHARE MODE");
-  if (!(yield* isAtRest(target)))
+  await target.rows("LOCK TABLE replicas IN SHARE MODE");
+  if (!(await isAtRest(target)))
     throw new StoreError(
       `a gateway is running on ${shownUrl}: stop all of them first, and wait 15 s if one was killed`,
     );
   for (const { table } of COPIED) {
     if (tables.oneRow.includes(table)) continue;
-    const row = yield* target.row(`SELECT 1 AS one FROM ${getTableName(table)} LIMIT 1`);
+    const row = await target.row(`SELECT 1 AS one FROM ${getTableName(table)} LIMIT 1`);
     if (row !== undefined)
       throw new StoreError(
         `the database ${shownUrl} is not empty: make a new one for the copy, and name it as the url of [database]`,
@@ -201,30 +197,30 @@ function* requireEmpty(target: Connection, shownUrl: string): Steps<void> {
   }
 }
 
-function* setRules(target: Connection, change: "ENABLE" | "DISABLE"): Steps<void> {
+async function setRules(target: Connection, change: "ENABLE" | "DISABLE"): Promise<void> {
   for (const { table } of COPIED)
-    yield* target.rows(`ALTER TABLE ${getTableName(table)} ${change} TRIGGER USER`);
+    await target.rows(`ALTER TABLE ${getTableName(table)} ${change} TRIGGER USER`);
 }
 
 function hasAssignedIds(table: SQLiteTable): boolean {
   return Object.hasOwn(getTableColumns(table), "id") && !tables.oneRow.includes(table);
 }
 
-function* continueNumbers(target: Connection, table: string): Steps<void> {
-  yield* target.rows(
+async function continueNumbers(target: Connection, table: string): Promise<void> {
+  await target.rows(
     `SELECT setval(pg_get_serial_sequence('${table}', 'id'), max(id)) FROM ${table} HAVING max(id) IS NOT NULL`,
   );
 }
 
 /** Adds the requests that were running to the totals. Returns their number. */
-function* countInterrupted(sqlite: Database, target: Connection): Steps<number> {
+async function countInterrupted(sqlite: Database, target: Connection): Promise<number> {
   const rows = sqlite
     .query<Record<string, bigint | string | null>, []>(
       "SELECT at, account_id, key_id, model, provider, endpoint FROM requests WHERE status = 'running'",
     )
     .all();
   if (rows.length > 0)
-    yield* target.rows(ADD_TO_TOTALS.replaceAll("$1", "$rows"), {
+    await target.rows(ADD_TO_TOTALS.replaceAll("$1", "$rows"), {
       rows: jsonOf(interruptedTotals(rows)),
     });
   return rows.length;

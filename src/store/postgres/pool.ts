@@ -1,7 +1,6 @@
 import { SQL } from "bun";
 import { readUrlAgain } from "../../config/database.ts";
 import { StoreError } from "../storeError.ts";
-import { runAsync, stepByStep, type Awaited, type Steps } from "../steps.ts";
 import { cannotBeUsed, connectionError, serverError } from "./advice.ts";
 import { isConflict, messageOf, sqlState } from "./writer/failures.ts";
 import { ConnectionLost } from "./writer/session.ts";
@@ -107,11 +106,11 @@ export class PostgresPool {
    * Runs reads. If a connection breaks, or a standby cancels them, it runs them again; with `answerWithinMs` also while the
    * server is gone or does not answer. Rejects with StoreError if the server cannot be used.
    */
-  async read<Result>(make: () => Steps<Result>): Promise<Result> {
+  async read<Result>(work: () => Promise<Result>): Promise<Result> {
     const startedMs = performance.now();
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.#inTime(runAsync(make()));
+        return await this.#inTime(work());
       } catch (error) {
         const pauseMs = this.#pauseMs(error, tries, performance.now() - startedMs);
         if (pauseMs === undefined) throw this.#translated(error);
@@ -133,28 +132,6 @@ export class PostgresPool {
     return this.#answerWithinMs !== undefined && tookMs < GONE_MS_MAX ? TRY_AGAIN_MS : undefined;
   }
 
-  /**
-   * The steps of a long read, for a caller that runs them. Each wait is as long as a read may take. If a connection breaks
-   * before the first pause, the steps begin again, as those of `read`. They throw StoreError if the server cannot be used.
-   */
-  *inSteps<Result>(make: () => Steps<Result>): Steps<Result> {
-    const startedMs = performance.now();
-    let isPaused = false;
-    const pass = function* (this: PostgresPool, awaited: Awaited): Steps<unknown> {
-      isPaused ||= awaited === undefined;
-      return yield awaited && this.#inTime(awaited);
-    }.bind(this);
-    for (let tries = 1; ; tries += 1) {
-      try {
-        return yield* stepByStep(make(), pass);
-      } catch (error) {
-        const pauseMs = this.#pauseMs(error, tries, performance.now() - startedMs);
-        if (isPaused || pauseMs === undefined) throw this.#translated(error);
-        yield Bun.sleep(pauseMs);
-      }
-    }
-  }
-
   /** Runs work. An error of the server becomes a StoreError. */
   async withStoreErrors<Result>(work: () => Promise<Result>): Promise<Result> {
     try {
@@ -164,9 +141,9 @@ export class PostgresPool {
     }
   }
 
-  /** Runs the steps once, within the time-out. Rejects with StoreError if the server cannot be used. */
-  async runOnce<Result>(make: () => Steps<Result>): Promise<Result> {
-    return await this.withStoreErrors(() => this.#inTime(runAsync(make())));
+  /** Runs work once, within the time-out. Rejects with StoreError if the server cannot be used. */
+  async runOnce<Result>(work: () => Promise<Result>): Promise<Result> {
+    return await this.withStoreErrors(() => this.#inTime(work()));
   }
 
   async close(): Promise<void> {

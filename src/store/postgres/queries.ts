@@ -11,9 +11,9 @@ import type {
   RowsQuery,
   Values,
   Visit,
+  Work,
 } from "../connection.ts";
 import { assert } from "../../lib/assert.ts";
-import { waitFor, type Steps } from "../steps.ts";
 import { LOCKS } from "./locks.ts";
 import { isConnectionLoss, type PostgresPool } from "./pool.ts";
 import { CONFLICT_TRIES, isConflict } from "./writer/failures.ts";
@@ -73,56 +73,68 @@ class TransactionQueries implements Connection {
     this.db = drizzle({ client: sender as unknown as Client }) as unknown as BunSQLiteDatabase;
   }
 
-  *all<Row>(query: RowsQuery<Row>): Steps<Row[]> {
-    return yield* waitFor(withoutValues(this.#own<Row[]>(query)));
+  protected asRead<Result>(query: () => Promise<Result>): Promise<Result> {
+    return query();
   }
 
-  *first<Row>(query: RowsQuery<Row>): Steps<Row | undefined> {
-    return (yield* this.all(query))[0];
+  protected asChange<Result>(query: () => Promise<Result>): Promise<Result> {
+    return query();
   }
 
-  *run(query: PlainQuery): Steps<void> {
-    yield* waitFor(withoutValues(this.#own(query)));
+  all<Row>(query: RowsQuery<Row>): Promise<Row[]> {
+    return this.asRead(() => withoutValues(this.#own<Row[]>(query)));
+  }
+
+  async first<Row>(query: RowsQuery<Row>): Promise<Row | undefined> {
+    return (await this.all(query))[0];
+  }
+
+  async run(query: PlainQuery): Promise<void> {
+    await this.asChange(() => withoutValues(this.#own(query)));
   }
 
   prepare<Row>(query: QueryWithPlaceholders<Row>): PreparedQuery<Row> {
     const prepared = query.prepare() as unknown as {
       execute(values?: Readonly<Record<string, unknown>>): Promise<Row[]>;
     };
-    return {
-      *all(values) {
-        return yield* waitFor(withoutValues(prepared.execute(values)));
-      },
-      *first(values) {
-        return (yield* waitFor(withoutValues(prepared.execute(values))))[0];
-      },
-    };
+    const all: PreparedQuery<Row>["all"] = (values) =>
+      this.asRead(() => withoutValues(prepared.execute(values)));
+    return { all, first: async (values) => (await all(values))[0] };
   }
 
-  *rows<Row>(text: string, values: Values = {}): Steps<Row[]> {
-    const query = numbered(text, values);
-    return yield* waitFor(this.#sender.unsafe(query.text, [...query.values]) as PromiseLike<Row[]>);
+  rows<Row>(text: string, values?: Values): Promise<Row[]> {
+    return this.asRead(() => this.#send<Row>(text, values));
   }
 
-  *row<Row>(text: string, values?: Values): Steps<Row | undefined> {
-    return (yield* this.rows<Row>(text, values))[0];
+  async row<Row>(text: string, values?: Values): Promise<Row | undefined> {
+    return (await this.rows<Row>(text, values))[0];
   }
 
-  *plainRows<Row extends readonly unknown[]>(text: string): Steps<Row[]> {
-    const rows = (yield* waitFor(this.#sender.unsafe(text).values())) as readonly unknown[][];
+  change<Row>(text: string, values?: Values): Promise<Row[]> {
+    return this.asChange(() => this.#send<Row>(text, values));
+  }
+
+  async plainRows<Row extends readonly unknown[]>(text: string): Promise<Row[]> {
+    const rows = await this.asRead(
+      async () => (await this.#sender.unsafe(text).values()) as readonly unknown[][],
+    );
     const plain = (value: unknown): unknown => (typeof value === "bigint" ? Number(value) : value);
     return rows.map((row) => row.map(plain)) as unknown as Row[];
   }
 
-  *forEach<Row>(text: string, values: Values, visit: Visit<Row>): Steps<void> {
-    const query = numbered(`DECLARE visited NO SCROLL CURSOR FOR ${text}`, values);
-    yield* waitFor(this.#sender.unsafe(query.text, [...query.values]));
+  async forEach<Row>(text: string, values: Values, visit: Visit<Row>): Promise<void> {
+    await this.rows(`DECLARE visited NO SCROLL CURSOR FOR ${text}`, values);
     for (let isMore = true; isMore;) {
-      const rows = yield* this.rows<Row>(`FETCH ${ROWS_PER_FETCH} FROM visited`);
+      const rows = await this.rows<Row>(`FETCH ${ROWS_PER_FETCH} FROM visited`);
       for (const row of rows) visit(row);
       isMore = rows.length === ROWS_PER_FETCH;
     }
-    yield* this.rows("CLOSE visited");
+    await this.rows("CLOSE visited");
+  }
+
+  async #send<Row>(text: string, values: Values = {}): Promise<Row[]> {
+    const query = numbered(text, values);
+    return (await this.#sender.unsafe(query.text, [...query.values])) as Row[];
   }
 
   /** A query runs where it was built. One of another connection would run outside of the transaction. */
@@ -132,12 +144,12 @@ class TransactionQueries implements Connection {
     return query as unknown as PromiseLike<Rows>;
   }
 
-  *inSnapshot<Result>(work: (connection: Connection) => Steps<Result>): Steps<Result> {
-    return yield* work(this);
+  inSnapshot<Result>(work: Work<Result>): Promise<Result> {
+    return work(this);
   }
 
-  *inTransaction<Result>(work: (connection: Connection) => Steps<Result>): Steps<Result> {
-    return yield* work(this);
+  inTransaction<Result>(work: Work<Result>): Promise<Result> {
+    return work(this);
   }
 }
 
@@ -146,7 +158,10 @@ export function transactionQueries(connection: ReservedSQL): Connection {
   return new TransactionQueries(connection);
 }
 
-/** Queries by any connection of a pool. */
+/**
+ * Queries by any connection of a pool, within its time-out. It runs a read again after a lost connection. Rejects with
+ * StoreError if the server cannot be used.
+ */
 export class PostgresQueries extends TransactionQueries {
   readonly #pool: PostgresPool;
 
@@ -155,95 +170,91 @@ export class PostgresQueries extends TransactionQueries {
     this.#pool = pool;
   }
 
-  override *inSnapshot<Result>(work: (connection: Connection) => Steps<Result>): Steps<Result> {
-    return yield* this.#within(
-      "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-      function* (transaction) {
-        const result = yield* work(transaction);
-        yield* transaction.rows("COMMIT");
+  protected override asRead<Result>(query: () => Promise<Result>): Promise<Result> {
+    return this.#pool.read(query);
+  }
+
+  protected override asChange<Result>(query: () => Promise<Result>): Promise<Result> {
+    return this.#pool.runOnce(query);
+  }
+
+  override inSnapshot<Result>(work: Work<Result>): Promise<Result> {
+    return this.#pool.read(() =>
+      this.#within("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", async (transaction) => {
+        const result = await work(transaction);
+        await transaction.rows("COMMIT");
         return result;
-      },
+      }),
     );
   }
 
-  override *inTransaction<Result>(work: (connection: Connection) => Steps<Result>): Steps<Result> {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        return yield* this.#change(work);
-      } catch (error) {
-        if (!isConflict(error) || tries === CONFLICT_TRIES) throw error;
+  override inTransaction<Result>(work: Work<Result>): Promise<Result> {
+    return this.#pool.runOnce(async () => {
+      for (let tries = 1; ; tries += 1) {
+        try {
+          return await this.#change(work);
+        } catch (error) {
+          if (!isConflict(error) || tries === CONFLICT_TRIES) throw error;
+        }
       }
-    }
+    });
   }
 
-  *#change<Result>(work: (connection: Connection) => Steps<Result>): Steps<Result> {
+  async #change<Result>(work: Work<Result>): Promise<Result> {
     let committing: { readonly id: string; readonly result: Result } | undefined;
     try {
-      return yield* this.#within(
+      return await this.#within(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
-        function* (transaction) {
-          yield* transaction.rows(COMMAND_LIMITS);
-          const row = yield* transaction.row<{ id: string }>(
+        async (transaction) => {
+          await transaction.rows(COMMAND_LIMITS);
+          const row = await transaction.row<{ id: string }>(
             `SELECT pg_current_xact_id()::text AS id, pg_advisory_xact_lock(${LOCKS.change})::text`,
           );
-          const result = yield* work(transaction);
+          const result = await work(transaction);
           committing = { id: row?.id ?? "0", result };
-          yield* transaction.rows("COMMIT");
+          await transaction.rows("COMMIT");
           return result;
         },
       );
     } catch (error) {
       // The reply of the COMMIT is lost. The server knows how it ended.
       if (committing === undefined || !isConnectionLoss(error)) throw error;
-      if (yield* this.#wasCommitted(committing.id)) return committing.result;
+      if (await this.#wasCommitted(committing.id)) return committing.result;
       throw error;
     }
   }
 
-  *#within<Result>(
+  async #within<Result>(
     begin: string,
-    work: (transaction: TransactionQueries) => Steps<Result>,
-  ): Steps<Result> {
-    const reserving = this.#pool.client.reserve();
-    let connection: ReservedSQL | undefined;
-    let isCommitted = false;
+    work: (transaction: TransactionQueries) => Promise<Result>,
+  ): Promise<Result> {
+    const connection = await this.#pool.client.reserve();
     try {
-      connection = yield* waitFor(reserving);
-      yield* waitFor(connection.unsafe(begin));
-      const result = yield* work(new TransactionQueries(connection));
-      isCommitted = true;
+      await connection.unsafe(begin);
+      const result = await work(new TransactionQueries(connection));
+      void connection.release();
       return result;
-    } finally {
-      // Nobody waits here: the steps may end without being run to their end.
-      if (connection === undefined) void giveBack(reserving);
-      else if (isCommitted) void connection.release();
-      else void rollBack(connection);
+    } catch (error) {
+      // Nobody waits for it: a server that is gone may never answer.
+      void rollBack(connection);
+      throw error;
     }
   }
 
-  *#wasCommitted(id: string): Steps<boolean> {
+  async #wasCommitted(id: string): Promise<boolean> {
     for (let waitedMs = 0; waitedMs < LOOK_WITHIN_MS; waitedMs += LOOK_AGAIN_MS) {
       try {
-        const row = yield* this.row<{ status: string | null }>(
-          "SELECT pg_xact_status($id::xid8) AS status",
-          { id },
+        const [row] = await this.#pool.client.unsafe<{ readonly status: string | null }[]>(
+          "SELECT pg_xact_status($1::text::xid8) AS status",
+          [id],
         );
         if (row?.status !== "in progress") return row?.status === "committed";
       } catch (error) {
         if (!isConnectionLoss(error)) throw error;
       }
-      yield* waitFor(Bun.sleep(LOOK_AGAIN_MS));
+      await Bun.sleep(LOOK_AGAIN_MS);
     }
     return false;
-  }
-}
-
-/** The steps ended while they waited for the connection. Never rejects: there may be none. */
-async function giveBack(reserving: Promise<ReservedSQL>): Promise<void> {
-  try {
-    void (await reserving).release();
-  } catch {
-    // Who waited for it was told.
   }
 }
 

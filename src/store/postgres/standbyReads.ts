@@ -68,7 +68,6 @@ export function withStandby(primary: OpenServer, address: ServerAddress): StoreW
     changeSignal: () => reader.read((from) => from.changeSignal()),
     usageOfAccount: store.usageOfAccount,
     hourlyUsageOfAccount: store.hourlyUsageOfAccount,
-    requestsInSteps: store.requestsInSteps,
     auditInParallel: () => reader.audit((from) => from.auditInParallel()),
     auditInBackground: (onProgress: OnAuditProgress) => reader.auditInBackground(onProgress),
     isFileReplaced: () => false as const,
@@ -220,8 +219,8 @@ class StandbyReader {
   /** How far the primary has written. Undefined: it does not answer, and then its change is not sure either. */
   async #place(): Promise<string | undefined> {
     try {
-      const row = await this.#primary.pool.read(() =>
-        this.#primary.queries.row<{ place: string }>("SELECT pg_current_wal_lsn()::text AS place"),
+      const row = await this.#primary.queries.row<{ place: string }>(
+        "SELECT pg_current_wal_lsn()::text AS place",
       );
       return row?.place;
     } catch {

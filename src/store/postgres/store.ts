@@ -3,21 +3,18 @@ import { admin, type Admin } from "../admin/admin.ts";
 import type { AuditReport } from "../audit/audit.ts";
 import type { OnAuditProgress } from "../audit/auditProgress.ts";
 import { reports, type Reports } from "../reports/reports.ts";
-import { asAsync, type Async, type Steps } from "../steps.ts";
 import { accountTable, type AccountReads } from "../tables/accounts.ts";
 import { keyTable, type KeyReads } from "../tables/keys.ts";
 import { ledgerTable, type LedgerReads } from "../tables/ledger.ts";
 import { noticeCauses, type NoticeCauses } from "../tables/noticeCauses.ts";
 import { noticeTable, type NoticeTable } from "../tables/notices.ts";
 import { ownerTable, type OwnerTable } from "../tables/objectOwners.ts";
-import { requestList, type ListRequests } from "../tables/requestList.ts";
 import { requestTable, type RequestTable } from "../tables/requests.ts";
 import {
   accountUsage,
   hourlyUsage,
   usageReport,
-  type ReadAccountUsage,
-  type ReadHourlyUsage,
+  type ReadPeriods,
   type UsageFilter,
   type UsageGrouping,
   type UsageRow,
@@ -34,20 +31,19 @@ import { knownSchema, migrateServer, planUpgrade, type UpgradeWatch } from "./sc
 
 /** The store on a PostgreSQL server. Its functions return promises. They reject with StoreError if it cannot be used. */
 export interface ServerStore {
-  readonly accounts: Async<AccountReads>;
-  readonly keys: Async<KeyReads>;
-  readonly ledger: Async<LedgerReads>;
-  readonly requests: Async<RequestTable>;
-  readonly owners: Async<OwnerTable>;
-  readonly vouchers: Async<VoucherReads>;
-  readonly notices: Async<NoticeTable>;
-  readonly noticeCauses: Async<NoticeCauses>;
-  readonly admin: Async<Admin>;
-  readonly reports: Async<Reports>;
+  readonly accounts: AccountReads;
+  readonly keys: KeyReads;
+  readonly ledger: LedgerReads;
+  readonly requests: RequestTable;
+  readonly owners: OwnerTable;
+  readonly vouchers: VoucherReads;
+  readonly notices: NoticeTable;
+  readonly noticeCauses: NoticeCauses;
+  readonly admin: Admin;
+  readonly reports: Reports;
   usage(by: UsageGrouping, filter: UsageFilter): Promise<UsageRow[]>;
-  readonly usageOfAccount: ReadAccountUsage;
-  readonly hourlyUsageOfAccount: ReadHourlyUsage;
-  readonly requestsInSteps: ListRequests;
+  readonly usageOfAccount: ReadPeriods;
+  readonly hourlyUsageOfAccount: ReadPeriods;
   /** A text that differs after each commit to the database, by this process or by another one. */
   changeSignal(): Promise<string>;
   auditInParallel(): Promise<AuditReport>;
@@ -108,34 +104,24 @@ export function createStore(
   queries: PostgresQueries,
   records = pool,
 ): ServerStore {
-  const reads = <Part extends object>(part: Part) => asAsync(part, (make) => pool.read(make));
   const parts = lazyParts({
-    accounts: () => reads(accountTable(queries)),
-    keys: () => reads(keyTable(queries)),
-    ledger: () => reads(ledgerTable(queries)),
-    requests: () => reads(requestTable(queries)),
-    owners: () => reads(ownerTable(queries)),
-    vouchers: () => reads(voucherTable(queries)),
-    reports: () => reads(reports(queries)),
-    usageOfAccount: () => longRead(pool, accountUsage(queries)),
-    hourlyUsageOfAccount: () => longRead(pool, hourlyUsage(queries)),
-    requestsInSteps: () => longRead(pool, requestList(queries)),
-    noticeCauses: () => reads(noticeCauses(queries)),
-    notices: () => {
-      const own = records === pool ? queries : new PostgresQueries(records);
-      return asAsync(noticeTable(own), (make) => records.runOnce(make));
-    },
-    admin: () =>
-      asAsync(
-        admin(queries, (id) => askForReserve(queries, id)),
-        (make) => pool.runOnce(make),
-      ),
+    accounts: () => accountTable(queries),
+    keys: () => keyTable(queries),
+    ledger: () => ledgerTable(queries),
+    requests: () => requestTable(queries),
+    owners: () => ownerTable(queries),
+    vouchers: () => voucherTable(queries),
+    reports: () => reports(queries),
+    usageOfAccount: () => accountUsage(queries),
+    hourlyUsageOfAccount: () => hourlyUsage(queries),
+    noticeCauses: () => noticeCauses(queries),
+    notices: () => noticeTable(records === pool ? queries : new PostgresQueries(records)),
+    admin: () => admin(queries, (id) => askForReserve(queries, id)),
   });
   return Object.assign(parts, {
-    usage: (by: UsageGrouping, filter: UsageFilter) =>
-      pool.read(() => usageReport(queries, by, filter)),
-    changeSignal: () => pool.read(() => changeSignal(queries)),
-    auditInParallel: () => pool.read(() => auditServer(queries)),
+    usage: (by: UsageGrouping, filter: UsageFilter) => usageReport(queries, by, filter),
+    changeSignal: () => changeSignal(queries),
+    auditInParallel: () => auditServer(queries),
     auditInBackground: (onProgress: OnAuditProgress) => startServerAudit(pool.address, onProgress),
     isFileReplaced: () => false as const,
     async close() {
@@ -145,17 +131,9 @@ export function createStore(
   });
 }
 
-/** The same read. The pool looks after its waits. It hands over nothing before its first pause. */
-function longRead<Args extends readonly unknown[], Result>(
-  pool: PostgresPool,
-  read: (...args: Args) => Steps<Result>,
-): (...args: Args) => Steps<Result> {
-  return (...args) => pool.inSteps(() => read(...args));
-}
-
 /** Tells the replicas that money of an account is needed: they give back what no request holds. */
-function* askForReserve(queries: PostgresQueries, accountId: number): Steps<boolean> {
-  yield* queries.rows("SELECT pg_notify('tollgate_wanted', $accountId)", {
+async function askForReserve(queries: PostgresQueries, accountId: number): Promise<boolean> {
+  await queries.change("SELECT pg_notify('tollgate_wanted', $accountId)", {
     accountId: String(accountId),
   });
   return false;

@@ -1,5 +1,4 @@
 import type { Connection } from "../connection.ts";
-import type { Steps } from "../steps.ts";
 import { idsOf } from "./latency.ts";
 import type { SteppedSpan } from "./span.ts";
 
@@ -32,12 +31,12 @@ function isFailure(outcome: string): boolean {
  * counted among the requests, which `answered` tells for each provider and step. Folding removes attempts but not the
  * totals, so steps that begin before `retentionStart` are undefined.
  */
-export function* readAttempts(
+export async function readAttempts(
   connection: Connection,
   span: SteppedSpan,
   retentionStart: number,
   answered: ReadonlyMap<string, readonly number[]>,
-): Steps<ReadonlyMap<string, AttemptSteps>> {
+): Promise<ReadonlyMap<string, AttemptSteps>> {
   const { times } = span;
   const isKept = times.map((at) => at >= retentionStart);
   const found = new Map<string, { counts: Counts; outcomes: Map<string, number> }>();
@@ -50,7 +49,7 @@ export function* readAttempts(
     if (provider === "") continue;
     requests.forEach((count, step) => add(of(provider).counts.attempts, step, count));
   }
-  const rows = yield* attemptRows(connection, span);
+  const rows = await attemptRows(connection, span);
   for (const [step, answeredBy, provider, outcome, count, requests] of rows) {
     // These requests have rows for all of their attempts.
     if (answeredBy !== "" && requests > 0) add(of(answeredBy).counts.attempts, step, -requests);
@@ -70,14 +69,14 @@ export function* readAttempts(
   );
 }
 
-function* attemptRows(
+async function attemptRows(
   connection: Connection,
   { times, stepMs, to }: SteppedSpan,
-): Steps<AttemptRow[]> {
+): Promise<AttemptRow[]> {
   const [first = 0] = times;
-  const ids = yield* idsOf(connection, { from: first, to });
+  const ids = await idsOf(connection, { from: first, to });
   if (ids === undefined) return [];
-  return yield* connection.plainRows<AttemptRow>(
+  return await connection.plainRows<AttemptRow>(
     `SELECT (r.at - ${first}) / ${stepMs}, coalesce(r.provider, ''), a.provider, a.outcome, count(*),
         count(*) FILTER (WHERE a.n = 1)
       FROM attempts a ${connection.dialect.joinInOrder} requests r ON r.id = a.request_id
@@ -110,14 +109,14 @@ function add(counts: number[], step: number, more: number): void {
 }
 
 /** The attempts at each provider since a time, and how many of them failed. */
-export function* readRecentAttempts(
+export async function readRecentAttempts(
   connection: Connection,
   sinceMs: number,
-): Steps<
+): Promise<
   readonly { readonly provider: string; readonly attempts: number; readonly failed: number }[]
 > {
   const { dialect } = connection;
-  const rows = yield* connection.plainRows<[string, string, number]>(
+  const rows = await connection.plainRows<[string, string, number]>(
     `WITH recent AS (SELECT id, provider, status, attempt_count FROM requests ${dialect.using("requests_at")}
         WHERE at >= ${sinceMs})
       SELECT provider, outcome, count(*) FROM (

@@ -1,5 +1,4 @@
 import type { Connection } from "../connection.ts";
-import type { Steps } from "../steps.ts";
 import { DAY_MS } from "../../lib/clock.ts";
 import {
   chargedSince,
@@ -61,21 +60,21 @@ export interface Attention {
   readonly writeOffs: CountedRequests;
 }
 
-export function* readAttention(
+export async function readAttention(
   connection: Connection,
   span: TimeSpan,
   nowMs: number,
-): Steps<Attention> {
+): Promise<Attention> {
   return {
-    lowAccounts: yield* readLowAccounts(connection, nowMs),
-    expiringKeys: yield* noticeCauses(connection).expiringKeys(nowMs, WEEK_MS, ROWS_MAX),
-    failingProviders: (yield* readRecentAttempts(connection, nowMs - HOUR_MS))
+    lowAccounts: await readLowAccounts(connection, nowMs),
+    expiringKeys: await noticeCauses(connection).expiringKeys(nowMs, WEEK_MS, ROWS_MAX),
+    failingProviders: (await readRecentAttempts(connection, nowMs - HOUR_MS))
       .filter(({ failed }) => failed > 0)
       .toSorted(
         (a, b) => b.failed / b.attempts - a.failed / a.attempts || inOrder(a.provider, b.provider),
       ),
-    oldHolds: yield* readOldHolds(connection, nowMs - HOUR_MS),
-    ...(yield* readEstimatesAndWriteOffs(connection, span)),
+    oldHolds: await readOldHolds(connection, nowMs - HOUR_MS),
+    ...(await readEstimatesAndWriteOffs(connection, span)),
   };
 }
 
@@ -85,9 +84,9 @@ interface LowRow {
   available: bigint;
 }
 
-function* readLowAccounts(connection: Connection, nowMs: number): Steps<LowAccount[]> {
+async function readLowAccounts(connection: Connection, nowMs: number): Promise<LowAccount[]> {
   const pace = paceSpan(nowMs);
-  const rows = yield* connection.rows<LowRow>(
+  const rows = await connection.rows<LowRow>(
     `SELECT name, balance, balance + overdraft - reserved AS available, charged, "chargedRest"
       FROM (${chargedSince()}) AS used JOIN accounts ON accounts.id = used.account WHERE disabled = 0`,
     { firstDay: pace.firstDay },
@@ -105,8 +104,8 @@ function* readLowAccounts(connection: Connection, nowMs: number): Steps<LowAccou
     .slice(0, ROWS_MAX);
 }
 
-function* readOldHolds(connection: Connection, before: number): Steps<OldHold[]> {
-  const rows = yield* connection.rows<
+async function readOldHolds(connection: Connection, before: number): Promise<OldHold[]> {
+  const rows = await connection.rows<
     Record<"id" | "account" | "key" | "model", string> & Record<"at" | "hold", bigint>
   >(
     // The signs hide the column from PostgreSQL's planner, which might look for running requests from the oldest on.
@@ -137,17 +136,17 @@ interface CountedRow {
 }
 
 /** Neither has an index: a look at the newest requests finds them. Long spans have more than that. */
-function* readEstimatesAndWriteOffs(
+async function readEstimatesAndWriteOffs(
   connection: Connection,
   { from }: TimeSpan,
-): Steps<Pick<Attention, "estimated" | "writeOffs">> {
+): Promise<Pick<Attention, "estimated" | "writeOffs">> {
   const newest = "(SELECT max(id) FROM requests)";
   // The newest request that is not looked at.
-  const [limit] = yield* connection.plainRows<[number]>(
+  const [limit] = await connection.plainRows<[number]>(
     `SELECT at FROM requests WHERE id <= ${newest} - ${LOOKED_AT_MAX} ORDER BY id DESC LIMIT 1`,
   );
   const since = Math.max(from, limit?.[0] ?? from);
-  const row = yield* connection.row<CountedRow>(
+  const row = await connection.row<CountedRow>(
     `SELECT count(*) FILTER (WHERE estimated <> 0) AS estimated,
         ${splitSum("CASE WHEN estimated <> 0 THEN charge ELSE 0 END", "charge")},
         count(*) FILTER (WHERE write_off > 0) AS "writtenOff", ${splitSum("write_off", "writeOff")}

@@ -2,7 +2,6 @@ import { and, asc, count, eq, gt, lt, or, sql } from "drizzle-orm";
 import { DAY_MS } from "../../lib/clock.ts";
 import { accounts, keys } from "../schema/schema.ts";
 import type { Connection } from "../connection.ts";
-import type { Steps } from "../steps.ts";
 import { accountColumns, type AccountRow } from "../tables/accounts.ts";
 import { keyTable, type KeyRow } from "../tables/keys.ts";
 import { sumReader, type Figures } from "../usage/sums.ts";
@@ -47,16 +46,16 @@ export interface Listed<Row> {
 const RECENT_DAYS = 30;
 
 /** Finds accounts, sorted by name, with what they used in the last 30 days. */
-export function* searchAccounts(
+export async function searchAccounts(
   connection: Connection,
   { search, before, limit }: AccountSearch,
   nowMs: number,
-): Steps<Listed<ListedAccount>> {
+): Promise<Listed<ListedAccount>> {
   const { db, dialect } = connection;
   const isFound =
     search === undefined ? undefined : dialect.contains(sql`${accounts.name}`, sql`${search}`);
   const keyCount = db.select({ count: count() }).from(keys).where(eq(keys.accountId, accounts.id));
-  const rows = yield* connection.all(
+  const rows = await connection.all(
     db
       .select({ ...accountColumns, keys: sql`(${keyCount})`.mapWith(Number) })
       .from(accounts)
@@ -64,10 +63,8 @@ export function* searchAccounts(
       .orderBy(asc(accounts.name))
       .limit(limit),
   );
-  const total = yield* connection.first(
-    db.select({ total: count() }).from(accounts).where(isFound),
-  );
-  const recent = yield* recentBy(connection, "account", nowMs);
+  const total = await connection.first(db.select({ total: count() }).from(accounts).where(isFound));
+  const recent = await recentBy(connection, "account", nowMs);
   return {
     rows: rows.map((row) => withMore(row, { recent: recent.get(row.id) ?? NOTHING })),
     total: total?.total ?? 0,
@@ -75,11 +72,11 @@ export function* searchAccounts(
 }
 
 /** Finds keys, the newest first. */
-export function* searchKeys(
+export async function searchKeys(
   connection: Connection,
   { search, account, before, limit }: KeySearch,
   nowMs: number,
-): Steps<Listed<ListedKey>> {
+): Promise<Listed<ListedKey>> {
   const { db, dialect } = connection;
   const texts = [keys.publicId, keys.label, keys.prefix, accounts.name];
   const isFound =
@@ -89,16 +86,16 @@ export function* searchKeys(
   const ofAccount = account === undefined ? undefined : eq(accounts.name, account);
   const condition = and(isFound, ofAccount);
   const older = before === undefined ? undefined : lt(keys.id, before);
-  const rows = yield* keyTable(connection).newest(and(condition, older), limit);
-  const total = yield* connection.first(
+  const rows = await keyTable(connection).newest(and(condition, older), limit);
+  const total = await connection.first(
     db
       .select({ total: count() })
       .from(keys)
       .innerJoin(accounts, eq(keys.accountId, accounts.id))
       .where(condition),
   );
-  const recent = yield* recentBy(connection, "key", nowMs);
-  const newest = yield* newestOfChains(connection);
+  const recent = await recentBy(connection, "key", nowMs);
+  const newest = await newestOfChains(connection);
   return {
     rows: rows.map((row) =>
       withMore(row, {
@@ -117,23 +114,23 @@ function withMore<Row, More>(row: Row, more: More): Row & More {
 const NOTHING: Recent = { requests: 0, charged: 0n };
 
 /** What each account or key used in the last 30 days with today. */
-function* recentBy(
+async function recentBy(
   connection: Connection,
   group: "account" | "key",
   nowMs: number,
-): Steps<ReadonlyMap<number, Recent>> {
+): Promise<ReadonlyMap<number, Recent>> {
   const read = sumReader({
     sources: [{ of: "totals", rows: "daily_totals WHERE day > $before" }],
     by: [group],
     figures: ["requests", "charged"],
   });
-  const sums = yield* read(connection, { before: Math.floor(nowMs / DAY_MS) - RECENT_DAYS });
+  const sums = await read(connection, { before: Math.floor(nowMs / DAY_MS) - RECENT_DAYS });
   return new Map(sums.map(({ [group]: id, ...recent }) => [id, recent]));
 }
 
 /** The newest key of each rotation chain, by the first one. */
-function* newestOfChains(connection: Connection): Steps<ReadonlyMap<number, number>> {
-  const rows = yield* connection.rows<Record<"first" | "newest", bigint>>(
+async function newestOfChains(connection: Connection): Promise<ReadonlyMap<number, number>> {
+  const rows = await connection.rows<Record<"first" | "newest", bigint>>(
     "SELECT coalesce(first_key_id, id) AS first, max(id) AS newest FROM keys GROUP BY 1",
   );
   return new Map(rows.map(({ first, newest }) => [Number(first), Number(newest)]));

@@ -1,5 +1,4 @@
 import type { Connection } from "../connection.ts";
-import type { Steps } from "../steps.ts";
 import type { TimeSpan } from "../usage/sums.ts";
 
 /** Milliseconds at which 50 and 95 of 100 requests are done. */
@@ -42,9 +41,12 @@ const COLUMNS = "at, coalesce(provider, ''), first_byte_ms, duration_ms, attempt
 const IS_MEASURED = "status = 'done' AND duration_ms IS NOT NULL";
 
 /** Reads all done requests of a short span, and an evenly spaced part of the rows of a long one. */
-export function* readLatencies(connection: Connection, span: TimeSpan): Steps<LatencySample> {
+export async function readLatencies(
+  connection: Connection,
+  span: TimeSpan,
+): Promise<LatencySample> {
   const { dialect } = connection;
-  const ids = yield* idsOf(connection, span);
+  const ids = await idsOf(connection, span);
   if (ids === undefined) return { measured: [], isAll: true };
   const inSpan = `at >= ${span.from} AND at < ${span.to} AND ${IS_MEASURED}`;
   const rows = ids.last - ids.first + 1;
@@ -58,7 +60,7 @@ export function* readLatencies(connection: Connection, span: TimeSpan): Steps<La
       SELECT ${COLUMNS} FROM sampled ${dialect.joinInOrder} requests ${dialect.withoutIndex}
         ON requests.id = sampled.place WHERE ${inSpan}`;
   const rowsRead =
-    yield* connection.plainRows<[number, string, number | null, number, number]>(query);
+    await connection.plainRows<[number, string, number | null, number, number]>(query);
   const measured = rowsRead.map(([at, provider, firstByteMs, durationMs, attempts]): Measured => ({
     at,
     provider,
@@ -70,14 +72,14 @@ export function* readLatencies(connection: Connection, span: TimeSpan): Steps<La
 }
 
 /** The range of row ids of a span. Some rows at its ends may lie outside the span. Undefined: no request. */
-export function* idsOf(
+export async function idsOf(
   connection: Connection,
   { from, to }: TimeSpan,
-): Steps<{ readonly first: number; readonly last: number } | undefined> {
+): Promise<{ readonly first: number; readonly last: number } | undefined> {
   const end = (order: "ASC" | "DESC", of: "min" | "max"): string =>
     `(SELECT ${of}(id) FROM (SELECT id FROM requests ${connection.dialect.using("requests_at")}
       WHERE at >= ${from} AND at < ${to} ORDER BY at ${order}, id ${order} LIMIT ${OUT_OF_ORDER_MAX}) AS ends)`;
-  const [row] = yield* connection.plainRows<[number | null, number | null]>(
+  const [row] = await connection.plainRows<[number | null, number | null]>(
     `SELECT ${end("ASC", "min")}, ${end("DESC", "max")}`,
   );
   const [first, last] = row ?? [null, null];

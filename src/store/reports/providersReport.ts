@@ -1,5 +1,4 @@
 import type { Connection } from "../connection.ts";
-import type { Steps } from "../steps.ts";
 import { inOrder, sumReader, type Figures } from "../usage/sums.ts";
 import { readAttempts } from "./attempts.ts";
 import { latenciesOf, readLatencies, type Latencies, type Measured } from "./latency.ts";
@@ -34,17 +33,17 @@ export interface ProvidersReport {
   readonly providers: readonly ProviderFigures[];
 }
 
-export function* readProviders(
+export async function readProviders(
   connection: Connection,
   span: SteppedSpan,
   retentionStart: number,
-): Steps<ProvidersReport> {
+): Promise<ProvidersReport> {
   const read = sumReader({
     sources: sourcesOfSpan(connection, span, retentionStart),
     by: [span.step, "provider"],
     figures: ["requests", "charged", "operatorCost"],
   });
-  const rows = yield* read(connection);
+  const rows = await read(connection);
   const byProvider = Map.groupBy(rows, ({ provider }) => provider);
   const answered = new Map(
     [...byProvider].map(([provider, sums]) => {
@@ -52,8 +51,8 @@ export function* readProviders(
       return [provider, span.times.map((_, step) => requests.get(step) ?? 0)];
     }),
   );
-  const attempts = yield* readAttempts(connection, span, retentionStart, answered);
-  const { measured, isAll } = yield* readLatencies(connection, span);
+  const attempts = await readAttempts(connection, span, retentionStart, answered);
+  const { measured, isAll } = await readLatencies(connection, span);
   const direct = Map.groupBy(
     measured.filter((one) => one.attempts === 1),
     ({ provider }) => provider,

@@ -1,6 +1,5 @@
 import type { ReportSpan } from "../../contract/operator/span.ts";
 import type { Connection } from "../connection.ts";
-import type { Steps } from "../steps.ts";
 import { retentionStart, type TimeSpan } from "../usage/sums.ts";
 import { readAttention, type Attention } from "./attention.ts";
 import {
@@ -33,34 +32,34 @@ export interface OverviewReport extends UsageReport {
  * `bun bench/console.ts`. They are for a process of their own, not for a serving gateway.
  */
 export interface Reports {
-  overview(span: ReportSpan, nowMs: number): Steps<OverviewReport>;
+  overview(span: ReportSpan, nowMs: number): Promise<OverviewReport>;
   /** The usage of one account, by its row id. */
-  account(accountId: number, span: ReportSpan, nowMs: number): Steps<UsageReport>;
-  providers(span: ReportSpan, nowMs: number): Steps<ProvidersReport>;
-  accounts(search: AccountSearch, nowMs: number): Steps<Listed<ListedAccount>>;
-  keys(search: KeySearch, nowMs: number): Steps<Listed<ListedKey>>;
+  account(accountId: number, span: ReportSpan, nowMs: number): Promise<UsageReport>;
+  providers(span: ReportSpan, nowMs: number): Promise<ProvidersReport>;
+  accounts(search: AccountSearch, nowMs: number): Promise<Listed<ListedAccount>>;
+  keys(search: KeySearch, nowMs: number): Promise<Listed<ListedKey>>;
 }
 
 export function reports(connection: Connection): Reports {
   const withSpan = <T>(
     span: ReportSpan,
     nowMs: number,
-    read: (snapshot: Connection, stepped: SteppedSpan, retentionStart: number) => Steps<T>,
-  ): Steps<T> =>
-    connection.inSnapshot(function* (snapshot) {
-      const since = yield* retentionStart(snapshot);
-      return yield* read(snapshot, steppedSpan(span, nowMs, since), since);
+    read: (snapshot: Connection, stepped: SteppedSpan, retentionStart: number) => Promise<T>,
+  ): Promise<T> =>
+    connection.inSnapshot(async (snapshot) => {
+      const since = await retentionStart(snapshot);
+      return await read(snapshot, steppedSpan(span, nowMs, since), since);
     });
   return {
     overview: (span, nowMs) =>
-      withSpan(span, nowMs, function* (snapshot, stepped, since) {
+      withSpan(span, nowMs, async (snapshot, stepped, since) => {
         return {
-          ...(yield* readUsage(snapshot, stepped, since)),
+          ...(await readUsage(snapshot, stepped, since)),
           latencies: {
-            now: yield* sampledLatencies(snapshot, stepped),
-            before: yield* sampledLatencies(snapshot, stepped.before),
+            now: await sampledLatencies(snapshot, stepped),
+            before: await sampledLatencies(snapshot, stepped.before),
           },
-          attention: yield* readAttention(snapshot, stepped, nowMs),
+          attention: await readAttention(snapshot, stepped, nowMs),
         };
       }),
     account: (account, span, nowMs) =>
@@ -75,7 +74,7 @@ export function reports(connection: Connection): Reports {
   };
 }
 
-function* sampledLatencies(snapshot: Connection, span: TimeSpan): Steps<SampledLatencies> {
-  const { measured, isAll } = yield* readLatencies(snapshot, span);
+async function sampledLatencies(snapshot: Connection, span: TimeSpan): Promise<SampledLatencies> {
+  const { measured, isAll } = await readLatencies(snapshot, span);
   return { ...latenciesOf(measured), isAll, requests: measured.length };
 }

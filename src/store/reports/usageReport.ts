@@ -1,5 +1,4 @@
 import type { Connection } from "../connection.ts";
-import type { Steps } from "../steps.ts";
 import {
   figureNames,
   figuresIn,
@@ -56,14 +55,14 @@ interface Named {
 }
 
 /** `account`: the row id, for one account only. */
-export function* readUsage(
+export async function readUsage(
   connection: Connection,
   span: SteppedSpan,
   retentionStart: number,
   account?: number,
-): Steps<UsageReport> {
+): Promise<UsageReport> {
   const condition = account === undefined ? undefined : `account_id = ${account}`;
-  const { byModel, byProvider, byAccount, byKey } = yield* readCells(
+  const { byModel, byProvider, byAccount, byKey } = await readCells(
     connection,
     span,
     sourcesOfSpan(connection, span, retentionStart, condition),
@@ -74,19 +73,18 @@ export function* readUsage(
     by: [],
     figures: figureNames,
   });
-  const [earlier = figuresIn({}, figureNames)] = yield* readBefore(connection);
+  const [earlier = figuresIn({}, figureNames)] = await readBefore(connection);
   const models = ranked(byModel, totalOf);
   const topAccounts: Named[] = [];
   for (const { name: id, figures } of first(ranked(byAccount, (sums) => sums))) {
-    const row = yield* connection.row<{ name: string }>(
-      "SELECT name FROM accounts WHERE id = $id",
-      { id },
-    );
+    const row = await connection.row<{ name: string }>("SELECT name FROM accounts WHERE id = $id", {
+      id,
+    });
     topAccounts.push({ name: row?.name ?? "", figures });
   }
   const topKeys: RankedKey[] = [];
   for (const { name: id, figures } of first(ranked(byKey, (sums) => sums))) {
-    const key = yield* connection.row<Omit<RankedKey, "figures">>(
+    const key = await connection.row<Omit<RankedKey, "figures">>(
       `SELECT k.public_id AS key, a.name AS account, k.label FROM keys k
         JOIN accounts a ON a.id = k.account_id WHERE k.id = $id`,
       { id },
@@ -164,11 +162,11 @@ type Row = readonly [
  * Reads each row of a span once, and sums in all groupings at the same time. In SQL each grouping would sort all rows:
  * three times as slow.
  */
-function* readCells(
+async function readCells(
   connection: Connection,
   span: SteppedSpan,
   sources: readonly Source[],
-): Steps<UsageCells> {
+): Promise<UsageCells> {
   const byModel = new Map<string, Sums[]>();
   const byProvider = new Map<string, Sums[]>();
   const byKey = new Map<number, Sums>();
@@ -176,7 +174,7 @@ function* readCells(
   const noSteps = () => span.times.map(noSums);
   const by = [span.step, ...cellGroups];
   const query = rowsText({ sources, by, figures: figureNames });
-  for (const row of yield* connection.plainRows<Row>(query)) {
+  for (const row of await connection.plainRows<Row>(query)) {
     const [since1970, account, key, model, provider] = row;
     const step = stepOf(span, since1970);
     const cells = [

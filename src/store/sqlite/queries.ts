@@ -10,9 +10,9 @@ import type {
   RowsQuery,
   Values,
   Visit,
+  Work,
 } from "../connection.ts";
 import { newRowId } from "../schema/schema.ts";
-import { doNow, type Steps } from "../steps.ts";
 
 const sqliteDialect: Dialect = {
   engine: "sqlite",
@@ -34,27 +34,33 @@ const sqliteDialect: Dialect = {
   contains: (text, part) => sql`instr(lower(${text}), lower(${part})) > 0`,
 };
 
-/** Queries on a SQLite connection that reads integers as bigints. Their steps wait for nothing. */
-export class SqliteQueries implements Connection {
+/** Queries within a transaction that is open on a SQLite connection. They run within the call. */
+export class SqliteTransaction implements Connection {
   readonly dialect = sqliteDialect;
   readonly db: BunSQLiteDatabase;
-  readonly #sqlite: Database;
+  protected readonly sqlite: Database;
 
-  constructor(sqlite: Database) {
-    this.#sqlite = sqlite;
-    this.db = drizzle({ client: sqlite });
+  /** The connection reads integers as bigints. */
+  constructor(sqlite: Database, db: BunSQLiteDatabase = drizzle({ client: sqlite })) {
+    this.sqlite = sqlite;
+    this.db = db;
   }
 
-  all<Row>(query: RowsQuery<Row>): Steps<Row[]> {
-    return doNow(() => query.all());
+  /** Runs a query as soon as this connection may. */
+  protected async inTurn<Result>(query: () => Result): Promise<Result> {
+    return query();
   }
 
-  first<Row>(query: RowsQuery<Row>): Steps<Row | undefined> {
-    return doNow(() => query.all()[0]);
+  all<Row>(query: RowsQuery<Row>): Promise<Row[]> {
+    return this.inTurn(() => query.all());
   }
 
-  run(query: PlainQuery): Steps<void> {
-    return doNow(() => {
+  first<Row>(query: RowsQuery<Row>): Promise<Row | undefined> {
+    return this.inTurn(() => query.all()[0]);
+  }
+
+  run(query: PlainQuery): Promise<void> {
+    return this.inTurn(() => {
       query.run();
     });
   }
@@ -62,22 +68,26 @@ export class SqliteQueries implements Connection {
   prepare<Row>(query: QueryWithPlaceholders<Row>): PreparedQuery<Row> {
     const prepared = query.prepare();
     return {
-      all: (values) => doNow(() => prepared.all(values)),
-      first: (values) => doNow(() => prepared.all(values)[0]),
+      all: (values) => this.inTurn(() => prepared.all(values)),
+      first: (values) => this.inTurn(() => prepared.all(values)[0]),
     };
   }
 
-  rows<Row>(text: string, values: Values = {}): Steps<Row[]> {
-    return doNow(() => this.#prepared<Row>(text).all(bindingsOf(values)));
+  rows<Row>(text: string, values: Values = {}): Promise<Row[]> {
+    return this.inTurn(() => this.#prepared<Row>(text).all(bindingsOf(values)));
   }
 
-  row<Row>(text: string, values: Values = {}): Steps<Row | undefined> {
-    return doNow(() => this.#prepared<Row>(text).get(bindingsOf(values)) ?? undefined);
+  row<Row>(text: string, values: Values = {}): Promise<Row | undefined> {
+    return this.inTurn(() => this.#prepared<Row>(text).get(bindingsOf(values)) ?? undefined);
   }
 
-  plainRows<Row extends readonly unknown[]>(text: string): Steps<Row[]> {
-    return doNow(() => {
-      const statement = this.#sqlite.prepare<unknown, []>(text);
+  change<Row>(text: string, values?: Values): Promise<Row[]> {
+    return this.rows(text, values);
+  }
+
+  plainRows<Row extends readonly unknown[]>(text: string): Promise<Row[]> {
+    return this.inTurn(() => {
+      const statement = this.sqlite.prepare<unknown, []>(text);
       try {
         return statement.safeIntegers(false).values() as unknown as Row[];
       } finally {
@@ -86,40 +96,63 @@ export class SqliteQueries implements Connection {
     });
   }
 
-  forEach<Row>(text: string, values: Values, visit: Visit<Row>): Steps<void> {
-    return doNow(() => {
+  forEach<Row>(text: string, values: Values, visit: Visit<Row>): Promise<void> {
+    return this.inTurn(() => {
       for (const row of this.#prepared<Row>(text).iterate(bindingsOf(values))) visit(row);
     });
   }
 
-  *inSnapshot<Result>(work: (connection: Connection) => Steps<Result>): Steps<Result> {
-    return yield* this.#within("BEGIN", work);
+  inSnapshot<Result>(work: Work<Result>): Promise<Result> {
+    return work(this);
   }
 
-  *inTransaction<Result>(work: (connection: Connection) => Steps<Result>): Steps<Result> {
-    return yield* this.#within("BEGIN IMMEDIATE", work);
+  inTransaction<Result>(work: Work<Result>): Promise<Result> {
+    return work(this);
   }
 
   /** Bun keeps the statements of the 20 texts that were used last. */
   #prepared<Row>(text: string): Statement<Row, SQLQueryBindings[]> {
-    return this.#sqlite.query<Row, SQLQueryBindings[]>(text);
+    return this.sqlite.query<Row, SQLQueryBindings[]>(text);
+  }
+}
+
+/**
+ * Queries on a SQLite connection. A transaction has it alone, and others wait. A transaction waits for nothing but SQLite, so
+ * no timer and no socket comes in between.
+ */
+export class SqliteQueries extends SqliteTransaction {
+  #transaction: Promise<void> | undefined;
+
+  protected override async inTurn<Result>(query: () => Result): Promise<Result> {
+    while (this.#transaction !== undefined) await this.#transaction;
+    return query();
   }
 
-  *#within<Result>(
-    begin: "BEGIN" | "BEGIN IMMEDIATE",
-    work: (connection: Connection) => Steps<Result>,
-  ): Steps<Result> {
-    const sqlite = this.#sqlite;
-    if (sqlite.inTransaction) return yield* work(this);
-    sqlite.run(begin);
+  override inSnapshot<Result>(work: Work<Result>): Promise<Result> {
+    return this.#alone("BEGIN", work);
+  }
+
+  override inTransaction<Result>(work: Work<Result>): Promise<Result> {
+    return this.#alone("BEGIN IMMEDIATE", work);
+  }
+
+  async #alone<Result>(begin: string, work: Work<Result>): Promise<Result> {
+    while (this.#transaction !== undefined) await this.#transaction;
+    const { sqlite } = this;
+    const ended = Promise.withResolvers<void>();
+    this.#transaction = ended.promise;
     try {
-      const result = yield* work(this);
+      sqlite.run(begin);
+      const result = await work(new SqliteTransaction(sqlite, this.db));
       sqlite.run("COMMIT");
       return result;
     } catch (error) {
       // SQLite itself rolls back after some errors.
       if (sqlite.inTransaction) sqlite.run("ROLLBACK");
       throw error;
+    } finally {
+      this.#transaction = undefined;
+      ended.resolve();
     }
   }
 }

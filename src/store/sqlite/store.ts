@@ -4,21 +4,18 @@ import type { AuditReport } from "../audit/audit.ts";
 import type { OnAuditProgress } from "../audit/auditProgress.ts";
 import type { ChangeCounter, Connection } from "../connection.ts";
 import { reports, type Reports } from "../reports/reports.ts";
-import { asSync, runSync, type Steps, type Sync } from "../steps.ts";
 import { accountTable, type AccountReads } from "../tables/accounts.ts";
 import { keyTable, type KeyReads } from "../tables/keys.ts";
 import { ledgerTable, type LedgerReads } from "../tables/ledger.ts";
 import { noticeCauses, type NoticeCauses } from "../tables/noticeCauses.ts";
 import { noticeTable, type NoticeTable } from "../tables/notices.ts";
 import { ownerTable, type OwnerTable } from "../tables/objectOwners.ts";
-import { requestList, type ListRequests } from "../tables/requestList.ts";
 import { requestTable, type RequestTable } from "../tables/requests.ts";
 import {
   accountUsage,
   hourlyUsage,
   usageReport,
-  type ReadAccountUsage,
-  type ReadHourlyUsage,
+  type ReadPeriods,
   type UsageFilter,
   type UsageGrouping,
   type UsageRow,
@@ -44,32 +41,31 @@ import {
   toStoreError,
 } from "./sqlite.ts";
 
-/** The store in a SQLite file. Its functions return at once. */
+/** The store in a SQLite file. A read or a change blocks this thread. */
 export interface SqliteStore {
-  readonly accounts: Sync<AccountReads>;
-  readonly keys: Sync<KeyReads>;
+  readonly accounts: AccountReads;
+  readonly keys: KeyReads;
   readonly funds: FundsTable;
   readonly changes: ChangeCounter;
   /** A text that differs after each commit to the database, by this process or by another one. */
-  changeSignal(): string;
-  readonly ledger: Sync<LedgerReads>;
-  readonly requests: Sync<RequestTable>;
-  readonly owners: Sync<OwnerTable>;
-  readonly vouchers: Sync<VoucherReads>;
-  readonly notices: Sync<NoticeTable>;
-  readonly noticeCauses: Sync<NoticeCauses>;
-  readonly admin: Sync<Admin>;
-  usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
-  readonly usageOfAccount: ReadAccountUsage;
-  readonly reports: Sync<Reports>;
-  readonly hourlyUsageOfAccount: ReadHourlyUsage;
-  readonly requestsInSteps: ListRequests;
+  changeSignal(): Promise<string>;
+  readonly ledger: LedgerReads;
+  readonly requests: RequestTable;
+  readonly owners: OwnerTable;
+  readonly vouchers: VoucherReads;
+  readonly notices: NoticeTable;
+  readonly noticeCauses: NoticeCauses;
+  readonly admin: Admin;
+  usage(by: UsageGrouping, filter: UsageFilter): Promise<UsageRow[]>;
+  readonly usageOfAccount: ReadPeriods;
+  readonly reports: Reports;
+  readonly hourlyUsageOfAccount: ReadPeriods;
   /**
    * Sets all running requests to `interrupted`, without a charge. The caller holds the instance lock. Throws SQLite's
    * errors; then nothing is changed.
    */
   interruptRunning(): Interrupted;
-  audit(): AuditReport;
+  audit(): Promise<AuditReport>;
   /** The same audit in two threads and half the time. */
   auditInParallel(): Promise<AuditReport>;
   /** The same audit in other threads, with its progress. */
@@ -115,25 +111,24 @@ function createStore(
   const { queries } = connection;
   const signal = lazy(() => changeSignal(connection));
   const parts = lazyParts({
-    accounts: () => asSync(accountTable(queries)),
-    keys: () => asSync(keyTable(queries)),
-    ledger: () => asSync(ledgerTable(queries)),
-    requests: () => asSync(requestTable(queries)),
-    owners: () => asSync(ownerTable(queries)),
-    vouchers: () => asSync(voucherTable(queries)),
-    notices: () => asSync(noticeTable(queries)),
-    noticeCauses: () => asSync(noticeCauses(queries)),
-    admin: () => asSync(admin(queries, (id) => releaseReserve(queries, path, id))),
-    reports: () => asSync(reports(queries)),
+    accounts: () => accountTable(queries),
+    keys: () => keyTable(queries),
+    ledger: () => ledgerTable(queries),
+    requests: () => requestTable(queries),
+    owners: () => ownerTable(queries),
+    vouchers: () => voucherTable(queries),
+    notices: () => noticeTable(queries),
+    noticeCauses: () => noticeCauses(queries),
+    admin: () => admin(queries, (id) => releaseReserve(queries, path, id)),
+    reports: () => reports(queries),
     usageOfAccount: () => accountUsage(queries),
     hourlyUsageOfAccount: () => hourlyUsage(queries),
-    requestsInSteps: () => requestList(queries),
     funds: () => fundsTable(connection),
     changes: () => changeCounter(connection),
   });
   return Object.assign(parts, {
-    changeSignal: () => signal()(),
-    usage: (by: UsageGrouping, filter: UsageFilter) => runSync(usageReport(queries, by, filter)),
+    changeSignal: async () => signal()(),
+    usage: (by: UsageGrouping, filter: UsageFilter) => usageReport(queries, by, filter),
     interruptRunning: () => interruptRunning(connection),
     audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),
     auditInParallel: () =>
@@ -156,12 +151,16 @@ function createStore(
 }
 
 /** Releases a reserve that a gateway left when it crashed. Returns false if a gateway is running. */
-function* releaseReserve(queries: Connection, path: string, accountId: number): Steps<boolean> {
+async function releaseReserve(
+  queries: Connection,
+  path: string,
+  accountId: number,
+): Promise<boolean> {
   // Also before the transaction, because the answer can take 200 ms, and the gateway must not wait for it.
   if (isGatewayRunning(path)) return false;
-  return yield* queries.inTransaction(function* (transaction) {
+  return await queries.inTransaction(async (transaction) => {
     if (isGatewayRunning(path)) return false;
-    yield* transaction.rows("UPDATE accounts SET reserved = 0 WHERE id = $accountId", {
+    await transaction.change("UPDATE accounts SET reserved = 0 WHERE id = $accountId", {
       accountId,
     });
     return true;

@@ -4,7 +4,6 @@ import { lazy } from "../../lib/lazy.ts";
 import type { Connection } from "../connection.ts";
 import { accounts } from "../schema/schema.ts";
 import { NotFoundError } from "../storeError.ts";
-import type { Steps } from "../steps.ts";
 
 /** `reserved` is what the serving gateway may hold for open requests. Amounts are nano-roubles. */
 export interface AccountRow {
@@ -29,21 +28,21 @@ export interface AccountChanges {
 }
 
 export interface AccountTable {
-  insert(account: { name: string; overdraft: bigint; createdAt: number }): Steps<AccountRow>;
-  find(name: string): Steps<AccountRow | undefined>;
+  insert(account: { name: string; overdraft: bigint; createdAt: number }): Promise<AccountRow>;
+  find(name: string): Promise<AccountRow | undefined>;
   /** Throws NotFoundError if there is no such account. */
-  findOrThrow(name: string): Steps<AccountRow>;
+  findOrThrow(name: string): Promise<AccountRow>;
   /**
    * The same for a change that decides by the money of the account. Until the end of its transaction nobody else changes
    * the row.
    */
-  lockOrThrow(name: string): Steps<AccountRow>;
+  lockOrThrow(name: string): Promise<AccountRow>;
   /** Locks the account in the same way. Throws if there is no such row. */
-  lockById(id: number): Steps<AccountRow>;
-  list(): Steps<AccountRow[]>;
+  lockById(id: number): Promise<AccountRow>;
+  list(): Promise<AccountRow[]>;
   /** At least one value is there. */
-  set(id: number, changes: AccountChanges): Steps<void>;
-  setDisabled(id: number, disabled: boolean): Steps<void>;
+  set(id: number, changes: AccountChanges): Promise<void>;
+  setDisabled(id: number, disabled: boolean): Promise<void>;
 }
 
 /** What others read. Only the changes of commands write. */
@@ -74,26 +73,26 @@ export function accountTable(connection: Connection): AccountTable {
     connection.prepare(select().where(eq(accounts.name, sql.placeholder("name")))),
   );
   const find = (name: string) => byName().first({ name });
-  const findById = function* (id: number): Steps<AccountRow> {
-    const row = yield* connection.first(select().where(eq(accounts.id, id)));
+  const findById = async (id: number): Promise<AccountRow> => {
+    const row = await connection.first(select().where(eq(accounts.id, id)));
     assert(row !== undefined, "no account with this row id");
     return row;
   };
-  const findOrThrow = function* (name: string): Steps<AccountRow> {
-    const account = yield* find(name);
+  const findOrThrow = async (name: string): Promise<AccountRow> => {
+    const account = await find(name);
     if (account !== undefined) return account;
     throw new NotFoundError(
       `there is no account ${JSON.stringify(name)}: tollgate accounts list shows them`,
     );
   };
-  const lockById = function* (id: number): Steps<AccountRow> {
-    yield* connection.rows(`SELECT id FROM accounts WHERE id = $id ${dialect.lockingRows}`, { id });
-    return yield* findById(id);
+  const lockById = async (id: number): Promise<AccountRow> => {
+    await connection.rows(`SELECT id FROM accounts WHERE id = $id ${dialect.lockingRows}`, { id });
+    return await findById(id);
   };
   return {
-    *insert(account) {
+    async insert(account) {
       const values = { ...account, id: dialect.newRowId };
-      const row = yield* connection.first(
+      const row = await connection.first(
         db.insert(accounts).values(values).returning({ id: accounts.id }),
       );
       assert(row !== undefined, "an insert returns its row");
@@ -102,8 +101,8 @@ export function accountTable(connection: Connection): AccountTable {
     },
     find,
     findOrThrow,
-    *lockOrThrow(name) {
-      return yield* lockById((yield* findOrThrow(name)).id);
+    async lockOrThrow(name) {
+      return await lockById((await findOrThrow(name)).id);
     },
     lockById,
     list: () => connection.all(select().orderBy(asc(accounts.name))),

@@ -5,7 +5,6 @@ import { lazy } from "../../lib/lazy.ts";
 import type { Connection } from "../connection.ts";
 import { accounts, keys } from "../schema/schema.ts";
 import { NotFoundError } from "../storeError.ts";
-import type { Steps } from "../steps.ts";
 
 /** The settings of a key. A limit that is null comes from the config. `models`: null means all; an empty list is damaged and allows none. */
 export interface KeySettings {
@@ -67,21 +66,21 @@ export interface NewKey extends KeyChanges {
 
 export interface KeyTable {
   /** `firstKeyId`: the rotation chain to which the key belongs, if it is not the first key of one. */
-  insert(key: NewKey, firstKeyId?: number): Steps<void>;
+  insert(key: NewKey, firstKeyId?: number): Promise<void>;
   /** Finds a key by the SHA-256 of its secret: one point read. */
-  findByHash(hash: Uint8Array): Steps<KeySecretRow | undefined>;
-  find(publicId: string): Steps<KeyRow | undefined>;
+  findByHash(hash: Uint8Array): Promise<KeySecretRow | undefined>;
+  find(publicId: string): Promise<KeyRow | undefined>;
   /** Throws NotFoundError if there is no such key. */
-  findOrThrow(publicId: string): Steps<KeyRow>;
-  list(account: string | undefined): Steps<KeyRow[]>;
+  findOrThrow(publicId: string): Promise<KeyRow>;
+  list(account: string | undefined): Promise<KeyRow[]>;
   /** Keys that meet a condition on keys and accounts, the newest first. */
-  newest(condition: SQL | undefined, limit: number): Steps<KeyRow[]>;
+  newest(condition: SQL | undefined, limit: number): Promise<KeyRow[]>;
   /** Changes settings of this key. A budget applies to its whole rotation chain. */
-  change(key: Pick<KeyRow, "id" | "firstKeyId">, changes: KeyChanges): Steps<void>;
+  change(key: Pick<KeyRow, "id" | "firstKeyId">, changes: KeyChanges): Promise<void>;
   /** The last key of the rotation chain. */
-  newestOfChain(key: Pick<KeyRow, "accountId" | "firstKeyId">): Steps<KeyRow>;
+  newestOfChain(key: Pick<KeyRow, "accountId" | "firstKeyId">): Promise<KeyRow>;
   /** Revokes the key. Returns false if it was revoked before. */
-  revoke(id: number, at: number): Steps<boolean>;
+  revoke(id: number, at: number): Promise<boolean>;
 }
 
 /** What others read. Only the changes of commands write. */
@@ -153,8 +152,8 @@ export function keyTable(connection: Connection): KeyTable {
     },
     findByHash: (hash) => byHash().first({ hash: Buffer.from(hash) }),
     find,
-    *findOrThrow(publicId) {
-      const key = yield* find(publicId);
+    async findOrThrow(publicId) {
+      const key = await find(publicId);
       if (key !== undefined) return key;
       throw new NotFoundError(
         `there is no key ${JSON.stringify(publicId)}: tollgate keys list shows them`,
@@ -168,16 +167,16 @@ export function keyTable(connection: Connection): KeyTable {
       ),
     newest: (condition, limit) =>
       connection.all(selectJoined(all).where(condition).orderBy(desc(keys.id)).limit(limit)),
-    *change(key, { budget, models, ...changes }) {
+    async change(key, { budget, models, ...changes }) {
       // In the order of the ids, as every transaction locks keys.
       if (budget !== undefined)
-        yield* connection.run(db.update(keys).set({ budget }).where(eq(keys.id, key.firstKeyId)));
+        await connection.run(db.update(keys).set({ budget }).where(eq(keys.id, key.firstKeyId)));
       const keyChanges = { ...changes, models: models && JSON.stringify(models) };
       if (Object.values(keyChanges).some((value) => value !== undefined))
-        yield* connection.run(db.update(keys).set(keyChanges).where(eq(keys.id, key.id)));
+        await connection.run(db.update(keys).set(keyChanges).where(eq(keys.id, key.id)));
     },
-    *newestOfChain(key) {
-      const row = yield* connection.first(
+    async newestOfChain(key) {
+      const row = await connection.first(
         selectJoined(all)
           .where(and(eq(keys.accountId, key.accountId), eq(firstOfChain, key.firstKeyId)))
           .orderBy(desc(keys.id))
@@ -186,8 +185,8 @@ export function keyTable(connection: Connection): KeyTable {
       assert(row !== undefined, "a rotation chain without a key");
       return row;
     },
-    *revoke(id, at) {
-      const revoked = yield* connection.first(
+    async revoke(id, at) {
+      const revoked = await connection.first(
         db
           .update(keys)
           .set({ revokedAt: at })

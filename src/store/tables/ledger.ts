@@ -4,7 +4,6 @@ import { formatRoubles, NANO_ROUBLES_MAX } from "../../lib/money.ts";
 import type { Connection } from "../connection.ts";
 import { accounts, ledger, requests, type history } from "../schema/schema.ts";
 import { StoreError } from "../storeError.ts";
-import type { Steps } from "../steps.ts";
 
 /** `amount` is nano-roubles, negative for a debit and a charge. */
 export type LedgerRow = typeof ledger.$inferSelect;
@@ -24,13 +23,13 @@ export interface Charge {
 /** The only code that changes a balance, except the writer with its charges. Runs in the caller's transaction. */
 export interface LedgerTable {
   /** Appends a row and returns the new balance. Throws if the amount or the balance is out of bounds. */
-  append(entry: LedgerEntry): Steps<bigint>;
+  append(entry: LedgerEntry): Promise<bigint>;
   /** Newest first. `before`: only rows with a smaller number. */
-  history(accountId: number, limit: number, before?: number): Steps<HistoryRow[]>;
-  findByRef(ref: string): Steps<LedgerRow | undefined>;
-  findCharge(requestPublicId: string): Steps<Charge | undefined>;
+  history(accountId: number, limit: number, before?: number): Promise<HistoryRow[]>;
+  findByRef(ref: string): Promise<LedgerRow | undefined>;
+  findCharge(requestPublicId: string): Promise<Charge | undefined>;
   /** The refunds of this charge, oldest first. */
-  refundsOf(charge: Pick<Charge, "accountId" | "seq">): Steps<LedgerRow[]>;
+  refundsOf(charge: Pick<Charge, "accountId" | "seq">): Promise<LedgerRow[]>;
 }
 
 /** What others read. Only the changes of commands write. */
@@ -50,8 +49,8 @@ export function ledgerTable(connection: Connection): LedgerTable {
   const { db, dialect } = connection;
   const { balance, overdraft, ledgerSeq: seq } = accounts;
   return {
-    *append(entry) {
-      const tail = yield* connection.first(
+    async append(entry) {
+      const tail = await connection.first(
         db
           .select({ balance, overdraft, seq })
           .from(accounts)
@@ -66,7 +65,7 @@ export function ledgerTable(connection: Connection): LedgerTable {
       const most = SPENDABLE_MAX - tail.balance - tail.overdraft;
       if (entry.amount > 0n && entry.amount > most) throw tooLargeError(tail.overdraft, most);
       const row = { ...entry, id: dialect.newRowId, seq: tail.seq + 1, balanceAfter };
-      yield* connection.run(db.insert(ledger).values(row));
+      await connection.run(db.insert(ledger).values(row));
       return balanceAfter;
     },
     ...ledgerReader(connection),
@@ -85,21 +84,21 @@ function tooLargeError(overdraft: bigint, most: bigint): StoreError {
 function ledgerReader(connection: Connection): Omit<LedgerTable, "append"> {
   const { db } = connection;
   return {
-    *history(accountId, limit, before = Number.MAX_SAFE_INTEGER) {
-      const rows = yield* connection.rows<ReadHistoryRow>(HISTORY, { accountId, limit, before });
+    async history(accountId, limit, before = Number.MAX_SAFE_INTEGER) {
+      const rows = await connection.rows<ReadHistoryRow>(HISTORY, { accountId, limit, before });
       return rows.map(historyRow);
     },
     findByRef: (ref) => connection.first(db.select().from(ledger).where(eq(ledger.ref, ref))),
-    *findCharge(requestPublicId) {
+    async findCharge(requestPublicId) {
       const { accountId, charge, ledgerSeq } = requests;
-      const ofKept = yield* connection.first(
+      const ofKept = await connection.first(
         db
           .select({ accountId, seq: sql`${ledgerSeq}`.mapWith(Number), amount: charge })
           .from(requests)
           .where(and(eq(requests.publicId, requestPublicId), isNotNull(ledgerSeq))),
       );
       if (ofKept !== undefined) return { ...ofKept, isKept: true };
-      const ofFolded = yield* connection.first(
+      const ofFolded = await connection.first(
         db
           .select()
           .from(ledger)

@@ -1,5 +1,4 @@
 import type { Connection } from "../connection.ts";
-import type { Steps } from "../steps.ts";
 import { figuresIn, sumsText } from "../usage/sums.ts";
 import { DAY_MS } from "../../lib/clock.ts";
 
@@ -46,15 +45,15 @@ export interface NoticeCauses {
     page: { readonly after: number; readonly limit: number },
     limits: LowLimits,
     nowMs: number,
-  ): Steps<{ readonly low: readonly LowAccount[]; readonly next: number | undefined }>;
+  ): Promise<{ readonly low: readonly LowAccount[]; readonly next: number | undefined }>;
   /** Keys that expire within this time, the first ones first. Keys of disabled accounts are left out. */
-  expiringKeys(nowMs: number, withinMs: number, limit: number): Steps<ExpiringKey[]>;
+  expiringKeys(nowMs: number, withinMs: number, limit: number): Promise<ExpiringKey[]>;
 }
 
 export function noticeCauses(connection: Connection): NoticeCauses {
   return {
-    *lowAccounts({ after, limit }, limits, nowMs) {
-      const page = yield* connection.row<{ upTo: bigint | null; rows: bigint }>(
+    async lowAccounts({ after, limit }, limits, nowMs) {
+      const page = await connection.row<{ upTo: bigint | null; rows: bigint }>(
         `SELECT max(id) AS "upTo", count(*) AS rows
           FROM (SELECT id FROM accounts WHERE id > $after ORDER BY id LIMIT $limit) AS page`,
         { after, limit },
@@ -62,7 +61,7 @@ export function noticeCauses(connection: Connection): NoticeCauses {
       if (page === undefined || page.upTo === null) return { low: [], next: undefined };
       const pace = paceSpan(nowMs);
       const upTo = Number(page.upTo);
-      const rows = yield* connection.rows<AccountOfPage>(
+      const rows = await connection.rows<AccountOfPage>(
         `SELECT name, balance + overdraft AS "left", low, notify_url AS "notifyUrl", charged, "chargedRest"
           FROM accounts LEFT JOIN (${chargedSince("account_id > $after AND account_id <= $upTo")}) AS used
             ON used.account = accounts.id
@@ -82,8 +81,8 @@ export function noticeCauses(connection: Connection): NoticeCauses {
       });
       return { low, next: Number(page.rows) === limit ? upTo : undefined };
     },
-    *expiringKeys(nowMs, withinMs, limit) {
-      const rows = yield* connection.rows<KeyOfList>(
+    async expiringKeys(nowMs, withinMs, limit) {
+      const rows = await connection.rows<KeyOfList>(
         `SELECT k.public_id AS id, a.name AS account, k.label, k.created_at AS created, k.expires_at AS expires, k.last_used_at AS used,
             a.notify_url AS "notifyUrl",
             CASE WHEN EXISTS (SELECT 1 FROM keys n WHERE n.id > k.id AND n.account_id = k.account_id

@@ -1,7 +1,4 @@
-import { and, eq, gt, inArray, lte, or } from "drizzle-orm";
-import type { Connection } from "../connection.ts";
-import { notices } from "../schema/schema.ts";
-import type { Steps } from "../steps.ts";
+import type { Connection, Values } from "../connection.ts";
 
 /** A person is told of one cause once in this time at most. */
 const NOTICE_EVERY_MS = 3_600_000;
@@ -34,17 +31,17 @@ export interface OpenNotice extends NoticeCause {
 
 export interface NoticeTable {
   /** The conditions of these types that hold. */
-  open(types: readonly string[]): Steps<OpenNotice[]>;
+  open(types: readonly string[]): Promise<OpenNotice[]>;
   /**
    * Changes one record. Returns true for a `claim` that the caller has got: the condition holds, nobody was told of it,
    * and the last notice of the cause is an hour old.
    */
-  change(change: NoticeChange): Steps<boolean>;
+  change(change: NoticeChange): Promise<boolean>;
   /**
    * Records whether the last audit found problems. A backup audits the money only, so it does not end what an audit has
    * found. Writes nothing if neither this one nor the one before found any.
    */
-  audited(by: AuditedBy, hasProblems: boolean, at: number): Steps<void>;
+  audited(by: AuditedBy, hasProblems: boolean, at: number): Promise<void>;
 }
 
 /** The condition that the last audit found problems. Its subject is what audited. */
@@ -52,79 +49,85 @@ export const AUDIT_FAILED = "audit_failed";
 export type AuditedBy = "audit" | "backup";
 
 export function noticeTable(connection: Connection): NoticeTable {
-  const { db } = connection;
-  const columns = {
-    type: notices.type,
-    subject: notices.subject,
-    told: notices.told,
-    claimedAt: notices.claimedAt,
+  const change = async (noticeChange: NoticeChange): Promise<boolean> => {
+    let changed: readonly object[] = [];
+    for (const { text, values } of noticeStatements(noticeChange))
+      changed = await connection.change(text, values);
+    return isClaimed(noticeChange, changed);
   };
-  const hold = ({ type, subject }: NoticeCause, isAgain: boolean): Steps<void> =>
-    connection.run(
-      db
-        .insert(notices)
-        .values({ type, subject, open: true, told: false, claimedAt: 0 })
-        .onConflictDoUpdate({
-          target: [notices.type, notices.subject],
-          set: { open: true, told: false },
-          ...(isAgain ? {} : { setWhere: eq(notices.open, false) }),
-        }),
+  const open = async (types: readonly string[]): Promise<OpenNotice[]> => {
+    const rows = await connection.rows<OpenNoticeRow>(
+      `SELECT type, subject, told, claimed_at AS "claimedAt" FROM notices WHERE open = 1`,
     );
-  const open = (types: readonly string[]): Steps<OpenNotice[]> =>
-    connection.all(
-      db
-        .select(columns)
-        .from(notices)
-        .where(and(eq(notices.open, true), inArray(notices.type, [...types]))),
-    );
-  const table: NoticeTable = {
+    return rows
+      .filter(({ type }) => types.includes(type))
+      .map(({ type, subject, told, claimedAt }) => {
+        return { type, subject, told: told === 1n, claimedAt: Number(claimedAt) };
+      });
+  };
+  return {
     open,
-    *audited(by, hasProblems, at) {
+    change,
+    async audited(by, hasProblems, at) {
       const cause = { type: AUDIT_FAILED, at };
-      if (hasProblems) return void (yield* table.change({ ...cause, subject: by, step: "again" }));
-      for (const { subject } of yield* open([AUDIT_FAILED]))
-        if (by === "audit" || subject === by)
-          yield* table.change({ ...cause, subject, step: "end" });
-    },
-    *change({ step, at, ...cause }) {
-      const { type, subject } = cause;
-      const isCause = and(eq(notices.type, type), eq(notices.subject, subject));
-      const update = db.update(notices);
-      switch (step) {
-        case "hold":
-        case "again":
-          yield* hold(cause, step === "again");
-          return false;
-        case "claim": {
-          const isUntold = and(eq(notices.open, true), eq(notices.told, false));
-          // A time in the future was written while the clock was wrong.
-          const isOld = or(
-            lte(notices.claimedAt, at - NOTICE_EVERY_MS),
-            gt(notices.claimedAt, at + NOTICE_EVERY_MS),
-          );
-          const claimed = yield* connection.first(
-            update
-              .set({ claimedAt: at })
-              .where(and(isCause, isUntold, isOld))
-              .returning({ type: notices.type }),
-          );
-          return claimed !== undefined;
-        }
-        case "told": {
-          const isClaimed = and(eq(notices.open, true), eq(notices.claimedAt, at));
-          yield* connection.run(update.set({ told: true }).where(and(isCause, isClaimed)));
-          return false;
-        }
-        case "end":
-          yield* connection.run(update.set({ open: false, told: false }).where(isCause));
-          yield* connection.run(
-            db
-              .delete(notices)
-              .where(and(eq(notices.open, false), lte(notices.claimedAt, at - NOTICE_EVERY_MS))),
-          );
-          return false;
-      }
+      if (hasProblems) return void (await change({ ...cause, subject: by, step: "again" }));
+      for (const { subject } of await open([AUDIT_FAILED]))
+        if (by === "audit" || subject === by) await change({ ...cause, subject, step: "end" });
     },
   };
-  return table;
+}
+
+interface OpenNoticeRow extends NoticeCause {
+  readonly told: bigint;
+  readonly claimedAt: bigint;
+}
+
+const HOLD = `INSERT INTO notices (type, subject, open, told, claimed_at) VALUES ($type, $subject, 1, 0, 0)
+  ON CONFLICT (type, subject) DO UPDATE SET open = 1, told = 0`;
+const OF_CAUSE = "WHERE type = $type AND subject = $subject";
+
+/** A change in statements, which run in this order. */
+export function noticeStatements({
+  step,
+  at,
+  type,
+  subject,
+}: NoticeChange): readonly { readonly text: string; readonly values: Values }[] {
+  const cause = { type, subject };
+  const oldest = at - NOTICE_EVERY_MS;
+  switch (step) {
+    case "hold":
+      return [{ text: `${HOLD} WHERE notices.open = 0`, values: cause }];
+    case "again":
+      return [{ text: HOLD, values: cause }];
+    case "claim":
+      return [
+        {
+          // A time in the future was written while the clock was wrong.
+          text: `UPDATE notices SET claimed_at = $at ${OF_CAUSE} AND open = 1 AND told = 0
+            AND (claimed_at <= $oldest OR claimed_at > $latest) RETURNING type`,
+          values: { ...cause, at, oldest, latest: at + NOTICE_EVERY_MS },
+        },
+      ];
+    case "told":
+      return [
+        {
+          text: `UPDATE notices SET told = 1 ${OF_CAUSE} AND open = 1 AND claimed_at = $at`,
+          values: { ...cause, at },
+        },
+      ];
+    case "end":
+      return [
+        { text: `UPDATE notices SET open = 0, told = 0 ${OF_CAUSE}`, values: cause },
+        {
+          text: "DELETE FROM notices WHERE open = 0 AND claimed_at <= $oldest",
+          values: { oldest },
+        },
+      ];
+  }
+}
+
+/** Whether the caller has got the claim. `changed`: the rows that the last statement returns. */
+export function isClaimed({ step }: NoticeChange, changed: readonly object[]): boolean {
+  return step === "claim" && changed.length > 0;
 }

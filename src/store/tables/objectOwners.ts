@@ -2,7 +2,6 @@ import { and, eq, gt, sql } from "drizzle-orm";
 import { lazy } from "../../lib/lazy.ts";
 import type { Connection } from "../connection.ts";
 import { responseOwner } from "../schema/schema.ts";
-import type { Steps } from "../steps.ts";
 
 /** A stored object of a provider, which belongs to an account. `hash` is the SHA-256 of its id. */
 export interface OwnedObject {
@@ -20,7 +19,7 @@ export interface OwnerTable {
     hash: Uint8Array,
     accountId: number,
     now: number,
-  ): Steps<Pick<OwnedObject, "provider" | "historyTokens"> | undefined>;
+  ): Promise<Pick<OwnedObject, "provider" | "historyTokens"> | undefined>;
 }
 
 export function ownerTable(connection: Connection): OwnerTable {

@@ -1,10 +1,9 @@
 import { asc, desc, sql } from "drizzle-orm";
 import type { RequestStatus } from "../../contract/account/requestStatus.ts";
 import { lazy } from "../../lib/lazy.ts";
-import type { Connection, Values } from "../connection.ts";
+import type { Connection, Pause, Values } from "../connection.ts";
 import { idsOf } from "../reports/latency.ts";
 import { attempts, requests } from "../schema/schema.ts";
-import type { Steps } from "../steps.ts";
 import type { AttemptRecord } from "../writer/requestRecord.ts";
 import { onlyAttempt, receiptQuery, type ReceiptRow } from "./receipts.ts";
 
@@ -34,6 +33,8 @@ export interface PageRequest {
   readonly stepRows?: number;
   /** A page ends after about so many rows, with what matches among them. */
   readonly examinedMax?: number;
+  /** Called after each step. */
+  readonly pause?: Pause | undefined;
 }
 
 /** A request in the order of the rows. `id` is its public id. */
@@ -60,9 +61,9 @@ export interface RequestPage {
  * Reads a page of requests, the one recorded last first. A request is recorded when it ends, or when it is open for a
  * second, and keeps its place. So all pages together have each request once that was there at the first page, and none
  * that was recorded later. A page is shorter than its limit if it is cut, or if requests of it are folded, or get another
- * status, while it is read. The caller can pause after each step.
+ * status, while it is read.
  */
-export type ListRequests = (filter: RequestFilter, page: PageRequest) => Steps<RequestPage>;
+export type ListRequests = (filter: RequestFilter, page: PageRequest) => Promise<RequestPage>;
 
 /** For a process of its own. A gateway that serves takes smaller steps. */
 const STEP_ROWS = 20_000;
@@ -70,8 +71,9 @@ const EXAMINED_MAX = 100_000;
 
 export function requestList(connection: Connection): ListRequests {
   const prepared = lazy(() => prepareRows(connection));
-  return function* (filter, { limit, before, stepRows = STEP_ROWS, examinedMax = EXAMINED_MAX }) {
-    const walk = yield* walkOf(connection, filter);
+  return async (filter, page) => {
+    const { limit, before, stepRows = STEP_ROWS, examinedMax = EXAMINED_MAX, pause } = page;
+    const walk = await walkOf(connection, filter);
     if (walk === undefined) return { rows: [], next: undefined, isCut: false };
     const step = walk.hasConditions ? Math.min(stepRows, examinedMax) : limit + 1;
     const found: Place[] = [];
@@ -79,16 +81,16 @@ export function requestList(connection: Connection): ListRequests {
     let reached: Place | undefined;
     let below = Math.min(before ?? walk.below, walk.below);
     for (let examined = 0; examined < examinedMax && found.length <= limit; examined += step) {
-      [reached] = yield* walk.places({ below, first: walk.first, most: 1, skipped: step - 1 });
+      [reached] = await walk.places({ below, first: walk.first, most: 1, skipped: step - 1 });
       const span = { below, first: reached?.row ?? walk.first };
-      found.push(...(yield* walk.matches({ ...span, most: limit + 1 - found.length, skipped: 0 })));
+      found.push(...(await walk.matches({ ...span, most: limit + 1 - found.length, skipped: 0 })));
       if (reached === undefined) break;
       below = reached.row;
-      yield;
+      await pause?.();
     }
     const isCut = found.length <= limit && reached !== undefined;
     const listed = found.slice(0, limit);
-    const rows = yield* connection.inSnapshot((snapshot) =>
+    const rows = await connection.inSnapshot((snapshot) =>
       // On PostgreSQL a snapshot has a connection of its own.
       rowsOf(snapshot === connection ? prepared() : prepareRows(snapshot), listed),
     );
@@ -115,8 +117,8 @@ interface Walk {
   /** The rows have to be looked at. */
   readonly hasConditions: boolean;
   /** All of the way, and those that match the filter, newest first. */
-  places(span: Span): Steps<Place[]>;
-  matches(span: Span): Steps<Place[]>;
+  places(span: Span): Promise<Place[]>;
+  matches(span: Span): Promise<Place[]>;
 }
 
 /** Which rows match. The rows are found by their ids, so no index of these columns is used. */
@@ -134,10 +136,10 @@ const CONDITIONS = {
 } as const;
 
 /** Undefined: no request can match. */
-function* walkOf(connection: Connection, filter: RequestFilter): Steps<Walk | undefined> {
+async function walkOf(connection: Connection, filter: RequestFilter): Promise<Walk | undefined> {
   const { status, since, until } = filter;
-  const owner = yield* ownerOf(connection, filter);
-  const ids = yield* windowOf(connection, filter);
+  const owner = await ownerOf(connection, filter);
+  const ids = await windowOf(connection, filter);
   if (owner === undefined || ids === undefined) return undefined;
   const { accountId, keyId } = owner;
   const isRare = status !== undefined && status !== "done";
@@ -158,9 +160,10 @@ function* walkOf(connection: Connection, filter: RequestFilter): Steps<Walk | un
     ...(isRare && { rare: status }),
     ...(accountId !== undefined && { accountId }),
   };
-  const read = (conditions: readonly string[], more: Values) =>
-    function* (span: Span): Steps<Place[]> {
-      const rows = yield* connection.rows<{ id: bigint; publicId: string; at: bigint }>(
+  const read =
+    (conditions: readonly string[], more: Values) =>
+    async (span: Span): Promise<Place[]> => {
+      const rows = await connection.rows<{ id: bigint; publicId: string; at: bigint }>(
         `SELECT id, public_id AS "publicId", at FROM requests
           WHERE ${[...way, ...conditions].join(" AND ")}
           ORDER BY ${rowId} DESC LIMIT $most OFFSET $skipped`,
@@ -183,19 +186,19 @@ function* walkOf(connection: Connection, filter: RequestFilter): Steps<Walk | un
 }
 
 /** The row ids of the account and the key, as far as they are given. Undefined: there is none, or the key is another's. */
-function* ownerOf(
+async function ownerOf(
   connection: Connection,
   { account, key }: RequestFilter,
-): Steps<{ readonly accountId?: number; readonly keyId?: number } | undefined> {
+): Promise<{ readonly accountId?: number; readonly keyId?: number } | undefined> {
   let accountId = typeof account === "number" ? account : undefined;
   if (typeof account === "string") {
     const query = "SELECT id FROM accounts WHERE name = $account";
-    const row = yield* connection.row<{ id: bigint }>(query, { account });
+    const row = await connection.row<{ id: bigint }>(query, { account });
     if (row === undefined) return undefined;
     accountId = Number(row.id);
   }
   if (key === undefined) return accountId === undefined ? {} : { accountId };
-  const row = yield* connection.row<{ id: bigint; accountId: bigint }>(
+  const row = await connection.row<{ id: bigint; accountId: bigint }>(
     `SELECT id, account_id AS "accountId" FROM keys WHERE public_id = $key`,
     { key },
   );
@@ -205,13 +208,13 @@ function* ownerOf(
 }
 
 /** The row ids of a span of time: from `first` on and below `below`. Undefined: it has no request. */
-function* windowOf(
+async function windowOf(
   connection: Connection,
   { since, until }: RequestFilter,
-): Steps<{ readonly first: number; readonly below: number } | undefined> {
+): Promise<{ readonly first: number; readonly below: number } | undefined> {
   const all = { first: 1, below: Number.MAX_SAFE_INTEGER };
   if (since === undefined && until === undefined) return all;
-  const ids = yield* idsOf(connection, { from: since ?? 0, to: until ?? Number.MAX_SAFE_INTEGER });
+  const ids = await idsOf(connection, { from: since ?? 0, to: until ?? Number.MAX_SAFE_INTEGER });
   return ids && { first: ids.first, below: ids.last + 1 };
 }
 
@@ -235,14 +238,14 @@ function prepareRows(connection: Connection) {
   };
 }
 
-function* rowsOf(
+async function rowsOf(
   queries: ReturnType<typeof prepareRows>,
   places: readonly Place[],
-): Steps<ListedRequest[]> {
+): Promise<ListedRequest[]> {
   if (places.length === 0) return [];
   const ids = { ids: JSON.stringify(places.map(({ row }) => row)) };
-  const recorded = Map.groupBy(yield* queries.attempts.all(ids), ({ requestId }) => requestId);
-  return (yield* queries.rows.all(ids)).map((row) =>
+  const recorded = Map.groupBy(await queries.attempts.all(ids), ({ requestId }) => requestId);
+  return (await queries.rows.all(ids)).map((row) =>
     Object.assign(row, { attempts: recorded.get(row.rowId) ?? onlyAttempt(row) }),
   );
 }

@@ -2,7 +2,6 @@ import { asc, desc, eq, lte } from "drizzle-orm";
 import { lazy } from "../../lib/lazy.ts";
 import type { Connection } from "../connection.ts";
 import { attempts, requests } from "../schema/schema.ts";
-import type { Steps } from "../steps.ts";
 import type { AttemptRecord } from "../writer/requestRecord.ts";
 import { LAST_ENTRY } from "./lastEntry.ts";
 import { onlyAttempt, receiptQuery, type ReceiptRow } from "./receipts.ts";
@@ -10,15 +9,15 @@ import { requestList, type ListRequests } from "./requestList.ts";
 
 export interface RequestTable {
   readonly list: ListRequests;
-  find(publicId: string): Steps<ReceiptRow | undefined>;
+  find(publicId: string): Promise<ReceiptRow | undefined>;
   /** Undefined if the request is unknown or of another account. */
-  receipt(accountId: number, publicId: string): Steps<ReceiptRow | undefined>;
+  receipt(accountId: number, publicId: string): Promise<ReceiptRow | undefined>;
   /** The ended attempts, oldest first. */
-  attempts(publicId: string): Steps<AttemptRecord[]>;
+  attempts(publicId: string): Promise<AttemptRecord[]>;
   /** The admission time of the newest request up to this time. */
-  newestAt(nowMs: number): Steps<number | undefined>;
+  newestAt(nowMs: number): Promise<number | undefined>;
   /** The time of the last entry of requests and ledger, as `LAST_ENTRY` says. */
-  lastEntryAt(): Steps<number | undefined>;
+  lastEntryAt(): Promise<number | undefined>;
 }
 
 export function requestTable(connection: Connection): RequestTable {
@@ -27,12 +26,12 @@ export function requestTable(connection: Connection): RequestTable {
   return {
     list: requestList(connection),
     find,
-    *receipt(accountId, publicId) {
-      const found = yield* find(publicId);
+    async receipt(accountId, publicId) {
+      const found = await find(publicId);
       return found?.accountId === accountId ? found : undefined;
     },
-    *attempts(publicId) {
-      const recorded = yield* connection.all(
+    async attempts(publicId) {
+      const recorded = await connection.all(
         db
           .select({
             provider: attempts.provider,
@@ -45,10 +44,10 @@ export function requestTable(connection: Connection): RequestTable {
           .where(eq(requests.publicId, publicId))
           .orderBy(asc(attempts.n)),
       );
-      return recorded.length > 0 ? recorded : onlyAttempt(yield* find(publicId));
+      return recorded.length > 0 ? recorded : onlyAttempt(await find(publicId));
     },
-    *newestAt(nowMs) {
-      const row = yield* connection.first(
+    async newestAt(nowMs) {
+      const row = await connection.first(
         db
           .select({ at: requests.at })
           .from(requests)
@@ -58,8 +57,8 @@ export function requestTable(connection: Connection): RequestTable {
       );
       return row?.at;
     },
-    *lastEntryAt() {
-      const [row] = yield* connection.rows<{ at: bigint | null }>(LAST_ENTRY);
+    async lastEntryAt() {
+      const [row] = await connection.rows<{ at: bigint | null }>(LAST_ENTRY);
       return row === undefined || row.at === null ? undefined : Number(row.at);
     },
   };

@@ -2,7 +2,6 @@ import { and, desc, eq, isNull, lt, or, sql, type SQL } from "drizzle-orm";
 import type { Connection, Dialect } from "../connection.ts";
 import { accounts, vouchers } from "../schema/schema.ts";
 import { NotFoundError } from "../storeError.ts";
-import type { Steps } from "../steps.ts";
 
 /** Without the hash of its code. `amount` is nano-roubles. `redeemedBy` is the name of an account. */
 export interface VoucherRow {
@@ -39,20 +38,20 @@ export interface VoucherFilter {
 }
 
 export interface VoucherTable {
-  insert(voucher: NewVoucher): Steps<void>;
+  insert(voucher: NewVoucher): Promise<void>;
   /** Finds a voucher by the SHA-256 of its code: one point read. */
-  findByHash(hash: Uint8Array): Steps<VoucherRow | undefined>;
-  find(publicId: string): Steps<VoucherRow | undefined>;
+  findByHash(hash: Uint8Array): Promise<VoucherRow | undefined>;
+  find(publicId: string): Promise<VoucherRow | undefined>;
   /** Throws NotFoundError if there is no such voucher. */
-  findOrThrow(publicId: string): Steps<VoucherRow>;
+  findOrThrow(publicId: string): Promise<VoucherRow>;
   /** The same for a change. Until the end of its transaction nobody redeems the voucher. */
-  lockOrThrow(publicId: string): Steps<VoucherRow>;
+  lockOrThrow(publicId: string): Promise<VoucherRow>;
   /** Newest first. */
-  list(filter?: VoucherFilter): Steps<VoucherRow[]>;
+  list(filter?: VoucherFilter): Promise<VoucherRow[]>;
   /** The number of all vouchers that a list without a limit has. */
-  count(search: string | undefined): Steps<number>;
+  count(search: string | undefined): Promise<number>;
   /** Revokes an open voucher. Returns false if it was revoked before. Throws for a redeemed one. */
-  revoke(id: number, at: number): Steps<boolean>;
+  revoke(id: number, at: number): Promise<boolean>;
 }
 
 /** What others read. Only the changes of commands write. */
@@ -80,8 +79,8 @@ export function voucherTable(connection: Connection): VoucherTable {
     db.select(columns).from(vouchers).leftJoin(accounts, eq(accounts.id, vouchers.redeemedBy));
   const find = (publicId: string) =>
     connection.first(select().where(eq(vouchers.publicId, publicId)));
-  const findOrThrow = function* (publicId: string): Steps<VoucherRow> {
-    const voucher = yield* find(publicId);
+  const findOrThrow = async (publicId: string): Promise<VoucherRow> => {
+    const voucher = await find(publicId);
     if (voucher !== undefined) return voucher;
     throw new NotFoundError(
       `there is no voucher ${JSON.stringify(publicId)}: tollgate vouchers list shows them`,
@@ -95,12 +94,12 @@ export function voucherTable(connection: Connection): VoucherTable {
     findByHash: (hash) => connection.first(select().where(eq(vouchers.hash, Buffer.from(hash)))),
     find,
     findOrThrow,
-    *lockOrThrow(publicId) {
-      const { id } = yield* findOrThrow(publicId);
-      yield* connection.rows(`SELECT id FROM vouchers WHERE id = $id ${dialect.lockingRows}`, {
+    async lockOrThrow(publicId) {
+      const { id } = await findOrThrow(publicId);
+      await connection.rows(`SELECT id FROM vouchers WHERE id = $id ${dialect.lockingRows}`, {
         id,
       });
-      return yield* findOrThrow(publicId);
+      return await findOrThrow(publicId);
     },
     list({ search, before, limit } = {}) {
       const found = select()
@@ -113,8 +112,8 @@ export function voucherTable(connection: Connection): VoucherTable {
         .orderBy(desc(vouchers.id));
       return connection.all(limit === undefined ? found : found.limit(limit));
     },
-    *count(search) {
-      const row = yield* connection.first(
+    async count(search) {
+      const row = await connection.first(
         db
           .select({ rows: sql`count(*)`.mapWith(Number) })
           .from(vouchers)
@@ -123,8 +122,8 @@ export function voucherTable(connection: Connection): VoucherTable {
       );
       return row?.rows ?? 0;
     },
-    *revoke(id, at) {
-      const revoked = yield* connection.first(
+    async revoke(id, at) {
+      const revoked = await connection.first(
         db
           .update(vouchers)
           .set({ revokedAt: at })

@@ -2,7 +2,6 @@ import { DAY_MS, HOUR_MS, type DaySpan } from "../../lib/clock.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import type { Connection, Dialect, Values } from "../connection.ts";
 import { columnsOf, dailyTotals, totalGroup } from "../schema/schema.ts";
-import type { Steps } from "../steps.ts";
 
 const summedColumns = columnsOf(dailyTotals, [...totalGroup, "charge", "charged"]);
 type SummedColumn = (typeof summedColumns)[number];
@@ -133,8 +132,8 @@ function splitTime(
 }
 
 /** Requests that were settled before this time may be folded; milliseconds since 1970. */
-export function* retentionStart(connection: Connection): Steps<number> {
-  const row = yield* connection.row<{ since: bigint }>("SELECT kept_since AS since FROM retention");
+export async function retentionStart(connection: Connection): Promise<number> {
+  const row = await connection.row<{ since: bigint }>("SELECT kept_since AS since FROM retention");
   return Number(row?.since ?? 0n);
 }
 
@@ -200,10 +199,10 @@ export function figuresIn<Name extends FigureName>(
 /** The sums by group, in no order. Without groups it is one row. The text of the query is made once. */
 export function sumReader<By extends Group, Name extends FigureName>(
   sum: Sum<By, Name>,
-): (connection: Connection, values?: Values) => Steps<Summed<By, Name>[]> {
+): (connection: Connection, values?: Values) => Promise<Summed<By, Name>[]> {
   const text = sumsText(sum);
-  return function* (connection, values) {
-    const rows = yield* connection.rows<Readonly<Record<string, bigint | string>>>(text, values);
+  return async (connection, values) => {
+    const rows = await connection.rows<Readonly<Record<string, bigint | string>>>(text, values);
     return rows.map((row) => {
       const summed: Record<string, unknown> = figuresIn(row, sum.figures);
       for (const group of sum.by) {

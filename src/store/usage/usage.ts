@@ -1,8 +1,7 @@
 import type { UsageSums } from "../../contract/account/usageReport.ts";
 import { DAY_MS, HOUR_MS, isoTime, type DaySpan } from "../../lib/clock.ts";
-import type { Connection } from "../connection.ts";
+import type { Connection, Pause } from "../connection.ts";
 import { idsOf } from "../reports/latency.ts";
-import type { Steps } from "../steps.ts";
 import {
   figureNames,
   figuresIn,
@@ -46,23 +45,23 @@ const NAMES: Readonly<Partial<Record<UsageGrouping, string>>> = {
 };
 
 /** Sums usage by group: days oldest first, other groups by name. */
-export function* usageReport(
+export async function usageReport(
   connection: Connection,
   by: UsageGrouping,
   { account, since = 0, until = END_MS }: UsageFilter,
-): Steps<UsageRow[]> {
-  return yield* connection.inSnapshot(function* (snapshot) {
+): Promise<UsageRow[]> {
+  return await connection.inSnapshot(async (snapshot) => {
     const sources = sourcesOf(
       snapshot.dialect,
       { from: since, to: until },
-      yield* retentionStart(snapshot),
+      await retentionStart(snapshot),
       account === undefined
         ? undefined
         : "account_id = (SELECT id FROM accounts WHERE name = $account)",
     );
     const sum = { sources, by: [by], figures: operatorFigures };
     const sums = sumsText(sum, summedRowsText(sum));
-    const rows = yield* snapshot.rows<{ group: string | bigint }>(
+    const rows = await snapshot.rows<{ group: string | bigint }>(
       `SELECT ${NAMES[by] ?? `sums.${by}`} AS "group", sums.* FROM (${sums}) AS sums ORDER BY 1`,
       account === undefined ? {} : { account },
     );
@@ -96,25 +95,23 @@ function dateOf(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }
 
-/** One day of an account. The groups are the models. */
-export interface AccountDay {
-  /** The date in UTC. */
-  readonly date: string;
-  readonly models: readonly UsageSums[];
+/** Usage of one model of an account in one period: a date in UTC, or the start of an hour in ISO 8601, UTC. */
+export interface PeriodUsage {
+  readonly period: string;
+  readonly sums: UsageSums;
 }
 
 /**
- * Reads the usage of an account, with its running requests. Hands over each day of the span, also days without requests, with its
- * models by name.
- * Each day is one snapshot, and the caller can pause between two days.
+ * Reads the usage of an account, with its running requests. Each day is one read, and the reader pauses after each day: days
+ * oldest first, models by name.
  */
-export type ReadAccountUsage = (
+export type ReadPeriods = (
   accountId: number,
   days: DaySpan,
-  visit: (day: AccountDay) => void,
-) => Steps<void>;
+  pause: Pause,
+) => Promise<readonly PeriodUsage[]>;
 
-export function accountUsage(connection: Connection): ReadAccountUsage {
+export function accountUsage(connection: Connection): ReadPeriods {
   const running = runningRequests(connection.dialect);
   const readDay = sumReader({
     sources: [
@@ -129,45 +126,32 @@ export function accountUsage(connection: Connection): ReadAccountUsage {
   });
   // The sign hides the column from PostgreSQL's planner, which might look for the first running request from the oldest on.
   const oldestRunning = `SELECT min(+at) AS at FROM ${running} account_id = $accountId`;
-  return function* (accountId, days, visit) {
+  return async (accountId, days, pause) => {
+    const periods: PeriodUsage[] = [];
     // Requests that are admitted after this read belong to the last day at the earliest, and may be absent.
-    const oldest = yield* connection.row<{ at: bigint | null }>(oldestRunning, { accountId });
+    const oldest = await connection.row<{ at: bigint | null }>(oldestRunning, { accountId });
     const at = oldest?.at ?? null;
     const runningSince = at === null ? days.to : Math.floor(Number(at) / DAY_MS);
     for (let day = days.from; day < days.to; day += 1) {
-      const sums = yield* readDay(connection, { day, accountId, runningSince });
-      const models = sums.map(({ model, ...figures }) => usageSums(model, figures));
-      visit({
-        date: dateOf(day),
-        models: models.toSorted((a, b) => inOrder(a.group, b.group)),
-      });
-      yield;
+      const sums = await readDay(connection, { day, accountId, runningSince });
+      const ofModel = sums.map(({ model, ...figures }) => usageSums(model, figures));
+      for (const one of ofModel.toSorted((a, b) => inOrder(a.group, b.group)))
+        periods.push({ period: dateOf(day), sums: one });
+      await pause();
     }
+    return periods;
   };
 }
-
-/** A part of the usage of one hour. The group is the model. */
-export interface HourlyUsage {
-  /** The start of the hour: a time in ISO 8601, UTC. */
-  readonly hour: string;
-  readonly sums: UsageSums;
-}
-
-/**
- * Reads the usage of an account by hour of admission, with its running requests. A request that is folded has no hour, so
- * it is not there. Hands over the sums of a few hundred requests, newest first, so an hour comes in many parts. The caller
- * can pause after each. Each request that was recorded at the first part counts once, as it is when it is read.
- */
-export type ReadHourlyUsage = (
-  accountId: number,
-  days: DaySpan,
-  visit: (part: readonly HourlyUsage[]) => void,
-) => Steps<void>;
 
 /** The requests that one step reads. */
 const STEP_ROWS = 250;
 
-export function hourlyUsage(connection: Connection): ReadHourlyUsage {
+/**
+ * Reads the same by hour of admission. A request that is folded has no hour, so it is not there. The reader pauses after a few
+ * hundred requests, newest first, so one model has an hour in several parts. Each request that was recorded at the first part
+ * counts once, as it is when it is read.
+ */
+export function hourlyUsage(connection: Connection): ReadPeriods {
   const { idBesideIndex: rowId, accountOfList } = connection.dialect;
   const ofAccount = `requests WHERE ${accountOfList} = $accountId AND ${rowId} < $below AND ${rowId} >= $first`;
   const firstOfStep = `SELECT min(id) AS first
@@ -178,23 +162,20 @@ export function hourlyUsage(connection: Connection): ReadHourlyUsage {
     by: ["hour", "model"],
     figures: accountFigures,
   });
-  return function* (accountId, days, visit) {
+  return async (accountId, days, pause) => {
+    const periods: PeriodUsage[] = [];
     const span = { since: days.from * DAY_MS, until: days.to * DAY_MS };
-    const ids = yield* idsOf(connection, { from: span.since, to: span.until });
-    if (ids === undefined) return;
+    const ids = await idsOf(connection, { from: span.since, to: span.until });
+    if (ids === undefined) return periods;
     for (let below = ids.last + 1; ;) {
       const place = { accountId, below, first: ids.first };
-      const step = yield* connection.row<{ first: bigint | null }>(firstOfStep, place);
-      if (step === undefined || step.first === null) return;
+      const step = await connection.row<{ first: bigint | null }>(firstOfStep, place);
+      if (step === undefined || step.first === null) return periods;
       const first = Number(step.first);
-      const sums = yield* readStep(connection, { ...place, ...span, first });
-      visit(
-        sums.map(({ hour, model, ...figures }) => ({
-          hour: isoTime(hour * HOUR_MS),
-          sums: usageSums(model, figures),
-        })),
-      );
-      yield;
+      const sums = await readStep(connection, { ...place, ...span, first });
+      for (const { hour, model, ...figures } of sums)
+        periods.push({ period: isoTime(hour * HOUR_MS), sums: usageSums(model, figures) });
+      await pause();
       below = first;
     }
   };

@@ -1,4 +1,5 @@
 import { DAY_MS, type Clock } from "../../lib/clock.ts";
+import type { RequestTable } from "../tables/requests.ts";
 import { clockDoubt, type ClockDoubt } from "../tables/lastEntry.ts";
 import { isTemporary, type Writer } from "./writer.ts";
 
@@ -24,13 +25,9 @@ export const FOLD_PAUSE_MS = 20;
 /** A clock that was far ahead counts as right when requests have come under it for so long. */
 const TRUSTED_AFTER_MS = 7 * DAY_MS;
 
-type MaybeTime = number | undefined | Promise<number | undefined>;
-
 interface FoldingStore {
   readonly writer: Writer;
-  readonly store: {
-    readonly requests: { newestAt(nowMs: number): MaybeTime; lastEntryAt(): MaybeTime };
-  };
+  readonly store: { readonly requests: Pick<RequestTable, "newestAt" | "lastEntryAt"> };
 }
 
 /**

@@ -221,15 +221,12 @@ describe("GET /v1/requests", () => {
     const key = await at.gateway.key();
     const { app, clock } = at.gateway;
     const taken = Promise.withResolvers<void>();
-    const turn = app.fairQueue.run(
-      0,
-      (function* (): Generator<undefined, void> {
-        // The pause after it is 400 ms.
-        clock.advance(100);
-        taken.resolve();
-        yield;
-      })(),
-    );
+    const turn = app.fairQueue.run(0, async (pause) => {
+      // The rest after it is 400 ms.
+      clock.advance(100);
+      taken.resolve();
+      await pause();
+    });
     await taken.promise;
     const client = new AbortController();
     const headers = { authorization: `Bearer ${key.key}` };

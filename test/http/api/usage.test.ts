@@ -238,14 +238,11 @@ describe("GET /v1/usage", () => {
   async function whileOthersWait<T>(work: () => Promise<T>): Promise<T> {
     const { app, clock } = at.gateway;
     const taken = Promise.withResolvers<void>();
-    const report = app.fairQueue.run(
-      0,
-      (function* (): Generator<undefined, void> {
-        clock.advance(TURN_MS);
-        taken.resolve();
-        yield;
-      })(),
-    );
+    const report = app.fairQueue.run(0, async (pause) => {
+      clock.advance(TURN_MS);
+      taken.resolve();
+      await pause();
+    });
     await taken.promise;
     const done = await work();
     await report;

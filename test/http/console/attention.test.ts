@@ -40,9 +40,9 @@ const failedAttempt = { ...attempt, outcome: "status 503", status: 503 };
 async function fill({ store, ...folder }: StoreFolder): Promise<void> {
   const record: StoreFolder["record"] = (one) => folder.record(one);
   // Three requests in the last week, and money for less than two more.
-  const low = fund(store, "low", 5n * costOfEnded - 1n);
-  const rich = fund(store, "rich", 1_000_000_000n);
-  fund(store, "idle", 1n);
+  const low = await fund(store, "low", 5n * costOfEnded - 1n);
+  const rich = await fund(store, "rich", 1_000_000_000n);
+  await fund(store, "idle", 1n);
   const at = NOW_MS - 10 * 60_000;
   for (const id of ["1", "2", "3"])
     await record(ended(`req_low_${id}`, low, { at, attempts: [attempt], durationMs: 100 }));
@@ -63,9 +63,9 @@ async function fill({ store, ...folder }: StoreFolder): Promise<void> {
   await record(running("req_new", rich, { at }));
   const expires = (key: string, expiresAt: number) =>
     store.admin.changeKey(actor, key, { expiresAt });
-  expires("key_low", NOW_MS + 3 * DAY_MS);
-  expires("key_idle", NOW_MS + 8 * DAY_MS);
-  rotate(storeFolder, "key_rich", "key_next", NOW_MS + DAY_MS - actor.at);
+  await expires("key_low", NOW_MS + 3 * DAY_MS);
+  await expires("key_idle", NOW_MS + 8 * DAY_MS);
+  await rotate(storeFolder, "key_rich", "key_next", NOW_MS + DAY_MS - actor.at);
 }
 
 test("an account is near zero that has money for less than a week at its pace", () => {

@@ -62,7 +62,7 @@ function comparable(value: unknown, account: string): unknown {
 /** Charges a request of the account, as a gateway does. */
 async function chargeOne(account: string, key: string): Promise<void> {
   const storeFolder = await openStoreFolder(cli.database);
-  const owner = fund(storeFolder.store, account, 0n, { name: key, budget: null });
+  const owner = await fund(storeFolder.store, account, 0n, { name: key, budget: null });
   await storeFolder.record(ended(`req_${account}`, owner));
   await storeFolder.close();
 }
@@ -385,7 +385,7 @@ describe("with an account and a key", () => {
     await cli.json("accounts", "create", "carol");
     await cli.json("balance", "credit", "carol", "100");
     const storeFolder = await openStoreFolder(cli.database);
-    const { accountId } = fund(storeFolder.store, "carol", 0n);
+    const { accountId } = await fund(storeFolder.store, "carol", 0n);
     await storeFolder.reserve(accountId, 70_000_000_000n);
     const lock = takeInstanceLock(cli.database);
     const debit = () => page.post("/api/accounts/carol/debit", { amount: "40" });

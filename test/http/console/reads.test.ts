@@ -32,11 +32,11 @@ const MONTHS = { requests: amount(2000, 6000), accounts: 20, keys: 40, days: 70,
 const stores: Record<string, (storeFolder: StoreFolder) => unknown> = {
   "an empty store": () => undefined,
   "one request": async (storeFolder) => {
-    const alice = fund(storeFolder.store, "alice", 1_000_000n);
+    const alice = await fund(storeFolder.store, "alice", 1_000_000n);
     await storeFolder.record(ended("req_1", alice, { at: NOW_MS - 1000 }));
   },
   "one running request": async (storeFolder) => {
-    const alice = fund(storeFolder.store, "alice", 1_000_000n);
+    const alice = await fund(storeFolder.store, "alice", 1_000_000n);
     await storeFolder.record(running("req_1", alice, { at: NOW_MS - 2 * 3_600_000 }));
   },
   "months of requests": () => undefined,
@@ -75,15 +75,15 @@ describe.each(sample(Object.entries(stores), 3, ([name]) => name))(
     test.each(reportSpans)("shows the figures of tollgate usage for %s", async (span) => {
       const overview = await page.read<Overview>(`/api/overview?span=${span}`);
       const { now, before, series, times } = overview;
-      const usageOf = (part: { from: string; to: string }) =>
+      const usageOf = async (part: { from: string; to: string }) =>
         totalOf(
-          storeFolder.store.usage("day", {
+          await storeFolder.store.usage("day", {
             since: Date.parse(part.from),
             until: Date.parse(part.to) + 1,
           }),
         );
-      expect(sumsOf(now)).toEqual(usageOf(now));
-      expect(sumsOf(before)).toEqual(usageOf(before));
+      expect(sumsOf(now)).toEqual(await usageOf(now));
+      expect(sumsOf(before)).toEqual(await usageOf(before));
       expect(Date.parse(now.to) - Date.parse(before.to)).toBe(
         Date.parse(now.from) - Date.parse(before.from),
       );
@@ -94,7 +94,7 @@ describe.each(sample(Object.entries(stores), 3, ([name]) => name))(
       expect(roublesOf(series.models.flatMap((model) => model.charged_rub))).toBe(now.charged_rub);
       for (const grouping of usageGroupings) {
         if (grouping === "day") continue;
-        const rows = storeFolder.store.usage(grouping, { since: Date.parse(now.from) });
+        const rows = await storeFolder.store.usage(grouping, { since: Date.parse(now.from) });
         const expected = rows
           .toSorted((a, b) => Number(b.cost - a.cost))
           .map((row) => [row.group, formatRoubles(row.cost), row.requests]);
@@ -140,9 +140,11 @@ describe.each(sample(Object.entries(stores), 3, ([name]) => name))(
     });
 
     test("shows all rows of a ledger, page by page", async () => {
-      const [account] = storeFolder.store.accounts.list();
+      const [account] = await storeFolder.store.accounts.list();
       if (account === undefined) return;
-      const all = storeFolder.store.ledger.history(account.id, 100_000).map(({ seq }) => seq);
+      const all = (await storeFolder.store.ledger.history(account.id, 100_000)).map(
+        ({ seq }) => seq,
+      );
       const shown: number[] = [];
       let next: string | null = "";
       while (next !== null) {
@@ -157,7 +159,7 @@ describe.each(sample(Object.entries(stores), 3, ([name]) => name))(
     });
 
     test("shows a request as tollgate requests show does", async () => {
-      const [newest] = storeFolder.store.requests.list({}, { limit: 1 }).rows;
+      const [newest] = (await storeFolder.store.requests.list({}, { limit: 1 })).rows;
       if (newest === undefined) return;
       const shown = await page.read<RequestDetailDocument>(`/api/requests/${newest.id}`);
       expect(shown.id).toBe(newest.id);

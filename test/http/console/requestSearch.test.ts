@@ -94,7 +94,7 @@ describe.each(searches)("requests with %p", (query, condition) => {
     if (next === null) expect(found).toHaveLength(expected.length);
   });
 
-  test("are found in small steps too, and each step says how far it looked", () => {
+  test("are found in small steps too, and each step says how far it looked", async () => {
     const expected = expectedIds(condition);
     const { requests } = storeFolder.store;
     const [account, key] = [queryOf(query, "account"), queryOf(query, "key")];
@@ -108,7 +108,7 @@ describe.each(searches)("requests with %p", (query, condition) => {
     let before: number | undefined;
     do {
       const page = { before, limit: 5000, stepRows: 700, examinedMax: 2000 };
-      const { rows, next, isCut } = requests.list(conditions, page);
+      const { rows, next, isCut } = await requests.list(conditions, page);
       found.push(...rows.map(({ id }) => id));
       if (next !== undefined && rows.length < 5000) expect(isCut).toBe(true);
       before = next?.row;
@@ -151,7 +151,7 @@ test("accounts are found by a part of the name, also one with the wildcards of S
     expect(list.total).toBe(list.data.length);
     return list.data.map(({ name }) => name);
   };
-  const all = storeFolder.store.accounts.list().map(({ name }) => name);
+  const all = (await storeFolder.store.accounts.list()).map(({ name }) => name);
   expect(await names("LABS")).toEqual(all.filter((name) => name.includes("labs")));
   expect(await names("%")).toEqual([]);
   expect(await names("_")).toEqual([]);
@@ -161,7 +161,7 @@ test("accounts are found by a part of the name, also one with the wildcards of S
 });
 
 test("keys are found by id, label, prefix and account", async () => {
-  const keys = storeFolder.store.keys.list(undefined);
+  const keys = await storeFolder.store.keys.list(undefined);
   for (const search of ["key_00000003", "support", "sk-tg-000005", quiet]) {
     const list = await page.read<KeyList>(`/api/keys?search=${encodeURIComponent(search)}`);
     const expected = keys.filter((key) =>

@@ -18,7 +18,7 @@ beforeAll(async () => {
   await issueVouchers(store, 3, { note: "Shop" });
   await issueVoucher(store, { expiresAt: actor.at + 5 });
   redeemed = await issueVoucher(store);
-  const { accountId } = fund(store, "alice", 0n);
+  const { accountId } = await fund(store, "alice", 0n);
   const redemption = { voucherId: redeemed.id, accountId, actor: "key_x", at: actor.at };
   await writer.write({ kind: "redeemVoucher", redemption });
   const config = join(folder, "config.toml");
@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await page.stop();
-  expect(storeFolder.store.audit().problems).toEqual([]);
+  expect((await storeFolder.store.audit()).problems).toEqual([]);
   await storeFolder.close();
 });
 

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { openServer } from "../../../src/store/postgres/store.ts";
-import { runAsync } from "../../../src/store/steps.ts";
 import { MoneyReservedError, openServerStore } from "../../../src/store/store.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import type { TestDatabase } from "../../support/servers/postgres.ts";
@@ -18,14 +17,12 @@ describePostgres("a command that stands still in its transaction", () => {
     await books.open("alice", balance);
     const { queries, store } = await openServer({ url: database.url, shownUrl: "the database" });
     const [locked, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const command = runAsync(
-      queries.inTransaction(function* (transaction) {
-        yield* transaction.rows("SELECT id FROM accounts FOR UPDATE");
-        locked.resolve();
-        yield goOn.promise;
-        yield* transaction.rows("SELECT 1");
-      }),
-    );
+    const command = queries.inTransaction(async (transaction) => {
+      await transaction.rows("SELECT id FROM accounts FOR UPDATE");
+      locked.resolve();
+      await goOn.promise;
+      await transaction.rows("SELECT 1");
+    });
     const failure = command.catch((error: unknown) => error);
     await locked.promise;
     expect(await books.sql`SELECT id FROM accounts FOR UPDATE`).toHaveLength(1);

@@ -84,13 +84,13 @@ describePostgres("the copy of a SQLite file", () => {
   /** What the sample ledger has not: vouchers that have ended, an owner of an object, an open request, a reserve, notices. */
   async function addRest(): Promise<void> {
     const { store, writer } = source;
-    const bob = store.keys.findOrThrow("key_bob");
+    const bob = await store.keys.findOrThrow("key_bob");
     const owner = { accountId: bob.accountId, keyId: bob.id, firstKeyId: bob.id };
     await source.record(running("req_open", owner));
     await source.reserve(bob.accountId, 100_000n);
     const note = "spring \u{1F331} 'sale'\n\\";
     const [redeemed, revoked] = await issueVouchers(store, 3, { note });
-    store.admin.revokeVoucher(actor, revoked?.publicId ?? "");
+    await store.admin.revokeVoucher(actor, revoked?.publicId ?? "");
     await writer.write({
       kind: "redeemVoucher",
       redemption: {
@@ -100,8 +100,8 @@ describePostgres("the copy of a SQLite file", () => {
         at: actor.at,
       },
     });
-    store.admin.setAccount(actor, "bob", { low: 5n, notifyUrl: "mailto:bob@example.com" });
-    store.notices.change({ type: "account_low", subject: "bob", step: "hold", at: actor.at });
+    await store.admin.setAccount(actor, "bob", { low: 5n, notifyUrl: "mailto:bob@example.com" });
+    await store.notices.change({ type: "account_low", subject: "bob", step: "hold", at: actor.at });
     tamper(
       source,
       `INSERT INTO response_owner VALUES (x'${"ab".repeat(32)}', 2, 'local', -5, 12)`,
@@ -113,7 +113,7 @@ describePostgres("the copy of a SQLite file", () => {
     await addRest();
     const done = await copy();
     expect(done).toMatchObject({ interrupted: 1, released: 100_000n });
-    const file = source.store.accounts.list();
+    const file = await source.store.accounts.list();
     expect(done.balance).toBe(file.reduce((sum, { balance }) => sum + balance, 0n));
     source.store.interruptRunning();
     const here = rowsOfFile(source.path);

@@ -5,7 +5,6 @@ import { DAY_MS } from "../../../src/lib/clock.ts";
 import type { Connection } from "../../../src/store/connection.ts";
 import { PostgresPool } from "../../../src/store/postgres/pool.ts";
 import { PostgresQueries } from "../../../src/store/postgres/queries.ts";
-import { runAsync, type Steps } from "../../../src/store/steps.ts";
 import { requestList, type RequestFilter } from "../../../src/store/tables/requestList.ts";
 import { accountUsage, hourlyUsage } from "../../../src/store/usage/usage.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
@@ -72,38 +71,36 @@ describePostgres("a read of one account on PostgreSQL", () => {
   });
 
   /** How many rows and index entries of `requests` a read looks at. */
-  const lookedAt = (plans: string, read: (connection: Connection) => Steps<unknown>) =>
-    runAsync(
-      new PostgresQueries(pool).inSnapshot(function* (snapshot) {
-        yield* snapshot.rows(`SET LOCAL plan_cache_mode = ${plans}`);
-        const count = function* () {
-          const [row] = yield* snapshot.plainRows<[number]>(
-            `SELECT CAST(sum(pg_stat_get_xact_tuples_returned(oid)) AS bigint) FROM pg_class
-              WHERE oid = 'requests'::regclass
-                OR oid IN (SELECT indexrelid FROM pg_index WHERE indrelid = 'requests'::regclass)`,
-          );
-          return row?.[0] ?? 0;
-        };
-        const before = yield* count();
-        yield* read(snapshot);
-        return (yield* count()) - before;
-      }),
-    );
+  const lookedAt = (plans: string, read: (connection: Connection) => Promise<unknown>) =>
+    new PostgresQueries(pool).inSnapshot(async (snapshot) => {
+      await snapshot.rows(`SET LOCAL plan_cache_mode = ${plans}`);
+      const count = async () => {
+        const [row] = await snapshot.plainRows<[number]>(
+          `SELECT CAST(sum(pg_stat_get_xact_tuples_returned(oid)) AS bigint) FROM pg_class
+            WHERE oid = 'requests'::regclass
+              OR oid IN (SELECT indexrelid FROM pg_index WHERE indrelid = 'requests'::regclass)`,
+        );
+        return row?.[0] ?? 0;
+      };
+      const before = await count();
+      await read(snapshot);
+      return (await count()) - before;
+    });
 
   const page = (connection: Connection, id: number, status: (typeof requestStatuses)[number]) =>
     list(connection, { account: id, status });
   const list = (connection: Connection, filter: RequestFilter) =>
     requestList(connection)(filter, { limit: 50, stepRows: 500, examinedMax: 4000 });
 
-  type Read = (connection: Connection, id: number, name: string) => Steps<unknown>;
+  type Read = (connection: Connection, id: number, name: string) => Promise<unknown>;
   const reads: readonly (readonly [string, Read])[] = [
     ...requestStatuses.map((status): [string, Read] => [
       `page of requests that are ${status}`,
       (connection, id) => page(connection, id, status),
     ]),
     ["page of all requests", (connection, id) => list(connection, { account: id })],
-    ["usage by day", (connection, id) => accountUsage(connection)(id, days, () => {})],
-    ["usage by hour", (connection, id) => hourlyUsage(connection)(id, days, () => {})],
+    ["usage by day", (connection, id) => accountUsage(connection)(id, days, async () => {})],
+    ["usage by hour", (connection, id) => hourlyUsage(connection)(id, days, async () => {})],
     ["list of an account", (connection, _, name) => list(connection, { account: name })],
     [
       "list by key",

@@ -2,7 +2,6 @@ import { expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 import { auditServer } from "../../../src/store/postgres/audit/audit.ts";
 import { objectLines, schemaObjects } from "../../../src/store/postgres/audit/schemaObjects.ts";
-import { runAsync } from "../../../src/store/steps.ts";
 import { openServerStore } from "../../../src/store/store.ts";
 import { openPostgres } from "../../support/store/engines.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
@@ -14,7 +13,7 @@ const file = Bun.file(join(resolve(import.meta.dir, "../../.."), "drizzle/postgr
 describePostgres("the objects of the schema", () => {
   test("are those of drizzle/postgres/objects.txt (RENEW_OBJECTS=1 writes it again)", async () => {
     await using engine = await openPostgres();
-    const text = `${objectLines(await runAsync(schemaObjects(engine.connection))).join("\n")}\n`;
+    const text = `${objectLines(await schemaObjects(engine.connection)).join("\n")}\n`;
     if (process.env["RENEW_OBJECTS"] === "1") await Bun.write(file, text);
     expect(text).toBe(await file.text());
   });
@@ -115,8 +114,8 @@ describePostgres("the objects of the schema", () => {
     async (change, problems) => {
       await using engine = await openPostgres();
       const { connection } = engine;
-      for (const statement of change.split("; ")) await runAsync(connection.rows(statement));
-      expect((await runAsync(auditServer(connection))).problems).toEqual(
+      for (const statement of change.split("; ")) await connection.rows(statement);
+      expect((await auditServer(connection)).problems).toEqual(
         problems.map((problem) => `schema: ${problem}`),
       );
     },

@@ -42,11 +42,11 @@ export interface SpoiledCase {
 }
 
 /** Adds a credit with this time. */
-export function credit(cli: CliFolder, atMs: number): void {
+export async function credit(cli: CliFolder, atMs: number): Promise<void> {
   const store = openStore({ path: cli.database, durability: "process", serving: false });
   const actor = { name: "tester", command: "test", at: atMs };
-  if (!store.accounts.find("alice")) store.admin.createAccount(actor, "alice", 0n);
-  store.admin.changeBalance(actor, {
+  if (!(await store.accounts.find("alice"))) await store.admin.createAccount(actor, "alice", 0n);
+  await store.admin.changeBalance(actor, {
     account: "alice",
     kind: "credit",
     amount: 5n,

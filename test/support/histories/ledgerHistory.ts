@@ -48,7 +48,7 @@ export function ledgerHistory(setup: LedgerSetup): IAsyncProperty<[readonly numb
   const step = integer({ min: 0, max: 0xffff_ffff });
   const steps = array(step, { minLength: 1, maxLength: STEPS_MAX, size: "max" });
   return asyncProperty(steps, async ([first = 0, ...others]) => {
-    const history = new LedgerHistory(setup, first);
+    const history = await LedgerHistory.begin(setup, first);
     try {
       for (const word of others) await history.step(word);
       await history.finish();
@@ -75,26 +75,36 @@ class LedgerHistory {
   #settling: SettlingRequest[] = [];
   #count = 0;
 
-  constructor(setup: LedgerSetup, word: number) {
-    this.#setup = setup;
-    this.#name = String(histories++);
-    this.#scale = scales[word % 2] ?? 1n;
-    const budget = BigInt((word >>> 1) % 64) * this.#scale;
-    this.#accounts = [`shared${this.#name}`, `other${this.#name}`];
-    const [shared = "", other = ""] = this.#accounts;
-    this.#keys = [
-      setup.key(`plain${this.#name}`, shared, null),
-      setup.key(`bounded${this.#name}`, shared, budget),
-      setup.key(`alone${this.#name}`, other, budget),
+  static async begin(setup: LedgerSetup, word: number): Promise<LedgerHistory> {
+    const name = String(histories++);
+    const scale = scales[word % 2] ?? 1n;
+    const budget = BigInt((word >>> 1) % 64) * scale;
+    const [shared, other] = [`shared${name}`, `other${name}`];
+    const keys = [
+      await setup.key(`plain${name}`, shared, null),
+      await setup.key(`bounded${name}`, shared, budget),
+      await setup.key(`alone${name}`, other, budget),
     ];
+    return new LedgerHistory(setup, { name, scale, keys });
+  }
+
+  private constructor(
+    setup: LedgerSetup,
+    { name, scale, keys }: { name: string; scale: bigint; keys: readonly SetupKey[] },
+  ) {
+    this.#setup = setup;
+    this.#name = name;
+    this.#scale = scale;
+    this.#accounts = [`shared${name}`, `other${name}`];
+    this.#keys = keys;
     for (const { name, account, budget } of this.#keys) this.#model.addKey(name, account, budget);
-    this.told.push(`budgets of ${budget}`);
+    this.told.push(`budgets of ${keys.map((key) => key.budget).join(", ")}`);
   }
 
   async step(word: number): Promise<void> {
     const kind = word % 16;
     const rest = word >>> 4;
-    if (kind < 4) return this.#move(kind, rest);
+    if (kind < 4) return await this.#move(kind, rest);
     // What a command changed counts in the next turn of the event loop.
     await new Promise(setImmediate);
     if (kind < 9) this.#take(rest);
@@ -114,24 +124,24 @@ class LedgerHistory {
   }
 
   /** A command of another process. */
-  #move(kind: number, word: number): void {
+  async #move(kind: number, word: number): Promise<void> {
     const account = this.#accounts[word % 2] ?? "";
     const amount = BigInt(((word >>> 1) % 32) + 1) * this.#scale;
     const { admin } = this.#setup.store;
     const change = { account, amount, ref: null, note: null };
     if (kind < 2) {
-      admin.changeBalance(actor, { ...change, kind: "credit" });
+      await admin.changeBalance(actor, { ...change, kind: "credit" });
       this.#model.credit(account, amount);
       this.told.push(`credit ${account} ${amount}`);
     } else if (kind === 2) {
       const debit = () => admin.changeBalance(actor, { ...change, kind: "debit" });
-      if (this.#takes(account, `debit ${account} ${amount}`, debit, (free) => free - amount))
+      if (await this.#takes(account, `debit ${account} ${amount}`, debit, (free) => free - amount))
         same(this.#model.debit(account, amount, 0n), true, "a debit that the account can pay");
     } else {
       const { overdraft } = this.#model.account(account);
       const set = () => admin.setAccount(actor, account, { overdraft: amount });
       const left = (free: bigint) => free - overdraft + amount;
-      if (this.#takes(account, `overdraft ${account} ${amount}`, set, left))
+      if (await this.#takes(account, `overdraft ${account} ${amount}`, set, left))
         same(
           this.#model.setOverdraft(account, amount, 0n),
           true,
@@ -144,22 +154,22 @@ class LedgerHistory {
    * A command that may take money from an account. It must not take what is held for sure. It must not be refused if the
    * database has the money for it. `left`: what is left of so much free money. Returns whether the account has changed.
    */
-  #takes(
+  async #takes(
     account: string,
     what: string,
     change: () => unknown,
     left: (free: bigint) => bigint,
-  ): boolean {
+  ): Promise<boolean> {
     const free = this.#freeAtMost(account);
-    const before = this.#availableNow(account);
+    const before = await this.#availableNow(account);
     let isDone = true;
     try {
-      change();
+      await change();
     } catch {
       isDone = false;
     }
     this.told.push(`${what}: ${isDone ? "done" : "refused"}`);
-    const after = this.#availableNow(account);
+    const after = await this.#availableNow(account);
     if (isDone) same(left(free) >= 0n, true, `${what} leaves held money alone`);
     else same(left(before) < 0n || left(after) < 0n, true, `${what} is refused for a reason`);
     if (isDone)
@@ -168,8 +178,8 @@ class LedgerHistory {
     return isDone;
   }
 
-  #availableNow(account: string): bigint {
-    const row = this.#setup.store.accounts.find(account);
+  async #availableNow(account: string): Promise<bigint> {
+    const row = await this.#setup.store.accounts.find(account);
     if (!row) throw new Error("an account is gone");
     return row.balance + row.overdraft - row.reserved;
   }
@@ -337,7 +347,7 @@ class LedgerHistory {
         (request) => request.key.account === account && isSecured(request),
       );
       const held = secured.reduce((sum, { hold }) => sum + hold.amount, 0n);
-      const reserved = this.#setup.store.accounts.find(account)?.reserved ?? 0n;
+      const reserved = (await this.#setup.store.accounts.find(account))?.reserved ?? 0n;
       same(held <= reserved, true, `the reserve of ${account} covers its secured holds`);
     }
   }

@@ -22,7 +22,7 @@ export interface LedgerSetup {
   readonly writer: Writer;
   readonly holds: LocalHolds;
   /** Makes an account and its key, whose name is `key_` and the key's. */
-  key(name: string, account: string, budget: bigint | null): SetupKey;
+  key(name: string, account: string, budget: bigint | null): Promise<SetupKey>;
   /** Another life on the same store: what was open is interrupted. */
   restart(): Promise<void>;
   /** Closes it. Throws if an audit finds a problem, or if something stays reserved. */
@@ -57,8 +57,8 @@ export async function openLedgerSetup(): Promise<LedgerSetup> {
     get holds() {
       return life.holds;
     },
-    key(name, account, budget) {
-      const { accountId, keyId } = fund(life.store, account, 0n, { name, budget });
+    async key(name, account, budget) {
+      const { accountId, keyId } = await fund(life.store, account, 0n, { name, budget });
       return { name, account, budget, accountId, keyId };
     },
     async restart() {
@@ -69,10 +69,10 @@ export async function openLedgerSetup(): Promise<LedgerSetup> {
     async close() {
       life.holds.close();
       await life.writer.close();
-      const reserved = life.store.accounts.list().filter(({ reserved }) => reserved !== 0n);
+      const reserved = (await life.store.accounts.list()).filter(({ reserved }) => reserved !== 0n);
       const problems = [
         ...reserved.map(({ name }) => `account ${name}: something is still reserved`),
-        ...life.store.audit().problems,
+        ...(await life.store.audit()).problems,
         ...auditFile(path),
       ];
       life.store.close();

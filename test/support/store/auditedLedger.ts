@@ -3,7 +3,6 @@ import type { ReservedSQL, SQL } from "bun";
 import { openClient } from "../../../src/store/postgres/pool.ts";
 import { auditServer } from "../../../src/store/postgres/audit/audit.ts";
 import { transactionQueries } from "../../../src/store/postgres/queries.ts";
-import { runAsync } from "../../../src/store/steps.ts";
 import type { AuditReport } from "../../../src/store/store.ts";
 import { describePostgres } from "../servers/describeServers.ts";
 import { fillSampleLedger, openSampleLedger, tamper } from "./sampleLedger.ts";
@@ -94,7 +93,7 @@ export function serverLedger(prepare: Prepare = async () => undefined): AuditedL
       await connection.unsafe("SET LOCAL session_replication_role = origin");
     },
     async audit() {
-      const report = await runAsync(auditServer(transactionQueries(connection)));
+      const report = await auditServer(transactionQueries(connection));
       const problems = report.problems.filter((line) => !line.startsWith("schema: "));
       return { ...report, problems };
     },

@@ -45,7 +45,7 @@ export async function auditAt(
   if ("path" in place) {
     const connection = connect(place.path, "process");
     try {
-      return auditStore(connection, options).problems;
+      return (await auditStore(connection, options)).problems;
     } finally {
       connection.sqlite.close();
     }

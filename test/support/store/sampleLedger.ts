@@ -34,23 +34,23 @@ function sampleLedger(): Promise<Uint8Array> {
 
 export async function fillSampleLedger(storeFolder: StoreFolder): Promise<void> {
   const { store, writer } = storeFolder;
-  const alice = fund(store, "alice", 1_000_000n);
-  fund(store, "bob", 500_000n);
+  const alice = await fund(store, "alice", 1_000_000n);
+  await fund(store, "bob", 500_000n);
   const old = { at: actor.at - 2 * DAY_MS };
   const run = (id: string, changes: Parameters<typeof ended>[2] = {}): Promise<void> =>
     storeFolder.record(ended(id, alice, changes));
-  const refund = (request: string, amount: bigint | null): void => {
-    store.admin.refund(actor, { request, amount, ref: null, note: null });
+  const refund = async (request: string, amount: bigint | null): Promise<void> => {
+    await store.admin.refund(actor, { request, amount, ref: null, note: null });
   };
   await run("req_old", old);
   await run("req_old_refunded", old);
   await run("req_old_failed", { ...old, ...unbilled });
-  refund("req_old_refunded", null);
+  await refund("req_old_refunded", null);
   await run("req_done");
   await run("req_cancelled", { status: "cancelled" });
   await run("req_part");
-  refund("req_part", 295n);
-  const keyId = rotate(storeFolder, "key_alice", "key_next");
+  await refund("req_part", 295n);
+  const keyId = await rotate(storeFolder, "key_alice", "key_next");
   const attempts = [{ provider: "local", outcome: "ok", status: 200, durationMs: 357 }];
   await run("req_next", { keyId, attempts });
   const { folded } = await writer.write({ kind: "fold", before: actor.at - DAY_MS });
@@ -58,9 +58,14 @@ export async function fillSampleLedger(storeFolder: StoreFolder): Promise<void> 
 }
 
 /** Rotates a key; returns the row id of the new one. */
-export function rotate({ store }: StoreFolder, from: string, to: string, graceMs = DAY_MS): number {
+export async function rotate(
+  { store }: StoreFolder,
+  from: string,
+  to: string,
+  graceMs = DAY_MS,
+): Promise<number> {
   const successor = { publicId: to, hash: hashKey(to), prefix: "sk-tg-000000" };
-  return store.admin.rotateKey(actor, from, { successor, graceMs }).key.id;
+  return (await store.admin.rotateKey(actor, from, { successor, graceMs })).key.id;
 }
 
 /** Does what triggers and constraints forbid, as a person with access to the file could, and restores the triggers. */

@@ -107,14 +107,14 @@ export interface Owner {
 }
 
 /** Credits an account and makes a key for it; returns the ids that requests need. */
-export function fund(
+export async function fund(
   store: SqliteStore,
   name: string,
   balance: bigint,
   key: { name: string; budget: bigint | null } = { name, budget: null },
-): Owner {
+): Promise<Owner> {
   const publicId = `key_${key.name}`;
-  store.admin.createKey(actor, name, {
+  await store.admin.createKey(actor, name, {
     publicId,
     hash: hashKey(key.name),
     prefix: "sk-tg-000000",
@@ -129,9 +129,9 @@ export function fund(
       ref: null,
       note: null,
     } as const;
-    store.admin.changeBalance(actor, booking);
+    await store.admin.changeBalance(actor, booking);
   }
-  const row = store.keys.find(publicId);
+  const row = await store.keys.find(publicId);
   if (row === undefined) throw new Error("the key that was just made is not there");
   return { accountId: row.accountId, keyId: row.id, firstKeyId: row.id };
 }

@@ -3,7 +3,6 @@ import { hashKey } from "../../../src/auth/apiKey.ts";
 import { DAY_MS } from "../../../src/lib/clock.ts";
 import { openServer } from "../../../src/store/postgres/store.ts";
 import { connect } from "../../../src/store/sqlite/sqlite.ts";
-import { runAsync } from "../../../src/store/steps.ts";
 import type { RequestRecord, Store, Writer } from "../../../src/store/store.ts";
 import type { Values } from "../../../src/store/connection.ts";
 import { auditFile, openAuditor } from "../auditor/auditor.ts";
@@ -146,14 +145,14 @@ async function openSqlite(): Promise<OpenStore> {
     get writer() {
       return opened.writer;
     },
-    rows: (text, values) => runAsync(queries.rows(text, values)),
+    rows: (text, values) => queries.rows(text, values),
     async interruptRunning() {
       store.interruptRunning();
     },
     async endWithProblems() {
       await opened.stopWriter();
       store.interruptRunning();
-      return [...store.audit().problems, ...auditFile(path)];
+      return [...(await store.audit()).problems, ...auditFile(path)];
     },
     async close() {
       sqlite.close();
@@ -175,7 +174,7 @@ async function openPostgres(): Promise<OpenStore> {
       return replica.writer;
     },
     // Bun's array of rows has more than rows.
-    rows: async (text, values) => Array.from(await runAsync(queries.rows(text, values))),
+    rows: async (text, values) => Array.from(await queries.rows(text, values)),
     async interruptRunning() {
       await replica[Symbol.asyncDispose]();
       replica = await openReplica(database.url, { writerClock: fastClock });

@@ -41,7 +41,7 @@ export async function issueVoucher(
 }
 
 /** The voucher of a code as the store has it now. */
-export function voucherOf(store: SqliteStore, code: string): VoucherRow | undefined {
+export async function voucherOf(store: SqliteStore, code: string): Promise<VoucherRow | undefined> {
   const hash = hashOfCode(code);
-  return hash && store.vouchers.findByHash(hash);
+  return hash && (await store.vouchers.findByHash(hash));
 }

@@ -9,7 +9,6 @@ import {
 import type { OnAuditProgress } from "../../audit/auditProgress.ts";
 import type { Connection } from "../../connection.ts";
 import { expectedObjects } from "../../schema/migrationFiles.ts";
-import { doNow, type Steps } from "../../steps.ts";
 import { PostgresPool, type ServerAddress } from "../pool.ts";
 import { PostgresQueries } from "../queries.ts";
 import { versionOf, knownSchema } from "../schema/migrations.ts";
@@ -21,15 +20,15 @@ import { isUnreadable, schemaObjects, schemaProblems } from "./schemaObjects.ts"
 export function auditServer(
   connection: Connection,
   onProgress?: OnAuditProgress,
-): Steps<AuditReport> {
-  return connection.inSnapshot(function* (snapshot) {
+): Promise<AuditReport> {
+  return connection.inSnapshot(async (snapshot) => {
     // The user may have a limit that is too short for a rule about all requests.
-    yield* snapshot.rows("SET LOCAL statement_timeout = 0");
-    const structure = yield* structureOf(snapshot);
+    await snapshot.rows("SET LOCAL statement_timeout = 0");
+    const structure = await structureOf(snapshot);
     if (isUnreadable(structure.map(({ problem }) => problem)))
       return { accounts: 0, requests: 0, problems: structure.map(lineOf), notes: [] };
-    const engine = { ...serverChecks, structure: () => doNow(() => structure) };
-    return yield* audit(snapshot, engine, { atRest: yield* isAtRest(snapshot) }, onProgress);
+    const engine = { ...serverChecks, structure: async () => structure };
+    return await audit(snapshot, engine, { atRest: await isAtRest(snapshot) }, onProgress);
   });
 }
 
@@ -47,11 +46,9 @@ export function startServerAudit(address: ServerAddress, onProgress: OnAuditProg
   const queries = new PostgresQueries(pool);
   let isEnded = false;
   const { promise, resolve, reject } = Promise.withResolvers<AuditReport>();
-  const report = pool.read(() =>
-    auditServer(queries, (progress) => {
-      if (!isEnded) onProgress(progress);
-    }),
-  );
+  const report = auditServer(queries, (progress) => {
+    if (!isEnded) onProgress(progress);
+  });
   report.then(
     (found) => isEnded || resolve(found),
     (error: unknown) => isEnded || reject(error),
@@ -66,19 +63,19 @@ export function startServerAudit(address: ServerAddress, onProgress: OnAuditProg
 }
 
 /** No gateway serves from the database. One that was killed counts as serving until it is silent. */
-export function* isAtRest(snapshot: Connection): Steps<boolean> {
-  const live = yield* snapshot.row(
+export async function isAtRest(snapshot: Connection): Promise<boolean> {
+  const live = await snapshot.row(
     `SELECT 1 AS one FROM replicas WHERE ended_at IS NULL AND seen_at > ${CLOCK_MS} - ${SILENT_MS} LIMIT 1`,
   );
   return live === undefined;
 }
 
-function* structureOf(snapshot: Connection): Steps<readonly StructureProblem[]> {
-  const version = yield* snapshot.row<{ applied: bigint }>("SELECT applied FROM schema_version");
+async function structureOf(snapshot: Connection): Promise<readonly StructureProblem[]> {
+  const version = await snapshot.row<{ applied: bigint }>("SELECT applied FROM schema_version");
   // The objects of a newer version are not known here.
   const isNewer = Number(version?.applied ?? 0) > versionOf(knownSchema);
   const problems = schemaProblems(
-    yield* schemaObjects(snapshot),
+    await schemaObjects(snapshot),
     isNewer ? undefined : expectedObjects(),
   );
   return problems.map((problem) => ({ subject: "schema", problem }));

@@ -1,5 +1,4 @@
 import type { Connection } from "../../connection.ts";
-import type { Steps } from "../../steps.ts";
 
 /** An object of the schema that can refuse or change a row. */
 export interface SchemaObject {
@@ -64,8 +63,8 @@ SELECT name, "table", "isOff", "mayRefuse",
 FROM objects`;
 
 /** The objects of the schema, sorted by name. */
-export function* schemaObjects(connection: Connection): Steps<readonly SchemaObject[]> {
-  const objects = yield* connection.rows<SchemaObject>(OBJECTS);
+export async function schemaObjects(connection: Connection): Promise<readonly SchemaObject[]> {
+  const objects = await connection.rows<SchemaObject>(OBJECTS);
   return objects.toSorted((one, other) => (one.name < other.name ? -1 : 1));
 }
 

@@ -7,8 +7,8 @@ import {
   type EngineChecks,
 } from "../../audit/audit.ts";
 import type { OnAuditProgress } from "../../audit/auditProgress.ts";
-import { doNow, runSync } from "../../steps.ts";
-import { SqliteQueries } from "../queries.ts";
+import type { Connection } from "../../connection.ts";
+import { SqliteQueries, SqliteTransaction } from "../queries.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";
 import type { SqliteConnection } from "../sqlite.ts";
 
@@ -25,9 +25,11 @@ export function auditStore(
   { sqlite }: Pick<SqliteConnection, "sqlite">,
   options: SqliteAuditOptions,
   onProgress?: OnAuditProgress,
-): AuditReport {
+): Promise<AuditReport> {
   useAuditCache(sqlite);
-  return runAudit(sqlite, options, onProgress);
+  // A copy to a server has begun the snapshot already.
+  const queries = sqlite.inTransaction ? new SqliteTransaction(sqlite) : new SqliteQueries(sqlite);
+  return runAudit(queries, sqlite, options, onProgress);
 }
 
 export function useAuditCache(sqlite: Database): void {
@@ -35,29 +37,32 @@ export function useAuditCache(sqlite: Database): void {
 }
 
 /** The problems of schema and records only: of a migration before its commit. */
-export function auditRecords({ sqlite }: Pick<SqliteConnection, "sqlite">): string[] {
-  return runAudit(sqlite, { atRest: false, moneyOnly: true, isFileChecked: true }).problems;
+export async function auditRecords({
+  sqlite,
+}: Pick<SqliteConnection, "sqlite">): Promise<readonly string[]> {
+  const options = { atRest: false, moneyOnly: true, isFileChecked: true };
+  return (await runAudit(new SqliteTransaction(sqlite), sqlite, options)).problems;
 }
 
 function runAudit(
+  connection: Connection,
   sqlite: Database,
   { isFileChecked = false, ...options }: SqliteAuditOptions,
   onProgress?: OnAuditProgress,
-): AuditReport {
+): Promise<AuditReport> {
   const engine: EngineChecks = {
-    structure: () =>
-      doNow(() => {
-        const file = isFileChecked ? [] : fileProblems(sqlite);
-        return [
-          ...file.map((problem) => ({ subject: "database file", problem })),
-          ...schemaProblems(sqlite).map((problem) => ({ subject: "schema", problem })),
-        ];
-      }),
+    async structure() {
+      const file = isFileChecked ? [] : fileProblems(sqlite);
+      return [
+        ...file.map((problem) => ({ subject: "database file", problem })),
+        ...schemaProblems(sqlite).map((problem) => ({ subject: "schema", problem })),
+      ];
+    },
     structureReadsAllRecords: true,
     rules: uniqueColumns,
     notes: crashNotes("the gateway"),
   };
-  return runSync(audit(new SqliteQueries(sqlite), engine, options, onProgress));
+  return audit(connection, engine, options, onProgress);
 }
 
 /**

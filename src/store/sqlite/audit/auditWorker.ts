@@ -20,14 +20,14 @@ export type AuditMessage =
 /** Runs on a connection of its own. */
 function serveAudit(): void {
   const post = (message: AuditMessage): void => self.postMessage(message);
-  self.onmessage = ({ data }: MessageEvent<AuditStart>) => {
+  self.onmessage = async ({ data }: MessageEvent<AuditStart>) => {
     try {
       const connection = connect(data.path, "process");
       if (data.kind === "file") {
         useAuditCache(connection.sqlite);
         post({ isIntact: fileProblems(connection.sqlite).length === 0 });
       } else {
-        const report = auditStore(connection, data.options, (progress) => post({ progress }));
+        const report = await auditStore(connection, data.options, (progress) => post({ progress }));
         post({ report });
       }
       connection.sqlite.close();

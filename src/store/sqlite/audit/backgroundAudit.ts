@@ -16,8 +16,8 @@ export async function auditStoreInParallel(
 ): Promise<AuditReport> {
   const check = startFileCheck(path);
   try {
-    const report = auditStore(connection, { ...options, isFileChecked: true });
-    return (await check.isIntact) ? report : auditStore(connection, options);
+    const report = await auditStore(connection, { ...options, isFileChecked: true });
+    return (await check.isIntact) ? report : await auditStore(connection, options);
   } finally {
     check.end();
   }

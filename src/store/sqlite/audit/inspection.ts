@@ -2,7 +2,6 @@ import { Database } from "bun:sqlite";
 import { statSync } from "node:fs";
 import { NAME_ANOTHER } from "../databaseFile.ts";
 import { settingsProblems } from "../../audit/audit.ts";
-import { runSync } from "../../steps.ts";
 import { SqliteQueries } from "../queries.ts";
 import { fileProblems } from "./auditSqlite.ts";
 import { isGatewayRunning } from "../lock.ts";
@@ -43,8 +42,8 @@ export interface StoreInspection {
 const FULL_CHECK_BYTES_MAX = 32 * 1024 * 1024;
 const INSPECTION_WAIT_MS = 1000;
 
-/** Inspects a database without a change; undefined if there is none. A gateway may be running on it. Throws StoreError. */
-export function inspectStore(path: string): StoreInspection | undefined {
+/** Inspects a database without a change; undefined if there is none. A gateway may be running on it. Rejects with StoreError. */
+export async function inspectStore(path: string): Promise<StoreInspection | undefined> {
   let sqlite: Database | undefined;
   try {
     // SQLite deletes an orphaned WAL even on a read-only open.
@@ -54,7 +53,7 @@ export function inspectStore(path: string): StoreInspection | undefined {
     // Opening a pipe would wait for a writer.
     if (!status.isFile()) throw new StoreError(notFileMessage(path));
     sqlite = new Database(path, { readonly: true });
-    return inspect(sqlite, path, status.size);
+    return await inspect(sqlite, path, status.size);
   } catch (cause) {
     const error = toStoreError(path, cause);
     if (error instanceof StoreError) throw error;
@@ -67,7 +66,7 @@ export function inspectStore(path: string): StoreInspection | undefined {
   }
 }
 
-function inspect(sqlite: Database, path: string, bytes: number): StoreInspection {
+async function inspect(sqlite: Database, path: string, bytes: number): Promise<StoreInspection> {
   setBusyTimeout(sqlite, INSPECTION_WAIT_MS);
   setUntrustedFilePragmas(sqlite);
   const schema = requireSupportedSchema(sqlite);
@@ -86,7 +85,7 @@ function inspect(sqlite: Database, path: string, bytes: number): StoreInspection
     schemaProblems: schemaLines,
     settingsProblems:
       isCurrent && problems.length + schemaLines.length === 0
-        ? runSync(settingsProblems(new SqliteQueries(sqlite)))
+        ? await settingsProblems(new SqliteQueries(sqlite))
         : [],
     isFullyChecked,
     lastEntryMs: hasTables ? lastEntryMs(sqlite) : undefined,

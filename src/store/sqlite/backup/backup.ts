@@ -4,7 +4,6 @@ import { type CopyWatch, discardCopy, makeCopy, partialName, syncPath } from "./
 import { STORE_SUFFIXES } from "../databaseFile.ts";
 import { connect, type Durability, toStoreError, withStoreErrors } from "../sqlite.ts";
 import { StoreError } from "../../storeError.ts";
-import { runSync } from "../../steps.ts";
 import { noticeTable } from "../../tables/notices.ts";
 import { readSchemaVersion } from "../schema/migrations.ts";
 
@@ -76,19 +75,19 @@ function existsError(file: string): StoreError {
 
 /**
  * Records whether the last backup of a SQLite file found problems, for the gateway that tells a person. A file with the
- * schema of another version stays as it is. Throws StoreError if the file cannot be written.
+ * schema of another version stays as it is. Rejects with StoreError if the file cannot be written.
  */
-export function recordBackup(
+export async function recordBackup(
   database: { readonly path: string; readonly durability: Durability },
   hasProblems: boolean,
   at: number,
-): void {
+): Promise<void> {
   try {
     const connection = connect(database.path, database.durability);
     try {
       const { applied, known } = readSchemaVersion(connection.sqlite);
       if (applied === known)
-        runSync(noticeTable(connection.queries).audited("backup", hasProblems, at));
+        await noticeTable(connection.queries).audited("backup", hasProblems, at);
     } finally {
       connection.sqlite.close();
     }

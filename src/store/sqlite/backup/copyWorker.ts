@@ -7,8 +7,8 @@ declare const self: Worker;
 
 /** Makes one verified copy. The main thread handles signals meanwhile. */
 function serveCopy(): void {
-  self.onmessage = ({ data }: MessageEvent<CopyOrder>) => {
-    send(replyTo(data));
+  self.onmessage = async ({ data }: MessageEvent<CopyOrder>) => {
+    send(await replyTo(data));
   };
 }
 
@@ -16,13 +16,13 @@ function send(message: CopyMessage): void {
   self.postMessage(message);
 }
 
-function replyTo(order: CopyOrder): CopyReply {
+async function replyTo(order: CopyOrder): Promise<CopyReply> {
   try {
     const { from, to } = order;
     const copy =
       order.kind === "snapshot"
-        ? copyDatabase(from, to, (done, total) => send({ kind: "checking", done, total }))
-        : copyBackup(from, to, order.actor);
+        ? await copyDatabase(from, to, (done, total) => send({ kind: "checking", done, total }))
+        : await copyBackup(from, to, order.actor);
     return { kind: "copied", copy };
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);

@@ -47,15 +47,19 @@ const CHUNK_BYTES = 1024 * 1024;
 /**
  * Writes a snapshot of the database into the empty file `copy` and verifies it. A gateway may write meanwhile and does
  * not wait. Keeps the schema, also one of an earlier version. `onCheck` is told how many requests of such a copy are
- * migrated for its audit. Throws StoreError.
+ * migrated for its audit. Rejects with StoreError.
  */
-export function copyDatabase(database: string, copy: string, onCheck?: OnCheck): VerifiedCopy {
+export async function copyDatabase(
+  database: string,
+  copy: string,
+  onCheck?: OnCheck,
+): Promise<VerifiedCopy> {
   const age = vacuumInto(database, copy);
-  if (age === "current") return verifySnapshot(copy);
+  if (age === "current") return await verifySnapshot(copy);
   // The audit needs this version's schema, so a second copy is migrated.
   const trial = migrationTrialPath(copy);
   createDatabaseFile(trial);
-  return copyBackup(copy, trial, undefined, OLDER_DATABASE_SUBJECT, onCheck);
+  return await copyBackup(copy, trial, undefined, OLDER_DATABASE_SUBJECT, onCheck);
 }
 
 type OnCheck = (done: number, total: number) => void;
@@ -78,11 +82,11 @@ function vacuumInto(database: string, copy: string): "older" | "current" {
   }
 }
 
-function verifySnapshot(copy: string): VerifiedCopy {
+async function verifySnapshot(copy: string): Promise<VerifiedCopy> {
   let sqlite: Database | undefined;
   try {
     sqlite = connectReadOnly(copy);
-    return verify(sqlite, DATABASE_SUBJECT);
+    return await verify(sqlite, DATABASE_SUBJECT);
   } catch (error) {
     throw toCopyError(error, copy, copy);
   } finally {
@@ -92,21 +96,22 @@ function verifySnapshot(copy: string): VerifiedCopy {
 
 /**
  * Copies a backup into the empty file `copy`, migrates the copy and verifies it. With an actor it adds the restore to
- * the admin log. The copy is one file without a WAL. The backup is only read. Throws StoreError.
+ * the admin log. The copy is one file without a WAL. The backup is only read. Rejects with StoreError.
  */
-export function copyBackup(
+export async function copyBackup(
   backup: string,
   copy: string,
   actor: Actor | undefined,
   subject: Subject = { name: backup, advice: "name another backup" },
   onCheck?: OnCheck,
-): VerifiedCopy {
+): Promise<VerifiedCopy> {
   copyContent(backup, copy);
   let connection: SqliteConnection | undefined;
   try {
     connection = connect(copy, "power");
-    if (schemaAge(connection, backup) === "older") migrateVerified(connection, subject, onCheck);
-    const verified = verify(connection.sqlite, subject);
+    if (schemaAge(connection, backup) === "older")
+      await migrateVerified(connection, subject, onCheck);
+    const verified = await verify(connection.sqlite, subject);
     if (actor) logRestore(connection, actor, backup);
     // Out of WAL mode, so that no WAL belongs to the copy.
     if (journalMode(connection.sqlite, "delete") !== "delete")
@@ -120,27 +125,27 @@ export function copyBackup(
 }
 
 /** The caller verifies the copy afterwards. */
-function migrateVerified(
+async function migrateVerified(
   connection: SqliteConnection,
   subject: Subject,
   onCheck: OnCheck | undefined,
-): void {
+): Promise<void> {
   const { sqlite } = connection;
   const { applied } = readSchemaVersion(sqlite);
   refuseProblems(fileProblems(sqlite), `the file of ${subject.name} is damaged`, subject);
   refuseSchemaProblems(schemaProblems(sqlite, applied), subject);
-  migrateCopy(connection, {
+  await migrateCopy(connection, {
     schemaProblems: () => [],
-    audit: () => [],
+    audit: async () => [],
     refuse: (problems) => refuseProblems(problems, verdictOf(subject), subject),
     onProgress: onCheck && (({ copied, total }) => onCheck(copied, total)),
   });
 }
 
-function verify(sqlite: Database, subject: Subject): VerifiedCopy {
+async function verify(sqlite: Database, subject: Subject): Promise<VerifiedCopy> {
   refuseSchemaProblems(schemaProblems(sqlite), subject);
   // A damaged setting does not prevent a backup. `audit` and `doctor` report it.
-  const { problems, accounts, requests } = auditStore(
+  const { problems, accounts, requests } = await auditStore(
     { sqlite },
     { atRest: false, moneyOnly: true },
   );

@@ -30,7 +30,7 @@ export interface MigrationOptions {
   /** The problems of the schema, which has this number. */
   schemaProblems(applied: number): readonly string[];
   /** The problems of the records after the migration. */
-  audit(): readonly string[];
+  audit(): Promise<readonly string[]>;
   /** Throws if there are problems. Then nothing is changed. */
   refuse(problems: readonly string[]): void;
   /** Called one to eleven times for a migration that copies the requests, else never. */
@@ -77,27 +77,20 @@ export function createSchema(
 }
 
 /**
- * Migrates an older database that no other process uses, in one transaction. Throws StoreError if its records do not agree.
- * An error and a crash leave the database as it was.
+ * Migrates an older database that no other process uses, in one transaction. Rejects with StoreError if its records do not
+ * agree. An error and a crash leave the database as it was.
  */
-export function migrateCopy(
+export async function migrateCopy(
   { sqlite }: Pick<SqliteConnection, "sqlite">,
   options: MigrationOptions,
-): void {
-  sqlite.run("PRAGMA foreign_keys = OFF");
-  try {
-    sqlite.transaction(() => migrateFrom(sqlite, readSchemaVersion(sqlite), options)).immediate();
-  } catch (error) {
-    throw toMigrationError(error);
-  } finally {
-    sqlite.run("PRAGMA foreign_keys = ON");
-  }
+): Promise<void> {
+  await inMigration(sqlite, () => migrateFrom(sqlite, readSchemaVersion(sqlite), options));
 }
 
 /**
- * Migrates an older database that others may use, in one transaction that begins before `prepare`. Returns the number of
- * the schema that it had; undefined if the database is not older, or if only a gateway may migrate it now.
- * Rejects as `migrateCopy` throws, and with what `prepare` throws; then the database is as it was.
+ * Migrates an older database that others may use, in one transaction that begins before `prepare`. Resolves with the number
+ * of the schema that it had; undefined if the database is not older, or if only a gateway may migrate it now.
+ * Rejects as `migrateCopy`, and with what `prepare` throws; then the database is as it was.
  */
 export async function migrateOlder(
   { sqlite }: Pick<SqliteConnection, "sqlite">,
@@ -107,21 +100,27 @@ export async function migrateOlder(
   if (!isOlder(found)) return undefined;
   refuseOthers(found);
   if (!options.mayMigrate()) return undefined;
-  // SQLite ignores this pragma inside a transaction. A table cannot be replaced while foreign keys refer to it.
+  return await inMigration(sqlite, async () => {
+    const version = readSchemaVersion(sqlite);
+    // Another process may have migrated it meanwhile.
+    if (!isOlder(version)) return undefined;
+    await options.prepare(version);
+    // An earlier version's gateway may have started meanwhile.
+    if (!options.mayMigrate()) throw gatewayRunsError();
+    await migrateFrom(sqlite, version, options);
+    return version.applied;
+  });
+}
+
+/** Runs `work` in one transaction. Foreign keys refer to tables that it replaces. */
+async function inMigration<Result>(sqlite: Database, work: () => Promise<Result>): Promise<Result> {
+  // SQLite ignores this pragma inside a transaction.
   sqlite.run("PRAGMA foreign_keys = OFF");
   try {
     beginWriting(sqlite);
-    const version = readSchemaVersion(sqlite);
-    // Another process may have migrated it meanwhile.
-    const isStillOlder = isOlder(version);
-    if (isStillOlder) {
-      await options.prepare(version);
-      // An earlier version's gateway may have started meanwhile.
-      if (!options.mayMigrate()) throw gatewayRunsError();
-      migrateFrom(sqlite, version, options);
-    }
+    const result = await work();
     sqlite.run("COMMIT");
-    return isStillOlder ? version.applied : undefined;
+    return result;
   } catch (error) {
     throw toMigrationError(error);
   } finally {
@@ -154,15 +153,15 @@ function gatewayRunsError(): StoreError {
   );
 }
 
-function migrateFrom(
+async function migrateFrom(
   sqlite: Database,
   { applied, known }: SchemaVersion,
   options: MigrationOptions,
-): void {
+): Promise<void> {
   options.refuse(options.schemaProblems(applied));
   sqlite.run(`PRAGMA cache_size = -${MIGRATION_CACHE_KILOBYTES}`);
   applyMigrations(sqlite, applied, known, options.onProgress);
-  options.refuse([...referenceProblems(sqlite), ...options.audit()]);
+  options.refuse([...referenceProblems(sqlite), ...(await options.audit())]);
   sqlite.run(`PRAGMA user_version = ${known}`);
 }
 

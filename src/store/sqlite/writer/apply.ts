@@ -1,3 +1,4 @@
+import type { SQLQueryBindings } from "bun:sqlite";
 import { eq, inArray, sql, type SQL } from "drizzle-orm";
 import { lazy } from "../../../lib/lazy.ts";
 import {
@@ -19,8 +20,7 @@ import {
   totalSums,
   vouchers,
 } from "../../schema/schema.ts";
-import { runSync } from "../../steps.ts";
-import { noticeTable } from "../../tables/notices.ts";
+import { isClaimed, noticeStatements, type NoticeChange } from "../../tables/notices.ts";
 import type { AccountState, ChainState } from "../../writer/batchMoney.ts";
 import type { DailyTotal } from "../../writer/dailyTotal.ts";
 import {
@@ -295,14 +295,20 @@ function prepareOthers(
 ): (operation: WireOperation) => WriteResult | undefined {
   const fold = prepareFold(connection);
   const probe = lazy(() => prepareProbe(connection));
-  const notices = lazy(() => noticeTable(connection.queries));
   return (operation) => {
     if (operation.kind === "fold") return { folded: fold(operation.before) };
     if (operation.kind === "probe") probe()();
-    if (operation.kind === "notice")
-      return { claimed: runSync(notices().change(operation.change)) };
+    if (operation.kind === "notice") return { claimed: changeNotice(connection, operation.change) };
     return undefined;
   };
+}
+
+/** Returns true for a claim that the gateway has got. */
+function changeNotice({ sqlite }: SqliteConnection, change: NoticeChange): boolean {
+  const changed = noticeStatements(change).map(({ text, values }) =>
+    sqlite.query<object, SQLQueryBindings>(text).all(values),
+  );
+  return isClaimed(change, changed.at(-1) ?? []);
 }
 
 /** Changes a row and changes it back. SQLite writes the page then; it writes no page for an update without a change. */
