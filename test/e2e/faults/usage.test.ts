@@ -74,8 +74,8 @@ function testUsage(rows: readonly UsageRow[], forms: readonly Form[] = generated
   testServed(
     setup,
     rows
-      .flatMap((row) => chosenForms(forms).map((form) => ({ ...row, form })))
-      .map(({ form, ...one }) => ({
+      .flatMap((row) => chosenForms(forms).map((form) => [row, form] as const))
+      .map(([one, form]) => ({
         row: one.row,
         name: `usage ${one.name}`,
         forms: [form],
