@@ -1,6 +1,6 @@
 import { linkSync, lstatSync, realpathSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { type CopyWatch, discardCopy, makeCopy, partialName, syncPath } from "./copying.ts";
+import { type CopyWatch, syncPath, withCopy } from "./copying.ts";
 import { STORE_SUFFIXES } from "../databaseFile.ts";
 import { connect, type Durability, toStoreError, withStoreErrors } from "../sqlite.ts";
 import { StoreError } from "../../storeError.ts";
@@ -24,21 +24,14 @@ export async function backUp(options: {
   stopped: Promise<void>;
   watch?: CopyWatch;
 }): Promise<Backup> {
-  const { database, file, stopped, watch } = options;
+  const { database, file } = options;
   withStoreErrors(`cannot write ${file}`, () => refuseTarget(file, database));
-  const partial = partialName(file);
-  const { accounts, requests } = await makeCopy(
-    { kind: "snapshot", from: database, to: partial },
-    stopped,
-    watch,
-  );
-  try {
-    const bytes = statSync(partial).size;
-    publishCopy(partial, file);
+  const order = { kind: "snapshot", from: database } as const;
+  return await withCopy(file, order, options, (copy, { accounts, requests }) => {
+    const bytes = statSync(copy).size;
+    publishCopy(copy, file);
     return { bytes, accounts, requests };
-  } finally {
-    discardCopy(partial);
-  }
+  });
 }
 
 function refuseTarget(file: string, database: string): void {

@@ -1,13 +1,13 @@
 import { sqliteFault } from "../sqlite.ts";
 import { DamagedStoreError, StoreError } from "../../storeError.ts";
-import type { CopyMessage, CopyOrder, CopyReply } from "./copying.ts";
+import type { CopyMessage, CopyReply, CopyStart } from "./copying.ts";
 import { copyBackup, copyDatabase } from "./verifiedCopy.ts";
 
 declare const self: Worker;
 
 /** Makes one verified copy. The main thread handles signals meanwhile. */
 function serveCopy(): void {
-  self.onmessage = async ({ data }: MessageEvent<CopyOrder>) => {
+  self.onmessage = async ({ data }: MessageEvent<CopyStart>) => {
     send(await replyTo(data));
   };
 }
@@ -16,7 +16,7 @@ function send(message: CopyMessage): void {
   self.postMessage(message);
 }
 
-async function replyTo(order: CopyOrder): Promise<CopyReply> {
+async function replyTo(order: CopyStart): Promise<CopyReply> {
   try {
     const { from, to } = order;
     const copy =

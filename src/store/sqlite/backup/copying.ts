@@ -1,5 +1,15 @@
-import { closeSync, fsyncSync, lstatSync, openSync, readdirSync, rmSync, statSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import {
+  chownSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { systemRandom } from "../../../lib/random.ts";
 import type { Actor } from "../../schema/schema.ts";
 import { OWNER_ONLY, SIDE_SUFFIXES } from "../databaseFile.ts";
@@ -9,10 +19,13 @@ import { migrationTrialPath, type VerifiedCopy } from "./verifiedCopy.ts";
 import { startWorker } from "../workers.ts";
 import { systemClock } from "../../../lib/clock.ts";
 
-/** The message to the Worker: to copy a database that is in use, or a backup. */
-export type CopyOrder =
-  | { kind: "snapshot"; from: string; to: string }
-  | { kind: "copyBackup"; from: string; to: string; actor: Actor };
+/** To copy a database that is in use, or a backup. */
+type CopyOrder =
+  | { kind: "snapshot"; from: string }
+  | { kind: "copyBackup"; from: string; actor: Actor };
+
+/** The message to the Worker. */
+export type CopyStart = CopyOrder & { to: string };
 
 /** What the Worker sends: how far its check is, and at the end one reply. */
 export type CopyMessage = { kind: "checking"; done: number; total: number } | CopyReply;
@@ -47,44 +60,60 @@ const SIZE_POLL_MS = 1000;
 const NAME_BYTES = 6;
 
 /** A random name beside `file`. PARTIAL_NAME matches it. */
-export function partialName(file: string): string {
+function partialName(file: string): string {
   return `${file}.${Buffer.from(systemRandom.bytes(NAME_BYTES)).toString("hex")}.partial`;
 }
 
 /**
- * Writes a verified copy to the new file `order.to`, which only its owner can read. It is on the disk when this
- * resolves, and removed when this rejects or `stopped` resolves. Removes abandoned copies in that folder first. Rejects
- * with StoreError: StoppedError if it was stopped, NoRoomError for a full disk.
+ * Writes a verified copy beside `file`, which only its owner can read, and runs `publish` with its path when it is on the
+ * disk. What `publish` leaves of it is removed, and so it is when this rejects or `stopped` resolves. Removes abandoned
+ * copies in that folder first. Rejects with StoreError: StoppedError if it was stopped, NoRoomError for a full disk.
  */
-export async function makeCopy(
+export async function withCopy<Result>(
+  file: string,
   order: CopyOrder,
-  stopped: Promise<void>,
-  watch?: CopyWatch,
-): Promise<VerifiedCopy> {
-  removeAbandonedCopies(dirname(order.to));
-  withStoreErrors(`cannot write into ${dirname(order.to)}`, () =>
-    closeSync(openSync(order.to, "wx", OWNER_ONLY)),
-  );
+  { stopped, watch }: { stopped: Promise<void>; watch?: CopyWatch | undefined },
+  publish: (path: string, copy: VerifiedCopy) => Result,
+): Promise<Result> {
+  const path = partialName(file);
+  const folder = dirname(path);
+  removeCopies(abandonedCopies(folder));
+  withStoreErrors(`cannot write into ${folder}`, () => closeSync(openSync(path, "wx", OWNER_ONLY)));
   try {
-    const copy = await runWorker(order, stopped, watch);
-    syncPath(order.to);
-    return copy;
-  } catch (error) {
-    discardCopy(order.to);
-    throw error;
+    const copy = await runWorker({ ...order, to: path }, stopped, watch);
+    syncPath(path);
+    return publish(path, copy);
+  } finally {
+    discardCopy(path);
   }
 }
 
-function removeAbandonedCopies(folder: string): void {
-  removeCopies(abandonedCopies(folder));
+/** The name under which the database `file` stays before a change of it. */
+export function keptName(file: string, change: "restore" | "upgrade", atMs: number): string {
+  return `${file}.before-${change}-${new Date(atMs).toISOString().replace(/[-:]/g, "")}`;
 }
 
 /**
- * Removes the partial copies in a folder whose names begin with `prefix`, however young they are. The caller knows that no
- * process makes one.
+ * Gives `path` to the owner of the database `file`, or of its folder while there is none. If root makes a copy, the user of
+ * the gateway must be able to read it.
  */
-export function removePartialCopies(folder: string, prefix: string): void {
-  removeCopies(partialCopies(folder).filter((path) => basename(path).startsWith(prefix)));
+export function giveToOwner(path: string, file: string): void {
+  const hasFile = existsSync(file);
+  // Only root can change the owner.
+  if (!hasFile && process.getuid?.() !== 0) return;
+  const { uid, gid } = statSync(hasFile ? file : dirname(file));
+  if (statSync(path).uid === uid) return;
+  withStoreErrors(`${file} belongs to the user with uid ${uid}, run this as that user`, () =>
+    chownSync(path, uid, gid),
+  );
+}
+
+/**
+ * Removes the partial copies whose paths begin with `start`, however young they are. The caller knows that no process makes
+ * one.
+ */
+export function removePartialCopies(start: string): void {
+  removeCopies(partialCopies(dirname(start)).filter((path) => path.startsWith(start)));
 }
 
 function removeCopies(copies: readonly string[]): void {
@@ -98,7 +127,7 @@ function removeCopies(copies: readonly string[]): void {
 }
 
 /** Removes a copy and the files beside it. */
-export function discardCopy(copy: string): void {
+function discardCopy(copy: string): void {
   for (const path of [copy, migrationTrialPath(copy)])
     for (const suffix of ["", ...SIDE_SUFFIXES]) rmSync(path + suffix, { force: true });
 }
@@ -114,7 +143,7 @@ export function syncPath(path: string): void {
 }
 
 async function runWorker(
-  order: CopyOrder,
+  order: CopyStart,
   stopped: Promise<void>,
   watch: CopyWatch | undefined,
 ): Promise<VerifiedCopy> {

@@ -1,9 +1,8 @@
-import { chownSync, existsSync, lstatSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+import { existsSync, lstatSync, statSync } from "node:fs";
 import type { Database } from "bun:sqlite";
 import type { Actor } from "../../schema/schema.ts";
 import { rowsNewerThan, type NewerRows } from "./verifiedCopy.ts";
-import { discardCopy, makeCopy, partialName } from "./copying.ts";
+import { giveToOwner, keptName, withCopy } from "./copying.ts";
 import {
   databaseFile,
   lockPath,
@@ -58,27 +57,23 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
 }
 
 async function restoreLocked(options: RestoreOptions, target: string): Promise<Restored> {
-  const { file, database, actor, stopped } = options;
-  const partial = partialName(target);
-  const order = { kind: "copyBackup", from: file, to: partial, actor } as const;
-  const { accounts, requests, lastRows } = await makeCopy(order, stopped);
-  try {
-    for (const path of [partial, lockPath(database)]) giveToOwner(path, target);
+  const { file, database, actor } = options;
+  const order = { kind: "copyBackup", from: file, actor } as const;
+  return await withCopy(target, order, options, (copy, { accounts, requests, lastRows }) => {
+    for (const path of [copy, lockPath(database)]) giveToOwner(path, target);
     const held = holdDatabase(target, COMMANDS_WAIT_MS);
     try {
       const newer = held.sqlite && rowsNewerThan(held.sqlite, lastRows);
-      const reactivated = held.sqlite && reactivatedBy(partial, held.sqlite, actor.at);
-      const kept = keptName(target, actor.at);
+      const reactivated = held.sqlite && reactivatedBy(copy, held.sqlite, actor.at);
+      const kept = keptName(target, "restore", actor.at);
       const keptPath = keptPathOf(target, kept);
-      const steps = replaceDatabase({ target, copy: partial, kept });
+      const steps = replaceDatabase({ target, copy, kept });
       while (!steps.next().done);
       return { accounts, requests, kept: keptPath, newer, reactivated };
     } finally {
       held.release();
     }
-  } finally {
-    discardCopy(partial);
-  }
+  });
 }
 
 /** The path of the database file itself, so that a link to it stays a link. */
@@ -109,26 +104,9 @@ function refuseBackupFile(file: string, target: string): void {
   }
 }
 
-/** If root restores, the gateway's user must be able to read the database. */
-function giveToOwner(path: string, target: string): void {
-  const hasTarget = existsSync(target);
-  // Only root can change the owner.
-  if (!hasTarget && process.getuid?.() !== 0) return;
-  const { uid, gid } = statSync(hasTarget ? target : dirname(target));
-  if (statSync(path).uid === uid) return;
-  withStoreErrors(`${target} belongs to the user with uid ${uid}, run this as that user`, () =>
-    chownSync(path, uid, gid),
-  );
-}
-
 function keptPathOf(target: string, kept: string): string | undefined {
   if (findOrphanedWal(target) !== undefined) return `${kept}-wal`;
   return existsSync(target) ? kept : undefined;
-}
-
-function keptName(target: string, atMs: number): string {
-  const time = new Date(atMs).toISOString().replace(/[-:]/g, "");
-  return `${target}.before-restore-${time}`;
 }
 
 /** Keys (public ids) and accounts (names) that work again after a restore. */

@@ -1,13 +1,17 @@
 import { Database } from "bun:sqlite";
-import { chownSync, rmSync, statSync } from "node:fs";
-import { basename, dirname } from "node:path";
+import { rmSync } from "node:fs";
 import { systemClock } from "../../../lib/clock.ts";
 import { pathStatus } from "../../../lib/systemError.ts";
 import { knownVersion, migrationsBetween, type UpgradePlan } from "../../schema/migrationFiles.ts";
 import { NoRoomError, StoppedError, StoreError } from "../../storeError.ts";
 import { auditRecords } from "../audit/auditSqlite.ts";
 import { backUp } from "../backup/backup.ts";
-import { removePartialCopies, type CopyProgress } from "../backup/copying.ts";
+import {
+  giveToOwner,
+  keptName,
+  removePartialCopies,
+  type CopyProgress,
+} from "../backup/copying.ts";
 import { databaseFile, freeDiskBytes } from "../databaseFile.ts";
 import { isGatewayRunning } from "../lock.ts";
 import {
@@ -172,22 +176,21 @@ async function backUpBefore(
     return undefined;
   }
   const database = databaseFile(path);
-  const prefix = `${database}.before-upgrade-`;
   // This process alone upgrades the database, so that they are of processes that were killed.
-  removePartialCopies(dirname(database), basename(prefix));
+  removePartialCopies(`${database}.before-upgrade-`);
   const noRoom = (room: UpgradeRoom): undefined => {
     onStep({ step: "noBackup", reason: "noRoom", room });
   };
   const room = upgradeRoom(sqlite, path, version);
   if (room.freeBytes < room.neededBytes) return noRoom(room);
-  const time = new Date(systemClock.epochMs()).toISOString().replace(/[-:]/g, "");
-  const file = `${prefix}${time}-schema-${version.applied}`;
+  const file = `${keptName(database, "upgrade", systemClock.epochMs())}-schema-${version.applied}`;
   const beganMs = performance.now();
   const bytes = usedBytes(sqlite);
   onStep({ step: "backup", file, bytes });
   try {
     const made = await backUp({ database, file, stopped, watch: { bytes, onProgress: onStep } });
-    giveToOwner(file, database);
+    // Another user need not own what it makes.
+    if (process.getuid?.() === 0) giveToOwner(file, database);
     const tookMs = performance.now() - beganMs;
     onStep({ step: "backedUp", file, bytes: made.bytes, tookMs });
     return file;
@@ -199,13 +202,6 @@ async function backUpBefore(
       { cause: error },
     );
   }
-}
-
-/** Root may run the first command. Then the service user must be able to restore the backup. */
-function giveToOwner(file: string, database: string): void {
-  if (process.getuid?.() !== 0) return;
-  const { uid, gid } = statSync(database);
-  chownSync(file, uid, gid);
 }
 
 /** The room that a backup and the migration of this older database need, and the free room of its disk. */
