@@ -52,7 +52,7 @@ function insertRequests(sqlite: Database, requestCount: number): void {
   const request =
     sqlite.prepare(`INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, provider,
       stream, status, price_input, price_cached_input, price_cache_write, price_cache_write_1h,
-      price_output, price_web_search, hold, charge, write_off,
+      price_output, figures_price, hold, charge, write_off,
       prompt_tokens, cached_tokens, completion_tokens, operator_cost, attempt_count, duration_ms, first_byte_ms,
       ledger_seq, balance_after)
     VALUES (?, ?, ?, ?, 'chat', ?, ?, ?, ?, 25000, 2500, 25000, 25000, 200000, 0, 500000000, ?, 0, ?, ?, ?, ?, 1, ?, ?, ?, ?)`);

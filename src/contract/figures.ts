@@ -40,6 +40,11 @@ interface AnyFigure {
   readonly unit: Unit;
   /** `name`: in `Price`. `key`: in the config and in documents. `of` completes "per 1,000,000". */
   readonly price: { readonly name: string; readonly key: string; readonly of: string };
+  /**
+   * Where the row of a request has the price. The count has a column too, of the name `field`. Without it both are in a row
+   * of `request_figures`, which a request has only where there is any.
+   */
+  readonly priceColumn?: string;
   /** The key of what the provider charges the operator. */
   readonly costKey: string;
   /** The figure that counts this one too. Its own price is for the rest. */
@@ -70,6 +75,7 @@ export const figures = [
     name: "promptTokens",
     field: "prompt_tokens",
     unit: TOKENS,
+    priceColumn: "price_input",
     price: { name: "input", key: "rub_input_per_1m", of: "input tokens" },
     costKey: "rub_cost_input_per_1m",
     ofEmbeddings: true,
@@ -83,6 +89,7 @@ export const figures = [
     field: "cached_tokens",
     unit: TOKENS,
     within: "promptTokens",
+    priceColumn: "price_cached_input",
     price: { name: "cachedInput", key: "rub_cached_input_per_1m", of: "cached input tokens" },
     costKey: "rub_cost_cached_input_per_1m",
     fallback: "input",
@@ -96,6 +103,7 @@ export const figures = [
     field: "cache_write_tokens",
     unit: TOKENS,
     within: "promptTokens",
+    priceColumn: "price_cache_write",
     price: { name: "cacheWrite", key: "rub_cache_write_per_1m", of: "cache-write tokens" },
     costKey: "rub_cost_cache_write_per_1m",
     fallback: "input",
@@ -109,6 +117,7 @@ export const figures = [
     field: "cache_write_1h_tokens",
     unit: TOKENS,
     within: "cacheWriteTokens",
+    priceColumn: "price_cache_write_1h",
     price: {
       name: "cacheWrite1h",
       key: "rub_cache_write_1h_per_1m",
@@ -127,6 +136,7 @@ export const figures = [
     name: "completionTokens",
     field: "completion_tokens",
     unit: TOKENS,
+    priceColumn: "price_output",
     price: { name: "output", key: "rub_output_per_1m", of: "output tokens" },
     costKey: "rub_cost_output_per_1m",
     doc: "Tokens of the answers, including reasoning.",
@@ -203,6 +213,23 @@ export function ofEachOther<Value>(
 ): Record<OtherFigure["name"], Value> {
   const values = otherFigures.map((figure) => [figure.name, valueOf(figure)] as const);
   return Object.fromEntries(values) as Record<OtherFigure["name"], Value>;
+}
+
+/** Figures that have columns of their own in the store. */
+export type ColumnFigure = Extract<Entry, { readonly priceColumn: string }>;
+export const columnFigures = figures.filter((figure) => "priceColumn" in figure);
+/** Figures that are rows of `request_figures`. */
+export type RowFigure = Exclude<Entry, ColumnFigure>;
+export const rowFigures = figures.filter(
+  (figure): figure is RowFigure => !("priceColumn" in figure),
+);
+
+/** A value for each of them. */
+export function ofEachRowFigure<Value>(
+  valueOf: (figure: RowFigure) => Value,
+): Record<RowFigure["name"], Value> {
+  const values = rowFigures.map((figure) => [figure.name, valueOf(figure)] as const);
+  return Object.fromEntries(values) as Record<RowFigure["name"], Value>;
 }
 
 /** Figures that are sold only with a price of their own. */

@@ -237,7 +237,7 @@ describe("requests", () => {
       rub_cached_input_per_1m: 2,
       rub_cache_write_per_1m: 30,
       rub_cache_write_1h_per_1m: 50,
-      rub_web_search_per_1k: 5,
+      rub_web_search_per_1k: 0,
       attempts: [
         { n: 1, provider: "other", outcome: "status 503", status: 503, duration_ms: 12 },
         { n: 2, provider: "local", outcome: "ok", status: 200, duration_ms: 345 },

@@ -65,6 +65,31 @@ test("the audit of thousands of requests is done at once: no check compares each
 describeAudited("the audit finds", (ledger) => {
   test.each([
     [
+      "a request that says it has figures, and has none",
+      "UPDATE requests SET has_figures = 1, figures_price = 0 WHERE public_id = 'req_done'",
+      "request req_done: its figures do not cost what it says",
+    ],
+    [
+      "a figure that costs another price",
+      "UPDATE requests SET has_figures = 1, figures_price = 0 WHERE public_id = 'req_done'; INSERT INTO request_figures SELECT id, 'images', 1, 5 FROM requests WHERE public_id = 'req_done'",
+      "request req_done: its figures do not cost what it says",
+    ],
+    [
+      "a figure of a request without figures",
+      "INSERT INTO request_figures SELECT id, 'images', 1, 5 FROM requests WHERE public_id = 'req_done'",
+      "is no figure that its request can have",
+    ],
+    [
+      "a figure that no total counts",
+      "UPDATE requests SET has_figures = 1, figures_price = 0 WHERE public_id = 'req_done'; INSERT INTO request_figures SELECT id, 'images', 1, 0 FROM requests WHERE public_id = 'req_done'",
+      "is not the sum of its requests",
+    ],
+    [
+      "a total of a figure that no request has",
+      "INSERT INTO daily_figures SELECT day, account_id, key_id, model, provider, endpoint, 'images', 1 FROM daily_totals WHERE day = (SELECT max(day) FROM daily_totals)",
+      "total of images of day",
+    ],
+    [
       "a balance that was raised",
       "UPDATE accounts SET balance = balance + 1 WHERE name = 'alice'",
       "account alice: balance is not the sum",
@@ -341,7 +366,7 @@ describeAudited("the audit finds", (ledger) => {
     ],
     [
       "totals of a day without requests",
-      "INSERT INTO daily_totals SELECT 20460, account_id, key_id, model, provider, endpoint, requests, failed, charged, prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge, refunded, write_off, operator_cost, cache_write_1h_tokens, web_searches FROM daily_totals WHERE day = 20454 AND key_id = 1",
+      "INSERT INTO daily_totals SELECT 20460, account_id, key_id, model, provider, endpoint, requests, failed, charged, prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge, refunded, write_off, operator_cost, cache_write_1h_tokens FROM daily_totals WHERE day = 20454 AND key_id = 1",
       "totals of 2026-01-07 (key row 1, chat, small, local): are not the sum",
     ],
     [

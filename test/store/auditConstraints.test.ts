@@ -99,12 +99,17 @@ const CONSTRAINTS: readonly [name: string, statement: string, problem: string][]
     "cached_tokens = prompt_tokens + 1, price_cached_input = price_input",
     "cache_write_1h_tokens = -1, price_cache_write_1h = price_cache_write",
     "cache_write_1h_tokens = cache_write_tokens + 1, price_cache_write_1h = price_cache_write",
-    "web_searches = -1, price_web_search = 0",
+    "has_figures = -1, figures_price = 0",
   ].map((change): [string, string, string] => [
     "requests_amounts",
     `UPDATE requests SET ${change}`,
     "request req_done: charge and write-off",
   ]),
+  [
+    "request_figures_amounts",
+    "INSERT INTO request_figures SELECT id, 'images', 0, 0 FROM requests WHERE public_id = 'req_done'",
+    "figure images of request row",
+  ],
   [
     "vouchers_amount",
     voucherInto(0, null),

@@ -21,7 +21,7 @@ const chargeCarol = (ref: string): string[] => [
   "UPDATE accounts SET balance = balance - 10295, ledger_seq = ledger_seq + 1 WHERE name = 'carol'",
 ];
 const COLUMNS =
-  "at, account_id, key_id, endpoint, model, provider, stream, status, price_input, price_cached_input, price_cache_write, price_cache_write_1h, price_output, price_web_search, hold, charge, prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, operator_cost";
+  "at, account_id, key_id, endpoint, model, provider, stream, status, price_input, price_cached_input, price_cache_write, price_cache_write_1h, price_output, figures_price, hold, charge, prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, operator_cost";
 describeAudited(
   "on a plain day",
   (ledger) => {
@@ -38,7 +38,6 @@ describeAudited(
       "cache_write_tokens",
       "cache_write_1h_tokens",
       "completion_tokens",
-      "web_searches",
       "charge",
       "refunded",
       "write_off",
@@ -67,7 +66,7 @@ describeAudited(
       [
         "totals of a plain day that were made up",
         [
-          `INSERT INTO daily_totals SELECT day, account_id, key_id, 'other', provider, endpoint, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0 FROM daily_totals WHERE ${isCarols}`,
+          `INSERT INTO daily_totals SELECT day, account_id, key_id, 'other', provider, endpoint, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0 FROM daily_totals WHERE ${isCarols}`,
         ],
         "totals of 2026-01-02 (key row 4, chat, other, local): are not the sum of their requests",
       ],

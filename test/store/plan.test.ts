@@ -4,7 +4,7 @@ import type { AccountState, ChainState } from "../../src/store/writer/batchMoney
 import { needsOf, planBatch, type BatchPlan } from "../../src/store/writer/plan.ts";
 import type { ReserveTarget } from "../../src/store/writer/effects.ts";
 import { toWire, type WriteOperation } from "../../src/store/writer/writerMessages.ts";
-import { requestRecord, runningRecord } from "../support/store/recordedRequest.ts";
+import { priceOf, requestRecord, runningRecord } from "../support/store/recordedRequest.ts";
 
 const account: AccountState = { balance: 1000n, overdraft: 0n, ledgerSeq: 7n, reserved: 500n };
 const chain: ChainState = { spent: 40n };
@@ -48,6 +48,35 @@ const owns = (hash: number, provider: string) => {
 };
 
 describe("a plan", () => {
+  test("has a row for each figure that is no token, and adds them up by group", () => {
+    const price = priceOf({ webSearch: 100n });
+    const { inserted, figures, dailyFigures, totals } = plan({
+      operations: [
+        record({ publicId: "one", price, webSearches: 3, charge: 300n }),
+        record({ publicId: "two", price: priceOf({ webSearch: 0n }), webSearches: 2 }),
+        record({ publicId: "other", price, provider: "other", webSearches: 1, charge: 100n }),
+        record({ publicId: "none", price }),
+      ],
+    });
+    expect(inserted).toMatchObject([
+      { publicId: "one", hasFigures: 1, figuresPrice: 300 },
+      { publicId: "two", hasFigures: 1, figuresPrice: 0 },
+      { publicId: "other", hasFigures: 1, figuresPrice: 100 },
+      { publicId: "none", hasFigures: 0, figuresPrice: 0 },
+    ]);
+    const figure = "web_searches";
+    expect(figures).toEqual([
+      { publicId: "one", figure, quantity: 3, price: 100 },
+      { publicId: "two", figure, quantity: 2, price: 0 },
+      { publicId: "other", figure, quantity: 1, price: 100 },
+    ]);
+    expect(totals).toHaveLength(2);
+    expect(dailyFigures).toMatchObject([
+      { day: 0, provider: "local", figure, quantity: 5 },
+      { day: 0, provider: "other", figure, quantity: 1 },
+    ]);
+  });
+
   test("numbers the ends of late rows first, and charges follow from each other", () => {
     const { ended, inserted, accounts, keys, attempts } = plan({
       operations: [

@@ -75,7 +75,7 @@ const chargeInto = (
     price_cache_write: "30",
     price_cache_write_1h: "50",
     price_output: "200",
-    price_web_search: "500",
+    figures_price: "500",
     hold: "100",
     charge: "25",
     prompt_tokens: "1",
@@ -97,6 +97,16 @@ const endOpen = (place: string, balance: string): string =>
 
 describe("refuses SQL that bypasses the program:", () => {
   test.each([
+    [
+      "to add a figure to a request without figures",
+      "INSERT INTO request_figures SELECT id, 'images', 1, 0 FROM requests WHERE status = 'done' LIMIT 1",
+      "no such figure",
+    ],
+    [
+      "to add a figure that no request has",
+      "INSERT INTO request_figures VALUES (999999, 'images', 1, 0)",
+      "no such figure",
+    ],
     ["to change a ledger row", "UPDATE ledger SET note = 'x'", "never changed"],
     ["to remove a ledger row", "DELETE FROM ledger", "never removed"],
     ["to raise a balance", "UPDATE accounts SET balance = balance + 1", "follows the ledger"],

@@ -176,6 +176,13 @@ const CHARGE_OF_REFUND = `coalesce(
         (SELECT -${unbounded("amount")} FROM ledger
           WHERE account_id = f.account_id AND seq = f.refund_of AND kind = 'charge' LIMIT 1))`;
 
+/** The daily figures, and the sums of the requests that are kept. Of days with folded requests the totals may be larger. */
+const SUMS_OF_FIGURES = `SELECT day, key_id, figure, ${sumWithoutFailure("total")} AS total, ${sumWithoutFailure("kept")} AS kept
+  FROM (SELECT day, account_id, key_id, model, provider, endpoint, figure, quantity AS total, 0 AS kept FROM daily_figures
+    UNION ALL SELECT r.at / 86400000, r.account_id, r.key_id, r.model, coalesce(r.provider, ''), r.endpoint, f.figure, 0, f.quantity
+      FROM request_figures f JOIN requests r ON r.id = f.request_id) figures
+  GROUP BY day, account_id, key_id, model, provider, endpoint, figure`;
+
 /** Rules about one row, and its related rows in other tables. */
 export const auditChecks: readonly AuditCheck[] = [
   {
@@ -205,7 +212,7 @@ export const auditChecks: readonly AuditCheck[] = [
     isOfRequest: true,
     query: `SELECT 'request ' || public_id AS subject FROM requests
       WHERE hold < 0 OR charge < 0 OR write_off < 0
-        OR cached_tokens < 0 OR cache_write_tokens < 0 OR completion_tokens < 0 OR web_searches < 0
+        OR cached_tokens < 0 OR cache_write_tokens < 0 OR completion_tokens < 0 OR has_figures NOT IN (0, 1)
         OR ${unbounded("cached_tokens")} + cache_write_tokens > prompt_tokens
         OR cache_write_1h_tokens < 0 OR cache_write_1h_tokens > cache_write_tokens
         OR ${unbounded("charge")} + write_off <> ${unbounded("prompt_tokens")} * price_input
@@ -213,7 +220,26 @@ export const auditChecks: readonly AuditCheck[] = [
           - cache_write_tokens * (${unbounded("price_input")} - price_cache_write)
           + cache_write_1h_tokens * (${unbounded("price_cache_write_1h")} - price_cache_write)
           + ${unbounded("completion_tokens")} * price_output
-          + ${unbounded("web_searches")} * price_web_search`,
+          + ${unbounded("has_figures")} * figures_price`,
+  },
+  {
+    problem: "its figures do not cost what it says",
+    isOfRequest: true,
+    query: `SELECT 'request ' || public_id AS subject FROM requests r
+      WHERE has_figures <> 0 AND figures_price IS DISTINCT FROM
+        (SELECT sum(${unbounded("quantity")} * price) FROM request_figures WHERE request_id = r.id)`,
+  },
+  {
+    problem: "is no figure that its request can have",
+    query: `SELECT 'figure ' || f.figure || ' of request row ' || f.request_id AS subject FROM request_figures f
+      LEFT JOIN requests r ON r.id = f.request_id
+      WHERE f.quantity <= 0 OR f.price < 0 OR coalesce(r.has_figures, 0) = 0 OR r.status = 'running'`,
+  },
+  {
+    problem: "is not the sum of its requests",
+    query: `SELECT 'total of ' || figure || ' of day ' || day || ', key row ' || key_id AS subject
+      FROM (${SUMS_OF_FIGURES}) sums
+      WHERE kept > total OR (kept <> total AND ${unbounded("day")} * 86400000 >= (SELECT kept_since FROM retention))`,
   },
   {
     problem: "has an unknown status, or a charge that its status excludes",

@@ -15,7 +15,6 @@ const FIGURES = [
   "cache_write_tokens",
   "cache_write_1h_tokens",
   "completion_tokens",
-  "web_searches",
   "charge",
   "refunded",
   "write_off",
@@ -38,7 +37,7 @@ const requestsOf = ({
 }: Dialect): string => `SELECT account_id AS account, key_id AS key, model, coalesce(provider, '') AS provider, endpoint,
     1 AS requests, CASE WHEN status IN ('failed', 'interrupted') THEN 1 ELSE 0 END AS failed,
     CASE WHEN status = 'done' OR charge > 0 THEN 1 ELSE 0 END AS charged,
-    prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, completion_tokens, web_searches,
+    prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, completion_tokens,
     charge, 0 AS refunded, write_off,
     coalesce(operator_cost, 0) AS operator_cost
   FROM requests ${using("requests_at")} WHERE at BETWEEN $first AND $last AND status <> 'running'`;

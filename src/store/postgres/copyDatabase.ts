@@ -46,11 +46,13 @@ const COPIED: readonly { readonly table: SQLiteTable; readonly money?: string }[
   { table: tables.keys, money: "spent" },
   { table: tables.requests, money: "charge" },
   { table: tables.attempts },
+  { table: tables.requestFigures },
   { table: tables.ledger, money: "amount" },
   { table: tables.vouchers, money: "amount" },
   { table: tables.adminLog },
   { table: tables.responseOwner },
   { table: tables.dailyTotals, money: "charge" },
+  { table: tables.dailyFigures },
   { table: tables.notices },
   // The migrations have made a row in each of these.
   { table: tables.retention },

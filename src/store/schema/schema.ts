@@ -13,6 +13,7 @@ import {
   primaryKey,
 } from "drizzle-orm/sqlite-core";
 import { endpoints, requestStatuses } from "../../contract/account/requestStatus.ts";
+import { columnFigures, type ColumnFigure, type Figure } from "../../contract/figures.ts";
 
 /**
  * The connections read every integer as a bigint, because a plain read rounds above 2^53. These column types convert it:
@@ -250,6 +251,46 @@ export const responseOwner = sqliteTable(
   (table) => [index("response_owner_expiry").on(table.expiresAt)],
 );
 
+type PriceColumn = `price${Capitalize<ColumnFigure["price"]["name"]>}`;
+
+/** The prices in the row of a request: the names of the columns here, and those in `Price`. */
+export const priceColumns = columnFigures.map(
+  ({ price: { name } }) => [priceColumnOf(name), name] as const,
+);
+
+function priceColumnOf(name: ColumnFigure["price"]["name"]): PriceColumn {
+  return `price${name.slice(0, 1).toUpperCase()}${name.slice(1)}` as PriceColumn;
+}
+
+function priceColumnsOf() {
+  const columns = columnFigures.map(({ price, priceColumn }) => [
+    priceColumnOf(price.name),
+    nano(priceColumn),
+  ]);
+  return Object.fromEntries(columns) as Record<PriceColumn, ReturnType<typeof nano>>;
+}
+
+/** `hasDefault`: whether rows may be written without the figure. */
+function tokenColumnsOf(hasDefault: (figure: Figure) => boolean) {
+  const columns = columnFigures.map((figure) => [
+    figure.name,
+    (hasDefault(figure) ? countSum : count)(figure.field),
+  ]);
+  return Object.fromEntries(columns) as Record<ColumnFigure["name"], ReturnType<typeof countSum>>;
+}
+
+/** What a figure of a request costs: its count without the parts that have prices of their own. */
+function pricedTokens(
+  table: Record<ColumnFigure["name"] | PriceColumn, AnySQLiteColumn>,
+  { name, price }: ColumnFigure,
+): SQL {
+  const parts = columnFigures.filter((one) => "within" in one && one.within === name);
+  const ofOne = table[priceColumnOf(price.name)];
+  if (parts.length === 0) return sql`${table[name]} * ${ofOne}`;
+  const counts = [name, ...parts.map((part) => part.name)].map((one) => sql`${table[one]}`);
+  return sql`(${sql.join(counts, sql` - `)}) * ${ofOne}`;
+}
+
 /**
  * One row for each request with a hold, with the model that answered and its prices: those at the admission. It is
  * written when the request ends, or when it is still open after a second, then with the model that was asked for. A
@@ -268,22 +309,14 @@ export const requests = sqliteTable(
     provider: nullable.text("provider"),
     stream: flag("stream"),
     status: texts("status", { enum: requestStatuses }).notNull(),
-    priceInput: nano("price_input"),
-    priceCachedInput: nano("price_cached_input"),
-    priceCacheWrite: nano("price_cache_write"),
-    priceCacheWrite1h: nano("price_cache_write_1h"),
-    priceOutput: nano("price_output"),
-    priceWebSearch: nano("price_web_search"),
+    ...priceColumnsOf(),
     hold: nano("hold"),
     charge: nanoSum("charge"),
     writeOff: nanoSum("write_off"),
-    promptTokens: countSum("prompt_tokens"),
-    cachedTokens: countSum("cached_tokens"),
-    cacheWriteTokens: countSum("cache_write_tokens"),
-    /** The part of the cache-write tokens that the provider keeps for an hour. */
-    cacheWrite1hTokens: countSum("cache_write_1h_tokens"),
-    completionTokens: countSum("completion_tokens"),
-    webSearches: countSum("web_searches"),
+    ...tokenColumnsOf(() => true),
+    /** It has rows in `request_figures`, which cost `figuresPrice` together. */
+    hasFigures: flagSum("has_figures"),
+    figuresPrice: nano("figures_price"),
     estimated: flagSum("estimated"),
     /** What the operator pays the provider, by the prices of the route; NULL if it has none. */
     operatorCost: nullable.nano("operator_cost"),
@@ -311,11 +344,14 @@ export const requests = sqliteTable(
     ),
     check(
       "requests_amounts",
-      sql`${table.hold} >= 0 AND ${table.charge} >= 0 AND ${table.writeOff} >= 0 AND ${table.promptTokens} >= 0 AND ${table.cachedTokens} >= 0 AND ${table.cacheWriteTokens} >= 0 AND ${table.completionTokens} >= 0 AND ${table.webSearches} >= 0 AND ${table.cachedTokens} + ${table.cacheWriteTokens} <= ${table.promptTokens} AND ${table.cacheWrite1hTokens} BETWEEN 0 AND ${table.cacheWriteTokens}`,
+      sql`${table.hold} >= 0 AND ${table.charge} >= 0 AND ${table.writeOff} >= 0 AND ${table.promptTokens} >= 0 AND ${table.cachedTokens} >= 0 AND ${table.cacheWriteTokens} >= 0 AND ${table.completionTokens} >= 0 AND ${table.hasFigures} >= 0 AND ${table.cachedTokens} + ${table.cacheWriteTokens} <= ${table.promptTokens} AND ${table.cacheWrite1hTokens} BETWEEN 0 AND ${table.cacheWriteTokens}`,
     ),
     check(
       "requests_price",
-      sql`${table.charge} + ${table.writeOff} = (${table.promptTokens} - ${table.cachedTokens} - ${table.cacheWriteTokens}) * ${table.priceInput} + ${table.cachedTokens} * ${table.priceCachedInput} + (${table.cacheWriteTokens} - ${table.cacheWrite1hTokens}) * ${table.priceCacheWrite} + ${table.cacheWrite1hTokens} * ${table.priceCacheWrite1h} + ${table.completionTokens} * ${table.priceOutput} + ${table.webSearches} * ${table.priceWebSearch}`,
+      sql`${table.charge} + ${table.writeOff} = ${sql.join(
+        columnFigures.map((figure) => pricedTokens(table, figure)),
+        sql` + `,
+      )} + ${table.hasFigures} * ${table.figuresPrice}`,
     ),
     check(
       "requests_unbilled",
@@ -329,15 +365,23 @@ export const requests = sqliteTable(
   ],
 );
 
-/** The prices in the row of a request, and their names in `Price`. */
-export const priceColumns = [
-  ["priceInput", "input"],
-  ["priceCachedInput", "cachedInput"],
-  ["priceCacheWrite", "cacheWrite"],
-  ["priceCacheWrite1h", "cacheWrite1h"],
-  ["priceOutput", "output"],
-  ["priceWebSearch", "webSearch"],
-] as const;
+/**
+ * What of a request is in no column: one row for each such figure, with its name in documents. `price` is nano-roubles of
+ * one.
+ */
+export const requestFigures = sqliteTable(
+  "request_figures",
+  {
+    requestId: count("request_id").references(() => requests.id),
+    figure: text("figure"),
+    quantity: count("quantity"),
+    price: nano("price"),
+  },
+  (table) => [
+    primaryKey({ columns: [table.requestId, table.figure] }),
+    check("request_figures_amounts", sql`${table.quantity} > 0 AND ${table.price} >= 0`),
+  ],
+);
 
 /** What a writer gives each row of a request. */
 export const requestColumns = columnsOf(requests, ["id"]);
@@ -373,13 +417,8 @@ export const attempts = sqliteTable(
   (table) => [primaryKey({ columns: [table.requestId, table.n] })],
 );
 
-/**
- * Sums over the settled requests of one day, key, model, provider and endpoint. The writer adds each group of requests. The
- * sums stay when the requests are folded.
- */
-export const dailyTotals = sqliteTable(
-  "daily_totals",
-  {
+function groupColumns() {
+  return {
     /** The day of admission: days since 1970, in UTC. */
     day: count("day"),
     accountId: count("account_id").references(() => accounts.id),
@@ -388,38 +427,47 @@ export const dailyTotals = sqliteTable(
     /** Empty where no provider answered. */
     provider: text("provider"),
     endpoint: texts("endpoint", { enum: endpoints }).notNull(),
+  };
+}
+
+/**
+ * Sums over the settled requests of one day, key, model, provider and endpoint. The writer adds each group of requests. The
+ * sums stay when the requests are folded.
+ */
+export const dailyTotals = sqliteTable(
+  "daily_totals",
+  {
+    ...groupColumns(),
     requests: count("requests"),
     /** Requests that failed or were interrupted. */
     failed: count("failed"),
     /** Requests with a charge in the ledger, also a charge of 0. */
     charged: count("charged"),
-    promptTokens: count("prompt_tokens"),
-    cachedTokens: count("cached_tokens"),
-    cacheWriteTokens: count("cache_write_tokens"),
-    completionTokens: count("completion_tokens"),
+    ...tokenColumnsOf(({ isExtra }) => isExtra === true),
     charge: nano("charge"),
     /** Refunds of these charges, at any later time. */
     refunded: nanoSum("refunded"),
     writeOff: nano("write_off"),
     operatorCost: nano("operator_cost"),
-    cacheWrite1hTokens: countSum("cache_write_1h_tokens"),
-    webSearches: countSum("web_searches"),
   },
-  (table) => [
-    primaryKey({
-      columns: [
-        table.day,
-        table.accountId,
-        table.keyId,
-        table.model,
-        table.provider,
-        table.endpoint,
-      ],
-    }),
-  ],
+  (table) => [primaryKey({ columns: groupOf(table) })],
+);
+
+/** What the rows of `request_figures` add to the totals of a day. */
+export const dailyFigures = sqliteTable(
+  "daily_figures",
+  { ...groupColumns(), figure: text("figure"), quantity: count("quantity") },
+  (table) => [primaryKey({ columns: [...groupOf(table), table.figure] })],
 );
 
 export const totalGroup = ["day", "accountId", "keyId", "model", "provider", "endpoint"] as const;
+function groupOf(
+  table: Readonly<Record<(typeof totalGroup)[number], AnySQLiteColumn>>,
+): [AnySQLiteColumn, ...AnySQLiteColumn[]] {
+  const [first, ...others] = totalGroup;
+  return [table[first], ...others.map((name) => table[name])];
+}
+
 /** What a writer adds. Triggers add `refunded`. */
 export const totalSums = columnsOf(dailyTotals, [...totalGroup, "refunded"]);
 /** They stay at the largest 64-bit integer if their sum exceeds it. */

@@ -1,16 +1,29 @@
-import { and, eq, getTableColumns, sql } from "drizzle-orm";
-import type { Price, PriceName } from "../../contract/figures.ts";
+import { and, eq, getTableColumns, sql, type SQL } from "drizzle-orm";
+import type { AnySQLiteColumn } from "drizzle-orm/sqlite-core";
+import {
+  ofEachPrice,
+  ofEachRowFigure,
+  type Figure,
+  type Price,
+  type Usage,
+} from "../../contract/figures.ts";
 import type { Connection } from "../connection.ts";
-import { accounts, keys, ledger, priceColumns, requests } from "../schema/schema.ts";
+import {
+  accounts,
+  keys,
+  ledger,
+  priceColumns,
+  requestFigures,
+  requests,
+} from "../schema/schema.ts";
 import type { AttemptRecord } from "../writer/requestRecord.ts";
 
 type PriceColumn = (typeof priceColumns)[number][0];
+type StoredOnly = "id" | "publicId" | "accountId" | "keyId" | "hasFigures" | "figuresPrice";
 
 /** `id` and `key` are public ids. Amounts are nano-roubles. */
-export interface RequestRow extends Omit<
-  typeof requests.$inferSelect,
-  "id" | "publicId" | "accountId" | "keyId" | PriceColumn
-> {
+export interface RequestRow
+  extends Omit<typeof requests.$inferSelect, StoredOnly | PriceColumn>, Usage {
   price: Price;
   id: string;
   account: string;
@@ -32,6 +45,22 @@ export function onlyAttempt(request: ReceiptRow | undefined): AttemptRecord[] {
   return [{ provider: provider ?? "", outcome: "ok", status: 200, durationMs: durationMs ?? 0 }];
 }
 
+/** A value of a row of `request_figures`, 0 if the request has no such row. */
+function figureOf(field: string, column: AnySQLiteColumn): SQL {
+  return sql`CASE WHEN ${requests.hasFigures} = 0 THEN 0 ELSE coalesce((SELECT ${column} FROM ${requestFigures} WHERE ${requestFigures.requestId} = ${requests.id} AND ${requestFigures.figure} = ${field}), 0) END`;
+}
+
+const columnOfPrice: ReadonlyMap<string, PriceColumn> = new Map(
+  priceColumns.map(([column, name]) => [name, column]),
+);
+
+function priceOf({ price, field }: Figure): SQL<bigint> {
+  const column = columnOfPrice.get(price.name);
+  const stored =
+    column === undefined ? figureOf(field, requestFigures.price) : sql`${requests[column]}`;
+  return stored.mapWith(BigInt);
+}
+
 /** A query for rows as `ReceiptRow` has them. It needs a condition. */
 export function receiptQuery(db: Connection["db"]) {
   const { publicId, accountId: _account, keyId: _key, ...columns } = getTableColumns(requests);
@@ -41,10 +70,9 @@ export function receiptQuery(db: Connection["db"]) {
     .where(and(eq(ledger.accountId, requests.accountId), eq(ledger.refundOf, requests.ledgerSeq)));
   return db
     .select({
-      ...(columns as Omit<typeof columns, PriceColumn>),
-      price: Object.fromEntries(
-        priceColumns.map(([column, name]) => [name, requests[column]]),
-      ) as Record<PriceName, (typeof requests)[PriceColumn]>,
+      ...(columns as Omit<typeof columns, PriceColumn | "hasFigures" | "figuresPrice">),
+      ...ofEachRowFigure(({ field }) => figureOf(field, requestFigures.quantity).mapWith(Number)),
+      price: ofEachPrice(priceOf),
       id: publicId,
       account: accounts.name,
       key: keys.publicId,

@@ -1,3 +1,4 @@
+import { rowFigures, type RowFigure } from "../../contract/figures.ts";
 import { DAY_MS, HOUR_MS, type DaySpan } from "../../lib/clock.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import type { Connection, Dialect, Values } from "../connection.ts";
@@ -12,11 +13,20 @@ type SummedColumn = (typeof summedColumns)[number];
  */
 export type Figures = Readonly<Pick<typeof dailyTotals.$inferSelect, SummedColumn>> & {
   readonly charged: bigint;
-};
+} & Readonly<Record<RowFigure["name"], number>>;
 export type FigureName = keyof Figures;
-export const figureNames: readonly FigureName[] = [...summedColumns, "charged"];
+export const figureNames: readonly FigureName[] = [
+  ...summedColumns,
+  "charged",
+  ...rowFigures.map(({ name }) => name),
+];
 
-function columnOf(name: FigureName) {
+/** The names of the figures that are rows in a table of their own. */
+const fields: ReadonlyMap<string, string> = new Map(
+  rowFigures.map(({ name, field }) => [name, field]),
+);
+
+function columnOf(name: Exclude<FigureName, RowFigure["name"]>) {
   return dailyTotals[name === "charged" ? "charge" : name];
 }
 
@@ -26,8 +36,10 @@ interface Part {
   readonly value: string;
 }
 
-const amounts = new Set(
-  figureNames.filter((name) => typeof columnOf(name).mapFromDriverValue(0n) === "bigint"),
+const amounts: ReadonlySet<FigureName> = new Set(
+  ([...summedColumns, "charged"] as const).filter(
+    (name) => typeof columnOf(name).mapFromDriverValue(0n) === "bigint",
+  ),
 );
 
 /** A figure of one request that is not the column of the same name. */
@@ -40,7 +52,7 @@ const OF_REQUEST: Readonly<Partial<Record<FigureName, string>>> = {
     WHERE ledger.account_id = requests.account_id AND refund_of = requests.ledger_seq)`,
 };
 
-/** What requests are grouped by: in a row of the totals, and of a request. Times count from 1970 on, in UTC. */
+/** What requests are grouped by: in a row of the totals or of their figures, and of a request. Times count from 1970 on, in UTC. */
 const GROUPS = {
   day: { totals: "day", requests: `at / ${DAY_MS}` },
   hour: { totals: "day * 24", requests: `at / ${HOUR_MS}` },
@@ -56,9 +68,9 @@ export type Summed<By extends Group, Name extends FigureName> = Pick<Figures, Na
   readonly [One in By]: One extends "model" | "provider" ? string : number;
 };
 
-/** Rows to sum. `rows` follows FROM. */
+/** Rows to sum. `rows` follows FROM. `figures`: rows of `daily_figures`, which the totals of the same days do not have. */
 export interface Source {
-  readonly of: "totals" | "requests";
+  readonly of: "totals" | "figures" | "requests";
   readonly rows: string;
 }
 
@@ -87,12 +99,17 @@ export function sourcesOf(
     rows: `${table} at >= ${from} AND at < ${to} AND ${condition}`,
   });
   return [
-    {
-      of: "totals",
-      rows: `daily_totals WHERE day >= ${days.from} AND day < ${days.to} AND ${condition}`,
-    },
+    ...ofDays(`day >= ${days.from} AND day < ${days.to} AND ${condition}`),
     requests(runningRequests(dialect), { from: days.from * DAY_MS, to: days.to * DAY_MS }),
     ...parts.map((part) => requests(`requests ${dialect.using("requests_at")} WHERE`, part)),
+  ];
+}
+
+/** The totals of days. */
+export function ofDays(condition: string): readonly Source[] {
+  return [
+    { of: "totals", rows: `daily_totals WHERE ${condition}` },
+    { of: "figures", rows: `daily_figures WHERE ${condition}` },
   ];
 }
 
@@ -142,7 +159,10 @@ export function rowsText({ sources, by, figures }: Sum): string {
   return sources
     .map(({ of, rows }) => {
       const parts = [
-        ...by.map((group) => ({ name: group, value: GROUPS[group][of] })),
+        ...by.map((group) => ({
+          name: group,
+          value: GROUPS[group][of === "requests" ? of : "totals"],
+        })),
         ...figures.flatMap((name) => partsOf(name, of)),
       ];
       return `SELECT ${parts.map(({ name, value }) => `${value} AS "${name}"`).join(", ")} FROM ${rows}`;
@@ -175,10 +195,22 @@ function restOf(name: string): string {
 }
 
 function partsOf(name: FigureName, of: Source["of"]): readonly Part[] {
-  const column = columnOf(name).name;
-  const value = of === "totals" ? column : (OF_REQUEST[name] ?? column);
+  const value = valueIn(name, of);
   const values = amounts.has(name) ? splitAmount(value) : [value];
   return partNames(name).map((part, at) => ({ name: part, value: values[at] ?? "" }));
+}
+
+function valueIn(name: FigureName, of: Source["of"]): string {
+  const field = fields.get(name);
+  if (field === undefined) {
+    const column = columnOf(name as SummedColumn | "charged").name;
+    if (of === "figures") return "0";
+    return of === "totals" ? column : (OF_REQUEST[name] ?? column);
+  }
+  if (of === "totals") return "0";
+  if (of === "figures") return `CASE figure WHEN '${field}' THEN quantity ELSE 0 END`;
+  return `CASE WHEN has_figures = 0 THEN 0 ELSE coalesce((SELECT quantity FROM request_figures
+    WHERE request_id = requests.id AND figure = '${field}'), 0) END`;
 }
 
 /** The figures of a row that has their parts. */

@@ -6,6 +6,7 @@ import {
   figureNames,
   figuresIn,
   inOrder,
+  ofDays,
   retentionStart,
   runningRequests,
   sourcesOf,
@@ -115,7 +116,7 @@ export function accountUsage(connection: Connection): ReadPeriods {
   const running = runningRequests(connection.dialect);
   const readDay = sumReader({
     sources: [
-      { of: "totals", rows: "daily_totals WHERE day = $day AND account_id = $accountId" },
+      ...ofDays("day = $day AND account_id = $accountId"),
       {
         of: "requests",
         rows: `${running} $day >= $runningSince AND account_id = $accountId AND at / ${DAY_MS} = $day`,

@@ -1,16 +1,18 @@
 import { DAY_MS } from "../../lib/clock.ts";
 import {
   cappedSums,
+  type dailyFigures,
   dailyTotals,
   INT64_MAX,
   requests,
   totalSums,
   type totalGroup,
 } from "../schema/schema.ts";
-import type { WireAmount, WireRow } from "./requestRecord.ts";
+import type { WireAmount, WireRecord, WireRow } from "./requestRecord.ts";
 
 /** What ended requests of one group add to the totals of a day. */
 export type DailyTotal = Omit<typeof dailyTotals.$inferSelect, "refunded">;
+export type DailyFigure = typeof dailyFigures.$inferSelect;
 type TotalGroup = Pick<DailyTotal, (typeof totalGroup)[number]>;
 type SummedColumn = Extract<(typeof totalSums)[number], keyof WireRow>;
 
@@ -30,14 +32,14 @@ const NOTHING = Object.fromEntries(
 export function totalsOf(rows: readonly CountedRequest[]): readonly DailyTotal[] {
   const totals = new Map<string, DailyTotal>();
   for (const row of rows) {
-    const { accountId, keyId, endpoint, model, status } = row;
+    const { status } = row;
     if (status === "running") continue;
-    const [day, provider] = [Math.floor(row.at / DAY_MS), row.provider ?? ""];
-    const group = `${day} ${keyId} ${endpoint} ${provider}\n${model}`;
-    let total = totals.get(group);
+    const group = groupOf(row);
+    const id = idOf(group);
+    let total = totals.get(id);
     if (total === undefined) {
-      total = { ...NOTHING, day, accountId, keyId, model, provider, endpoint };
-      totals.set(group, total);
+      total = { ...NOTHING, ...group };
+      totals.set(id, total);
     }
     total.requests += 1;
     if (status === "failed" || status === "interrupted") total.failed += 1;
@@ -50,6 +52,28 @@ export function totalsOf(rows: readonly CountedRequest[]): readonly DailyTotal[]
     }
   }
   return [...totals.values()];
+}
+
+/** What the figures of these requests add to `daily_figures`. */
+export function dailyFiguresOf(records: readonly WireRecord[]): readonly DailyFigure[] {
+  const sums = new Map<string, DailyFigure>();
+  for (const { row, figures } of records)
+    for (const { figure, quantity } of figures) {
+      const group = groupOf(row);
+      const id = `${figure} ${idOf(group)}`;
+      const sum = sums.get(id)?.quantity ?? 0;
+      sums.set(id, { ...group, figure, quantity: sum + quantity });
+    }
+  return [...sums.values()];
+}
+
+function groupOf({ at, accountId, keyId, model, provider, endpoint }: CountedRequest): TotalGroup {
+  const day = Math.floor(at / DAY_MS);
+  return { day, accountId, keyId, model, provider: provider ?? "", endpoint };
+}
+
+function idOf({ day, keyId, endpoint, provider, model }: TotalGroup): string {
+  return `${day} ${keyId} ${endpoint} ${provider}\n${model}`;
 }
 
 function capped(name: string, sum: bigint): bigint {

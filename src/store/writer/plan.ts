@@ -4,9 +4,15 @@ import {
   type PlannedMoney,
   type PlannedRequest,
 } from "./batchMoney.ts";
-import { isCharged, totalsOf, type DailyTotal } from "./dailyTotal.ts";
+import {
+  dailyFiguresOf,
+  isCharged,
+  totalsOf,
+  type DailyFigure,
+  type DailyTotal,
+} from "./dailyTotal.ts";
 import { Redemptions, type VoucherState } from "./redemption.ts";
-import type { AttemptRecord, WireRecord } from "./requestRecord.ts";
+import type { AttemptRecord, RecordedFigure, WireRecord } from "./requestRecord.ts";
 import type { WireBatch, WireOperation, WriteResult } from "./writerMessages.ts";
 
 /** What a transaction reads before it writes a batch. */
@@ -51,8 +57,10 @@ export interface BatchPlan
   readonly ended: readonly (PlannedRequest & { readonly id: number })[];
   readonly inserted: readonly PlannedRequest[];
   readonly attempts: readonly PlannedAttempt[];
+  readonly figures: readonly PlannedFigure[];
   readonly keys: readonly PlannedKey[];
   readonly totals: readonly DailyTotal[];
+  readonly dailyFigures: readonly DailyFigure[];
   readonly owners: readonly RecordedOwners[];
   /** One for each operation, in their order. An engine replaces those of probes, folds and notices. */
   readonly results: readonly WriteResult[];
@@ -61,6 +69,10 @@ export interface BatchPlan
 interface PlannedAttempt extends AttemptRecord {
   readonly publicId: string;
   readonly n: number;
+}
+
+interface PlannedFigure extends RecordedFigure {
+  readonly publicId: string;
 }
 
 type Of<Kind extends WireOperation["kind"]> = Extract<WireOperation, { kind: Kind }>;
@@ -134,6 +146,7 @@ export function planBatch(needs: BatchNeeds, state: BatchState): BatchPlan {
     redeemed,
     keys: [...keys.values()],
     totals,
+    dailyFigures: dailyFiguresOf(records),
     owners,
     results,
   };
@@ -144,9 +157,10 @@ function plannedRequests(
   records: readonly WireRecord[],
   lateRows: ReadonlyMap<string, number>,
   money: BatchMoney,
-): Pick<BatchPlan, "ended" | "inserted" | "attempts"> {
+): Pick<BatchPlan, "ended" | "inserted" | "attempts" | "figures"> {
   const ended: BatchPlan["ended"][number][] = [];
   const attempts: PlannedAttempt[] = [];
+  const figures: PlannedFigure[] = [];
   const added: WireRecord[] = [];
   for (const record of records) {
     const { publicId } = record.row;
@@ -155,8 +169,9 @@ function plannedRequests(
     else ended.push(Object.assign(money.charge(record), { id }));
     for (const [index, attempt] of record.attempts.entries())
       attempts.push({ publicId, n: index + 1, ...attempt });
+    for (const figure of record.figures) figures.push({ publicId, ...figure });
   }
-  return { ended, inserted: added.map((record) => money.charge(record)), attempts };
+  return { ended, inserted: added.map((record) => money.charge(record)), attempts, figures };
 }
 
 /** Of two uses of a key in one batch the last one counts. */

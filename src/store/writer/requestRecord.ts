@@ -1,5 +1,5 @@
 import type { Endpoint, RequestStatus } from "../../contract/account/requestStatus.ts";
-import type { Price, Usage } from "../../contract/figures.ts";
+import { rowFigures, type Price, type Usage } from "../../contract/figures.ts";
 import { priceColumns, requestColumns, requests } from "../schema/schema.ts";
 
 /** One attempt at a provider. `outcome` is `ok`, an error status such as `status 503`, or a cause such as `timeout`. */
@@ -67,6 +67,14 @@ export interface WireRecord {
   readonly mayHaveRow: boolean;
   /** Empty for a single attempt that succeeded, because the row tells the same. */
   readonly attempts: readonly AttemptRecord[];
+  readonly figures: readonly RecordedFigure[];
+}
+
+/** A row of `request_figures`. `price` is nano-roubles of one. */
+export interface RecordedFigure {
+  readonly figure: string;
+  readonly quantity: number;
+  readonly price: WireAmount;
 }
 
 /** Amounts and flags, which JSON has in another form. */
@@ -78,8 +86,22 @@ const convertedColumns = requestColumns.filter(
 
 export function recordToWire(record: RequestRecord): WireRecord {
   const { attempts, firstKeyId, mayHaveRow, price, ...others } = record;
+  const figures: RecordedFigure[] = [];
+  let figuresPrice = 0n;
   const row: Record<string, unknown> = { ...others, attemptCount: attempts.length };
   for (const [column, name] of priceColumns) row[column] = price[name];
+  for (const {
+    name,
+    field,
+    price: { name: priceName },
+  } of rowFigures) {
+    const quantity = record[name];
+    delete row[name];
+    if (quantity === 0) continue;
+    figures.push({ figure: field, quantity, price: amountToWire(price[priceName]) });
+    figuresPrice += BigInt(quantity) * price[priceName];
+  }
+  Object.assign(row, { hasFigures: figures.length > 0, figuresPrice });
   for (const name of convertedColumns) {
     const value = row[name];
     if (typeof value === "bigint") row[name] = amountToWire(value);
@@ -90,6 +112,7 @@ export function recordToWire(record: RequestRecord): WireRecord {
     firstKeyId,
     mayHaveRow,
     attempts: rowTellsAttempt(record) ? [] : attempts,
+    figures,
   };
 }
 

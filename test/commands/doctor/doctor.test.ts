@@ -110,7 +110,7 @@ describe("doctor without problems", () => {
     const { failed, messages } = await examine(cli);
     expect(failed).toEqual([]);
     expect(messages["database"]).toStartWith(`${cli.database} is in order (`);
-    expect(messages["database"]).toContain("schema 10 of 10, no gateway is running on it");
+    expect(messages["database"]).toContain("schema 11 of 11, no gateway is running on it");
     expect(messages["clock"]).toContain("not before the last entry of the database");
     expect(await readFile(cli.database)).toEqual(before);
     expect(await exists(`${cli.database}.lock`)).toBe(false);

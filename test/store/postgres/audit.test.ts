@@ -17,7 +17,7 @@ const block = (replica: number, account: number, key: number, amount: number): s
   `INSERT INTO reserves VALUES (${replica}, ${account}, ${key}, ${amount})`;
 const reserveBob = "UPDATE accounts SET reserved = 5 WHERE id = 2";
 const runDone = (replica: string): string =>
-  `INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status, price_input, price_cached_input, price_cache_write, price_cache_write_1h, price_output, price_web_search, hold, attempt_count, replica_id)
+  `INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status, price_input, price_cached_input, price_cache_write, price_cache_write_1h, price_output, figures_price, hold, attempt_count, replica_id)
     VALUES ('req_open', 0, 2, 2, 'chat', 'small', 0, 'running', 0, 0, 0, 0, 0, 0, 5, 1, ${replica})`;
 
 describePostgres("the audit of what replicas have reserved and run", () => {

@@ -24,7 +24,7 @@ const accounts = Object.entries(account);
 function inserted(id: number, first: number, count: number, status: string): string {
   const isCharged = status === "done";
   return `INSERT INTO requests (id, public_id, at, account_id, key_id, endpoint, model, stream, status, price_input,
-      price_cached_input, price_cache_write, price_cache_write_1h, price_output, price_web_search, hold, attempt_count,
+      price_cached_input, price_cache_write, price_cache_write_1h, price_output, figures_price, hold, attempt_count,
       duration_ms, ledger_seq, balance_after, replica_id)
     SELECT n, 'req_' || n, ${DAY * DAY_MS} + n * 3000, ${id}, ${id}, 'chat', 'small', 0, '${status}', 0, 0, 0, 0, 0, 0, 0, 1,
       5, ${isCharged ? "n" : "NULL"}, ${isCharged ? "0" : "NULL"}, ${status === "running" ? "1" : "NULL"}

@@ -41,6 +41,8 @@ const TABLES = [
   "attempts",
   "admin_log",
   "daily_totals",
+  "daily_figures",
+  "request_figures",
   "vouchers",
   "voucher_start",
   "retention",
@@ -52,6 +54,16 @@ const TABLES = [
 
 /** What is refused, and a word of the reason. */
 const refusals: Readonly<Record<string, readonly (readonly [string, string, string])[]>> = {
+  "of figures": [
+    [
+      "one of a request without figures",
+      "INSERT INTO request_figures SELECT id, 'images', 1, 0 FROM requests WHERE status = 'done' LIMIT 1",
+      "no such figure",
+    ],
+    ["to change one", "UPDATE request_figures SET quantity = 1", "never changed"],
+    ["to remove all", "TRUNCATE request_figures", "may be folded"],
+    ["to remove totals", "DELETE FROM daily_figures", "never removed"],
+  ],
   "of accounts": [
     ["to raise a balance", "UPDATE accounts SET balance = balance + 1", "follows the ledger"],
     ["to lower a balance", "UPDATE accounts SET balance = 100000", "follows the ledger"],

@@ -352,7 +352,7 @@ describePostgres("the writer of a replica", () => {
       for (const at of several(7, (index) => index)) await run(replica, `req_${at}`);
       const { accountId, keyId } = owner;
       await withoutRules(`INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status,
-          price_input, price_cached_input, price_cache_write, price_cache_write_1h, price_output, price_web_search, hold)
+          price_input, price_cached_input, price_cache_write, price_cache_write_1h, price_output, figures_price, hold)
         SELECT 'req_other_' || n, 0, ${accountId}, ${keyId}, 'chat', 'small', 0, 'failed', 0, 0, 0, 0, 0, 0, 0
         FROM generate_series(1, 20000) AS n`);
       before = await readRows();

@@ -226,7 +226,7 @@ describe("the auditor reports damage of the database:", () => {
       database,
       `INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status, hold,
            price_input, price_cached_input, price_cache_write, price_cache_write_1h, price_output,
-           price_web_search)
+           figures_price)
          SELECT 'req_open', at, 2, (SELECT id FROM keys WHERE account_id = 2), endpoint, model, stream, 'running',
            100000, 25, 2, 30, 50, 200, 500 FROM requests WHERE public_id = 'req_done'`,
     );

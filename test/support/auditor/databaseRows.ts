@@ -84,6 +84,9 @@ export interface RequestRow {
   readonly hour: bigint;
   readonly completion: bigint;
   readonly searches: bigint;
+  readonly hasFigures: bigint;
+  /** What its searches cost; without any it has no meaning. */
+  readonly figuresPrice: bigint;
   readonly estimated: bigint;
   readonly operatorCost: bigint | null;
   readonly attemptCount: bigint;
@@ -185,14 +188,19 @@ async function readServerDatabase(url: string): Promise<DatabaseRows> {
   }
 }
 
+/** A column of the row of searches that a request has; 0 if it has none. */
+function figureOf(column: string): string {
+  return `coalesce((SELECT ${column} FROM request_figures WHERE request_id = requests.id AND figure = 'web_searches'), 0)`;
+}
+
 /** The same on both engines: one for each part of DatabaseRows. */
 const queries = [
   `SELECT id, name, balance, overdraft, reserved, ledger_seq AS seq FROM accounts`,
   `SELECT id, public_id AS "publicId", account_id AS account, spent, first_key_id AS first FROM keys`,
   `SELECT id, account_id AS account, seq, kind, amount, balance_after AS "balanceAfter", ref, refund_of AS "refundOf" FROM ledger ORDER BY id`,
-  `SELECT id, public_id AS "publicId", at, account_id AS account, key_id AS key, endpoint, model, provider, status, price_input AS "priceInput", price_cached_input AS "priceCached", price_cache_write AS "priceWritten", price_cache_write_1h AS "priceHour", price_output AS "priceOutput", price_web_search AS "priceSearch", hold, charge, write_off AS "writeOff", prompt_tokens AS prompt, cached_tokens AS cached, cache_write_tokens AS written, cache_write_1h_tokens AS hour, completion_tokens AS completion, web_searches AS searches, estimated, operator_cost AS "operatorCost", attempt_count AS "attemptCount", ledger_seq AS seq, balance_after AS "balanceAfter" FROM requests ORDER BY id`,
+  `SELECT id, public_id AS "publicId", at, account_id AS account, key_id AS key, endpoint, model, provider, status, price_input AS "priceInput", price_cached_input AS "priceCached", price_cache_write AS "priceWritten", price_cache_write_1h AS "priceHour", price_output AS "priceOutput", ${figureOf("price")} AS "priceSearch", hold, charge, write_off AS "writeOff", prompt_tokens AS prompt, cached_tokens AS cached, cache_write_tokens AS written, cache_write_1h_tokens AS hour, completion_tokens AS completion, ${figureOf("quantity")} AS searches, has_figures AS "hasFigures", figures_price AS "figuresPrice", estimated, operator_cost AS "operatorCost", attempt_count AS "attemptCount", ledger_seq AS seq, balance_after AS "balanceAfter" FROM requests ORDER BY id`,
   `SELECT request_id AS request, n, outcome FROM attempts ORDER BY request_id, n`,
-  `SELECT day, account_id AS account, key_id AS key, model, provider, endpoint, requests, failed, charged, prompt_tokens AS prompt, cached_tokens AS cached, cache_write_tokens AS written, cache_write_1h_tokens AS hour, completion_tokens AS completion, web_searches AS searches, charge, refunded, write_off AS "writeOff", operator_cost AS "operatorCost" FROM daily_totals`,
+  `SELECT day, account_id AS account, key_id AS key, model, provider, endpoint, requests, failed, charged, prompt_tokens AS prompt, cached_tokens AS cached, cache_write_tokens AS written, cache_write_1h_tokens AS hour, completion_tokens AS completion, coalesce((SELECT quantity FROM daily_figures f WHERE f.day = t.day AND f.account_id = t.account_id AND f.key_id = t.key_id AND f.model = t.model AND f.provider = t.provider AND f.endpoint = t.endpoint AND f.figure = 'web_searches'), 0) AS searches, charge, refunded, write_off AS "writeOff", operator_cost AS "operatorCost" FROM daily_totals t`,
   `SELECT seq FROM changes`,
   `SELECT public_id AS "publicId", amount, expires_at AS "expiresAt", revoked_at AS "revokedAt", redeemed_at AS "redeemedAt", redeemed_by AS "redeemedBy" FROM vouchers`,
   `SELECT ledger_id AS ledger FROM voucher_start`,

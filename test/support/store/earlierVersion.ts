@@ -84,6 +84,7 @@ const recordsSince: Readonly<Record<string, (engine: Engine) => readonly string[
     "UPDATE keys SET first_address = '203.0.113.1', last_address = '2001:db8::1' WHERE id = 1",
   ],
   "0002_requests_of_account": () => [],
+  "0003_figures": () => [],
 };
 
 /** Throws for a migration without a fixture. */

@@ -186,7 +186,7 @@ function insertOwners(sqlite: Database, { accounts, keys, days, untilMs }: Month
 
 const INSERT_REQUEST = `INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, provider,
     stream, status, price_input, price_cached_input, price_cache_write, price_cache_write_1h, price_output,
-    price_web_search, hold, charge, write_off, prompt_tokens, cached_tokens, completion_tokens, estimated,
+    figures_price, hold, charge, write_off, prompt_tokens, cached_tokens, completion_tokens, estimated,
     operator_cost, attempt_count, duration_ms, first_byte_ms, ledger_seq, balance_after)
   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?10, ?10, ?12, 0, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
     ?22, ?23, ?24, ?25)`;

@@ -70,7 +70,7 @@ export function chargeInto(
     price_cache_write: "30",
     price_cache_write_1h: "50",
     price_output: "200",
-    price_web_search: "500",
+    figures_price: "500",
     hold: "100",
     charge: "25",
     prompt_tokens: "1",

@@ -53,7 +53,7 @@ export const LOCKERS = `SELECT name, (
   SELECT string_agg(${SESSION}, ', ' ORDER BY pid) FROM pg_stat_activity AS session
   WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < now() - interval '1 second'
     AND EXISTS (SELECT 1 FROM pg_locks WHERE pg_locks.pid = session.pid AND mode IN ('RowShareLock', 'RowExclusiveLock')
-      AND relation IN ('accounts'::regclass, 'keys'::regclass, 'requests'::regclass, 'reserves'::regclass, 'daily_totals'::regclass, 'vouchers'::regclass))
+      AND relation IN ('accounts'::regclass, 'keys'::regclass, 'requests'::regclass, 'reserves'::regclass, 'daily_totals'::regclass, 'daily_figures'::regclass, 'vouchers'::regclass))
 ) AS lockers FROM accounts WHERE id = $1::text::bigint`;
 
 /**

@@ -33,6 +33,8 @@ export const knownSchema: KnownSchema = {
     { migrations: ["0000_tables"], oldest: FIRST_SCHEMA.postgres },
     { migrations: ["0001_key_addresses"], oldest: FIRST_SCHEMA.postgres },
     { migrations: ["0002_requests_of_account"], oldest: FIRST_SCHEMA.postgres },
+    // The version before writes columns that are gone.
+    { migrations: ["0003_figures"], oldest: 6 },
   ],
   statements: (migration) => migrationStatements("postgres", migration),
 };

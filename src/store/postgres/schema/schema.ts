@@ -146,7 +146,9 @@ export const requests = postgresTable(declared.requests, {
   ],
 });
 export const attempts = postgresTable(declared.attempts);
+export const requestFigures = postgresTable(declared.requestFigures);
 export const dailyTotals = postgresTable(declared.dailyTotals);
+export const dailyFigures = postgresTable(declared.dailyFigures);
 export const retention = postgresTable(declared.retention);
 export const changes = postgresTable(declared.changes);
 export const history = pgView("history", {}).existing();

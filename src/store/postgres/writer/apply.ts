@@ -170,9 +170,8 @@ function voucherOf(row: Row): VoucherState {
 
 /** Triggers want the account first, and then its charges and its blocks. */
 function writesOf(plan: BatchPlan, lease: string): readonly Statement[] {
-  const { accounts, ended, inserted, attempts, blocks, owners } = plan;
+  const { accounts, ended, inserted, attempts, figures, blocks, owners } = plan;
   const requestIds = ended.map(({ id }) => id);
-  const attempted = new Set(attempts.map(({ publicId }) => publicId));
   return [
     ...plan.credits.flatMap((credit) => ifAny([credit], sql.INSERT_CREDIT)),
     ...ifAny(plan.redeemed, sql.END_VOUCHERS),
@@ -186,7 +185,8 @@ function writesOf(plan: BatchPlan, lease: string): readonly Statement[] {
     ),
     ...ifAnyRequest(ended, sql.END_REQUESTS, arrayOf(requestIds)),
     ...ifAnyRequest(inserted, sql.INSERT_REQUESTS, lease),
-    ...ifAny(attempts, sql.INSERT_ATTEMPTS, JSON.stringify([...attempted])),
+    ...ifAny(attempts, sql.INSERT_ATTEMPTS, publicIdsOf(attempts)),
+    ...ifAny(figures, sql.INSERT_FIGURES, publicIdsOf(figures)),
     ...ifAny(
       blocks.filter(({ amount }) => amount > 0n),
       sql.SET_BLOCKS,
@@ -199,10 +199,15 @@ function writesOf(plan: BatchPlan, lease: string): readonly Statement[] {
     ),
     ...ifAny(plan.keys, sql.CHANGE_KEYS),
     ...ifAny(plan.totals, sql.ADD_TO_TOTALS),
+    ...ifAny(plan.dailyFigures, sql.ADD_TO_FIGURES),
     ...owners.flatMap(({ objects, at }) => ifAny(objects, sql.RECORD_OWNERS, String(at))),
     ...removeExpired(owners),
     ...ifAny([...plan.wanted], sql.TELL_WANTED),
   ];
+}
+
+function publicIdsOf(rows: readonly { readonly publicId: string }[]): string {
+  return JSON.stringify([...new Set(rows.map(({ publicId }) => publicId))]);
 }
 
 function removeExpired(owners: BatchPlan["owners"]): readonly Statement[] {

@@ -14,6 +14,7 @@ const MOVE_START =
 const MOVE_CHARGES =
   "INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, at) SELECT account_id, ledger_seq, 'charge', -charge, balance_after, 'req:' || public_id, at + coalesce(duration_ms, 0) FROM requests WHERE id = ANY($1::text::bigint[]) AND ledger_seq IS NOT NULL ORDER BY id";
 const REMOVE_ATTEMPTS = "DELETE FROM attempts WHERE request_id = ANY($1::text::bigint[])";
+const REMOVE_FIGURES = "DELETE FROM request_figures WHERE request_id = ANY($1::text::bigint[])";
 const REMOVE = "DELETE FROM requests WHERE id = ANY($1::text::bigint[])";
 
 /**
@@ -40,6 +41,7 @@ export async function fold(session: Session, before: number, batch: BatchNumber)
       statement(MOVE_START, String(Number(newest["at"]) + 1)),
       statement(MOVE_CHARGES, ids),
       statement(REMOVE_ATTEMPTS, ids),
+      statement(REMOVE_FIGURES, ids),
       statement(REMOVE, ids),
       COMMIT,
     );

@@ -4,11 +4,13 @@ import {
   cappedSums,
   columnsOf,
   creditColumns,
+  dailyFigures,
   dailyTotals,
   endColumns,
   INT64_MAX,
   ledger,
   requestColumns,
+  requestFigures,
   requests,
   responseOwner,
   totalGroup,
@@ -73,7 +75,7 @@ export const LOCK_FREE_KEYS = `${LOCK_KEYS} SKIP LOCKED`;
 
 /** Waits for everybody who keeps all writers out of a table. */
 export const LOCK_TABLES =
-  "LOCK TABLE accounts, keys, vouchers, ledger, requests, attempts, daily_totals, reserves, response_owner, changes IN ROW EXCLUSIVE MODE";
+  "LOCK TABLE accounts, keys, vouchers, ledger, requests, attempts, request_figures, daily_totals, daily_figures, reserves, response_owner, changes IN ROW EXCLUSIVE MODE";
 
 /** The blocks of these accounts: those of the replica `$2`, and the sums of all others. */
 export const READ_BLOCKS =
@@ -104,6 +106,14 @@ export const INSERT_ATTEMPTS = `INSERT INTO attempts (request_id, ${namesOf(atte
     ", ",
   )} FROM ${rowsOf({ publicId: "text", ...typesOf(attempts, attemptColumns) })} JOIN requests ON requests.public_id = v."publicId" WHERE requests.public_id = ANY(ARRAY(SELECT jsonb_array_elements_text($2::text::jsonb)))`;
 
+const figureColumns = columnsOf(requestFigures, ["requestId"]);
+/** `$2`: the public ids of their requests, as JSON. */
+export const INSERT_FIGURES = `INSERT INTO request_figures (request_id, ${namesOf(requestFigures, figureColumns).join(", ")}) SELECT requests.id, ${figureColumns
+  .map(valueOf)
+  .join(
+    ", ",
+  )} FROM ${rowsOf({ publicId: "text", ...typesOf(requestFigures, figureColumns) })} JOIN requests ON requests.public_id = v."publicId" WHERE requests.public_id = ANY(ARRAY(SELECT jsonb_array_elements_text($2::text::jsonb)))`;
+
 const movedColumns = ["id", "balance", "ledgerSeq", "reserved"] as const;
 /** Only accounts with new rows in their history: at the commit a trigger checks that the balance follows from them. */
 export const MOVE_ACCOUNTS = `UPDATE accounts SET balance = v.balance, ledger_seq = v."ledgerSeq", reserved = v.reserved FROM ${rowsOf(typesOf(accounts, movedColumns))} WHERE accounts.id = v.id`;
@@ -130,6 +140,11 @@ const addedSums = totalSums.map((name) => {
 });
 /** In the order of their key, so that two transactions do not wait for each other. */
 export const ADD_TO_TOTALS = `INSERT INTO daily_totals (${namesOf(dailyTotals, totalColumns).join(", ")}, refunded) SELECT v.*, 0 FROM ${rowsOf(typesOf(dailyTotals, totalColumns))} ORDER BY ${totalGroup.map(valueOf).join(", ")} ON CONFLICT (${namesOf(dailyTotals, totalGroup).join(", ")}) DO UPDATE SET ${addedSums.join(", ")}`;
+
+const dailyFigureColumns = columnsOf(dailyFigures);
+const figureGroup = [...totalGroup, "figure"] as const;
+/** In the order of their key, after the totals. */
+export const ADD_TO_FIGURES = `INSERT INTO daily_figures (${namesOf(dailyFigures, dailyFigureColumns).join(", ")}) SELECT v.* FROM ${rowsOf(typesOf(dailyFigures, dailyFigureColumns))} ORDER BY ${figureGroup.map(valueOf).join(", ")} ON CONFLICT (${namesOf(dailyFigures, figureGroup).join(", ")}) DO UPDATE SET quantity = daily_figures.quantity + excluded.quantity`;
 
 export const LOCK_VOUCHERS =
   "SELECT id, public_id, amount, expires_at, revoked_at, redeemed_by FROM vouchers WHERE id = ANY($1::text::bigint[]) ORDER BY id FOR UPDATE";

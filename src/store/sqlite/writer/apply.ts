@@ -7,6 +7,7 @@ import {
   cappedSums,
   columnsOf,
   creditColumns,
+  dailyFigures,
   dailyTotals,
   endColumns,
   keys,
@@ -14,6 +15,7 @@ import {
   newRowId,
   placeholders,
   requestColumns,
+  requestFigures,
   requests,
   responseOwner,
   totalGroup,
@@ -151,6 +153,12 @@ function prepareWrites(connection: SqliteConnection): (plan: BatchPlan) => void 
     connection,
     db.insert(attempts).values(placeholders(columnsOf(attempts))),
   );
+  const insertFigure = lazy(() =>
+    prepareStatement(
+      connection,
+      db.insert(requestFigures).values(placeholders(columnsOf(requestFigures))),
+    ),
+  );
   const moveAccount = prepareStatement(
     connection,
     db
@@ -187,6 +195,18 @@ function prepareWrites(connection: SqliteConnection): (plan: BatchPlan) => void 
     );
   });
   const addToTotals = prepareAddToTotals(connection);
+  const addToFigures = lazy(() =>
+    prepareStatement(
+      connection,
+      db
+        .insert(dailyFigures)
+        .values(placeholders(columnsOf(dailyFigures)))
+        .onConflictDoUpdate({
+          target: [...totalGroup.map((name) => dailyFigures[name]), dailyFigures.figure],
+          set: { quantity: sql`${dailyFigures.quantity} + excluded.quantity` },
+        }),
+    ),
+  );
   return (plan) => {
     const ids = new Map<string, number | bigint>();
     for (const row of plan.ended) {
@@ -196,12 +216,15 @@ function prepareWrites(connection: SqliteConnection): (plan: BatchPlan) => void 
     for (const row of plan.inserted) ids.set(row.publicId, insertRequest.run(row).lastInsertRowid);
     for (const { publicId, ...row } of plan.attempts)
       insertAttempt.run({ ...row, requestId: ids.get(publicId) });
+    for (const { publicId, ...row } of plan.figures)
+      insertFigure().run({ ...row, requestId: ids.get(publicId) });
     for (const { isMoved, ...row } of plan.accounts) (isMoved ? moveAccount : reserve).run(row);
     for (const { id, charged, at, address = null } of plan.keys) {
       if (charged !== undefined) spend.run({ id, charged });
       if (at !== undefined) touch().run({ id, at, address });
     }
     for (const total of plan.totals) addToTotals(total);
+    for (const figure of plan.dailyFigures) addToFigures().run(figure);
   };
 }
 

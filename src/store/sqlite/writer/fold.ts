@@ -1,11 +1,18 @@
 import { and, inArray, isNotNull, lt, ne, sql } from "drizzle-orm";
 import { lazy } from "../../../lib/lazy.ts";
-import { attempts, ledger, newRowId, requests, retention } from "../../schema/schema.ts";
+import {
+  attempts,
+  ledger,
+  newRowId,
+  requestFigures,
+  requests,
+  retention,
+} from "../../schema/schema.ts";
 import { FOLD_BATCH } from "../../writer/folding.ts";
 import type { SqliteConnection } from "../sqlite.ts";
 
 /**
- * Removes a batch of ended requests that were admitted before a time, with their attempts. Their charges move into the
+ * Removes a batch of ended requests that were admitted before a time, with their attempts and figures. Their charges move into the
  * ledger. Their daily totals stay. Returns their number: less than FOLD_BATCH when none are left. Runs in the caller's
  * transaction.
  */
@@ -34,6 +41,7 @@ export function prepareFold({ db }: SqliteConnection): (before: number) => numbe
     const ids = folded.map(({ id }) => id);
     moveCharges(db, ids);
     db.delete(attempts).where(inArray(attempts.requestId, ids)).run();
+    db.delete(requestFigures).where(inArray(requestFigures.requestId, ids)).run();
     db.delete(requests).where(inArray(requests.id, ids)).run();
     return ids.length;
   };
