@@ -69,7 +69,7 @@ async function makeOlder(): Promise<void> {
 
 /** Empties the first page of an index, so that lookups miss rows. */
 async function damage(): Promise<void> {
-  credit(cli, Date.now());
+  await credit(cli, Date.now());
   const sqlite = new Database(cli.database);
   const index = sqlite
     .query<{ page: number }, []>(
@@ -104,7 +104,7 @@ describe("doctor without problems", () => {
   });
 
   test("reads the database and changes nothing in it", async () => {
-    credit(cli, Date.now());
+    await credit(cli, Date.now());
     await leaveWriteAheadLog();
     const before = await readFile(cli.database);
     const { failed, messages } = await examine(cli);
@@ -201,8 +201,8 @@ const spoiledCases: readonly SpoiledCase[] = [
   },
   {
     what: "an invalid setting of an account",
-    spoil() {
-      credit(cli, Date.now());
+    async spoil() {
+      await credit(cli, Date.now());
       change(cli, "UPDATE accounts SET disabled = 7");
     },
     failed: ["database"],
@@ -261,7 +261,7 @@ const spoiledCases: readonly SpoiledCase[] = [
         `${config}\n[[providers]]\nid = "b"\nbase_url = "${baseUrl}"\napi_key = "\${NO_SUCH_VARIABLE}"`,
       );
       await chmod(cli.config, 0o600);
-      credit(cli, Date.now());
+      await credit(cli, Date.now());
     },
     failed: ["config", "providers"],
     message: () => "not checked, because the config has problems: correct them first",
@@ -401,9 +401,9 @@ describe("doctor finds", () => {
   });
 
   test("no problem with the clock after an entry at the correct time follows one from the future", async () => {
-    credit(cli, Date.now() + HOUR_MS);
+    await credit(cli, Date.now() + HOUR_MS);
     expect((await examine(cli)).failed).toEqual(["clock"]);
-    credit(cli, Date.now());
+    await credit(cli, Date.now());
     expect((await examine(cli)).failed).toEqual([]);
   });
 

@@ -1,5 +1,5 @@
+import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, expect, spyOn, test } from "bun:test";
-import { openStore, type SqliteStore } from "../../../src/store/store.ts";
 import { answerOnlyPrices, wholeAnswer } from "../../support/gateway/answerOnlyPrices.ts";
 import { ask, chat } from "../../support/gateway/chatCalls.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -8,14 +8,13 @@ import type { TestKey } from "../../support/gateway/testApp.ts";
 import { describeSqlite } from "../../support/testedEngines.ts";
 
 const at = openBefore(["local"], ({ local }) => answerOnlyPrices(local));
-const actor = { name: "tester", command: "test", at: 0 };
 const HEALTH = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 describeSqlite("a request that arrives in the turn of a read of the change counter", () => {
   /** The connection of a command, beside those of the gateway. */
-  let command: SqliteStore;
+  let command: Database;
   beforeAll(() => {
-    command = openStore({ path: at.gateway.path, durability: "process", serving: false });
+    command = new Database(at.gateway.path);
   });
   afterAll(() => command.close());
 
@@ -29,7 +28,7 @@ describeSqlite("a request that arrives in the turn of a read of the change count
     const reading = spyOn(changes, "read").mockImplementation(() => {
       reading.mockRestore();
       const seq = read();
-      command.admin.revokeKey(actor, key.id);
+      command.run("UPDATE keys SET revoked_at = 0 WHERE public_id = ?", [key.id]);
       send();
       return seq;
     });
