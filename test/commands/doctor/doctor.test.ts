@@ -129,7 +129,7 @@ describe("doctor without problems", () => {
       const { failed, messages } = await examine(cli);
       expect(failed).toEqual([]);
       expect(messages["database"]).toMatch(
-        /schema 8 of 10, the next start or command upgrades it, .*; the upgrade makes a verified backup beside the database first: it needs up to 33\.\d MB on its disk, and \S+ \SB are free$/,
+        /schema 8 of 11, the next start or command upgrades it, .*; the upgrade makes a verified backup beside the database first: it needs up to 33\.\d MB on its disk, and \S+ \SB are free$/,
       );
     }
   });
