@@ -3,6 +3,7 @@ import { eq, sql } from "drizzle-orm";
 import type { Connection } from "../../src/store/connection.ts";
 import { accounts, keys } from "../../src/store/schema/schema.ts";
 import { describeEngines } from "../support/store/engines.ts";
+import { actor, openStoreFolder } from "../support/store/storeFolder.ts";
 
 const NOW = 1_790_000_000_123;
 const LARGE = 9_007_199_254_740_993n;
@@ -184,4 +185,19 @@ describeEngines("a connection", (open) => {
       expect(found).toEqual([1, 0, 0]);
     });
   });
+});
+
+test("two SQLite connections of one thread change a file one after the other", async () => {
+  const one = await openStoreFolder();
+  const second = await openStoreFolder(one.path);
+  try {
+    const names = Array.from({ length: 20 }, (_, number) => `account${number}`);
+    await Promise.all(
+      names.map((name, at) => (at % 2 ? one : second).store.admin.createAccount(actor, name, 0n)),
+    );
+    expect((await one.store.accounts.list()).length).toBe(names.length);
+  } finally {
+    await second.close();
+    await one.close();
+  }
 });

@@ -116,15 +116,17 @@ export class SqliteTransaction implements Connection {
   }
 }
 
+/** The open transactions of this thread, by the name of the file. */
+const transactions = new Map<string, Promise<void>>();
+
 /**
- * Queries on a SQLite connection. A transaction has it alone, and others wait. A transaction waits for nothing but SQLite, so
- * no timer and no socket comes in between.
+ * Queries on a SQLite connection. A transaction has the file alone in this thread, and others wait. A second connection of
+ * the same thread waits too: SQLite would block the thread until the lock is free, and the first one could never commit. A
+ * transaction waits for nothing but SQLite, so no timer and no socket comes in between.
  */
 export class SqliteQueries extends SqliteTransaction {
-  #transaction: Promise<void> | undefined;
-
   protected override async inTurn<Result>(query: () => Result): Promise<Result> {
-    while (this.#transaction !== undefined) await this.#transaction;
+    while (this.#open !== undefined) await this.#open;
     return query();
   }
 
@@ -137,10 +139,10 @@ export class SqliteQueries extends SqliteTransaction {
   }
 
   async #alone<Result>(begin: string, work: Work<Result>): Promise<Result> {
-    while (this.#transaction !== undefined) await this.#transaction;
+    while (this.#open !== undefined) await this.#open;
     const { sqlite } = this;
     const ended = Promise.withResolvers<void>();
-    this.#transaction = ended.promise;
+    transactions.set(sqlite.filename, ended.promise);
     try {
       sqlite.run(begin);
       const result = await work(new SqliteTransaction(sqlite, this.db));
@@ -151,9 +153,14 @@ export class SqliteQueries extends SqliteTransaction {
       if (sqlite.inTransaction) sqlite.run("ROLLBACK");
       throw error;
     } finally {
-      this.#transaction = undefined;
+      transactions.delete(sqlite.filename);
       ended.resolve();
     }
+  }
+
+  /** The open transaction on this file. */
+  get #open(): Promise<void> | undefined {
+    return transactions.get(this.sqlite.filename);
   }
 }
 

