@@ -285,8 +285,8 @@ describe("the instance lock", () => {
     const sqlite = new Database(path);
     sqlite.run(`INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status,
       price_input, price_cached_input, price_cache_write, price_cache_write_1h, price_output,
-      price_web_search, hold)
-      SELECT 'req_1', 0, account_id, id, 'chat', 'm', 0, 'running', 1, 1, 1, 1, 1, 1, 5 FROM keys`);
+      figures_price, hold)
+      SELECT 'req_1', 0, account_id, id, 'chat', 'm', 0, 'running', 1, 1, 1, 1, 1, 0, 5 FROM keys`);
     sqlite.close();
     const lock = takeInstanceLock(path);
     expect(await store.audit()).toMatchObject({ problems: [], notes: [] });

@@ -240,6 +240,13 @@ test("each field of a request reaches its row, to the last nano-rouble", async (
     attempts,
     ...rest
   } = record;
-  expect(await store.requests.find("req_1")).toMatchObject({ ...rest, id: publicId, accountId });
+  // The price of a figure is stored with its quantity only.
+  const price = { ...rest.price, webSearch: 0n };
+  expect(await store.requests.find("req_1")).toMatchObject({
+    ...rest,
+    price,
+    id: publicId,
+    accountId,
+  });
   expect(await store.requests.attempts("req_1")).toEqual([...attempts]);
 });

@@ -262,7 +262,7 @@ describe.each(published)("%s", (_, __, usage, billed) => {
       ...figuresOf(billed),
       rub_cache_write_per_1m: prices.cacheWrite,
       rub_cache_write_1h_per_1m: CACHE_WRITE_1H,
-      rub_web_search_per_1k: 900_000,
+      rub_web_search_per_1k: billed.searches === undefined ? 0 : 900_000,
     });
     expect(report?.body).toMatchObject({ data: [figuresOf(billed)] });
     expect(await at.gateway.balance(key)).toBe(100_000_000_000n - charge);

@@ -17,7 +17,14 @@ import { openReplica } from "../../support/store/replica.ts";
 import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
 import { openSampleLedger, tamper } from "../../support/store/sampleLedger.ts";
 import { issueVouchers } from "../../support/store/vouchers.ts";
-import { actor, running, type StoreFolder } from "../../support/store/storeFolder.ts";
+import {
+  actor,
+  running,
+  ended,
+  endedPrice,
+  costOfEnded,
+  type StoreFolder,
+} from "../../support/store/storeFolder.ts";
 
 const shownUrl = "postgres://tollgate@server/copy";
 const quiet = (): void => undefined;
@@ -87,6 +94,8 @@ describePostgres("the copy of a SQLite file", () => {
     const bob = await store.keys.findOrThrow("key_bob");
     const owner = { accountId: bob.accountId, keyId: bob.id, firstKeyId: bob.id };
     await source.record(running("req_open", owner));
+    const searched = { webSearches: 2, charge: costOfEnded + 2n * endedPrice.webSearch };
+    await source.record(ended("req_searched", owner, searched));
     await source.reserve(bob.accountId, 100_000n);
     const note = "spring \u{1F331} 'sale'\n\\";
     const [redeemed, revoked] = await issueVouchers(store, 3, { note });

@@ -35,7 +35,7 @@ describePostgres("the tables on PostgreSQL", () => {
         || CASE WHEN attnotnull THEN ' NOT NULL' ELSE '' END AS line
       FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
       LEFT JOIN pg_collation ON pg_collation.oid = attcollation
-      WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND attnum > 0
+      WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND attnum > 0 AND NOT attisdropped
         AND relname <> 'schema_version'`;
     const expected = Object.values<unknown>(postgres).flatMap((relation) => {
       if (!is(relation, PgTable)) return [];
