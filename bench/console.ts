@@ -9,7 +9,8 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { reportSpans } from "../src/contract/operator/span.ts";
 import { DAY_MS } from "../src/lib/clock.ts";
-import { openStore, type RequestFilter, type SqliteStore } from "../src/store/store.ts";
+import { openStore, type SqliteStore } from "../src/store/open.ts";
+import type { RequestFilter } from "../src/store/store.ts";
 import { aMillion, accountName, fillMonths, monthsConfig } from "../test/support/store/months.ts";
 
 /** Each view of the console has to be there within this time. */

@@ -1,6 +1,6 @@
 import { hashKey } from "../src/auth/apiKey.ts";
 import { DAY_MS } from "../src/lib/clock.ts";
-import { openStore, type SqliteStore } from "../src/store/store.ts";
+import { openStore, type SqliteStore } from "../src/store/open.ts";
 import { ACCOUNTS, FILLED_UNTIL_MS, filledKey, KEYS_PER_ACCOUNT } from "./filledStore.ts";
 import type { Figures } from "./storeGrowth.ts";
 
@@ -63,20 +63,20 @@ async function reports(store: SqliteStore): Promise<Figures> {
   const to = Math.ceil(FILLED_UNTIL_MS / DAY_MS);
   const report = (work: () => unknown) => fastestMs(REPORT_ROUNDS, work);
   return {
-    "usage by day, ms": await report(() => store.usage("day", {})),
-    "usage by model, ms": await report(() => store.usage("model", {})),
-    "usage by account, ms": await report(() => store.usage("account", {})),
-    "usage by key, ms": await report(() => store.usage("key", {})),
-    "usage by day, 30 days from noon on, ms": await report(() => store.usage("day", month)),
-    "usage by day of one account, ms": await report(() => store.usage("day", { account })),
+    "usage by day, ms": await report(() => store.usage.by("day", {})),
+    "usage by model, ms": await report(() => store.usage.by("model", {})),
+    "usage by account, ms": await report(() => store.usage.by("account", {})),
+    "usage by key, ms": await report(() => store.usage.by("key", {})),
+    "usage by day, 30 days from noon on, ms": await report(() => store.usage.by("day", month)),
+    "usage by day of one account, ms": await report(() => store.usage.by("day", { account })),
     "usage by model of one account, the same 30 days, ms": await report(() =>
-      store.usage("model", { account, ...month }),
+      store.usage.by("model", { account, ...month }),
     ),
     "a tenant's usage of 366 days, in steps, ms": await report(() =>
-      store.usageOfAccount(accountId, { from: to - 366, to }, async () => {}),
+      store.usage.ofAccountByDay(accountId, { from: to - 366, to }, async () => {}),
     ),
     "a tenant's usage by hour of 3 days, in steps, ms": await report(() =>
-      store.hourlyUsageOfAccount(accountId, { from: to - 3, to }, async () => {}),
+      store.usage.ofAccountByHour(accountId, { from: to - 3, to }, async () => {}),
     ),
     "a tenant's requests, ms": await report(() =>
       store.requests.list({ account: accountId }, page),

@@ -3,7 +3,8 @@ import { systemClock, DAY_MS } from "../src/lib/clock.ts";
 import { prepareApply } from "../src/store/sqlite/writer/apply.ts";
 import { decodeBatch, encodeBatch } from "../src/store/writer/writerMessages.ts";
 import { connect } from "../src/store/sqlite/sqlite.ts";
-import { startFolding, startWriter, type RequestRecord } from "../src/store/store.ts";
+import { startFolding, startWriter } from "../src/store/open.ts";
+import type { RequestRecord } from "../src/store/store.ts";
 import {
   priceOf,
   requestRecord,

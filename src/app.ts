@@ -27,7 +27,7 @@ import { createRetryBudget } from "./routing/attempts.ts";
 import { RouteHealth } from "./routing/routeHealth.ts";
 import { PromptCounts } from "./routing/promptCounts.ts";
 import { RouteSpeeds } from "./routing/routeSpeeds.ts";
-import { type Folding, startFolding } from "./store/store.ts";
+import { type Folding, startFolding } from "./store/open.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
 import { type LiveFigures, type Metrics, silentMetrics } from "./telemetry/metrics.ts";
 import type { Tracing } from "./telemetry/tracing.ts";

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openApp, systemEdges, type App } from "../src/app.ts";
 import { loadConfig } from "../src/config/load.ts";
-import { openStore, takeInstanceLock } from "../src/store/store.ts";
+import { openStore, takeInstanceLock } from "../src/store/open.ts";
 
 let folder: string;
 let path: string;

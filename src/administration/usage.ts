@@ -26,7 +26,7 @@ const report = command({
   check: checkPeriod,
   async run({ store }, { by, account, since, until }) {
     if (account !== undefined) await store.accounts.findOrThrow(account);
-    const rows = await store.usage(by, { account, since, until });
+    const rows = await store.usage.by(by, { account, since, until });
     return { document: rows.map((row) => usageDocument(by, row)), rows };
   },
   csv: ({ rows }, { by }) => csvText(by, rows),

@@ -1,11 +1,7 @@
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
-import {
-  WriteError,
-  type AccountEffect,
-  type ChainEffect,
-  type SqliteStore,
-} from "../store/store.ts";
+import type { SqliteStore } from "../store/open.ts";
+import { WriteError, type AccountEffect, type ChainEffect } from "../store/store.ts";
 import { greaterOf, lesserOf, mostOf, roundedReserve } from "./amounts.ts";
 import type { AmountRange } from "./cost.ts";
 import type { Hold, HoldOwner, HoldRefusal, HoldResult, HoldWait } from "./hold.ts";

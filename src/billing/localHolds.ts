@@ -1,9 +1,9 @@
 import type { Clock } from "../lib/clock.ts";
+import type { SqliteStore } from "../store/open.ts";
 import {
   amountToWire,
   type BatchPlanner,
   type EndingRequest,
-  type SqliteStore,
   type GroupEffect,
   type ReserveTarget,
   type WriteError,

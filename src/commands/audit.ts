@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { auditResult } from "../contract/operator/auditResult.ts";
-import { isDamage, type AuditReport } from "../store/store.ts";
+import { isDamage } from "../store/open.ts";
+import type { AuditReport } from "../store/store.ts";
 import { CommandFailure, printResult, printWarning, type Result } from "./cli/print.ts";
 import { globalOptions, runSession } from "./cli/session.ts";
 import { visible } from "../lib/terminal.ts";

@@ -8,7 +8,7 @@ import {
   recordBackup,
   restore,
   type Restored,
-} from "../store/store.ts";
+} from "../store/open.ts";
 import type { Config, SqliteDatabase } from "../config/schema.ts";
 import { systemClock } from "../lib/clock.ts";
 import { recordOutcome } from "./audit.ts";

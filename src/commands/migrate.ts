@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { forgetPostgresEnvironment, loadConfig } from "../config/load.ts";
 import type { CopiedDatabaseDocument } from "../contract/operator/copiedDatabase.ts";
 import { formatRoubles } from "../lib/money.ts";
-import { copyDatabase, type CopiedDatabase, type CopyProgress } from "../store/store.ts";
+import { copyDatabase, type CopiedDatabase, type CopyProgress } from "../store/open.ts";
 import { CommandFailure, printNotice, printResult, type Result } from "./cli/print.ts";
 import { globalOptions } from "./cli/session.ts";
 import { fields, table, type Column } from "../lib/terminal.ts";

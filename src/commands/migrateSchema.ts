@@ -3,7 +3,7 @@ import { databaseName } from "../config/database.ts";
 import { forgetPostgresEnvironment, loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
 import type { SchemaUpgradeDocument } from "../contract/operator/schemaUpgrade.ts";
-import { planFileUpgrade, planServerUpgrade, type UpgradePlan } from "../store/store.ts";
+import { planFileUpgrade, planServerUpgrade, type UpgradePlan } from "../store/open.ts";
 import { CommandAnswer, printResult, type Result } from "./cli/print.ts";
 import { globalOptions, runSession } from "./cli/session.ts";
 import { table, type Column, visible } from "../lib/terminal.ts";

@@ -8,13 +8,11 @@ import { formatRoubles } from "../lib/money.ts";
 import { version } from "../lib/version.ts";
 import {
   openReplica,
-  PooledError,
-  StoppedError,
-  WriteError,
   type ClockSkew,
   type ReplicaListener,
   type UpgradeWatch,
-} from "../store/store.ts";
+} from "../store/open.ts";
+import { PooledError, StoppedError, WriteError } from "../store/store.ts";
 import { errorClass } from "../telemetry/log.ts";
 import type { DatabaseServices, ServedDatabase } from "./servedDatabase.ts";
 

@@ -9,16 +9,15 @@ import {
   hardLinkProblem,
   openStore,
   startWriter,
-  StoreError,
   takeInstanceLock,
   toStoreError,
   walSizeBytes,
   type InstanceLock,
-  StoppedError,
   upgradeStore,
   type SqliteStore,
   type UpgradeStep,
-} from "../store/store.ts";
+} from "../store/open.ts";
+import { StoreError, StoppedError } from "../store/store.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { DatabaseServices, ServedDatabase } from "./servedDatabase.ts";
 

@@ -78,10 +78,10 @@ export async function usageOf(
   query: UsageQuery,
 ): Promise<UsageReport> {
   const days = usageDays(query, app.gateway.clock.epochMs());
-  const { store } = app.gateway;
-  const read = isByHour(query) ? store.hourlyUsageOfAccount : store.usageOfAccount;
+  const { usage } = app.gateway.store;
+  const period = isByHour(query) ? "ofAccountByHour" : "ofAccountByDay";
   const periods = await runFairly(app, inFlight, (pause) =>
-    read(inFlight.caller.accountId, days, pause),
+    usage[period](inFlight.caller.accountId, days, pause),
   );
   return {
     object: "list",

@@ -3,7 +3,7 @@ import { issueKey } from "../../src/auth/apiKey.ts";
 import { authenticate, KnownKeys } from "../../src/auth/knownKeys.ts";
 import { systemClock } from "../../src/lib/clock.ts";
 import { systemRandom } from "../../src/lib/random.ts";
-import { openReplica, openServerStore } from "../../src/store/store.ts";
+import { openReplica, openServerStore } from "../../src/store/open.ts";
 import { describePostgres } from "../support/servers/describeServers.ts";
 import type { TestDatabase } from "../support/servers/postgres.ts";
 import { replicaDatabase } from "../support/store/replicaDatabase.ts";

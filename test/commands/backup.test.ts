@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { Database } from "bun:sqlite";
-import { takeInstanceLock } from "../../src/store/store.ts";
+import { takeInstanceLock } from "../../src/store/open.ts";
 import { fromSource, openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import { openSampleLedger } from "../support/store/sampleLedger.ts";
 import { until } from "../support/until.ts";

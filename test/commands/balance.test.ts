@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
-import { takeInstanceLock } from "../../src/store/store.ts";
+import { takeInstanceLock } from "../../src/store/open.ts";
 import { ended, fund, openStoreFolder, type StoreFolder } from "../support/store/storeFolder.ts";
 
 let cli: CliFolder;

@@ -7,7 +7,7 @@ import { fillMonth } from "../../src/commands/demo/month.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { voucherDocument } from "../../src/contract/operator/voucher.ts";
 import { assert } from "../../src/lib/assert.ts";
-import { openStore, type SqliteStore } from "../../src/store/store.ts";
+import { openStore, type SqliteStore } from "../../src/store/open.ts";
 import { auditFile } from "../support/auditor/auditor.ts";
 import { sample } from "../support/sample.ts";
 
@@ -50,8 +50,8 @@ describe.each(sample(ends, 2))("a month until %s", (_, text) => {
     expect(await store.audit()).toMatchObject({ accounts: 7, problems: [], notes: [] });
 
     // Today may be too short for a request.
-    expect((await store.usage("day", {})).length).toBeWithin(29, 31);
-    const providers = (await store.usage("provider", {})).map(({ group }) => group);
+    expect((await store.usage.by("day", {})).length).toBeWithin(29, 31);
+    const providers = (await store.usage.by("provider", {})).map(({ group }) => group);
     expect(providers).toEqual(expect.arrayContaining(["demo", "demo-spare", "demo-old"]));
 
     const accounts = Object.fromEntries(
@@ -84,11 +84,11 @@ describe.each(sample(ends, 2))("a month until %s", (_, text) => {
 
   test("has use of the printed account on each whole day and of each model", async () => {
     const { store } = await monthUntil(until);
-    const models = (await store.usage("model", {})).map(({ group }) => group);
+    const models = (await store.usage.by("model", {})).map(({ group }) => group);
     const today = Math.floor(until / DAY_MS);
     for (let day = today - 29; day < today; day += 1) {
       const span = { account: "demo", since: day * DAY_MS, until: (day + 1) * DAY_MS };
-      const used = (await store.usage("model", span)).map(({ group }) => group);
+      const used = (await store.usage.by("model", span)).map(({ group }) => group);
       expect([day, ...used.sort()]).toEqual([day, ...models.toSorted()]);
     }
     store.close();

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Database } from "bun:sqlite";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { takeInstanceLock } from "../../src/store/store.ts";
+import { takeInstanceLock } from "../../src/store/open.ts";
 import { openAuditor } from "../support/auditor/auditor.ts";
 import { binaryPath } from "../support/binary/binary.ts";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";

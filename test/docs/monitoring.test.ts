@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { FREE_BYTES_MIN, WAL_BYTES_MAX } from "../../src/store/store.ts";
+import { FREE_BYTES_MIN, WAL_BYTES_MAX } from "../../src/store/open.ts";
 import { scrape, type Sample } from "../support/gateway/scrape.ts";
 import { alertsFile, readAlertRules } from "../support/monitoring/alertRules.ts";
 import { startBusyGateways, type BusyGateways } from "../support/monitoring/busyGateways.ts";

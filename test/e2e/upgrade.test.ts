@@ -5,7 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { copiesRequests } from "../../src/store/sqlite/schema/migrations.ts";
-import { takeInstanceLock } from "../../src/store/store.ts";
+import { takeInstanceLock } from "../../src/store/open.ts";
 import { binaryPath, outputOf, type ChildOutput } from "../support/binary/binary.ts";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
@@ -32,7 +32,7 @@ const isCopied = copiesRequests({ applied: OF_020, known: KNOWN });
 const MANY_REQUESTS = amount(60_000, 130_000);
 
 const config = oneModel("http://127.0.0.1:9/v1");
-const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
+const storeModule = resolve(import.meta.dir, "../../src/store/open.ts");
 
 /** All that a database has, and the statements that made it. */
 function contentOf(path: string): unknown {

@@ -88,7 +88,7 @@ describe("a request that another model answers", () => {
         price: other,
       },
     ]);
-    const sums = await gateway.store.usage("model", { account: key.account });
+    const sums = await gateway.store.usage.by("model", { account: key.account });
     expect(sums).toMatchObject([{ group: "spare", requests: 1, ...tokens, cost: charge }]);
   });
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { recordBackup } from "../../src/store/store.ts";
+import { recordBackup } from "../../src/store/open.ts";
 import { chat } from "../support/gateway/chatCalls.ts";
 import { costOf, oneModel } from "../support/gateway/gatewayConfig.ts";
 import { openTestApp, rouble, type TestApp, type TestKey } from "../support/gateway/testApp.ts";

@@ -6,7 +6,7 @@ import { buildVersion, commitTime } from "../../scripts/release/buildVersion.ts"
 import { compile, projectRoot } from "../../scripts/release/compile.ts";
 import { differenceOf } from "../../scripts/release/reproducibility.ts";
 import { namedTargets } from "../../scripts/release/targets.ts";
-import { openStore } from "../../src/store/store.ts";
+import { openStore } from "../../src/store/open.ts";
 import { binaryPath, outputOf } from "../support/binary/binary.ts";
 import { isLong } from "../support/sample.ts";
 

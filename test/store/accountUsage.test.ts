@@ -19,12 +19,16 @@ const atDay = (day: number) => actor.at + day * DAY_MS;
 
 describeStores("the usage of an account", (opened) => {
   const read = ({ accountId }: Owner, from: number, to: number, pause: Pause = async () => {}) =>
-    opened.store.usageOfAccount(accountId, { from: firstDay + from, to: firstDay + to }, pause);
+    opened.store.usage.ofAccountByDay(
+      accountId,
+      { from: firstDay + from, to: firstDay + to },
+      pause,
+    );
 
   /** The same by the report of the command line, which knows what the operator paid, too. */
   const report = async (account: string, day: number) => {
     const since = actor.at + day * DAY_MS;
-    const rows = await opened.store.usage("model", { account, since, until: since + DAY_MS });
+    const rows = await opened.store.usage.by("model", { account, since, until: since + DAY_MS });
     return rows.map((sums) => ({ period: new Date(since).toISOString().slice(0, 10), sums }));
   };
 

@@ -2,7 +2,7 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { openStore } from "../../src/store/store.ts";
+import { openStore } from "../../src/store/open.ts";
 import { tamper } from "../support/store/sampleLedger.ts";
 import { fund, recordMany, running } from "../support/store/storeFolder.ts";
 import { cpuTimer } from "../support/measurement.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { backUp, inspectStore } from "../../src/store/store.ts";
+import { backUp, inspectStore } from "../../src/store/open.ts";
 import { describeAudited } from "../support/store/auditedLedger.ts";
 import { tamper } from "../support/store/sampleLedger.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";

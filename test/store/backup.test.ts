@@ -11,12 +11,12 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join, resolve } from "node:path";
-import { backUp, inspectStore, openStore } from "../../src/store/store.ts";
+import { backUp, inspectStore, openStore } from "../../src/store/open.ts";
 import { makeEmptyVersion, versionsOf } from "../support/store/earlierVersion.ts";
 import { running } from "../support/store/storeFolder.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
-const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
+const storeModule = resolve(import.meta.dir, "../../src/store/open.ts");
 const never = new Promise<void>(() => undefined);
 const [OF_020 = 0] = versionsOf("sqlite");
 

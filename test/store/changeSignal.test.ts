@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { openStore, type SqliteStore } from "../../src/store/store.ts";
+import { openStore, type SqliteStore } from "../../src/store/open.ts";
 import {
   actor,
   ended,

@@ -62,7 +62,7 @@ describeStores("the reports of the console", (opened) => {
     expect(listed.rows.map(({ name }) => name)).toEqual(inOrder);
     for (const by of ["account", "key", "model", "provider"] as const) {
       const prefix = { account: "", key: "key_", model: "model ", provider: "provider " }[by];
-      const groups = (await store.usage(by, {})).map(({ group }) => group);
+      const groups = (await store.usage.by(by, {})).map(({ group }) => group);
       expect(groups.filter((group) => group !== "")).toEqual(
         inOrder.map((name) => `${prefix}${name}`),
       );
@@ -101,7 +101,7 @@ describeStores("the reports of the console", (opened) => {
     const { store } = opened;
     for (const by of usageGroupings)
       for (const filter of [{}, { since: minutesAgo(90), until: minutesAgo(30) }]) {
-        const rows = await store.usage(by, filter);
+        const rows = await store.usage.by(by, filter);
         const total = { cost: 0n, operatorCost: 0n, refunded: 0n };
         for (const row of rows) {
           total.cost += row.cost;

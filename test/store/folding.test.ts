@@ -2,7 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { Database } from "bun:sqlite";
 import { DAY_MS } from "../../src/lib/clock.ts";
 import { FOLD_BATCH, FOLD_PAUSE_MS } from "../../src/store/writer/folding.ts";
-import { startFolding, WriteError, type UsageFilter, type Writer } from "../../src/store/store.ts";
+import { startFolding } from "../../src/store/open.ts";
+import { WriteError, type UsageFilter, type Writer } from "../../src/store/store.ts";
 import { actor, costOfEnded, ended, fund, running } from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
 
@@ -119,7 +120,7 @@ test("a fold by a clock that was ahead does not blur the requests that come afte
   const alice = await fund(storeFolder.store, "alice", 1_000_000_000n);
   const run = (id: string, at: number) => storeFolder.record(ended(id, alice, { at }));
   const count = async (filter: UsageFilter): Promise<number> =>
-    (await storeFolder.store.usage("model", filter)).reduce(
+    (await storeFolder.store.usage.by("model", filter)).reduce(
       (sum, { requests }) => sum + requests,
       0,
     );

@@ -39,7 +39,7 @@ describeStores("the usage by hour", (opened) => {
   const daysOf = (from: number, to: number) => ({ from: firstDay + from, to: firstDay + to });
 
   const begin = (owner: Owner, from = 0, to = DAYS, pause: Pause = async () => {}) =>
-    opened.store.hourlyUsageOfAccount(owner.accountId, daysOf(from, to), pause);
+    opened.store.usage.ofAccountByHour(owner.accountId, daysOf(from, to), pause);
 
   /** A report by hour and model, or by the first characters of the hour and model. */
   const read = async (
@@ -54,7 +54,7 @@ describeStores("the usage by hour", (opened) => {
     );
 
   const readDays = ({ accountId }: Owner, from = 0, to = DAYS) =>
-    read(opened.store.usageOfAccount(accountId, daysOf(from, to), async () => {}));
+    read(opened.store.usage.ofAccountByDay(accountId, daysOf(from, to), async () => {}));
 
   test("adds up to the report by day, with refunds and with what still runs", async () => {
     const { below, pick, chance } = seededRandom(9);

@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
-import { inspectStore } from "../../src/store/store.ts";
+import { inspectStore } from "../../src/store/open.ts";
 import { DAY_MS } from "../../src/lib/clock.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
 import { actor, ended, fund } from "../support/store/storeFolder.ts";

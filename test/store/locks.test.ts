@@ -12,9 +12,10 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { openStore, storeFiles, StoreError, takeInstanceLock } from "../../src/store/store.ts";
+import { openStore, storeFiles, takeInstanceLock } from "../../src/store/open.ts";
+import { StoreError } from "../../src/store/store.ts";
 
-const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
+const storeModule = resolve(import.meta.dir, "../../src/store/open.ts");
 
 let folder: string;
 let path: string;

@@ -12,7 +12,7 @@ import {
   openStore,
   type SqliteStore,
   type UpgradeStep,
-} from "../../src/store/store.ts";
+} from "../../src/store/open.ts";
 import {
   addRunningRequests,
   makeEarlierVersion,
@@ -115,7 +115,7 @@ describe.each(VERSIONS)("a store with schema %i", (version) => {
       expect(await refund("req_done")).toMatchObject({ amount: 380n });
       expect(() => refund("req_folded")).toThrow("tollgate balance credit alice");
       expect(await store.keys.list("alice")).toMatchObject([{ spent: 5970n }]);
-      expect(await store.usage("day", {})).toMatchObject([
+      expect(await store.usage.by("day", {})).toMatchObject([
         { group: "2025-12-29", requests: 3, failed: 1, webSearches: 2, cost: 2125n },
         {
           group: "2026-01-01",
@@ -142,7 +142,7 @@ describe.each(VERSIONS)("a store with schema %i", (version) => {
 test.each(VERSIONS)("an empty store with schema %i is migrated", async (version) => {
   makeEmptyVersion(path, version);
   await withStore(async (store) => {
-    expect(await store.usage("day", {})).toEqual([]);
+    expect(await store.usage.by("day", {})).toEqual([]);
     expect((await store.audit()).problems).toEqual([]);
   });
 });

@@ -13,12 +13,13 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { openStore, startWriter, StoreError, takeInstanceLock } from "../../src/store/store.ts";
+import { openStore, startWriter, takeInstanceLock } from "../../src/store/open.ts";
+import { StoreError } from "../../src/store/store.ts";
 import { upgrade, versionsOf } from "../support/store/earlierVersion.ts";
 import { fund } from "../support/store/storeFolder.ts";
 import { amount } from "../support/sample.ts";
 
-const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
+const storeModule = resolve(import.meta.dir, "../../src/store/open.ts");
 
 let folder: string;
 let path: string;

@@ -15,9 +15,9 @@ import {
   inspectStore,
   openStore,
   restore,
-  StoreError,
   type SqliteStore,
-} from "../../src/store/store.ts";
+} from "../../src/store/open.ts";
+import { StoreError } from "../../src/store/store.ts";
 import { actor, fund } from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
 

@@ -12,7 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { holdDatabase, replaceDatabase } from "../../src/store/sqlite/backup/replaceDatabase.ts";
-import { openStore } from "../../src/store/store.ts";
+import { openStore } from "../../src/store/open.ts";
 import { actor, fund } from "../support/store/storeFolder.ts";
 import { until } from "../support/until.ts";
 
@@ -49,7 +49,7 @@ const NO_FILE_GROWS = ["bash", "-c", 'trap "" XFSZ; ulimit -f 8; exec "$0" "$@"'
 function otherProcess(program: string, runner: readonly string[] = []) {
   const head = `
     import { holdDatabase, replaceDatabase } from "${sources}/sqlite/backup/replaceDatabase.ts";
-    import { openStore } from "${sources}/store.ts";
+    import { openStore } from "${sources}/open.ts";
     const place = ${JSON.stringify(place)};
     const actor = ${JSON.stringify(actor)};
     const open = () => openStore({ path: place.target, durability: "power", serving: false });`;

@@ -76,7 +76,7 @@ describe("on SQLite a start", () => {
       "interrupted",
       "done",
     ]);
-    expect(await store.usage("model", {})).toMatchObject([
+    expect(await store.usage.by("model", {})).toMatchObject([
       { group: "large", requests: 1, failed: 1, cost: 0n },
       { group: "small", requests: 2, failed: 1 },
     ]);

@@ -17,7 +17,8 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { backUp, openStore, restore, takeInstanceLock, type Actor } from "../../src/store/store.ts";
+import { backUp, openStore, restore, takeInstanceLock } from "../../src/store/open.ts";
+import type { Actor } from "../../src/store/store.ts";
 import { testAsRoot } from "../support/binary/otherUser.ts";
 import { makeEmptyVersion, versionsOf } from "../support/store/earlierVersion.ts";
 import { actor, ended, fund, type Owner } from "../support/store/storeFolder.ts";

@@ -181,7 +181,7 @@ describeStores("keys and their rotation chains:", (current) => {
       await charge("req_5", second);
       await refund("req_3", 400n);
       expect(await ofEach("spent")).toEqual(Array<bigint>(3).fill(5n * costOfEnded - 1000n));
-      expect(await current.store.usage("key", {})).toMatchObject([
+      expect(await current.store.usage.by("key", {})).toMatchObject([
         { group: "key_2", requests: 2 },
         { group: "key_3", requests: 1 },
         { group: "key_alice", requests: 2 },

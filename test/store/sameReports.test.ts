@@ -8,14 +8,8 @@ import { loadConfig } from "../../src/config/load.ts";
 import { requestStatuses } from "../../src/contract/account/requestStatus.ts";
 import { reportSpans } from "../../src/contract/operator/span.ts";
 import { DAY_MS } from "../../src/lib/clock.ts";
-import {
-  openStore,
-  startWriter,
-  usageGroupings,
-  type SqliteStore,
-  type Store,
-  type Writer,
-} from "../../src/store/store.ts";
+import { openStore, startWriter, type SqliteStore } from "../../src/store/open.ts";
+import { usageGroupings, type Store, type Writer } from "../../src/store/store.ts";
 import { describePostgres } from "../support/servers/describeServers.ts";
 import { fillMonths } from "../support/store/months.ts";
 import { copyToServer, type ServerCopy } from "../support/store/serverCopy.ts";
@@ -152,15 +146,15 @@ function register(fill: Fill): void {
     const part = { since: until - 9.3 * DAY_MS, until: until - 2.1 * DAY_MS };
     for (const by of usageGroupings)
       for (const filter of [{}, { account }, part, { account, ...part }])
-        await both((store) => store.usage(by, filter));
+        await both((store) => store.usage.by(by, filter));
   });
 
   test("the usage of an account by day and by hour", async () => {
     const days = { from: today - 30, to: today + 1 };
     for (const { id } of (await accounts()).slice(0, 6)) {
-      await both((store) => store.usageOfAccount(id, days, noPause));
+      await both((store) => store.usage.ofAccountByDay(id, days, noPause));
       await both(async (store) => {
-        const periods = await store.hourlyUsageOfAccount(id, days, noPause);
+        const periods = await store.usage.ofAccountByHour(id, days, noPause);
         // The order in a step means nothing.
         return periods.map(({ period, sums }) => `${period} ${text(sums)}`).toSorted();
       });

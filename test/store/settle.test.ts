@@ -157,7 +157,7 @@ describe("the charges of a group", () => {
     expect((await moneyOf("alice")).balance).toBe(1_000_000n - 2n * costOfEnded);
     expect((await moneyOf("bob")).balance).toBe(1_000_000n);
     expect(await storeFolder.store.requests.find("req_2")).toBeUndefined();
-    expect(await storeFolder.store.usage("day", {})).toMatchObject([{ requests: 2 }]);
+    expect(await storeFolder.store.usage.by("day", {})).toMatchObject([{ requests: 2 }]);
   });
 });
 
@@ -212,7 +212,7 @@ describe("a day whose sums leave 64 bits", () => {
   test("is reported exactly, as long as one group of it does not", async () => {
     for (const model of ["a", "b", "c"])
       for (const record of records(2, model)) await write(record);
-    expect(await storeFolder.store.usage("day", {})).toMatchObject([
+    expect(await storeFolder.store.usage.by("day", {})).toMatchObject([
       { requests: 6, operatorCost: 6n * huge },
     ]);
   });
@@ -226,7 +226,7 @@ describe("a day whose sums leave 64 bits", () => {
       if (isTogether) await writeTogether(...records(6, "a"));
       else for (const record of records(6, "a")) await write(record);
       const report = [{ requests: 6, operatorCost: 2n ** 63n - 1n, cost: 6n * costOfEnded }];
-      expect(await storeFolder.store.usage("day", {})).toMatchObject(report);
+      expect(await storeFolder.store.usage.by("day", {})).toMatchObject(report);
       expect((await storeFolder.store.audit()).problems).toEqual([]);
     },
   );
@@ -280,7 +280,7 @@ describe("a request", () => {
         firstByteMs: 40,
       },
     ]);
-    expect(await storeFolder.store.usage("day", {})).toMatchObject([{ requests: 1 }]);
+    expect(await storeFolder.store.usage.by("day", {})).toMatchObject([{ requests: 1 }]);
   });
 
   test("keeps its attempts in their order", async () => {

@@ -1,6 +1,7 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
-import { openStore, StoreError } from "../../src/store/store.ts";
+import { openStore } from "../../src/store/open.ts";
+import { StoreError } from "../../src/store/store.ts";
 import { tamper } from "../support/store/sampleLedger.ts";
 import { fund, recordMany, running } from "../support/store/storeFolder.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";

@@ -10,7 +10,7 @@ import {
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { backUp } from "../../src/store/store.ts";
+import { backUp } from "../../src/store/open.ts";
 import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
 const never = new Promise<void>(() => undefined);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { connect } from "../../src/store/sqlite/sqlite.ts";
-import { startWriter } from "../../src/store/store.ts";
+import { startWriter } from "../../src/store/open.ts";
 import { costOfEnded, ended, fund, recordMany, running } from "../support/store/storeFolder.ts";
 import { fillStore } from "../support/store/fullStore.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";

@@ -14,11 +14,10 @@ import {
   openStore,
   refuseOrphanedWal,
   upgradeStore,
-  type Actor,
   type ServerAddress,
-  type Store,
   type UpgradeStep,
-} from "../../store/store.ts";
+} from "../../store/open.ts";
+import type { Actor, Store } from "../../store/store.ts";
 import type { Operator } from "../../administration/operator.ts";
 import { actorName, InvalidValue } from "../../administration/values.ts";
 import { CommandFailure, printNotice, printWarning } from "./print.ts";

@@ -6,14 +6,12 @@ import { assert } from "../../lib/assert.ts";
 import { DAY_MS } from "../../lib/clock.ts";
 import { NANO_ROUBLES_MAX, NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import type { Random } from "../../lib/random.ts";
+import { openStore, startWriter, type SqliteStore } from "../../store/open.ts";
 import {
   amountToWire,
-  openStore,
-  startWriter,
   type Actor,
   type KeyRow,
   type RequestRecord,
-  type SqliteStore,
   type Writer,
 } from "../../store/store.ts";
 import { CUSTOMERS, DEMO_ACCOUNT, DEMO_KEY, type Customer, type CustomerKey } from "./customers.ts";

@@ -3,10 +3,10 @@ import {
   inspectStore,
   missingFolderProblem,
   hardLinkProblem,
-  StoreError,
   type StoreInspection,
   type UpgradeRoom,
-} from "../../store/store.ts";
+} from "../../store/open.ts";
+import { StoreError } from "../../store/store.ts";
 import type { LastEntry } from "./host.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
 import { bytesText } from "../../lib/terminal.ts";

@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import {
-  clockDoubt,
   FREE_BYTES_MIN,
   freeDiskBytes,
   storeFiles,
   WAL_BYTES_MAX,
   walSizeBytes,
-} from "../../store/store.ts";
+} from "../../store/open.ts";
+import { clockDoubt } from "../../store/store.ts";
 import { fileErrorReason } from "../../lib/systemError.ts";
 import { DAY_MS, isoTime } from "../../lib/clock.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";

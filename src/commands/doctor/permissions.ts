@@ -1,7 +1,7 @@
 import { accessSync, constants, type Stats } from "node:fs";
 import { dirname } from "node:path";
 import { pathStatus } from "../../lib/systemError.ts";
-import { storeFiles } from "../../store/store.ts";
+import { storeFiles } from "../../store/open.ts";
 import type { LoadedConfig } from "./configuration.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
 

@@ -4,8 +4,8 @@ import {
   inspectStandby,
   type ServerAddress,
   type ServerInspection,
-  StoreError,
-} from "../../store/store.ts";
+} from "../../store/open.ts";
+import { StoreError } from "../../store/store.ts";
 import type { DatabaseReading } from "./database.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
 import { bytesText } from "../../lib/terminal.ts";

@@ -8,7 +8,7 @@ import { globalOptions } from "../cli/session.ts";
 import { databasePaths, pathProblems, writtenFolders } from "./installPaths.ts";
 import { unitText } from "./unit.ts";
 import type { Config } from "../../config/schema.ts";
-import { STORE_SUFFIXES } from "../../store/store.ts";
+import { STORE_SUFFIXES } from "../../store/open.ts";
 import { shellWord, visible } from "../../lib/terminal.ts";
 
 interface InstallOptions {

@@ -1,7 +1,8 @@
 import { InvalidValue } from "../../administration/values.ts";
 import { ApiError } from "../../contract/errors.ts";
 import type { ConsoleErrorBody } from "../../contract/operator/consoleState.ts";
-import { NotFoundError, StoreError, toStoreError } from "../../store/store.ts";
+import { toStoreError } from "../../store/open.ts";
+import { NotFoundError, StoreError } from "../../store/store.ts";
 
 /** An error of the console's API. `field` is the name of the wrong value in the body. */
 export function consoleError(status: number, message: string, field?: string): Response {

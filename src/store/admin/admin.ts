@@ -15,20 +15,13 @@ import {
   rotateKey,
   rotationDetail,
   settingsDetail,
-  type Rotated,
-  type Successor,
+  type Rotation,
 } from "./keyChanges.ts";
-import {
-  keyTable,
-  type KeyChanges,
-  type KeyRow,
-  type KeyTable,
-  type NewKey,
-} from "../tables/keys.ts";
+import { keyTable, type KeyChanges, type KeyTable, type NewKey } from "../tables/keys.ts";
 import { ledgerTable, refTakenError, SPENDABLE_MAX, type LedgerTable } from "../tables/ledger.ts";
-import { refund, type Refunded, type RefundRequest } from "./refund.ts";
+import { refund, type RefundRequest } from "./refund.ts";
 import { voucherTable, type VoucherRow, type VoucherTable } from "../tables/vouchers.ts";
-import { revokeVoucher, voucherDetail, type NewVouchers, type Revoked } from "./vouchers.ts";
+import { revokeVoucher, voucherDetail, type NewVouchers } from "./vouchers.ts";
 
 /** `amount` is positive nano-roubles for both kinds. */
 export interface LedgerChange {
@@ -51,50 +44,13 @@ export interface LedgerChangeResult {
   applied: boolean;
 }
 
-/**
- * The changes of commands. Each is one transaction with a row in the admin log, unless `applied` is false. They throw
- * StoreError, and MoneyReservedError for a debit or an overdraft that is possible once the gateway releases its reserve.
- */
-export interface Admin {
-  createAccount(actor: Actor, name: string, overdraft: bigint): Promise<AccountRow>;
-  setAccount(actor: Actor, name: string, changes: AccountChanges): Promise<AccountRow>;
-  setDisabled(actor: Actor, name: string, disabled: boolean): Promise<AccountRow>;
-  /** Creates the account if it does not exist. */
-  createKey(
-    actor: Actor,
-    account: string,
-    key: Omit<NewKey, "accountId">,
-  ): Promise<{ key: KeyRow; createdAccount: boolean }>;
-  /** A budget applies to the whole rotation chain. */
-  changeKey(actor: Actor, publicId: string, changes: KeyChanges): Promise<KeyRow>;
-  /** Replaces a key by a new one. The old key works for another `graceMs`. */
-  rotateKey(
-    actor: Actor,
-    publicId: string,
-    rotation: { successor: Successor; graceMs: number },
-  ): Promise<Rotated>;
-  /** `applied` is false if it was revoked before. */
-  revokeKey(actor: Actor, publicId: string): Promise<{ key: KeyRow; applied: boolean }>;
-  changeBalance(actor: Actor, ledgerChange: LedgerChange): Promise<LedgerChangeResult>;
-  /** Refunds a charge in full or in part. */
-  refund(actor: Actor, refundRequest: RefundRequest): Promise<Refunded>;
-  /** Creates all of them, or none. Returns them in the order of their codes. */
-  createVouchers(actor: Actor, created: NewVouchers): Promise<VoucherRow[]>;
-  /** Throws for a redeemed voucher. */
-  revokeVoucher(actor: Actor, publicId: string): Promise<Revoked>;
-  /**
-   * Called when money that a change needs is reserved. Returns true if all of it was released at once; else the gateways
-   * release what they do not hold, if one is running.
-   */
-  releaseReserve(account: string): Promise<boolean>;
-}
-
 /** How the reserve of an account is released, by its row id. */
 export type ReleaseReserve = (accountId: number) => Promise<boolean>;
 
-export function admin(connection: Connection, releaseReserve: ReleaseReserve): Admin {
+/** The changes of commands. Each is one transaction with a row in the admin log. */
+export function admin(connection: Connection, releaseReserve: ReleaseReserve) {
   return {
-    createAccount: (actor, name, overdraft) =>
+    createAccount: (actor: Actor, name: string, overdraft: bigint) =>
       change(connection, actor, name, async ({ accounts }) => {
         if (await accounts.find(name))
           throw new StoreError(
@@ -103,20 +59,20 @@ export function admin(connection: Connection, releaseReserve: ReleaseReserve): A
         const result = await accounts.insert({ name, overdraft, createdAt: actor.at });
         return { result, detail: accountDetail({ overdraft }) };
       }),
-    setAccount: (actor, name, changes) =>
+    setAccount: (actor: Actor, name: string, changes: AccountChanges) =>
       change(connection, actor, name, async ({ accounts }) => {
         const account = await accounts.lockOrThrow(name);
         if (changes.overdraft !== undefined) refuseOverdraft(account, changes.overdraft);
         await accounts.set(account.id, changes);
         return { result: await accounts.findOrThrow(name), detail: accountDetail(changes) };
       }),
-    setDisabled: (actor, name, disabled) =>
+    setDisabled: (actor: Actor, name: string, disabled: boolean) =>
       change(connection, actor, name, async ({ accounts }) => {
         const { id } = await accounts.findOrThrow(name);
         await accounts.setDisabled(id, disabled);
         return { result: await accounts.findOrThrow(name), detail: null };
       }),
-    createKey: (actor, account, key) =>
+    createKey: (actor: Actor, account: string, key: Omit<NewKey, "accountId">) =>
       change(connection, actor, key.publicId, async ({ accounts, keys }) => {
         const existing = await accounts.find(account);
         const owner =
@@ -129,34 +85,34 @@ export function admin(connection: Connection, releaseReserve: ReleaseReserve): A
         };
         return { result, detail: `account ${account}` };
       }),
-    changeKey: (actor, publicId, changes) =>
+    changeKey: (actor: Actor, publicId: string, changes: KeyChanges) =>
       change(connection, actor, publicId, async ({ keys }) => {
         const result = await changeKey(keys, publicId, changes);
         return { result, detail: changesDetail(changes) };
       }),
-    rotateKey: (actor, publicId, rotation) =>
+    rotateKey: (actor: Actor, publicId: string, rotation: Rotation) =>
       change(connection, actor, publicId, async ({ keys }) => {
         const result = await rotateKey(keys, actor, publicId, rotation);
         return { result, detail: rotationDetail(result) };
       }),
-    revokeKey: (actor, publicId) =>
+    revokeKey: (actor: Actor, publicId: string) =>
       change(connection, actor, publicId, async ({ keys }) => {
         const applied = await keys.revoke((await keys.findOrThrow(publicId)).id, actor.at);
         const result = { key: await keys.findOrThrow(publicId), applied };
         return { result, detail: null, applied };
       }),
-    changeBalance: (actor, ledgerChange) =>
+    changeBalance: (actor: Actor, ledgerChange: LedgerChange) =>
       change(connection, actor, ledgerChange.account, async (tables) => {
         const result = await changeBalance(tables, actor, ledgerChange);
         return { result, detail: ledgerDetail(ledgerChange), applied: result.applied };
       }),
-    refund: (actor, refundRequest) =>
+    refund: (actor: Actor, refundRequest: RefundRequest) =>
       change(connection, actor, refundRequest.request, async ({ transaction }) => {
         const result = await refund(transaction, actor, refundRequest);
         const detail = ledgerDetail({ amount: result.amount, ref: refundRequest.ref });
         return { result, detail, applied: result.applied };
       }),
-    createVouchers: (actor, { codes, ...settings }) =>
+    createVouchers: (actor: Actor, { codes, ...settings }: NewVouchers) =>
       connection.inTransaction(async (transaction) => {
         const detail = voucherDetail({ codes, ...settings });
         const created: VoucherRow[] = [];
@@ -170,12 +126,12 @@ export function admin(connection: Connection, releaseReserve: ReleaseReserve): A
         }
         return created;
       }),
-    revokeVoucher: (actor, publicId) =>
+    revokeVoucher: (actor: Actor, publicId: string) =>
       change(connection, actor, publicId, async ({ vouchers }) => {
         const result = await revokeVoucher(vouchers, actor, publicId);
         return { result, detail: null, applied: result.applied };
       }),
-    async releaseReserve(account) {
+    async releaseReserve(account: string): Promise<boolean> {
       return await releaseReserve((await accountTable(connection).findOrThrow(account)).id);
     },
   };

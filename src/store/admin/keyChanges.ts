@@ -7,6 +7,12 @@ import { StoreError } from "../storeError.ts";
 /** What a new key does not inherit from the key that it replaces. */
 export type Successor = Pick<NewKey, "publicId" | "hash" | "prefix">;
 
+/** The old key works for another `graceMs`. */
+export interface Rotation {
+  readonly successor: Successor;
+  readonly graceMs: number;
+}
+
 /** `key` is the new key. The old key works until `replacedUntil`, which may be now. */
 export interface Rotated {
   key: KeyRow;
@@ -37,7 +43,7 @@ export async function rotateKey(
   keys: KeyTable,
   actor: Actor,
   publicId: string,
-  { successor, graceMs }: { successor: Successor; graceMs: number },
+  { successor, graceMs }: Rotation,
 ): Promise<Rotated> {
   const old = await keys.findOrThrow(publicId);
   refuseRotation(old, await keys.newestOfChain(old), actor.at);

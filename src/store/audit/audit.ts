@@ -18,6 +18,14 @@ export interface AuditReport {
   notes: string[];
 }
 
+/** An audit that runs beside other work. */
+export interface BackgroundAudit {
+  /** Rejects if the database cannot be read, and never settles after `end`. */
+  readonly report: Promise<AuditReport>;
+  /** Ends it. Call it in any case. */
+  end(): void;
+}
+
 /** `atRest`: no gateway is running. `moneyOnly`: skips the settings of keys and accounts. */
 export interface AuditOptions {
   atRest: boolean;

@@ -3,7 +3,7 @@ import { followChanges, type ChangeListener } from "./changes.ts";
 import { openClient, type PostgresPool, type ServerAddress } from "./pool.ts";
 import { isPoolerSymptom, pooledError } from "./pooler.ts";
 import { LOCKERS } from "./schema/lockWait.ts";
-import { openServer, type ServerStore } from "./store.ts";
+import { openServer, type PostgresStore } from "./store.ts";
 import { knownSchema, versionOf, type UpgradeWatch } from "./schema/migrations.ts";
 import { Lease, type LeaseListener } from "./writer/lease.ts";
 import { startReplicaWriter, type ReplicaWriter } from "./writer/writer.ts";
@@ -37,7 +37,7 @@ export interface ReplicaOptions {
 
 /** What a serving gateway has of a PostgreSQL database. */
 export interface ReplicaStore {
-  readonly store: ServerStore;
+  readonly store: PostgresStore;
   readonly writer: ReplicaWriter;
   readonly lease: Pick<Lease, "id" | "ageMs" | "isValid" | "liveReplicas" | "clockSkew">;
   readonly changes: ChangeCounter;

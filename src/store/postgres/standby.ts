@@ -5,7 +5,7 @@ import { openClient, PostgresPool, type ServerAddress } from "./pool.ts";
 import { requireSessions } from "./pooler.ts";
 import { PostgresQueries } from "./queries.ts";
 import { readServerSchema, type ServerSchema } from "./schema/migrations.ts";
-import { createStore, type ServerStore } from "./store.ts";
+import { PostgresStore } from "./store.ts";
 import { sqlState } from "./writer/failures.ts";
 import { CLOCK_MS } from "./writer/statements.ts";
 
@@ -91,7 +91,7 @@ function problemOf(found: StandbyReading): string | undefined {
 
 /** An open standby. */
 export interface OpenStandby {
-  readonly store: ServerStore;
+  readonly store: PostgresStore;
   readonly found: StandbyReading;
   readonly pool: PostgresPool;
 }
@@ -105,7 +105,7 @@ export async function openStandby(
 ): Promise<OpenStandby> {
   const found = await inspectStandby(standby, primary);
   const pool = new PostgresPool({ ...standby, isStandby: true });
-  const store = createStore(pool, new PostgresQueries(pool), new PostgresPool(primary));
+  const store = new PostgresStore(pool, new PostgresQueries(pool), new PostgresPool(primary));
   return { store, found, pool };
 }
 

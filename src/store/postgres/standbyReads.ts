@@ -2,10 +2,12 @@ import { assert } from "../../lib/assert.ts";
 import { lazyParts } from "../../lib/lazy.ts";
 import type { OnAuditProgress } from "../audit/auditProgress.ts";
 import { NotFoundError, StoreError } from "../storeError.ts";
-import { startServerAudit, type ServerAudit } from "./audit/audit.ts";
+import { startServerAudit } from "./audit/audit.ts";
 import type { ServerAddress } from "./pool.ts";
 import { LAG, lagOf, openStandby, type OpenStandby } from "./standby.ts";
-import type { OpenServer, ServerStore } from "./store.ts";
+import type { StandbyState, Store } from "../store.ts";
+import type { BackgroundAudit } from "../audit/audit.ts";
+import type { OpenServer } from "./store.ts";
 import { messageOf } from "./writer/failures.ts";
 
 /** A standby that could not be used is tried again. */
@@ -14,21 +16,20 @@ const TRY_AGAIN_MS = 5000;
 const CATCH_UP_MS = 250;
 const LOOK_AGAIN_MS = 10;
 
-/** Where reads go, for the operator who looks at them. */
-export interface StandbyState {
-  readonly shownUrl: string;
-  /** How far the standby is behind. Undefined: nobody knows. */
-  readonly lagMs: number | undefined;
-  /** Why the primary answers meanwhile. Undefined: the standby answers. */
-  readonly problem: string | undefined;
-}
-
 /** A store whose reads are those of a standby. */
-export interface StoreWithStandby extends ServerStore {
+export interface StoreWithStandby extends Store {
   standby(): Promise<StandbyState>;
 }
 
-type Parts = "accounts" | "keys" | "ledger" | "requests" | "vouchers" | "reports" | "noticeCauses";
+type Parts =
+  | "accounts"
+  | "keys"
+  | "ledger"
+  | "requests"
+  | "vouchers"
+  | "usage"
+  | "reports"
+  | "noticeCauses";
 
 /**
  * The store of the primary, with reads from the standby. After a change by this store the primary answers until the standby
@@ -37,7 +38,7 @@ type Parts = "accounts" | "keys" | "ledger" | "requests" | "vouchers" | "reports
 export function withStandby(primary: OpenServer, address: ServerAddress): StoreWithStandby {
   const { store } = primary;
   const reader = new StandbyReader(primary, address);
-  const part = <Name extends Parts>(name: Name): ServerStore[Name] =>
+  const part = <Name extends Parts>(name: Name): Store[Name] =>
     mapped(
       store[name],
       (call) =>
@@ -50,6 +51,7 @@ export function withStandby(primary: OpenServer, address: ServerAddress): StoreW
     ledger: () => part("ledger"),
     requests: () => part("requests"),
     vouchers: () => part("vouchers"),
+    usage: () => part("usage"),
     reports: () => part("reports"),
     noticeCauses: () => part("noticeCauses"),
     owners: () => store.owners,
@@ -63,18 +65,14 @@ export function withStandby(primary: OpenServer, address: ServerAddress): StoreW
       ),
   });
   return Object.assign(parts, {
-    usage: (...args: Parameters<ServerStore["usage"]>) =>
-      reader.read((from) => from.usage(...args)),
     changeSignal: () => reader.read((from) => from.changeSignal()),
-    usageOfAccount: store.usageOfAccount,
-    hourlyUsageOfAccount: store.hourlyUsageOfAccount,
     auditInParallel: () => reader.audit((from) => from.auditInParallel()),
     auditInBackground: (onProgress: OnAuditProgress) => reader.auditInBackground(onProgress),
-    isFileReplaced: () => false as const,
+    isFileReplaced: () => false,
     standby: () => reader.state(),
     async close() {
       await reader.close();
-      await store.close();
+      return await store.close();
     },
   });
 }
@@ -108,7 +106,7 @@ class StandbyReader {
     this.#address = address;
   }
 
-  async read<Result>(work: (from: ServerStore) => Promise<Result>): Promise<Result> {
+  async read<Result>(work: (from: Store) => Promise<Result>): Promise<Result> {
     const standby = await this.#current();
     if (standby === undefined) return await work(this.#primary.store);
     try {
@@ -130,12 +128,12 @@ class StandbyReader {
   }
 
   /** Rejects with StoreError while the standby cannot be used. */
-  async audit<Result>(work: (from: ServerStore) => Promise<Result>): Promise<Result> {
+  async audit<Result>(work: (from: Store) => Promise<Result>): Promise<Result> {
     return await work((await this.#open()).store);
   }
 
-  auditInBackground(onProgress: OnAuditProgress): ServerAudit {
-    let running: ServerAudit | undefined;
+  auditInBackground(onProgress: OnAuditProgress): BackgroundAudit {
+    let running: BackgroundAudit | undefined;
     let isEnded = false;
     const run = async () => {
       const { pool } = await this.#open();

@@ -28,19 +28,10 @@ export interface OverviewReport extends UsageReport {
 }
 
 /**
- * The reads of the operator's console. Each one takes at most a quarter of a second with a million requests:
- * `bun bench/console.ts`. They are for a process of their own, not for a serving gateway.
+ * Each read takes at most a quarter of a second with a million requests: `bun bench/console.ts`. They are for a process of its
+ * own, not for a serving gateway.
  */
-export interface Reports {
-  overview(span: ReportSpan, nowMs: number): Promise<OverviewReport>;
-  /** The usage of one account, by its row id. */
-  account(accountId: number, span: ReportSpan, nowMs: number): Promise<UsageReport>;
-  providers(span: ReportSpan, nowMs: number): Promise<ProvidersReport>;
-  accounts(search: AccountSearch, nowMs: number): Promise<Listed<ListedAccount>>;
-  keys(search: KeySearch, nowMs: number): Promise<Listed<ListedKey>>;
-}
-
-export function reports(connection: Connection): Reports {
+export function reports(connection: Connection) {
   const withSpan = <T>(
     span: ReportSpan,
     nowMs: number,
@@ -51,7 +42,7 @@ export function reports(connection: Connection): Reports {
       return await read(snapshot, steppedSpan(span, nowMs, since), since);
     });
   return {
-    overview: (span, nowMs) =>
+    overview: (span: ReportSpan, nowMs: number): Promise<OverviewReport> =>
       withSpan(span, nowMs, async (snapshot, stepped, since) => {
         return {
           ...(await readUsage(snapshot, stepped, since)),
@@ -62,14 +53,15 @@ export function reports(connection: Connection): Reports {
           attention: await readAttention(snapshot, stepped, nowMs),
         };
       }),
-    account: (account, span, nowMs) =>
+    account: (account: number, span: ReportSpan, nowMs: number): Promise<UsageReport> =>
       withSpan(span, nowMs, (snapshot, stepped, since) =>
         readUsage(snapshot, stepped, since, account),
       ),
-    providers: (span, nowMs) => withSpan(span, nowMs, readProviders),
-    accounts: (options, nowMs) =>
+    providers: (span: ReportSpan, nowMs: number): Promise<ProvidersReport> =>
+      withSpan(span, nowMs, readProviders),
+    accounts: (options: AccountSearch, nowMs: number): Promise<Listed<ListedAccount>> =>
       connection.inSnapshot((snapshot) => searchAccounts(snapshot, options, nowMs)),
-    keys: (options, nowMs) =>
+    keys: (options: KeySearch, nowMs: number): Promise<Listed<ListedKey>> =>
       connection.inSnapshot((snapshot) => searchKeys(snapshot, options, nowMs)),
   };
 }

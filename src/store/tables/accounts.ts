@@ -27,27 +27,6 @@ export interface AccountChanges {
   readonly notifyUrl?: string | null | undefined;
 }
 
-export interface AccountTable {
-  insert(account: { name: string; overdraft: bigint; createdAt: number }): Promise<AccountRow>;
-  find(name: string): Promise<AccountRow | undefined>;
-  /** Throws NotFoundError if there is no such account. */
-  findOrThrow(name: string): Promise<AccountRow>;
-  /**
-   * The same for a change that decides by the money of the account. Until the end of its transaction nobody else changes
-   * the row.
-   */
-  lockOrThrow(name: string): Promise<AccountRow>;
-  /** Locks the account in the same way. Throws if there is no such row. */
-  lockById(id: number): Promise<AccountRow>;
-  list(): Promise<AccountRow[]>;
-  /** At least one value is there. */
-  set(id: number, changes: AccountChanges): Promise<void>;
-  setDisabled(id: number, disabled: boolean): Promise<void>;
-}
-
-/** What others read. Only the changes of commands write. */
-export type AccountReads = Pick<AccountTable, "findOrThrow" | "find" | "list">;
-
 /** What the account can still spend. */
 export function available(account: Pick<AccountRow, "balance" | "overdraft" | "reserved">): bigint {
   return account.balance + account.overdraft - account.reserved;
@@ -66,13 +45,15 @@ export const accountColumns = {
   notifyUrl: accounts.notifyUrl,
 };
 
-export function accountTable(connection: Connection): AccountTable {
+export type AccountTable = ReturnType<typeof accountTable>;
+
+export function accountTable(connection: Connection) {
   const { db, dialect } = connection;
   const select = () => db.select(accountColumns).from(accounts);
   const byName = lazy(() =>
     connection.prepare(select().where(eq(accounts.name, sql.placeholder("name")))),
   );
-  const find = (name: string) => byName().first({ name });
+  const find = (name: string): Promise<AccountRow | undefined> => byName().first({ name });
   const findById = async (id: number): Promise<AccountRow> => {
     const row = await connection.first(select().where(eq(accounts.id, id)));
     assert(row !== undefined, "no account with this row id");
@@ -85,12 +66,17 @@ export function accountTable(connection: Connection): AccountTable {
       `there is no account ${JSON.stringify(name)}: tollgate accounts list shows them`,
     );
   };
+  /** Until the end of its transaction nobody else changes the row. Throws if there is none. */
   const lockById = async (id: number): Promise<AccountRow> => {
     await connection.rows(`SELECT id FROM accounts WHERE id = $id ${dialect.lockingRows}`, { id });
     return await findById(id);
   };
   return {
-    async insert(account) {
+    async insert(account: {
+      name: string;
+      overdraft: bigint;
+      createdAt: number;
+    }): Promise<AccountRow> {
       const values = { ...account, id: dialect.newRowId };
       const row = await connection.first(
         db.insert(accounts).values(values).returning({ id: accounts.id }),
@@ -101,14 +87,16 @@ export function accountTable(connection: Connection): AccountTable {
     },
     find,
     findOrThrow,
-    async lockOrThrow(name) {
+    /** For a change that decides by the money of the account. Throws NotFoundError if there is no such account. */
+    async lockOrThrow(name: string): Promise<AccountRow> {
       return await lockById((await findOrThrow(name)).id);
     },
     lockById,
-    list: () => connection.all(select().orderBy(asc(accounts.name))),
-    set: (id, changes) =>
+    list: (): Promise<AccountRow[]> => connection.all(select().orderBy(asc(accounts.name))),
+    /** At least one value is there. */
+    set: (id: number, changes: AccountChanges) =>
       connection.run(db.update(accounts).set(changes).where(eq(accounts.id, id))),
-    setDisabled: (id, disabled) =>
+    setDisabled: (id: number, disabled: boolean) =>
       connection.run(db.update(accounts).set({ disabled }).where(eq(accounts.id, id))),
   };
 }

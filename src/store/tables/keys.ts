@@ -64,32 +64,9 @@ export interface NewKey extends KeyChanges {
   createdAt: number;
 }
 
-export interface KeyTable {
-  /** `firstKeyId`: the rotation chain to which the key belongs, if it is not the first key of one. */
-  insert(key: NewKey, firstKeyId?: number): Promise<void>;
-  /** Finds a key by the SHA-256 of its secret: one point read. */
-  findByHash(hash: Uint8Array): Promise<KeySecretRow | undefined>;
-  find(publicId: string): Promise<KeyRow | undefined>;
-  /** Throws NotFoundError if there is no such key. */
-  findOrThrow(publicId: string): Promise<KeyRow>;
-  list(account: string | undefined): Promise<KeyRow[]>;
-  /** Keys that meet a condition on keys and accounts, the newest first. */
-  newest(condition: SQL | undefined, limit: number): Promise<KeyRow[]>;
-  /** Changes settings of this key. A budget applies to its whole rotation chain. */
-  change(key: Pick<KeyRow, "id" | "firstKeyId">, changes: KeyChanges): Promise<void>;
-  /** The last key of the rotation chain. */
-  newestOfChain(key: Pick<KeyRow, "accountId" | "firstKeyId">): Promise<KeyRow>;
-  /** Revokes the key. Returns false if it was revoked before. */
-  revoke(id: number, at: number): Promise<boolean>;
-}
+export type KeyTable = ReturnType<typeof keyTable>;
 
-/** What others read. Only the changes of commands write. */
-export type KeyReads = Pick<
-  KeyTable,
-  "findOrThrow" | "find" | "findByHash" | "list" | "newestOfChain"
->;
-
-export function keyTable(connection: Connection): KeyTable {
+export function keyTable(connection: Connection) {
   const { db, dialect } = connection;
   const first = alias(keys, "first");
   /** Budget and spending of a rotation chain are stored at its first key. */
@@ -141,33 +118,40 @@ export function keyTable(connection: Connection): KeyTable {
   const byPublicId = lazy(() =>
     connection.prepare(selectJoined(all).where(eq(keys.publicId, dialect.plannedOnce("publicId")))),
   );
-  const find = (publicId: string) => byPublicId().first({ publicId });
+  const find = (publicId: string): Promise<KeyRow | undefined> => byPublicId().first({ publicId });
   return {
-    insert(key, firstKeyId) {
+    /** `firstKeyId`: the rotation chain to which the key belongs, if it is not the first key of one. */
+    insert(key: NewKey, firstKeyId?: number): Promise<void> {
       const models = key.models && JSON.stringify(key.models);
       const budget = firstKeyId === undefined ? key.budget : null;
       const hash = Buffer.from(key.hash);
       const values = { ...key, id: dialect.newRowId, hash, models, budget, firstKeyId };
       return connection.run(db.insert(keys).values(values));
     },
-    findByHash: (hash) => byHash().first({ hash: Buffer.from(hash) }),
+    findByHash: (hash: Uint8Array): Promise<KeySecretRow | undefined> =>
+      byHash().first({ hash: Buffer.from(hash) }),
     find,
-    async findOrThrow(publicId) {
+    async findOrThrow(publicId: string): Promise<KeyRow> {
       const key = await find(publicId);
       if (key !== undefined) return key;
       throw new NotFoundError(
         `there is no key ${JSON.stringify(publicId)}: tollgate keys list shows them`,
       );
     },
-    list: (account) =>
+    list: (account: string | undefined): Promise<KeyRow[]> =>
       connection.all(
         selectJoined(all)
           .where(account === undefined ? undefined : eq(accounts.name, account))
           .orderBy(asc(keys.id)),
       ),
-    newest: (condition, limit) =>
+    /** Keys that meet a condition on keys and accounts, the newest first. */
+    newest: (condition: SQL | undefined, limit: number): Promise<KeyRow[]> =>
       connection.all(selectJoined(all).where(condition).orderBy(desc(keys.id)).limit(limit)),
-    async change(key, { budget, models, ...changes }) {
+    /** A budget applies to the whole rotation chain. */
+    async change(
+      key: Pick<KeyRow, "id" | "firstKeyId">,
+      { budget, models, ...changes }: KeyChanges,
+    ) {
       // In the order of the ids, as every transaction locks keys.
       if (budget !== undefined)
         await connection.run(db.update(keys).set({ budget }).where(eq(keys.id, key.firstKeyId)));
@@ -175,7 +159,7 @@ export function keyTable(connection: Connection): KeyTable {
       if (Object.values(keyChanges).some((value) => value !== undefined))
         await connection.run(db.update(keys).set(keyChanges).where(eq(keys.id, key.id)));
     },
-    async newestOfChain(key) {
+    async newestOfChain(key: Pick<KeyRow, "accountId" | "firstKeyId">): Promise<KeyRow> {
       const row = await connection.first(
         selectJoined(all)
           .where(and(eq(keys.accountId, key.accountId), eq(firstOfChain, key.firstKeyId)))
@@ -185,7 +169,8 @@ export function keyTable(connection: Connection): KeyTable {
       assert(row !== undefined, "a rotation chain without a key");
       return row;
     },
-    async revoke(id, at) {
+    /** Returns false if the key was revoked before. */
+    async revoke(id: number, at: number): Promise<boolean> {
       const revoked = await connection.first(
         db
           .update(keys)

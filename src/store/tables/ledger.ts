@@ -20,21 +20,6 @@ export interface Charge {
   isKept: boolean;
 }
 
-/** The only code that changes a balance, except the writer with its charges. Runs in the caller's transaction. */
-export interface LedgerTable {
-  /** Appends a row and returns the new balance. Throws if the amount or the balance is out of bounds. */
-  append(entry: LedgerEntry): Promise<bigint>;
-  /** Newest first. `before`: only rows with a smaller number. */
-  history(accountId: number, limit: number, before?: number): Promise<HistoryRow[]>;
-  findByRef(ref: string): Promise<LedgerRow | undefined>;
-  findCharge(requestPublicId: string): Promise<Charge | undefined>;
-  /** The refunds of this charge, oldest first. */
-  refundsOf(charge: Pick<Charge, "accountId" | "seq">): Promise<LedgerRow[]>;
-}
-
-/** What others read. Only the changes of commands write. */
-export type LedgerReads = Pick<LedgerTable, "history">;
-
 /** The most that balance and overdraft may be together: all of it may be held, and sums of holds have 64 bits. */
 export const SPENDABLE_MAX = 9_223_372_036_854_775_807n;
 const CHARGE_REF = "req:";
@@ -45,11 +30,18 @@ export function refTakenError(row: LedgerRow): StoreError {
   );
 }
 
-export function ledgerTable(connection: Connection): LedgerTable {
+export type LedgerTable = ReturnType<typeof ledgerTable>;
+
+/** The only code that changes a balance, except the writer with its charges. */
+export function ledgerTable(connection: Connection) {
   const { db, dialect } = connection;
   const { balance, overdraft, ledgerSeq: seq } = accounts;
   return {
-    async append(entry) {
+    /**
+     * Appends a row and returns the new balance. Throws if the amount or the balance is out of bounds. Runs in the caller's
+     * transaction.
+     */
+    async append(entry: LedgerEntry): Promise<bigint> {
       const tail = await connection.first(
         db
           .select({ balance, overdraft, seq })
@@ -81,15 +73,20 @@ function tooLargeError(overdraft: bigint, most: bigint): StoreError {
   return new StoreError(`${subject} would be larger than 64 bits can hold: ${advice}`);
 }
 
-function ledgerReader(connection: Connection): Omit<LedgerTable, "append"> {
+function ledgerReader(connection: Connection) {
   const { db } = connection;
   return {
-    async history(accountId, limit, before = Number.MAX_SAFE_INTEGER) {
+    async history(
+      accountId: number,
+      limit: number,
+      before = Number.MAX_SAFE_INTEGER,
+    ): Promise<HistoryRow[]> {
       const rows = await connection.rows<ReadHistoryRow>(HISTORY, { accountId, limit, before });
       return rows.map(historyRow);
     },
-    findByRef: (ref) => connection.first(db.select().from(ledger).where(eq(ledger.ref, ref))),
-    async findCharge(requestPublicId) {
+    findByRef: (ref: string): Promise<LedgerRow | undefined> =>
+      connection.first(db.select().from(ledger).where(eq(ledger.ref, ref))),
+    async findCharge(requestPublicId: string): Promise<Charge | undefined> {
       const { accountId, charge, ledgerSeq } = requests;
       const ofKept = await connection.first(
         db
@@ -106,7 +103,8 @@ function ledgerReader(connection: Connection): Omit<LedgerTable, "append"> {
       );
       return ofFolded && { ...ofFolded, amount: -ofFolded.amount, isKept: false };
     },
-    refundsOf: (charge) =>
+    /** Oldest first. */
+    refundsOf: (charge: Pick<Charge, "accountId" | "seq">): Promise<LedgerRow[]> =>
       connection.all(
         db
           .select()

@@ -22,6 +22,18 @@ export interface LowAccount {
   readonly notifyUrl: string | null;
 }
 
+/** The next `limit` accounts after the row id `after`. */
+export interface NextAccounts {
+  readonly after: number;
+  readonly limit: number;
+}
+
+/** `next`: the row id to go on after; undefined at the end. */
+export interface LowAccounts {
+  readonly low: readonly LowAccount[];
+  readonly next: number | undefined;
+}
+
 /** A key that works until then. */
 export interface ExpiringKey {
   readonly key: string;
@@ -35,24 +47,13 @@ export interface ExpiringKey {
   readonly notifyUrl: string | null;
 }
 
-/** The conditions of accounts and keys that a person should know. A serving gateway reads them, so each read is short. */
-export interface NoticeCauses {
-  /**
-   * The low accounts among the next `limit` ones after the row id `after`. `next` is the row id to go on after; undefined
-   * at the end. Disabled accounts and those that never had money are left out.
-   */
-  lowAccounts(
-    page: { readonly after: number; readonly limit: number },
-    limits: LowLimits,
-    nowMs: number,
-  ): Promise<{ readonly low: readonly LowAccount[]; readonly next: number | undefined }>;
-  /** Keys that expire within this time, the first ones first. Keys of disabled accounts are left out. */
-  expiringKeys(nowMs: number, withinMs: number, limit: number): Promise<ExpiringKey[]>;
-}
-
-export function noticeCauses(connection: Connection): NoticeCauses {
+export function noticeCauses(connection: Connection) {
   return {
-    async lowAccounts({ after, limit }, limits, nowMs) {
+    async lowAccounts(
+      { after, limit }: NextAccounts,
+      limits: LowLimits,
+      nowMs: number,
+    ): Promise<LowAccounts> {
       const page = await connection.row<{ upTo: bigint | null; rows: bigint }>(
         `SELECT max(id) AS "upTo", count(*) AS rows
           FROM (SELECT id FROM accounts WHERE id > $after ORDER BY id LIMIT $limit) AS page`,
@@ -81,7 +82,7 @@ export function noticeCauses(connection: Connection): NoticeCauses {
       });
       return { low, next: Number(page.rows) === limit ? upTo : undefined };
     },
-    async expiringKeys(nowMs, withinMs, limit) {
+    async expiringKeys(nowMs: number, withinMs: number, limit: number): Promise<ExpiringKey[]> {
       const rows = await connection.rows<KeyOfList>(
         `SELECT k.public_id AS id, a.name AS account, k.label, k.created_at AS created, k.expires_at AS expires, k.last_used_at AS used,
             a.notify_url AS "notifyUrl",

@@ -29,26 +29,11 @@ export interface OpenNotice extends NoticeCause {
   readonly claimedAt: number;
 }
 
-export interface NoticeTable {
-  /** The conditions of these types that hold. */
-  open(types: readonly string[]): Promise<OpenNotice[]>;
-  /**
-   * Changes one record. Returns true for a `claim` that the caller has got: the condition holds, nobody was told of it,
-   * and the last notice of the cause is an hour old.
-   */
-  change(change: NoticeChange): Promise<boolean>;
-  /**
-   * Records whether the last audit found problems. A backup audits the money only, so it does not end what an audit has
-   * found. Writes nothing if neither this one nor the one before found any.
-   */
-  audited(by: AuditedBy, hasProblems: boolean, at: number): Promise<void>;
-}
-
 /** The condition that the last audit found problems. Its subject is what audited. */
 export const AUDIT_FAILED = "audit_failed";
 export type AuditedBy = "audit" | "backup";
 
-export function noticeTable(connection: Connection): NoticeTable {
+export function noticeTable(connection: Connection) {
   const change = async (noticeChange: NoticeChange): Promise<boolean> => {
     let changed: readonly object[] = [];
     for (const { text, values } of noticeStatements(noticeChange))
@@ -68,7 +53,7 @@ export function noticeTable(connection: Connection): NoticeTable {
   return {
     open,
     change,
-    async audited(by, hasProblems, at) {
+    async audited(by: AuditedBy, hasProblems: boolean, at: number): Promise<void> {
       const cause = { type: AUDIT_FAILED, at };
       if (hasProblems) return void (await change({ ...cause, subject: by, step: "again" }));
       for (const { subject } of await open([AUDIT_FAILED]))

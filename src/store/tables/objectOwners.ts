@@ -13,16 +13,7 @@ export interface OwnedObject {
   historyTokens: number;
 }
 
-export interface OwnerTable {
-  /** Finds an object by the SHA-256 of its id. Undefined if it is unknown, expired or of another account. */
-  find(
-    hash: Uint8Array,
-    accountId: number,
-    now: number,
-  ): Promise<Pick<OwnedObject, "provider" | "historyTokens"> | undefined>;
-}
-
-export function ownerTable(connection: Connection): OwnerTable {
+export function ownerTable(connection: Connection) {
   const { hash, accountId, provider, expiresAt, historyTokens } = responseOwner;
   const find = lazy(() =>
     connection.prepare(
@@ -39,7 +30,11 @@ export function ownerTable(connection: Connection): OwnerTable {
     ),
   );
   return {
-    find: (idHash, account, now) =>
+    find: (
+      idHash: Uint8Array,
+      account: number,
+      now: number,
+    ): Promise<Pick<OwnedObject, "provider" | "historyTokens"> | undefined> =>
       find().first({ hash: Buffer.from(idHash), accountId: account, now }),
   };
 }

@@ -57,21 +57,13 @@ export interface RequestPage {
   readonly isCut: boolean;
 }
 
-/**
- * Reads a page of requests, the one recorded last first. A request is recorded when it ends, or when it is open for a
- * second, and keeps its place. So all pages together have each request once that was there at the first page, and none
- * that was recorded later. A page is shorter than its limit if it is cut, or if requests of it are folded, or get another
- * status, while it is read.
- */
-export type ListRequests = (filter: RequestFilter, page: PageRequest) => Promise<RequestPage>;
-
 /** For a process of its own. A gateway that serves takes smaller steps. */
 const STEP_ROWS = 20_000;
 const EXAMINED_MAX = 100_000;
 
-export function requestList(connection: Connection): ListRequests {
+export function requestList(connection: Connection) {
   const prepared = lazy(() => prepareRows(connection));
-  return async (filter, page) => {
+  return async (filter: RequestFilter, page: PageRequest): Promise<RequestPage> => {
     const { limit, before, stepRows = STEP_ROWS, examinedMax = EXAMINED_MAX, pause } = page;
     const walk = await walkOf(connection, filter);
     if (walk === undefined) return { rows: [], next: undefined, isCut: false };

@@ -5,32 +5,19 @@ import { attempts, requests } from "../schema/schema.ts";
 import type { AttemptRecord } from "../writer/requestRecord.ts";
 import { LAST_ENTRY } from "./lastEntry.ts";
 import { onlyAttempt, receiptQuery, type ReceiptRow } from "./receipts.ts";
-import { requestList, type ListRequests } from "./requestList.ts";
+import { requestList } from "./requestList.ts";
 
-export interface RequestTable {
-  readonly list: ListRequests;
-  find(publicId: string): Promise<ReceiptRow | undefined>;
-  /** Undefined if the request is unknown or of another account. */
-  receipt(accountId: number, publicId: string): Promise<ReceiptRow | undefined>;
-  /** The ended attempts, oldest first. */
-  attempts(publicId: string): Promise<AttemptRecord[]>;
-  /** The admission time of the newest request up to this time. */
-  newestAt(nowMs: number): Promise<number | undefined>;
-  /** The time of the last entry of requests and ledger, as `LAST_ENTRY` says. */
-  lastEntryAt(): Promise<number | undefined>;
-}
-
-export function requestTable(connection: Connection): RequestTable {
+export function requestTable(connection: Connection) {
   const { db } = connection;
   const find = receiptReader(connection);
   return {
     list: requestList(connection),
     find,
-    async receipt(accountId, publicId) {
+    async receipt(accountId: number, publicId: string): Promise<ReceiptRow | undefined> {
       const found = await find(publicId);
       return found?.accountId === accountId ? found : undefined;
     },
-    async attempts(publicId) {
+    async attempts(publicId: string): Promise<AttemptRecord[]> {
       const recorded = await connection.all(
         db
           .select({
@@ -46,7 +33,7 @@ export function requestTable(connection: Connection): RequestTable {
       );
       return recorded.length > 0 ? recorded : onlyAttempt(await find(publicId));
     },
-    async newestAt(nowMs) {
+    async newestAt(nowMs: number): Promise<number | undefined> {
       const row = await connection.first(
         db
           .select({ at: requests.at })
@@ -57,19 +44,19 @@ export function requestTable(connection: Connection): RequestTable {
       );
       return row?.at;
     },
-    async lastEntryAt() {
+    async lastEntryAt(): Promise<number | undefined> {
       const [row] = await connection.rows<{ at: bigint | null }>(LAST_ENTRY);
       return row === undefined || row.at === null ? undefined : Number(row.at);
     },
   };
 }
 
-function receiptReader(connection: Connection): RequestTable["find"] {
+function receiptReader(connection: Connection) {
   const { db, dialect } = connection;
   const statement = lazy(() =>
     connection.prepare(
       receiptQuery(db).where(eq(requests.publicId, dialect.plannedOnce("publicId"))),
     ),
   );
-  return (publicId) => statement().first({ publicId });
+  return (publicId: string): Promise<ReceiptRow | undefined> => statement().first({ publicId });
 }

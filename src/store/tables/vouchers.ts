@@ -37,30 +37,12 @@ export interface VoucherFilter {
   readonly limit?: number | undefined;
 }
 
-export interface VoucherTable {
-  insert(voucher: NewVoucher): Promise<void>;
-  /** Finds a voucher by the SHA-256 of its code: one point read. */
-  findByHash(hash: Uint8Array): Promise<VoucherRow | undefined>;
-  find(publicId: string): Promise<VoucherRow | undefined>;
-  /** Throws NotFoundError if there is no such voucher. */
-  findOrThrow(publicId: string): Promise<VoucherRow>;
-  /** The same for a change. Until the end of its transaction nobody redeems the voucher. */
-  lockOrThrow(publicId: string): Promise<VoucherRow>;
-  /** Newest first. */
-  list(filter?: VoucherFilter): Promise<VoucherRow[]>;
-  /** The number of all vouchers that a list without a limit has. */
-  count(search: string | undefined): Promise<number>;
-  /** Revokes an open voucher. Returns false if it was revoked before. Throws for a redeemed one. */
-  revoke(id: number, at: number): Promise<boolean>;
-}
-
-/** What others read. Only the changes of commands write. */
-export type VoucherReads = Pick<VoucherTable, "findByHash" | "findOrThrow" | "list" | "count">;
-
 /** The prefix of the ref of a credit that redeems a voucher. The public id of the voucher follows. */
 export const VOUCHER_REF = "voucher:";
 
-export function voucherTable(connection: Connection): VoucherTable {
+export type VoucherTable = ReturnType<typeof voucherTable>;
+
+export function voucherTable(connection: Connection) {
   const { db, dialect } = connection;
   const columns = {
     id: vouchers.id,
@@ -77,7 +59,7 @@ export function voucherTable(connection: Connection): VoucherTable {
   };
   const select = () =>
     db.select(columns).from(vouchers).leftJoin(accounts, eq(accounts.id, vouchers.redeemedBy));
-  const find = (publicId: string) =>
+  const find = (publicId: string): Promise<VoucherRow | undefined> =>
     connection.first(select().where(eq(vouchers.publicId, publicId)));
   const findOrThrow = async (publicId: string): Promise<VoucherRow> => {
     const voucher = await find(publicId);
@@ -87,21 +69,23 @@ export function voucherTable(connection: Connection): VoucherTable {
     );
   };
   return {
-    insert(voucher) {
+    insert(voucher: NewVoucher): Promise<void> {
       const values = { ...voucher, id: dialect.newRowId, hash: Buffer.from(voucher.hash) };
       return connection.run(db.insert(vouchers).values(values));
     },
-    findByHash: (hash) => connection.first(select().where(eq(vouchers.hash, Buffer.from(hash)))),
+    findByHash: (hash: Uint8Array): Promise<VoucherRow | undefined> =>
+      connection.first(select().where(eq(vouchers.hash, Buffer.from(hash)))),
     find,
     findOrThrow,
-    async lockOrThrow(publicId) {
+    /** For a change. Until the end of its transaction nobody redeems the voucher. Throws NotFoundError if there is none. */
+    async lockOrThrow(publicId: string): Promise<VoucherRow> {
       const { id } = await findOrThrow(publicId);
       await connection.rows(`SELECT id FROM vouchers WHERE id = $id ${dialect.lockingRows}`, {
         id,
       });
       return await findOrThrow(publicId);
     },
-    list({ search, before, limit } = {}) {
+    list({ search, before, limit }: VoucherFilter = {}): Promise<VoucherRow[]> {
       const found = select()
         .where(
           and(
@@ -112,7 +96,7 @@ export function voucherTable(connection: Connection): VoucherTable {
         .orderBy(desc(vouchers.id));
       return connection.all(limit === undefined ? found : found.limit(limit));
     },
-    async count(search) {
+    async count(search: string | undefined): Promise<number> {
       const row = await connection.first(
         db
           .select({ rows: sql`count(*)`.mapWith(Number) })
@@ -122,7 +106,8 @@ export function voucherTable(connection: Connection): VoucherTable {
       );
       return row?.rows ?? 0;
     },
-    async revoke(id, at) {
+    /** Returns false if the voucher was revoked before. Throws for a redeemed one. */
+    async revoke(id: number, at: number): Promise<boolean> {
       const revoked = await connection.first(
         db
           .update(vouchers)

@@ -46,7 +46,7 @@ const NAMES: Readonly<Partial<Record<UsageGrouping, string>>> = {
 };
 
 /** Sums usage by group: days oldest first, other groups by name. */
-export async function usageReport(
+async function usageReport(
   connection: Connection,
   by: UsageGrouping,
   { account, since = 0, until = END_MS }: UsageFilter,
@@ -102,17 +102,14 @@ export interface PeriodUsage {
   readonly sums: UsageSums;
 }
 
-/**
- * Reads the usage of an account, with its running requests. Each day is one read, and the reader pauses after each day: days
- * oldest first, models by name.
- */
-export type ReadPeriods = (
+type ReadPeriods = (
   accountId: number,
   days: DaySpan,
   pause: Pause,
 ) => Promise<readonly PeriodUsage[]>;
 
-export function accountUsage(connection: Connection): ReadPeriods {
+/** Each day is one read. */
+function accountUsage(connection: Connection): ReadPeriods {
   const running = runningRequests(connection.dialect);
   const readDay = sumReader({
     sources: [
@@ -147,12 +144,8 @@ export function accountUsage(connection: Connection): ReadPeriods {
 /** The requests that one step reads. */
 const STEP_ROWS = 250;
 
-/**
- * Reads the same by hour of admission. A request that is folded has no hour, so it is not there. The reader pauses after a few
- * hundred requests, newest first, so one model has an hour in several parts. Each request that was recorded at the first part
- * counts once, as it is when it is read.
- */
-export function hourlyUsage(connection: Connection): ReadPeriods {
+/** Reads a few hundred requests at a time, newest first. */
+function hourlyUsage(connection: Connection): ReadPeriods {
   const { idBesideIndex: rowId, accountOfList } = connection.dialect;
   const ofAccount = `requests WHERE ${accountOfList} = $accountId AND ${rowId} < $below AND ${rowId} >= $first`;
   const firstOfStep = `SELECT min(id) AS first
@@ -179,5 +172,13 @@ export function hourlyUsage(connection: Connection): ReadPeriods {
       await pause();
       below = first;
     }
+  };
+}
+
+export function usage(connection: Connection) {
+  return {
+    by: (group: UsageGrouping, filter: UsageFilter) => usageReport(connection, group, filter),
+    ofAccountByDay: accountUsage(connection),
+    ofAccountByHour: hourlyUsage(connection),
   };
 }

@@ -1,5 +1,5 @@
 import { DAY_MS, type Clock } from "../../lib/clock.ts";
-import type { RequestTable } from "../tables/requests.ts";
+import type { Requests } from "../store.ts";
 import { clockDoubt, type ClockDoubt } from "../tables/lastEntry.ts";
 import { isTemporary, type Writer } from "./writer.ts";
 
@@ -27,7 +27,7 @@ const TRUSTED_AFTER_MS = 7 * DAY_MS;
 
 interface FoldingStore {
   readonly writer: Writer;
-  readonly store: { readonly requests: Pick<RequestTable, "newestAt" | "lastEntryAt"> };
+  readonly store: { readonly requests: Pick<Requests, "newestAt" | "lastEntryAt"> };
 }
 
 /**

@@ -14,7 +14,7 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { takeInstanceLock } from "../../../src/store/store.ts";
+import { takeInstanceLock } from "../../../src/store/open.ts";
 import { fromSource, openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 import {
   change,

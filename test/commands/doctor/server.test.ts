@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { judgeServer } from "../../../src/commands/doctor/server.ts";
-import type { ServerInspection } from "../../../src/store/store.ts";
+import type { ServerInspection } from "../../../src/store/open.ts";
 
 const url = "postgres://gate@db/tollgate";
 

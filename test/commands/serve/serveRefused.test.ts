@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { takeInstanceLock } from "../../../src/store/store.ts";
+import { takeInstanceLock } from "../../../src/store/open.ts";
 import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 import { withoutRoot } from "../../support/binary/otherUser.ts";
 import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";

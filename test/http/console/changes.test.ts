@@ -2,7 +2,7 @@ import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { operations } from "../../../src/administration/operations.ts";
-import { takeInstanceLock } from "../../../src/store/store.ts";
+import { takeInstanceLock } from "../../../src/store/open.ts";
 import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 import {
   signIn,

@@ -77,7 +77,7 @@ describe.each(sample(Object.entries(stores), 3, ([name]) => name))(
       const { now, before, series, times } = overview;
       const usageOf = async (part: { from: string; to: string }) =>
         totalOf(
-          await storeFolder.store.usage("day", {
+          await storeFolder.store.usage.by("day", {
             since: Date.parse(part.from),
             until: Date.parse(part.to) + 1,
           }),
@@ -94,7 +94,7 @@ describe.each(sample(Object.entries(stores), 3, ([name]) => name))(
       expect(roublesOf(series.models.flatMap((model) => model.charged_rub))).toBe(now.charged_rub);
       for (const grouping of usageGroupings) {
         if (grouping === "day") continue;
-        const rows = await storeFolder.store.usage(grouping, { since: Date.parse(now.from) });
+        const rows = await storeFolder.store.usage.by(grouping, { since: Date.parse(now.from) });
         const expected = rows
           .toSorted((a, b) => Number(b.cost - a.cost))
           .map((row) => [row.group, formatRoubles(row.cost), row.requests]);

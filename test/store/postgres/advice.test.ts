@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chmod, chown, copyFile, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { inspectServer, openServerStore } from "../../../src/store/store.ts";
+import { inspectServer, openServerStore } from "../../../src/store/open.ts";
 import { openCliFolder } from "../../support/binary/cli.ts";
 import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";
 import type { CertificateName } from "../../support/provider/rawServer.ts";

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { openServer } from "../../../src/store/postgres/store.ts";
-import { MoneyReservedError, openServerStore } from "../../../src/store/store.ts";
+import { openServerStore } from "../../../src/store/open.ts";
+import { MoneyReservedError } from "../../../src/store/store.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import type { TestDatabase } from "../../support/servers/postgres.ts";
 import { Books, openReplica } from "../../support/store/replica.ts";

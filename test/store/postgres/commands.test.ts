@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { withReservedMoney } from "../../../src/administration/reservedMoney.ts";
 import { hashKey } from "../../../src/auth/apiKey.ts";
-import { openServer, type ServerStore } from "../../../src/store/postgres/store.ts";
+import { openServer, type PostgresStore } from "../../../src/store/postgres/store.ts";
 import { MoneyReservedError, StoreError } from "../../../src/store/store.ts";
 import { seededRandom } from "../../support/seededRandom.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
@@ -12,7 +12,7 @@ import { Books, openReplica, type Replica } from "../../support/store/replica.ts
 import { actor, costOfEnded, ended, type Owner } from "../../support/store/storeFolder.ts";
 import { issueVouchers } from "../../support/store/vouchers.ts";
 
-type Admin = ServerStore["admin"];
+type Admin = PostgresStore["admin"];
 
 const FUNDS = 100n * costOfEnded;
 const OVERDRAFT = 10n * costOfEnded;
@@ -20,7 +20,7 @@ const OVERDRAFT = 10n * costOfEnded;
 describePostgres("commands of two processes", () => {
   let database: TestDatabase;
   let books: Books;
-  let stores: readonly [ServerStore, ServerStore];
+  let stores: readonly [PostgresStore, PostgresStore];
   let alice: Owner;
   beforeEach(async () => {
     database = await replicaDatabase();
@@ -298,7 +298,7 @@ describePostgres("commands of two processes", () => {
       (admin) => admin.changeKey(actor, "key_next", { label: "x", budget: costs(90) }),
       (admin) => admin.setDisabled(actor, "alice", false),
     ];
-    const command = async ({ admin }: ServerStore): Promise<number> => {
+    const command = async ({ admin }: PostgresStore): Promise<number> => {
       const run = async (): Promise<boolean> => {
         try {
           await pick(commands)(admin);

@@ -10,7 +10,7 @@ import {
   openServerStore,
   takeInstanceLock,
   type CopyProgress,
-} from "../../../src/store/store.ts";
+} from "../../../src/store/open.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import { freshDatabase, type TestDatabase } from "../../support/servers/postgres.ts";
 import { openReplica } from "../../support/store/replica.ts";

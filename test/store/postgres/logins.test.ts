@@ -4,7 +4,7 @@ import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../../src/lib/clock.ts";
-import { openReplica, openServerStore } from "../../../src/store/store.ts";
+import { openReplica, openServerStore } from "../../../src/store/open.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import { startPostgres, type PostgresServer } from "../../support/servers/postgres.ts";
 import { until, untilAsync } from "../../support/until.ts";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { openServer, type ServerStore } from "../../../src/store/postgres/store.ts";
+import { openServer, type PostgresStore } from "../../../src/store/postgres/store.ts";
 import { StoreError } from "../../../src/store/store.ts";
 import { rejectionOf } from "../../support/gateway/httpClient.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
@@ -15,11 +15,11 @@ const SHORT_ANSWER_WITHIN_MS = 700;
 const DAYS = { from: 20_000, to: 20_003 };
 const SHOWN_URL = "postgres://server/long";
 
-type Read = (store: ServerStore, accountId: number) => Promise<unknown>;
+type Read = (store: PostgresStore, accountId: number) => Promise<unknown>;
 
 const reads: readonly (readonly [string, Read])[] = [
-  ["usage by day", (store, id) => store.usageOfAccount(id, DAYS, async () => {})],
-  ["usage by hour", (store, id) => store.hourlyUsageOfAccount(id, DAYS, async () => {})],
+  ["usage by day", (store, id) => store.usage.ofAccountByDay(id, DAYS, async () => {})],
+  ["usage by hour", (store, id) => store.usage.ofAccountByHour(id, DAYS, async () => {})],
   ["a page", (store, id) => store.requests.list({ account: id }, { limit: 5 })],
 ];
 
@@ -27,9 +27,9 @@ describePostgres("a long read on PostgreSQL", () => {
   let database: TestDatabase;
   let proxy: TcpProxy;
   let books: Books;
-  let store: ServerStore;
+  let store: PostgresStore;
   let owner: Owner;
-  const openStore = async (answerWithinMs: number): Promise<ServerStore> => {
+  const openStore = async (answerWithinMs: number): Promise<PostgresStore> => {
     const address = { url: proxy.through(database.url), shownUrl: SHOWN_URL };
     return (await openServer(address, answerWithinMs)).store;
   };

@@ -9,7 +9,8 @@ import {
   readServerSchema,
   versionOf,
 } from "../../../src/store/postgres/schema/migrations.ts";
-import { inspectServer, StoreError } from "../../../src/store/store.ts";
+import { inspectServer } from "../../../src/store/open.ts";
+import { StoreError } from "../../../src/store/store.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import { freshDatabase, startPostgres, type TestDatabase } from "../../support/servers/postgres.ts";
 import { several } from "../../support/several.ts";

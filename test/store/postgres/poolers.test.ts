@@ -1,6 +1,6 @@
 import { SQL } from "bun";
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { openServerStore } from "../../../src/store/store.ts";
+import { openServerStore } from "../../../src/store/open.ts";
 import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 import { ServingProcess } from "../../support/binary/servingProcess.ts";
 import { binaryPath } from "../../support/binary/binary.ts";

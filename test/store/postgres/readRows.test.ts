@@ -6,7 +6,7 @@ import type { Connection } from "../../../src/store/connection.ts";
 import { PostgresPool } from "../../../src/store/postgres/pool.ts";
 import { PostgresQueries } from "../../../src/store/postgres/queries.ts";
 import { requestList, type RequestFilter } from "../../../src/store/tables/requestList.ts";
-import { accountUsage, hourlyUsage } from "../../../src/store/usage/usage.ts";
+import { usage } from "../../../src/store/usage/usage.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import type { TestDatabase } from "../../support/servers/postgres.ts";
 import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
@@ -99,8 +99,14 @@ describePostgres("a read of one account on PostgreSQL", () => {
       (connection, id) => page(connection, id, status),
     ]),
     ["page of all requests", (connection, id) => list(connection, { account: id })],
-    ["usage by day", (connection, id) => accountUsage(connection)(id, days, async () => {})],
-    ["usage by hour", (connection, id) => hourlyUsage(connection)(id, days, async () => {})],
+    [
+      "usage by day",
+      (connection, id) => usage(connection).ofAccountByDay(id, days, async () => {}),
+    ],
+    [
+      "usage by hour",
+      (connection, id) => usage(connection).ofAccountByHour(id, days, async () => {}),
+    ],
     ["list of an account", (connection, _, name) => list(connection, { account: name })],
     [
       "list by key",

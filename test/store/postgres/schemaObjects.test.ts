@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 import { auditServer } from "../../../src/store/postgres/audit/audit.ts";
 import { objectLines, schemaObjects } from "../../../src/store/postgres/audit/schemaObjects.ts";
-import { openServerStore } from "../../../src/store/store.ts";
+import { openServerStore } from "../../../src/store/open.ts";
 import { openPostgres } from "../../support/store/engines.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import { freshDatabase } from "../../support/servers/postgres.ts";

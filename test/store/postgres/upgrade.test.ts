@@ -1,6 +1,6 @@
 import { SQL } from "bun";
 import { expect, test } from "bun:test";
-import { openServerStore } from "../../../src/store/store.ts";
+import { openServerStore } from "../../../src/store/open.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import { freshDatabase } from "../../support/servers/postgres.ts";
 import { makeEarlierServer, versionsOf } from "../../support/store/earlierVersion.ts";

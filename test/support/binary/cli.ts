@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { openStore } from "../../../src/store/store.ts";
+import { openStore } from "../../../src/store/open.ts";
 import { binaryPath, outputOf, type ChildOutput } from "./binary.ts";
 
 /** Runs the program from source, which takes three times as long to start as the executable. */

@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { expect } from "bun:test";
-import { openStore } from "../../../src/store/store.ts";
+import { openStore } from "../../../src/store/open.ts";
 import type { CliFolder } from "./cli.ts";
 
 /** What `tollgate doctor --json` found. */

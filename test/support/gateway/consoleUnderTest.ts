@@ -3,7 +3,7 @@ import { createConsoleServer } from "../../../src/http/console/server.ts";
 import { ConsoleSession } from "../../../src/http/console/session.ts";
 import { systemClock } from "../../../src/lib/clock.ts";
 import { systemRandom } from "../../../src/lib/random.ts";
-import type { SqliteStore } from "../../../src/store/store.ts";
+import type { SqliteStore } from "../../../src/store/open.ts";
 import { actor } from "../store/storeFolder.ts";
 
 /** A signed-in console on a port of this machine. */

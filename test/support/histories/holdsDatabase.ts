@@ -1,11 +1,9 @@
+import type { AccountFunds, ChainFunds, FundsTable } from "../../../src/store/open.ts";
 import {
   WriteError,
-  type AccountFunds,
   type BatchPlanner,
-  type ChainFunds,
   type ChangeCounter,
   type EndingRequest,
-  type FundsTable,
   type GroupEffect,
   type ReserveTarget,
   type Writer,

@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LocalHolds } from "../../../src/billing/localHolds.ts";
 import { systemClock } from "../../../src/lib/clock.ts";
-import { openStore, startWriter, type SqliteStore, type Writer } from "../../../src/store/store.ts";
+import { openStore, startWriter, type SqliteStore } from "../../../src/store/open.ts";
+import type { Writer } from "../../../src/store/store.ts";
 import { auditFile } from "../auditor/auditor.ts";
 import { fund } from "../store/storeFolder.ts";
 

@@ -1,4 +1,5 @@
-import type { KeyRow, SqliteStore, Store } from "../../../src/store/store.ts";
+import type { SqliteStore } from "../../../src/store/open.ts";
+import type { KeyRow, Store } from "../../../src/store/store.ts";
 import { MoneyModel, type ModelKey } from "./moneyModel.ts";
 
 /** A key of a history, with its rotation chain; `keyId` is the row id of the first key. */

@@ -1,6 +1,6 @@
 import type { Database } from "bun:sqlite";
 import { connect } from "../../../src/store/sqlite/sqlite.ts";
-import { openStore } from "../../../src/store/store.ts";
+import { openStore } from "../../../src/store/open.ts";
 
 /**
  * Makes a database at `path` and lets `insert` write its rows in one transaction. Triggers and indexes are dropped in

@@ -12,7 +12,7 @@ import {
   versionOf,
 } from "../../../src/store/postgres/schema/migrations.ts";
 import { applyMigrations } from "../../../src/store/sqlite/schema/migrations.ts";
-import { upgradeStore, type UpgradeStep } from "../../../src/store/store.ts";
+import { upgradeStore, type UpgradeStep } from "../../../src/store/open.ts";
 import { actor } from "./storeFolder.ts";
 
 const PRICE = 25;

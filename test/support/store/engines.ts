@@ -6,7 +6,7 @@ import type { Connection } from "../../../src/store/connection.ts";
 import { PostgresPool } from "../../../src/store/postgres/pool.ts";
 import { PostgresQueries } from "../../../src/store/postgres/queries.ts";
 import { connect } from "../../../src/store/sqlite/sqlite.ts";
-import { openStore } from "../../../src/store/store.ts";
+import { openStore } from "../../../src/store/open.ts";
 import { describePostgres } from "../servers/describeServers.ts";
 import { replicaDatabase } from "./replicaDatabase.ts";
 

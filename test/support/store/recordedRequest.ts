@@ -1,6 +1,6 @@
 import { ofEachPrice, type Price } from "../../../src/contract/figures.ts";
 import { noUsage } from "../../../src/contract/usage.ts";
-import { type RequestRecord, type Writer } from "../../../src/store/store.ts";
+import type { RequestRecord, Writer } from "../../../src/store/store.ts";
 
 /** Each token, and each of the rest, costs 25 nano-roubles if nothing else is said. */
 export function priceOf(prices: Partial<Price>): Price {

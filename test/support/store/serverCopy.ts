@@ -1,4 +1,4 @@
-import { copyDatabase, openServerStore } from "../../../src/store/store.ts";
+import { copyDatabase, openServerStore } from "../../../src/store/open.ts";
 import { freshDatabase } from "../servers/postgres.ts";
 
 /** A copy of a SQLite file on a PostgreSQL server. `await using` removes it. */

@@ -4,13 +4,8 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { hashKey } from "../../../src/auth/apiKey.ts";
-import {
-  type RequestRecord,
-  type SqliteStore,
-  type Writer,
-  openStore,
-  startWriter,
-} from "../../../src/store/store.ts";
+import { type SqliteStore, openStore, startWriter } from "../../../src/store/open.ts";
+import type { RequestRecord, Writer } from "../../../src/store/store.ts";
 
 import { recordRequest, requestRecord, reserve, runningRecord } from "./recordedRequest.ts";
 

@@ -1,7 +1,8 @@
 import { hashOfCode, issueCode } from "../../../src/auth/voucherCode.ts";
 import { idMaker, systemRandom } from "../../../src/lib/random.ts";
 import { systemClock } from "../../../src/lib/clock.ts";
-import type { SqliteStore, Store, VoucherRow } from "../../../src/store/store.ts";
+import type { SqliteStore } from "../../../src/store/open.ts";
+import type { Store, VoucherRow } from "../../../src/store/store.ts";
 import { actor } from "./storeFolder.ts";
 
 const newId = idMaker(systemClock, systemRandom);

@@ -3,6 +3,7 @@ import {
   crashNotes,
   type AuditCheck,
   type AuditReport,
+  type BackgroundAudit,
   type EngineChecks,
   type StructureProblem,
 } from "../../audit/audit.ts";
@@ -32,16 +33,11 @@ export function auditServer(
   });
 }
 
-/** An audit that runs beside other work. */
-export interface ServerAudit {
-  /** Rejects if the database cannot be read, and never settles after `end`. */
-  readonly report: Promise<AuditReport>;
-  /** Ends it. Call it in any case. */
-  end(): void;
-}
-
 /** Starts an audit on a connection of its own: reads of a serving replica have a time limit, and an audit needs longer. */
-export function startServerAudit(address: ServerAddress, onProgress: OnAuditProgress): ServerAudit {
+export function startServerAudit(
+  address: ServerAddress,
+  onProgress: OnAuditProgress,
+): BackgroundAudit {
   const pool = new PostgresPool(address);
   const queries = new PostgresQueries(pool);
   let isEnded = false;

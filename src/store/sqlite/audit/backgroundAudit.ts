@@ -1,5 +1,5 @@
 import { startWorker } from "../workers.ts";
-import type { AuditOptions, AuditReport } from "../../audit/audit.ts";
+import type { AuditOptions, AuditReport, BackgroundAudit } from "../../audit/audit.ts";
 import type { OnAuditProgress } from "../../audit/auditProgress.ts";
 import type { AuditMessage, AuditStart } from "./auditWorker.ts";
 import { auditStore } from "./auditSqlite.ts";
@@ -21,14 +21,6 @@ export async function auditStoreInParallel(
   } finally {
     check.end();
   }
-}
-
-/** An audit in other threads. */
-export interface BackgroundAudit {
-  /** Rejects if the database cannot be read, and never settles after `end`. */
-  readonly report: Promise<AuditReport>;
-  /** Ends it. Call it in any case. */
-  end(): void;
 }
 
 /**
