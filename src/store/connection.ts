@@ -101,6 +101,6 @@ export interface Dialect {
 export interface ChangeCounter {
   /** Reads a number that grows with each change. Call it for each request that arrives. */
   read(): number;
-  /** The same, as it was read last in this turn of the event loop. Reads it if it was not. */
+  /** The number that was read last in this turn of the event loop. Reads it if this turn has not read it. */
   current(): number;
 }

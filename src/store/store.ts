@@ -54,7 +54,7 @@ export interface Store {
   changeSignal(): Promise<string>;
   /** Checks all records, on SQLite in two threads. */
   auditInParallel(): Promise<AuditReport>;
-  /** The same audit beside other work, with its progress. */
+  /** Checks all records beside other work, and tells the progress. */
   auditInBackground(onProgress: OnAuditProgress): BackgroundAudit;
   /** True if the path names another SQLite file than the opened one, or none. A server replaces no file. */
   isFileReplaced(): boolean;

@@ -3,7 +3,7 @@ import type { Metrics } from "./metrics.ts";
 
 /** Sends a body to the collector. Resolves with the HTTP status. Rejects if there is none in time. */
 export interface Collector {
-  /** Its address, for the log. */
+  /** The address of the collector, for the log. */
   readonly address: string;
   post(body: string): Promise<number>;
   close(): void;

@@ -38,7 +38,7 @@ export async function refund(
   const { accountId, seq } = found;
   const accounts = accountTable(connection);
   const { name } = await accounts.lockById(accountId);
-  // It may have been folded before the account was locked.
+  // The request may have been folded before the account was locked.
   const charge = (await ledger.findCharge(request)) ?? found;
   const refunds = await ledger.refundsOf(charge);
   if (earlier) {

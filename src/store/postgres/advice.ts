@@ -158,7 +158,7 @@ export function serverError(address: ShownPlace, error: unknown): StoreError | u
   return unusable(address, error);
 }
 
-/** The same for any failure of a connection. */
+/** The StoreError for any failure of a connection, also one that the server did not send. */
 export function connectionError(address: ShownPlace, error: unknown): StoreError {
   return serverError(address, error) ?? unusable(address, error);
 }

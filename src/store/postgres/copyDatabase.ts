@@ -148,7 +148,7 @@ interface Copy {
 
 async function copyAll(sqlite: Database, target: Connection, work: Copy): Promise<CopiedDatabase> {
   const { copies, total, shownUrl, onProgress } = work;
-  // It is long, and nobody serves from the database.
+  // The copy takes long, and no gateway serves from the database.
   await target.rows("SET LOCAL statement_timeout = 0");
   await target.rows("SET LOCAL idle_in_transaction_session_timeout = 0");
   await requireEmpty(target, shownUrl);

@@ -12,7 +12,7 @@ type ServerSetting = (typeof serverSettings)[number];
 
 /** What decides whether a server can keep the records. */
 export interface ServerKind {
-  /** Such as 15.8. */
+  /** For example 15.8. */
   readonly version: string;
   readonly majorVersion: number;
   /** As they count for this user and this database, by the name of the setting. */

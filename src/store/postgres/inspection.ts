@@ -48,7 +48,7 @@ export interface LiveReplica {
   readonly version: string;
   /** The time since its last heartbeat, by the server's clock. */
   readonly silentMs: number;
-  /** It was silent for so long that the next gateway ends it. */
+  /** The replica sent no heartbeat for so long that the next gateway ends it. */
   readonly isSilent: boolean;
 }
 

@@ -157,7 +157,7 @@ export class PostgresPool {
     const late = Promise.withResolvers<never>();
     const client = this.#client;
     const timer = setTimeout(() => {
-      // Its connections may wait for a server that never answers.
+      // The connections of this client may wait for a server that never answers.
       if (client === this.#client)
         this.#client = openClient(this.address, CONNECTIONS_MAX, IDLE_S_MAX);
       void client.close({ timeout: 0 });

@@ -11,7 +11,7 @@ import { CLOCK_MS } from "./writer/statements.ts";
 
 /** What `doctor` and a command read of a standby first. */
 export interface StandbyReading {
-  /** It repeats the writes of another server, and takes none itself. */
+  /** Whether the server is a standby: it repeats the writes of another server, and accepts none itself. */
   readonly isStandby: boolean;
   /** How long ago it had everything. 0: it has all that it got. Undefined: nobody knows yet. */
   readonly lagMs: number | undefined;

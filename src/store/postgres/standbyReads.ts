@@ -85,7 +85,7 @@ function functionOf(part: object, name: string): Call {
   return found;
 }
 
-/** The same functions, each made from its name. */
+/** Makes a part with the same functions: `make` gets the name of each function. */
 function mapped<Part extends object>(part: Part, make: (name: string) => Call): Part {
   return Object.fromEntries(Object.keys(part).map((name) => [name, make(name)])) as Part;
 }

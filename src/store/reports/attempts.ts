@@ -51,7 +51,7 @@ export async function readAttempts(
   }
   const rows = await attemptRows(connection, span);
   for (const [step, answeredBy, provider, outcome, count, requests] of rows) {
-    // These requests have rows for all of their attempts.
+    // The rows have all attempts of these requests. The loop above counted one attempt of each.
     if (answeredBy !== "" && requests > 0) add(of(answeredBy).counts.attempts, step, -requests);
     const { counts, outcomes } = of(provider);
     add(counts.attempts, step, count);

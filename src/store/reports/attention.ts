@@ -135,7 +135,10 @@ interface CountedRow {
   writeOffRest: bigint;
 }
 
-/** Neither has an index: a look at the newest requests finds them. Long spans have more than that. */
+/**
+ * Reads the newest requests only, because no index finds estimated answers or write-offs. Of a long span it does not read
+ * all requests.
+ */
 async function readEstimatesAndWriteOffs(
   connection: Connection,
   { from }: TimeSpan,

@@ -19,7 +19,7 @@ export interface SteppedSpan extends TimeSpan {
   readonly stepMs: number;
   /** The start of each step. */
   readonly times: readonly number[];
-  /** The same part of the span before it. */
+  /** The span before this one, up to the same part of it. */
   readonly before: TimeSpan;
 }
 

@@ -314,7 +314,7 @@ export const requests = sqliteTable(
     charge: nanoSum("charge"),
     writeOff: nanoSum("write_off"),
     ...tokenColumnsOf(() => true),
-    /** It has rows in `request_figures`, which cost `figuresPrice` together. */
+    /** Whether `request_figures` has rows of the request. Together they cost `figuresPrice`. */
     hasFigures: flagSum("has_figures"),
     figuresPrice: nano("figures_price"),
     estimated: flagSum("estimated"),
@@ -470,7 +470,7 @@ function groupOf(
 
 /** What a writer adds. Triggers add `refunded`. */
 export const totalSums = columnsOf(dailyTotals, [...totalGroup, "refunded"]);
-/** They stay at the largest 64-bit integer if their sum exceeds it. */
+/** Sums that stay at the largest 64-bit integer where they would exceed it. */
 export const cappedSums: readonly string[] = ["writeOff", "operatorCost"];
 export const INT64_MAX = 9_223_372_036_854_775_807n;
 

@@ -170,7 +170,7 @@ export function rowsText({ sources, by, figures }: Sum): string {
     .join(" UNION ALL ");
 }
 
-/** The same rows, with each source summed by group: SQLite copies all rows of a union before it sums them. */
+/** A query for the sums of each source by group. SQLite copies all rows of a union before it sums them: so these are few. */
 export function summedRowsText(sum: Sum): string {
   return sum.sources.map((source) => sumsText({ ...sum, sources: [source] })).join(" UNION ALL ");
 }

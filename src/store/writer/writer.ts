@@ -7,8 +7,8 @@ export interface Writer {
   /** Resolves once the operation is committed; rejects with WriteError. Operations keep their order. */
   write(operation: WriteOperation): Promise<WriteResult>;
   /**
-   * The same for an operation that an answer waits for: while the disk is full, another process holds a lock or the
-   * server cannot be reached, it is tried again for up to `commitWithinMs`. `holds`: what the end of a request releases.
+   * Writes an operation that an answer waits for. While the disk is full, another process holds a lock or the server cannot
+   * be reached, the operation is tried again for up to `commitWithinMs`. `holds`: what the end of a request releases.
    */
   writeWithin(operation: WriteOperation, holds?: EndingRequest["holds"]): Promise<WriteResult>;
   /** How long the end of an answer waits for its commit, in milliseconds. */
@@ -124,7 +124,7 @@ export function isBlocked(failure: WriteFailure): failure is Blocked {
   return failure === "full" || failure === "busy" || failure === "unreachable";
 }
 
-/** The same operation may succeed later. */
+/** True if the same operation may succeed later. */
 export function isTemporary(error: unknown): boolean {
   return error instanceof WriteError && (isBlocked(error.failure) || error.failure === "locked");
 }

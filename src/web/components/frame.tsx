@@ -104,7 +104,7 @@ export interface ViewHeadProps {
   readonly text?: ComponentChildren;
   /** The way back to the list, above the title. */
   readonly back?: { readonly href: string; readonly text: string };
-  /** Such as `SpanChoice` and buttons. */
+  /** For example `SpanChoice` and buttons. */
   readonly actions?: ComponentChildren;
 }
 

@@ -87,7 +87,7 @@ export function FailureText({ failure }: { failure: ApiFailure }) {
 
 export interface LoadedProps<Data> {
   readonly resource: Resource<Data>;
-  /** The same size as what `children` draws, so that nothing jumps. */
+  /** Has the size of what `children` draws, so that nothing jumps. */
   readonly skeleton: ComponentChildren;
   readonly children: (data: Data) => ComponentChildren;
 }

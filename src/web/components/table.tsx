@@ -37,12 +37,12 @@ export interface TableProps<Row> {
   readonly isCaptionHidden?: boolean;
   /** The first column names the row. */
   readonly columns: readonly Column<Row>[];
-  /** Undefined while they load for the first time. */
+  /** Undefined while the rows load for the first time. */
   readonly rows: readonly Row[] | undefined;
   readonly keyOf: (row: Row) => string;
   /** Where the first cell of a row leads. The whole row can be clicked. */
   readonly hrefOf?: (row: Row) => string;
-  /** The same with a button: what a click on the row does. */
+  /** What a click on a row does. The first cell is a button then. */
   readonly onOpen?: (row: Row) => void;
   readonly failure?: ApiFailure | undefined;
   readonly isLoading?: boolean;

@@ -98,7 +98,7 @@ type Standby = NonNullable<ConsoleState["standby"]>;
 /** Older figures than these are told above them. */
 const BEHIND_MS_MAX = 10_000;
 
-/** That the figures are old, or are not those of the standby that the operator wants. */
+/** Tells that the figures are old, or that they are not from the standby that the config names. */
 function StandbyNotice({ standby }: { standby: Standby }) {
   const { database, behind_ms: behindMs, problem } = standby;
   if (problem !== null)

@@ -50,7 +50,7 @@ export interface OperationDialogProps<Of extends Change> extends DialogEnds {
   readonly isDanger?: boolean;
   /** What the change means, above the fields. */
   readonly intro?: ComponentChildren;
-  /** Those of one list stand beside each other. */
+  /** The fields of an inner list stand beside each other. */
   readonly fields?: readonly (DialogField<Name<Of>> | readonly DialogField<Name<Of>>[])[];
   /** Below the fields. */
   readonly hint?: string;

@@ -2,9 +2,9 @@ import type { Connection } from "../../connection.ts";
 
 /** An object of the schema that can refuse or change a row. */
 export interface SchemaObject {
-  /** Its kind, its table and its name, such as `trigger ledger.ledger_keeps`. */
+  /** Kind, table and name of the object, for example `trigger ledger.ledger_keeps`. */
   readonly name: string;
-  /** The same text from each version of PostgreSQL, and after a dump was restored. */
+  /** Each version of PostgreSQL gives the same text, also after a dump was restored. */
   readonly definition: string;
   readonly table: string;
   /** A disabled trigger, a foreign key that is not enforced, or an index that is not valid. */

@@ -45,16 +45,16 @@ interface SchemaVersion {
   readonly oldest: number;
 }
 
-/** The same, and the number that this program knows. */
+/** The version of the database's schema, and the number of the schema that this program knows. */
 export interface ServerSchema extends SchemaVersion {
   readonly known: number;
 }
 
 /** What is told of the upgrade of an older database, and what ends its waits for locks. The calls must not throw. */
 export interface UpgradeWatch extends LockWait {
-  /** This process is about to migrate it. Another process may do it first. */
+  /** This process is about to migrate the database. Another process may do it first. */
   readonly onUpgrade?: (version: ServerSchema) => void;
-  /** It has this program's schema. */
+  /** The database has this program's schema. */
   readonly onUpgraded?: (version: ServerSchema, tookMs: number) => void;
 }
 

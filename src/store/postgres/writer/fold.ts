@@ -10,7 +10,7 @@ const OLDEST = `SELECT id, at, account_id FROM requests WHERE at < $1::text::big
 /** Not `before`: newer requests are still there. */
 const MOVE_START =
   "UPDATE retention SET kept_since = $1::text::bigint WHERE kept_since < $1::text::bigint";
-/** The same rows as in the view `history`, so that a history does not change when its requests are folded. */
+/** Writes the rows that the view `history` shows, so that a history does not change when its requests are folded. */
 const MOVE_CHARGES =
   "INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, at) SELECT account_id, ledger_seq, 'charge', -charge, balance_after, 'req:' || public_id, at + coalesce(duration_ms, 0) FROM requests WHERE id = ANY($1::text::bigint[]) AND ledger_seq IS NOT NULL ORDER BY id";
 const REMOVE_ATTEMPTS = "DELETE FROM attempts WHERE request_id = ANY($1::text::bigint[])";

@@ -50,7 +50,7 @@ export interface LeaseListener {
   onLost(): void;
   /** There is a lease again. */
   onJoined(replicaId: number): void;
-  /** This replica has ended another one that was silent. */
+  /** This replica has ended another replica that sent no heartbeat. */
   onEnded(ended: EndedReplica): void;
   /** A heartbeat has measured how the clocks differ. */
   onClockSkew(skew: ClockSkew): void;

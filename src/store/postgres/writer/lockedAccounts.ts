@@ -36,7 +36,7 @@ export class LockedAccounts {
     return this.#accounts.size;
   }
 
-  /** Those of these accounts that are locked, as far as known now. */
+  /** The locks on these accounts that are known now. */
   locksOf(accountIds: Iterable<number>): ReadonlyMap<number, Lock> {
     const locks = new Map<number, Lock>();
     for (const accountId of accountIds) {

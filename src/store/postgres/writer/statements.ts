@@ -63,10 +63,10 @@ export const CLOCK_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 export const FENCE =
   "UPDATE replicas SET last_batch = $1::text::bigint WHERE id = $2::text::bigint AND ended_at IS NULL RETURNING id";
 
-/** In the order of the ids, as every transaction locks accounts. */
+/** Locks accounts in the order of their ids, as every transaction does. */
 export const LOCK_ACCOUNTS =
   "SELECT id, balance, overdraft, ledger_seq, reserved FROM accounts WHERE id = ANY($1::text::bigint[]) ORDER BY id FOR NO KEY UPDATE";
-/** The same without those that another transaction has locked. */
+/** Locks only the accounts that no other transaction has locked. */
 export const LOCK_FREE_ACCOUNTS = `${LOCK_ACCOUNTS} SKIP LOCKED`;
 
 export const LOCK_KEYS =

@@ -121,7 +121,7 @@ function removeCopies(copies: readonly string[]): void {
     try {
       discardCopy(copy);
     } catch {
-      // It must not prevent the new copy.
+      // An old partial copy must not prevent the new one.
     }
   }
 }

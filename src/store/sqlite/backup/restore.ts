@@ -111,9 +111,9 @@ function keptPathOf(target: string, kept: string): string | undefined {
 
 /** Keys (public ids) and accounts (names) that work again after a restore. */
 export interface Reactivated {
-  /** They were revoked, or had expired, also after the grace period of a rotation. */
+  /** Keys that were revoked, or had expired, also after the grace period of a rotation. */
   keys: readonly string[];
-  /** They were disabled. */
+  /** Accounts that were disabled. */
   accounts: readonly string[];
 }
 

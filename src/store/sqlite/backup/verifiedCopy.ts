@@ -37,7 +37,7 @@ const DATABASE_SUBJECT: Subject = {
   name: "the database",
   advice: "tollgate audit shows all of them",
 };
-/** This version cannot audit it before it is migrated. */
+/** This version cannot audit an older database before it is migrated. */
 const OLDER_DATABASE_SUBJECT: Subject = {
   name: "the database",
   advice: "`tollgate audit` of the version before shows all of them",

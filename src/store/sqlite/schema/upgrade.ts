@@ -176,7 +176,7 @@ async function backUpBefore(
     return undefined;
   }
   const database = databaseFile(path);
-  // This process alone upgrades the database, so that they are of processes that were killed.
+  // This process alone upgrades the database. Partial copies are of processes that were killed.
   removePartialCopies(`${database}.before-upgrade-`);
   const noRoom = (room: UpgradeRoom): undefined => {
     onStep({ step: "noBackup", reason: "noRoom", room });

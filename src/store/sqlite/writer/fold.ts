@@ -47,7 +47,7 @@ export function prepareFold({ db }: SqliteConnection): (before: number) => numbe
   };
 }
 
-/** The same rows as in the view `history`, so that a history does not change when its requests are folded. */
+/** Writes the rows that the view `history` shows, so that a history does not change when its requests are folded. */
 function moveCharges(db: SqliteConnection["db"], requestIds: number[]): void {
   db.insert(ledger)
     .select(
