@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { ModelConfig } from "../../src/config/schema.ts";
+import { freePrice } from "../support/store/recordedRequest.ts";
 import { configOf, key, loadText } from "./loadText.ts";
 
 const provider = '[[providers]]\nid = "one"\nbase_url = "http://localhost/v1"\n';
@@ -157,12 +158,11 @@ describe("prices", () => {
     "a whole number of thousandths of a rouble per 1,000 searches (900 roubles are 900000)";
 
   test("are nano-roubles for one token and for one search; those of the cache have defaults", () => {
-    const all = { input: 10n, output: 20n, cachedInput: 10n };
+    const all = { ...freePrice, input: 10n, output: 20n, cachedInput: 10n };
     expect(modelOf({})?.price).toEqual({
       ...all,
       cacheWrite: 10n,
       cacheWrite1h: 10n,
-      webSearch: 0n,
     });
     const cache = { rub_cached_input_per_1m: "1", rub_cache_write_per_1m: "1000000000" };
     expect(modelOf(cache)?.price).toEqual({
@@ -170,7 +170,6 @@ describe("prices", () => {
       cachedInput: 1n,
       cacheWrite: 1_000_000_000n,
       cacheWrite1h: 1_000_000_000n,
-      webSearch: 0n,
     });
     const extras = { rub_cache_write_1h_per_1m: "30", rub_web_search_per_1k: "900000" };
     expect(modelOf(extras)?.price).toEqual({
@@ -191,7 +190,7 @@ describe("prices", () => {
     ["only searches are free", { free: "true", rub_web_search_per_1k: "0" }, false, true],
   ])("%s", (_, settings, cacheWrite1hTokens, webSearches) => {
     expect(problemsOf(settings)).toEqual([]);
-    expect(modelOf(settings)?.sells).toEqual({ cacheWrite1hTokens, webSearches });
+    expect(modelOf(settings)?.sells).toMatchObject({ cacheWrite1hTokens, webSearches });
   });
 
   describe.each([
@@ -233,14 +232,7 @@ describe("prices", () => {
       `models[0].rub_input_per_1m: is required: ${unit}, or write free = true`,
       `models[0].rub_output_per_1m: is required: ${unit}, or write free = true`,
     ]);
-    expect(modelOf({ ...none, free: "true" })?.price).toEqual({
-      input: 0n,
-      output: 0n,
-      cachedInput: 0n,
-      cacheWrite: 0n,
-      cacheWrite1h: 0n,
-      webSearch: 0n,
-    });
+    expect(modelOf({ ...none, free: "true" })?.price).toEqual(freePrice);
   });
 
   test("and free = true must not contradict each other", () => {
@@ -349,14 +341,7 @@ describe("routes", () => {
         priority: 0,
         weight: 3,
         tokensPerSecond: 80,
-        operatorPrice: {
-          input: 0n,
-          output: 7n,
-          cachedInput: 0n,
-          cacheWrite: 0n,
-          cacheWrite1h: 0n,
-          webSearch: 0n,
-        },
+        operatorPrice: { ...freePrice, output: 7n },
       },
     ]);
   });

@@ -7,6 +7,7 @@ import { billedOf, receivedAnswerOf } from "../providers/conformance/reading.ts"
 import { type Cell, chargeOf, helloBody, nameOf, openCellsBefore, servedCells } from "./cells.ts";
 import type { ClientAnswer } from "./speakers/speaker.ts";
 import { sample } from "../support/sample.ts";
+import { ofEachFigure } from "../../src/contract/figures.ts";
 
 const at = openCellsBefore();
 const ROWS_IN_CI = 6;
@@ -76,14 +77,5 @@ describe.each(servedCells.map((cell) => [nameOf(cell), cell] as const))("%s", (_
 });
 
 function tokensOf(record: Awaited<ReturnType<typeof answered>>["record"]): ClientAnswer["usage"] {
-  return (
-    record && {
-      promptTokens: record.promptTokens,
-      cachedTokens: record.cachedTokens,
-      cacheWriteTokens: record.cacheWriteTokens,
-      cacheWrite1hTokens: record.cacheWrite1hTokens,
-      completionTokens: record.completionTokens,
-      webSearches: record.webSearches,
-    }
-  );
+  return record && ofEachFigure(({ name }) => record[name]);
 }

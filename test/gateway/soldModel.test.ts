@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import type { RequestMeter } from "../../src/billing/meter.ts";
 import { noExtras, type PromptExtent } from "../../src/billing/cost.ts";
 import type { Price } from "../../src/config/schema.ts";
+import { freePrice } from "../support/store/recordedRequest.ts";
 import { noUsage } from "../../src/contract/usage.ts";
 import type { Admitted } from "../../src/gateway/requestScope.ts";
 import { openTestApp, type TestApp, type TestKey } from "../support/gateway/testApp.ts";
@@ -20,6 +21,7 @@ const dear = {
 };
 /** Of the model that answers instead. */
 const other: Price = {
+  ...freePrice,
   input: 2n,
   cachedInput: 1n,
   cacheWrite: 3n,
@@ -52,6 +54,7 @@ async function ask(key: TestKey, prompt: Partial<PromptExtent> = {}): Promise<Ad
 
 /** 100 prompt tokens: 70 plain, 10 read from the cache, 8 written for five minutes, 12 for an hour. */
 const tokens = {
+  ...noUsage,
   promptTokens: 100,
   cachedTokens: 10,
   cacheWriteTokens: 20,
@@ -118,7 +121,7 @@ test.each<[string, Partial<PromptExtent>, bigint]>([
 ])("a prompt %s is held at its most", async (_, prompt, hold) => {
   const key = await gateway.key();
   const { meter, tokenLimits } = await ask(key, prompt);
-  expect(tokenLimits).toEqual({
+  expect(tokenLimits).toMatchObject({
     promptTokens: 1000,
     cacheWrite1hTokens: prompt.longCacheWrites ? 1000 : 0,
     completionTokens: 100,

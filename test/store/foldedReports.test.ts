@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { noUsage } from "../../src/contract/usage.ts";
 import { DAY_MS } from "../../src/lib/clock.ts";
 import { usageGroupings, type UsageFilter } from "../../src/store/store.ts";
 import { seededRandom } from "../support/seededRandom.ts";
@@ -13,12 +14,7 @@ const start = actor.at;
 const nothing = {
   provider: "",
   status: "running",
-  promptTokens: 0,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  cacheWrite1hTokens: 0,
-  completionTokens: 0,
-  webSearches: 0,
+  ...noUsage,
   charge: 0n,
   operatorCost: 0n,
   refunded: 0n,

@@ -1,4 +1,4 @@
-import type { Usage } from "../../../src/contract/usage.ts";
+import { type Usage, noUsage } from "../../../src/contract/usage.ts";
 import { eventsIn, fieldsOf } from "./serverSentEvents.ts";
 import {
   check,
@@ -118,6 +118,7 @@ function usageOf(value: unknown): Usage | undefined {
   check(usage["total_tokens"] === prompt + completion, "the total is not the sum");
   const details = membersOf(usage["prompt_tokens_details"]);
   return {
+    ...noUsage,
     promptTokens: prompt,
     cachedTokens: countOf(details["cached_tokens"] ?? 0),
     cacheWriteTokens: countOf(details["cache_write_tokens"] ?? 0),

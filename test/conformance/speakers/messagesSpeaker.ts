@@ -1,4 +1,4 @@
-import type { Usage } from "../../../src/contract/usage.ts";
+import { type Usage, noUsage } from "../../../src/contract/usage.ts";
 import type { AnswerContent, Asked, AskedImage } from "../../providers/conformance/dialect.ts";
 import { eventsIn, fieldsOf } from "./serverSentEvents.ts";
 import {
@@ -248,6 +248,7 @@ function usageOf(value: unknown): Usage | undefined {
   const written = countOf(usage["cache_creation_input_tokens"] ?? 0);
   const lifetimes = membersOf(usage["cache_creation"]);
   return {
+    ...noUsage,
     promptTokens: countOf(usage["input_tokens"]) + cached + written,
     cachedTokens: cached,
     cacheWriteTokens: written,

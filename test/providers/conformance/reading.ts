@@ -167,6 +167,7 @@ export function receivedAnswerOf(answer: ExpectedAnswer): Omit<ReceivedAnswer, "
 export function billedOf(dialect: Dialect, usage: ExpectedUsage | undefined): Usage | undefined {
   return (
     usage && {
+      ...noUsage,
       promptTokens: usage.prompt,
       cachedTokens: usage.cached,
       cacheWriteTokens: dialect.reportsCacheWrites ? usage.cacheWrite : 0,

@@ -1,4 +1,3 @@
-import type { Price } from "../../../src/config/schema.ts";
 import type { GatewayConfig } from "../gateway/gatewayConfig.ts";
 import type { ReportedTokens } from "./moneyProvider.ts";
 
@@ -26,15 +25,6 @@ export type ModelName = keyof typeof prices;
 /** The name at its provider of the model that always fails. */
 export const BROKEN = "broken";
 
-/** A price of nothing. */
-export const freePrice: Price = {
-  input: 0n,
-  output: 0n,
-  cachedInput: 0n,
-  cacheWrite: 0n,
-  cacheWrite1h: 0n,
-  webSearch: 0n,
-};
 export const MAX_TOKENS = 20;
 export const LEAST_TOKENS = 4;
 /** The context bounds every prompt, so that its hold does not hang on the length of a body. */

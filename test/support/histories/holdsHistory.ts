@@ -1,4 +1,4 @@
-import { freePrice } from "./historyPrices.ts";
+import { freePrice } from "../store/recordedRequest.ts";
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import type { Hold, HoldResult } from "../../../src/billing/hold.ts";
 import { LocalHolds } from "../../../src/billing/localHolds.ts";
@@ -6,6 +6,7 @@ import { amountRangeOf, boundWithin, type AmountRange } from "../../../src/billi
 import { WriteError } from "../../../src/store/store.ts";
 import { HoldsDatabase, type BatchFate } from "./holdsDatabase.ts";
 import { MoneyModel, same, type ModelDemand } from "./moneyModel.ts";
+import { noUsage } from "../../../src/contract/usage.ts";
 
 /** `ending`: its end is queued or in flight. */
 type State = "running" | "ending" | "failed";
@@ -273,7 +274,7 @@ class HoldsHistory {
     const prices = { ...freePrice, output: price, webSearch: this.#scale };
     prices[inputPrices[(word >>> 17) % 4] ?? "input"] = this.#scale;
     const prompt = BigInt(promptTokens + webSearches) * this.#scale;
-    const limits = { promptTokens, cacheWrite1hTokens: promptTokens, webSearches };
+    const limits = { ...noUsage, promptTokens, cacheWrite1hTokens: promptTokens, webSearches };
     return {
       id: `req_${this.#requests++}`,
       key,

@@ -1,4 +1,4 @@
-import { freePrice } from "./historyPrices.ts";
+import { freePrice } from "../store/recordedRequest.ts";
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import { amountRangeOf, boundWithin } from "../../../src/billing/cost.ts";
 import type { Hold } from "../../../src/billing/hold.ts";
@@ -201,8 +201,7 @@ class LedgerHistory {
     const least = ((word >>> 2) % 8) + 1;
     const most = least + ((word >>> 5) % 16);
     const unit = BigInt((word >>> 9) % 3) * this.#scale;
-    const limits = { promptTokens: 0, cacheWrite1hTokens: 0, webSearches: 0 };
-    const range = amountRangeOf(limits, { least, most }, 1, { ...freePrice, output: unit });
+    const range = amountRangeOf(noUsage, { least, most }, 1, { ...freePrice, output: unit });
     const id = `req_${this.#name}_${this.#count++}`;
     const expected = this.#model.decide(key.name, { prompt: 0n, unit, least, most });
     const free = this.#freeAtMost(key.account);

@@ -2,6 +2,9 @@ import { ofEachPrice, type Price } from "../../../src/contract/figures.ts";
 import { noUsage } from "../../../src/contract/usage.ts";
 import type { RequestRecord, Writer } from "../../../src/store/store.ts";
 
+/** A price of nothing. */
+export const freePrice: Price = ofEachPrice(() => 0n);
+
 /** Each token, and each of the rest, costs 25 nano-roubles if nothing else is said. */
 export function priceOf(prices: Partial<Price>): Price {
   return { ...ofEachPrice(() => 25n), ...prices };

@@ -7,7 +7,13 @@ import { hashKey } from "../../../src/auth/apiKey.ts";
 import { type SqliteStore, openStore, startWriter } from "../../../src/store/open.ts";
 import type { RequestRecord, Writer } from "../../../src/store/store.ts";
 
-import { recordRequest, requestRecord, reserve, runningRecord } from "./recordedRequest.ts";
+import {
+  freePrice,
+  recordRequest,
+  requestRecord,
+  reserve,
+  runningRecord,
+} from "./recordedRequest.ts";
 
 /** A store in a new folder, with the Writer of a serving gateway. */
 export interface StoreFolder {
@@ -133,6 +139,7 @@ export async function fund(
 
 /** In nano-roubles of one. */
 export const endedPrice: Price = {
+  ...freePrice,
   input: 25n,
   cachedInput: 2n,
   cacheWrite: 30n,

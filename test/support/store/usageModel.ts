@@ -1,9 +1,9 @@
-import { addUsage } from "../../../src/contract/usage.ts";
+import { addUsage, noUsage, type Usage } from "../../../src/contract/usage.ts";
 import { DAY_MS } from "../../../src/lib/clock.ts";
 import type { UsageFilter, UsageGrouping, UsageRow } from "../../../src/store/store.ts";
 
 /** A request as the test made it, which the store has to count. */
-export interface ReportedRequest {
+export interface ReportedRequest extends Usage {
   readonly id: string;
   readonly at: number;
   readonly account: string;
@@ -11,12 +11,6 @@ export interface ReportedRequest {
   readonly model: string;
   provider: string;
   status: "running" | "done" | "failed" | "cancelled" | "interrupted";
-  promptTokens: number;
-  cachedTokens: number;
-  cacheWriteTokens: number;
-  cacheWrite1hTokens: number;
-  completionTokens: number;
-  webSearches: number;
   charge: bigint;
   operatorCost: bigint;
   refunded: bigint;
@@ -63,12 +57,7 @@ function emptyRow(group: string): UsageRow {
   return {
     group,
     requests: 0,
-    promptTokens: 0,
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
-    cacheWrite1hTokens: 0,
-    completionTokens: 0,
-    webSearches: 0,
+    ...noUsage,
     cost: 0n,
     operatorCost: 0n,
     failed: 0,

@@ -1,6 +1,6 @@
 import type { ChatChunk, ChunkChoice } from "../../../../src/contract/chat/chatAnswer.ts";
 import type { FinishReason } from "../../../../src/contract/chat/finishReason.ts";
-import type { Usage } from "../../../../src/contract/usage.ts";
+import { type Usage, noUsage } from "../../../../src/contract/usage.ts";
 import { ResponsesForm } from "../../../../src/gateway/translation/responses/chatToResponses.ts";
 import { settingsOf } from "../../../../src/gateway/translation/responses/responsesSettings.ts";
 import type { JsonFields } from "../../../../src/lib/json.ts";
@@ -14,11 +14,10 @@ const chunkHead = {
 } as const;
 
 export const billed: Usage = {
+  ...noUsage,
   promptTokens: 20,
   cachedTokens: 5,
   cacheWriteTokens: 3,
-  cacheWrite1hTokens: 0,
-  webSearches: 0,
   completionTokens: 7,
 };
 export const reported = { completion_tokens_details: { reasoning_tokens: 4 } };
