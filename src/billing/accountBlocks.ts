@@ -1,5 +1,6 @@
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
+import { greaterOf, lesserOf } from "../lib/money.ts";
 import type { Random } from "../lib/random.ts";
 import {
   amountToWire,
@@ -9,10 +10,9 @@ import {
   type ChainEffect,
   type ReserveTarget,
 } from "../store/store.ts";
-import { greaterOf, lesserOf, mostOf } from "./amounts.ts";
 import { Block } from "./block.ts";
 import { BlockHold, type ChainBlock } from "./blockHold.ts";
-import type { AmountRange } from "./cost.ts";
+import { mostOf, type AmountRange } from "./cost.ts";
 import type { Hold, HoldOwner, HoldRefusal, HoldResult, HoldWait } from "./hold.ts";
 
 /**

@@ -1,9 +1,10 @@
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
+import { greaterOf, lesserOf } from "../lib/money.ts";
 import type { SqliteStore } from "../store/open.ts";
 import { WriteError, type AccountEffect, type ChainEffect } from "../store/store.ts";
-import { greaterOf, lesserOf, mostOf, roundedReserve } from "./amounts.ts";
-import type { AmountRange } from "./cost.ts";
+import { roundedReserve } from "./block.ts";
+import { mostOf, type AmountRange } from "./cost.ts";
 import type { Hold, HoldOwner, HoldRefusal, HoldResult, HoldWait } from "./hold.ts";
 
 /** How often waiting requests are decided again, in milliseconds. Commands may change balance or budget meanwhile. */

@@ -1,7 +1,11 @@
-import { greaterOf, lesserOf, roundedReserve } from "./amounts.ts";
+import { greaterOf, lesserOf } from "../lib/money.ts";
 
 /** The largest amount that the database can store. */
 const AMOUNT_MAX = 2n ** 63n - 1n;
+
+/** A reserve is raised to this multiple of what is held, and lowered from that multiple. */
+const RESERVE_FACTOR = 2n;
+const RESERVE_FACTOR_MAX = 4n;
 
 /** How a block is planned. */
 export interface BlockPlan {
@@ -67,4 +71,12 @@ export class Block {
     this.#usable = this.reserved;
     return isShort;
   }
+}
+
+/**
+ * The reserve for holds of `needed`: `after`, what is reserved already, if that is enough and not far too much; else a
+ * multiple of what is needed.
+ */
+export function roundedReserve(needed: bigint, after: bigint): bigint {
+  return needed <= after && after <= RESERVE_FACTOR_MAX * needed ? after : RESERVE_FACTOR * needed;
 }

@@ -164,6 +164,11 @@ export function amountRangeOf(
   };
 }
 
+/** The largest amount of the range that `money` pays. The caller has checked that the least fits. */
+export function mostOf({ most, least, step }: AmountRange, money: bigint): bigint {
+  return most <= money ? most : least + ((money - least) / step) * step;
+}
+
 /** The tokens of each choice that an amount of the range pays for. */
 export function boundWithin(range: AmountRange, amount: bigint, bound: OutputBound): number {
   if (amount === range.most) return bound.most;

@@ -1,10 +1,10 @@
-import { lesserOf } from "../billing/amounts.ts";
 import { amountRangeOf, inputTokensMax, noExtras, promptLimits } from "../billing/cost.ts";
 import type { Config, ModelConfig, ModelKind } from "../config/schema.ts";
 import { invalidRequest, modelNotFound, type ApiError } from "../contract/errors.ts";
 import type { Endpoint } from "../contract/account/requestStatus.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
+import { lesserOf } from "../lib/money.ts";
 import { chatInterfaceOf, createProvider, type Provider } from "../providers/registry.ts";
 import { serviceOf } from "./interfaces.ts";
 import { ATTEMPTS_MAX } from "../routing/attempts.ts";

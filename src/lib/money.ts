@@ -32,3 +32,11 @@ export function formatRoubles(nano: bigint): string {
   const whole = (isNegative ? "-" : "") + digits.slice(0, point);
   return end === point ? whole : `${whole}.${digits.slice(point, end)}`;
 }
+
+export function lesserOf(one: bigint, other: bigint): bigint {
+  return one < other ? one : other;
+}
+
+export function greaterOf(one: bigint, other: bigint): bigint {
+  return one > other ? one : other;
+}

@@ -1,4 +1,5 @@
 import { assert } from "../../lib/assert.ts";
+import { greaterOf, lesserOf } from "../../lib/money.ts";
 import { isCharged } from "./dailyTotal.ts";
 import {
   InsufficientFunds,
@@ -141,7 +142,7 @@ export class BatchMoney {
     account.reserved -= charge;
     chain.spent += charge;
     // Charges spend the block first. A request may exceed its budget, so the block may be smaller than the charge.
-    chain.reserved = larger(chain.reserved - charge, 0n);
+    chain.reserved = greaterOf(chain.reserved - charge, 0n);
     const { seq, balance } = account;
     return { ...row, ledgerSeq: amountToWire(seq), balanceAfter: amountToWire(balance) };
   }
@@ -151,7 +152,7 @@ export class BatchMoney {
     const account = this.account(accountId);
     const free = account.balance + account.found.overdraft - account.others;
     const target = BigInt(reserved);
-    const payable = smaller(target, free);
+    const payable = lesserOf(target, free);
     if (!onlyRaise || payable > account.reserved) account.reserved = payable;
     if (account.others > 0n && target > account.reserved) this.#wanted.add(accountId);
     for (const { firstKeyId, reserved: amount } of chains)
@@ -161,7 +162,7 @@ export class BatchMoney {
   #reserveBudget(firstKeyId: number, target: bigint, onlyRaise: boolean): void {
     const chain = this.#chains.get(firstKeyId);
     assert(chain !== undefined, "a target without a key");
-    const payable = smaller(target, mostOf(chain));
+    const payable = lesserOf(target, mostOf(chain));
     if (!onlyRaise || payable > chain.reserved) chain.reserved = payable;
     const hasBudget = (chain.found.budget ?? null) !== null;
     if (hasBudget && payable < target && chain.others > 0n) this.#wanted.add(chain.accountId);
@@ -229,13 +230,5 @@ function isShared({ found }: Account | Chain): boolean {
  * reserved already may stay then, so that no other replica reserves it after the budget is raised again.
  */
 function mostOf({ found: { budget = null }, spent, others, reserved }: Chain): bigint {
-  return budget === null ? 0n : larger(budget - spent - others, reserved);
-}
-
-function smaller(one: bigint, other: bigint): bigint {
-  return one < other ? one : other;
-}
-
-function larger(one: bigint, other: bigint): bigint {
-  return one > other ? one : other;
+  return budget === null ? 0n : greaterOf(budget - spent - others, reserved);
 }
