@@ -62,8 +62,8 @@ export interface Connection {
   /** Runs reads on one state of the database. `work` must not use another connection. */
   inSnapshot<Result>(work: Work<Result>): Promise<Result>;
   /**
-   * Runs a change of a command: whole or not at all, and one after the other. In a transaction it is a part of it. `work`
-   * must not use another connection: on SQLite it would wait for itself.
+   * Runs a change of a command in a transaction: whole or not at all, and one after the other. Within a transaction it joins
+   * that one. `work` must not use another connection: on SQLite it would wait for itself.
    */
   inTransaction<Result>(work: Work<Result>): Promise<Result>;
 }

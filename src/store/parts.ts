@@ -30,7 +30,7 @@ type Parts = Pick<
 
 /**
  * The parts of a store that are written once for both engines. Each is made at its first use: a command needs only a few.
- * `records`: the connection for notices, which reads write, too.
+ * `records`: the connection for notices. The one for reads may be that of a standby, which cannot write.
  */
 function partsOf(
   connection: Connection,
