@@ -9,6 +9,7 @@ import {
   type Price,
   type Usage,
 } from "../contract/figures.ts";
+import { greaterOf } from "../lib/money.ts";
 
 /** The exact cost in nano-roubles. Nothing is rounded. */
 export function costOf(usage: Usage, price: Price): bigint {
@@ -152,8 +153,8 @@ export function amountRangeOf(
   choiceCount: number,
   price: Price,
 ): AmountRange {
-  const dearest = dearestInput(price, limits.cacheWrite1hTokens > 0);
-  let prompt = BigInt(limits.promptTokens) * dearest;
+  const highest = highestInputPrice(price, limits.cacheWrite1hTokens > 0);
+  let prompt = BigInt(limits.promptTokens) * highest;
   for (const figure of otherFigures)
     prompt += BigInt(limits[figure.name]) * price[figure.price.name];
   const step = BigInt(choiceCount) * price.output;
@@ -176,16 +177,12 @@ export function boundWithin(range: AmountRange, amount: bigint, bound: OutputBou
 }
 
 /** The higher of two prices, for each kind of usage. */
-export function dearerPrice(one: Price, other: Price): Price {
-  return ofEachPrice(({ price: { name } }) => higher(one[name], other[name]));
+export function higherPrice(one: Price, other: Price): Price {
+  return ofEachPrice(({ price: { name } }) => greaterOf(one[name], other[name]));
 }
 
-function higher(one: bigint, other: bigint): bigint {
-  return one > other ? one : other;
-}
-
-function dearestInput(price: Price, longCacheWrites: boolean): bigint {
+function highestInputPrice(price: Price, longCacheWrites: boolean): bigint {
   const { input, cachedInput, cacheWrite, cacheWrite1h } = price;
   const others = [cachedInput, cacheWrite, ...(longCacheWrites ? [cacheWrite1h] : [])];
-  return others.reduce((dearest, one) => (one > dearest ? one : dearest), input);
+  return others.reduce(greaterOf, input);
 }

@@ -4,7 +4,7 @@ import type { Config } from "../../config/schema.ts";
 import type { CreatedVoucherDocument } from "../../contract/operator/voucher.ts";
 import { assert } from "../../lib/assert.ts";
 import { DAY_MS } from "../../lib/clock.ts";
-import { NANO_ROUBLES_MAX, NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
+import { greaterOf, lesserOf, NANO_ROUBLES_MAX, NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import type { Random } from "../../lib/random.ts";
 import { openStore, startWriter, type SqliteStore } from "../../store/open.ts";
 import {
@@ -311,8 +311,7 @@ class Recording {
     const state = this.#key(customer.account, key.label);
     const { charge, at, status } = drawn;
     const available = account.balance + roubles(customer.overdraft ?? 0);
-    const held = drawn.hold < available ? drawn.hold : available;
-    const hold = held > charge ? held : charge;
+    const hold = greaterOf(lesserOf(drawn.hold, available), charge);
     const { id: keyId, accountId, firstKeyId } = state.row;
     const record = { ...drawn, hold, accountId, keyId, firstKeyId };
     account.balance -= charge;

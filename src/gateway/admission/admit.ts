@@ -1,6 +1,6 @@
 import {
   amountRangeOf,
-  dearerPrice,
+  higherPrice,
   boundWithin,
   promptLimits,
   type AmountRange,
@@ -137,7 +137,7 @@ function highestOf(models: ModelChain): Highest {
   let { price, contextTokens, isContextKnown, maxOutputTokens } = first.config;
   let { attemptsMsMax } = first;
   for (const { config, attemptsMsMax: more } of others) {
-    price = dearerPrice(price, config.price);
+    price = higherPrice(price, config.price);
     contextTokens = Math.max(contextTokens, config.contextTokens);
     isContextKnown &&= config.isContextKnown;
     maxOutputTokens = Math.max(maxOutputTokens, config.maxOutputTokens);
