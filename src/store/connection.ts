@@ -1,5 +1,5 @@
 import type { SQL } from "drizzle-orm";
-import type { BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
+import type { SqliteRemoteDatabase } from "drizzle-orm/sqlite-proxy";
 
 /** The values of a query's `$names`. A boolean is 1 or 0. */
 export type Values = Readonly<
@@ -11,17 +11,17 @@ export type Visit<Row> = (row: Row) => void;
 
 /** A query that Drizzle has built, with rows. */
 export interface RowsQuery<Row> {
-  all(): Row[];
+  all(): Promise<Row[]>;
 }
 
 /** A query that Drizzle has built, without rows. */
 export interface PlainQuery {
-  run(): unknown;
+  run(): Promise<unknown>;
 }
 
 /** A query that Drizzle has built from placeholders. */
 export interface QueryWithPlaceholders<Row> {
-  prepare(): { all(values?: Record<string, unknown>): Row[] };
+  prepare(): { all(values?: Record<string, unknown>): Promise<Row[]> };
 }
 
 /** A query that is built once. */
@@ -44,7 +44,7 @@ export type Pause = () => Promise<void>;
 export interface Connection {
   readonly dialect: Dialect;
   /** Builds queries from the tables of `schema/schema.ts`. The functions of this connection run them. */
-  readonly db: BunSQLiteDatabase;
+  readonly db: SqliteRemoteDatabase;
   all<Row>(query: RowsQuery<Row>): Promise<Row[]>;
   first<Row>(query: RowsQuery<Row>): Promise<Row | undefined>;
   /** Runs a change. */

@@ -1,19 +1,7 @@
-import type { ReservedSQL, SQL as Client } from "bun";
-import { DrizzleQueryError, sql } from "drizzle-orm";
-import { drizzle } from "drizzle-orm/bun-sql";
-import type { BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
-import type {
-  Connection,
-  Dialect,
-  PlainQuery,
-  PreparedQuery,
-  QueryWithPlaceholders,
-  RowsQuery,
-  Values,
-  Visit,
-  Work,
-} from "../connection.ts";
-import { assert } from "../../lib/assert.ts";
+import type { ReservedSQL } from "bun";
+import { sql } from "drizzle-orm";
+import type { Connection, Dialect, Values, Visit, Work } from "../connection.ts";
+import { QueryBuilder } from "../queryBuilder.ts";
 import { LOCKS } from "./locks.ts";
 import { isConnectionLoss, type PostgresPool } from "./pool.ts";
 import { CONFLICT_TRIES, isConflict } from "./writer/failures.ts";
@@ -56,21 +44,14 @@ const LOOK_AGAIN_MS = 100;
 const LOOK_WITHIN_MS = 10_000;
 const ROWS_PER_FETCH = 5000;
 
-/** What Drizzle's builders for PostgreSQL have. */
-interface Built {
-  readonly session: unknown;
-}
-
 /** Queries within one transaction. */
-class TransactionQueries implements Connection {
+class TransactionQueries extends QueryBuilder implements Connection {
   readonly dialect = postgresDialect;
-  readonly db: BunSQLiteDatabase;
   readonly #sender: Sender;
 
   constructor(sender: Sender) {
+    super();
     this.#sender = sender;
-    // Builders of Drizzle for both engines have the same functions, and their tables the same names and conversions.
-    this.db = drizzle({ client: sender as unknown as Client }) as unknown as BunSQLiteDatabase;
   }
 
   protected asRead<Result>(query: () => Promise<Result>): Promise<Result> {
@@ -81,25 +62,11 @@ class TransactionQueries implements Connection {
     return query();
   }
 
-  all<Row>(query: RowsQuery<Row>): Promise<Row[]> {
-    return this.asRead(() => withoutValues(this.#own<Row[]>(query)));
-  }
-
-  async first<Row>(query: RowsQuery<Row>): Promise<Row | undefined> {
-    return (await this.all(query))[0];
-  }
-
-  async run(query: PlainQuery): Promise<void> {
-    await this.asChange(() => withoutValues(this.#own(query)));
-  }
-
-  prepare<Row>(query: QueryWithPlaceholders<Row>): PreparedQuery<Row> {
-    const prepared = query.prepare() as unknown as {
-      execute(values?: Readonly<Record<string, unknown>>): Promise<Row[]>;
-    };
-    const all: PreparedQuery<Row>["all"] = (values) =>
-      this.asRead(() => withoutValues(prepared.execute(values)));
-    return { all, first: async (values) => (await all(values))[0] };
+  protected override send(text: string, values: unknown[], isChange: boolean): Promise<unknown[]> {
+    let place = 0;
+    const query = text.replaceAll("?", () => `$${(place += 1)}`);
+    const rows = async () => (await this.#sender.unsafe(query, values).values()) as unknown[];
+    return isChange ? this.asChange(rows) : this.asRead(rows);
   }
 
   rows<Row>(text: string, values?: Values): Promise<Row[]> {
@@ -135,13 +102,6 @@ class TransactionQueries implements Connection {
   async #send<Row>(text: string, values: Values = {}): Promise<Row[]> {
     const query = numbered(text, values);
     return (await this.#sender.unsafe(query.text, [...query.values])) as Row[];
-  }
-
-  /** A query runs where it was built. One of another connection would run outside of the transaction. */
-  #own<Rows>(query: object): PromiseLike<Rows> {
-    const { session } = this.db as unknown as Built;
-    assert((query as Built).session === session, "a query of another connection");
-    return query as unknown as PromiseLike<Rows>;
   }
 
   inSnapshot<Result>(work: Work<Result>): Promise<Result> {
@@ -266,15 +226,6 @@ async function rollBack(connection: ReservedSQL): Promise<void> {
     // The pool opens another connection.
   } finally {
     void connection.release();
-  }
-}
-
-/** Drizzle's own error has the values of the query in its text. */
-async function withoutValues<Result>(query: PromiseLike<Result>): Promise<Result> {
-  try {
-    return await query;
-  } catch (error) {
-    throw error instanceof DrizzleQueryError && error.cause !== undefined ? error.cause : error;
   }
 }
 

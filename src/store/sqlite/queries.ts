@@ -1,17 +1,7 @@
 import type { Database, SQLQueryBindings, Statement } from "bun:sqlite";
 import { sql } from "drizzle-orm";
-import { drizzle, type BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
-import type {
-  Connection,
-  Dialect,
-  PlainQuery,
-  PreparedQuery,
-  QueryWithPlaceholders,
-  RowsQuery,
-  Values,
-  Visit,
-  Work,
-} from "../connection.ts";
+import type { Connection, Dialect, Values, Visit, Work } from "../connection.ts";
+import { QueryBuilder } from "../queryBuilder.ts";
 import { newRowId } from "../schema/schema.ts";
 
 const sqliteDialect: Dialect = {
@@ -35,15 +25,14 @@ const sqliteDialect: Dialect = {
 };
 
 /** Queries within a transaction that is open on a SQLite connection. They run within the call. */
-export class SqliteTransaction implements Connection {
+export class SqliteTransaction extends QueryBuilder implements Connection {
   readonly dialect = sqliteDialect;
-  readonly db: BunSQLiteDatabase;
   protected readonly sqlite: Database;
 
   /** The connection reads integers as bigints. */
-  constructor(sqlite: Database, db: BunSQLiteDatabase = drizzle({ client: sqlite })) {
+  constructor(sqlite: Database) {
+    super();
     this.sqlite = sqlite;
-    this.db = db;
   }
 
   /** Runs a query as soon as this connection may. */
@@ -51,26 +40,8 @@ export class SqliteTransaction implements Connection {
     return query();
   }
 
-  all<Row>(query: RowsQuery<Row>): Promise<Row[]> {
-    return this.inTurn(() => query.all());
-  }
-
-  first<Row>(query: RowsQuery<Row>): Promise<Row | undefined> {
-    return this.inTurn(() => query.all()[0]);
-  }
-
-  run(query: PlainQuery): Promise<void> {
-    return this.inTurn(() => {
-      query.run();
-    });
-  }
-
-  prepare<Row>(query: QueryWithPlaceholders<Row>): PreparedQuery<Row> {
-    const prepared = query.prepare();
-    return {
-      all: (values) => this.inTurn(() => prepared.all(values)),
-      first: (values) => this.inTurn(() => prepared.all(values)[0]),
-    };
+  protected override send(text: string, values: SQLQueryBindings[]): Promise<unknown[]> {
+    return this.inTurn(() => this.sqlite.query(text).values(...values));
   }
 
   rows<Row>(text: string, values: Values = {}): Promise<Row[]> {
@@ -145,7 +116,7 @@ export class SqliteQueries extends SqliteTransaction {
     transactions.set(sqlite.filename, ended.promise);
     try {
       sqlite.run(begin);
-      const result = await work(new SqliteTransaction(sqlite, this.db));
+      const result = await work(new SqliteTransaction(sqlite));
       sqlite.run("COMMIT");
       return result;
     } catch (error) {

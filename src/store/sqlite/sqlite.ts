@@ -1,5 +1,5 @@
 import { Database } from "bun:sqlite";
-import type { BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
+import { drizzle, type BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
 import { accessSync, closeSync, constants, existsSync, openSync, statSync } from "node:fs";
 import type { Connection } from "../connection.ts";
 import { errorCode, fileErrorReason } from "../../lib/systemError.ts";
@@ -62,8 +62,7 @@ export function connect(path: string, durability: Durability): SqliteConnection 
     sqlite.close();
     throw toStoreError(path, cause);
   }
-  const queries = new SqliteQueries(sqlite);
-  return { queries, db: queries.db, sqlite, file };
+  return { queries: new SqliteQueries(sqlite), db: drizzle({ client: sqlite }), sqlite, file };
 }
 
 /** Throws StoreError for an orphaned WAL: opening the database would delete it, with the last commits. */
