@@ -14,6 +14,9 @@ const CREDIT = "1000000000";
 
 const ANSWER_TOKENS_MAX = 100_000_000;
 
+/** Keys of the config that version 0.2.0 does not have. */
+const NEW_KEYS = ["drain_delay", "body_bytes_per_minute"];
+
 /** The models of the benchmark; bench/gateway/provider.ts describes them. */
 const models = [
   "json",
@@ -125,9 +128,8 @@ export async function startTollgate(
 ): Promise<Contestant> {
   const folder = join(ground.folder, name);
   mkdirSync(folder);
-  await Bun.write(join(folder, "config.toml"), tollgateConfig(ground, databaseUrl), {
-    mode: 0o600,
-  });
+  const text = tollgateConfig(ground, databaseUrl).replace(await unknownKeys(binary, folder), "");
+  await Bun.write(join(folder, "config.toml"), text, { mode: 0o600 });
   const { headers, manyHeaders } = beside ?? (await createKeys(binary, folder, databaseUrl));
   const logFile = join(folder, "tollgate.log");
   const serve = [...program, "serve", "--config", join(folder, "config.toml")];
@@ -163,7 +165,7 @@ export function auditTollgate(name: string, binary: string, ground: Ground): str
 
 function tollgateConfig({ provider, other }: Ground, databaseUrl: string | undefined): string {
   const prefixes = { plain: "", tls: "tls:", other: "other:" };
-  const text = configText({
+  return configText({
     providers: {
       plain: `http://127.0.0.1:${provider.port}/v1`,
       tls: { base_url: `https://localhost:${provider.securePort}/v1`, ca_file: authorityFile },
@@ -176,10 +178,21 @@ function tollgateConfig({ provider, other }: Ground, databaseUrl: string | undef
         routes: [{ provider: id, model }],
       })),
     ),
-    sections: { database: databaseUrl ? { url: databaseUrl } : { durability: "power" } },
+    sections: {
+      database: databaseUrl ? { url: databaseUrl } : { durability: "power" },
+      // All requests of a part come from one key.
+      limits: { body_bytes_per_minute: "0B" },
+    },
   });
-  // Version 0.2.0 has no such key.
-  return text.replace(/^drain_delay = .*\n/m, "");
+}
+
+/** Matches the lines of a config whose keys an older build does not know. */
+async function unknownKeys(binary: string, folder: string): Promise<RegExp> {
+  const example = join(folder, "example.toml");
+  command(binary, folder, "init", example);
+  const known = await Bun.file(example).text();
+  const unknown = NEW_KEYS.filter((key) => !known.includes(key));
+  return unknown.length === 0 ? /$^/ : new RegExp(`^(${unknown.join("|")}) = .*\\n`, "gm");
 }
 
 function command(binary: string, folder: string, ...words: readonly string[]): string {
