@@ -141,6 +141,12 @@ export const extraFields: readonly ExtraField[] = [
   { name: "serviceTier", bills: "tokens of another price (Gemini)", isFree: isOneOf("standard") },
 ];
 
+const EXTRA_PATHS = extraFields.map(({ name, isFree }) => ({
+  name,
+  isFree,
+  path: name.split("."),
+}));
+
 const EXTRA_FIELD_NAMES = extraFields.map(({ name }) => name.split(".", 1)[0] ?? name);
 
 /** The operator's rules. `refusedTools` are types of tools, `allowedTools` are names of extras. */
@@ -176,8 +182,8 @@ export function refuseExtras(
 /** Throws ApiError 400 for a field of the table, unless `allowed` names it. */
 export function refuseExtraFields(body: JsonFields, allowed: readonly string[]): void {
   refuseFieldsInOtherCase(body, EXTRA_FIELD_NAMES);
-  for (const { name, isFree } of extraFields) {
-    const value = valueAt(body, name);
+  for (const { name, path, isFree } of EXTRA_PATHS) {
+    const value = valueAt(body, path);
     if (value === undefined || isFree?.(value) === true || allowed.includes(name)) continue;
     throw invalidRequest(`${name} is not supported: ${NO_PRICE}`);
   }
@@ -279,9 +285,9 @@ function toolDefinitionsOf(body: JsonFields): readonly JsonFields[] {
 }
 
 /** The value at a path of keys. Undefined if it is absent or null. */
-function valueAt(body: JsonFields, path: string): unknown {
+function valueAt(body: JsonFields, path: readonly string[]): unknown {
   let value: unknown = body;
-  for (const key of path.split(".")) value = ownValue(fieldsOf(value), key);
+  for (const key of path) value = ownValue(fieldsOf(value), key);
   return value;
 }
 

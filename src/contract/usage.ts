@@ -90,8 +90,8 @@ function researchTokens(usage: JsonFields): { prompt: number; completion: number
 
 /** Moves these counts into the details, because the shown prompt and completion tokens include them. */
 function withResearchInside(usage: JsonFields): JsonFields {
+  if (tokens(usage["citation_tokens"]) === undefined) return usage;
   const { citation_tokens, reasoning_tokens, ...others } = usage;
-  if (tokens(citation_tokens) === undefined) return usage;
   return {
     ...others,
     prompt_tokens_details: { ...detailsOf(usage), citation_tokens },

@@ -74,10 +74,12 @@ export type AdmittedScope = CheckedScope & { readonly admitted: Admitted };
 /** Each stage is entered once. */
 export function withChecked(scope: RequestScope, checked: Checked): CheckedScope {
   assert(scope.checked === undefined, "a request is checked twice");
-  return Object.assign(scope, { checked });
+  scope.checked = checked;
+  return scope as CheckedScope;
 }
 
 export function withAdmitted(scope: CheckedScope, admitted: Admitted): AdmittedScope {
   assert(scope.admitted === undefined, "a request is admitted twice");
-  return Object.assign(scope, { admitted });
+  (scope as RequestScope).admitted = admitted;
+  return scope as AdmittedScope;
 }

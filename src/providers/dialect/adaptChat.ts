@@ -38,18 +38,17 @@ export function adaptChat(chat: Chat, dialect: Dialect): Chat {
     ...formatIn(chat, dialect),
     ...effortIn(body, dialect),
   };
+  const names = Object.keys(changes);
   const { refusedFields, refusesStop } = dialect;
-  const refused = [...refusedFields, ...(refusesStop ? ["stop"] : [])];
-  const remove = [
-    ...refused.filter((name) => Object.hasOwn(body, name)),
-    ...Object.keys(changes).filter((name) => changes[name] === undefined),
-  ];
+  const refused = refusedFields.filter((name) => Object.hasOwn(body, name));
+  if (refusesStop && Object.hasOwn(body, "stop")) refused.push("stop");
+  if (names.length === 0 && refused.length === 0) return chat;
+  const remove = [...refused, ...names.filter((name) => changes[name] === undefined)];
   const set = Object.fromEntries(
     Object.entries(changes).filter(
       ([name, value]) => value !== undefined && !remove.includes(name),
     ),
   );
-  if (remove.length === 0 && Object.keys(set).length === 0) return chat;
   return edited(chat, set, remove);
 }
 

@@ -1,6 +1,6 @@
 import type { Endpoint, RequestStatus } from "../../contract/account/requestStatus.ts";
 import { rowFigures, type Price, type Usage } from "../../contract/figures.ts";
-import { priceColumns, requestColumns, requests } from "../schema/schema.ts";
+import { priceColumns, requestColumns, type requests } from "../schema/schema.ts";
 
 /** One attempt at a provider. `outcome` is `ok`, an error status such as `status 503`, or a cause such as `timeout`. */
 export interface AttemptRecord {
@@ -77,35 +77,29 @@ export interface RecordedFigure {
   readonly price: WireAmount;
 }
 
-/** Amounts and flags, which JSON has in another form. */
-const convertedColumns = requestColumns.filter(
-  (name) =>
-    requests[name].dataType === "custom" &&
-    typeof requests[name].mapFromDriverValue(0n) !== "number",
-);
+/** The columns of a row in one order, so that all rows have one shape in memory. Each has the price that it is, if any. */
+const recordedColumns = requestColumns
+  .filter((name) => name !== "ledgerSeq" && name !== "balanceAfter")
+  .map((name) => ({ name, price: priceColumns.find(([column]) => column === name)?.[1] }));
 
 export function recordToWire(record: RequestRecord): WireRecord {
-  const { attempts, firstKeyId, mayHaveRow, price, ...others } = record;
+  const { attempts, firstKeyId, mayHaveRow, price } = record;
   const figures: RecordedFigure[] = [];
   let figuresPrice = 0n;
-  const row: Record<string, unknown> = { ...others, attemptCount: attempts.length };
-  for (const [column, name] of priceColumns) row[column] = price[name];
-  for (const {
-    name,
-    field,
-    price: { name: priceName },
-  } of rowFigures) {
+  for (const { name, field, price: priced } of rowFigures) {
     const quantity = record[name];
-    delete row[name];
     if (quantity === 0) continue;
-    figures.push({ figure: field, quantity, price: amountToWire(price[priceName]) });
-    figuresPrice += BigInt(quantity) * price[priceName];
+    figures.push({ figure: field, quantity, price: amountToWire(price[priced.name]) });
+    figuresPrice += BigInt(quantity) * price[priced.name];
   }
-  Object.assign(row, { hasFigures: figures.length > 0, figuresPrice });
-  for (const name of convertedColumns) {
-    const value = row[name];
+  const hasFigures = figures.length > 0;
+  const known = { ...record, attemptCount: attempts.length, hasFigures, figuresPrice };
+  const row: Record<string, unknown> = {};
+  for (const { name, price: priceName } of recordedColumns) {
+    const value = priceName === undefined ? known[name as keyof typeof known] : price[priceName];
+    // Amounts and flags have another form in JSON.
     if (typeof value === "bigint") row[name] = amountToWire(value);
-    else if (typeof value === "boolean") row[name] = Number(value);
+    else row[name] = typeof value === "boolean" ? Number(value) : value;
   }
   return {
     row: row as WireRow,
