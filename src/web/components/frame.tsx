@@ -1,39 +1,42 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { words } from "../language.ts";
+import { hrefOf, place } from "../router.ts";
 import { Toasts } from "./toasts.tsx";
 
-/** One of the views that the header leads to. */
+/** One of the views of a page. Its address within the page is its id, such as `#/requests`. */
 export interface View {
+  /** "" for the first view. */
   readonly id: string;
   readonly text: string;
-  /** An address within the page, such as `#/requests`. */
-  readonly href: string;
+  /** What the view shows. `detail` is the next part of the address, such as the name of one account. */
+  show(detail: string | undefined): ComponentChildren;
 }
 
 export interface PageFrameProps {
   /** The name of the page behind that of the product, such as "Console". */
   readonly title: string;
-  /** None: there is no navigation, such as before the login. */
+  /** The address says which one is shown; the first one without an address. None: there is no navigation, such as before the login. */
   readonly views?: readonly View[];
-  /** The id of the view that is shown. */
-  readonly current?: string;
-  /** What is shown, for the browser's tab. The default is the text of the current view. */
+  /** What is shown, for the browser's tab. The default is the text of the view and its detail. */
   readonly heading?: string;
   /** At the end of the header, such as the account's name and a way out. */
   readonly actions?: ComponentChildren;
   /** At the end of the page, such as version and time zone. */
   readonly foot?: ComponentChildren;
-  readonly children: ComponentChildren;
+  /** Above the view. */
+  readonly children?: ComponentChildren;
 }
 
 /**
- * The frame of a page: link to the content, header, navigation, content, toasts. When `heading` or the view changes, the
+ * The frame of a page: link to the content, header, navigation, view, toasts. When `heading` or the view changes, the
  * focus goes to the content, and the browser's tab gets the new title.
  */
 export function PageFrame(props: PageFrameProps) {
-  const { title, views = [], current, actions, foot, children } = props;
-  const heading = props.heading ?? views.find(({ id }) => id === current)?.text;
+  const { title, views = [], actions, foot, children } = props;
+  const [viewId, detail] = place.value.path;
+  const view = views.find(({ id }) => id === viewId) ?? views[0];
+  const heading = props.heading ?? [view?.text, detail].filter(Boolean).join(" ");
   const main = useRef<HTMLElement>(null);
   const navigation = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
@@ -70,8 +73,12 @@ export function PageFrame(props: PageFrameProps) {
           </span>
           {views.length > 0 && (
             <nav ref={navigation} class="views" aria-label={words.navigation}>
-              {views.map(({ id, text, href }) => (
-                <a key={id} href={href} {...(id === current && { "aria-current": "page" })}>
+              {views.map(({ id, text }) => (
+                <a
+                  key={id}
+                  href={hrefOf(id === "" ? [] : [id])}
+                  {...(id === view?.id && { "aria-current": "page" })}
+                >
                   {text}
                 </a>
               ))}
@@ -82,6 +89,7 @@ export function PageFrame(props: PageFrameProps) {
       </header>
       <main ref={main} id="content" tabIndex={-1}>
         {children}
+        {view?.show(detail)}
       </main>
       {foot !== undefined && <footer class="row page-foot">{foot}</footer>}
       <Toasts level={0} />

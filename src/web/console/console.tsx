@@ -6,7 +6,6 @@ import { Notice, SkeletonBlock } from "../components/states.tsx";
 import { FreeText } from "../components/text.tsx";
 import { formats } from "../language.ts";
 import { useResource, createResource } from "../resource.ts";
-import { hrefOf, place } from "../router.ts";
 import { Account } from "./accounts/account.tsx";
 import { Accounts } from "./accounts/accounts.tsx";
 import { Audit } from "./audit.tsx";
@@ -49,29 +48,38 @@ function Outside({ children }: { children: ComponentChildren }) {
   return <PageFrame title={text.title}>{children}</PageFrame>;
 }
 
-const viewIds = ["", "accounts", "keys", "requests", "providers", "vouchers", "audit"] as const;
-type ViewId = (typeof viewIds)[number];
-
-const views: readonly (View & { readonly id: ViewId })[] = viewIds.map((id) => ({
-  id,
-  text: text.views[id],
-  href: hrefOf(id === "" ? [] : [id]),
-}));
+/** In the order of the navigation. */
+const views: readonly View[] = [
+  { id: "", text: text.views[""], show: () => <Overview /> },
+  {
+    id: "accounts",
+    text: text.views.accounts,
+    show: (name) => (name === undefined ? <Accounts /> : <Account key={name} name={name} />),
+  },
+  {
+    id: "keys",
+    text: text.views.keys,
+    show: (id) => (id === undefined ? <Keys /> : <Key key={id} id={id} />),
+  },
+  {
+    id: "requests",
+    text: text.views.requests,
+    show: (id) => (id === undefined ? <Requests /> : <Request key={id} id={id} />),
+  },
+  { id: "providers", text: text.views.providers, show: () => <Providers /> },
+  { id: "vouchers", text: text.views.vouchers, show: () => <Vouchers /> },
+  { id: "audit", text: text.views.audit, show: () => <Audit /> },
+];
 
 function Opened() {
-  const [view, detail] = place.value.path;
-  const current = viewIds.find((id) => id === view) ?? "";
   const { data } = useResource(() =>
     followStore(createResource((abort) => call("GET /api/state", {}, abort))),
   );
   const state = data.value;
-  const heading = detail === undefined ? {} : { heading: `${text.views[current]} ${detail}` };
   return (
     <PageFrame
       title={text.title}
       views={views}
-      current={current}
-      {...heading}
       actions={
         <Button size="small" onClick={() => void endSession()}>
           {text.session.end}
@@ -88,7 +96,6 @@ function Opened() {
     >
       {isLost.value && <Notice tone="failure" title={text.session.lost} />}
       {state?.standby && <StandbyNotice standby={state.standby} />}
-      {viewOf(current, detail)}
     </PageFrame>
   );
 }
@@ -115,23 +122,4 @@ function standbyText({ database, behind_ms: behindMs }: Standby): string {
   return behindMs === null
     ? text.standby.unknown(database)
     : text.standby.behind(database, formats.duration(behindMs));
-}
-
-function viewOf(view: ViewId, detail: string | undefined) {
-  switch (view) {
-    case "":
-      return <Overview />;
-    case "accounts":
-      return detail === undefined ? <Accounts /> : <Account key={detail} name={detail} />;
-    case "keys":
-      return detail === undefined ? <Keys /> : <Key key={detail} id={detail} />;
-    case "requests":
-      return detail === undefined ? <Requests /> : <Request key={detail} id={detail} />;
-    case "providers":
-      return <Providers />;
-    case "vouchers":
-      return <Vouchers />;
-    case "audit":
-      return <Audit />;
-  }
 }

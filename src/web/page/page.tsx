@@ -6,7 +6,6 @@ import { PageFrame, type View } from "../components/frame.tsx";
 import { Name } from "../components/text.tsx";
 import { useResource } from "../resource.ts";
 import { formats } from "../language.ts";
-import { hrefOf, place } from "../router.ts";
 import { createHolding, type Holding } from "./holding.ts";
 import { Login } from "./login.tsx";
 import { Models } from "./models.tsx";
@@ -38,14 +37,24 @@ export function Page() {
   );
 }
 
-const viewIds = ["", "spend", "requests", "models", "try", "connect"] as const;
-type ViewId = (typeof viewIds)[number];
-
-const views: readonly (View & { readonly id: ViewId })[] = viewIds.map((id) => ({
-  id,
-  text: text.views[id],
-  href: hrefOf(id === "" ? [] : [id]),
-}));
+/** In the order of the navigation. */
+const viewsOf = (holding: Holding): readonly View[] => [
+  { id: "", text: text.views[""], show: () => <Overview holding={holding} /> },
+  { id: "spend", text: text.views.spend, show: () => <Spend holding={holding} /> },
+  {
+    id: "requests",
+    text: text.views.requests,
+    show: (id) =>
+      id === undefined ? (
+        <Requests holding={holding} />
+      ) : (
+        <ReceiptView key={id} holding={holding} id={id} />
+      ),
+  },
+  { id: "models", text: text.views.models, show: () => <Models holding={holding} /> },
+  { id: "try", text: text.views.try, show: () => <TryIt holding={holding} /> },
+  { id: "connect", text: text.views.connect, show: () => <Snippets holding={holding} /> },
+];
 
 function Opened({ first }: { first: Account }) {
   const holding = useResource(() => createHolding(api, first), first.key.id);
@@ -54,16 +63,11 @@ function Opened({ first }: { first: Account }) {
     // The login, which had the focus, is gone.
     document.getElementById("content")?.focus({ preventScroll: true });
   }, []);
-  const [view, detail] = place.value.path;
-  const current = viewIds.find((id) => id === view) ?? "";
   const { account } = holding.account.value;
-  const heading = detail === undefined ? {} : { heading: `${text.views[current]} ${detail}` };
   return (
     <PageFrame
       title={text.title}
-      views={views}
-      current={current}
-      {...heading}
+      views={viewsOf(holding)}
       actions={
         <>
           <Name text={account} />
@@ -73,29 +77,6 @@ function Opened({ first }: { first: Account }) {
         </>
       }
       foot={<span>{text.foot(formats.timeZone)}</span>}
-    >
-      {viewOf(current, detail, holding)}
-    </PageFrame>
+    />
   );
-}
-
-function viewOf(view: ViewId, detail: string | undefined, holding: Holding) {
-  switch (view) {
-    case "":
-      return <Overview holding={holding} />;
-    case "spend":
-      return <Spend holding={holding} />;
-    case "requests":
-      return detail === undefined ? (
-        <Requests holding={holding} />
-      ) : (
-        <ReceiptView key={detail} holding={holding} id={detail} />
-      );
-    case "models":
-      return <Models holding={holding} />;
-    case "try":
-      return <TryIt holding={holding} />;
-    case "connect":
-      return <Snippets holding={holding} />;
-  }
 }

@@ -120,8 +120,7 @@ function Gallery() {
   return (
     <PageFrame
       title="Gallery"
-      views={views.map((id) => ({ id, text: id, href: `#/${id}` }))}
-      current="overview"
+      views={views.map((id) => ({ id, text: id, show: () => undefined }))}
       actions={<Name text={hostile} />}
       foot={<span>The end</span>}
     >
