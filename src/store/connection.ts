@@ -43,6 +43,7 @@ export type Pause = () => Promise<void>;
  */
 export interface Connection {
   readonly dialect: Dialect;
+  readonly paths: AccessPaths;
   /** Builds queries from the tables of `schema/schema.ts`. The functions of this connection run them. */
   readonly db: SqliteRemoteDatabase;
   all<Row>(query: RowsQuery<Row>): Promise<Row[]>;
@@ -75,26 +76,38 @@ export interface Dialect {
   readonly newRowId: SQL;
   /** Behind a query: no other transaction changes the rows until this one has ended. */
   readonly lockingRows: string;
-  /** A placeholder for a query over several tables that is run often. */
-  readonly plannedOnce: (name: string) => SQL;
-  /** A column whose index is not used. */
-  readonly withoutIndexOf: (column: SQL) => SQL;
-  /** Behind a table: the index to use. PostgreSQL chooses by itself. */
-  readonly using: (index: string) => string;
-  /** The row id in a query that finds its rows by another index. Else PostgreSQL may read all rows by their ids. */
-  readonly idBesideIndex: string;
-  /** The account in a query that finds its rows by `requests_account`. */
-  readonly accountOfList: string;
-  /** Behind a table: to be read in the order of the file. */
-  readonly withoutIndex: string;
-  /** A join of the tables in this order. Its condition follows. */
-  readonly joinInOrder: string;
   /** Whether a column has one of the numbers in a JSON array. */
   readonly isIn: (column: SQL, json: SQL) => SQL;
   /** The smaller of two values that are not NULL. */
   readonly lesser: (one: string, other: string) => string;
   /** Whether a text contains another one. */
   readonly contains: (text: SQL, part: SQL) => SQL;
+}
+
+/** How an engine finds rows where its planner would choose a longer way. Texts are parts of queries. */
+export interface AccessPaths {
+  /** Follows FROM: the requests of a span of time by the index of times, also if `condition` names an account. */
+  readonly requestsAt: (span: TimeSpan, condition: string) => string;
+  /** The requests of `$accountId`, those with `$status`, which is not `done`, or both, in the order of their row ids. */
+  readonly requestsById: (of: {
+    readonly ofAccount: boolean;
+    readonly ofStatus: boolean;
+  }) => RequestsById;
+  /** Follows FROM: a table that is read as a whole, in the order of the file. */
+  readonly wholeTable: (name: string) => string;
+}
+
+/** Conditions that an index finds, and the columns that a query with these conditions orders and compares. */
+export interface RequestsById {
+  readonly conditions: readonly string[];
+  readonly id: string;
+  readonly at: string;
+}
+
+/** Milliseconds since 1970; `to` exclusive. */
+export interface TimeSpan {
+  readonly from: number;
+  readonly to: number;
 }
 
 /** Tells whether keys, accounts or ledger were changed by another process. */

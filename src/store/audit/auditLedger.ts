@@ -1,4 +1,4 @@
-import type { Connection, Dialect } from "../connection.ts";
+import type { AccessPaths, Connection } from "../connection.ts";
 import type { AuditSteps, Problems } from "./auditProgress.ts";
 
 interface Account {
@@ -19,11 +19,11 @@ interface Row {
  * All changes of all balances. It sorts rows that it reads in the order of the file: the index has the right order, but
  * each row is elsewhere in the file then. A damaged charge may have no negative number of 64 bits, so none is made.
  */
-const history = ({ withoutIndex }: Dialect): string =>
+const history = ({ wholeTable }: AccessPaths): string =>
   `SELECT account_id AS account, seq, amount, CAST(0 AS bigint) AS charge, balance_after AS "balanceAfter"
-    FROM ledger ${withoutIndex}
+    FROM ${wholeTable("ledger")}
   UNION ALL SELECT account_id, ledger_seq, CAST(0 AS bigint), charge, balance_after
-    FROM requests ${withoutIndex} WHERE ledger_seq IS NOT NULL AND balance_after IS NOT NULL
+    FROM ${wholeTable("requests")} WHERE ledger_seq IS NOT NULL AND balance_after IS NOT NULL
   ORDER BY 1, 2`;
 
 const ROWS_PER_STEP = 10_000;
@@ -48,7 +48,7 @@ export async function auditLedger(
     if (current?.account) compareWithLast(current.account, last, problems);
   };
   let rows = 0;
-  await connection.forEach<Row>(history(connection.dialect), {}, (row) => {
+  await connection.forEach<Row>(history(connection.paths), {}, (row) => {
     rows += 1;
     if (rows % ROWS_PER_STEP === 0) steps.reached(rows);
     if (row.account !== current?.id) {

@@ -1,4 +1,4 @@
-import type { Connection, Dialect } from "../connection.ts";
+import type { AccessPaths, Connection } from "../connection.ts";
 import type { Problems } from "./auditProgress.ts";
 import { joinSum, splitSum } from "../usage/sums.ts";
 
@@ -27,13 +27,13 @@ const TOTALS_BY_KEY = `SELECT key_id AS key, account_id AS account, ${splitSum("
 
 /** The balance of each account, and the rows of its ledger that are no charges. Amounts are in two columns, as in `splitSum`. */
 const otherRows = ({
-  withoutIndex,
-}: Dialect): string => `SELECT a.id, a.name, a.balance, a.ledger_seq AS seq, coalesce(l.rows, 0) AS rows,
+  wholeTable,
+}: AccessPaths): string => `SELECT a.id, a.name, a.balance, a.ledger_seq AS seq, coalesce(l.rows, 0) AS rows,
     coalesce(l.sum, 0) AS sum, coalesce(l."sumRest", 0) AS "sumRest",
     coalesce(l.refunded, 0) AS refunded, coalesce(l."refundedRest", 0) AS "refundedRest"
   FROM accounts a LEFT JOIN (SELECT account_id, count(*) AS rows, ${splitSum("amount", "sum")},
       ${splitSum("CASE WHEN kind = 'refund' THEN amount ELSE 0 END", "refunded")}
-    FROM ledger ${withoutIndex} WHERE kind <> 'charge' GROUP BY account_id) l ON l.account_id = a.id`;
+    FROM ${wholeTable("ledger")} WHERE kind <> 'charge' GROUP BY account_id) l ON l.account_id = a.id`;
 
 interface AccountSums {
   id: bigint;
@@ -78,7 +78,7 @@ async function compareWithLedger(
     sums.charge += charge;
     sums.refunded += refunded;
   }
-  await connection.forEach<AccountSums>(otherRows(connection.dialect), {}, (account) => {
+  await connection.forEach<AccountSums>(otherRows(connection.paths), {}, (account) => {
     const sums = counted.get(account.id);
     const charge = joinSum(account.sum, account.sumRest) - account.balance;
     if (

@@ -32,15 +32,13 @@ interface Group {
 }
 
 /** The settled requests of a day, in the columns of the totals. */
-const requestsOf = ({
-  using,
-}: Dialect): string => `SELECT account_id AS account, key_id AS key, model, coalesce(provider, '') AS provider, endpoint,
+const REQUESTS = `SELECT account_id AS account, key_id AS key, model, coalesce(provider, '') AS provider, endpoint,
     1 AS requests, CASE WHEN status IN ('failed', 'interrupted') THEN 1 ELSE 0 END AS failed,
     CASE WHEN status = 'done' OR charge > 0 THEN 1 ELSE 0 END AS charged,
     prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, completion_tokens,
     charge, 0 AS refunded, write_off,
     coalesce(operator_cost, 0) AS operator_cost
-  FROM requests ${using("requests_at")} WHERE at BETWEEN $first AND $last AND status <> 'running'`;
+  FROM requests WHERE at BETWEEN $first AND $last AND status <> 'running'`;
 const TOTALS = `SELECT account_id AS account, key_id AS key, model, provider, endpoint, ${FIGURES.join(", ")}
   FROM daily_totals WHERE day = $day`;
 /** Refunds are in the ledger, not in the requests. */
@@ -50,13 +48,13 @@ const SUMS = FIGURES.filter((at) => at !== "refunded");
  * Whether the totals of a day without folds and refunds are the sums of its requests. Fails if a sum exceeds 64 bits.
  * Grouped by the key first: it is a number, and distinguishes most groups.
  */
-const isDayCorrect = (dialect: Dialect): string => `SELECT
+const IS_DAY_CORRECT = `SELECT
     CASE WHEN count(*) = (SELECT count(*) FROM daily_totals WHERE day = $day) AND
       count(*) FILTER (WHERE t.refunded IS NOT DISTINCT FROM 0
         AND ${SUMS.map((at) => `t.${at} IS NOT DISTINCT FROM r.${at}`).join(" AND ")}) = count(*)
     THEN 1 ELSE 0 END AS "isCorrect"
   FROM (SELECT account, key, model, provider, endpoint, ${SUMS.map((at) => `sum(${at}) AS ${at}`).join(", ")}
-      FROM (${requestsOf(dialect)}) AS requests GROUP BY key, account, model, provider, endpoint) r
+      FROM (${REQUESTS}) AS requests GROUP BY key, account, model, provider, endpoint) r
   LEFT JOIN daily_totals t ON t.day = $day AND t.account_id = r.account AND t.key_id = r.key
     AND t.model = r.model AND t.provider = r.provider AND t.endpoint = r.endpoint`;
 const REFUNDS = `SELECT r.at / 86400000 AS day, r.account_id AS account, r.key_id AS key, r.model,
@@ -123,10 +121,10 @@ async function dayAfter(connection: Connection, day: bigint): Promise<bigint> {
 
 async function isCorrect(connection: Connection, day: bigint): Promise<boolean> {
   try {
-    const row = await connection.row<{ isCorrect: bigint | number }>(
-      isDayCorrect(connection.dialect),
-      { ...timesOf(day), day },
-    );
+    const row = await connection.row<{ isCorrect: bigint | number }>(IS_DAY_CORRECT, {
+      ...timesOf(day),
+      day,
+    });
     return Number(row?.isCorrect) === 1;
   } catch (error) {
     if (connection.dialect.engine !== "sqlite") throw error;
@@ -143,7 +141,7 @@ async function compareDay(
 ): Promise<void> {
   const kept = new Map<string, Group & Figures>();
   await connection.forEach<Group & Record<keyof Figures, bigint | number>>(
-    requestsOf(connection.dialect),
+    REQUESTS,
     timesOf(day),
     (request) => {
       const id = groupId(request);

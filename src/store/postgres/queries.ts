@@ -2,6 +2,7 @@ import type { ReservedSQL } from "bun";
 import { sql } from "drizzle-orm";
 import type { Connection, Dialect, Values, Visit, Work } from "../connection.ts";
 import { QueryBuilder } from "../queryBuilder.ts";
+import { postgresPaths } from "./accessPaths.ts";
 import { LOCKS } from "./locks.ts";
 import { isConnectionLoss, type PostgresPool } from "./pool.ts";
 import { CONFLICT_TRIES, isConflict } from "./writer/failures.ts";
@@ -10,14 +11,6 @@ const postgresDialect: Dialect = {
   engine: "postgres",
   newRowId: sql`DEFAULT`,
   lockingRows: "FOR NO KEY UPDATE",
-  plannedOnce: (name) => sql`${sql.placeholder(name)}`,
-  withoutIndexOf: (column) => column,
-  using: () => "",
-  idBesideIndex: "+id",
-  // As in the index: postgres/schema/schema.ts.
-  accountOfList: "+account_id",
-  withoutIndex: "",
-  joinInOrder: "JOIN",
   isIn: (column, json) =>
     sql`${column} = ANY(ARRAY(SELECT jsonb_array_elements_text(${json}::text::jsonb)::bigint))`,
   lesser: (one, other) => `least(${one}, ${other})`,
@@ -27,7 +20,7 @@ const postgresDialect: Dialect = {
 };
 
 /** What sends queries: a pool, or the connection of a transaction. */
-interface Sender {
+export interface Sender {
   unsafe(
     text: string,
     values?: unknown[],
@@ -47,6 +40,7 @@ const ROWS_PER_FETCH = 5000;
 /** Queries within one transaction. */
 class TransactionQueries extends QueryBuilder implements Connection {
   readonly dialect = postgresDialect;
+  readonly paths = postgresPaths;
   readonly #sender: Sender;
 
   constructor(sender: Sender) {
@@ -113,9 +107,9 @@ class TransactionQueries extends QueryBuilder implements Connection {
   }
 }
 
-/** Queries within a transaction that the caller has begun on this connection. */
-export function transactionQueries(connection: ReservedSQL): Connection {
-  return new TransactionQueries(connection);
+/** Queries within a transaction that the caller has begun. */
+export function transactionQueries(sender: Sender): Connection {
+  return new TransactionQueries(sender);
 }
 
 /**

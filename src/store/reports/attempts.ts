@@ -77,10 +77,10 @@ async function attemptRows(
   const ids = await idsOf(connection, { from: first, to });
   if (ids === undefined) return [];
   return await connection.plainRows<AttemptRow>(
-    `SELECT (r.at - ${first}) / ${stepMs}, coalesce(r.provider, ''), a.provider, a.outcome, count(*),
-        count(*) FILTER (WHERE a.n = 1)
-      FROM attempts a ${connection.dialect.joinInOrder} requests r ON r.id = a.request_id
-      WHERE a.request_id BETWEEN ${ids.first} AND ${ids.last} AND r.at >= ${first} AND r.at < ${to}
+    `SELECT (at - ${first}) / ${stepMs}, coalesce(requests.provider, ''), attempts.provider, outcome, count(*),
+        count(*) FILTER (WHERE n = 1)
+      FROM attempts JOIN requests ON requests.id = request_id
+      WHERE request_id BETWEEN ${ids.first} AND ${ids.last} AND at >= ${first} AND at < ${to}
       GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
   );
 }
@@ -115,14 +115,12 @@ export async function readRecentAttempts(
 ): Promise<
   readonly { readonly provider: string; readonly attempts: number; readonly failed: number }[]
 > {
-  const { dialect } = connection;
   const rows = await connection.plainRows<[string, string, number]>(
-    `WITH recent AS (SELECT id, provider, status, attempt_count FROM requests ${dialect.using("requests_at")}
-        WHERE at >= ${sinceMs})
+    `WITH recent AS (SELECT id, provider, status, attempt_count FROM requests WHERE at >= ${sinceMs})
       SELECT provider, outcome, count(*) FROM (
-        SELECT a.provider, a.outcome FROM recent r ${dialect.joinInOrder} attempts a ON a.request_id = r.id
-        UNION ALL SELECT provider, '${OK}' FROM recent r WHERE provider IS NOT NULL AND attempt_count = 1
-          AND NOT EXISTS (SELECT 1 FROM attempts WHERE request_id = r.id)) AS outcomes
+        SELECT attempts.provider, outcome FROM recent JOIN attempts ON request_id = recent.id
+        UNION ALL SELECT provider, '${OK}' FROM recent WHERE provider IS NOT NULL AND attempt_count = 1
+          AND NOT EXISTS (SELECT 1 FROM attempts WHERE request_id = recent.id)) AS outcomes
       GROUP BY 1, 2 ORDER BY 1, 2`,
   );
   const providers = Map.groupBy(rows, ([provider]) => provider);

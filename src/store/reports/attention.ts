@@ -1,4 +1,4 @@
-import type { Connection } from "../connection.ts";
+import type { Connection, TimeSpan } from "../connection.ts";
 import { DAY_MS } from "../../lib/clock.ts";
 import {
   chargedSince,
@@ -7,7 +7,7 @@ import {
   noticeCauses,
   paceSpan,
 } from "../tables/noticeCauses.ts";
-import { figuresIn, inOrder, joinSum, splitSum, type TimeSpan } from "../usage/sums.ts";
+import { figuresIn, inOrder, joinSum, splitSum } from "../usage/sums.ts";
 import { readRecentAttempts } from "./attempts.ts";
 
 const HOUR_MS = 3_600_000;
@@ -105,25 +105,17 @@ async function readLowAccounts(connection: Connection, nowMs: number): Promise<L
 }
 
 async function readOldHolds(connection: Connection, before: number): Promise<OldHold[]> {
+  const { conditions, at } = connection.paths.requestsById({ ofAccount: false, ofStatus: true });
   const rows = await connection.rows<
     Record<"id" | "account" | "key" | "model", string> & Record<"at" | "hold", bigint>
   >(
-    // The signs hide the column from PostgreSQL's planner, which might look for running requests from the oldest on.
     `SELECT r.public_id AS id, r.at, a.name AS account, k.public_id AS key, r.model, r.hold
-        FROM requests r ${connection.dialect.using("requests_not_done")}
-        JOIN accounts a ON a.id = r.account_id JOIN keys k ON k.id = r.key_id
-        WHERE r.status = 'running' AND r.status <> 'done' AND +r.at < $before
-        ORDER BY +r.at, r.id LIMIT ${ROWS_MAX}`,
-    { before },
+        FROM (SELECT * FROM requests WHERE ${conditions.join(" AND ")} AND ${at} < $before
+          ORDER BY ${at}, id LIMIT ${ROWS_MAX}) AS r
+        JOIN accounts a ON a.id = r.account_id JOIN keys k ON k.id = r.key_id ORDER BY r.at, r.id`,
+    { before, status: "running" },
   );
-  return rows.map(({ id, at, account, key, model, hold }) => ({
-    id,
-    at: Number(at),
-    account,
-    key,
-    model,
-    hold,
-  }));
+  return rows.map((row) => Object.assign(row, { at: Number(row.at) }));
 }
 
 interface CountedRow {
@@ -153,8 +145,7 @@ async function readEstimatesAndWriteOffs(
     `SELECT count(*) FILTER (WHERE estimated <> 0) AS estimated,
         ${splitSum("CASE WHEN estimated <> 0 THEN charge ELSE 0 END", "charge")},
         count(*) FILTER (WHERE write_off > 0) AS "writtenOff", ${splitSum("write_off", "writeOff")}
-      FROM requests ${connection.dialect.withoutIndex}
-      WHERE id > ${newest} - ${LOOKED_AT_MAX} AND at >= $since AND (estimated <> 0 OR write_off > 0)`,
+      FROM requests WHERE id > ${newest} - ${LOOKED_AT_MAX} AND at >= $since AND (estimated <> 0 OR write_off > 0)`,
     { since },
   );
   const amount = (roubles: bigint | null | undefined, rest: bigint | null | undefined): bigint =>

@@ -1,5 +1,4 @@
-import type { Connection } from "../connection.ts";
-import type { TimeSpan } from "../usage/sums.ts";
+import type { Connection, TimeSpan } from "../connection.ts";
 
 /** Milliseconds at which 50 and 95 of 100 requests are done. */
 export interface Percentiles {
@@ -45,7 +44,6 @@ export async function readLatencies(
   connection: Connection,
   span: TimeSpan,
 ): Promise<LatencySample> {
-  const { dialect } = connection;
   const ids = await idsOf(connection, span);
   if (ids === undefined) return { measured: [], isAll: true };
   const inSpan = `at >= ${span.from} AND at < ${span.to} AND ${IS_MEASURED}`;
@@ -53,12 +51,11 @@ export async function readLatencies(
   const isAll = rows <= READ_MAX;
   const stride = Math.ceil(rows / SAMPLED);
   const query = isAll
-    ? `SELECT ${COLUMNS} FROM requests ${dialect.using("requests_at")} WHERE ${inSpan}`
+    ? `SELECT ${COLUMNS} FROM requests WHERE ${inSpan}`
     : `WITH RECURSIVE sampled (place) AS (
         SELECT CAST(${ids.first} AS bigint) UNION ALL
         SELECT place + ${stride} FROM sampled WHERE place + ${stride} <= ${ids.last})
-      SELECT ${COLUMNS} FROM sampled ${dialect.joinInOrder} requests ${dialect.withoutIndex}
-        ON requests.id = sampled.place WHERE ${inSpan}`;
+      SELECT ${COLUMNS} FROM requests WHERE id IN (SELECT place FROM sampled) AND ${inSpan}`;
   const rowsRead =
     await connection.plainRows<[number, string, number | null, number, number]>(query);
   const measured = rowsRead.map(([at, provider, firstByteMs, durationMs, attempts]): Measured => ({
@@ -77,8 +74,7 @@ export async function idsOf(
   { from, to }: TimeSpan,
 ): Promise<{ readonly first: number; readonly last: number } | undefined> {
   const end = (order: "ASC" | "DESC", of: "min" | "max"): string =>
-    `(SELECT ${of}(id) FROM (SELECT id FROM requests ${connection.dialect.using("requests_at")}
-      WHERE at >= ${from} AND at < ${to} ORDER BY at ${order}, id ${order} LIMIT ${OUT_OF_ORDER_MAX}) AS ends)`;
+    `(SELECT ${of}(id) FROM (SELECT id FROM requests WHERE at >= ${from} AND at < ${to} ORDER BY at ${order}, id ${order} LIMIT ${OUT_OF_ORDER_MAX}) AS ends)`;
   const [row] = await connection.plainRows<[number | null, number | null]>(
     `SELECT ${end("ASC", "min")}, ${end("DESC", "max")}`,
   );

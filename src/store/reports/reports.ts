@@ -1,6 +1,6 @@
 import type { ReportSpan } from "../../contract/operator/span.ts";
-import type { Connection } from "../connection.ts";
-import { retentionStart, type TimeSpan } from "../usage/sums.ts";
+import type { Connection, TimeSpan } from "../connection.ts";
+import { retentionStart } from "../usage/sums.ts";
 import { readAttention, type Attention } from "./attention.ts";
 import {
   searchAccounts,

@@ -1,7 +1,7 @@
 import type { ReportSpan, ReportStep } from "../../contract/operator/span.ts";
 import { DAY_MS } from "../../lib/clock.ts";
-import type { Connection } from "../connection.ts";
-import { sourcesOf, type Source, type TimeSpan } from "../usage/sums.ts";
+import type { Connection, TimeSpan } from "../connection.ts";
+import { sourcesOf, type Source } from "../usage/sums.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -51,14 +51,14 @@ function startOf(stepMs: number, nowMs: number, steps: number): number {
 
 /** The rows of a span. The last day counts as a whole: its requests are those until now. */
 export function sourcesOfSpan(
-  { dialect }: Connection,
+  { paths }: Connection,
   { times, stepMs, from, to }: SteppedSpan,
   retentionStart: number,
   condition?: string,
 ): readonly Source[] {
   const [first = 0] = times;
   const end = stepMs === DAY_MS ? first + times.length * stepMs : to;
-  return sourcesOf(dialect, { from, to: end }, retentionStart, condition);
+  return sourcesOf(paths, { from, to: end }, retentionStart, condition);
 }
 
 /** The step of a span that begins at this many hours or days since 1970. */

@@ -1,4 +1,4 @@
-import type { Connection } from "../connection.ts";
+import type { Connection, TimeSpan } from "../connection.ts";
 import {
   figureNames,
   figuresIn,
@@ -9,7 +9,6 @@ import {
   sumReader,
   type Figures,
   type Source,
-  type TimeSpan,
 } from "../usage/sums.ts";
 import { sourcesOfSpan, stepOf, type SteppedSpan } from "./span.ts";
 
@@ -69,7 +68,7 @@ export async function readUsage(
   );
   const { from, to, before, times } = span;
   const readBefore = sumReader({
-    sources: sourcesOf(connection.dialect, before, retentionStart, condition),
+    sources: sourcesOf(connection.paths, before, retentionStart, condition),
     by: [],
     figures: figureNames,
   });

@@ -3,21 +3,13 @@ import { sql } from "drizzle-orm";
 import type { Connection, Dialect, Values, Visit, Work } from "../connection.ts";
 import { QueryBuilder } from "../queryBuilder.ts";
 import { newRowId } from "../schema/schema.ts";
+import { sqlitePaths } from "./accessPaths.ts";
 
 const sqliteDialect: Dialect = {
   engine: "sqlite",
   newRowId,
   // A transaction that writes is the only one.
   lockingRows: "",
-  // SQLite 3.54 plans a query over several tables again at each run if a column is compared with a plain placeholder: 4 to
-  // 13 us instead of 1. The sign hides the placeholder from the planner. The index is used all the same.
-  plannedOnce: (name) => sql`+${sql.placeholder(name)}`,
-  withoutIndexOf: (column) => sql`+${column}`,
-  using: (index) => `INDEXED BY ${index}`,
-  idBesideIndex: "id",
-  accountOfList: "account_id",
-  withoutIndex: "NOT INDEXED",
-  joinInOrder: "CROSS JOIN",
   isIn: (column, json) => sql`${column} IN (SELECT value FROM json_each(${json}))`,
   lesser: (one, other) => `min(${one}, ${other})`,
   // SQLite's `lower` changes ASCII only.
@@ -27,6 +19,7 @@ const sqliteDialect: Dialect = {
 /** Queries within a transaction that is open on a SQLite connection. They run within the call. */
 export class SqliteTransaction extends QueryBuilder implements Connection {
   readonly dialect = sqliteDialect;
+  readonly paths = sqlitePaths;
   protected readonly sqlite: Database;
 
   /** The connection reads integers as bigints. */

@@ -111,12 +111,12 @@ export function keyTable(connection: Connection) {
   const byHash = lazy(() =>
     connection.prepare(
       selectJoined({ ...requestColumns, hash: keys.hash }).where(
-        eq(keys.hash, dialect.plannedOnce("hash")),
+        eq(keys.hash, sql.placeholder("hash")),
       ),
     ),
   );
   const byPublicId = lazy(() =>
-    connection.prepare(selectJoined(all).where(eq(keys.publicId, dialect.plannedOnce("publicId")))),
+    connection.prepare(selectJoined(all).where(eq(keys.publicId, sql.placeholder("publicId")))),
   );
   const find = (publicId: string): Promise<KeyRow | undefined> => byPublicId().first({ publicId });
   return {

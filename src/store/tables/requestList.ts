@@ -1,6 +1,5 @@
 import { asc, desc, sql } from "drizzle-orm";
 import type { RequestStatus } from "../../contract/account/requestStatus.ts";
-import { lazy } from "../../lib/lazy.ts";
 import type { Connection, Pause, Values } from "../connection.ts";
 import { idsOf } from "../reports/latency.ts";
 import { attempts, requests } from "../schema/schema.ts";
@@ -62,7 +61,6 @@ const STEP_ROWS = 20_000;
 const EXAMINED_MAX = 100_000;
 
 export function requestList(connection: Connection) {
-  const prepared = lazy(() => prepareRows(connection));
   return async (filter: RequestFilter, page: PageRequest): Promise<RequestPage> => {
     const { limit, before, stepRows = STEP_ROWS, examinedMax = EXAMINED_MAX, pause } = page;
     const walk = await walkOf(connection, filter);
@@ -82,10 +80,7 @@ export function requestList(connection: Connection) {
     }
     const isCut = found.length <= limit && reached !== undefined;
     const listed = found.slice(0, limit);
-    const rows = await connection.inSnapshot((snapshot) =>
-      // On PostgreSQL a snapshot has a connection of its own.
-      rowsOf(snapshot === connection ? prepared() : prepareRows(snapshot), listed),
-    );
+    const rows = await connection.inSnapshot((snapshot) => rowsOf(snapshot, listed));
     return {
       rows: rows.filter(({ status }) => status === (filter.status ?? status)),
       next: found.length > limit ? listed.at(-1) : reached,
@@ -118,9 +113,7 @@ const CONDITIONS = {
   keyId: "key_id = $keyId",
   model: "model = $model",
   provider: "provider = $provider",
-  status: "status = $status",
-  since: "+at >= $since",
-  until: "+at < $until",
+  done: "status = 'done'",
   chargeMin: "charge >= $chargeMin",
   chargeMax: "charge <= $chargeMax",
   isEstimated: "estimated <> 0",
@@ -134,46 +127,44 @@ async function walkOf(connection: Connection, filter: RequestFilter): Promise<Wa
   const ids = await windowOf(connection, filter);
   if (owner === undefined || ids === undefined) return undefined;
   const { accountId, keyId } = owner;
-  const isRare = status !== undefined && status !== "done";
-  const checked = { ...filter, keyId, status: isRare ? undefined : status, since, until };
+  const ofStatus = status !== undefined && status !== "done";
+  const rows = connection.paths.requestsById({ ofAccount: accountId !== undefined, ofStatus });
+  const checked = { ...filter, keyId, done: status === "done" || undefined };
   const names = (Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[]).filter(
     (name) => checked[name] !== undefined,
   );
-  // The sign keeps the engines from a walk through all rows in the order of their ids.
-  const ofStatus = isRare ? "+id" : "id";
-  const rowId = accountId === undefined ? ofStatus : connection.dialect.idBesideIndex;
-  const account = isRare ? "account_id" : connection.dialect.accountOfList;
-  const way = [
-    ...(isRare ? ["status = $rare AND status <> 'done'"] : []),
-    ...(accountId === undefined ? [] : [`${account} = $accountId`]),
-    `${rowId} < $below AND ${rowId} >= $first`,
+  const conditions = [
+    ...names.map((name) => CONDITIONS[name]),
+    ...(since === undefined ? [] : [`${rows.at} >= $since`]),
+    ...(until === undefined ? [] : [`${rows.at} < $until`]),
   ];
+  const given = Object.fromEntries(names.map((name) => [name, checked[name] ?? null]));
   const values: Values = {
-    ...(isRare && { rare: status }),
     ...(accountId !== undefined && { accountId }),
+    ...(ofStatus && { status }),
   };
   const read =
-    (conditions: readonly string[], more: Values) =>
+    (those: readonly string[], more: Values) =>
     async (span: Span): Promise<Place[]> => {
-      const rows = await connection.rows<{ id: bigint; publicId: string; at: bigint }>(
+      const found = await connection.rows<{ id: bigint; publicId: string; at: bigint }>(
         `SELECT id, public_id AS "publicId", at FROM requests
-          WHERE ${[...way, ...conditions].join(" AND ")}
-          ORDER BY ${rowId} DESC LIMIT $most OFFSET $skipped`,
+          WHERE ${[...rows.conditions, `${rows.id} < $below AND ${rows.id} >= $first`, ...those].join(" AND ")}
+          ORDER BY ${rows.id} DESC LIMIT $most OFFSET $skipped`,
         { ...values, ...more, ...span },
       );
-      return rows.map(({ id, publicId, at }) => {
+      return found.map(({ id, publicId, at }) => {
         return { row: Number(id), id: publicId, at: Number(at) };
       });
     };
-  const given = Object.fromEntries(names.map((name) => [name, checked[name] ?? null]));
   return {
     ...ids,
-    hasConditions: names.length > 0,
+    hasConditions: conditions.length > 0,
     places: read([], {}),
-    matches: read(
-      names.map((name) => CONDITIONS[name]),
-      given,
-    ),
+    matches: read(conditions, {
+      ...given,
+      ...(since !== undefined && { since }),
+      ...(until !== undefined && { until }),
+    }),
   };
 }
 
@@ -210,34 +201,25 @@ async function windowOf(
   return ids && { first: ids.first, below: ids.last + 1 };
 }
 
-/** The queries for the rows and the attempts of `ids`, a JSON array. */
-function prepareRows(connection: Connection) {
-  const { db, dialect } = connection;
-  const ids = sql`${sql.placeholder("ids")}`;
-  return {
-    rows: connection.prepare(
-      receiptQuery(db)
-        .where(dialect.isIn(sql`${requests.id}`, ids))
-        .orderBy(desc(requests.id)),
-    ),
-    attempts: connection.prepare(
-      db
-        .select()
-        .from(attempts)
-        .where(dialect.isIn(sql`${attempts.requestId}`, ids))
-        .orderBy(asc(attempts.requestId), asc(attempts.n)),
-    ),
-  };
-}
-
-async function rowsOf(
-  queries: ReturnType<typeof prepareRows>,
-  places: readonly Place[],
-): Promise<ListedRequest[]> {
+/** The rows of these places, with their attempts. */
+async function rowsOf(connection: Connection, places: readonly Place[]): Promise<ListedRequest[]> {
   if (places.length === 0) return [];
-  const ids = { ids: JSON.stringify(places.map(({ row }) => row)) };
-  const recorded = Map.groupBy(await queries.attempts.all(ids), ({ requestId }) => requestId);
-  return (await queries.rows.all(ids)).map((row) =>
-    Object.assign(row, { attempts: recorded.get(row.rowId) ?? onlyAttempt(row) }),
+  const { db, dialect } = connection;
+  const ids = sql`${JSON.stringify(places.map(({ row }) => row))}`;
+  const recorded = await connection.all(
+    db
+      .select()
+      .from(attempts)
+      .where(dialect.isIn(sql`${attempts.requestId}`, ids))
+      .orderBy(asc(attempts.requestId), asc(attempts.n)),
+  );
+  const rows = await connection.all(
+    receiptQuery(db)
+      .where(dialect.isIn(sql`${requests.id}`, ids))
+      .orderBy(desc(requests.id)),
+  );
+  const byRequest = Map.groupBy(recorded, ({ requestId }) => requestId);
+  return rows.map((row) =>
+    Object.assign(row, { attempts: byRequest.get(row.rowId) ?? onlyAttempt(row) }),
   );
 }

@@ -1,4 +1,4 @@
-import { asc, desc, eq, lte } from "drizzle-orm";
+import { asc, desc, eq, lte, sql } from "drizzle-orm";
 import { lazy } from "../../lib/lazy.ts";
 import type { Connection } from "../connection.ts";
 import { attempts, requests } from "../schema/schema.ts";
@@ -52,11 +52,9 @@ export function requestTable(connection: Connection) {
 }
 
 function receiptReader(connection: Connection) {
-  const { db, dialect } = connection;
+  const { db } = connection;
   const statement = lazy(() =>
-    connection.prepare(
-      receiptQuery(db).where(eq(requests.publicId, dialect.plannedOnce("publicId"))),
-    ),
+    connection.prepare(receiptQuery(db).where(eq(requests.publicId, sql.placeholder("publicId")))),
   );
   return (publicId: string): Promise<ReceiptRow | undefined> => statement().first({ publicId });
 }

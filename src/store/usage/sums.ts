@@ -1,7 +1,7 @@
 import { rowFigures, type RowFigure } from "../../contract/figures.ts";
 import { DAY_MS, HOUR_MS, type DaySpan } from "../../lib/clock.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
-import type { Connection, Dialect, Values } from "../connection.ts";
+import type { AccessPaths, Connection, TimeSpan, Values } from "../connection.ts";
 import { columnsOf, dailyTotals, totalGroup } from "../schema/schema.ts";
 
 const summedColumns = columnsOf(dailyTotals, [...totalGroup, "charge", "charged"]);
@@ -80,28 +80,20 @@ export interface Sum<By extends Group = Group, Name extends FigureName = FigureN
   readonly figures: readonly Name[];
 }
 
-/** Milliseconds since 1970; `to` exclusive. */
-export interface TimeSpan {
-  readonly from: number;
-  readonly to: number;
-}
-
 /** Whole days from the totals, the running requests of these days, and the requests of parts of days. */
 export function sourcesOf(
-  dialect: Dialect,
+  paths: AccessPaths,
   span: TimeSpan,
   retentionStart: number,
   condition = "1 = 1",
 ): readonly Source[] {
   const { days, parts } = splitTime(span, retentionStart);
-  const requests = (table: string, { from, to }: TimeSpan): Source => ({
-    of: "requests",
-    rows: `${table} at >= ${from} AND at < ${to} AND ${condition}`,
-  });
+  const { from, to } = days;
+  const ofRunning = `at >= ${from * DAY_MS} AND at < ${to * DAY_MS} AND ${condition}`;
   return [
-    ...ofDays(`day >= ${days.from} AND day < ${days.to} AND ${condition}`),
-    requests(runningRequests(dialect), { from: days.from * DAY_MS, to: days.to * DAY_MS }),
-    ...parts.map((part) => requests(`requests ${dialect.using("requests_at")} WHERE`, part)),
+    ...ofDays(`day >= ${from} AND day < ${to} AND ${condition}`),
+    { of: "requests", rows: `${RUNNING_REQUESTS} AND ${ofRunning}` },
+    ...parts.map((part): Source => ({ of: "requests", rows: paths.requestsAt(part, condition) })),
   ];
 }
 
@@ -113,10 +105,8 @@ export function ofDays(condition: string): readonly Source[] {
   ];
 }
 
-/** Requests that the totals do not count yet. */
-export function runningRequests({ using }: Dialect): string {
-  return `requests ${using("requests_not_done")} WHERE status = 'running' AND status <> 'done' AND`;
-}
+/** Follows FROM: requests that the totals do not count yet. The second condition is that of their index. */
+export const RUNNING_REQUESTS = "requests WHERE status = 'running' AND status <> 'done'";
 
 /**
  * Splits a time span into whole days and at most two parts of days. A part that begins before `retentionStart` becomes

@@ -8,7 +8,7 @@ import {
   inOrder,
   ofDays,
   retentionStart,
-  runningRequests,
+  RUNNING_REQUESTS,
   sourcesOf,
   sumReader,
   summedRowsText,
@@ -53,7 +53,7 @@ async function usageReport(
 ): Promise<UsageRow[]> {
   return await connection.inSnapshot(async (snapshot) => {
     const sources = sourcesOf(
-      snapshot.dialect,
+      snapshot.paths,
       { from: since, to: until },
       await retentionStart(snapshot),
       account === undefined
@@ -110,26 +110,28 @@ type ReadPeriods = (
 
 /** Each day is one read. */
 function accountUsage(connection: Connection): ReadPeriods {
-  const running = runningRequests(connection.dialect);
   const readDay = sumReader({
     sources: [
       ...ofDays("day = $day AND account_id = $accountId"),
       {
         of: "requests",
-        rows: `${running} $day >= $runningSince AND account_id = $accountId AND at / ${DAY_MS} = $day`,
+        rows: `${RUNNING_REQUESTS} AND $day >= $runningSince AND account_id = $accountId AND at / ${DAY_MS} = $day`,
       },
     ],
     by: ["model"],
     figures: accountFigures,
   });
-  // The sign hides the column from PostgreSQL's planner, which might look for the first running request from the oldest on.
-  const oldestRunning = `SELECT min(+at) AS at FROM ${running} account_id = $accountId`;
+  const { conditions, at } = connection.paths.requestsById({ ofAccount: true, ofStatus: true });
+  const oldestRunning = `SELECT min(${at}) AS at FROM requests WHERE ${conditions.join(" AND ")}`;
   return async (accountId, days, pause) => {
     const periods: PeriodUsage[] = [];
     // Requests that are admitted after this read belong to the last day at the earliest, and may be absent.
-    const oldest = await connection.row<{ at: bigint | null }>(oldestRunning, { accountId });
-    const at = oldest?.at ?? null;
-    const runningSince = at === null ? days.to : Math.floor(Number(at) / DAY_MS);
+    const oldest = await connection.row<{ at: bigint | null }>(oldestRunning, {
+      accountId,
+      status: "running",
+    });
+    const oldestAt = oldest?.at ?? null;
+    const runningSince = oldestAt === null ? days.to : Math.floor(Number(oldestAt) / DAY_MS);
     for (let day = days.from; day < days.to; day += 1) {
       const sums = await readDay(connection, { day, accountId, runningSince });
       const ofModel = sums.map(({ model, ...figures }) => usageSums(model, figures));
@@ -146,13 +148,15 @@ const STEP_ROWS = 250;
 
 /** Reads a few hundred requests at a time, newest first. */
 function hourlyUsage(connection: Connection): ReadPeriods {
-  const { idBesideIndex: rowId, accountOfList } = connection.dialect;
-  const ofAccount = `requests WHERE ${accountOfList} = $accountId AND ${rowId} < $below AND ${rowId} >= $first`;
+  const { conditions, id, at } = connection.paths.requestsById({
+    ofAccount: true,
+    ofStatus: false,
+  });
+  const ofAccount = `requests WHERE ${conditions.join(" AND ")} AND ${id} < $below AND ${id} >= $first`;
   const firstOfStep = `SELECT min(id) AS first
-    FROM (SELECT id FROM ${ofAccount} ORDER BY ${rowId} DESC LIMIT ${STEP_ROWS}) AS step`;
+    FROM (SELECT id FROM ${ofAccount} ORDER BY ${id} DESC LIMIT ${STEP_ROWS}) AS step`;
   const readStep = sumReader({
-    // The signs hide the column from the planner: the rows are found by the index of their account.
-    sources: [{ of: "requests", rows: `${ofAccount} AND +at >= $since AND +at < $until` }],
+    sources: [{ of: "requests", rows: `${ofAccount} AND ${at} >= $since AND ${at} < $until` }],
     by: ["hour", "model"],
     figures: accountFigures,
   });

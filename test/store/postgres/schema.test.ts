@@ -48,17 +48,4 @@ describePostgres("the tables on PostgreSQL", () => {
     });
     expect(found.map(({ line }) => line).toSorted()).toEqual(expected.toSorted());
   });
-
-  test("give the last rows of an account's history in order by the indexes of both tables", async () => {
-    await sql.unsafe("SET enable_seqscan = off");
-    const lines = await sql
-      .unsafe(
-        "EXPLAIN SELECT * FROM history WHERE account_id = 1 AND seq < 9 ORDER BY seq DESC LIMIT 5",
-      )
-      .values();
-    const plan = lines.flat().join("\n");
-    expect(plan).toContain("Backward using ledger_account_seq");
-    expect(plan).toContain("Backward using requests_account_seq");
-    expect(plan).not.toMatch(/->  Sort/);
-  });
 });

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { FIND_LATE_ROWS } from "../../../src/store/postgres/writer/statements.ts";
 import { MANY, PACE_MS } from "../../../src/store/postgres/writer/pace.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import type { TestDatabase } from "../../support/servers/postgres.ts";
@@ -103,18 +102,6 @@ describePostgres("the writer of a replica", () => {
       reserved: 0n,
       ledger_seq: 1001n,
     });
-  });
-
-  test("finds late rows by their ids, also when the plan was made for an empty table", async () => {
-    await books.sql.unsafe("ANALYZE requests");
-    const plan = await books.sql.begin(async (tx) => {
-      await tx.unsafe("SET LOCAL enable_seqscan = off");
-      await tx.unsafe("SET LOCAL plan_cache_mode = force_generic_plan");
-      await tx.unsafe(`PREPARE find_late_rows AS ${FIND_LATE_ROWS}`);
-      return await tx.unsafe(`EXPLAIN EXECUTE find_late_rows('["req_late"]')`);
-    });
-    const lines: string[] = plan.map((row: { "QUERY PLAN": string }) => row["QUERY PLAN"].trim());
-    expect(lines.some((line) => line.startsWith("Index Cond: (public_id ="))).toBe(true);
   });
 
   test("gives a replica at most what the others leave, and tells them that more is wanted", async () => {
