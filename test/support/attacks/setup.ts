@@ -58,19 +58,16 @@ export async function openAttack(seed: number, gatewayOf: AttackGateway): Promis
   const gemini = startMeteredProvider({ ...habit, tokensPerDelta: 30 }, troubled);
   const providers = [openai, claude, gemini];
   const config = configOf(gatewayOf, { openai, claude, gemini });
-  const world = await World.open({ seed, providers, config, launcher: launcherOf(gatewayOf) });
-  const { gateway, port } = world;
-  const { credit = "1000000" } = gatewayOf;
-  return {
-    world,
+  const launcher = launcherOf(gatewayOf);
+  return await World.open({ seed, providers, config, launcher }, async ({ gateway, port }) => ({
     gateway,
     port,
-    attackerKey: await gateway.key(attacker, credit),
+    attackerKey: await gateway.key(attacker, gatewayOf.credit ?? "1000000"),
     siblingKey: await gateway.key(attacker, "0"),
     victimKey: await gateway.key(victim, "1000000"),
     providers,
     tookSeconds: undefined,
-  };
+  }));
 }
 
 function launcherOf({ descriptors }: AttackGateway): readonly string[] {

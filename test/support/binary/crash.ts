@@ -34,8 +34,9 @@ export const crash = inWorld<CrashSetup>({
     const providers = startMixedProviders();
     const sections = { database: { path: "tollgate.db", durability: "power" } };
     const config = providers.config(sections);
-    const world = await World.open({ seed, providers: [providers], config });
-    return { world, key: await world.gateway.key(account, "1000000") };
+    return await World.open({ seed, providers: [providers], config }, async ({ gateway }) => ({
+      key: await gateway.key(account, "1000000"),
+    }));
   },
   play: runCycle,
   least: (cycles) => ({ credits: cycles, redemptions: cycles / 2 }),

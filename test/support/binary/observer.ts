@@ -37,9 +37,10 @@ export const observer = inWorld<ObserverSetup>({
     const provider = startLoadProvider({ wordDelayMs: 0 });
     const sections = { database: { path: "tollgate.db", durability: "power" } };
     const config = oneModel(provider.url, sections);
-    const world = await World.open({ seed, providers: [provider], config });
-    const charges = openCharges(world.gateway.place);
-    return { world, key: await world.gateway.key("alice", "1000000"), charges, clients: [] };
+    return await World.open({ seed, providers: [provider], config }, async ({ gateway }) => {
+      const key = await gateway.key("alice", "1000000");
+      return { key, charges: openCharges(gateway.place), clients: [] };
+    });
   },
   async play({ world, key, charges, clients }, _, number) {
     const way = ways[number % ways.length] ?? ways[0];

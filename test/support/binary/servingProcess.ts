@@ -6,6 +6,8 @@ export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string
 
 const listenTimeoutMs = 30_000;
 const endTimeoutMs = 15_000;
+/** The gateway is killed when the process that started it is gone, also after SIGKILL. */
+const endsWithParent = Bun.which("setpriv") === null ? [] : ["setpriv", "--pdeathsig", "KILL"];
 
 /** A process of the compiled gateway that serves, of one start after another. */
 export class ServingProcess {
@@ -40,7 +42,7 @@ export class ServingProcess {
   /** Starts it, or starts it once more. Resolves when it listens. */
   async start(): Promise<void> {
     const since = this.log.length;
-    const child = Bun.spawn([...this.#command], {
+    const child = Bun.spawn([...endsWithParent, ...this.#command], {
       cwd: this.#folder,
       env: { PATH: process.env["PATH"] ?? "", ...this.#environment },
       stdio: ["ignore", "pipe", "pipe"],

@@ -84,8 +84,12 @@ async function openSlow(seed: number, amount: number): Promise<SlowSetup> {
       await peer.send(event);
   });
   const config = oneModel(`http://127.0.0.1:${provider.port}/v1`);
-  const world = await World.open({ seed, providers: [provider], config });
-  return { world, key: await world.gateway.key("alice", "100000"), provider, sent, amount };
+  return await World.open({ seed, providers: [provider], config }, async ({ gateway }) => ({
+    key: await gateway.key("alice", "100000"),
+    provider,
+    sent,
+    amount,
+  }));
 }
 
 /**

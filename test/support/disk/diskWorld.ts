@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe } from "bun:test";
+import type { CliFolder } from "../binary/cli.ts";
 import { startTimeoutMs } from "../binary/gatewayProcess.ts";
 import { chatAndEmbeddings } from "../gateway/gatewayConfig.ts";
 import { testedStore } from "../testedEngines.ts";
@@ -35,19 +36,21 @@ export async function openOnDisk(
   let disk: FaultyDisk | undefined;
   let key = "";
   const sections = { database: { path: "tollgate.db", durability } };
-  const world = await World.open({
+  const parts = {
     seed,
     providers: [provider, { stop: () => disk?.close() }],
     config: chatAndEmbeddings(provider.url, sections),
-    async prepare(cli) {
+    async prepare(cli: CliFolder) {
       ({ key } = (await cli.json("keys", "create", "--account", "alice")) as { key: string });
       await cli.json("balance", "credit", "alice", "1000000");
       disk = await openFaultyDisk(cli.database);
       return disk.environment;
     },
+  };
+  return await World.open(parts, () => {
+    if (!disk) throw new Error("the gateway was started without its disk");
+    return { disk, key };
   });
-  if (!disk) throw new Error("the gateway was started without its disk");
-  return { world, disk, key };
 }
 
 /** The same for the tests around it. */

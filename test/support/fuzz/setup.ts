@@ -30,22 +30,25 @@ const upstreamModels: Readonly<Record<string, string>> = {
 
 export async function openFuzz(seed: number): Promise<FuzzSetup> {
   let requestCount = 0;
+  const problems: string[] = [];
   const provider = startProvider(async (peer, request) => {
     requestCount += 1;
     const wrong = wrongWith(request);
     if (wrong !== undefined)
-      world.problems.push(
-        `the provider got ${wrong}: ${JSON.stringify(request.text.slice(0, 1000))}`,
-      );
+      problems.push(`the provider got ${wrong}: ${JSON.stringify(request.text.slice(0, 1000))}`);
     if (provider.requests.length > KEPT_REQUESTS_MAX) provider.forget();
     if (requestCount % SLOW_EVERY === 0) await Bun.sleep(slowMs);
     await answerOf(request)(peer, request);
   });
   const config = configOf(`http://127.0.0.1:${provider.port}/v1`);
-  const world = await World.open({ seed, providers: [provider], config });
-  world.gateway.auditor.listenTo(provider);
-  const targets = await targetsOf(world.gateway);
-  return { world, targets, judge: new Judge(await describedBy(world.gateway)) };
+  return await World.open(
+    { seed, providers: [provider], config, problems },
+    async ({ gateway }) => {
+      gateway.auditor.listenTo(provider);
+      const targets = await targetsOf(gateway);
+      return { targets, judge: new Judge(await describedBy(gateway)) };
+    },
+  );
 }
 
 const KEPT_REQUESTS_MAX = 1000;

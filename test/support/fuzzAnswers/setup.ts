@@ -56,13 +56,14 @@ export const shortTimeoutsMs = 700 + 2000;
 export async function openAnswers(seed: number): Promise<AnswersSetup> {
   const cases = new Map<number, { asked: AnswerCase; times: number }>();
   const over = new Set<number>();
+  const problems: string[] = [];
   const faulty = startProvider(async (peer, request) => {
     if (faulty.requests.length > keptRequestsMax) faulty.forget();
     const number = caseNumberIn(request);
     const found = cases.get(number);
     if (found === undefined) {
       // With short time-outs the gateway may give up before a busy provider sees the request.
-      if (!over.has(number)) world.problems.push(`an unknown case: ${request.text.slice(0, 1000)}`);
+      if (!over.has(number)) problems.push(`an unknown case: ${request.text.slice(0, 1000)}`);
       return peer.fin();
     }
     found.times += 1;
@@ -74,28 +75,29 @@ export async function openAnswers(seed: number): Promise<AnswersSetup> {
   });
   const config = (period: number): GatewayConfig =>
     configOf(seed, period, { faulty: faulty.port, backup: backup.port });
-  const world = await World.open({ seed, providers: [faulty, backup], config: config(0) });
-  const periods = new Periods(world, config);
-  return {
-    world,
-    key: await world.gateway.key("alice", credit),
-    judge: new AnswerJudge(await describedBy(world.gateway)),
-    verdicts: [],
-    async begin(connection) {
-      await periods.open(connection);
-      return { route: routeOf(seed, connection), model: nameOf(connection) };
-    },
-    end: (connection) => periods.close(connection),
-    expect(asked) {
-      const one = { asked, times: 0 };
-      cases.set(asked.number, one);
-      return () => {
-        cases.delete(asked.number);
-        over.add(asked.number);
-        return one.times;
-      };
-    },
-  };
+  const parts = { seed, providers: [faulty, backup], config: config(0), problems };
+  return await World.open(parts, async (world) => {
+    const periods = new Periods(world, config);
+    return {
+      key: await world.gateway.key("alice", credit),
+      judge: new AnswerJudge(await describedBy(world.gateway)),
+      verdicts: [],
+      async begin(connection: number) {
+        await periods.open(connection);
+        return { route: routeOf(seed, connection), model: nameOf(connection) };
+      },
+      end: (connection: number) => periods.close(connection),
+      expect(asked: AnswerCase) {
+        const one = { asked, times: 0 };
+        cases.set(asked.number, one);
+        return () => {
+          cases.delete(asked.number);
+          over.add(asked.number);
+          return one.times;
+        };
+      },
+    };
+  });
 }
 
 const keptRequestsMax = 1000;

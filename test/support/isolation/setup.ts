@@ -49,14 +49,15 @@ export async function openIsolation(seed: number, amount: number): Promise<Isola
   const provider = startPoisonedProvider(seed);
   const lanes = several(LANES, (at) => ({ id: `lane-${at}`, open: 0, isResting: false }));
   const config = configOf(provider.port, lanes);
-  const world = await World.open({ seed, providers: [provider], config });
-  const tenantOf = async (index: number): Promise<Tenant> => {
-    const account = `tenant-${index}`;
-    const key = await world.gateway.key(account, creditRoubles);
-    return { index, account, key, asked: 0, answers: [] };
-  };
-  const tenants = await Promise.all(several(TENANTS, tenantOf));
-  return { world, amount, provider, tenants, lanes };
+  return await World.open({ seed, providers: [provider], config }, async ({ gateway }) => {
+    const tenantOf = async (index: number): Promise<Tenant> => {
+      const account = `tenant-${index}`;
+      const key = await gateway.key(account, creditRoubles);
+      return { index, account, key, asked: 0, answers: [] };
+    };
+    const tenants = await Promise.all(several(TENANTS, tenantOf));
+    return { amount, provider, tenants, lanes };
+  });
 }
 
 function configOf(port: number, lanes: readonly Lane[]): GatewayConfig {

@@ -58,12 +58,12 @@ async function openLeavers(seed: number, seconds: number): Promise<LeaversSetup>
   const providers = leaverRoutes.map(({ habit }) => startMeteredProvider(habit));
   const ports = leaverRoutes.map(({ model }, at) => [model, providers[at]?.port ?? 0] as const);
   const config = leaversConfig(Object.fromEntries(ports));
-  const world = await World.open({ seed, providers, config });
-  const keys: string[] = [];
-  for (let at = 0; at < ACCOUNTS; at += 1)
-    keys.push(await world.gateway.key(`account-${at}`, credit));
-  const timeScale = lengthOf(seconds) === "short" ? 0.1 : 1;
-  return { world, providers, keys, sent: [], timeScale };
+  return await World.open({ seed, providers, config }, async ({ gateway }) => {
+    const keys: string[] = [];
+    for (let at = 0; at < ACCOUNTS; at += 1) keys.push(await gateway.key(`account-${at}`, credit));
+    const timeScale = lengthOf(seconds) === "short" ? 0.1 : 1;
+    return { providers, keys, sent: [], timeScale };
+  });
 }
 
 /** A few answers of each way that come to their end show the gateway how fast each model is. */

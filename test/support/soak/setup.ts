@@ -29,10 +29,11 @@ export async function openSoak(seed: number, amount: number): Promise<SoakSetup>
   const faulty = startSoakProvider(seed, false);
   const sound = startSoakProvider(seed, true);
   const config = soakConfig({ faulty, sound }, 0);
-  const world = await World.open({ seed, providers: [faulty, sound], config });
-  const keys = await Promise.all(accounts.map((account) => world.gateway.key(account, credit)));
-  const setup = { world, amount, faulty, sound, keys, nextMs: 0, lastRow: 0n };
-  return { ...setup, idle: [], whole: [], unpaid: [] };
+  return await World.open({ seed, providers: [faulty, sound], config }, async ({ gateway }) => {
+    const keys = await Promise.all(accounts.map((account) => gateway.key(account, credit)));
+    const setup = { amount, faulty, sound, keys, nextMs: 0, lastRow: 0n };
+    return { ...setup, idle: [], whole: [], unpaid: [] };
+  });
 }
 
 /**

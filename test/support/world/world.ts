@@ -26,6 +26,8 @@ export interface WorldParts extends GatewayProcessOptions {
   readonly seed: number;
   readonly providers: readonly WorldProvider[];
   readonly config: GatewayConfig;
+  /** Where the providers say what they found. */
+  readonly problems?: string[];
 }
 
 /** The resources of an idle gateway. */
@@ -50,28 +52,36 @@ export class World {
   readonly counts: Record<string, number> = {};
   /** What else is told at the end. */
   readonly figures: Record<string, unknown> = {};
-  readonly problems: string[] = [];
+  readonly problems: string[];
   /** By `performance.now()`: at this time all clients leave. */
   endMs = Infinity;
   readonly #providers: readonly WorldProvider[];
   #metricsUrl = "";
 
-  static async open({ seed, providers, config, ...options }: WorldParts): Promise<World> {
+  /** `prepare` makes what else there is, such as keys. Nothing of the world is left behind where it fails. */
+  static async open<Setup extends object>(
+    { config, ...parts }: WorldParts,
+    prepare: (world: World) => Setup | Promise<Setup>,
+  ): Promise<Setup & { readonly world: World }> {
+    let world: World | undefined;
     try {
-      const gateway = await startGatewayProcess(withMetrics(config), options);
-      return new World({ seed, providers, gateway });
+      const gateway = await startGatewayProcess(withMetrics(config), parts);
+      world = new World({ ...parts, gateway });
+      return { ...(await prepare(world)), world };
     } catch (error) {
-      for (const provider of providers) await provider.stop();
+      if (world) await world.close().catch(() => undefined);
+      else for (const provider of parts.providers) await provider.stop();
       throw error;
     }
   }
 
   private constructor(
-    parts: Pick<WorldParts, "seed" | "providers"> & {
+    parts: Omit<WorldParts, "config"> & {
       readonly gateway: GatewayProcess;
     },
   ) {
     this.seed = parts.seed;
+    this.problems = parts.problems ?? [];
     this.gateway = parts.gateway;
     this.#providers = parts.providers;
   }
