@@ -27,7 +27,10 @@ const setup = openBinaryBefore(
   {
     providers: { local: `http://127.0.0.1:${provider.port}/v1` },
     models: [{ id: "small", routes: [{ provider: "local" }] }],
-    sections: { page: { contact: "https://example.com/buy" } },
+    sections: {
+      page: { contact: "https://example.com/buy" },
+      billing: { disconnect_grace: "100ms" },
+    },
   },
   provider,
 );
