@@ -42,7 +42,9 @@ export class ServingProcess {
   /** Starts it, or starts it once more. Resolves when it listens. */
   async start(): Promise<void> {
     const since = this.log.length;
-    const child = Bun.spawn([...endsWithParent, ...this.#command], {
+    // The library of a faulty disk knows one process.
+    const first = "LD_PRELOAD" in this.#environment ? [] : endsWithParent;
+    const child = Bun.spawn([...first, ...this.#command], {
       cwd: this.#folder,
       env: { PATH: process.env["PATH"] ?? "", ...this.#environment },
       stdio: ["ignore", "pipe", "pipe"],
