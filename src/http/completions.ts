@@ -4,16 +4,10 @@ import { refuseWithoutMoney } from "../gateway/admission/admit.ts";
 import type { Answer } from "../gateway/answer.ts";
 import type { RequestScope } from "../gateway/requestScope.ts";
 import { admit, presentedKey } from "./authentication.ts";
-import { peerOf, type ConnectionServer } from "./clientAddress.ts";
+import type { ConnectionServer } from "./clientAddress.ts";
 import { BodyIntake, readBody } from "./requestBody.ts";
 import { RequestLog } from "./requestLog.ts";
-import {
-  checkHost,
-  checkPipeline,
-  errorResponse,
-  streamResponse,
-  jsonResponse,
-} from "./response.ts";
+import { checkConnection, errorResponse, streamResponse, jsonResponse } from "./response.ts";
 import { streamBody } from "./streamBody.ts";
 
 /** An endpoint that a provider answers: its declared route with the function that answers. */
@@ -33,8 +27,7 @@ export async function serve(
 ): Promise<Response> {
   const log = new RequestLog(app, request, server, completion);
   try {
-    checkPipeline(app, log, () => peerOf(request, server));
-    checkHost(request);
+    checkConnection(app, log, request, server);
     const admitted = admit(app, { request, server, log }, presentedKey(request));
     const inFlight = admitted instanceof Promise ? await admitted : admitted;
     log.startSpan(request, completion.endpoint);

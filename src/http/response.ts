@@ -109,31 +109,28 @@ function addLimit(
 /** A Host with such a character would move the path: Bun puts the Host before the path in a request's URL. */
 const FOREIGN_HOST = /[/?#@\\\s]/;
 
-/** Throws ApiError 400. */
-export function checkHost(request: Request): void {
-  if (FOREIGN_HOST.test(request.headers.get("host") ?? "")) {
-    throw invalidRequest("invalid host header");
-  }
-}
-
-/** Throws ApiError 429, which ends the connection, if it has too many answers in this turn of the event loop. */
-export function checkPipeline(
+/**
+ * Checks the connection of a request before anything else of it. Throws ApiError: 429, which ends the connection, if it has too
+ * many answers in this turn of the event loop, and 400 for its Host.
+ */
+export function checkConnection(
   app: App,
   log: RequestLog,
-  connection: () => string | undefined,
+  request: Request,
+  server: ConnectionServer | null,
 ): void {
-  if (app.pipelines.admit(connection)) return;
-  log.endConnection();
-  throw rateLimitExceeded();
+  if (!app.pipelines.admit(() => peerOf(request, server))) {
+    log.endConnection();
+    throw rateLimitExceeded();
+  }
+  if (FOREIGN_HOST.test(request.headers.get("host") ?? ""))
+    throw invalidRequest("invalid host header");
 }
 
-/** The plugin that checks the Host and answers each error, for the requests that Elysia serves. */
+/** The plugin that checks the connection and answers each error, for the requests that Elysia serves. */
 export function errors(app: App, logOf: RequestLogOf, server: () => ConnectionServer | null) {
   return new Elysia({ name: "errors" })
-    .onRequest(({ request }) => {
-      checkPipeline(app, logOf(request), () => peerOf(request, server()));
-      checkHost(request);
-    })
+    .onRequest(({ request }) => checkConnection(app, logOf(request), request, server()))
     .onError({ as: "global" }, ({ request, error, code }) =>
       errorResponse(app, logOf(request), code === "NOT_FOUND" ? notFound() : error),
     );
