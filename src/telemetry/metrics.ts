@@ -109,7 +109,7 @@ export interface LiveFigures extends DatabaseFigures {
   /** Why the database cannot be written. */
   readonly blockedBy: "full" | "busy" | "unreachable" | undefined;
   readonly breakers: readonly RouteState[];
-  /** How many conditions of each kind hold: of the last look at the database, a minute ago at most, and of this moment. */
+  /** How many conditions of each kind hold. Those of accounts and keys are of the last read of the database, at most a minute ago. */
   readonly notices?: Readonly<Record<NoticeCause, number>>;
 }
 

@@ -63,7 +63,7 @@ export interface ApiOptions {
   readonly onFailure?: (failure: ApiFailure) => void;
 }
 
-/** An event larger than this is no event of ours. */
+/** The largest event that is read. The gateway sends no larger one. */
 const EVENT_BYTES_MAX = 16 * 1024 * 1024;
 
 /** Makes the calls of a page. Nothing is logged or stored. */

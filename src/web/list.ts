@@ -50,7 +50,7 @@ export function createList<Row>(options: ListOptions<Row>): List<Row> {
   let more = new AbortController();
 
   const first = createResource(async (abort) => {
-    // The rows of the filters before are no part of the new list.
+    // The rows of the earlier filters do not belong to the new list.
     const isKept = isReload && !isAnew.peek();
     isReload = false;
     if (!isKept) {
@@ -75,7 +75,7 @@ export function createList<Row>(options: ListOptions<Row>): List<Row> {
   const withOpened = (page: ListPage<Row>, old: ListPage<Row> | undefined): ListPage<Row> => {
     if (old === undefined || page.next === null) return page;
     const last = page.data.at(-1);
-    // A search that was cut short and found nothing says nothing new.
+    // A page without rows, whose search stopped early, changes nothing.
     if (last === undefined) return old;
     const at = old.data.findIndex((row) => keyOf(row) === keyOf(last));
     if (at < 0) return page;

@@ -174,7 +174,7 @@ function ChartPlot(props: Loaded) {
   );
 }
 
-/** So many series stand in one line with the readout. More of them have a column beside the plot. */
+/** Up to this many series are named in one line with the readout. More of them are named in a column beside the plot. */
 const BRIEF_SERIES_MAX = 2;
 
 /** What a chart says of one step, or of all. */

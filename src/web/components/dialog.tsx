@@ -75,12 +75,12 @@ export function Dialog({ title, onClose, canClose = true, actions, children }: D
 
 export interface FormDialogProps {
   readonly title: ComponentChildren;
-  /** The text of the button that does it. */
+  /** The text of the button that makes the change. */
   readonly confirm: string;
   readonly isDanger?: boolean;
   /** False: the button is not ready, such as while a field is empty. */
   readonly canConfirm?: boolean;
-  /** Does it. The dialog stays open and shows what was wrong if this rejects. Otherwise the caller closes it. */
+  /** Makes the change. If it rejects, the dialog stays open and shows the failure. Otherwise the caller closes the dialog. */
   readonly onConfirm: () => Promise<void>;
   readonly onClose: () => void;
   readonly children: ComponentChildren;
@@ -142,7 +142,7 @@ export function FormDialog(props: FormDialogProps) {
 export interface ChangedFigure {
   readonly label: string;
   readonly before: ComponentChildren;
-  /** Undefined as long as it cannot be told, such as while no amount is typed. */
+  /** Undefined while it is unknown, such as while no amount is typed. */
   readonly after: ComponentChildren | undefined;
 }
 

@@ -146,7 +146,7 @@ function optionsOf({ options, textOf }: ChoiceFilter, chosen: string): readonly 
 
 interface TypedFieldProps extends Omit<TypedFilter, "kind"> {
   readonly label: string;
-  /** Changes when what is typed is complete: at Enter, or when the focus leaves. */
+  /** Changes when the reader has finished typing: at Enter, or when the focus leaves. */
   readonly value: Signal<string>;
   readonly error: string | undefined;
 }

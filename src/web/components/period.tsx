@@ -94,7 +94,7 @@ const lengthsMs: Readonly<Record<string, number>> = {
   "30d": 30 * 24 * hourMs,
 };
 
-/** As a field of type `datetime-local` has it: `2026-11-24T09:30`. */
+/** The time as a field of type `datetime-local` has it: `2026-11-24T09:30`. */
 function localOf(iso: string): string {
   const atMs = Date.parse(iso);
   if (Number.isNaN(atMs)) return "";

@@ -57,7 +57,7 @@ export interface ErrorStateProps {
   readonly isRetrying?: boolean;
 }
 
-/** In place of what could not be loaded. */
+/** Shown in place of data that could not be loaded. */
 export function ErrorState({ failure, onRetry, isRetrying = false }: ErrorStateProps) {
   return (
     <div class="stack state" role="alert">
@@ -122,7 +122,7 @@ export function Loaded<Data>({ resource, skeleton, children }: LoadedProps<Data>
   );
 }
 
-/** Above older data that could not be loaded again. */
+/** The notice above data that could not be loaded again. */
 export function StaleNotice({ failure, onRetry, isRetrying = false }: ErrorStateProps) {
   return (
     <Notice

@@ -26,7 +26,7 @@ export interface Column<Row> {
   readonly isSortable?: boolean;
   /** Not in the table but in its CSV, such as an id that nobody reads. */
   readonly isCsvOnly?: boolean;
-  /** Left out where a row becomes a list. */
+  /** Not shown where a narrow table shows each row as a list. */
   readonly isDetail?: boolean;
 }
 
@@ -42,7 +42,7 @@ export interface TableProps<Row> {
   readonly keyOf: (row: Row) => string;
   /** Where the first cell of a row leads. The whole row can be clicked. */
   readonly hrefOf?: (row: Row) => string;
-  /** What a click on a row does. The first cell is a button then. */
+  /** What a click on a row does. With it the first cell is a button. */
   readonly onOpen?: (row: Row) => void;
   readonly failure?: ApiFailure | undefined;
   readonly isLoading?: boolean;

@@ -10,7 +10,7 @@ import { formats } from "../language.ts";
 import { api } from "./session.ts";
 import { text } from "./text.ts";
 
-/** The audit that runs, and the result of the last one. They outlive the view. */
+/** The audit that runs, and the result of the last one. They stay when the reader leaves the view. */
 const running = signal<AbortController | undefined>(undefined);
 const progress = signal<AuditProgress | undefined>(undefined);
 const ended = signal<{ readonly result: AuditResult; readonly at: string } | undefined>(undefined);

@@ -6,7 +6,7 @@ export type Route = keyof OperatorApi;
 export type Input<Of extends Route> = OperatorApi[Of]["input"];
 export type Answer<Of extends Route> = OperatorApi[Of]["answer"];
 
-/** Calls an operation. What is in the path goes there, the rest into the query or the body. Empty texts are left out. */
+/** Calls an operation. The values that the path names are put into the path, the others into the query or the body. Empty texts are left out. */
 export async function call<Of extends Route>(
   route: Of,
   input: Input<Of>,

@@ -102,7 +102,7 @@ function Opened() {
 
 type Standby = NonNullable<ConsoleState["standby"]>;
 
-/** Older figures than these are told above them. */
+/** A notice above the figures says when they are older than this. */
 const BEHIND_MS_MAX = 10_000;
 
 /** Tells that the figures are old, or that they are not from the standby that the config names. */

@@ -2,7 +2,7 @@ import { computed, effect, signal } from "@preact/signals";
 import type { Resource } from "../resource.ts";
 import { storeChanges } from "./session.ts";
 
-/** The pause after a load, in times of what the load took: a busy gateway changes its store all the time. */
+/** The pause after a load, as a multiple of the time that the load took. A busy gateway changes its store all the time. */
 const PAUSE_FACTOR = 9;
 
 /**

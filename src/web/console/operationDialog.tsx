@@ -45,7 +45,7 @@ export interface OperationDialogProps<Of extends Change> extends DialogEnds {
   /** What is changed: values that are not typed. */
   readonly at?: Partial<Input<Of>>;
   readonly title: string;
-  /** The text of the button that does it. */
+  /** The text of the button that makes the change. */
   readonly confirm: string;
   readonly isDanger?: boolean;
   /** What the change means, above the fields. */
@@ -54,7 +54,7 @@ export interface OperationDialogProps<Of extends Change> extends DialogEnds {
   readonly fields?: readonly (DialogField<Name<Of>> | readonly DialogField<Name<Of>>[])[];
   /** Below the fields. */
   readonly hint?: string;
-  /** What the change moves, before and after it. It follows the data. */
+  /** What the change moves, before and after it. The figures change when newer data are loaded. */
   readonly figures?: (typed: Typed<Of>) => readonly ChangedFigure[];
   /** What is sent; unless given, all that is typed. */
   readonly input?: (typed: Typed<Of>) => Partial<Input<Of>>;
@@ -218,7 +218,7 @@ export interface OnceDialogProps {
   readonly children: (onCopied: () => void) => ComponentChildren;
 }
 
-/** A dialog with a secret that cannot be shown again. It asks before it closes, or the tab, as long as nothing was copied. */
+/** A dialog with a secret that cannot be shown again. Until the reader copies it, closing the dialog or the tab asks for confirmation. */
 export function OnceDialog({ title, onClose, children }: OnceDialogProps) {
   const isCopied = useSignal(false);
   const isAsking = useSignal(false);

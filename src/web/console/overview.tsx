@@ -16,7 +16,7 @@ import { followStore } from "./live.ts";
 import { call } from "./call.ts";
 import { text } from "./text.ts";
 
-/** The choices outlive the view: the way back shows what was chosen. */
+/** The choices stay when the reader leaves the view and comes back. */
 const span = signal<SpanName>("30d");
 const measure = signal<Measure>("charged");
 

@@ -26,7 +26,7 @@ export interface Holding {
   readonly recent: Resource<readonly Receipt[]>;
   /** The models that the key may use. They load when they are first asked for. */
   models(): Resource<readonly Model[]>;
-  /** What was tried. It lives in memory alone. */
+  /** The chat of the view "Try it". It is kept in memory only. */
   readonly conversation: Conversation;
   /** Grows when the balance or what the key spent has changed. */
   readonly moves: ReadonlySignal<number>;
@@ -37,10 +37,10 @@ export interface Holding {
 
 /** Rows of `recent`. */
 export const RECENT_REQUESTS = 6;
-/** The account is asked for again so often while the page is visible. Each call counts for the key's rate. */
+/** How often the account is loaded again while the page is visible. Each call counts for the key's rate. */
 const FRESH_MS = 20_000;
 
-/** Loads what the page shows of a key. `first` is the account as the login got it, so it is not asked for twice. */
+/** Loads what the page shows of a key. `first` is the account that the login has read. */
 export function createHolding(api: Api, first: Account): Holding {
   let known: Account | undefined = first;
   const loaded = createResource(async (abort) => {
@@ -126,7 +126,7 @@ function movesOf(
   return { changes, stop };
 }
 
-/** Loads again at times while the page is visible, and when it becomes visible. After a 429 it waits as long as it was told. */
+/** Loads the account again at times while the page is visible, and when it becomes visible. After a 429 it waits for the time of `retry-after`. */
 function keepFresh(account: Resource<Account>): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let dueMs = Date.now() + FRESH_MS;
@@ -142,7 +142,7 @@ function keepFresh(account: Resource<Account>): () => void {
     plan();
   });
   const onVisible = (): void => {
-    // What was told by a 429 holds; otherwise the reader who comes back sees the present.
+    // After a 429 its `retry-after` counts. Otherwise a reader who comes back sees the present state.
     if (account.failure.peek()?.retryAfter === undefined) dueMs = 0;
     plan();
   };

@@ -27,7 +27,7 @@ addEventListener("hashchange", () => {
   start.value = startingKey();
 });
 
-/** The page of who holds a key: the login, or the views of the account. */
+/** The page for the holder of a key: the login, or the views of the account. */
 export function Page() {
   const account = opened.value;
   return account === undefined ? (

@@ -27,7 +27,7 @@ const NANO_PER_THOUSANDTH = 1_000_000n;
 /** The fields of a receipt that make its cost. */
 export type PricedReceipt = Omit<Receipt, "attempts">;
 
-/** Writes out how the cost of a request came about. A kind without usage has no line, but one of input always stands. */
+/** Writes out how the cost of a request came about. A figure without usage has no line. The input always has one. */
 export function multiplicationOf(receipt: PricedReceipt): Multiplication {
   const usage = ofEachFigure(({ field }) => receipt[field]);
   let sum = 0n;

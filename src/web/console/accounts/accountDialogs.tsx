@@ -17,7 +17,7 @@ import { AccountState } from "./accountState.tsx";
 export type AccountChange = "credit" | "debit" | "overdraft" | "disable" | "enable";
 
 export interface ChangeAccountProps extends DialogEnds {
-  /** As it is now: the figures before the change follow it. */
+  /** The account as it is now. The dialog shows its figures before the change. */
   readonly account: AccountDocument;
 }
 

@@ -79,7 +79,7 @@ export function Key({ id }: { id: string }) {
   );
 }
 
-/** Keys are found by a part of their id, so the right one is picked. */
+/** A search finds each key whose id contains the text, so the key with exactly this id is picked. */
 async function readKey(id: string, abort: AbortSignal): Promise<KeyRow> {
   const { data } = await call("GET /api/keys", { search: id }, abort);
   const row = data.find((key) => key.id === id);

@@ -116,7 +116,7 @@ export function ChangeKey({ change, ...props }: ChangeKeyProps & { change: KeyCh
   }
 }
 
-/** Sends what differs from the settings at its opening, whatever is loaded meanwhile. */
+/** Sends the settings that differ from those at the opening of the dialog, even if newer ones were loaded meanwhile. */
 function ChangeSettings({ row, ...ends }: ChangeKeyProps) {
   const before = useMemo(() => textsOf(row), []);
   const changedIn = (after: Readonly<Record<SettingName, string>>) =>

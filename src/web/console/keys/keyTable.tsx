@@ -18,7 +18,7 @@ const tones: Readonly<Record<KeyRow["state"], TagTone>> = {
   "account disabled": "warning",
 };
 
-/** What a key is good for now. */
+/** Whether a key is accepted now. */
 export function KeyState({ state, isReplaced }: { state: KeyRow["state"]; isReplaced: boolean }) {
   return (
     <Tag tone={tones[state]}>

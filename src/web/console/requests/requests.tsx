@@ -50,7 +50,7 @@ export function Requests() {
   );
 }
 
-/** The last requests of one thing, with the way to all of them. */
+/** The last requests of one account or key, with a link to all of them. */
 export function RequestsOf({
   title,
   of,
@@ -58,7 +58,7 @@ export function RequestsOf({
 }: {
   title: string;
   of: PlaceQuery;
-  /** Columns that say the same in each row. */
+  /** Columns that have the same value in each row. */
   hidden: readonly string[];
 }) {
   const list = useResource(() => createRequestList(() => of), JSON.stringify(of));

@@ -11,7 +11,7 @@ const tones: Readonly<Record<State, TagTone>> = {
   expired: "warning",
 };
 
-/** What a voucher is good for now. */
+/** Whether a voucher can be redeemed now. */
 export function VoucherState({ state }: { state: State }) {
   return <Tag tone={tones[state]}>{text.vouchers.states[state]}</Tag>;
 }

@@ -21,7 +21,7 @@ export function ReceiptView({ holding, id }: { holding: Holding; id: string }) {
   const resource = useResource(
     () =>
       createResource((abort) => {
-        // A running request ends, and a refund may come.
+        // Load again when money has moved: a running request ends, and a refund may come.
         void holding.moves.value;
         return holding.api.get<Receipt>(`/v1/requests/${encodeURIComponent(id)}`, {}, abort);
       }),

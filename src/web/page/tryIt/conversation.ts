@@ -145,8 +145,8 @@ interface Message {
 }
 
 /**
- * What is sent: each question with its answer, and the last question. A question without an answer is left out. An answer
- * that ended within a character, as one that was stopped may, gets a sign in its place: the gateway refuses half of one.
+ * What is sent: each question with its answer, and the last question. A question without an answer is left out. A stopped
+ * answer may end with half a character, which the gateway refuses. A replacement character is sent for it.
  */
 function messagesOf(exchanges: readonly Exchange[]): readonly Message[] {
   return exchanges.flatMap(({ question, answer }, at): readonly Message[] => {
