@@ -16,10 +16,18 @@ interface RecordedFile {
   readonly requests: readonly StoredRequest[];
 }
 
-type StoredRequest = Omit<RecordedRequest, "client" | "headers"> & {
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Members that are those of the client's first request to the same path. */
-  readonly same?: readonly string[];
+/** A request as its file has it: whole, or what differs from an earlier request to the same path. */
+type StoredRequest = Pick<RecordedRequest, "name" | "path"> & {
+  /** The name of the earlier request. */
+  readonly like?: string;
+  /** Members of the earlier request that this one does not have. */
+  readonly without?: readonly string[];
+  /** What follows in the lists of the earlier request. */
+  readonly then?: Readonly<Record<string, readonly unknown[]>>;
+  /** The members that the earlier request does not have, or has with another value. */
+  readonly body?: RecordedRequest["body"];
+  /** Without them the headers are those of the earlier request. */
+  readonly headers?: RecordedRequest["headers"];
 };
 
 /** All that the programs sent, in the order of their files. */
@@ -29,10 +37,17 @@ export async function recordedRequests(): Promise<readonly RecordedRequest[]> {
   return ((await Promise.all(files)) as RecordedFile[]).flatMap(requestsOf);
 }
 
-function requestsOf({ client, requests }: RecordedFile): readonly RecordedRequest[] {
-  return requests.map(({ same = [], headers = {}, body: own, ...request }) => {
-    const first = requests.find(({ path }) => path === request.path);
-    const shared = same.map((key) => [key, first?.body[key]] as const);
-    return { client, ...request, headers, body: { ...Object.fromEntries(shared), ...own } };
-  });
+function requestsOf({ client, requests: stored }: RecordedFile): readonly RecordedRequest[] {
+  const requests: RecordedRequest[] = [];
+  for (const { name, path, like, without = [], then = {}, ...own } of stored) {
+    const earlier = requests.find((request) => request.path === path && request.name === like);
+    if (like !== undefined && earlier === undefined)
+      throw new Error(`${client}: "${name}" is like "${like}", which is no earlier request`);
+    const body = { ...earlier?.body, ...own.body };
+    for (const member of without) delete body[member];
+    for (const [member, added] of Object.entries(then))
+      body[member] = [...(body[member] as readonly unknown[]), ...added];
+    requests.push({ client, name, path, headers: own.headers ?? earlier?.headers ?? {}, body });
+  }
+  return requests;
 }
