@@ -1,10 +1,19 @@
 import type { Connection } from "../connection.ts";
-import { inOrder, sumReader, type Figures } from "../usage/sums.ts";
+import {
+  addParts,
+  figuresOf,
+  inOrder,
+  partsMaker,
+  rowsText,
+  type Figures,
+  type Parts,
+} from "../usage/sums.ts";
 import { readAttempts } from "./attempts.ts";
 import { latenciesOf, readLatencies, type Latencies, type Measured } from "./latency.ts";
 import { sourcesOfSpan, stepOf, type SteppedSpan } from "./span.ts";
 
-type ProviderSums = Pick<Figures, "requests" | "charged" | "operatorCost">;
+const FIGURES = ["requests", "charged", "operatorCost"] as const;
+type ProviderSums = Pick<Figures, (typeof FIGURES)[number]>;
 
 /** A provider in a span. Undefined in a list: the attempts of this step are folded. */
 export interface ProviderFigures {
@@ -38,18 +47,9 @@ export async function readProviders(
   span: SteppedSpan,
   retentionStart: number,
 ): Promise<ProvidersReport> {
-  const read = sumReader({
-    sources: sourcesOfSpan(connection, span, retentionStart),
-    by: [span.step, "provider"],
-    figures: ["requests", "charged", "operatorCost"],
-  });
-  const rows = await read(connection);
-  const byProvider = Map.groupBy(rows, ({ provider }) => provider);
+  const byProvider = await readSteps(connection, span, retentionStart);
   const answered = new Map(
-    [...byProvider].map(([provider, sums]) => {
-      const requests = new Map(sums.map((row) => [stepOf(span, row[span.step]), row.requests]));
-      return [provider, span.times.map((_, step) => requests.get(step) ?? 0)];
-    }),
+    [...byProvider].map(([provider, steps]) => [provider, steps.map(({ requests }) => requests)]),
   );
   const attempts = await readAttempts(connection, span, retentionStart, answered);
   const { measured, isAll } = await readLatencies(connection, span);
@@ -86,6 +86,29 @@ export async function readProviders(
       (a, b) => b.figures.requests - a.figures.requests || inOrder(a.provider, b.provider),
     ),
   };
+}
+
+/** The sums of each provider in each step. */
+async function readSteps(
+  connection: Connection,
+  span: SteppedSpan,
+  retentionStart: number,
+): Promise<ReadonlyMap<string, readonly ProviderSums[]>> {
+  const by = [span.step, "provider"] as const;
+  const sources = sourcesOfSpan(connection, span, retentionStart);
+  const noParts = partsMaker(FIGURES);
+  const found = new Map<string, Parts[]>();
+  const query = rowsText({ sources, by, figures: FIGURES });
+  for (const row of await connection.plainRows<[step: number, provider: string]>(query)) {
+    const [since1970, provider] = row;
+    let steps = found.get(provider);
+    if (steps === undefined) found.set(provider, (steps = span.times.map(noParts)));
+    const parts = steps[stepOf(span, since1970)];
+    if (parts !== undefined) addParts(parts, row, by.length);
+  }
+  const figuresOfSteps = (steps: readonly Parts[]) =>
+    steps.map((parts) => figuresOf(parts, FIGURES));
+  return new Map([...found].map(([provider, steps]) => [provider, figuresOfSteps(steps)]));
 }
 
 function totalOf(rows: readonly ProviderSums[]): ProviderSums {

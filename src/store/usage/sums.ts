@@ -160,23 +160,31 @@ export function rowsText({ sources, by, figures }: Sum): string {
     .join(" UNION ALL ");
 }
 
-/** A query for the sums of each source by group. SQLite copies all rows of a union before it sums them: so these are few. */
-export function summedRowsText(sum: Sum): string {
-  return sum.sources.map((source) => sumsText({ ...sum, sources: [source] })).join(" UNION ALL ");
+/**
+ * A query for the sums of the sources by group. `figuresIn` reads the figures of its rows. It sums each source first, because
+ * SQLite copies all rows of a union before it sums them.
+ */
+export function sumsText(sum: Sum): string {
+  const ofEach = sum.sources.map((source) =>
+    groupedText(sum, rowsText({ ...sum, sources: [source] })),
+  );
+  const [only] = ofEach;
+  return only !== undefined && ofEach.length === 1
+    ? only
+    : groupedText(sum, ofEach.join(" UNION ALL "));
 }
 
-/** A query for the sums of the sources by group. `figuresIn` reads the figures of its rows. */
-export function sumsText(sum: Sum, rows = rowsText(sum)): string {
+function groupedText({ by, figures }: Sum, rows: string): string {
   const columns = [
-    ...sum.by.map((group) => `"${group}"`),
-    ...sum.figures.flatMap(partNames).map((name) => sumOf(`"${name}"`, name)),
+    ...by.map((group) => `"${group}"`),
+    ...figures.flatMap(partNames).map((name) => sumOf(`"${name}"`, name)),
   ];
-  const order = sum.by.length === 0 ? "" : `GROUP BY ${sum.by.map((_, at) => at + 1).join(", ")}`;
+  const order = by.length === 0 ? "" : `GROUP BY ${by.map((_, at) => at + 1).join(", ")}`;
   return `SELECT ${columns.join(", ")} FROM (${rows}) AS rows ${order}`;
 }
 
 /** An amount has two parts: whole roubles, and the rest in nano-roubles. SQLite's `sum` fails above 64 bits. */
-export function partNames(name: FigureName): readonly string[] {
+function partNames(name: FigureName): readonly string[] {
   return amounts.has(name) ? [name, restOf(name)] : [name];
 }
 
@@ -216,6 +224,32 @@ export function figuresIn<Name extends FigureName>(
       ? joinSum(part(name), part(restOf(name)))
       : Number(parts[name] ?? 0);
   return figures as Pick<Figures, Name>;
+}
+
+/**
+ * The parts of figures, in the order of `partNames`, to sum rows of `rowsText` here: SQLite would sort the rows by each
+ * grouping. All are integers below 2^53: a row has at most 9.3e9 roubles, and less than 1e9 nano-roubles in a rest.
+ */
+export type Parts = Float64Array;
+
+/** Makes the parts of nothing. */
+export function partsMaker(names: readonly FigureName[]): () => Parts {
+  const { length } = names.flatMap(partNames);
+  return () => new Float64Array(length);
+}
+
+/** Adds the numbers from an index on. */
+export function addParts(to: Parts, values: ArrayLike<unknown>, first = 0): void {
+  for (let at = 0; at < to.length; at += 1) to[at] = (to[at] ?? 0) + (values[first + at] as number);
+}
+
+/** The figures that have these parts. */
+export function figuresOf<Name extends FigureName>(
+  parts: Parts,
+  names: readonly Name[],
+): Pick<Figures, Name> {
+  const named = names.flatMap(partNames).map((part, at) => [part, parts[at]] as const);
+  return figuresIn(Object.fromEntries<number | undefined>(named), names);
 }
 
 /** The sums by group, in no order. Without groups it is one row. The text of the query is made once. */

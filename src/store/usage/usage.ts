@@ -11,7 +11,6 @@ import {
   RUNNING_REQUESTS,
   sourcesOf,
   sumReader,
-  summedRowsText,
   sumsText,
   type FigureName,
   type Figures,
@@ -61,7 +60,7 @@ async function usageReport(
         : "account_id = (SELECT id FROM accounts WHERE name = $account)",
     );
     const sum = { sources, by: [by], figures: operatorFigures };
-    const sums = sumsText(sum, summedRowsText(sum));
+    const sums = sumsText(sum);
     const rows = await snapshot.rows<{ group: string | bigint }>(
       `SELECT ${NAMES[by] ?? `sums.${by}`} AS "group", sums.* FROM (${sums}) AS sums ORDER BY 1`,
       account === undefined ? {} : { account },
