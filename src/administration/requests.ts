@@ -2,9 +2,9 @@ import { Type } from "@sinclair/typebox";
 import { requestStatuses } from "../contract/account/requestStatus.ts";
 import {
   billedCount,
-  extraFields,
+  lastCsvFields,
   figures,
-  usualFields,
+  firstCsvFields,
   type Figure,
 } from "../contract/figures.ts";
 import {
@@ -48,14 +48,14 @@ const LIST_COLUMNS = [
   "provider",
   "stream",
   "status",
-  ...usualFields,
+  ...firstCsvFields,
   "estimated",
   "cost_rub",
   "write_off_rub",
   "attempt_count",
   "duration_ms",
   "first_byte_ms",
-  ...extraFields,
+  ...lastCsvFields,
 ] as const;
 
 /** The period of a report. */

@@ -6,14 +6,14 @@ import { ownValue } from "./requestFields.ts";
 
 /**
  * Something that a provider may bill besides tokens, if a request asks for it. Such a request is refused before
- * anything is sent, unless `[api] allowed_tools` names the extra, or the model has its price. docs/reference/calls.md
- * lists them.
+ * anything is sent, unless `[api] allowed_tools` names the extra. Web searches pass here: the endpoint refuses them for a
+ * model without their price. docs/reference/calls.md lists the extras.
  */
 export interface Extra {
   /** The name for `[api] allowed_tools`: the type of a tool without its date, or the path of a field. */
   readonly name: string;
   readonly bills: string;
-  /** The key of a model that has the price of the extra. Undefined: none has. */
+  /** The key of a model that has the price of the extra, for messages and docs. Undefined: none has. */
   readonly price?: PriceField;
 }
 

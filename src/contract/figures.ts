@@ -235,8 +235,8 @@ export function ofEachRowFigure<Value>(
 /** Figures that are sold only with a price of their own. */
 export type ExtraName = Extract<Entry, { readonly isExtra: true }>["name"];
 /** The columns of CSV that are among the last, and those that are not. */
-export const extraFields = all.filter(({ isExtra }) => isExtra).map(({ field }) => field);
-export const usualFields = all.filter(({ isExtra }) => !isExtra).map(({ field }) => field);
+export const lastCsvFields = all.filter(({ isExtra }) => isExtra).map(({ field }) => field);
+export const firstCsvFields = all.filter(({ isExtra }) => !isExtra).map(({ field }) => field);
 
 /** In the order of prices in the config and in documents: what is in no other figure, then parts of tokens, then the rest. */
 export const byPrice = all.toSorted((one, other) => priceRank(one) - priceRank(other));

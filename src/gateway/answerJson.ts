@@ -70,7 +70,7 @@ class JsonAnswer implements EventListenerObject {
   readonly #call: ProviderCall;
   readonly #signal: AbortSignal;
   #last: Candidate | undefined;
-  /** The exchange of the last attempt, while it runs. A provider that failed before the disconnect costs nothing. */
+  /** The exchange of the last attempt, while it runs. */
   #exchange: UpstreamExchange | undefined;
   /** Set if the caller asked for an answer that exceeds a limit. */
   #excess: RequestOutcome | undefined;

@@ -3,7 +3,7 @@ import type { Candidate } from "../routing/candidates.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { Metrics, RouteServices } from "../telemetry/metrics.ts";
 
-/** How often the log is told of one service of one route, and how long a service counts as one that the route has. */
+/** The log tells of a service of a route once in this time. The service is forgotten after this time. */
 const HOUR_MS = 3_600_000;
 
 interface UnpricedServicesOptions {

@@ -60,7 +60,7 @@ const SINGLE_MAX = 10;
 const CHANGES_AT_ONCE = 50;
 /** A live condition is told again after this time. So is a cause whose notice did not arrive. */
 const REPEAT_MS = 3_600_000;
-/** When a gateway tries again to claim a live condition that another gateway has claimed. */
+/** How long a gateway waits before it tries again to claim a live condition that another gateway has claimed. */
 const RETRY_CLAIM_MS = 60_000;
 
 type StoredType = "account_low" | "key_expires" | "audit_failed";

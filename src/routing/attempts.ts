@@ -88,8 +88,8 @@ export class Attempt {
 }
 
 /**
- * Attempts of a request without the retry budget: the first failover is always allowed. So is the first attempt at
- * each further model.
+ * The attempts of a request that need no retry budget: the first attempt and the first failover. The first attempt at each
+ * further model needs none either.
  */
 const FREE_ATTEMPTS = 2;
 /** Attempts for one request at the routes of one model, each with the `total_timeout` of its provider. */

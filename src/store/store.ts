@@ -99,8 +99,8 @@ export interface Ledger {
 export interface Requests {
   /**
    * Reads a page of requests, the one recorded last first. A request is recorded when it ends, or when it is open for a
-   * second, and keeps its place. So all pages together have each request once that was there at the first page, and none
-   * that was recorded later. A page is shorter than its limit if it is cut, or if requests of it are folded, or get another
+   * second, and keeps its place. So each request that was recorded at the first page appears exactly once in the pages, and
+   * later ones do not appear. A page is shorter than its limit if it is cut, or if requests of it are folded, or get another
    * status, while it is read.
    */
   list(filter: RequestFilter, page: PageRequest): Promise<RequestPage>;

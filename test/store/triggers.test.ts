@@ -10,6 +10,7 @@ import {
   unbilled,
   type StoreFolder,
 } from "../support/store/storeFolder.ts";
+import { toldKeyColumns } from "../support/store/toldKeyColumns.ts";
 
 let storeFolder: StoreFolder;
 let sqlite: Database;
@@ -601,18 +602,7 @@ test.each([
     `${refundInto} ledger_seq + 1, 'refund', 1, balance + 1, 2, 0 FROM accounts WHERE id = 1`,
   ],
   ["a new key", addKey],
-  ...[
-    "expires_at",
-    "revoked_at",
-    "requests_per_minute",
-    "tokens_per_minute",
-    "concurrent_requests",
-    "models",
-    "budget",
-    "first_key_id",
-    "hash",
-    "account_id",
-  ].map((column): [string, string] => [
+  ...toldKeyColumns.map((column): [string, string] => [
     `another ${column} of a key`,
     `UPDATE keys SET ${column} = ${column === "hash" ? "x'01'" : "1"} WHERE id = 1`,
   ]),

@@ -48,7 +48,7 @@ export interface Customer {
   readonly models: Readonly<Record<string, number>>;
   /** Endpoints with weights. */
   readonly endpoints: Partial<Record<DemoEndpoint, number>>;
-  /** The medians. */
+  /** The median numbers of tokens of a prompt and of an answer. */
   readonly promptTokens: number;
   readonly answerTokens: number;
   /** The part of a prompt that is usually cached. */

@@ -2,9 +2,9 @@ import { Type, type Static } from "@sinclair/typebox";
 import { formatRoubles } from "../../lib/money.ts";
 import { usageForm, type UsageSums } from "../account/usageReport.ts";
 import { countFields, Roubles } from "../answerFields.ts";
-import { extraFields } from "../figures.ts";
+import { lastCsvFields } from "../figures.ts";
 
-const extras: ReadonlySet<string> = new Set(extraFields);
+const extras: ReadonlySet<string> = new Set(lastCsvFields);
 const group = Type.Optional(Type.String());
 
 /** A row of a usage report. It has one of the first five fields: the group that the report sums by. */

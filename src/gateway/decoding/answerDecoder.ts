@@ -39,7 +39,7 @@ export interface AnswerDecoder {
   readonly isCutShort?: boolean;
   /** The answer has ended. What follows in the stream is ignored. */
   readonly isClosed: boolean;
-  /** The answer's own last event reports a failure. It is relayed as it is, and nothing is charged. */
+  /** The answer's own last event reports a failure. It is relayed as it is. It is charged only if text of it was delivered and it reports usage. */
   readonly reportsFailure: boolean;
   /** The largest usage that was reported so far. Undefined if there was no plausible report. */
   readonly usage: Usage | undefined;
@@ -158,7 +158,7 @@ export class ReportedUsage {
   /** The last report came in a chunk without choices and has completion tokens, so it is not a placeholder. */
   #isCountedAlone = false;
 
-  /** Adds a report that came after `text`. `isAlone`: in a chunk without choices. */
+  /** Adds a report that came after `text`. `isAlone`: the report came in a chunk without choices. `mayBeWhole`: it may count the whole answer. */
   add(reported: Usage, text: GeneratedText, isAlone: boolean, mayBeWhole: boolean): void {
     this.#isCountedAlone = isAlone && reported.completionTokens > 0;
     if (isImplausible(reported)) {

@@ -13,11 +13,11 @@ const SHORT_REST_FACTOR = 2;
 
 /**
  * Reads an answer on after its client left, because the usage at its end is exact, and decides when to give up:
- * - after `disconnect_grace`, as usual. Text that still arrives then is counted as exactly as a usage would;
+ * - after `disconnect_grace`, as usual. The text that has arrived by then is counted, which is about as exact as a usage;
  * - after a longer time where the rest is likely short, or where only a usage tells the size of the prompt;
  * - at the first sign of life of a route that is not known to live. Without one nothing is charged: a dead provider
  *   generates nothing;
- * - never, if the account leaves far more often than others.
+ * - not at all, if the account leaves far more often than others: the answer is read to its end.
  */
 export class Leave {
   readonly #scope: AdmittedScope;

@@ -13,7 +13,7 @@ import { guard, SESSION_PATH, signedOut } from "./guard.ts";
 import { operationRoutes } from "./operationRoutes.ts";
 import type { ConsoleSession } from "./session.ts";
 
-/** Bun answers a larger body with an empty 413. A change refuses a smaller one, with a message. */
+/** Bun answers a larger body with an empty 413. The limit of an operation is lower, and its refusal has a message. */
 const BODY_BYTES_MAX = 1024 * 1024;
 /** Longer than the time between two comments of an event stream. */
 const IDLE_TIMEOUT_SECONDS = 60;

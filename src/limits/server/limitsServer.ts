@@ -47,7 +47,7 @@ const CLOSE_WITHIN_MS = 200;
 
 type Answer = Reply | ServerProblem;
 
-/** The calls of one turn of the event loop. They are written to the socket at its end, and their time begins then. */
+/** The calls of one turn of the event loop. They are written to the socket at the end of the turn, and their time-out counts from there. */
 interface Turn {
   dueMs: number;
 }

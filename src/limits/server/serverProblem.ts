@@ -18,7 +18,7 @@ export function slowerThan(ms: number): ServerProblem {
 
 const lost = new ServerProblem("no connection: nothing accepts it, or it was closed");
 
-/** The first word of an error of the server, or a part of what it says of an error within a script. */
+/** The code word of an error of the server, or a phrase of an error within a script, with what to tell the operator. */
 const refusals: readonly (readonly [RegExp, string])[] = [
   [/\bWRONGPASS\b/, "it refuses the user or the password of limits.redis"],
   [/\bNOAUTH\b/, "it asks for a password: write one into limits.redis"],

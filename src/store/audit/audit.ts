@@ -157,7 +157,7 @@ interface AuditNote extends AuditCheck {
   readonly isAlways?: true;
 }
 
-/** What a gateway that ended with requests open leaves. `starter`: the gateway that ends it at its start. */
+/** What a crashed gateway leaves. `starter`: the gateway that repairs it at its start. */
 export function crashNotes(starter: "a gateway" | "the gateway"): readonly AuditNote[] {
   return [
     {

@@ -80,7 +80,7 @@ function capped(name: string, sum: bigint): bigint {
   return cappedSums.includes(name) && sum > INT64_MAX ? INT64_MAX : sum;
 }
 
-/** A request has a charge in the ledger, also a charge of 0. */
+/** Whether a request has a charge in the history of its account. It may be 0. */
 export function isCharged({
   status,
   charge = 0,

@@ -4,6 +4,7 @@ import { describePostgres } from "../../support/servers/describeServers.ts";
 import type { TestDatabase } from "../../support/servers/postgres.ts";
 import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
 import { Books } from "../../support/store/replica.ts";
+import { toldKeyColumns } from "../../support/store/toldKeyColumns.ts";
 import { chargeInto, ledgerInto, moveAlice } from "../../support/store/uncheckedSql.ts";
 import { until } from "../../support/until.ts";
 
@@ -35,6 +36,13 @@ describePostgres("changes that replicas must hear of", () => {
     });
     await until("all are told", () => told.length >= 5);
     expect(told).toEqual(["2", "1", "3", "1", "2"]);
+  });
+
+  test("are those of each column of a key that authentication or money reads", async () => {
+    const rows = await books.sql<{ name: string }[]>`
+      SELECT event_object_column AS name FROM information_schema.triggered_update_columns
+      WHERE trigger_name = 'keys_changed'`;
+    expect(rows.map(({ name }) => name).toSorted()).toEqual(toldKeyColumns.toSorted());
   });
 
   test("of one transaction do not wait for those of another that is still open", async () => {

@@ -15,7 +15,7 @@ import type { SqliteConnection } from "../sqlite.ts";
 /** A larger page cache makes an audit a quarter faster. */
 const AUDIT_CACHE_KILOBYTES = 64 * 1024;
 
-/** `isFileChecked`: the caller checks the file. */
+/** `isFileChecked`: the caller checks the file, so the audit does not. */
 export interface SqliteAuditOptions extends AuditOptions {
   isFileChecked?: boolean;
 }
