@@ -8,9 +8,10 @@ import {
 } from "../support/binary/gatewayProcess.ts";
 import { residentBytes } from "../support/measurement.ts";
 import { piece, startProvider, streamHead } from "../support/provider/scriptedProvider.ts";
+import { amount } from "../support/sample.ts";
 import { until } from "../support/until.ts";
 
-const streams = 40;
+const streams = amount(20, 40);
 const promptBytes = 4_000_000;
 const testTimeoutMs = 60_000;
 

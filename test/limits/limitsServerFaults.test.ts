@@ -13,6 +13,7 @@ import {
 import { describeRedis } from "../support/servers/describeServers.ts";
 import { startRedis, type RedisServer } from "../support/servers/redis.ts";
 import { startTcpProxy, type TcpProxy } from "../support/servers/tcpProxy.ts";
+import { amount } from "../support/sample.ts";
 import { until, untilAsync } from "../support/until.ts";
 
 /** Longer than the gateway's 10 ms: the machine of the tests is busy. */
@@ -194,16 +195,17 @@ describeRedis("a limits server that fails", () => {
   };
   /** The server of the tests may have to wait for a processor too. */
   const answerWithinMs = 200;
+  const repeats = amount(4, 9);
 
   test.each<[string, () => Promise<void>, readonly number[]]>([
     ["before the call is sent", atOnce, [3]],
     ["after the call is sent", setImmediate, [3]],
     ["in a timer", inTimer, [3]],
     ["while it reads", inRead, [3]],
-    ["again and again", atOnce, Array<number>(9).fill(0.7)],
-    ["again and again, for longer", setImmediate, Array<number>(9).fill(1.2)],
-    ["again and again, in timers", inTimer, Array<number>(9).fill(1.2)],
-    ["again and again, while it reads", inRead, Array<number>(9).fill(1.2)],
+    ["again and again", atOnce, Array<number>(repeats).fill(0.7)],
+    ["again and again, for longer", setImmediate, Array<number>(repeats).fill(1.2)],
+    ["again and again, in timers", inTimer, Array<number>(repeats).fill(1.2)],
+    ["again and again, while it reads", inRead, Array<number>(repeats).fill(1.2)],
   ])("is not blamed for a thread that is busy itself (%s)", async (_, begin, busy) => {
     // The proxy is in this thread.
     const replica = await opening({ times: { answerWithinMs } }, server.url);

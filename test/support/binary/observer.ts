@@ -31,7 +31,7 @@ export const observer = inWorld<ObserverSetup>({
   name: "observer",
   proves: "of which another process finds the charge in the moment that their end arrives",
   unit: "answers",
-  amounts: [1000, 1000, 100_000],
+  amounts: [400, 1000, 100_000],
   atOnce: clientsAtOnce,
   async open(seed) {
     const provider = startLoadProvider({ wordDelayMs: 0 });

@@ -33,11 +33,15 @@ const modelDefaults: Section = {
 /** An embedding model has no other keys. */
 const embeddingModelDefaults: Section = { rub_input_per_1m: prices.input };
 
-/** Any free port, a stop without a delay, no limits, and commits that need not survive a power cut. */
+/**
+ * Any free port, a stop without a delay, no limits, and commits that need not survive a power cut. The provider of a client
+ * that disconnects is let go soon.
+ */
 const sectionDefaults: Readonly<Record<string, Section>> = {
   server: { listen: "127.0.0.1:0", drain_delay: "0s" },
   database: { path: "tollgate.db", durability: "process" },
   limits: { requests_per_minute: 0, concurrent_requests: 0 },
+  billing: { disconnect_grace: "500ms" },
 };
 
 /** The TOML text of a config. Routes also serve the responses interface unless they say otherwise. */
