@@ -4,13 +4,7 @@ export async function until(
   condition: () => boolean,
   timeoutMs = 20_000,
 ): Promise<void> {
-  const deadlineMs = performance.now() + timeoutMs;
-  while (!condition()) {
-    if (performance.now() > deadlineMs) {
-      throw new Error(`waited in vain: ${what}`);
-    }
-    await Bun.sleep(1);
-  }
+  await waitFor(what, condition, timeoutMs, 5);
 }
 
 /** The same with a condition that must be asked for. */
@@ -19,9 +13,20 @@ export async function untilAsync(
   condition: () => Promise<boolean>,
   timeoutMs = 20_000,
 ): Promise<void> {
-  const deadlineMs = performance.now() + timeoutMs;
+  await waitFor(what, condition, timeoutMs, 25);
+}
+
+/** The longer it waits, the less often it looks: a test that waits for seconds leaves the processor to others. */
+async function waitFor(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+  timeoutMs: number,
+  stepMsMax: number,
+): Promise<void> {
+  const startedMs = performance.now();
   while (!(await condition())) {
-    if (performance.now() > deadlineMs) throw new Error(`waited in vain: ${what}`);
-    await Bun.sleep(1);
+    const waitedMs = performance.now() - startedMs;
+    if (waitedMs > timeoutMs) throw new Error(`waited in vain: ${what}`);
+    await Bun.sleep(Math.min(1 + waitedMs / 20, stepMsMax));
   }
 }

@@ -138,7 +138,9 @@ describe("GET /v1/account", () => {
       await usual(peer, request);
     };
     const sent = at.provider.requests.length;
-    const open = chat(at.gateway, key);
+    // So many that a busy machine does not give them back meanwhile.
+    const messages = [{ role: "user", content: "word ".repeat(500) }];
+    const open = chat(at.gateway, key, { messages });
     await at.provider.request(sent);
     const meanwhile = await remaining();
     expect(meanwhile).toMatchObject({ requests: 0, concurrent_requests: 1 });

@@ -16,7 +16,12 @@ const ask = async () => chat(at.gateway, await at.gateway.key());
 
 test("third attempts without a retry slot are counted", async () => {
   at.providers.one.answer = refusal(429);
-  at.providers.two.answer = refusal(429);
+  const allAreThere = Promise.withResolvers<void>();
+  at.providers.two.answer = async (peer, request) => {
+    if (at.providers.two.requests.length === 10) allAreThere.resolve();
+    await allAreThere.promise;
+    await refusal(429)(peer, request);
+  };
   at.providers.three.answer = usual;
   const { value } = await growth(at.gateway.metricsUrl, async () => {
     const replies = await Promise.all(Array.from({ length: 10 }, ask));

@@ -1,4 +1,5 @@
 import { statSync } from "node:fs";
+import { requestDetailDocument } from "../../../src/contract/operator/request.ts";
 import { systemClock } from "../../../src/lib/clock.ts";
 import { parseRoubles } from "../../../src/lib/money.ts";
 import { idMaker, systemRandom } from "../../../src/lib/random.ts";
@@ -126,7 +127,16 @@ export class GatewayProcess extends ServingProcess {
     const ended = `SELECT id FROM requests WHERE public_id = '${id}' AND status <> 'running'`;
     const hasEnded = async () => (await rowsAt(this.place, ended)).length > 0;
     await untilAsync(`request ${id} has ended`, hasEnded, endTimeoutMs);
-    return (await this.cli.json("requests", "show", id)) as RequestRecord;
+    if (isGivenBinary()) return (await this.cli.json("requests", "show", id)) as RequestRecord;
+    // Without the start of a process.
+    const store = await openStoreAt(this.place);
+    try {
+      const request = await store.requests.find(id);
+      if (request === undefined) throw new Error(`there is no request ${id}`);
+      return requestDetailDocument(request, await store.requests.attempts(id));
+    } finally {
+      await store.close();
+    }
   }
 
   /** Resolves when a running request has its row: some time after its beginning. */
@@ -138,13 +148,11 @@ export class GatewayProcess extends ServingProcess {
 
   /** Resolves when nothing of the account's money is reserved any more: some time after its last request. */
   async unreserved(account: string): Promise<void> {
-    const deadlineMs = performance.now() + endTimeoutMs;
-    for (;;) {
+    const isFree = async () => {
       const shown = (await this.cli.json("balance", "show", account)) as { held_rub: string };
-      if (shown.held_rub === "0") return;
-      if (performance.now() > deadlineMs)
-        throw new Error(`${shown.held_rub} roubles stay reserved`);
-    }
+      return shown.held_rub === "0";
+    };
+    await untilAsync("nothing is reserved", isFree, endTimeoutMs);
   }
 
   /** Resolves when it has been told of all changes by commands so far: at once with a file, within a second with a server. */
