@@ -1,39 +1,45 @@
 import { describe, expect, test } from "bun:test";
 import {
+  answeringIndex,
   answerOf,
   failureOf,
   ok,
+  openHttpBefore,
+  pieceOf,
   rejectionOf,
   request,
+  sending,
   textOf,
-  openHttpBefore,
 } from "../../support/gateway/httpClient.ts";
-import type { RawPeer } from "../../support/provider/rawServer.ts";
 import { until } from "../../support/until.ts";
 
 const { serve, clientOf } = openHttpBefore();
 
-/** Answers each request with the number of its connection. */
-async function answerWithIndex(peer: RawPeer): Promise<void> {
-  for (;;) {
-    await peer.request();
-    await peer.send(ok(String(peer.index)));
-  }
+/** A server that answers one request, and the text of that request. */
+function serveFine() {
+  let seen = "";
+  const server = serve(
+    sending((text) => {
+      seen = text;
+      return ok("fine");
+    }),
+  );
+  return { server, seen: () => seen };
+}
+
+function bodyOf(seen: string): string {
+  return seen.slice(seen.indexOf("\r\n\r\n") + 4);
 }
 
 describe("the request", () => {
   test("is written as given, with the client's own headers", async () => {
-    let seen = "";
-    const server = serve(async (peer) => {
-      seen = await peer.request();
-      await peer.send(ok("fine"));
-    });
+    const { server, seen } = serveFine();
     const client = clientOf(server, { headers: { "x-fixed": "1", "x-other": "" } });
     const headers = { "Content-Type": "application/json", authorization: "Bearer k" };
     expect(await answerOf(client.send({ path: "/chat", headers, body: '{"a":1}' }))).toBe(
       "200 fine",
     );
-    expect(seen.split("\r\n")).toEqual([
+    expect(seen().split("\r\n")).toEqual([
       "POST /v1/chat HTTP/1.1",
       `Host: 127.0.0.1:${server.port}`,
       "x-fixed: 1",
@@ -53,10 +59,7 @@ describe("the request", () => {
   ])(
     "keeps the query of the base URL and its own, and one slash between the paths: %s, %s",
     async (query, path, target) => {
-      const server = serve(async (peer) => {
-        const seen = await peer.request();
-        await peer.send(ok(seen.split("\r\n", 1)[0] ?? ""));
-      });
+      const server = serve(sending((seen) => ok(seen.split("\r\n", 1)[0] ?? "")));
       const baseUrl = `http://127.0.0.1:${server.port}/deployment/${query}`;
       expect(await answerOf(clientOf(server, { baseUrl }).send(request({ path })))).toBe(
         `200 POST ${target} HTTP/1.1`,
@@ -66,26 +69,18 @@ describe("the request", () => {
 
   for (const body of ["жüß€🙂", "lone \ud800 surrogate", "", "ж".repeat(100_000)]) {
     test(`counts the body in bytes of UTF-8: ${body.slice(0, 20)}`, async () => {
-      let seen = "";
-      const server = serve(async (peer) => {
-        seen = await peer.request();
-        await peer.send(ok("fine"));
-      });
+      const { server, seen } = serveFine();
       await answerOf(clientOf(server).send(request({ body })));
-      expect(seen.slice(seen.indexOf("\r\n\r\n") + 4)).toBe(body.toWellFormed());
+      expect(bodyOf(seen())).toBe(body.toWellFormed());
       expect(server.peers[0]?.unread.length).toBe(0);
     });
   }
 
   test("accepts a body in pieces, and counts them together", async () => {
-    let seen = "";
-    const server = serve(async (peer) => {
-      seen = await peer.request();
-      await peer.send(ok("fine"));
-    });
+    const { server, seen } = serveFine();
     const body = ["ж", "", "ü".repeat(30_000), "€"].map((text) => Buffer.from(text));
     await answerOf(clientOf(server).send(request({ body })));
-    expect(seen.slice(seen.indexOf("\r\n\r\n") + 4)).toBe(Buffer.concat(body).toString());
+    expect(bodyOf(seen())).toBe(Buffer.concat(body).toString());
     expect(server.peers[0]?.unread.length).toBe(0);
   });
 
@@ -104,7 +99,7 @@ describe("the request", () => {
     "a path without a slash": { path: "a" },
   })) {
     test(`is refused before anything is dialled: ${name}`, async () => {
-      const server = serve(answerWithIndex);
+      const server = serve(answeringIndex());
       const client = clientOf(server);
       expect(await failureOf(client.send(request(parts)).response)).toBe("request");
       expect(client.open.count).toBe(0);
@@ -119,10 +114,9 @@ describe("the request", () => {
 
 describe("the response", () => {
   test("skips 1xx, and offers headers by their lower-case names", async () => {
-    const server = serve(async (peer) => {
-      await peer.request();
-      await peer.send(`HTTP/1.1 100 Continue\r\n\r\n${ok("fine", "X-Thing: a\r\nX-THING: b\r\n")}`);
-    });
+    const server = serve(
+      sending(`HTTP/1.1 100 Continue\r\n\r\n${ok("fine", "X-Thing: a\r\nX-THING: b\r\n")}`),
+    );
     const response = await clientOf(server).send(request()).response;
     expect(response.status).toBe(200);
     expect(response.header("x-thing")).toBe("a, b");
@@ -132,10 +126,9 @@ describe("the response", () => {
   });
 
   test("is not followed when it is a redirect", async () => {
-    const server = serve(async (peer) => {
-      await peer.request();
-      await peer.send("HTTP/1.1 307 Elsewhere\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n");
-    });
+    const server = serve(
+      sending("HTTP/1.1 307 Elsewhere\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"),
+    );
     expect(await answerOf(clientOf(server).send(request()))).toBe("307 ");
     expect(server.peers).toHaveLength(1);
   });
@@ -152,10 +145,7 @@ describe("the response", () => {
   });
 
   test("gives one network read as one piece, however many chunks it has", async () => {
-    const server = serve(async (peer) => {
-      await peer.request();
-      await peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
-    });
+    const server = serve(sending("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"));
     const exchange = clientOf(server).send(request());
     const response = await exchange.response;
     const reading = response.read();
@@ -165,10 +155,7 @@ describe("the response", () => {
   });
 
   test("keeps the pieces that were read earlier intact", async () => {
-    const server = serve(async (peer) => {
-      await peer.request();
-      await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 300\r\n\r\n");
-    });
+    const server = serve(sending("HTTP/1.1 200 OK\r\nContent-Length: 300\r\n\r\n"));
     const response = await clientOf(server).send(request()).response;
     const pieces: Uint8Array[] = [];
     for (const letter of "abc") {
@@ -189,13 +176,10 @@ describe("the response", () => {
   for (const [name, bytes] of Object.entries(BEGUN)) {
     for (const ending of ["fin", "reset"] as const) {
       test(`cut short by a ${ending}, with ${name}: what came, then an error`, async () => {
-        const server = serve(async (peer) => {
-          await peer.request();
-          await peer.send(bytes);
-        });
+        const server = serve(sending(bytes));
         const client = clientOf(server);
         const response = await client.send(request()).response;
-        expect(Buffer.from((await response.read()) ?? []).toString()).toBe("hello");
+        expect(await pieceOf(response)).toBe("hello");
         server.peers[0]?.[ending]();
         expect(await failureOf(response.read())).toBe("closed");
         expect(client.open.count).toBe(0);
@@ -213,21 +197,15 @@ describe("the response", () => {
   });
 
   test("without length or chunks is an error when the connection is reset", async () => {
-    const server = serve(async (peer) => {
-      await peer.request();
-      await peer.send("HTTP/1.1 200 OK\r\n\r\nhello");
-    });
+    const server = serve(sending("HTTP/1.1 200 OK\r\n\r\nhello"));
     const response = await clientOf(server).send(request()).response;
-    expect(Buffer.from((await response.read()) ?? []).toString()).toBe("hello");
+    expect(await pieceOf(response)).toBe("hello");
     server.peers[0]?.reset();
     expect(await failureOf(response.read())).toBe("closed");
   });
 
   test("that is not HTTP is a protocol error, and the connection is gone", async () => {
-    const server = serve(async (peer) => {
-      await peer.request();
-      await peer.send("hello, I am no HTTP server");
-    });
+    const server = serve(sending("hello, I am no HTTP server"));
     const client = clientOf(server);
     expect(await failureOf(client.send(request()).response)).toBe("protocol");
     await server.peers[0]?.closed;
@@ -235,14 +213,11 @@ describe("the response", () => {
   });
 
   test("whose body breaks its framing gives what came, then a protocol error", async () => {
-    const server = serve(async (peer) => {
-      await peer.request();
-      await peer.send(
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nnonsense\r\n",
-      );
-    });
+    const server = serve(
+      sending("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nnonsense\r\n"),
+    );
     const response = await clientOf(server).send(request()).response;
-    expect(Buffer.from((await response.read()) ?? []).toString()).toBe("hello");
+    expect(await pieceOf(response)).toBe("hello");
     expect(await failureOf(response.read())).toBe("protocol");
   });
 });
@@ -252,7 +227,7 @@ test("300 hung exchanges do not delay another; 1,000 at once are served", async 
     for (;;) {
       const seen = await peer.request();
       if (!seen.startsWith("POST /v1/hang ")) {
-        await peer.send(ok(seen.slice(seen.indexOf("\r\n\r\n") + 4)));
+        await peer.send(ok(bodyOf(seen)));
       }
     }
   });

@@ -3,11 +3,13 @@ import { ConnectionPool } from "../../../src/providers/http/connectionPool.ts";
 import { connectionTarget } from "../../../src/providers/http/connectionTarget.ts";
 import { Exchange } from "../../../src/providers/http/exchange.ts";
 import {
+  answeringIndex,
   answerOf,
   awaitable,
   failureOf,
   ok,
   openHttpBefore,
+  pieceOf,
   request,
   type TestExchange,
 } from "../../support/gateway/httpClient.ts";
@@ -15,16 +17,6 @@ import type { RawPeer } from "../../support/provider/rawServer.ts";
 import { until } from "../../support/until.ts";
 
 const { serve, clientOf, stopAfterTest } = openHttpBefore();
-
-/** Answers each request with the number of its connection; `headers` and `after` vary the answer. */
-function answering(headers = "", after = ""): (peer: RawPeer) => Promise<void> {
-  return async (peer) => {
-    for (;;) {
-      await peer.request();
-      await peer.send(ok(String(peer.index), headers) + after);
-    }
-  };
-}
 
 function poolOf({ port }: { readonly port: number }, idleMsMax?: number): ConnectionPool {
   const target = connectionTarget(new URL(`http://127.0.0.1:${port}`), { connectTimeoutMs: 1000 });
@@ -42,22 +34,22 @@ function sendOver(pool: ConnectionPool): TestExchange {
 
 describe("a connection is used again", () => {
   test("by the next request", async () => {
-    const client = clientOf(serve(answering()));
+    const client = clientOf(serve(answeringIndex()));
     for (let count = 0; count < 5; count += 1) {
       expect(await answerOf(client.send(request()))).toBe("200 0");
     }
   });
 
   test("as soon as the response has ended, though its body has not been read", async () => {
-    const client = clientOf(serve(answering()));
+    const client = clientOf(serve(answeringIndex()));
     const first = await client.send(request()).response;
     expect(await answerOf(client.send(request()))).toBe("200 0");
-    expect(Buffer.from((await first.read()) ?? []).toString()).toBe("0");
+    expect(await pieceOf(first)).toBe("0");
     expect(await first.read()).toBeUndefined();
   });
 
   test("the one that was used last first", async () => {
-    const client = clientOf(serve(answering()));
+    const client = clientOf(serve(answeringIndex()));
     const exchanges = [client.send(request()), client.send(request()), client.send(request())];
     const answers: string[] = [];
     for (const exchange of exchanges) {
@@ -74,8 +66,8 @@ describe("a connection is used again", () => {
 
 describe("a connection is not used again", () => {
   for (const [name, script] of Object.entries({
-    "after connection: close": answering("Connection: close\r\n"),
-    "when bytes follow the end in the same read": answering("", "HTTP/1.1 200 OK\r\n"),
+    "after connection: close": answeringIndex("Connection: close\r\n"),
+    "when bytes follow the end in the same read": answeringIndex("", "HTTP/1.1 200 OK\r\n"),
     "after HTTP/1.0": async (peer: RawPeer) => {
       await peer.request();
       await peer.send(`HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n${peer.index}`);
@@ -96,7 +88,7 @@ describe("a connection is not used again", () => {
         peer.pause();
         await peer.send("HTTP/1.1 413 Too Large\r\nContent-Length: 5\r\n\r\nlarge");
       } else {
-        await answering()(peer);
+        await answeringIndex()(peer);
       }
     });
     const client = clientOf(server);
@@ -110,7 +102,7 @@ describe("a connection is not used again", () => {
 
   for (const ending of ["fin", "reset"] as const) {
     test(`when the provider closed it while it was idle: ${ending}`, async () => {
-      const server = serve(answering());
+      const server = serve(answeringIndex());
       const client = clientOf(server);
       expect(await answerOf(client.send(request()))).toBe("200 0");
       server.peers[0]?.[ending]();
@@ -121,7 +113,7 @@ describe("a connection is not used again", () => {
   }
 
   test("when a byte came while it was idle", async () => {
-    const server = serve(answering());
+    const server = serve(answeringIndex());
     const client = clientOf(server);
     expect(await answerOf(client.send(request()))).toBe("200 0");
     await server.peers[0]?.send("H");
@@ -130,7 +122,7 @@ describe("a connection is not used again", () => {
   });
 
   test("for minutes after a byte came while it was idle, and all other idle connections are closed", async () => {
-    const server = serve(answering());
+    const server = serve(answeringIndex());
     const told: number[] = [];
     const client = clientOf(server, { onUnsolicitedData: (distrustMs) => told.push(distrustMs) });
     const both = [client.send(request()), client.send(request())];
@@ -145,7 +137,7 @@ describe("a connection is not used again", () => {
   });
 
   test("for twice as long each further time, up to an hour", async () => {
-    const server = serve(answering());
+    const server = serve(answeringIndex());
     const told: number[] = [];
     const client = clientOf(server, { onUnsolicitedData: (distrustMs) => told.push(distrustMs) });
     const now = performance.now.bind(performance);
@@ -165,7 +157,7 @@ describe("a connection is not used again", () => {
   });
 
   test("for minutes, once, when unsolicited bytes arrive on two connections at once", async () => {
-    const server = serve(answering());
+    const server = serve(answeringIndex());
     const told: number[] = [];
     const client = clientOf(server, { onUnsolicitedData: (distrustMs) => told.push(distrustMs) });
     const both = () => [client.send(request()), client.send(request())].map(answerOf);
@@ -196,7 +188,7 @@ describe("a request that a kept connection lost", () => {
     (next: (peer: RawPeer) => Promise<void> | void) =>
     async (peer: RawPeer): Promise<void> => {
       if (peer.index > 0) {
-        await answering()(peer);
+        await answeringIndex()(peer);
       }
       await peer.request();
       await peer.send(ok("0"));
@@ -269,7 +261,7 @@ describe("a request that a kept connection lost", () => {
 });
 
 test("an idle connection that the provider closed is never leased again, however long it has been closed", async () => {
-  const server = serve(answering());
+  const server = serve(answeringIndex());
   const pool = poolOf(server);
   expect(await answerOf(sendOver(pool))).toBe("200 0");
   server.peers[0]?.fin();
@@ -279,7 +271,7 @@ test("an idle connection that the provider closed is never leased again, however
 });
 
 test("idle connections are closed when their time is up", async () => {
-  const server = serve(answering());
+  const server = serve(answeringIndex());
   const pool = poolOf(server, 40);
   const exchanges = [sendOver(pool), sendOver(pool), sendOver(pool)];
   expect((await Promise.all(exchanges.map(answerOf))).sort()).toEqual(["200 0", "200 1", "200 2"]);

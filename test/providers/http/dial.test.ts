@@ -3,9 +3,10 @@ import {
   answerOf,
   failureOf,
   ok,
+  openHttpBefore,
   rejectionOf,
   request,
-  openHttpBefore,
+  sending,
 } from "../../support/gateway/httpClient.ts";
 import { testAuthority, type RawPeer, type RawServer } from "../../support/provider/rawServer.ts";
 import { until } from "../../support/until.ts";
@@ -49,10 +50,7 @@ describe("TCP", () => {
 
   test("an IPv6 address in the URL", async () => {
     const server = serve(
-      async (peer) => {
-        const seen = await peer.request();
-        await peer.send(ok(/^Host: (.*)\r$/m.exec(seen)?.[1] ?? ""));
-      },
+      sending((seen) => ok(/^Host: (.*)\r$/m.exec(seen)?.[1] ?? "")),
       { hostname: "::1" },
     );
     const exchange = clientOf(`http://[::1]:${server.port}`).send(request());

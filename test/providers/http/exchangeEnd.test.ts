@@ -1,23 +1,17 @@
 import { describe, expect, test } from "bun:test";
 import {
+  answeringIndex,
   answerOf,
   ok,
   openHttpBefore,
   rejectionOf,
   request,
+  sending,
 } from "../../support/gateway/httpClient.ts";
 import type { RawPeer } from "../../support/provider/rawServer.ts";
 import { until } from "../../support/until.ts";
 
 const { serve, clientOf } = openHttpBefore();
-
-/** Answers each request with the number of its connection. */
-async function answerWithIndex(peer: RawPeer): Promise<void> {
-  for (;;) {
-    await peer.request();
-    await peer.send(ok(String(peer.index)));
-  }
-}
 
 describe("abort", () => {
   const reason = new Error("the test has had enough");
@@ -42,7 +36,7 @@ describe("abort", () => {
     const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     const goOn = Promise.withResolvers<void>();
     const server = serve(async (peer) => {
-      if (peer.index > 0) return answerWithIndex(peer);
+      if (peer.index > 0) return answeringIndex()(peer);
       await peer.request();
       await peer.send(`${chunked}3\r\none\r\n`);
       await goOn.promise;
@@ -64,10 +58,7 @@ describe("abort", () => {
   });
 
   test("in the middle of the body", async () => {
-    const server = serve(async (peer) => {
-      await peer.request();
-      await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
-    });
+    const server = serve(sending("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"));
     const client = clientOf(server);
     const exchange = client.send(request());
     const response = await exchange.response;
@@ -95,7 +86,7 @@ describe("abort", () => {
   });
 
   test("right after sending, on a new connection and on a kept one", async () => {
-    const server = serve(answerWithIndex);
+    const server = serve(answeringIndex());
     const client = clientOf(server);
     const first = client.send(request());
     first.abort(reason);
@@ -109,7 +100,7 @@ describe("abort", () => {
   });
 
   test("does nothing after the end: the connection is kept", async () => {
-    const server = serve(answerWithIndex);
+    const server = serve(answeringIndex());
     const client = clientOf(server);
     const exchange = client.send(request());
     expect(await answerOf(exchange)).toBe("200 0");
@@ -142,7 +133,7 @@ describe("close", () => {
   });
 
   test("keeps no process alive, and the environment's proxy is not used", async () => {
-    const server = serve(answerWithIndex);
+    const server = serve(answeringIndex());
     const program = `
       import { createHttpClient } from "./src/providers/http/client.ts";
       const client = createHttpClient({ baseUrl: "http://127.0.0.1:${server.port}", connectTimeoutMs: 60000 });

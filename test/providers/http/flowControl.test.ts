@@ -5,6 +5,7 @@ import {
   ok,
   openHttpBefore,
   request,
+  sending,
   type TestClient,
 } from "../../support/gateway/httpClient.ts";
 import { testAuthority, type RawPeer, type RawServer } from "../../support/provider/rawServer.ts";
@@ -45,10 +46,7 @@ async function atRest(counter: () => number): Promise<number> {
 
 test("one network read is read in small parts, and the event loop runs between them", async () => {
   const body = "a".repeat(60_000);
-  const { client } = connect("http", async (peer) => {
-    await peer.request();
-    await peer.send(ok(body));
-  });
+  const { client } = connect("http", sending(ok(body)));
   const response = await client.send(request()).response;
   // By then all of it has arrived.
   await until("the exchange is over", () => client.open.count === 0);

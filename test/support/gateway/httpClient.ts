@@ -8,7 +8,7 @@ import {
   type HttpRequest,
   type ResponseListener,
 } from "../../../src/providers/http/client.ts";
-import { startRawServer, type RawServer } from "../provider/rawServer.ts";
+import { startRawServer, type RawPeer, type RawServer } from "../provider/rawServer.ts";
 
 /** The servers and clients of a test; all are closed after it. */
 export interface OpenHttp {
@@ -121,6 +121,31 @@ export async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
 export async function failureOf(promise: Promise<unknown>): Promise<string> {
   const error = await rejectionOf(promise);
   return error instanceof ConnectionError ? error.code : `another error: ${String(error)}`;
+}
+
+/** The next piece of a body as a text. */
+export async function pieceOf(response: Pick<HttpResponse, "read">): Promise<string> {
+  return Buffer.from((await response.read()) ?? []).toString();
+}
+
+type Script = (peer: RawPeer) => Promise<void>;
+
+/** A server takes one request on a connection and sends these bytes. */
+export function sending(bytes: string | Uint8Array | ((request: string) => string)): Script {
+  return async (peer) => {
+    const seen = await peer.request();
+    await peer.send(typeof bytes === "function" ? bytes(seen) : bytes);
+  };
+}
+
+/** A server answers each request with the number of its connection; `headers` and `after` vary the answer. */
+export function answeringIndex(headers = "", after = ""): Script {
+  return async (peer) => {
+    for (;;) {
+      await peer.request();
+      await peer.send(ok(String(peer.index), headers) + after);
+    }
+  };
 }
 
 /** A response with a content-length. */
