@@ -155,334 +155,184 @@ test("no more stored objects may be named than are quickly looked up, however lo
 });
 
 describe("what needs the whole context, and which stored objects are named", () => {
-  const content = (...parts: unknown[]): Fields => ({ input: [{ role: "user", content: parts }] });
+  const input = (...items: unknown[]): Fields => ({ input: items });
+  const content = (...parts: unknown[]): Fields => input({ role: "user", content: parts });
+  const tool = (type: string, more: Fields = {}): Fields => ({ tools: [{ type, ...more }] });
   const text = { type: "input_text", text: "hi" };
+  const file = { type: "input_file", file_id: "file-1" };
+  const remarks = {
+    annotations: [{ type: "file_citation", file_id: "file-9" }],
+    logprobs: [{ token: "a", top_logprobs: [{ token: "a" }] }],
+  };
   const schema = {
     type: "object",
     properties: { file_id: { type: "string" }, container: { type: "object" } },
   };
-  const rows: [name: string, fields: Fields, whole: boolean, ids: string[]][] = [
-    ["a text", { input: "file_id: file-1" }, false, []],
-    ["no input", {}, false, []],
-    [
-      "messages with texts",
-      {
-        input: [
-          { role: "user", content: "a" },
-          { type: "message", role: "user", content: [text] },
-        ],
-      },
-      false,
-      [],
-    ],
-    ["a null type and a role", { input: [{ type: null, role: "user", content: "a" }] }, false, []],
-    [
-      "an own answer sent back, with remarks on its text",
-      {
-        input: [
-          {
-            type: "message",
-            id: "msg_1",
-            role: "assistant",
-            status: "completed",
-            content: [
-              {
-                type: "output_text",
-                text: "a",
-                annotations: [{ type: "file_citation", file_id: "file-9" }],
-                logprobs: [{ token: "a", top_logprobs: [{ token: "a" }] }],
-              },
-            ],
-          },
-        ],
-      },
-      false,
-      [],
-    ],
-    [
-      "function calls and their outputs",
-      {
-        input: [
-          {
-            type: "function_call",
-            id: "fc_1",
-            call_id: "c",
-            name: "f",
-            arguments: '{"file_id":"x"}',
-          },
-          {
-            type: "function_call_output",
-            call_id: "c",
-            output: [{ type: "input_text", text: "a" }],
-          },
-          { type: "custom_tool_call", id: "ctc_1", call_id: "d", input: "a" },
-          { type: "custom_tool_call_output", call_id: "d", output: "a" },
-        ],
-      },
-      false,
-      [],
-    ],
-    [
-      "tools of the caller",
-      {
-        tools: [
-          { type: "function", parameters: schema },
-          { type: "custom", format: schema },
-        ],
-      },
-      false,
-      [],
-    ],
-    [
-      "tools that the caller adds in the input, with an id of its own",
-      {
-        input: [
-          {
-            type: "additional_tools",
-            id: "at_1",
-            role: "developer",
-            tools: [{ type: "function" }],
-          },
-        ],
-      },
-      true,
-      [],
-    ],
-    ["no tools", { tools: [] }, false, []],
-    [
-      "fields that are none of the store's",
-      { metadata: { file_id: "a", container: "b" }, text: { format: schema } },
-      false,
-      [],
+
+  const alone: Readonly<Record<string, Fields>> = {
+    "a text": { input: "file_id: file-1" },
+    "no input": {},
+    "messages with texts": input(
+      { role: "user", content: "a" },
+      { type: "message", role: "user", content: [text] },
+    ),
+    "a null type and a role": input({ type: null, role: "user", content: "a" }),
+    "an own answer sent back, with remarks on its text": input({
+      type: "message",
+      id: "msg_1",
+      role: "assistant",
+      status: "completed",
+      content: [{ type: "output_text", text: "a", ...remarks }],
+    }),
+    "function calls and their outputs": input(
+      { type: "function_call", id: "fc_1", call_id: "c", name: "f", arguments: '{"file_id":"x"}' },
+      { type: "function_call_output", call_id: "c", output: [{ type: "input_text", text: "a" }] },
+      { type: "custom_tool_call", id: "ctc_1", call_id: "d", input: "a" },
+      { type: "custom_tool_call_output", call_id: "d", output: "a" },
+    ),
+    "a function of the caller": tool("function", { parameters: schema }),
+    "a custom tool of the caller": tool("custom", { format: schema }),
+    "no tools": { tools: [] },
+    "fields that are none of the store's": {
+      metadata: { file_id: "a", container: "b" },
+      text: { format: schema },
+    },
+    "reasoning that the request bears": input({
+      type: "reasoning",
+      id: "rs_1",
+      summary: [],
+      encrypted_content: "x",
+    }),
+  };
+  test.each(Object.entries(alone))("no more than the request has: %s", (_, fields) => {
+    expect(check(fields)).toMatchObject({ needsWholeContext: false, objectIds: [] });
+  });
+
+  const named: Readonly<Record<string, readonly [fields: Fields, ...ids: string[]]>> = {
+    "tools that the caller adds in the input, with an id of its own": [
+      input({
+        type: "additional_tools",
+        id: "at_1",
+        role: "developer",
+        tools: [{ type: "function" }],
+      }),
     ],
 
-    [
-      "an image by address",
-      content(text, { type: "input_image", image_url: "https://x" }),
-      true,
-      [],
+    "an image by address": [content(text, { type: "input_image", image_url: "https://x" })],
+    "an image by id": [content({ type: "input_image", file_id: "file-1" }), "file-1"],
+    "a file by id": [content(file), "file-1"],
+    "one id twice": [content(file, file), "file-1"],
+    "a file by its data": [content({ type: "input_file", file_data: "data:" })],
+    sound: [content({ type: "input_audio" })],
+    "a part that nobody knows": [content({ type: "made_up" })],
+    "a part in other letter case": [content({ type: "Input_Text" })],
+    "a part without a type": [content({ image_url: "https://x" })],
+    "a file in a function's output": [
+      input({ type: "function_call_output", output: [file] }),
+      "file-1",
     ],
-    ["an image by id", content({ type: "input_image", file_id: "file-1" }), true, ["file-1"]],
-    ["a file by id", content({ type: "input_file", file_id: "file-1" }), true, ["file-1"]],
-    ["a file by its data", content({ type: "input_file", file_data: "data:" }), true, []],
-    ["sound", content({ type: "input_audio" }), true, []],
-    ["a part that nobody knows", content({ type: "made_up" }), true, []],
-    ["a part in other letter case", content({ type: "Input_Text" }), true, []],
-    ["a part without a type", content({ image_url: "https://x" }), true, []],
-    [
-      "a file in a function's output",
-      {
-        input: [
-          { type: "function_call_output", output: [{ type: "input_file", file_id: "file-2" }] },
-        ],
-      },
-      true,
-      ["file-2"],
-    ],
-    ["a lone item", { input: { type: "item_reference", id: "msg_1" } }, true, ["msg_1"]],
-    [
-      "items within an array within the input",
-      { input: [[{ type: "input_file", file_id: "file-1" }]] },
-      true,
-      ["file-1"],
-    ],
+    "a lone item": [{ input: { type: "item_reference", id: "msg_1" } }, "msg_1"],
+    "items within an array within the input": [input([file]), "file-1"],
 
-    ["a reference", { input: [{ type: "item_reference", id: "msg_1" }] }, true, ["msg_1"]],
-    ["a reference without a type", { input: [{ id: "msg_1" }] }, true, ["msg_1"]],
-    ["a reference with a null type", { input: [{ type: null, id: "msg_1" }] }, true, ["msg_1"]],
-    [
-      "a reference that pretends to be a message",
-      { input: [{ role: "user", id: "msg_1" }] },
-      true,
-      ["msg_1"],
-    ],
-    ["an empty id", { input: [{ type: "item_reference", id: "" }] }, true, [""]],
-    [
-      "reasoning that only the provider has",
-      { input: [{ type: "reasoning", id: "rs_1", summary: [] }] },
-      true,
-      ["rs_1"],
-    ],
-    [
-      "reasoning that the request bears",
-      { input: [{ type: "reasoning", id: "rs_1", summary: [], encrypted_content: "x" }] },
-      false,
-      [],
-    ],
-    [
-      "a picture made earlier",
-      { input: [{ type: "image_generation_call", id: "ig_1" }] },
-      true,
-      ["ig_1"],
-    ],
-    [
-      "an approval",
-      { input: [{ type: "mcp_approval_response", approval_request_id: "mcpr_1", approve: true }] },
-      true,
-      ["mcpr_1"],
-    ],
-
-    [
-      "a container that an earlier call ran in",
-      { input: [{ type: "code_interpreter_call", id: "ci_1", container_id: "cntr_1", code: "" }] },
-      true,
-      ["ci_1", "cntr_1"],
-    ],
-    [
-      "a shell's container and skill",
-      {
-        input: [
-          {
-            type: "shell_call",
-            call_id: "c",
-            environment: { type: "container_reference", container_id: "cntr_1" },
-            skills: [{ type: "skill_reference", skill_id: "skill_1" }],
-          },
-        ],
-      },
-      true,
-      ["cntr_1", "skill_1"],
-    ],
-    ["a conversation", { conversation: "conv_1" }, true, ["conv_1"]],
-    ["a conversation as an object", { conversation: { id: "conv_1" } }, true, ["conv_1"]],
-    [
-      "a prompt, with a file among its variables",
-      {
-        prompt: {
-          id: "pmpt_1",
-          version: "2",
-          variables: { file_id: "just a word", doc: { type: "input_file", file_id: "file-1" } },
-        },
-      },
-      true,
-      ["pmpt_1", "file-1"],
-    ],
-
-    [
-      "a search in stores sent back, with what it found",
-      {
-        input: [
-          {
-            type: "file_search_call",
-            id: "fs_1",
-            results: [{ file_id: "file-9", text: "x", attributes: { Type: "manual" } }],
-          },
-        ],
-      },
-      true,
-      ["fs_1"],
-    ],
-    [
-      "what is found by another tool",
-      { input: [{ type: "made_up", results: [{ file_id: "f" }] }] },
-      true,
-      ["f"],
-    ],
-    ["a hosted tool", { tools: [{ type: "web_search" }] }, true, []],
-    [
-      "ids inside an environment and inside headers",
-      {
-        input: [{ type: "local_shell_call", action: { type: "exec", env: [{ file_id: "a" }] } }],
-        tools: [{ type: "mcp", headers: { one: { file_id: "b" } } }],
-      },
-      true,
-      ["a", "b"],
-    ],
-    ["a tunnel", { tools: [{ type: "mcp", tunnel_id: "tunnel_1" }] }, true, ["tunnel_1"]],
-    ["a tool without a type", { tools: [{ name: "f" }] }, true, []],
-    [
-      "a hosted tool among the caller's",
-      { tools: [{ type: "function" }, { type: "web_search_preview" }] },
-      true,
-      [],
-    ],
-    [
-      "tools that are no array",
-      { tools: { type: "file_search", vector_store_ids: ["vs_1"] } },
-      true,
-      ["vs_1"],
-    ],
-    [
-      "a search in stores",
-      { tools: [{ type: "file_search", vector_store_ids: ["vs_1", "vs_2"] }] },
-      true,
-      ["vs_1", "vs_2"],
-    ],
-    [
-      "stores as a lone string",
-      { tools: [{ type: "file_search", vector_store_ids: "vs_1" }] },
-      true,
-      ["vs_1"],
-    ],
-    [
-      "a container",
-      { tools: [{ type: "code_interpreter", container: "cntr_1" }] },
-      true,
-      ["cntr_1"],
-    ],
-    [
-      "a new container with files",
-      {
-        tools: [
-          { type: "code_interpreter", container: { type: "auto", file_ids: ["file-1", "file-2"] } },
-        ],
-      },
-      true,
-      ["file-1", "file-2"],
-    ],
-    [
-      "a shell in a container, with a skill",
-      {
-        tools: [
-          {
-            type: "shell",
-            environment: {
-              type: "container_reference",
-              container_id: "cntr_1",
-              skills: [{ skill_id: "skill_1" }],
-            },
-          },
-        ],
-      },
-      true,
-      ["cntr_1", "skill_1"],
-    ],
-    [
-      "a mask",
-      { tools: [{ type: "image_generation", input_image_mask: { file_id: "file-1" } }] },
-      true,
-      ["file-1"],
-    ],
-    [
-      "a function within a hosted tool: its schema names nothing",
-      {
-        tools: [
-          {
-            type: "namespace",
-            tools: [{ type: "function", parameters: { properties: { file_id: "x" } } }],
-          },
-        ],
-      },
-      true,
-      [],
-    ],
-    [
-      "instructions that are items",
+    "a reference": [input({ type: "item_reference", id: "msg_1" }), "msg_1"],
+    "a reference without a type": [input({ id: "msg_1" }), "msg_1"],
+    "a reference with a null type": [input({ type: null, id: "msg_1" }), "msg_1"],
+    "a reference that pretends to be a message": [input({ role: "user", id: "msg_1" }), "msg_1"],
+    "an empty id": [input({ type: "item_reference", id: "" }), ""],
+    "instructions that are items": [
       { instructions: [{ type: "item_reference", id: "msg_1" }] },
-      true,
-      ["msg_1"],
+      "msg_1",
     ],
-    [
-      "one id twice",
-      content({ type: "input_file", file_id: "file-1" }, { type: "input_file", file_id: "file-1" }),
-      true,
-      ["file-1"],
+    "reasoning that only the provider has": [
+      input({ type: "reasoning", id: "rs_1", summary: [] }),
+      "rs_1",
     ],
-  ];
-  test.each(rows)("%s", (_, fields, whole, ids) => {
+    "a picture made earlier": [input({ type: "image_generation_call", id: "ig_1" }), "ig_1"],
+    "an approval": [
+      input({ type: "mcp_approval_response", approval_request_id: "mcpr_1", approve: true }),
+      "mcpr_1",
+    ],
+    "a conversation": [{ conversation: "conv_1" }, "conv_1"],
+    "a conversation as an object": [{ conversation: { id: "conv_1" } }, "conv_1"],
+    "a prompt, with a file among its variables": [
+      { prompt: { id: "pmpt_1", version: "2", variables: { file_id: "just a word", doc: file } } },
+      "pmpt_1",
+      "file-1",
+    ],
+
+    "a container that an earlier call ran in": [
+      input({ type: "code_interpreter_call", id: "ci_1", container_id: "cntr_1", code: "" }),
+      "ci_1",
+      "cntr_1",
+    ],
+    "a shell's container and skill": [
+      input({
+        type: "shell_call",
+        call_id: "c",
+        environment: { type: "container_reference", container_id: "cntr_1" },
+        skills: [{ type: "skill_reference", skill_id: "skill_1" }],
+      }),
+      "cntr_1",
+      "skill_1",
+    ],
+    "a search in stores sent back, with what it found": [
+      input({
+        type: "file_search_call",
+        id: "fs_1",
+        results: [{ file_id: "file-9", text: "x", attributes: { Type: "manual" } }],
+      }),
+      "fs_1",
+    ],
+    "what is found by another tool": [input({ type: "made_up", results: [{ file_id: "f" }] }), "f"],
+    "an id inside an environment": [
+      input({ type: "local_shell_call", action: { type: "exec", env: [{ file_id: "a" }] } }),
+      "a",
+    ],
+
+    "a hosted tool": [tool("web_search")],
+    "a hosted tool among the caller's": [
+      { tools: [{ type: "function" }, { type: "web_search_preview" }] },
+    ],
+    "a tool without a type": [{ tools: [{ name: "f" }] }],
+    "an id inside headers": [tool("mcp", { headers: { one: { file_id: "b" } } }), "b"],
+    "a tunnel": [tool("mcp", { tunnel_id: "tunnel_1" }), "tunnel_1"],
+    "tools that are no array": [
+      { tools: { type: "file_search", vector_store_ids: ["vs_1"] } },
+      "vs_1",
+    ],
+    "a search in stores": [
+      tool("file_search", { vector_store_ids: ["vs_1", "vs_2"] }),
+      "vs_1",
+      "vs_2",
+    ],
+    "stores as a lone string": [tool("file_search", { vector_store_ids: "vs_1" }), "vs_1"],
+    "a container": [tool("code_interpreter", { container: "cntr_1" }), "cntr_1"],
+    "a new container with files": [
+      tool("code_interpreter", { container: { type: "auto", file_ids: ["file-1", "file-2"] } }),
+      "file-1",
+      "file-2",
+    ],
+    "a shell in a container, with a skill": [
+      tool("shell", {
+        environment: {
+          type: "container_reference",
+          container_id: "cntr_1",
+          skills: [{ skill_id: "skill_1" }],
+        },
+      }),
+      "cntr_1",
+      "skill_1",
+    ],
+    "a mask": [tool("image_generation", { input_image_mask: { file_id: "file-1" } }), "file-1"],
+    "a function within a hosted tool: its schema names nothing": [
+      tool("namespace", {
+        tools: [{ type: "function", parameters: { properties: { file_id: "x" } } }],
+      }),
+    ],
+  };
+  test.each(Object.entries(named))("the whole context: %s", (_, [fields, ...ids]) => {
     const { needsWholeContext, objectIds } = check(fields);
-    expect(needsWholeContext).toBe(whole);
-    expect(objectIds.toSorted()).toEqual(ids.toSorted());
+    expect([needsWholeContext, objectIds.toSorted()]).toEqual([true, ids.toSorted()]);
   });
 
   test("an id hundreds of thousands of levels down: no recursion", () => {

@@ -13,92 +13,68 @@ const number = { type: "number" };
 const empty = { type: "object", properties: {} };
 
 describe("the parameters of a tool", () => {
-  test.each<[name: string, given: Fields | undefined, sent: Fields]>([
-    ["that has none", undefined, empty],
-    ["without anything", {}, empty],
-    ["without properties", { type: "object" }, empty],
-    [
-      "that may be null",
+  const object = (properties: object, required?: readonly string[]) => ({
+    type: "object",
+    properties,
+    ...(required && { required }),
+  });
+  const one = { $ref: "#/$defs/a" };
+
+  const reduced: Readonly<Record<string, readonly [given: Fields | undefined, sent: Fields]>> = {
+    "that has none": [undefined, empty],
+    "without anything": [{}, empty],
+    "without properties": [{ type: "object" }, empty],
+    "that may be null": [
       { type: ["object", "null"], properties: { a: text } },
-      { ...empty, properties: { a: text } },
+      object({ a: text }),
     ],
-    [
-      "without a type",
-      { properties: { a: text }, required: ["a"] },
-      { type: "object", properties: { a: text }, required: ["a"] },
-    ],
-    ["with the empty list of PHP", { type: "object", properties: [] }, empty],
-    ["with true for properties", { type: "object", properties: true }, empty],
-    ["of another type", { type: "string" }, { ...empty, description: '{type: "string"}' }],
-    [
-      "with values",
+    "without a type": [{ properties: { a: text }, required: ["a"] }, object({ a: text }, ["a"])],
+    "with the empty list of PHP": [{ type: "object", properties: [] }, empty],
+    "with true for properties": [{ type: "object", properties: true }, empty],
+    "of another type": [{ type: "string" }, { ...empty, description: '{type: "string"}' }],
+    "with values": [
       { type: "object", enum: [{}], description: "Nothing." },
       { ...empty, description: "Nothing.\n\n{enum: [{}]}" },
     ],
-    [
-      "with variants",
+    "with variants": [
       {
-        type: "object",
-        properties: { at: text },
-        required: ["at"],
+        ...object({ at: text }, ["at"]),
         anyOf: [
           { properties: { a: text, k: { const: 1 } }, required: ["a", "k"] },
           { properties: { a: text, k: { const: 2 } }, required: ["k"] },
         ],
       },
-      {
-        type: "object",
-        properties: { at: text, a: text, k: { anyOf: [{ const: 1 }, { const: 2 }] } },
-        required: ["at", "k"],
-      },
+      object({ at: text, a: text, k: { anyOf: [{ const: 1 }, { const: 2 }] } }, ["at", "k"]),
     ],
-    [
-      "with closed variants or null",
-      {
-        oneOf: [
-          { type: "object", properties: { a: text }, additionalProperties: false },
-          { type: "null" },
-        ],
-      },
-      { type: "object", properties: { a: text }, additionalProperties: false },
+    "with closed variants or null": [
+      { oneOf: [{ ...object({ a: text }), additionalProperties: false }, { type: "null" }] },
+      { ...object({ a: text }), additionalProperties: false },
     ],
-    [
-      "with parts",
+    "with parts": [
       {
         allOf: [
           { properties: { a: text }, required: ["a"] },
           { properties: { b: text }, required: ["b"] },
         ],
       },
-      { type: "object", properties: { a: text, b: text }, required: ["a", "b"] },
+      object({ a: text, b: text }, ["a", "b"]),
     ],
-    [
-      "that is a definition",
-      {
-        $ref: "#/$defs/a~1b",
-        $defs: { "a/b": { type: "object", title: "T", properties: { a: text }, required: ["a"] } },
-      },
-      { type: "object", title: "T", properties: { a: text }, required: ["a"] },
+    "that is a definition": [
+      { $ref: "#/$defs/a~1b", $defs: { "a/b": { title: "T", ...object({ a: text }, ["a"]) } } },
+      { title: "T", ...object({ a: text }, ["a"]) },
     ],
-    [
-      "whose definitions go in a circle",
-      {
-        anyOf: [{ $ref: "#/$defs/a" }],
-        $defs: { a: { anyOf: [{ $ref: "#/$defs/a" }, { properties: { a: text } }] } },
-      },
-      { type: "object", properties: { a: text } },
+    "whose definitions go in a circle": [
+      { anyOf: [one], $defs: { a: { anyOf: [one, { properties: { a: text } }] } } },
+      object({ a: text }),
     ],
-  ])("%s", (_name, given, sent) => {
+  };
+  test.each(Object.entries(reduced))("%s", (_name, [given, sent]) => {
     const before = JSON.stringify(given);
-    expect(parametersOf(given)).toMatchObject(sent);
-    expect(parametersOf(given)).toEqual(parametersOf(parametersOf(given)));
+    const reducedOnce = parametersOf(given);
+    expect(reducedOnce).toMatchObject(sent);
+    expect(reducedOnce).toEqual(parametersOf(reducedOnce));
     expect(JSON.stringify(given)).toBe(before);
-    expect(Object.keys(parametersOf(given))).not.toContainAnyValues([
-      "anyOf",
-      "oneOf",
-      "allOf",
-      "$ref",
-    ]);
+    expect(Object.keys(reducedOnce)).not.toContainAnyValues(["anyOf", "oneOf", "allOf", "$ref"]);
   });
 
   test("say in the description what was reduced", () => {
@@ -188,6 +164,7 @@ describe("Claude's subset of schemas", () => {
     readonly output_config?: { readonly format: { readonly schema: Fields } };
   }
   const sent = (body: object) => JSON.parse(sentBy(anthropic, body)) as Sent;
+  const definition = { $ref: "#/$defs/a" };
   const closed = (properties: object, more: object = {}) => ({
     type: "object",
     properties,
@@ -195,72 +172,57 @@ describe("Claude's subset of schemas", () => {
     additionalProperties: false,
   });
 
-  test.each<[name: string, given: object, reduced: object]>([
-    [
-      "bounds of numbers",
+  const number1 = { ...number, minimum: 1 };
+  const inWords: Readonly<Record<string, readonly [given: object, reduced: object]>> = {
+    "bounds of numbers": [
       { type: "integer", minimum: 0, maximum: 9 },
       { type: "integer", description: "{minimum: 0, maximum: 9}" },
     ],
-    [
-      "bounds beside a description",
+    "bounds beside a description": [
       { type: "string", minLength: 2, description: "A name." },
       { type: "string", description: "A name.\n\n{minLength: 2}" },
     ],
-    [
-      "few items",
-      { type: "array", items: text, minItems: 1 },
-      { type: "array", items: text, minItems: 1 },
-    ],
-    [
-      "many items",
+    "many items": [
       { type: "array", items: text, minItems: 2 },
       { type: "array", items: text, description: "{minItems: 2}" },
     ],
-    ["a known format", { type: "string", format: "date" }, { type: "string", format: "date" }],
-    [
-      "an unknown format",
+    "an unknown format": [
       { type: "string", format: "color" },
       { type: "string", description: '{format: "color"}' },
     ],
-    ["one of several", { oneOf: [text, number] }, { anyOf: [text, number] }],
-    [
-      "a described definition",
-      { allOf: [{ $ref: "#/$defs/a" }], title: "T" },
-      { anyOf: [{ $ref: "#/$defs/a" }], title: "T" },
+    "one of several": [{ oneOf: [text, number] }, { anyOf: [text, number] }],
+    "a described definition": [
+      { allOf: [definition], title: "T" },
+      { anyOf: [definition], title: "T" },
     ],
-    [
-      "a reference with more",
-      { $ref: "#/$defs/a", description: "x", default: 1 },
-      { $ref: "#/$defs/a" },
-    ],
-    [
-      "values",
+    "a reference with more": [{ ...definition, description: "x", default: 1 }, definition],
+    values: [
       { type: "string", enum: ["a", "b"], default: "a" },
       { enum: ["a", "b"], description: '{default: "a"}' },
     ],
-    [
-      "an object as a value",
+    "an object as a value": [
       { type: "object", const: {} },
       closed({}, { description: "{const: {}}" }),
     ],
-    [
-      "an open object",
+    "an open object": [
       { type: "object", additionalProperties: number },
       closed({}, { description: '{additionalProperties: {"type":"number"}}' }),
     ],
-    [
-      "an object that may be null",
-      { type: ["object", "null"], properties: { a: { ...number, minimum: 1 } } },
+    "an object that may be null": [
+      { type: ["object", "null"], properties: { a: number1 } },
       { ...closed({ a: { ...number, description: "{minimum: 1}" } }), type: ["object", "null"] },
     ],
-    ["an object without a type", { properties: { a: text } }, closed({ a: text })],
-  ])("%s", (_name, given, reduced) => {
+    "an object without a type": [{ properties: { a: text } }, closed({ a: text })],
+    ...Object.fromEntries(
+      [
+        { type: "array", items: text, minItems: 1 },
+        { type: "string", format: "date" },
+      ].map((same) => [`${JSON.stringify(same)}, which stays`, [same, same]]),
+    ),
+  };
+  test.each(Object.entries(inWords))("%s", (_name, [given, reduced]) => {
     const property = (schema: Fields) => (schema["properties"] as Fields)["p"];
-    const schema = {
-      type: "object",
-      properties: { p: given },
-      $defs: { a: { ...number, minimum: 1 } },
-    };
+    const schema = { type: "object", properties: { p: given }, $defs: { a: number1 } };
     const { output_config: config } = sent(formatOf(schema));
     expect(config?.format.schema).toEqual({
       ...closed({ p: reduced }),
@@ -294,45 +256,52 @@ describe("Claude's subset of schemas", () => {
   const union = { type: ["string", "null"] };
   const tree = { $ref: "#/$defs/tree" };
   const plain = required({});
-  test.each<[name: string, tools: readonly object[], answer: object, strict: readonly boolean[]]>([
-    [
-      "21 tools",
-      Array.from({ length: 21 }, () => plain),
-      plain,
-      [...Array<boolean>(20).fill(true), false],
-    ],
-    [
-      "25 optional properties",
-      [closed(some(25, text)), closed(some(24, text))],
-      plain,
-      [false, true],
-    ],
-    ["those of the answer with them", [closed(some(20, text))], closed(some(5, text)), [false]],
-    ["17 unions", [required(some(9, union)), required(some(8, union))], plain, [true, false]],
-    [
-      "nested ones",
-      [required({ a: { type: "array", items: closed(some(25, text)) } })],
-      plain,
-      [false],
-    ],
-    [
-      "a tree",
-      [{ ...required({ a: tree }), $defs: { tree: required({ next: tree }) } }],
-      plain,
-      [false],
-    ],
-    [
-      "a definition twice",
-      [{ ...required({ a: tree, b: tree }), $defs: { tree: plain } }],
-      plain,
-      [true],
-    ],
-  ])("keeps strict within the limits of a request: %s", (_name, schemas, answer, strict) => {
-    const asked = schemas.flatMap((schema) => strictTool(schema, true).tools);
-    const { tools } = sent({ tools: asked, ...formatOf(answer) });
-    expect(tools?.map((tool) => tool.strict === true)).toEqual([...strict]);
-    expect(tools?.map((tool) => tool.input_schema)).toEqual([...schemas] as Fields[]);
-  });
+  interface Request {
+    readonly tools: readonly object[];
+    readonly answer?: object;
+    readonly strict: readonly boolean[];
+  }
+  const requests: Readonly<Record<string, Request>> = {
+    "21 tools": {
+      tools: Array.from({ length: 21 }, () => plain),
+      strict: [...Array<boolean>(20).fill(true), false],
+    },
+    "25 optional properties": {
+      tools: [closed(some(25, text)), closed(some(24, text))],
+      strict: [false, true],
+    },
+    "those of the answer with them": {
+      tools: [closed(some(20, text))],
+      answer: closed(some(5, text)),
+      strict: [false],
+    },
+    "17 unions": {
+      tools: [required(some(9, union)), required(some(8, union))],
+      strict: [true, false],
+    },
+    "nested ones": {
+      tools: [required({ a: { type: "array", items: closed(some(25, text)) } })],
+      strict: [false],
+    },
+    "a tree": {
+      tools: [{ ...required({ a: tree }), $defs: { tree: required({ next: tree }) } }],
+      strict: [false],
+    },
+    "a definition twice": {
+      tools: [{ ...required({ a: tree, b: tree }), $defs: { tree: plain } }],
+      strict: [true],
+    },
+  };
+  test.each(Object.entries(requests))(
+    "keeps strict within the limits of a request: %s",
+    (_name, request) => {
+      const { tools: schemas, answer = plain, strict } = request;
+      const asked = schemas.flatMap((schema) => strictTool(schema, true).tools);
+      const { tools } = sent({ tools: asked, ...formatOf(answer) });
+      expect(tools?.map((tool) => tool.strict === true)).toEqual([...strict]);
+      expect(tools?.map((tool) => tool.input_schema)).toEqual([...schemas] as Fields[]);
+    },
+  );
 
   test("passes what needs no change", () => {
     const schema = closed({

@@ -6,6 +6,7 @@ import { sentText } from "../../support/provider/sentText.ts";
 
 const hello = { role: "user", content: "hello" };
 const parameters = { type: "object", properties: {} };
+const logprobs = "message.output_text.logprobs";
 const schema = { type: "object", properties: { a: { type: "string" } } };
 
 /** What is sent for a body with these fields, parsed. */
@@ -19,113 +20,115 @@ function sent(fields: object): Record<string, unknown> {
 const least = { model: "model-of-the-provider", input: [hello], store: false };
 
 describe("a field of a chat", () => {
-  const fields: readonly (readonly [string, object, object])[] = [
-    ["nothing", {}, {}],
-    ["a wish to be stored", { store: true }, {}],
-    [
-      "a summary as the provider likes",
+  /** Fields that are sent as they are. */
+  const kept: Readonly<Record<string, object>> = {
+    nothing: {},
+    "the interface's own reasoning": { reasoning: { effort: "none" } },
+    "tools of the provider's own, and functions in its own form": {
+      tools: [
+        { type: "web_search", filters: {} },
+        { type: "function", name: "f", parameters: null },
+      ],
+    },
+    "a choice of the provider's own": { tool_choice: { type: "web_search" } },
+    "fields of the same name": {
+      metadata: { a: "b" },
+      user: "u",
+      safety_identifier: "s",
+      prompt_cache_key: "k",
+      prompt_cache_retention: "24h",
+      prompt_cache_options: { mode: "explicit", ttl: "30m" },
+      moderation: { model: "omni-moderation-latest" },
+      service_tier: "default",
+      temperature: 1.7,
+      top_p: 0,
+    },
+    "fields of the interface's own": {
+      include: ["web_search_call.results"],
+      truncation: "auto",
+      instructions: "Be.",
+    },
+    "probabilities, in the interface's own words": { top_logprobs: 0, include: [logprobs] },
+  };
+  test.each(Object.entries(kept))("is kept: %s", (_, fields) => {
+    expect(sent(fields)).toEqual({ ...least, ...fields });
+  });
+
+  const leftOut: Readonly<Record<string, object>> = {
+    "a wish to be stored": { store: true },
+    "plain text": { response_format: { type: "text" } },
+    "no probabilities": { logprobs: false, top_logprobs: 0 },
+    "an input, which the messages are": { input: "theirs" },
+    "what has no counterpart": {
+      n: 1,
+      stop: ["a"],
+      seed: 1,
+      logprobs: false,
+      logit_bias: { 1: 1 },
+      presence_penalty: 1,
+      frequency_penalty: 1,
+      prediction: { type: "content", content: "x" },
+      modalities: ["text"],
+      audio: { voice: "x" },
+      background: false,
+      stream: false,
+      stream_options: { include_usage: true },
+    },
+    null: {
+      metadata: null,
+      user: null,
+      tools: null,
+      tool_choice: null,
+      response_format: null,
+      verbosity: null,
+      functions: null,
+      prompt_cache_options: null,
+      moderation: null,
+    },
+  };
+  test.each(Object.entries(leftOut))("is left out: %s", (_, fields) => {
+    expect(sent(fields)).toEqual(least);
+  });
+
+  const named = { name: "n", description: "d", strict: true };
+  const grammar = { syntax: "lark", definition: "s" };
+  const understood: Readonly<Record<string, readonly [given: object, expected: object]>> = {
+    "a summary as the provider likes": [
       { reasoningSummary: "auto" },
       { reasoning: { summary: "auto" } },
     ],
-    ["a short summary", { reasoningSummary: "concise" }, { reasoning: { summary: "concise" } }],
-    ["a long summary", { reasoningSummary: "detail" }, { reasoning: { summary: "detailed" } }],
-    [
-      "an effort with a summary, beside what the caller knows of the interface",
+    "a short summary": [{ reasoningSummary: "concise" }, { reasoning: { summary: "concise" } }],
+    "a long summary": [{ reasoningSummary: "detail" }, { reasoning: { summary: "detailed" } }],
+    "an effort with a summary, beside what the caller knows of the interface": [
       { reasoning_effort: "high", reasoningSummary: "auto", reasoning: { effort: "low", own: 1 } },
       { reasoning: { effort: "high", own: 1, summary: "auto" } },
     ],
-    [
-      "the interface's own reasoning",
-      { reasoning: { effort: "none" } },
-      { reasoning: { effort: "none" } },
-    ],
-    ["a verbosity", { verbosity: "low" }, { text: { verbosity: "low" } }],
-    [
-      "a verbosity with a form",
+    "a verbosity": [{ verbosity: "low" }, { text: { verbosity: "low" } }],
+    "a verbosity with a form": [
       { verbosity: "low", response_format: { type: "json_object" }, text: { own: 1 } },
       { text: { own: 1, format: { type: "json_object" }, verbosity: "low" } },
     ],
-    [
-      "a form after a schema",
-      {
-        response_format: {
-          type: "json_schema",
-          json_schema: { name: "n", description: "d", strict: true, schema },
-        },
-      },
-      {
-        text: {
-          format: { type: "json_schema", name: "n", description: "d", schema, strict: true },
-        },
-      },
+    "a form after a schema": [
+      { response_format: { type: "json_schema", json_schema: { ...named, schema } } },
+      { text: { format: { type: "json_schema", ...named, schema } } },
     ],
-    ["plain text", { response_format: { type: "text" } }, {}],
-    [
-      "a function",
-      {
-        tools: [
-          {
-            type: "function",
-            function: { name: "f", description: "d", parameters: schema, strict: true },
-          },
-        ],
-      },
-      {
-        tools: [
-          { type: "function", name: "f", description: "d", parameters: schema, strict: true },
-        ],
-      },
+    "a function": [
+      { tools: [{ type: "function", function: { ...named, parameters: schema } }] },
+      { tools: [{ type: "function", ...named, parameters: schema }] },
     ],
-    [
-      "a function that says little, which is not strict",
+    "a function that says little, which is not strict": [
       { tools: [{ type: "function", function: { name: "f" } }] },
       { tools: [{ type: "function", name: "f", parameters, strict: false }] },
     ],
-    [
-      "a custom tool with a grammar",
-      {
-        tools: [
-          {
-            type: "custom",
-            custom: {
-              name: "c",
-              format: { type: "grammar", grammar: { syntax: "lark", definition: "s" } },
-            },
-          },
-        ],
-      },
-      {
-        tools: [
-          {
-            type: "custom",
-            name: "c",
-            format: { type: "grammar", syntax: "lark", definition: "s" },
-          },
-        ],
-      },
+    "a custom tool with a grammar": [
+      { tools: [{ type: "custom", custom: { name: "c", format: { type: "grammar", grammar } } }] },
+      { tools: [{ type: "custom", name: "c", format: { type: "grammar", ...grammar } }] },
     ],
-    [
-      "tools of the provider's own, and functions in its own form",
-      {
-        tools: [
-          { type: "web_search", filters: {} },
-          { type: "function", name: "f", parameters: null },
-        ],
-      },
-      {
-        tools: [
-          { type: "web_search", filters: {} },
-          { type: "function", name: "f", parameters: null },
-        ],
-      },
-    ],
-    [
-      "a choice of a custom tool",
+    "a choice of a custom tool": [
       { tool_choice: { type: "custom", custom: { name: "c" } } },
       { tool_choice: { type: "custom", name: "c" } },
     ],
-    [
-      "a choice among tools",
+    "a choice among tools": [
       {
         tool_choice: {
           type: "allowed_tools",
@@ -143,118 +146,30 @@ describe("a field of a chat", () => {
         },
       },
     ],
-    [
-      "a choice of the provider's own",
-      { tool_choice: { type: "web_search" } },
-      { tool_choice: { type: "web_search" } },
-    ],
-    [
-      "fields of the same name",
-      {
-        metadata: { a: "b" },
-        user: "u",
-        safety_identifier: "s",
-        prompt_cache_key: "k",
-        prompt_cache_retention: "24h",
-        prompt_cache_options: { mode: "explicit", ttl: "30m" },
-        moderation: { model: "omni-moderation-latest" },
-        service_tier: "default",
-        temperature: 1.7,
-        top_p: 0,
-      },
-      {
-        metadata: { a: "b" },
-        user: "u",
-        safety_identifier: "s",
-        prompt_cache_key: "k",
-        prompt_cache_retention: "24h",
-        prompt_cache_options: { mode: "explicit", ttl: "30m" },
-        moderation: { model: "omni-moderation-latest" },
-        service_tier: "default",
-        temperature: 1.7,
-        top_p: 0,
-      },
-    ],
-    [
-      "fields of the interface's own",
-      { include: ["web_search_call.results"], truncation: "auto", instructions: "Be." },
-      { include: ["web_search_call.results"], truncation: "auto", instructions: "Be." },
-    ],
-    [
-      "probabilities",
+    "probabilities alone": [{ logprobs: true }, { include: [logprobs] }],
+    probabilities: [
       { logprobs: true, top_logprobs: 3 },
-      { include: ["message.output_text.logprobs"], top_logprobs: 3 },
+      { include: [logprobs], top_logprobs: 3 },
     ],
-    [
-      "none of others, where no probabilities are asked for",
-      { logprobs: false, top_logprobs: 0 },
-      {},
-    ],
-    ["probabilities alone", { logprobs: true }, { include: ["message.output_text.logprobs"] }],
-    [
-      "probabilities, beside what the caller includes",
+    "probabilities, beside what the caller includes": [
       { logprobs: true, include: ["web_search_call.results"] },
-      { include: ["web_search_call.results", "message.output_text.logprobs"] },
+      { include: ["web_search_call.results", logprobs] },
     ],
-    [
-      "probabilities that the caller includes itself, once",
-      { logprobs: true, include: ["message.output_text.logprobs"] },
-      { include: ["message.output_text.logprobs"] },
+    "probabilities that the caller includes itself, once": [
+      { logprobs: true, include: [logprobs] },
+      { include: [logprobs] },
     ],
-    [
-      "probabilities, in the interface's own words",
-      { top_logprobs: 0, include: ["message.output_text.logprobs"] },
-      { top_logprobs: 0, include: ["message.output_text.logprobs"] },
-    ],
-    ["an input, which the messages are", { input: "theirs" }, {}],
-    ["a bound below what the provider takes", { max_tokens: 1 }, { max_output_tokens: 1 }],
-    [
-      "what has no counterpart",
-      {
-        n: 1,
-        stop: ["a"],
-        seed: 1,
-        logprobs: false,
-        logit_bias: { 1: 1 },
-        presence_penalty: 1,
-        frequency_penalty: 1,
-        prediction: { type: "content", content: "x" },
-        modalities: ["text"],
-        audio: { voice: "x" },
-        background: false,
-        stream: false,
-        stream_options: { include_usage: true },
-      },
-      {},
-    ],
-    [
-      "usage in a stream, which is there always",
+    "a bound below what the provider takes": [{ max_tokens: 1 }, { max_output_tokens: 1 }],
+    "usage in a stream, which is there always": [
       { stream: true, stream_options: { include_usage: true } },
       { stream: true },
     ],
-    [
-      "a stream without padding",
+    "a stream without padding": [
       { stream: true, stream_options: { include_usage: true, include_obfuscation: false } },
       { stream: true, stream_options: { include_obfuscation: false } },
     ],
-    [
-      "null",
-      {
-        metadata: null,
-        user: null,
-        tools: null,
-        tool_choice: null,
-        response_format: null,
-        verbosity: null,
-        functions: null,
-        prompt_cache_options: null,
-        moderation: null,
-      },
-      {},
-    ],
-  ];
-
-  test.each(fields)("is understood: %s", (_, given, expected) => {
+  };
+  test.each(Object.entries(understood))("is understood: %s", (_, [given, expected]) => {
     expect(sent(given)).toEqual({ ...least, ...expected });
   });
 
