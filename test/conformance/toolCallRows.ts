@@ -36,27 +36,101 @@ const omskText = '{"city":"Omsk"}';
 const utcText = '{"tz":"UTC"}';
 const open = { type: "function" };
 
+type Delta = readonly Part[] | { readonly content: string };
+type StreamRow = CallRow & { readonly deltas: readonly Delta[] };
+
+/** Rows of which a client must get the same calls. */
+function rowsWith(
+  calls: readonly ShownCall[],
+  deltasByName: Readonly<Record<string, readonly Delta[]>>,
+): Readonly<Record<string, StreamRow>> {
+  const rows = Object.entries(deltasByName).map(([name, deltas]) => [name, { deltas, calls }]);
+  return Object.fromEntries(rows) as Readonly<Record<string, StreamRow>>;
+}
+
 /** Each entry is one delta: the parts of its calls, or a delta of its own. */
-export const streamRows: Readonly<
-  Record<string, CallRow & { readonly deltas: readonly (readonly Part[] | { content: string })[] }>
-> = {
-  "OpenAI: pieces of two calls, one after the other": {
-    deltas: [
+export const streamRows: Readonly<Record<string, StreamRow>> = {
+  ...rowsWith([weather("a", perm), time("b")], {
+    "OpenAI: pieces of two calls, one after the other": [
       [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
       [{ index: 0, ...rest('{"ci') }],
       [{ index: 0, ...rest('ty":"Perm"}') }],
       [{ index: 1, id: "b", ...open, ...fn("get_time", "") }],
       [{ index: 1, ...rest(utcText) }],
     ],
-    calls: [weather("a", perm), time("b")],
-  },
-  "Google, lmdeploy, gcli2api: whole calls, all with the index 0": {
-    deltas: [
+    "Google, lmdeploy, gcli2api: whole calls, all with the index 0": [
       [{ index: 0, id: "a", ...open, ...fn("get_weather", permText) }],
       [{ index: 0, id: "b", ...open, ...fn("get_time", utcText) }],
     ],
-    calls: [weather("a", perm), time("b")],
-  },
+    "a new id in each part, and the name in a later one": [
+      [{ index: 0, id: "a", ...open, ...rest("") }],
+      [{ index: 0, id: "a-1", ...rest('{"city":') }],
+      [{ index: 0, id: "a-2", ...fn("get_weather", '"Perm"}') }],
+      [{ index: 1, id: "b", ...open, ...rest("") }],
+      [{ index: 1, id: "b-1", ...fn("get_time", utcText) }],
+    ],
+    "a name that is repeated with the blank end of the arguments": [
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", permText) }],
+      [{ index: 0, ...fn("get_weather", "\n") }],
+      [{ index: 1, id: "b", ...open, ...fn("get_time", utcText) }],
+    ],
+    "whole calls without an index, in a delta each": [
+      [{ id: "a", ...open, ...fn("get_weather", permText) }],
+      [{ id: "b", ...open, ...fn("get_time", utcText) }],
+    ],
+    "Mistral: a list of whole calls without a type": [
+      [
+        { index: 0, id: "a", ...fn("get_weather", permText) },
+        { index: 1, id: "b", ...fn("get_time", utcText) },
+      ],
+    ],
+    "the name of a second call comes after its id, under the index of the first": [
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", permText) }],
+      [{ index: 0, id: "b", ...open }],
+      [{ index: 0, ...rest('{"tz":') }],
+      [{ index: 0, ...fn("get_time", '"UTC"}') }],
+    ],
+    "vLLM: a new id in each part": [
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
+      [{ index: 0, id: "x1", ...open, ...rest("") }],
+      [{ index: 0, id: "x2", ...open, ...rest('{"city":') }],
+      [{ index: 0, id: "x3", ...open, ...rest('"Perm"}') }],
+      [{ index: 0, id: "x4", ...open, ...rest("") }],
+      [{ index: 1, id: "b", ...open, ...fn("get_time", utcText) }],
+      [{ index: 1, id: "x5", ...open, ...rest("") }],
+    ],
+    "DashScope, DeepSeek: empty texts in the fields of later parts": [
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", '{"ci') }],
+      [{ index: 0, id: "", ...open, function: { name: "", arguments: 'ty":"Perm"}' } }],
+      [{ index: 1, id: "b", ...open, ...fn("get_time", "") }],
+      [{ index: 1, id: "", ...open, function: { name: "", arguments: utcText } }],
+    ],
+    "the parts of parallel calls are mixed": [
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
+      [{ index: 1, id: "b", ...open, ...fn("get_time", "") }],
+      [{ index: 0, ...rest('{"city"') }],
+      [{ index: 1, ...rest('{"tz":') }],
+      [{ index: 0, ...rest(':"Perm"}') }],
+      [{ index: 1, ...rest('"UTC"}') }],
+    ],
+    "the parts of calls with one index are mixed by id": [
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
+      [{ index: 0, id: "b", ...open, ...fn("get_time", "") }],
+      [{ index: 0, id: "a", ...rest(permText) }],
+      [{ index: 0, id: "b", ...rest(utcText) }],
+    ],
+    "parts without an index belong to the last call": [
+      [{ id: "a", ...open, ...fn("get_weather", "") }],
+      [rest('{"city":')],
+      [rest('"Perm"}')],
+      [{ id: "b", ...open, ...fn("get_time", "") }],
+      [rest(utcText)],
+    ],
+    "indexes that do not begin at 0": [
+      [{ index: 1, id: "a", ...open, ...fn("get_weather", permText) }],
+      [{ index: 2, id: "b", ...open, ...fn("get_time", utcText) }],
+    ],
+  }),
   "the same call twice, with the index 0 and ids of their own": {
     deltas: [
       [
@@ -65,40 +139,6 @@ export const streamRows: Readonly<
       ],
     ],
     calls: [weather("a", perm), weather("b", perm)],
-  },
-  "a new id in each part, and the name in a later one": {
-    deltas: [
-      [{ index: 0, id: "a", ...open, ...rest("") }],
-      [{ index: 0, id: "a-1", ...rest('{"city":') }],
-      [{ index: 0, id: "a-2", ...fn("get_weather", '"Perm"}') }],
-      [{ index: 1, id: "b", ...open, ...rest("") }],
-      [{ index: 1, id: "b-1", ...fn("get_time", utcText) }],
-    ],
-    calls: [weather("a", perm), time("b")],
-  },
-  "a name that is repeated with the blank end of the arguments": {
-    deltas: [
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", permText) }],
-      [{ index: 0, ...fn("get_weather", "\n") }],
-      [{ index: 1, id: "b", ...open, ...fn("get_time", utcText) }],
-    ],
-    calls: [weather("a", perm), time("b")],
-  },
-  "whole calls without an index, in a delta each": {
-    deltas: [
-      [{ id: "a", ...open, ...fn("get_weather", permText) }],
-      [{ id: "b", ...open, ...fn("get_time", utcText) }],
-    ],
-    calls: [weather("a", perm), time("b")],
-  },
-  "Mistral: a list of whole calls without a type": {
-    deltas: [
-      [
-        { index: 0, id: "a", ...fn("get_weather", permText) },
-        { index: 1, id: "b", ...fn("get_time", utcText) },
-      ],
-    ],
-    calls: [weather("a", perm), time("b")],
   },
   "calls without an index and an id": {
     deltas: [
@@ -127,31 +167,53 @@ export const streamRows: Readonly<
     ],
     calls: [weather(undefined, perm), time(undefined)],
   },
-  "the name comes after the id": {
-    deltas: [
+  ...rowsWith([weather("a", perm)], {
+    "the name comes after the id": [
       [{ index: 0, id: "a", ...open, ...rest("") }],
       [{ index: 0, ...fn("get_weather", permText) }],
     ],
-    calls: [weather("a", perm)],
-  },
-  "the name comes after the id and pieces of the arguments": {
-    deltas: [
+    "the name comes after the id and pieces of the arguments": [
       [{ index: 0, id: "a", ...open }],
       [{ index: 0, ...rest('{"ci') }],
       [{ index: 0, ...fn("get_weather", 'ty":') }],
       [{ index: 0, ...rest('"Perm"}') }],
     ],
-    calls: [weather("a", perm)],
-  },
-  "the name of a second call comes after its id, under the index of the first": {
-    deltas: [
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", permText) }],
-      [{ index: 0, id: "b", ...open }],
-      [{ index: 0, ...rest('{"tz":') }],
-      [{ index: 0, ...fn("get_time", '"UTC"}') }],
+    "the name comes after the id, without an index": [
+      [{ id: "a" }],
+      [fn("get_weather", "")],
+      [rest(permText)],
     ],
-    calls: [weather("a", perm), time("b")],
-  },
+    "SGLang, GLM: null in the fields of later parts": [
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
+      [{ index: 0, id: null, type: null, function: { name: null, arguments: permText } }],
+    ],
+    "id and name are repeated in each part": [
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", '{"city":') }],
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", '"Perm"}') }],
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
+    ],
+    "the name is repeated with a new id, before the rest of the arguments": [
+      [{ index: 0, id: "a", ...fn("get_weather", '{"city":') }],
+      [{ index: 0, id: "b", ...fn("get_weather", '"Perm"}') }],
+    ],
+    "the whole call comes again at the end": [
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
+      [{ index: 0, ...rest('{"city":') }],
+      [{ index: 0, ...rest('"Perm"}') }],
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", permText) }],
+      [{ index: 0, ...rest(permText) }],
+    ],
+    "a part with a wrong index belongs to the last call": [
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", '{"city":') }],
+      [{ index: 1, ...rest('"Perm"}') }],
+    ],
+    "entries that say nothing": [
+      [{}, { index: 0 }],
+      [{ index: 0, id: "a", ...open, ...fn("get_weather", permText) }],
+      [{ index: 0 }],
+    ],
+  }),
   "the names of two calls come after their ids": {
     deltas: [
       [
@@ -165,70 +227,12 @@ export const streamRows: Readonly<
     ],
     calls: [time("b"), weather("a", perm)],
   },
-  "the name comes after the id, without an index": {
-    deltas: [[{ id: "a" }], [fn("get_weather", "")], [rest(permText)]],
-    calls: [weather("a", perm)],
-  },
-  "vLLM: a new id in each part": {
-    deltas: [
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
-      [{ index: 0, id: "x1", ...open, ...rest("") }],
-      [{ index: 0, id: "x2", ...open, ...rest('{"city":') }],
-      [{ index: 0, id: "x3", ...open, ...rest('"Perm"}') }],
-      [{ index: 0, id: "x4", ...open, ...rest("") }],
-      [{ index: 1, id: "b", ...open, ...fn("get_time", utcText) }],
-      [{ index: 1, id: "x5", ...open, ...rest("") }],
-    ],
-    calls: [weather("a", perm), time("b")],
-  },
-  "SGLang, GLM: null in the fields of later parts": {
-    deltas: [
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
-      [{ index: 0, id: null, type: null, function: { name: null, arguments: permText } }],
-    ],
-    calls: [weather("a", perm)],
-  },
-  "DashScope, DeepSeek: empty texts in the fields of later parts": {
-    deltas: [
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", '{"ci') }],
-      [{ index: 0, id: "", ...open, function: { name: "", arguments: 'ty":"Perm"}' } }],
-      [{ index: 1, id: "b", ...open, ...fn("get_time", "") }],
-      [{ index: 1, id: "", ...open, function: { name: "", arguments: utcText } }],
-    ],
-    calls: [weather("a", perm), time("b")],
-  },
-  "id and name are repeated in each part": {
-    deltas: [
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", '{"city":') }],
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", '"Perm"}') }],
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
-    ],
-    calls: [weather("a", perm)],
-  },
   "the name is repeated in each part, without an id": {
     deltas: [
       [{ index: 0, ...fn("get_weather", '{"city":') }],
       [{ index: 0, ...fn("get_weather", '"Perm"}') }],
     ],
     calls: [weather(undefined, perm)],
-  },
-  "the name is repeated with a new id, before the rest of the arguments": {
-    deltas: [
-      [{ index: 0, id: "a", ...fn("get_weather", '{"city":') }],
-      [{ index: 0, id: "b", ...fn("get_weather", '"Perm"}') }],
-    ],
-    calls: [weather("a", perm)],
-  },
-  "the whole call comes again at the end": {
-    deltas: [
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
-      [{ index: 0, ...rest('{"city":') }],
-      [{ index: 0, ...rest('"Perm"}') }],
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", permText) }],
-      [{ index: 0, ...rest(permText) }],
-    ],
-    calls: [weather("a", perm)],
   },
   "Kimi: ids with names": {
     deltas: [
@@ -239,41 +243,23 @@ export const streamRows: Readonly<
     ],
     calls: [weather("functions.get_weather:0", perm), weather("functions.get_weather:1", omsk)],
   },
-  "the id is the name: two calls with new indexes": {
-    deltas: [
+  ...rowsWith([weather("get_weather", perm), weather(undefined, omsk)], {
+    "the id is the name: two calls with new indexes": [
       [{ index: 0, id: "get_weather", ...open, ...fn("get_weather", permText) }],
       [{ index: 1, id: "get_weather", ...open, ...fn("get_weather", "") }],
       [{ index: 1, ...rest(omskText) }],
     ],
-    calls: [weather("get_weather", perm), weather(undefined, omsk)],
-  },
-  "the id is the name: two calls with the index 0": {
-    deltas: [
+    "the id is the name: two calls with the index 0": [
       [{ index: 0, id: "get_weather", ...open, ...fn("get_weather", permText) }],
       [{ index: 0, id: "get_weather", ...open, ...fn("get_weather", omskText) }],
     ],
-    calls: [weather("get_weather", perm), weather(undefined, omsk)],
-  },
-  "the id is the name: two calls without an index": {
-    deltas: [
+    "the id is the name: two calls without an index": [
       [
         { id: "get_weather", ...open, ...fn("get_weather", permText) },
         { id: "get_weather", ...open, ...fn("get_weather", omskText) },
       ],
     ],
-    calls: [weather("get_weather", perm), weather(undefined, omsk)],
-  },
-  "the parts of parallel calls are mixed": {
-    deltas: [
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
-      [{ index: 1, id: "b", ...open, ...fn("get_time", "") }],
-      [{ index: 0, ...rest('{"city"') }],
-      [{ index: 1, ...rest('{"tz":') }],
-      [{ index: 0, ...rest(':"Perm"}') }],
-      [{ index: 1, ...rest('"UTC"}') }],
-    ],
-    calls: [weather("a", perm), time("b")],
-  },
+  }),
   "the parts of three calls are mixed, and the second has no arguments": {
     deltas: [
       [
@@ -287,39 +273,6 @@ export const streamRows: Readonly<
       ],
     ],
     calls: [weather("a", { city: '}"' }), { id: "b", name: "list", arguments: {} }, time("c")],
-  },
-  "the parts of calls with one index are mixed by id": {
-    deltas: [
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", "") }],
-      [{ index: 0, id: "b", ...open, ...fn("get_time", "") }],
-      [{ index: 0, id: "a", ...rest(permText) }],
-      [{ index: 0, id: "b", ...rest(utcText) }],
-    ],
-    calls: [weather("a", perm), time("b")],
-  },
-  "parts without an index belong to the last call": {
-    deltas: [
-      [{ id: "a", ...open, ...fn("get_weather", "") }],
-      [rest('{"city":')],
-      [rest('"Perm"}')],
-      [{ id: "b", ...open, ...fn("get_time", "") }],
-      [rest(utcText)],
-    ],
-    calls: [weather("a", perm), time("b")],
-  },
-  "a part with a wrong index belongs to the last call": {
-    deltas: [
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", '{"city":') }],
-      [{ index: 1, ...rest('"Perm"}') }],
-    ],
-    calls: [weather("a", perm)],
-  },
-  "indexes that do not begin at 0": {
-    deltas: [
-      [{ index: 1, id: "a", ...open, ...fn("get_weather", permText) }],
-      [{ index: 2, id: "b", ...open, ...fn("get_time", utcText) }],
-    ],
-    calls: [weather("a", perm), time("b")],
   },
   "Ollama: arguments as an object": {
     deltas: [
@@ -350,14 +303,6 @@ export const streamRows: Readonly<
     ],
     calls: [weather("a", perm)],
     text: "I look.",
-  },
-  "entries that say nothing": {
-    deltas: [
-      [{}, { index: 0 }],
-      [{ index: 0, id: "a", ...open, ...fn("get_weather", permText) }],
-      [{ index: 0 }],
-    ],
-    calls: [weather("a", perm)],
   },
 };
 
@@ -448,7 +393,7 @@ export const namelessRows: Readonly<Record<string, readonly Part[]>> = {
   ],
 };
 
-export function callEvents(deltas: readonly (readonly Part[] | { content: string })[]): string {
+export function callEvents(deltas: readonly Delta[]): string {
   return deltas
     .map((delta) => chatEvent("content" in delta ? delta : { tool_calls: delta }))
     .join("");

@@ -11,44 +11,44 @@ interface ReportedError {
 
 const noSecrets = { values: [], hosts: [] };
 
+function replyOf(status: number, body: unknown, retryAfter?: string) {
+  return errorOfReply(status, retryAfter, JSON.stringify(body), noSecrets);
+}
+
 function faultOf(status: number, error: ReportedError): string {
-  return errorOfReply(status, undefined, JSON.stringify({ error }), noSecrets).fault;
+  return replyOf(status, { error }).fault;
 }
 
 describe("the operator's account is at fault", () => {
-  test.each<[number, ReportedError]>([
-    [401, {}],
-    [402, {}],
-    [402, { message: "Insufficient Balance", type: "unknown_error" }],
-    [400, { code: "billing_hard_limit_reached" }],
-    [400, { code: "Arrearage", type: "Arrearage" }],
-    [400, { message: "Your credit balance is too low to access the API." }],
-    [429, { code: "insufficient_quota", type: "insufficient_quota" }],
-    [429, { code: null, type: "insufficient_quota" }],
-    [429, { code: "billing_not_active" }],
-    [429, { type: "exceeded_current_quota_error" }],
-    [403, { code: "unsupported_country_region_territory", type: "request_forbidden" }],
-    [403, { code: "AccountOverdueError" }],
-    [403, { code: 403, message: "Permission denied: the consumer is suspended" }],
-    [403, { message: "The API key has been revoked." }],
-    [403, { message: "Your organization is suspended" }],
-    [403, { message: "Invalid API key" }],
-    [403, { message: "Sorry, your account balance is insufficient" }],
-    [403, { message: "Your newly created team doesn't have any credits yet." }],
-    [403, { message: "Country, region, or territory not supported" }],
-    [
-      402,
-      {
-        message:
-          "This request requires more credits, or fewer max_tokens. You requested up to 100 tokens, but can only afford 0.",
-      },
-    ],
-    [
-      402,
-      { message: "Insufficient credits. Add more using https://openrouter.ai/settings/credits" },
-    ],
-  ])("%d %j", (status, error) => {
-    expect(faultOf(status, error)).toBe("account");
+  const creditsFor = (bound: string) => `This request requires more credits, or fewer ${bound}.`;
+  test.each<[number, ReportedError, "key" | "empty" | "country" | undefined]>([
+    [401, {}, "key"],
+    [402, {}, "empty"],
+    [402, { message: "Insufficient Balance", type: "unknown_error" }, "empty"],
+    [402, { message: `${creditsFor("max_tokens")} You can only afford 0.` }, "empty"],
+    [402, { message: "Insufficient credits. Add more using https://openrouter.ai" }, "empty"],
+    [400, { code: "billing_hard_limit_reached" }, "empty"],
+    [400, { code: "Arrearage", type: "Arrearage" }, "empty"],
+    [400, { message: "Your credit balance is too low to access the API." }, "empty"],
+    [429, { code: "insufficient_quota", type: "insufficient_quota" }, "empty"],
+    [429, { code: "insufficient_quota", type: null }, "empty"],
+    [429, { code: null, type: "insufficient_quota" }, "empty"],
+    [429, { code: "billing_not_active" }, "empty"],
+    [429, { type: "exceeded_current_quota_error" }, "empty"],
+    [429, { code: "1113" }, "empty"],
+    [429, { code: "1112" }, undefined],
+    [403, { code: "unsupported_country_region_territory", type: "request_forbidden" }, "country"],
+    [403, { message: "Country, region, or territory not supported" }, "country"],
+    [403, { code: "AccountOverdueError" }, "empty"],
+    [403, { code: 403, message: "Permission denied: the consumer is suspended" }, undefined],
+    [403, { message: "The API key has been revoked." }, undefined],
+    [403, { message: "Your organization is suspended" }, undefined],
+    [403, { message: "Invalid API key" }, "key"],
+    [403, { message: "Requests are blocked.", details: reason("API_KEY_SERVICE_BLOCKED") }, "key"],
+    [403, { message: "Sorry, your account balance is insufficient" }, "empty"],
+    [403, { message: "Your newly created team doesn't have any credits yet." }, "empty"],
+  ])("%d %j: %s", (status, error, accountFault) => {
+    expect(replyOf(status, { error })).toMatchObject({ fault: "account", accountFault });
   });
 });
 
@@ -150,26 +150,6 @@ describe("the size or the bound of one request", () => {
   });
 });
 
-describe("an account fault names the key, the empty account or the country", () => {
-  const accountFaultOf = (status: number, error: ReportedError) =>
-    errorOfReply(status, undefined, JSON.stringify({ error }), noSecrets).accountFault;
-
-  test.each<[number, ReportedError, "key" | "empty" | "country" | undefined]>([
-    [401, {}, "key"],
-    [403, { message: "Requests are blocked.", details: reason("API_KEY_SERVICE_BLOCKED") }, "key"],
-    [402, {}, "empty"],
-    [429, { code: "insufficient_quota", type: null }, "empty"],
-    [429, { code: null, type: "insufficient_quota" }, "empty"],
-    [429, { code: "1113" }, "empty"],
-    [429, { code: "1112" }, undefined],
-    [403, { code: "unsupported_country_region_territory", type: "request_forbidden" }, "country"],
-    [403, { message: "Country, region, or territory not supported" }, "country"],
-    [403, { message: "Forbidden" }, undefined],
-  ])("%d %j: %s", (status, error, accountFault) => {
-    expect(accountFaultOf(status, error)).toBe(accountFault);
-  });
-});
-
 const emptyAccounts: readonly ReportedError[] = [
   { message: "Insufficient Balance", type: "unknown_error", code: "invalid_request_error" },
   { message: "insufficient balance." },
@@ -184,7 +164,7 @@ const emptyAccounts: readonly ReportedError[] = [
 
 describe.each(emptyAccounts)("the account is empty, whatever the status: %j", (error) => {
   test.each([400, 402, 403, 404, 408, 409, 413, 422, 429, 500, 503])("%d", (status) => {
-    const found = errorOfReply(status, undefined, JSON.stringify({ error }), noSecrets);
+    const found = replyOf(status, { error });
     expect(found).toMatchObject({
       fault: "account",
       accountFault: "empty",
@@ -199,7 +179,7 @@ test.each([
   { detail: "Insufficient Balance" },
   [{ error: { message: "Insufficient Balance" } }],
 ])("finds an empty account in each known form of an error: %j", (body) => {
-  expect(errorOfReply(400, undefined, JSON.stringify(body), noSecrets).fault).toBe("account");
+  expect(replyOf(400, body).fault).toBe("account");
 });
 
 test("an empty account counts before a time to retry after", () => {
@@ -220,8 +200,7 @@ describe("xAI names the account only in its message", () => {
     "Incorrect API key provided: xa***yz. You can obtain an API key from https://console.x.ai.";
   const isSpent =
     "Your team 16f2151a-40f4 has either used all available credits or reached its monthly spending limit. To continue making API requests, please purchase more credits or raise your spending limit.";
-  const replyOf = (status: number, error: string) =>
-    errorOfReply(status, undefined, JSON.stringify({ code: "Some words", error }), noSecrets);
+  const replyOf = (status: number, error: string) => replyOf(status, { code: "Some words", error });
 
   test.each([
     [400, wrongKey, "key"],
@@ -310,7 +289,7 @@ describe("Google says the same in its own words", () => {
     [400, { message: "Gemini API free tier is not available in your country." }],
   ])("%d %j", (status, error) => {
     expect(faultOf(status, error)).toBe("account");
-    const inList = errorOfReply(status, undefined, JSON.stringify([{ error }]), noSecrets);
+    const inList = replyOf(status, [{ error }]);
     expect(inList.fault).toBe("account");
   });
 
@@ -334,7 +313,7 @@ describe("a provider that asks to be left alone is believed for a minute at most
     { "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay },
   ];
   const waitMs = (header: string | undefined, details?: unknown) =>
-    errorOfReply(429, header, JSON.stringify({ error: { details } }), noSecrets).retryAfterMs;
+    replyOf(429, { error: { details } }, header).retryAfterMs;
 
   test.each([
     ["7", 7000],
@@ -535,7 +514,7 @@ describe("the error that a client gets for its own fault", () => {
     { error: { message: "Provider returned error", metadata: { raw: "Insufficient Balance" } } },
     { error: [{ message: "Your credit balance is too low" }] },
   ])("puts nothing in cooldown, because it may have names of the client: %j", (body) => {
-    expect(errorOfReply(400, undefined, JSON.stringify(body), noSecrets).fault).toBe("caller");
+    expect(replyOf(400, body).fault).toBe("caller");
   });
 });
 
