@@ -120,7 +120,7 @@ for (const [name, read] of Object.entries(await readsOf(store))) {
   const figures = [first.toFixed(1).padStart(9), fastest.toFixed(1).padStart(11)];
   console.log([...figures, cpu.toFixed(1).padStart(7), name].join("  "));
 }
-store.close();
+store.closeNow();
 if (values.folder === undefined) rmSync(folder, { recursive: true });
 if (isTooSlow) {
   console.error(`a read takes more than ${VIEW_MS_MAX} ms`);

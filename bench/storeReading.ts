@@ -14,7 +14,7 @@ export async function measureReports(path: string): Promise<Figures> {
   const start = await fastestMs(START_ROUNDS, () => {
     const store = openServed(path);
     store.interruptRunning();
-    store.close();
+    store.closeNow();
   });
   const store = openServed(path);
   const figures = {
@@ -22,7 +22,7 @@ export async function measureReports(path: string): Promise<Figures> {
     ...(await reports(store)),
     ...(await audit(store)),
   };
-  store.close();
+  store.closeNow();
   return figures;
 }
 
@@ -49,7 +49,7 @@ export async function measurePointReads(path: string): Promise<Figures> {
       store.funds.chain(at * KEYS_PER_ACCOUNT + 1),
     ),
   };
-  store.close();
+  store.closeNow();
   return figures;
 }
 
@@ -107,7 +107,7 @@ async function reports(store: SqliteStore): Promise<Figures> {
 async function audit(store: SqliteStore): Promise<Figures> {
   const before = process.cpuUsage();
   const startedMs = performance.now();
-  const { problems } = await store.auditInParallel();
+  const { problems } = await store.audit();
   const tookMs = performance.now() - startedMs;
   const { user, system } = process.cpuUsage(before);
   if (problems.length > 0) throw new Error(problems.join("\n"));

@@ -42,7 +42,7 @@ describe("a gateway that cannot be opened releases the instance lock", () => {
   });
 
   test("if another program writes, so that open requests of the previous run cannot be ended", async () => {
-    openStore({ path, durability: "process", serving: true }).close();
+    openStore({ path, durability: "process", serving: true }).closeNow();
     const other = new Database(path);
     other.run("BEGIN IMMEDIATE");
     expect(String(await rejectionOf(open()))).toContain(

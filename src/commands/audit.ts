@@ -17,7 +17,7 @@ export function addAudit(program: Command): void {
         const record = (hasProblems: boolean) =>
           recordOutcome(() => store.notices.audited("audit", hasProblems, actor.at));
         try {
-          const found = await store.auditInParallel();
+          const found = await store.audit();
           await record(found.problems.length > 0);
           return found;
         } catch (error) {

@@ -66,7 +66,7 @@ export async function openSqliteDatabase(
       holds.close();
       await writer.close();
       // After a failed sync nothing may be written, and closing the database writes.
-      if (!writer.isBroken && !store.close()) log.warn("wal_kept");
+      if (!writer.isBroken && !store.closeNow()) log.warn("wal_kept");
       lock.release();
     },
   };
@@ -90,7 +90,7 @@ async function openLocked({ path, durability }: SqliteDatabase, services: Databa
     store = openStore({ path, durability, serving });
     return { lock, store, interrupted: store.interruptRunning() };
   } catch (error) {
-    store?.close();
+    store?.closeNow();
     lock.release();
     if (error instanceof StoppedError) {
       log.info("stopped before the upgrade: nothing was changed");

@@ -78,8 +78,8 @@ export async function openServerStore(
   const { openServer } = await import("./postgres/store.ts");
   const server = await openServer(address, undefined, watch);
   if (standby === undefined) return server.store;
-  const { withStandby } = await import("./postgres/standbyReads.ts");
-  return withStandby(server, standby);
+  const { StoreWithStandby } = await import("./postgres/standbyReads.ts");
+  return new StoreWithStandby(server, standby);
 }
 
 /** Inspects a hot standby for `doctor`. Rejects with StoreError if it cannot answer reports. */

@@ -12,7 +12,7 @@ export abstract class QueryBuilder {
   }));
 
   /** Sends a text with `?` for each value. Resolves with the rows as arrays. `isChange`: it is a change without rows. */
-  protected abstract send(text: string, values: unknown[], isChange: boolean): Promise<unknown[]>;
+  abstract send(text: string, values: unknown[], isChange: boolean): Promise<unknown[]>;
 
   all<Row>(query: RowsQuery<Row>): Promise<Row[]> {
     return withoutValues(query.all());

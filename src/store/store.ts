@@ -4,8 +4,7 @@ import type { LedgerChange, LedgerChangeResult } from "./admin/admin.ts";
 import type { Rotated, Rotation } from "./admin/keyChanges.ts";
 import type { Refunded, RefundRequest } from "./admin/refund.ts";
 import type { NewVouchers, Revoked } from "./admin/vouchers.ts";
-import type { AuditReport, BackgroundAudit } from "./audit/audit.ts";
-import type { OnAuditProgress } from "./audit/auditProgress.ts";
+import type { AuditReport, AuditWatch } from "./audit/audit.ts";
 import type { Pause } from "./connection.ts";
 import type {
   AccountSearch,
@@ -52,16 +51,13 @@ export interface Store {
   readonly admin: Admin;
   /** A text that differs after each commit to the database, by this process or by another one. */
   changeSignal(): Promise<string>;
-  /** Checks all records, on SQLite in two threads. */
-  auditInParallel(): Promise<AuditReport>;
-  /** Checks all records beside other work, and tells the progress. */
-  auditInBackground(onProgress: OnAuditProgress): BackgroundAudit;
+  /** Checks all records on connections of its own, on SQLite in two other threads. */
+  audit(watch?: AuditWatch): Promise<AuditReport>;
   /** True if the path names another SQLite file than the opened one, or none. A server replaces no file. */
   isFileReplaced(): boolean;
   /** Where the reads of this store go. Undefined: to the database itself. */
   readonly standby?: () => Promise<StandbyState>;
-  /** On SQLite true if the database file alone has all commits, and its WAL is empty. On a server true. */
-  close(): boolean | Promise<boolean>;
+  close(): Promise<void>;
 }
 
 /** A hot standby, for the operator who looks at its figures. */
@@ -221,7 +217,7 @@ export interface Admin {
 }
 
 export { MoneyReservedError } from "./admin/admin.ts";
-export type { AuditReport, BackgroundAudit } from "./audit/audit.ts";
+export type { AuditReport } from "./audit/audit.ts";
 export type { ChangeCounter, Pause } from "./connection.ts";
 export type { ListedAccount, ListedKey } from "./reports/directory.ts";
 export type { ProviderFigures } from "./reports/providersReport.ts";

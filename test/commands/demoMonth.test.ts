@@ -47,7 +47,7 @@ describe.each(sample(ends, 2))("a month until %s", (_, text) => {
   test("is exact, and has what each page shows", async () => {
     const { path, store } = await monthUntil(until);
     expect(auditFile(path)).toEqual([]);
-    expect(await store.audit()).toMatchObject({ accounts: 7, problems: [], notes: [] });
+    expect(await store.auditHere()).toMatchObject({ accounts: 7, problems: [], notes: [] });
 
     // Today may be too short for a request.
     expect((await store.usage.by("day", {})).length).toBeWithin(29, 31);
@@ -79,7 +79,7 @@ describe.each(sample(ends, 2))("a month until %s", (_, text) => {
     });
     for (const { budget, spent } of keys)
       if (budget !== null) expect(spent).toBeLessThanOrEqual(budget);
-    store.close();
+    store.closeNow();
   });
 
   test("has use of the printed account on each whole day and of each model", async () => {
@@ -91,7 +91,7 @@ describe.each(sample(ends, 2))("a month until %s", (_, text) => {
       const used = (await store.usage.by("model", span)).map(({ group }) => group);
       expect([day, ...used.sort()]).toEqual([day, ...models.toSorted()]);
     }
-    store.close();
+    store.closeNow();
   });
 });
 
@@ -106,6 +106,6 @@ test("the same time gives the same requests, and other keys", async () => {
     );
   expect(await latest(first)).toEqual(await latest(second));
   expect(first.key).not.toBe(second.key);
-  first.store.close();
-  second.store.close();
+  first.store.closeNow();
+  second.store.closeNow();
 });

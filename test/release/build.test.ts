@@ -91,7 +91,11 @@ describe("two builds", () => {
          constructor(url) { console.error(new Error().stack); super(url); }
        };`,
     );
-    openStore({ path: join(folder, "tollgate.db"), durability: "process", serving: false }).close();
+    openStore({
+      path: join(folder, "tollgate.db"),
+      durability: "process",
+      serving: false,
+    }).closeNow();
     const child = Bun.spawn([await binaryPath(), "audit", "--config", config], {
       cwd: folder,
       env: { BUN_OPTIONS: `--preload ${preload}` },

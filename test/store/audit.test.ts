@@ -28,15 +28,15 @@ const foldedCharge = (name: string): string =>
 const right = { accounts: 2, requests: 4, problems: [], notes: [] };
 
 test("the audit of an untouched store finds no problem", async () => {
-  expect(await storeFolder.store.audit()).toEqual(right);
+  expect(await storeFolder.store.auditHere()).toEqual(right);
 });
 
 test("an audit with two threads finds the same problems", async () => {
-  expect(await storeFolder.store.auditInParallel()).toEqual(right);
+  expect(await storeFolder.store.audit()).toEqual(right);
   tamper(storeFolder, "DELETE FROM attempts WHERE n = 2");
-  const report = await storeFolder.store.auditInParallel();
+  const report = await storeFolder.store.audit();
   expect(report.problems).not.toBeEmpty();
-  expect(report).toEqual(await storeFolder.store.audit());
+  expect(report).toEqual(await storeFolder.store.auditHere());
 });
 
 test("a running request and a reserve that a crash left are notes, not problems", async () => {
@@ -48,9 +48,9 @@ test("a running request and a reserve that a crash left are notes, not problems"
     "request req_open: is set to interrupted when the gateway starts",
     "account bob: its reserve is released when the gateway starts",
   ];
-  expect(await storeFolder.store.audit()).toEqual({ ...right, requests: 5, notes });
+  expect(await storeFolder.store.auditHere()).toEqual({ ...right, requests: 5, notes });
   storeFolder.store.interruptRunning();
-  expect(await storeFolder.store.audit()).toEqual({ ...right, requests: 5 });
+  expect(await storeFolder.store.auditHere()).toEqual({ ...right, requests: 5 });
 });
 
 test("the audit of thousands of requests is done at once: no check compares each with each", async () => {
@@ -58,7 +58,7 @@ test("the audit of thousands of requests is done at once: no check compares each
   const ids = Array.from({ length: 5000 }, (_, index) => `req_many_${index}`);
   await recordMany(storeFolder, carol, ids);
   const spentMs = cpuTimer();
-  expect(await storeFolder.store.audit()).toEqual({ ...right, accounts: 3, requests: 5004 });
+  expect(await storeFolder.store.auditHere()).toEqual({ ...right, accounts: 3, requests: 5004 });
   expect(spentMs()).toBeLessThan(1500);
 }, 60_000);
 
@@ -499,9 +499,9 @@ test("the audit finds damage of the file itself", async () => {
   bytes.writeUInt16BE(0, ((index?.page ?? 0) - 1) * PAGE_BYTES + 3);
   writeFileSync(copy, bytes);
   const damaged = openStore({ path: copy, durability: "process", serving: false });
-  const report = await damaged.audit();
-  const beside = await damaged.auditInParallel();
-  damaged.close();
+  const report = await damaged.auditHere();
+  const beside = await damaged.audit();
+  damaged.closeNow();
   const problem = expect.stringMatching(/^database file: .*ledger_account_seq/);
   expect(report.problems).toContainEqual(problem);
   expect(beside).toEqual(report);

@@ -104,7 +104,7 @@ describeAudited(
 describe("the unique indexes of SQLite", () => {
   const storeFolder = openSampleLedgerBefore();
   beforeEach(() => addCarol(storeFolder));
-  const audit = async (): Promise<string[]> => (await storeFolder.store.audit()).problems;
+  const audit = async (): Promise<string[]> => (await storeFolder.store.auditHere()).problems;
 
   /** A second request of the same id, counted as the first one is. */
   const doubleRequest = [

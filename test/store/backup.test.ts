@@ -221,7 +221,7 @@ test("a backup includes foreign tables and indexes", async () => {
 test("a backup can be opened as a store as it is", async () => {
   await back();
   const store = openStore({ path: file, durability: "process", serving: true });
-  expect((await store.audit()).problems).toEqual([]);
+  expect((await store.auditHere()).problems).toEqual([]);
   expect(await store.accounts.list()).toEqual(await storeFolder.store.accounts.list());
-  store.close();
+  store.closeNow();
 });

@@ -17,7 +17,7 @@ beforeAll(async () => {
   watching = openStore({ path: storeFolder.path, durability: "process", serving: false });
 });
 afterAll(async () => {
-  watching.close();
+  watching.closeNow();
   await storeFolder.close();
 });
 

@@ -141,7 +141,7 @@ describeStores("reports are the same before and after", (opened) => {
         await opened.fold(before);
         retentionStart = Math.max(retentionStart, newestEnded(requests, before) + 1);
         await expectReports(requests, retentionStart, seed);
-        expect((await store.auditInParallel()).problems).toEqual([]);
+        expect((await store.audit()).problems).toEqual([]);
         expect(await histories()).toEqual(ledgers);
         const left = requests.filter(({ at, status }) => at >= before || status === "running");
         expect((await store.requests.list({}, { limit: 1000 })).rows.map(({ id }) => id)).toEqual(

@@ -41,7 +41,7 @@ describe("a lock of this process stays when it opens the same file once more", (
       const stores = [open(), open()];
       const { ino } = statSync(path);
       expect(readFileSync("/proc/locks", "utf8")).toContain(`:${ino} `);
-      for (const store of stores) store.close();
+      for (const store of stores) store.closeNow();
     },
   );
 
@@ -58,8 +58,8 @@ describe("a lock of this process stays when it opens the same file once more", (
 
 test("asking for a running gateway leaves no lock", async () => {
   const store = openStore({ path, durability: "process", serving: false });
-  expect(await store.audit()).toMatchObject({ problems: [] });
-  store.close();
+  expect(await store.auditHere()).toMatchObject({ problems: [] });
+  store.closeNow();
   expect(existsSync(`${path}.lock`)).toBe(false);
 });
 

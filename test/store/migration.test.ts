@@ -64,7 +64,7 @@ async function withStore(work: (store: SqliteStore) => Promise<void>): Promise<v
   try {
     await work(store);
   } finally {
-    store.close();
+    store.closeNow();
   }
 }
 
@@ -107,7 +107,7 @@ describe.each(VERSIONS)("a store with schema %i", (version) => {
 
   test("goes on: its audit finds no problem, charges are refunded, requests are interrupted and folded", async () => {
     await withStore(async (store) => {
-      expect(await store.audit()).toMatchObject({ problems: [], requests: 9 });
+      expect(await store.auditHere()).toMatchObject({ problems: [], requests: 9 });
       expect(await store.keys.list("alice")).toMatchObject([{ spent: 6350n }]);
       expect(store.interruptRunning()).toEqual({ count: 1, reserved: 0n });
       const refund = (request: string) =>
@@ -127,7 +127,7 @@ describe.each(VERSIONS)("a store with schema %i", (version) => {
         },
         { group: "2026-01-02", requests: 3, failed: 2, webSearches: 3, cost: 2875n },
       ]);
-      expect((await store.audit()).problems).toEqual([]);
+      expect((await store.auditHere()).problems).toEqual([]);
     });
   });
 
@@ -143,7 +143,7 @@ test.each(VERSIONS)("an empty store with schema %i is migrated", async (version)
   makeEmptyVersion(path, version);
   await withStore(async (store) => {
     expect(await store.usage.by("day", {})).toEqual([]);
-    expect((await store.audit()).problems).toEqual([]);
+    expect((await store.auditHere()).problems).toEqual([]);
   });
 });
 

@@ -71,8 +71,12 @@ describe("a new store", () => {
     for (let round = 0; round < rounds; round++) {
       const store = openStore({ path: path + round, durability: "process", serving: false });
       expect(await store.accounts.list()).toHaveLength(processes);
-      expect(await store.audit()).toMatchObject({ accounts: processes, requests: 0, problems: [] });
-      store.close();
+      expect(await store.auditHere()).toMatchObject({
+        accounts: processes,
+        requests: 0,
+        problems: [],
+      });
+      store.closeNow();
     }
   }, 60_000);
 
@@ -85,7 +89,7 @@ describe("a new store", () => {
       statSync(join(folder, name)).mode & 0o777,
     ]);
     lock?.release();
-    store.close();
+    store.closeNow();
     expect(Object.fromEntries(modes)).toEqual({
       "tollgate.db": 0o600,
       "tollgate.db-wal": 0o600,
@@ -98,10 +102,10 @@ describe("a new store", () => {
   test("is still itself when it is opened again", async () => {
     const first = open();
     await fund(first, "alice", 5n);
-    first.close();
+    first.closeNow();
     const second = open();
     expect((await second.accounts.find("alice"))?.balance).toBe(5n);
-    second.close();
+    second.closeNow();
   });
 });
 
@@ -112,7 +116,7 @@ function makeDamaged(from: number, to: number): void {
   const sqlite = new Database(whole);
   sqlite.run(`VACUUM INTO '${path}'`);
   sqlite.close();
-  store.close();
+  store.closeNow();
   const bytes = readFileSync(path);
   bytes.fill(0xff, from, to);
   writeFileSync(path, bytes);
@@ -128,7 +132,7 @@ describe("a store that cannot be used is refused", () => {
   }
 
   test("when it was written by a newer version", () => {
-    open().close();
+    open().closeNow();
     const sqlite = new Database(path);
     sqlite.run("PRAGMA user_version = 999");
     sqlite.close();
@@ -151,7 +155,7 @@ describe("a store that cannot be used is refused", () => {
   });
 
   test("when it is not of the version that it says", () => {
-    open().close();
+    open().closeNow();
     const sqlite = new Database(path);
     sqlite.run(`PRAGMA user_version = ${versionsOf("sqlite")[0]}`);
     sqlite.close();
@@ -164,7 +168,7 @@ describe("a store that cannot be used is refused", () => {
   });
 
   test("when the disk fails under it, or a folder has the name of its log", () => {
-    open().close();
+    open().closeNow();
     mkdirSync(`${path}-journal`);
     refused("(SQLITE_IOERR_READ); its disk failed (see `dmesg`)");
   });
@@ -231,7 +235,7 @@ describe("a store whose file", () => {
     expect(store.isFileReplaced()).toBe(false);
     happen();
     expect(store.isFileReplaced()).toBe(isLost);
-    store.close();
+    store.closeNow();
   });
 });
 
@@ -275,8 +279,8 @@ describe("the instance lock", () => {
   test("lets only its holder change the schema of a store that is in use", () => {
     const lock = takeInstanceLock(path);
     expect(() => open()).toThrow("restart the gateway first");
-    open({ serving: true }).close();
-    open().close();
+    open({ serving: true }).closeNow();
+    open().closeNow();
     lock?.release();
   });
 
@@ -290,13 +294,13 @@ describe("the instance lock", () => {
       SELECT 'req_1', 0, account_id, id, 'chat', 'm', 0, 'running', 1, 1, 1, 1, 1, 0, 5 FROM keys`);
     sqlite.close();
     const lock = takeInstanceLock(path);
-    expect(await store.audit()).toMatchObject({ problems: [], notes: [] });
+    expect(await store.auditHere()).toMatchObject({ problems: [], notes: [] });
     lock?.release();
-    expect(await store.audit()).toMatchObject({
+    expect(await store.auditHere()).toMatchObject({
       problems: [],
       notes: ["request req_1: is set to interrupted when the gateway starts"],
     });
-    store.close();
+    store.closeNow();
   });
 });
 

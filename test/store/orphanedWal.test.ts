@@ -56,8 +56,8 @@ describe.each(losses)("a log whose database is %s", (_, lose) => {
     writeFileSync(path, database);
     const store = open();
     expect((await store.accounts.find("alice"))?.balance).toBe(7n);
-    expect((await store.audit()).problems).toEqual([]);
-    store.close();
+    expect((await store.auditHere()).problems).toEqual([]);
+    store.closeNow();
   });
 
   test("is kept by a restore, which says so", async () => {
@@ -85,8 +85,8 @@ test("a new database can be made beside an empty log", () => {
   writeFileSync(`${path}-wal`, "");
   const store = open();
   expect(store.isNew).toBe(true);
-  store.close();
+  store.closeNow();
   const again = open();
   expect(again.isNew).toBe(false);
-  again.close();
+  again.closeNow();
 });

@@ -35,7 +35,7 @@ async function makeOne(name: string, path: string): Promise<void> {
   const made = join(folder, "made.db");
   const store = openStore({ path: made, durability: "process", serving: true });
   await fund(store, name, 7n);
-  store.close();
+  store.closeNow();
   const sqlite = new Database(made);
   sqlite.run("VACUUM INTO ?", [path]);
   sqlite.close();
@@ -66,9 +66,9 @@ async function names(path: string): Promise<readonly string[]> {
     if (suffix !== "-shm" && existsSync(path + suffix)) copyFileSync(path + suffix, copy + suffix);
   }
   const store = openStore({ path: copy, durability: "process", serving: true });
-  expect((await store.audit()).problems).toEqual([]);
+  expect((await store.auditHere()).problems).toEqual([]);
   const found = (await store.accounts.list()).map(({ name }) => name);
-  store.close();
+  store.closeNow();
   return found;
 }
 
@@ -186,11 +186,11 @@ describe("a command that is at the old database", () => {
     const done = outputs.flatMap((text, at) => (text.includes("done") ? [`late-${at}`] : []));
     const failed = outputs.filter((text) => /replaced|not writable/.test(text));
     expect(done.length + failed.length, outputs.join("")).toBe(children.length);
-    expect((await gateway.audit()).problems).toEqual([]);
+    expect((await gateway.auditHere()).problems).toEqual([]);
     const accounts = (await gateway.accounts.list()).map(({ name }) => name);
     expect(accounts.toSorted()).toEqual(["new", "served", ...done].toSorted());
     expect(await names(place.kept)).toEqual(["old"]);
-    gateway.close();
+    gateway.closeNow();
   }, 60_000);
 });
 

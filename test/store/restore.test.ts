@@ -51,7 +51,7 @@ async function makeTarget(): Promise<void> {
   const made = join(storeFolder.folder, "made.db");
   const store = openStore({ path: made, durability: "process", serving: true });
   await fund(store, "carol", 7n);
-  store.close();
+  store.closeNow();
   const sqlite = new Database(made);
   sqlite.run("VACUUM INTO ?", [target]);
   sqlite.close();
@@ -63,9 +63,9 @@ async function names(path: string): Promise<readonly string[]> {
   const copy = join(storeFolder.folder, `looked-${++looks}.db`);
   copyFileSync(path, copy);
   const store = openStore({ path: copy, durability: "process", serving: true });
-  expect((await store.audit()).problems).toEqual([]);
+  expect((await store.auditHere()).problems).toEqual([]);
   const found = (await store.accounts.list()).map(({ name }) => name);
-  store.close();
+  store.closeNow();
   return found;
 }
 let looks = 0;
@@ -307,7 +307,7 @@ test("a request that was folded after it was charged still counts as newer, and 
   await writer.write({ kind: "fold", before: actor.at + 1 });
   expect(await store.requests.find("req_folded")).toBeUndefined();
   expect(rowsNewerThan(sqlite, end)).toEqual({ requests: 2, ledgerRows: 2, adminLogRows: 0 });
-  expect((await store.audit()).problems).toEqual([]);
+  expect((await store.auditHere()).problems).toEqual([]);
   sqlite.close();
 });
 

@@ -92,7 +92,7 @@ function register(fill: Fill): void {
     await writer.close();
   }, 60_000);
   afterAll(async () => {
-    sqlite.close();
+    sqlite.closeNow();
     await replica[Symbol.asyncDispose]();
     await server[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
@@ -219,7 +219,7 @@ function register(fill: Fill): void {
   test("a clean audit", async () => {
     await both(async (store) => {
       // The requests that run belong to a replica that lives, and to no gateway.
-      const { notes: _, ...report } = await store.auditInParallel();
+      const { notes: _, ...report } = await store.audit();
       expect(report.problems).toEqual([]);
       return report;
     });

@@ -227,7 +227,7 @@ describe("a day whose sums leave 64 bits", () => {
       else for (const record of records(6, "a")) await write(record);
       const report = [{ requests: 6, operatorCost: 2n ** 63n - 1n, cost: 6n * costOfEnded }];
       expect(await storeFolder.store.usage.by("day", {})).toMatchObject(report);
-      expect((await storeFolder.store.audit()).problems).toEqual([]);
+      expect((await storeFolder.store.auditHere()).problems).toEqual([]);
     },
   );
 });
@@ -299,7 +299,7 @@ describe("a request", () => {
     expect(store.interruptRunning()).toEqual({ count: 0, reserved: 0n });
     expect((await store.requests.find("req_1"))?.status).toBe("interrupted");
     expect(await moneyOf("alice")).toEqual({ balance: 1_000_000n - costOfEnded, reserved: 0n });
-    expect((await store.audit()).problems).toEqual([]);
+    expect((await store.auditHere()).problems).toEqual([]);
   });
 });
 
@@ -323,7 +323,7 @@ describe("sums that exceed 64 bits", () => {
           await store.admin.refund(actor, { request: id, amount: null, ref: null, note: null });
       }
     }
-    expect((await store.audit()).problems).toEqual([]);
+    expect((await store.auditHere()).problems).toEqual([]);
     expect(await store.keys.list("alice")).toMatchObject([{ spent: 2n * NANO_ROUBLES_MAX }]);
   });
 });

@@ -9,7 +9,7 @@ import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 const storeFolder = openSampleLedgerBefore();
 
 function start(): void {
-  openStore({ path: storeFolder.path, durability: "process", serving: true }).close();
+  openStore({ path: storeFolder.path, durability: "process", serving: true }).closeNow();
 }
 
 /** One line, which names the problem and what to do. */
@@ -37,7 +37,7 @@ describe("a gateway starts", () => {
     await recordMany(storeFolder, carol, ids);
     tamper(storeFolder, "UPDATE requests SET write_off = 1 WHERE public_id = 'req_0'");
     start();
-    expect((await storeFolder.store.audit()).problems).not.toEqual([]);
+    expect((await storeFolder.store.auditHere()).problems).not.toEqual([]);
   });
 });
 
@@ -48,8 +48,8 @@ describe("no gateway starts on a store of which", () => {
     sqlite.close();
     const problem = "trigger ledger_keeps_all is missing or not the program's own";
     refuses(`the schema of the database is not tollgate's: ${storeFolder.path} (${problem})`);
-    expect((await storeFolder.store.audit()).problems).toEqual([`schema: ${problem}`]);
-    openStore({ path: storeFolder.path, durability: "process", serving: false }).close();
+    expect((await storeFolder.store.auditHere()).problems).toEqual([`schema: ${problem}`]);
+    openStore({ path: storeFolder.path, durability: "process", serving: false }).closeNow();
   });
 
   test.each([

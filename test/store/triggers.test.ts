@@ -539,7 +539,7 @@ describe("refuses SQL that bypasses the program:", () => {
   });
 
   test("and the audit finds no problem", async () => {
-    expect((await storeFolder.store.audit()).problems).toEqual([]);
+    expect((await storeFolder.store.auditHere()).problems).toEqual([]);
   });
 });
 

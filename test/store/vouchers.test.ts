@@ -214,7 +214,7 @@ describe("in the file of SQLite", () => {
 
   /** No problem for the audit and for the auditor of the tests. */
   async function expectAuditClean(): Promise<void> {
-    expect((await storeFolder.store.audit()).problems).toEqual([]);
+    expect((await storeFolder.store.auditHere()).problems).toEqual([]);
     expect(auditFile(storeFolder.path)).toEqual([]);
   }
 
@@ -359,7 +359,7 @@ describe("in the file of SQLite", () => {
     ])("%s", async (_, statement, problem) => {
       tamper(storeFolder, statement);
       const expected = problem.replace("OPEN", open).replace("REDEEMED", redeemed);
-      expect((await storeFolder.store.audit()).problems).toContain(expected);
+      expect((await storeFolder.store.auditHere()).problems).toContain(expected);
     });
   });
 });

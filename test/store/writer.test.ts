@@ -54,7 +54,7 @@ describe("the writer", () => {
     ]);
     expect((await store.accounts.find("alice"))?.balance).toBe(1_000_000n - costOfEnded);
     expect((await store.keys.find("key_alice"))?.lastUsedAt).toBe(77);
-    expect((await store.audit()).problems).toEqual([]);
+    expect((await store.auditHere()).problems).toEqual([]);
   });
 
   test("stays blocked on a full disk after a write that changes nothing", async () => {
@@ -80,7 +80,12 @@ describe("the writer", () => {
     expect((await store.accounts.find("alice"))?.balance).toBe(
       1_000_000_000n - 1000n * costOfEnded,
     );
-    expect(await store.audit()).toEqual({ accounts: 1, requests: 1000, problems: [], notes: [] });
+    expect(await store.auditHere()).toEqual({
+      accounts: 1,
+      requests: 1000,
+      problems: [],
+      notes: [],
+    });
   });
 
   test("has committed what it answered: another connection sees it at once", async () => {
@@ -113,7 +118,7 @@ describe("the writer", () => {
       balance: costOfEnded,
       reserved: 0n,
     });
-    expect(await store.audit()).toEqual({ accounts: 1, requests: 1, problems: [], notes: [] });
+    expect(await store.auditHere()).toEqual({ accounts: 1, requests: 1, problems: [], notes: [] });
   });
 
   test("takes what it wrote over into the database, so that the log does not grow", async () => {
@@ -125,7 +130,7 @@ describe("the writer", () => {
     }
     // Each request writes some 60 KB of pages to the log: all of them would be 36 MB.
     expect(Bun.file(`${path}-wal`).size).toBeLessThan(12_000_000);
-    expect((await store.audit()).problems).toEqual([]);
+    expect((await store.auditHere()).problems).toEqual([]);
   });
 
   test("ends only after what it was asked before", async () => {

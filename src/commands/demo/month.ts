@@ -94,7 +94,7 @@ export async function fillMonth(config: Config, until: number): Promise<Month> {
     return await Promise.race([recording.fill(until), broken.promise]);
   } finally {
     await writer.close();
-    store.close();
+    await store.close();
   }
 }
 

@@ -2,7 +2,7 @@ import { Elysia } from "elysia";
 import type { Operator } from "../../administration/operator.ts";
 import { auditResult } from "../../contract/operator/auditResult.ts";
 import type { ConsoleErrorBody } from "../../contract/operator/consoleState.ts";
-import type { BackgroundAudit, Store } from "../../store/store.ts";
+import type { Store } from "../../store/store.ts";
 import { consoleError } from "./errors.ts";
 
 /** One rule of a large store takes longer than an idle connection stays open. */
@@ -29,33 +29,36 @@ export function audit(operator: () => Operator) {
 
 function auditEvents(store: Store, signal: AbortSignal, ended: () => void): Response {
   const encoder = new TextEncoder();
-  let running: BackgroundAudit | undefined;
+  const running = new AbortController();
+  const isEnded = () => running.signal.aborted;
   let timer: Timer | undefined;
   const stop = (): void => {
-    if (running === undefined) return;
+    if (isEnded()) return;
     clearInterval(timer);
-    running.end();
-    running = undefined;
+    running.abort();
     ended();
   };
   const body = new ReadableStream<Uint8Array>({
     start(controller) {
       const send = (text: string): void => {
-        if (running !== undefined) controller.enqueue(encoder.encode(text));
+        if (!isEnded()) controller.enqueue(encoder.encode(text));
       };
       const sendEvent = (name: string, data: object): void =>
         send(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
       const finish = (name: string, data: object): void => {
-        if (running === undefined) return;
+        if (isEnded()) return;
         sendEvent(name, data);
         stop();
         controller.close();
       };
-      running = store.auditInBackground((progress) => sendEvent("progress", progress));
+      const report = store.audit({
+        onProgress: (progress) => sendEvent("progress", progress),
+        signal: running.signal,
+      });
       timer = setInterval(() => send(": running\n\n"), COMMENT_EVERY_MS);
       signal.addEventListener("abort", stop);
-      running.report.then(
-        (report) => finish("result", auditResult(report)),
+      report.then(
+        (found) => finish("result", auditResult(found)),
         (error: unknown) => finish("error", errorBody(error)),
       );
     },

@@ -18,12 +18,10 @@ export interface AuditReport {
   notes: string[];
 }
 
-/** An audit that runs beside other work. */
-export interface BackgroundAudit {
-  /** Rejects if the database cannot be read, and never settles after `end`. */
-  readonly report: Promise<AuditReport>;
-  /** Ends it. Call it in any case. */
-  end(): void;
+/** How an audit that runs beside other work is watched. After `signal` it ends, and its promise may never settle. */
+export interface AuditWatch {
+  readonly onProgress?: OnAuditProgress;
+  readonly signal?: AbortSignal;
 }
 
 /** `atRest`: no gateway is running. `moneyOnly`: skips the settings of keys and accounts. */

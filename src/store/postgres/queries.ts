@@ -56,7 +56,7 @@ class TransactionQueries extends QueryBuilder implements Connection {
     return query();
   }
 
-  protected override send(text: string, values: unknown[], isChange: boolean): Promise<unknown[]> {
+  override send(text: string, values: unknown[], isChange: boolean): Promise<unknown[]> {
     let place = 0;
     const query = text.replaceAll("?", () => `$${(place += 1)}`);
     const rows = async () => (await this.#sender.unsafe(query, values).values()) as unknown[];

@@ -92,6 +92,7 @@ function problemOf(found: StandbyReading): string | undefined {
 /** An open standby. */
 export interface OpenStandby {
   readonly store: PostgresStore;
+  readonly queries: PostgresQueries;
   readonly found: StandbyReading;
   readonly pool: PostgresPool;
 }
@@ -105,8 +106,9 @@ export async function openStandby(
 ): Promise<OpenStandby> {
   const found = await inspectStandby(standby, primary);
   const pool = new PostgresPool({ ...standby, isStandby: true });
-  const store = new PostgresStore(pool, new PostgresQueries(pool), new PostgresPool(primary));
-  return { store, found, pool };
+  const queries = new PostgresQueries(pool);
+  const store = new PostgresStore(pool, queries, new PostgresPool(primary));
+  return { store, queries, found, pool };
 }
 
 /** Reads the standby. Rejects with StoreError, which says what to do, if it cannot answer reports. */

@@ -1,13 +1,15 @@
-import { assert } from "../../lib/assert.ts";
-import { lazyParts } from "../../lib/lazy.ts";
-import type { OnAuditProgress } from "../audit/auditProgress.ts";
-import { NotFoundError, StoreError } from "../storeError.ts";
-import { startServerAudit } from "./audit/audit.ts";
-import type { ServerAddress } from "./pool.ts";
-import { LAG, lagOf, openStandby, type OpenStandby } from "./standby.ts";
+import type { AuditReport, AuditWatch } from "../audit/audit.ts";
+import type { Connection, Values, Visit, Work } from "../connection.ts";
+import { StoreParts } from "../parts.ts";
+import { QueryBuilder } from "../queryBuilder.ts";
 import type { StandbyState, Store } from "../store.ts";
-import type { BackgroundAudit } from "../audit/audit.ts";
-import type { OpenServer } from "./store.ts";
+import { NotFoundError, StoreError } from "../storeError.ts";
+import { auditServerApart } from "./audit/audit.ts";
+import { changeSignal } from "./changes.ts";
+import type { ServerAddress } from "./pool.ts";
+import type { PostgresQueries } from "./queries.ts";
+import { LAG, lagOf, openStandby, type OpenStandby } from "./standby.ts";
+import { askForReserve, type OpenServer } from "./store.ts";
 import { messageOf } from "./writer/failures.ts";
 
 /** A standby that could not be used is tried again. */
@@ -16,111 +18,112 @@ const TRY_AGAIN_MS = 5000;
 const CATCH_UP_MS = 250;
 const LOOK_AGAIN_MS = 10;
 
-/** A store whose reads are those of a standby. */
-export interface StoreWithStandby extends Store {
-  standby(): Promise<StandbyState>;
-}
+/** The store of the primary, with reads from the standby. Only an audit never goes to the primary. */
+export class StoreWithStandby extends StoreParts implements Store {
+  readonly #queries: StandbyQueries;
+  readonly #primary: OpenServer;
 
-type Parts =
-  | "accounts"
-  | "keys"
-  | "ledger"
-  | "requests"
-  | "vouchers"
-  | "usage"
-  | "reports"
-  | "noticeCauses";
+  constructor(primary: OpenServer, address: ServerAddress) {
+    const queries = new StandbyQueries(primary, address);
+    super(queries, (accountId) => askForReserve(primary.queries, accountId), primary.queries);
+    this.#queries = queries;
+    this.#primary = primary;
+  }
+
+  changeSignal(): Promise<string> {
+    return changeSignal(this.#queries);
+  }
+
+  audit(options?: AuditWatch): Promise<AuditReport> {
+    return this.#queries.audit(options);
+  }
+
+  isFileReplaced(): boolean {
+    return false;
+  }
+
+  standby(): Promise<StandbyState> {
+    return this.#queries.state();
+  }
+
+  async close(): Promise<void> {
+    await this.#queries.close();
+    await this.#primary.store.close();
+  }
+}
 
 /**
- * The store of the primary, with reads from the standby. After a change by this store the primary answers until the standby
- * has the change. It also answers while the standby cannot be used. Only an audit never goes to the primary.
+ * Sends each read to the standby. After a change by these queries the primary answers until the standby has the change. It
+ * also answers while the standby cannot be used. Changes go to the primary.
  */
-export function withStandby(primary: OpenServer, address: ServerAddress): StoreWithStandby {
-  const { store } = primary;
-  const reader = new StandbyReader(primary, address);
-  const part = <Name extends Parts>(name: Name): Store[Name] =>
-    mapped(
-      store[name],
-      (call) =>
-        (...args) =>
-          reader.read((from) => functionOf(from[name], call)(...args)),
-    );
-  const parts = lazyParts({
-    accounts: () => part("accounts"),
-    keys: () => part("keys"),
-    ledger: () => part("ledger"),
-    requests: () => part("requests"),
-    vouchers: () => part("vouchers"),
-    usage: () => part("usage"),
-    reports: () => part("reports"),
-    noticeCauses: () => part("noticeCauses"),
-    owners: () => store.owners,
-    notices: () => store.notices,
-    admin: () =>
-      mapped(
-        store.admin,
-        (call) =>
-          (...args) =>
-            reader.change(() => functionOf(store.admin, call)(...args)),
-      ),
-  });
-  return Object.assign(parts, {
-    changeSignal: () => reader.read((from) => from.changeSignal()),
-    auditInParallel: () => reader.audit((from) => from.auditInParallel()),
-    auditInBackground: (onProgress: OnAuditProgress) => reader.auditInBackground(onProgress),
-    isFileReplaced: () => false,
-    standby: () => reader.state(),
-    async close() {
-      await reader.close();
-      return await store.close();
-    },
-  });
-}
-
-type Call = (...args: readonly unknown[]) => Promise<unknown>;
-
-function functionOf(part: object, name: string): Call {
-  const found = (part as Readonly<Record<string, Call>>)[name];
-  assert(found !== undefined, "both stores have the same functions");
-  return found;
-}
-
-/** Makes a part with the same functions: `make` gets the name of each function. */
-function mapped<Part extends object>(part: Part, make: (name: string) => Call): Part {
-  return Object.fromEntries(Object.keys(part).map((name) => [name, make(name)])) as Part;
-}
-
-class StandbyReader {
+class StandbyQueries extends QueryBuilder implements Connection {
+  readonly dialect;
+  readonly paths;
   readonly #primary: OpenServer;
   readonly #address: ServerAddress;
   #standby: Promise<OpenStandby> | undefined;
   #problem: string | undefined;
   #failedAtMs = -Infinity;
-  /** The place in the log of the last change by this store, until the standby has it. */
+  /** The place in the log of the last change by these queries, until the standby has it. */
   #awaited: string | undefined;
   #changedAtMs = -Infinity;
   #lagMs: number | undefined;
 
   constructor(primary: OpenServer, address: ServerAddress) {
+    super();
     this.#primary = primary;
     this.#address = address;
+    ({ dialect: this.dialect, paths: this.paths } = primary.queries);
   }
 
-  async read<Result>(work: (from: Store) => Promise<Result>): Promise<Result> {
+  override send(text: string, values: unknown[], isChange: boolean): Promise<unknown[]> {
+    const work = (from: PostgresQueries) => from.send(text, values, isChange);
+    return isChange ? this.#change(work) : this.#read(work);
+  }
+
+  rows<Row>(text: string, values?: Values): Promise<Row[]> {
+    return this.#read((from) => from.rows<Row>(text, values));
+  }
+
+  row<Row>(text: string, values?: Values): Promise<Row | undefined> {
+    return this.#read((from) => from.row<Row>(text, values));
+  }
+
+  plainRows<Row extends readonly unknown[]>(text: string): Promise<Row[]> {
+    return this.#read((from) => from.plainRows<Row>(text));
+  }
+
+  forEach<Row>(text: string, values: Values, visit: Visit<Row>): Promise<void> {
+    return this.#read((from) => from.forEach(text, values, visit));
+  }
+
+  inSnapshot<Result>(work: Work<Result>): Promise<Result> {
+    return this.#read((from) => from.inSnapshot(work));
+  }
+
+  change<Row>(text: string, values?: Values): Promise<Row[]> {
+    return this.#change((on) => on.change<Row>(text, values));
+  }
+
+  inTransaction<Result>(work: Work<Result>): Promise<Result> {
+    return this.#change((on) => on.inTransaction(work));
+  }
+
+  async #read<Result>(work: (from: PostgresQueries) => Promise<Result>): Promise<Result> {
     const standby = await this.#current();
-    if (standby === undefined) return await work(this.#primary.store);
+    if (standby === undefined) return await work(this.#primary.queries);
     try {
-      return await work(standby.store);
+      return await work(standby.queries);
     } catch (error) {
       if (!(error instanceof StoreError) || error instanceof NotFoundError) throw error;
       await this.#failed(error);
-      return await work(this.#primary.store);
+      return await work(this.#primary.queries);
     }
   }
 
-  async change<Result>(work: () => Promise<Result>): Promise<Result> {
+  async #change<Result>(work: (on: PostgresQueries) => Promise<Result>): Promise<Result> {
     try {
-      return await work();
+      return await work(this.#primary.queries);
     } finally {
       this.#awaited = await this.#place();
       this.#changedAtMs = performance.now();
@@ -128,25 +131,8 @@ class StandbyReader {
   }
 
   /** Rejects with StoreError while the standby cannot be used. */
-  async audit<Result>(work: (from: Store) => Promise<Result>): Promise<Result> {
-    return await work((await this.#open()).store);
-  }
-
-  auditInBackground(onProgress: OnAuditProgress): BackgroundAudit {
-    let running: BackgroundAudit | undefined;
-    let isEnded = false;
-    const run = async () => {
-      const { pool } = await this.#open();
-      if (!isEnded) running = startServerAudit(pool.address, onProgress);
-      return await (running?.report ?? new Promise<never>(() => {}));
-    };
-    return {
-      report: run(),
-      end() {
-        isEnded = true;
-        running?.end();
-      },
-    };
+  async audit(options?: AuditWatch): Promise<AuditReport> {
+    return await auditServerApart((await this.#open()).pool.address, options);
   }
 
   async state(): Promise<StandbyState> {
@@ -162,7 +148,7 @@ class StandbyReader {
     await standby?.store.close();
   }
 
-  /** The standby, if it can be used now and has the changes of this store. */
+  /** The standby, if it can be used now and has the changes of these queries. */
   async #current(): Promise<OpenStandby | undefined> {
     if (performance.now() - this.#failedAtMs < TRY_AGAIN_MS) return undefined;
     try {

@@ -1,8 +1,7 @@
-import type { AuditReport, BackgroundAudit } from "../audit/audit.ts";
-import type { OnAuditProgress } from "../audit/auditProgress.ts";
+import type { AuditReport, AuditWatch } from "../audit/audit.ts";
 import { StoreParts } from "../parts.ts";
 import type { Store } from "../store.ts";
-import { auditServer, startServerAudit } from "./audit/audit.ts";
+import { auditServerApart } from "./audit/audit.ts";
 import { changeSignal } from "./changes.ts";
 import { requireDurableServer } from "./durability.ts";
 import { PostgresPool, type ServerAddress } from "./pool.ts";
@@ -32,22 +31,17 @@ export class PostgresStore extends StoreParts implements Store {
     return changeSignal(this.#queries);
   }
 
-  auditInParallel(): Promise<AuditReport> {
-    return auditServer(this.#queries);
-  }
-
-  auditInBackground(onProgress: OnAuditProgress): BackgroundAudit {
-    return startServerAudit(this.#pool.address, onProgress);
+  audit(watch?: AuditWatch): Promise<AuditReport> {
+    return auditServerApart(this.#pool.address, watch);
   }
 
   isFileReplaced(): boolean {
     return false;
   }
 
-  async close(): Promise<boolean> {
+  async close(): Promise<void> {
     await this.#pool.close();
     if (this.#records !== this.#pool) await this.#records.close();
-    return true;
   }
 }
 
@@ -96,7 +90,7 @@ export async function planServerUpgrade(address: ServerAddress): Promise<Upgrade
 }
 
 /** Tells the replicas that money of an account is needed: they give back what no request holds. */
-async function askForReserve(queries: PostgresQueries, accountId: number): Promise<boolean> {
+export async function askForReserve(queries: PostgresQueries, accountId: number): Promise<boolean> {
   await queries.change("SELECT pg_notify('tollgate_wanted', $accountId)", {
     accountId: String(accountId),
   });

@@ -33,7 +33,7 @@ export class SqliteTransaction extends QueryBuilder implements Connection {
     return query();
   }
 
-  protected override send(text: string, values: SQLQueryBindings[]): Promise<unknown[]> {
+  override send(text: string, values: SQLQueryBindings[]): Promise<unknown[]> {
     return this.inTurn(() => this.sqlite.query(text).values(...values));
   }
 

@@ -1,11 +1,10 @@
 import { lazy } from "../../lib/lazy.ts";
-import type { AuditReport, BackgroundAudit } from "../audit/audit.ts";
-import type { OnAuditProgress } from "../audit/auditProgress.ts";
+import type { AuditReport, AuditWatch } from "../audit/audit.ts";
 import type { ChangeCounter, Connection } from "../connection.ts";
 import { StoreParts } from "../parts.ts";
 import type { Store } from "../store.ts";
 import { auditStore } from "./audit/auditSqlite.ts";
-import { auditStoreInParallel, startBackgroundAudit } from "./audit/backgroundAudit.ts";
+import { auditInWorkers } from "./audit/auditInWorkers.ts";
 import { checkAtStart } from "./audit/startCheck.ts";
 import { changeCounter, changeSignal } from "./changes.ts";
 import { fundsTable, type FundsTable } from "./funds.ts";
@@ -65,16 +64,13 @@ export class SqliteStore extends StoreParts implements Store {
     return interruptRunning(this.#connection);
   }
 
-  audit(): Promise<AuditReport> {
+  audit(watch?: AuditWatch): Promise<AuditReport> {
+    return auditInWorkers(this.#path, this.#auditOptions, watch);
+  }
+
+  /** The same audit in this thread. It takes longer, and blocks the thread. */
+  auditHere(): Promise<AuditReport> {
     return auditStore(this.#connection, this.#auditOptions);
-  }
-
-  auditInParallel(): Promise<AuditReport> {
-    return auditStoreInParallel(this.#connection, this.#path, this.#auditOptions);
-  }
-
-  auditInBackground(onProgress: OnAuditProgress): BackgroundAudit {
-    return startBackgroundAudit(this.#path, this.#auditOptions, onProgress);
   }
 
   get #auditOptions() {
@@ -90,7 +86,12 @@ export class SqliteStore extends StoreParts implements Store {
     return this.#connection.file.isReplaced();
   }
 
-  close(): boolean {
+  async close(): Promise<void> {
+    this.closeNow();
+  }
+
+  /** Returns true if the database file alone has all commits, and its WAL is empty. */
+  closeNow(): boolean {
     // After a command SQLite does it at the close, if no other connection is open.
     const wal = this.#serving ? checkpointWal(this.#connection) : "kept";
     // Closing would checkpoint again. That may succeed after the first try lost pages, and remove the WAL.

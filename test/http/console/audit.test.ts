@@ -54,7 +54,7 @@ test("an audit reports its progress, and its result is that of tollgate audit", 
   const progress = events.slice(0, -1).map(({ data }) => data as AuditProgress);
   expect(events.at(-1)).toEqual({
     name: "result",
-    data: { ok: true, ...(await storeFolder.store.auditInParallel()) },
+    data: { ok: true, ...(await storeFolder.store.audit()) },
   });
   expect(new Set(progress.map(({ what }) => what)).size).toBeGreaterThan(2);
   expect(new Set(progress.map(({ total }) => total)).size).toBe(1);

@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await page.stop();
-  expect((await storeFolder.store.audit()).problems).toEqual([]);
+  expect((await storeFolder.store.auditHere()).problems).toEqual([]);
   await storeFolder.close();
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { AuditProgress } from "../../../src/contract/operator/auditResult.ts";
-import { startServerAudit } from "../../../src/store/postgres/audit/audit.ts";
+import { auditServerApart } from "../../../src/store/postgres/audit/audit.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import { serverLedger } from "../../support/store/auditedLedger.ts";
 import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
@@ -167,18 +167,17 @@ describePostgres("the audit of a database that replicas serve from", () => {
     });
     await replica.record(running("req_open", owner));
     const told: AuditProgress[] = [];
-    const audit = startServerAudit(address, (progress) => told.push(progress));
-    expect(await audit.report).toEqual({ accounts: 1, requests: 1, problems: [], notes: [] });
-    audit.end();
+    const report = await auditServerApart(address, {
+      onProgress: (progress) => told.push(progress),
+    });
+    expect(report).toEqual({ accounts: 1, requests: 1, problems: [], notes: [] });
     expect(new Set(told.map(({ what }) => what))).toEqual(
       new Set(["rules", "histories", "totals"]),
     );
     expect(told.every(({ done, total }) => done <= total)).toBe(true);
     await replica.abandon();
     await books.sql`UPDATE replicas SET seen_at = 0`;
-    const later = startServerAudit(address, () => undefined);
-    const { problems, notes } = await later.report;
-    later.end();
+    const { problems, notes } = await auditServerApart(address);
     expect(problems).toEqual([]);
     expect(notes).toHaveLength(3);
   });
@@ -189,34 +188,27 @@ describePostgres("the audit of a database that replicas serve from", () => {
     await books.open("alice", 5n);
     const told: AuditProgress[] = [];
     const { promise: begun, resolve } = Promise.withResolvers<void>();
-    const audit = startServerAudit({ url: database.url, shownUrl: "" }, (progress) => {
+    const ending = new AbortController();
+    const onProgress = (progress: AuditProgress): void => {
       told.push(progress);
       resolve();
-    });
-    let isSettled = false;
-    void audit.report.finally(() => {
-      isSettled = true;
-    });
+    };
+    const address = { url: database.url, shownUrl: "" };
+    const audit = auditServerApart(address, { onProgress, signal: ending.signal });
+    const report = audit.catch(() => undefined);
     await begun;
-    audit.end();
+    ending.abort();
     const before = told.length;
     const others = async (): Promise<unknown[]> =>
       await books.sql`SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state LIKE '%transaction%'`;
     while ((await others()).length > 0) await Bun.sleep(5);
-    expect([told.length, isSettled]).toEqual([before, false]);
+    expect([told.length, await report]).toEqual([before, undefined]);
   });
 
   test("rejects in words if the server cannot be reached", async () => {
-    const audit = startServerAudit(
-      {
-        url: "postgres://tollgate@127.0.0.1:1/none",
-        shownUrl: "postgres://tollgate@127.0.0.1:1/none",
-      },
-      () => undefined,
+    const url = "postgres://tollgate@127.0.0.1:1/none";
+    expect(auditServerApart({ url, shownUrl: url })).rejects.toThrow(
+      `the database ${url} cannot be used`,
     );
-    expect(audit.report).rejects.toThrow(
-      "the database postgres://tollgate@127.0.0.1:1/none cannot be used",
-    );
-    audit.end();
   });
 });

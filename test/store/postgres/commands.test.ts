@@ -31,7 +31,7 @@ describePostgres("commands of two processes", () => {
   });
   afterEach(async () => {
     const problems = await books.problems();
-    const report = await stores[0].auditInParallel();
+    const report = await stores[0].audit();
     for (const store of stores) await store.close();
     await books[Symbol.asyncDispose]();
     await database.drop();

@@ -143,7 +143,7 @@ describePostgres("the copy of a SQLite file", () => {
     await store.admin.createAccount(actor, "dora", 5n);
     const booking = { account: "bob", kind: "credit", amount: 5n, ref: null, note: null } as const;
     await store.admin.changeBalance(actor, booking);
-    const { problems, accounts } = await store.auditInParallel();
+    const { problems, accounts } = await store.audit();
     expect({ problems, accounts }).toEqual({ problems: [], accounts: 3 });
     await store.close();
     expect(ask("UPDATE ledger SET note = 'x'")).rejects.toThrow("ledger: rows are never changed");

@@ -30,7 +30,7 @@ describePostgres("the objects of the schema", () => {
       url: restored.url,
       shownUrl: "postgres://server/restored",
     });
-    const { problems } = await store.auditInParallel();
+    const { problems } = await store.audit();
     await store.close();
     expect(problems).toEqual([]);
   });

@@ -28,7 +28,7 @@ describePostgres(
         expect(await balances()).toEqual(before);
         // 20,000 less a debit of 30 and charges of 6,475, with refunds of 125.
         expect(await store.accounts.find("alice")).toMatchObject({ balance: 13_620n });
-        expect((await store.auditInParallel()).problems).toEqual([]);
+        expect((await store.audit()).problems).toEqual([]);
         expect((await store.requests.list({}, { limit: 20 })).rows).toHaveLength(9);
       } finally {
         await store.close();

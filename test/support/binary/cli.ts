@@ -89,7 +89,7 @@ export async function openCliFolder(
       return JSON.parse(stdout);
     },
     makeDatabase() {
-      openStore({ path: database, durability: "process", serving: false }).close();
+      openStore({ path: database, durability: "process", serving: false }).closeNow();
     },
     remove: () => rm(folder, { recursive: true, force: true }),
   };

@@ -53,7 +53,7 @@ export async function credit(cli: CliFolder, atMs: number): Promise<void> {
     ref: null,
     note: null,
   });
-  store.close();
+  store.closeNow();
   // The statements of this process may outlive their store, and with them its write-ahead log.
   change(cli, "PRAGMA wal_checkpoint(TRUNCATE)");
 }

@@ -64,7 +64,7 @@ export async function openLedgerSetup(): Promise<LedgerSetup> {
     },
     async restart() {
       await life.writer.close();
-      life.store.close();
+      life.store.closeNow();
       life = open();
     },
     async close() {
@@ -73,10 +73,10 @@ export async function openLedgerSetup(): Promise<LedgerSetup> {
       const reserved = (await life.store.accounts.list()).filter(({ reserved }) => reserved !== 0n);
       const problems = [
         ...reserved.map(({ name }) => `account ${name}: something is still reserved`),
-        ...(await life.store.audit()).problems,
+        ...(await life.store.auditHere()).problems,
         ...auditFile(path),
       ];
-      life.store.close();
+      life.store.closeNow();
       await rm(folder, { recursive: true, force: true });
       if (problems.length > 0) throw new Error(problems.join("\n"));
     },

@@ -47,7 +47,7 @@ function sqliteLedger(prepare: Prepare): AuditedLedger {
       tamper(folder, ...statements);
     },
     async audit() {
-      return folder.store.audit();
+      return folder.store.auditHere();
     },
   };
 }

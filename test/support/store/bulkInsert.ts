@@ -8,7 +8,7 @@ import { openStore } from "../../../src/store/open.ts";
  * totals, the money of accounts and the spending of keys; `sumUp` writes the latter.
  */
 export function insertInBulk(path: string, insert: (sqlite: Database) => void): void {
-  openStore({ path, durability: "process", serving: true }).close();
+  openStore({ path, durability: "process", serving: true }).closeNow();
   const { sqlite } = connect(path, "process");
   sqlite.run("PRAGMA synchronous = OFF");
   sqlite.run("PRAGMA cache_size = -400000");

@@ -27,7 +27,7 @@ export function describeEngines(
 async function openSqlite(): Promise<EngineUnderTest> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-engine-"));
   const path = join(folder, "tollgate.db");
-  openStore({ path, durability: "process", serving: false }).close();
+  openStore({ path, durability: "process", serving: false }).closeNow();
   const { queries, sqlite } = connect(path, "process");
   return {
     connection: queries,

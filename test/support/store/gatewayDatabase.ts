@@ -53,7 +53,7 @@ export async function auditAt(
   }
   const store = await openStoreAt(place);
   try {
-    const { problems } = await store.auditInParallel();
+    const { problems } = await store.audit();
     return problems;
   } finally {
     await store.close();

@@ -32,7 +32,7 @@ function openBefore(open: () => Promise<StoreFolder>, audited: boolean): StoreFo
     current = await open();
   });
   afterEach(async () => {
-    const problems = audited ? (await current.store.audit()).problems : [];
+    const problems = audited ? (await current.store.auditHere()).problems : [];
     await current.close();
     expect(problems).toEqual([]);
   });

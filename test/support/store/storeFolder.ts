@@ -94,7 +94,7 @@ function openIn(folder: string, path: string): StoreFolder {
     },
     async close() {
       await started?.close();
-      store.close();
+      store.closeNow();
       await rm(folder, { recursive: true, force: true });
     },
   };

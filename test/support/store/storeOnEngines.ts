@@ -152,7 +152,7 @@ async function openSqlite(): Promise<OpenStore> {
     async endWithProblems() {
       await opened.stopWriter();
       store.interruptRunning();
-      return [...(await store.audit()).problems, ...auditFile(path)];
+      return [...(await store.auditHere()).problems, ...auditFile(path)];
     },
     async close() {
       sqlite.close();
@@ -182,7 +182,7 @@ async function openPostgres(): Promise<OpenStore> {
     async endWithProblems() {
       await replica[Symbol.asyncDispose]();
       // It reads the whole schema too, which takes longer than most of these tests.
-      const { problems } = isLong ? await store.auditInParallel() : { problems: [] };
+      const { problems } = isLong ? await store.audit() : { problems: [] };
       return [...problems, ...(await openAuditor({ url: database.url }).problems())];
     },
     async close() {

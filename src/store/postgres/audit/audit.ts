@@ -3,7 +3,7 @@ import {
   crashNotes,
   type AuditCheck,
   type AuditReport,
-  type BackgroundAudit,
+  type AuditWatch,
   type EngineChecks,
   type StructureProblem,
 } from "../../audit/audit.ts";
@@ -33,29 +33,22 @@ export function auditServer(
   });
 }
 
-/** Starts an audit on a connection of its own: reads of a serving replica have a time limit, and an audit needs longer. */
-export function startServerAudit(
+/** The audit on a connection of its own: reads of a serving replica have a time limit, and an audit needs longer. */
+export async function auditServerApart(
   address: ServerAddress,
-  onProgress: OnAuditProgress,
-): BackgroundAudit {
+  { onProgress, signal }: AuditWatch = {},
+): Promise<AuditReport> {
   const pool = new PostgresPool(address);
-  const queries = new PostgresQueries(pool);
-  let isEnded = false;
-  const { promise, resolve, reject } = Promise.withResolvers<AuditReport>();
-  const report = auditServer(queries, (progress) => {
-    if (!isEnded) onProgress(progress);
-  });
-  report.then(
-    (found) => isEnded || resolve(found),
-    (error: unknown) => isEnded || reject(error),
-  );
-  return {
-    report: promise,
-    end() {
-      isEnded = true;
-      void pool.close();
-    },
-  };
+  const end = () => void pool.close();
+  signal?.addEventListener("abort", end);
+  try {
+    return await auditServer(new PostgresQueries(pool), (progress) => {
+      if (signal?.aborted !== true) onProgress?.(progress);
+    });
+  } finally {
+    signal?.removeEventListener("abort", end);
+    await pool.close();
+  }
 }
 
 /** No gateway serves from the database. One that was killed counts as serving until it is silent. */

@@ -1,5 +1,7 @@
 import type { AuditProgress } from "../../../contract/operator/auditResult.ts";
+import { StoreError } from "../../storeError.ts";
 import { connect } from "../sqlite.ts";
+import { errorCode } from "../../../lib/systemError.ts";
 import type { AuditReport } from "../../audit/audit.ts";
 import { auditStore, fileProblems, useAuditCache, type SqliteAuditOptions } from "./auditSqlite.ts";
 
@@ -15,7 +17,12 @@ export type AuditMessage =
   | { readonly progress: AuditProgress }
   | { readonly report: AuditReport }
   | { readonly isIntact: boolean }
-  | { readonly failure: string };
+  /** `code`: of an error of SQLite. */
+  | {
+      readonly failure: string;
+      readonly isStoreError: boolean;
+      readonly code: string | undefined;
+    };
 
 /** Runs on a connection of its own. */
 function serveAudit(): void {
@@ -32,7 +39,8 @@ function serveAudit(): void {
       }
       connection.sqlite.close();
     } catch (error) {
-      post({ failure: error instanceof Error ? error.message : String(error) });
+      const failure = error instanceof Error ? error.message : String(error);
+      post({ failure, isStoreError: error instanceof StoreError, code: errorCode(error) });
     }
   };
 }
