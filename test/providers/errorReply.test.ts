@@ -200,14 +200,14 @@ describe("xAI names the account only in its message", () => {
     "Incorrect API key provided: xa***yz. You can obtain an API key from https://console.x.ai.";
   const isSpent =
     "Your team 16f2151a-40f4 has either used all available credits or reached its monthly spending limit. To continue making API requests, please purchase more credits or raise your spending limit.";
-  const replyOf = (status: number, error: string) => replyOf(status, { code: "Some words", error });
+  const saying = (error: string) => ({ code: "Some words", error });
 
   test.each([
     [400, wrongKey, "key"],
     [429, isSpent, "empty"],
     [403, isSpent, "empty"],
   ] as const)("%d %s", (status, words, accountFault) => {
-    expect(replyOf(status, words)).toMatchObject({
+    expect(replyOf(status, saying(words))).toMatchObject({
       fault: "account",
       accountFault,
       clientError: undefined,
@@ -220,7 +220,7 @@ describe("xAI names the account only in its message", () => {
     [400, "Incorrect API key provided: xa***yz", "caller"],
     [429, `'${isSpent}'`, "rateLimited"],
   ] as const)("but not in a client's: %d %s", (status, words, fault) => {
-    expect(replyOf(status, words).fault).toBe(fault);
+    expect(replyOf(status, saying(words)).fault).toBe(fault);
   });
 });
 
