@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import {
+  byProblem,
   configOf,
   loadText,
   key,
@@ -58,44 +59,26 @@ describe("the key", () => {
     expect(warningsOf('api_key = "sk-$canary%x<1>"')).toEqual([]);
   });
 
-  test.each([
-    [
-      'api_key = "canary"\napi_key_file = "x"',
-      "api_key_file: must not be set together with api_key: keep one of them",
-    ],
-    [
-      'api_key = "canary key"',
-      "api_key: contains a blank or another character that is not valid in a key: copy the key again",
-    ],
-    [
-      'api_key = "canary\\n"',
-      "api_key: contains a blank or another character that is not valid in a key: copy the key again",
-    ],
-    [
-      'api_key = "canarÿ"',
-      "api_key: contains a blank or another character that is not valid in a key: copy the key again",
-    ],
-    ["api_key = 123", "api_key: must be a text in quotes"],
-    [`api_key = "${"k".repeat(8193)}"`, "api_key: must have at most 8192 characters"],
-    [
-      'api_key_file = "sk-canary"',
-      "api_key_file: the file cannot be read: no such file (a relative path starts at the folder of the config)",
-    ],
-    [
-      'api_key_file = "."',
-      "api_key_file: the file cannot be read: it is a folder (a relative path starts at the folder of the config)",
-    ],
-    ['api_key_file = "empty"', "api_key_file: the file is empty: write the key into it"],
-    [
-      'api_key_file = "two"',
-      "api_key_file: contains a blank or another character that is not valid in a key: copy the key again",
-    ],
-    ['api_key_file = "large"', "api_key_file: the file is larger than 1MB: use another file"],
-    [
-      'api_key = "canary"\nheaders = { Authorization = "Bearer canary" }',
-      "headers: must not contain authorization when api_key is set: keep one of them",
-    ],
-  ])("%.70j is refused, and not repeated", (lines, problem) => {
+  test.each(
+    byProblem({
+      "api_key_file: must not be set together with api_key: keep one of them":
+        'api_key = "canary"\napi_key_file = "x"',
+      "api_key: contains a blank or another character that is not valid in a key: copy the key again":
+        ['api_key = "canary key"', 'api_key = "canary\\n"', 'api_key = "canarÿ"'],
+      "api_key: must be a text in quotes": "api_key = 123",
+      "api_key: must have at most 8192 characters": `api_key = "${"k".repeat(8193)}"`,
+      "api_key_file: the file cannot be read: no such file (a relative path starts at the folder of the config)":
+        'api_key_file = "sk-canary"',
+      "api_key_file: the file cannot be read: it is a folder (a relative path starts at the folder of the config)":
+        'api_key_file = "."',
+      "api_key_file: the file is empty: write the key into it": 'api_key_file = "empty"',
+      "api_key_file: contains a blank or another character that is not valid in a key: copy the key again":
+        'api_key_file = "two"',
+      "api_key_file: the file is larger than 1MB: use another file": 'api_key_file = "large"',
+      "headers: must not contain authorization when api_key is set: keep one of them":
+        'api_key = "canary"\nheaders = { Authorization = "Bearer canary" }',
+    }),
+  )("%.70j is refused, and not repeated", (lines, problem) => {
     const files = {
       empty: " \n",
       two: "canary one\ncanary two\n",

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { databaseName } from "../../src/config/database.ts";
-import { loadText, minimal } from "./loadText.ts";
+import { byProblem, loadText, minimal } from "./loadText.ts";
 
 const postgres = 'database.url = "postgres://gate@db.internal/tollgate"\n';
 
@@ -68,47 +68,45 @@ describe("a PostgreSQL database", () => {
 
   const form =
     "must be a URL such as postgres://user:password@host:5432/name; write @ : / ? # % in a password as %40 %3A %2F %3F %23 %25";
-  test.each([
-    [
-      "mysql://gate:canary@db/toll",
-      "must begin with postgres:// or postgresql://: other servers are not supported; a SQLite file is set with path",
-    ],
-    ["canary.db", form],
-    ["postgres:///toll", form],
-    ["postgres://gate:canary#1@db/toll", form],
-    ["postgres://gate:canary/1@db/toll", form],
-    ["postgres://gate:canary@db/toll#canary", form],
-    ["postgres://gate:canary@db1,db2/toll", form],
-    ["postgres://gate:canary%@db/toll", "has a % in its user or password: write it as %25"],
-    ["postgres://db/toll", "must name a user: postgres://USER@host/name"],
-    ["postgres://gate:canary@db", "must name a database: postgres://user@host/NAME"],
-    ["postgres://gate:canary@db/toll/two", "must name a database: postgres://user@host/NAME"],
-    [
-      "postgres://gate@db/toll?password=canary",
-      "must not have other parameters after the ? than sslmode, sslrootcert, channel_binding",
-    ],
-    [
-      "postgres://gate@db/toll?sslmode=canary",
-      "has a wrong sslmode: use one of disable, allow, prefer, require, verify-ca, verify-full",
-    ],
-    ["postgres://gate@db/toll?sslrootcert=canary.pem", "must name an absolute path in sslrootcert"],
-  ])("%s is refused", (text, problem) => {
+  test.each(
+    byProblem({
+      "must begin with postgres:// or postgresql://: other servers are not supported; a SQLite file is set with path":
+        "mysql://gate:canary@db/toll",
+      [form]: [
+        "canary.db",
+        "postgres:///toll",
+        "postgres://gate:canary#1@db/toll",
+        "postgres://gate:canary/1@db/toll",
+        "postgres://gate:canary@db/toll#canary",
+        "postgres://gate:canary@db1,db2/toll",
+      ],
+      "has a % in its user or password: write it as %25": "postgres://gate:canary%@db/toll",
+      "must name a user: postgres://USER@host/name": "postgres://db/toll",
+      "must name a database: postgres://user@host/NAME": [
+        "postgres://gate:canary@db",
+        "postgres://gate:canary@db/toll/two",
+      ],
+      "must not have other parameters after the ? than sslmode, sslrootcert, channel_binding":
+        "postgres://gate@db/toll?password=canary",
+      "has a wrong sslmode: use one of disable, allow, prefer, require, verify-ca, verify-full":
+        "postgres://gate@db/toll?sslmode=canary",
+      "must name an absolute path in sslrootcert": "postgres://gate@db/toll?sslrootcert=canary.pem",
+    }),
+  )("%s is refused", (text, problem) => {
     expect(load(`database.url = "${text}"`).problems).toEqual([`database.url: ${problem}`]);
     const fromFile = load('database.url_file = "url"', { url: text });
     expect(fromFile.problems).toEqual([`database.url_file: ${problem}`]);
   });
 
-  test.each([
-    [
-      'path = "a.db"',
-      "path: must not be set together with url: keep url for PostgreSQL, or path for a SQLite file",
-    ],
-    [
-      'durability = "power"',
-      "durability: must not be set together with url: remove it; with PostgreSQL a charge always survives a power cut of the server",
-    ],
-    ['url_file = "url"', "url_file: must not be set together with url: keep one of them"],
-  ])("%s beside url is refused", (line, problem) => {
+  test.each(
+    byProblem({
+      "path: must not be set together with url: keep url for PostgreSQL, or path for a SQLite file":
+        'path = "a.db"',
+      "durability: must not be set together with url: remove it; with PostgreSQL a charge always survives a power cut of the server":
+        'durability = "power"',
+      "url_file: must not be set together with url: keep one of them": 'url_file = "url"',
+    }),
+  )("%s beside url is refused", (line, problem) => {
     expect(load(`${postgres}database.${line}`).problems).toEqual([`database.${problem}`]);
   });
 
@@ -173,15 +171,17 @@ describe("limits.redis", () => {
     expect(config?.limits.redis).toEqual({ url: "redis://:canary@a", shownUrl: "redis://a" });
   });
 
-  test.each([
-    ["http://canary", "must begin with redis://, rediss://, valkey:// or valkeys://"],
-    [
-      "canary:6379",
-      "must be a URL such as redis://user:password@host:6379; write @ : / ? # % in a password as %40 %3A %2F %3F %23 %25",
-    ],
-    ["redis://cache/canary", "must end after the port, or after the number of a database (/0)"],
-    ["redis://cache/0?canary=1", "must end after the port, or after the number of a database (/0)"],
-  ])("%s is refused", (text, problem) => {
+  test.each(
+    byProblem({
+      "must begin with redis://, rediss://, valkey:// or valkeys://": "http://canary",
+      "must be a URL such as redis://user:password@host:6379; write @ : / ? # % in a password as %40 %3A %2F %3F %23 %25":
+        "canary:6379",
+      "must end after the port, or after the number of a database (/0)": [
+        "redis://cache/canary",
+        "redis://cache/0?canary=1",
+      ],
+    }),
+  )("%s is refused", (text, problem) => {
     const { problems } = load(`${postgres}limits.redis = "${text}"`);
     expect(problems).toEqual([`limits.redis: ${problem}`]);
   });

@@ -125,3 +125,12 @@ function withoutFolder(outcome: Outcome, folder: string): Outcome {
     warnings: shorten(outcome.warnings),
   };
 }
+
+/** Rows of a text and its problem, from what is refused with the words of each problem. */
+export function byProblem(
+  refused: Readonly<Record<string, string | readonly string[]>>,
+): (readonly [text: string, problem: string])[] {
+  return Object.entries(refused).flatMap(([problem, texts]) =>
+    [texts].flat().map((text) => [text, problem] as const),
+  );
+}

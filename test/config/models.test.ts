@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { ModelConfig } from "../../src/config/schema.ts";
 import { freePrice } from "../support/store/recordedRequest.ts";
-import { configOf, key, loadText } from "./loadText.ts";
+import { byProblem, configOf, key, loadText } from "./loadText.ts";
 
 const provider = '[[providers]]\nid = "one"\nbase_url = "http://localhost/v1"\n';
 const prices = { rub_input_per_1m: "10", rub_output_per_1m: "20" };
@@ -370,44 +370,42 @@ describe("routes", () => {
 
   const money =
     "must be a whole number of thousandths of a rouble per 1,000,000 tokens (25 roubles are 25000) from 0 to 1000000000";
-  test.each([
-    ['model = "x"', "provider: is required: the id of a provider, in quotes"],
-    ['provider = "two"', 'provider: no provider has the id "two"; add one under [[providers]]'],
-    ['provider = "oen"', 'provider: no provider has the id "oen"; did you mean "one"?'],
-    ['provider = ""', 'provider: no provider has the id ""; add one under [[providers]]'],
-    [
-      'provider = "${ONE_KEY}"',
-      "provider: no provider has the id (from the environment); add one under [[providers]]",
-    ],
-    [`${route}model = ""`, "model: must have 1 to 256 visible characters"],
-    [`${route}model = "a\\tb"`, "model: must have 1 to 256 visible characters"],
-    [`${route}api = "completions"`, 'api: must be one of: "chat", "responses"'],
-    [`${route}responses = "yes"`, "responses: must be true or false, without quotes"],
-    [`${route}priority = -1`, "priority: must be a whole number from 0 to 1000000"],
-    [`${route}priority = 1000001`, "priority: must be a whole number from 0 to 1000000"],
-    [`${route}weight = 0`, "weight: must be a whole number from 1 to 1000000"],
-    [`${route}weight = 1000001`, "weight: must be a whole number from 1 to 1000000"],
-    [`${route}weight = 0.5`, "weight: must be a whole number from 1 to 1000000"],
-    [
-      `${route}rub_cost_input_per_1m = 1`,
-      "rub_cost_output_per_1m: is required with rub_cost_input_per_1m",
-    ],
-    [
-      `${route}rub_cost_output_per_1m = 1`,
-      "rub_cost_input_per_1m: is required with rub_cost_output_per_1m",
-    ],
-    [
-      `${route}rub_cost_input_per_1m = 1\nrub_cost_web_search_per_1k = 1`,
-      "rub_cost_output_per_1m: is required with rub_cost_input_per_1m",
-    ],
-    [
-      `${route}rub_cost_input_per_1m = 1000000001\nrub_cost_output_per_1m = 1`,
-      `rub_cost_input_per_1m: ${money}`,
-    ],
-    [`${route}wieght = 1`, "wieght: unknown key; did you mean weight?"],
-  ])("%j is refused", (lines, problem) => {
+  const refuse = (lines: string, problem: string) =>
     expect(problemsOf({}, lines)).toEqual([`models[0].routes[0].${problem}`]);
-  });
+
+  test.each(
+    byProblem({
+      "provider: is required: the id of a provider, in quotes": 'model = "x"',
+      'provider: no provider has the id "two"; add one under [[providers]]': 'provider = "two"',
+      'provider: no provider has the id "oen"; did you mean "one"?': 'provider = "oen"',
+      'provider: no provider has the id ""; add one under [[providers]]': 'provider = ""',
+      "provider: no provider has the id (from the environment); add one under [[providers]]":
+        'provider = "${ONE_KEY}"',
+    }),
+  )("%j is refused", refuse);
+
+  test.each(
+    byProblem({
+      "model: must have 1 to 256 visible characters": ['model = ""', 'model = "a\\tb"'],
+      'api: must be one of: "chat", "responses"': 'api = "completions"',
+      "responses: must be true or false, without quotes": 'responses = "yes"',
+      "priority: must be a whole number from 0 to 1000000": ["priority = -1", "priority = 1000001"],
+      "weight: must be a whole number from 1 to 1000000": [
+        "weight = 0",
+        "weight = 1000001",
+        "weight = 0.5",
+      ],
+      "rub_cost_output_per_1m: is required with rub_cost_input_per_1m": [
+        "rub_cost_input_per_1m = 1",
+        "rub_cost_input_per_1m = 1\nrub_cost_web_search_per_1k = 1",
+      ],
+      "rub_cost_input_per_1m: is required with rub_cost_output_per_1m":
+        "rub_cost_output_per_1m = 1",
+      [`rub_cost_input_per_1m: ${money}`]:
+        "rub_cost_input_per_1m = 1000000001\nrub_cost_output_per_1m = 1",
+      "wieght: unknown key; did you mean weight?": "wieght = 1",
+    }),
+  )("beside its provider %j is refused", (lines, problem) => refuse(route + lines, problem));
 
   test.each(["anthropic", "gemini"])("a provider of kind %s has no responses interface", (kind) => {
     const other = provider.replace('id = "one"', `id = "two"\nkind = "${kind}"`);
@@ -419,15 +417,16 @@ describe("routes", () => {
     expect(problems).toContainEqual(expect.stringMatching(/^models\[0\]\.routes\[0\]\.api: /));
   });
 
-  test.each([
-    ["", "models[0].routes: is required: at least one route: write [[models.routes]]"],
-    ["routes = []", "models[0].routes: must be at least one route: write [[models.routes]]"],
-    ["routes = 1", "models[0].routes: must be at least one route: write [[models.routes]]"],
-    [
-      `routes = [${'{provider="one"},'.repeat(101)}]`,
-      "models[0].routes: must have at most 100 items",
-    ],
-  ])("a model with %.20j is refused", (line, problem) => {
+  test.each(
+    byProblem({
+      "models[0].routes: is required: at least one route: write [[models.routes]]": "",
+      "models[0].routes: must be at least one route: write [[models.routes]]": [
+        "routes = []",
+        "routes = 1",
+      ],
+      "models[0].routes: must have at most 100 items": `routes = [${'{provider="one"},'.repeat(101)}]`,
+    }),
+  )("a model with %.20j is refused", (line, problem) => {
     const text = `${provider}[[models]]\nid = "a"\nfree = true\nmax_output_tokens = 1\n${line}`;
     expect(loadText(text).problems).toEqual([problem]);
   });

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { loadConfig } from "../../src/config/load.ts";
 import { testAuthority } from "../support/provider/rawServer.ts";
-import { configOf, inScratchFolder, loadText, minimal } from "./loadText.ts";
+import { byProblem, configOf, inScratchFolder, loadText, minimal } from "./loadText.ts";
 
 const whsec = (bytes: number, fill = 7) => `whsec_${Buffer.alloc(bytes, fill).toString("base64")}`;
 const secret = `secret = "${whsec(32)}"`;
@@ -121,97 +121,89 @@ const escapes = "; write @ : / ? # % in a password as %40 %3A %2F %3F %23 %25";
 const wrongQuery = "must have nothing after the ? but tls=starttls or tls=none, for smtp:// only";
 const usable = 'smtp = "smtps://mail.example"';
 
+function expectRefused(lines: string, problem: string): void {
+  const { problems } = load(lines);
+  expect(problems).toEqual([`notify.${problem}`]);
+  expect(problems.join()).not.toContain("canary");
+}
+
 describe("is refused", () => {
-  test.each([
-    ['webhook = "https://h.example/canary"', `secret: is required with webhook: it ${wrongSecret}`],
-    [`webhook = "h.example/canary"\n${secret}`, "webhook: must be a URL that begins with https://"],
-    [
-      `webhook = "mailto:canary@h.example"\n${secret}`,
-      "webhook: must be a URL that begins with https://",
-    ],
-    [
-      `webhook = "http://h.example/canary"\n${secret}`,
-      "webhook: must begin with https://: over http:// others can read the notices on their way; a host of a private network may have http://",
-    ],
-    [
-      `webhook = "https://u:canary@h.example"\n${secret}`,
-      "webhook: must not contain a user or password",
-    ],
-    [
-      `webhook = "https://h.example/#canary"\n${secret}`,
-      "webhook: must not contain a fragment (#)",
-    ],
-    [
-      `webhook = "https://h.example/canary"\nwebhook_file = "hook.url"\n${secret}`,
-      "webhook_file: must not be set together with webhook: keep one of them",
-    ],
-    [`webhook_file = "empty"\n${secret}`, "webhook_file: the file is empty: write the URL into it"],
-    ['secret_file = "empty"', "secret_file: the file is empty: write the signing secret into it"],
-    [
-      'secret_file = "none"',
-      "secret_file: the file cannot be read: no such file (a relative path starts at the folder of the config)",
-    ],
-    ['secret = "canary"', `secret: ${wrongSecret}`],
-    [`secret = "${whsec(23)}"`, `secret: ${wrongSecret}`],
-    [`secret = "${whsec(65)}"`, `secret: ${wrongSecret}`],
-    [`secret = "${whsec(32).slice(0, -1)}"`, `secret: ${wrongSecret}`],
-    [usable, "from: is required with smtp: the mail address of the sender"],
-    [from, "from: requires smtp: set it, or remove from"],
-    [
-      `${usable}\nfrom = "Tollgate <a@b.example>"`,
-      'from: must be one mail address, such as "tollgate@example.com"',
-    ],
-    ['email = "a@b.example"', "email: requires smtp: set it, or remove email"],
-    [`${usable}\n${from}\nemail = "a@b.example\\nBcc: c@d.example"`, `email: ${wrongMail}`],
-    [`${usable}\n${from}\nemail = ["a@b.example", ""]`, `email: ${wrongMail}`],
-    [`${usable}\n${from}\nemail = ["A <a@b.example>"]`, `email: ${wrongMail}`],
-    ["email = 1", 'email: must be a mail address in quotes, or a list such as ["one@example.com"]'],
-    [
-      `smtp = "mail.example:25"\n${from}`,
-      `smtp: must be a URL such as smtps://user:password@mail.example.com${escapes}`,
-    ],
-    [`smtp = "http://mail.example"\n${from}`, "smtp: must begin with smtps:// or smtp://"],
-    [
-      `smtp = "smtps://u:100%@mail.example"\n${from}`,
-      "smtp: has a % in its user or password: write it as %25",
-    ],
-    [
-      `smtp = "smtps://u@mail.example"\n${from}`,
-      "smtp: must have a user and a password, or neither",
-    ],
-    [
-      `smtp = "smtps://mail.example/canary"\n${from}`,
-      "smtp: must end after the host or the port, or with ?tls=none",
-    ],
-    [`smtp = "smtps://mail.example?tls=none"\n${from}`, `smtp: ${wrongQuery}`],
-    [`smtp = "smtp://mail.example?tls=maybe"\n${from}`, `smtp: ${wrongQuery}`],
-    [`smtp = "smtp://mail.example?verify=no"\n${from}`, `smtp: ${wrongQuery}`],
-    [
-      `smtp = "smtp://mail.example?tls=none"\n${from}`,
-      "smtp: must not have tls=none: the host is not in a private network",
-    ],
-    [
-      `smtp = "smtp://u:canary@mailpit?tls=none"\n${from}`,
-      "smtp: must not have tls=none with a password: it would be sent unencrypted; remove tls=none",
-    ],
-    [
-      'proxy = "ftp://u:canary@proxy.example"',
-      "proxy: must begin with http://, https://, socks5:// or socks5h://",
-    ],
-    ['ca_file = "notify.secret"', "ca_file: the file is not a PEM certificate"],
-    ["low = -1", `low: ${wrongLow}`],
-    ['low = "4000000001"', `low: ${wrongLow}`],
-    ['low = "1,5"', `low: ${wrongLow}`],
-    [
-      "low = 1.5",
-      'low: must be roubles: a whole number, or a decimal text in quotes, such as "49.5"',
-    ],
-    ["slack = true", expect.stringContaining("slack: unknown key; the keys here are webhook,")],
-  ])("%s", (lines, problem) => {
-    const { problems } = load(lines);
-    const expected: unknown = typeof problem === "string" ? `notify.${problem}` : problem;
-    expect(problems as unknown).toEqual([expected]);
-    expect(problems.join()).not.toContain("canary");
+  test.each(
+    byProblem({
+      "webhook: must be a URL that begins with https://": [
+        'webhook = "h.example/canary"',
+        'webhook = "mailto:canary@h.example"',
+      ],
+      "webhook: must begin with https://: over http:// others can read the notices on their way; a host of a private network may have http://":
+        'webhook = "http://h.example/canary"',
+      "webhook: must not contain a user or password": 'webhook = "https://u:canary@h.example"',
+      "webhook: must not contain a fragment (#)": 'webhook = "https://h.example/#canary"',
+      "webhook_file: must not be set together with webhook: keep one of them":
+        'webhook = "https://h.example/canary"\nwebhook_file = "hook.url"',
+      "webhook_file: the file is empty: write the URL into it": 'webhook_file = "empty"',
+    }),
+  )("beside a secret: %s", (lines, problem) => expectRefused(`${lines}\n${secret}`, problem));
+
+  test.each(
+    byProblem({
+      [`smtp: must be a URL such as smtps://user:password@mail.example.com${escapes}`]:
+        'smtp = "mail.example:25"',
+      "smtp: must begin with smtps:// or smtp://": 'smtp = "http://mail.example"',
+      "smtp: has a % in its user or password: write it as %25":
+        'smtp = "smtps://u:100%@mail.example"',
+      "smtp: must have a user and a password, or neither": 'smtp = "smtps://u@mail.example"',
+      "smtp: must end after the host or the port, or with ?tls=none":
+        'smtp = "smtps://mail.example/canary"',
+      [`smtp: ${wrongQuery}`]: [
+        'smtp = "smtps://mail.example?tls=none"',
+        'smtp = "smtp://mail.example?tls=maybe"',
+        'smtp = "smtp://mail.example?verify=no"',
+      ],
+      "smtp: must not have tls=none: the host is not in a private network":
+        'smtp = "smtp://mail.example?tls=none"',
+      "smtp: must not have tls=none with a password: it would be sent unencrypted; remove tls=none":
+        'smtp = "smtp://u:canary@mailpit?tls=none"',
+      [`email: ${wrongMail}`]: [
+        `${usable}\nemail = "a@b.example\\nBcc: c@d.example"`,
+        `${usable}\nemail = ["a@b.example", ""]`,
+        `${usable}\nemail = ["A <a@b.example>"]`,
+      ],
+    }),
+  )("beside a sender: %s", (lines, problem) => expectRefused(`${lines}\n${from}`, problem));
+
+  test.each(
+    byProblem({
+      [`secret: is required with webhook: it ${wrongSecret}`]:
+        'webhook = "https://h.example/canary"',
+      "secret_file: the file is empty: write the signing secret into it": 'secret_file = "empty"',
+      "secret_file: the file cannot be read: no such file (a relative path starts at the folder of the config)":
+        'secret_file = "none"',
+      [`secret: ${wrongSecret}`]: [
+        'secret = "canary"',
+        `secret = "${whsec(23)}"`,
+        `secret = "${whsec(65)}"`,
+        `secret = "${whsec(32).slice(0, -1)}"`,
+      ],
+      "from: is required with smtp: the mail address of the sender": usable,
+      "from: requires smtp: set it, or remove from": from,
+      'from: must be one mail address, such as "tollgate@example.com"': [
+        `${usable}\nfrom = "Tollgate <a@b.example>"`,
+      ],
+      "email: requires smtp: set it, or remove email": 'email = "a@b.example"',
+      'email: must be a mail address in quotes, or a list such as ["one@example.com"]': "email = 1",
+      "proxy: must begin with http://, https://, socks5:// or socks5h://":
+        'proxy = "ftp://u:canary@proxy.example"',
+      "ca_file: the file is not a PEM certificate": 'ca_file = "notify.secret"',
+      [`low: ${wrongLow}`]: ["low = -1", 'low = "4000000001"', 'low = "1,5"'],
+      'low: must be roubles: a whole number, or a decimal text in quotes, such as "49.5"':
+        "low = 1.5",
+    }),
+  )("%s", expectRefused);
+
+  test("a key that it does not have", () => {
+    expect(load("slack = true").problems).toEqual([
+      expect.stringContaining("slack: unknown key; the keys here are webhook,"),
+    ]);
   });
 });
 

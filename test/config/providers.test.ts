@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import {
+  byProblem,
   configOf,
   inScratchFolder,
   loadText,
@@ -64,41 +65,36 @@ describe("base_url", () => {
     expect(providerOf(key, text)?.baseUrl).toBe(url);
   });
 
-  test.each([
-    ["", "must be a URL that begins with https:// or http://"],
-    ["api.openai.com/v1", "must be a URL that begins with https:// or http://"],
-    ["ftp://one.example", "must be a URL that begins with https:// or http://"],
-    ["file:///etc/passwd", "must be a URL that begins with https:// or http://"],
-    ["https://", "must be a URL that begins with https:// or http://"],
-    ["https:one.example", "must be a URL that begins with https:// or http://"],
-    ["https://one.example:99999", "must be a URL that begins with https:// or http://"],
-    ["https://one.example/v1 ", "must be a URL that begins with https:// or http://"],
-    ["https://one.exa\nmple/v1", "must be a URL that begins with https:// or http://"],
-    ["https:\\\\one.example/v1", "must be a URL that begins with https:// or http://"],
-    [
-      "https://canary@one.example/v1",
-      "must not contain a user or password: use api_key or headers",
-    ],
-    [
-      "https://:canary@one.example/v1",
-      "must not contain a user or password: use api_key or headers",
-    ],
-    ["https://one.example/v1?key=canary", "must not contain a query (?) or fragment (#)"],
-    ["https://one.example/v1?", "must not contain a query (?) or fragment (#)"],
-    ["https://one.example/v1#canary", "must not contain a query (?) or fragment (#)"],
-    [
-      "https://one.example/v1/chat/completions",
-      "must not include /chat/completions, /responses or /messages: the gateway adds them",
-    ],
-    [
-      "https://one.example/v1/responses/",
-      "must not include /chat/completions, /responses or /messages: the gateway adds them",
-    ],
-    [
-      "https://one.example/v1/messages",
-      "must not include /chat/completions, /responses or /messages: the gateway adds them",
-    ],
-  ])("%j is refused", (text, problem) => {
+  test.each(
+    byProblem({
+      "must be a URL that begins with https:// or http://": [
+        "",
+        "api.openai.com/v1",
+        "ftp://one.example",
+        "file:///etc/passwd",
+        "https://",
+        "https:one.example",
+        "https://one.example:99999",
+        "https://one.example/v1 ",
+        "https://one.exa\nmple/v1",
+        "https:\\\\one.example/v1",
+      ],
+      "must not contain a user or password: use api_key or headers": [
+        "https://canary@one.example/v1",
+        "https://:canary@one.example/v1",
+      ],
+      "must not contain a query (?) or fragment (#)": [
+        "https://one.example/v1?key=canary",
+        "https://one.example/v1?",
+        "https://one.example/v1#canary",
+      ],
+      "must not include /chat/completions, /responses or /messages: the gateway adds them": [
+        "https://one.example/v1/chat/completions",
+        "https://one.example/v1/responses/",
+        "https://one.example/v1/messages",
+      ],
+    }),
+  )("%j is refused", (text, problem) => {
     expect(problemsOf(key, text)).toEqual([`providers[0].base_url: ${problem}`]);
   });
 
@@ -185,27 +181,26 @@ describe("proxy", () => {
     `must be a URL such as ${scheme}://user:password@host:port; ${escapes}`;
   const percent = "has a % in its user or password: write it as %25";
   const long = "x".repeat(256);
-  test.each([
-    ["proxy.example:3128", schemes],
-    ["socks4://canary@proxy.example:1080", schemes],
-    ["http://proxy .example", url("http")],
-    ["socks5://", url("socks5")],
-    ["socks5h://canary:1@:1080", url("socks5h")],
-    ["socks5://prox%79.example", url("socks5")],
-    ["http://%zz:canary@proxy.example:1", percent],
-    ["http://canary:100%@proxy.example:1", percent],
-    ["socks5://canary:%ff@proxy.example:1", percent],
-    ["http://can%3Aary:p@proxy.example:1", "must not have a : in its user"],
-    ["socks5://canary@proxy.example", "must have a user and a password, or neither"],
-    [
-      `socks5h://canary:${long}@proxy.example`,
-      "must have a user and a password of at most 255 bytes",
-    ],
-    ["http://proxy.example/canary", whole("http")],
-    ["https://proxy.example?canary", whole("https")],
-    ["socks5://proxy.example#canary", whole("socks5")],
-    ["socks5h://proxy.example/canary", whole("socks5h")],
-  ])("%j is refused", (text, problem) => {
+  test.each(
+    byProblem({
+      [schemes]: ["proxy.example:3128", "socks4://canary@proxy.example:1080"],
+      [url("http")]: "http://proxy .example",
+      [url("socks5")]: ["socks5://", "socks5://prox%79.example"],
+      [url("socks5h")]: "socks5h://canary:1@:1080",
+      [percent]: [
+        "http://%zz:canary@proxy.example:1",
+        "http://canary:100%@proxy.example:1",
+        "socks5://canary:%ff@proxy.example:1",
+      ],
+      "must not have a : in its user": "http://can%3Aary:p@proxy.example:1",
+      "must have a user and a password, or neither": "socks5://canary@proxy.example",
+      "must have a user and a password of at most 255 bytes": `socks5h://canary:${long}@proxy.example`,
+      [whole("http")]: "http://proxy.example/canary",
+      [whole("https")]: "https://proxy.example?canary",
+      [whole("socks5")]: "socks5://proxy.example#canary",
+      [whole("socks5h")]: "socks5h://proxy.example/canary",
+    }),
+  )("%j is refused", (text, problem) => {
     expect(problemsOf(`proxy = "${text}"`)).toEqual([`providers[0].proxy: ${problem}`]);
   });
 });

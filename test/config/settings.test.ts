@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { configOf, loadText, minimal } from "./loadText.ts";
+import { byProblem, configOf, loadText, minimal } from "./loadText.ts";
 
 const day = 86_400_000;
 const exactOrigin =
@@ -123,81 +123,75 @@ test("the shortest file gets every default", () => {
 });
 
 describe("lists of names", () => {
+  const notFirst = {
+    "10.0.0.5/8": "10.0.0.0/8",
+    "172.31.255.255/12": "172.16.0.0/12",
+    "::ffff:10.0.0.5/104": "10.0.0.0/8",
+    "2001:db8:1:2:ff::1/63": "2001:db8:1:2::/63",
+    "fd12::/7": "fc00::/7",
+  };
   test.each([
-    [
-      'api.refused_fields = ["model"]',
-      "api.refused_fields[0]: names a field that requests require",
-    ],
-    [
-      'api.refused_fields = ["a", ""]',
-      "api.refused_fields[1]: must be a name without control characters",
-    ],
-    ['api.refused_fields = ["a", 1]', "api.refused_fields[1]: must be a text in quotes"],
-    ['api.refused_fields = "a"', 'api.refused_fields: must be a list, such as ["one", "two"]'],
-    [
-      'api.shared_objects = ["a\\nb"]',
-      "api.shared_objects[0]: must be a name without control characters",
-    ],
-    ...[
-      "proxy",
-      "10.0.0.0/33",
-      "10.0.0.0/08",
-      "10.0.0.0/",
-      "10.0.0/8",
-      "10.0.0.0/255.0.0.0",
-      "10.0.0.0/8/8",
-      "10.0.0.0/-1",
-      "10.0.0.5:8080",
-      "fd00::/129",
-      "[fd00::]/8",
-      "fe80::1%eth0",
-      "::ffff:10.0.0.0/95",
-      " 10.0.0.0/8",
-    ].map((proxy) => [
-      `limits.trusted_proxies = ["${proxy}"]`,
-      'limits.trusted_proxies[0]: must be an IP address or a network, such as "10.0.0.5", "10.0.0.0/8" or "fd00::/8" (not a name)',
-    ]),
-    ...[
-      ["10.0.0.5/8", "10.0.0.0/8"],
-      ["172.31.255.255/12", "172.16.0.0/12"],
-      ["::ffff:10.0.0.5/104", "10.0.0.0/8"],
-      ["2001:db8:1:2:ff::1/63", "2001:db8:1:2::/63"],
-      ["fd12::/7", "fc00::/7"],
-    ].map(([written, first]) => [
-      `limits.trusted_proxies = ["${written}"]`,
-      `limits.trusted_proxies[0]: is not the first address of its network: write "${first}", or one address without a slash`,
-    ]),
-    ...["0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96"].map((every) => [
-      `limits.trusted_proxies = ["${every}"]`,
-      "limits.trusted_proxies[0]: must not be every address: the gateway could not tell a client from a proxy; list the networks of the proxies",
-    ]),
-    ...[
-      "*",
-      "https://*",
-      "https://*.example.com",
-      "null",
-      "chat.example.com",
-      "//chat.example.com",
-      "https://",
-      "https://chat.example.com/",
-      "https://chat.example.com/app",
-      "https://chat.example.com?a",
-      "https://chat.example.com:443",
-      "https://user@chat.example.com",
-      "https://Chat.example.com",
-      "HTTPS://chat.example.com",
-      "https://ж.example",
-      "https://a.example, https://b.example",
-      "https://chat.example.com:99999",
-      "file:///tmp",
-    ].map((origin) => [
-      `server.cors_origins = ["${origin}"]`,
-      `server.cors_origins[0]: ${exactOrigin}`,
-    ]),
-    [
-      `api.shared_objects = [${'"a", '.repeat(1001)}]`,
-      "api.shared_objects: must have at most 1000 items",
-    ],
+    ...byProblem({
+      "api.refused_fields[0]: names a field that requests require":
+        'api.refused_fields = ["model"]',
+      "api.refused_fields[1]: must be a name without control characters":
+        'api.refused_fields = ["a", ""]',
+      "api.refused_fields[1]: must be a text in quotes": 'api.refused_fields = ["a", 1]',
+      'api.refused_fields: must be a list, such as ["one", "two"]': 'api.refused_fields = "a"',
+      "api.shared_objects[0]: must be a name without control characters":
+        'api.shared_objects = ["a\\nb"]',
+      "api.shared_objects: must have at most 1000 items": [
+        `api.shared_objects = [${'"a", '.repeat(1001)}]`,
+      ],
+      'limits.trusted_proxies[0]: must be an IP address or a network, such as "10.0.0.5", "10.0.0.0/8" or "fd00::/8" (not a name)':
+        [
+          "proxy",
+          "10.0.0.0/33",
+          "10.0.0.0/08",
+          "10.0.0.0/",
+          "10.0.0/8",
+          "10.0.0.0/255.0.0.0",
+          "10.0.0.0/8/8",
+          "10.0.0.0/-1",
+          "10.0.0.5:8080",
+          "fd00::/129",
+          "[fd00::]/8",
+          "fe80::1%eth0",
+          "::ffff:10.0.0.0/95",
+          " 10.0.0.0/8",
+        ].map((proxy) => `limits.trusted_proxies = ["${proxy}"]`),
+      "limits.trusted_proxies[0]: must not be every address: the gateway could not tell a client from a proxy; list the networks of the proxies":
+        ["0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96"].map(
+          (every) => `limits.trusted_proxies = ["${every}"]`,
+        ),
+      [`server.cors_origins[0]: ${exactOrigin}`]: [
+        "*",
+        "https://*",
+        "https://*.example.com",
+        "null",
+        "chat.example.com",
+        "//chat.example.com",
+        "https://",
+        "https://chat.example.com/",
+        "https://chat.example.com/app",
+        "https://chat.example.com?a",
+        "https://chat.example.com:443",
+        "https://user@chat.example.com",
+        "https://Chat.example.com",
+        "HTTPS://chat.example.com",
+        "https://ж.example",
+        "https://a.example, https://b.example",
+        "https://chat.example.com:99999",
+        "file:///tmp",
+      ].map((origin) => `server.cors_origins = ["${origin}"]`),
+    }),
+    ...Object.entries(notFirst).map(
+      ([written, first]) =>
+        [
+          `limits.trusted_proxies = ["${written}"]`,
+          `limits.trusted_proxies[0]: is not the first address of its network: write "${first}", or one address without a slash`,
+        ] as const,
+    ),
   ])("%.60s", (text, problem) => {
     expect(loadText(`${text}\n${minimal}`).problems).toEqual([problem]);
   });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { configOf, loadText, minimal } from "./loadText.ts";
+import { byProblem, configOf, loadText, minimal } from "./loadText.ts";
 
 const load = (lines: string) => loadText(`[telemetry]\n${lines}\n${minimal}`);
 
@@ -22,31 +22,23 @@ describe("telemetry", () => {
     expect(load(lines)).toMatchObject({ config: { telemetry: undefined }, problems: [] });
   });
 
-  test.each([
-    ['otlp = "127.0.0.1:4318"', "otlp: must be a URL that begins with https:// or http://"],
-    [
-      'otlp = "http://127.0.0.1:4318/v1/traces"',
-      "otlp: must not include /v1/traces: the gateway adds it",
-    ],
-    [
-      'otlp = "http://user:canary@127.0.0.1:4318"',
-      "otlp: must not contain a user or password: use headers",
-    ],
-    [
-      'otlp = "http://127.0.0.1:4318?key=canary"',
-      "otlp: must not contain a query (?) or fragment (#)",
-    ],
-    ["otlp = 4318", 'otlp: must be an address in quotes, such as "http://127.0.0.1:4318"'],
-    ['headers = { a = "canary" }', "headers: requires otlp: set it, or remove the headers"],
-    [
-      'otlp = "http://127.0.0.1:4318"\nheaders = { content-type = "canary" }',
-      "headers.content-type: is a header that the gateway sets: remove it",
-    ],
-    [
-      'otlp = "http://127.0.0.1:4318"\nheaders = { a = "can\\nary" }',
-      "headers.a: must have a value of printable ASCII on one line",
-    ],
-  ])("is refused: %s", (lines, problem) => {
+  test.each(
+    byProblem({
+      "otlp: must be a URL that begins with https:// or http://": 'otlp = "127.0.0.1:4318"',
+      "otlp: must not include /v1/traces: the gateway adds it":
+        'otlp = "http://127.0.0.1:4318/v1/traces"',
+      "otlp: must not contain a user or password: use headers":
+        'otlp = "http://user:canary@127.0.0.1:4318"',
+      "otlp: must not contain a query (?) or fragment (#)":
+        'otlp = "http://127.0.0.1:4318?key=canary"',
+      'otlp: must be an address in quotes, such as "http://127.0.0.1:4318"': "otlp = 4318",
+      "headers: requires otlp: set it, or remove the headers": 'headers = { a = "canary" }',
+      "headers.content-type: is a header that the gateway sets: remove it":
+        'otlp = "http://127.0.0.1:4318"\nheaders = { content-type = "canary" }',
+      "headers.a: must have a value of printable ASCII on one line":
+        'otlp = "http://127.0.0.1:4318"\nheaders = { a = "can\\nary" }',
+    }),
+  )("is refused: %s", (lines, problem) => {
     const { problems } = load(lines);
     expect(problems).toEqual([`telemetry.${problem}`]);
     expect(problems.join()).not.toContain("canary");
