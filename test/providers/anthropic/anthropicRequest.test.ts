@@ -1,12 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
 import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
-import { callOf } from "../conformance/reading.ts";
-import { sentText } from "../../support/provider/sentText.ts";
+import { callOf, hello, notSupported, sentFor } from "../conformance/reading.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const hello = { role: "user", content: "hello" };
 const cache = { cache_control: { type: "ephemeral", ttl: "5m" } };
 const text = (value: string) => ({ type: "text", text: value });
 const called = (id: string, given = "{}") => ({
@@ -18,7 +16,7 @@ const result = (id: string, content: unknown) => ({ role: "tool", tool_call_id: 
 const toolUse = (id: string, input = {}) => ({ type: "tool_use", id, name: "f", input });
 
 function encoded(fields: object): string {
-  return sentText(anthropic.chat.encode(callOf(JSON.stringify({ messages: [hello], ...fields }))));
+  return sentFor(anthropic.chat, fields);
 }
 
 function sent(fields: object): Fields {
@@ -63,9 +61,8 @@ test("a plain request gets the held tokens as its bound", () => {
 });
 
 test("the caller's bound is sent unchanged", () => {
-  const call = callOf(JSON.stringify({ messages: [hello] }));
-  const encoded = anthropic.chat.encode({ ...call, outputTokensBound: 10, outputTokensMax: 20 });
-  expect(JSON.parse(sentText(encoded))).toMatchObject({ max_tokens: 10 });
+  const bounds = { outputTokensBound: 10, outputTokensMax: 20 };
+  expect(JSON.parse(sentFor(anthropic.chat, {}, bounds))).toMatchObject({ max_tokens: 10 });
 });
 
 describe("messages", () => {
@@ -244,9 +241,7 @@ test("JSON without a schema is asked for by the same instruction each time", () 
     ...(alone as unknown[]),
   ]);
   expect(() => sent({ response_format, system: "x" })).toThrow(
-    new UnsupportedRequestError(
-      "system beside response_format is not supported by this model's provider",
-    ),
+    notSupported("system beside response_format"),
   );
 });
 
@@ -290,17 +285,13 @@ describe("parts", () => {
     ["input_audio", { input_audio: { data: "AA==", format: "wav" } }],
   ])("a %s of another kind is refused", (type, rest) => {
     expect(() => partOf({ type, ...rest })).toThrow(
-      new UnsupportedRequestError(
-        `messages[0].content[0] of the type ${type} is not supported by this model's provider`,
-      ),
+      notSupported(`messages[0].content[0] of the type ${type}`),
     );
   });
 
   test("an audio answer of another provider is refused", () => {
     const spoken = { role: "assistant", content: "", audio: { id: "audio_1" } };
-    expect(() => messagesOf(hello, spoken, hello)).toThrow(
-      new UnsupportedRequestError("messages[1].audio is not supported by this model's provider"),
-    );
+    expect(() => messagesOf(hello, spoken, hello)).toThrow(notSupported("messages[1].audio"));
     expect(() => messagesOf(hello, { ...spoken, audio: null }, hello)).not.toThrow();
   });
 
@@ -346,9 +337,7 @@ describe("other fields", () => {
 
   test("a choice among some of the tools is refused", () => {
     const tool_choice = { type: "allowed_tools", allowed_tools: { mode: "auto", tools } };
-    expect(() => sent({ tools, tool_choice })).toThrow(
-      new UnsupportedRequestError("tool_choice is not supported by this model's provider"),
-    );
+    expect(() => sent({ tools, tool_choice })).toThrow(notSupported("tool_choice"));
   });
 
   test("a strict tool stays strict", () => {
@@ -417,9 +406,7 @@ describe("other fields", () => {
     ["user_profile_id", "profile_1"],
     ["workspace_id", "workspace_1"],
   ])("%s is refused because it changes the answer", (name, value) => {
-    expect(() => sent({ [name]: value })).toThrow(
-      new UnsupportedRequestError(`${name} is not supported by this model's provider`),
-    );
+    expect(() => sent({ [name]: value })).toThrow(notSupported(name));
   });
 
   test("a region is sent", () => {

@@ -13,13 +13,11 @@ import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
 import { sentText } from "../../support/provider/sentText.ts";
 import { anthropicDialect } from "../conformance/anthropicDialect.ts";
 import { geminiDialect } from "../conformance/geminiDialect.ts";
-import { callOf } from "../conformance/reading.ts";
+import { callOf, notSupported } from "../conformance/reading.ts";
 
 const user = (content: unknown) => ({ role: "user", content }) as RequestMessage;
 const request = (fields: object) =>
   callOf(JSON.stringify({ messages: [{ role: "user", content: "x" }], ...fields })).request.body;
-const unsupported = (what: string) =>
-  new UnsupportedRequestError(`${what} is not supported by this model's provider`);
 
 describe("the parts of a message", () => {
   test("a string is one text, null and an empty list are no text", () => {
@@ -96,7 +94,7 @@ describe("the parts of a message", () => {
   ])("%j is refused", (part, named) => {
     const message = user([{ type: "text", text: "x" }, part]);
     expect(() => partsOf(message, "messages[2]")).toThrow(
-      unsupported(`messages[2].content[1]${named}`),
+      notSupported(`messages[2].content[1]${named}`),
     );
   });
 
@@ -105,7 +103,7 @@ describe("the parts of a message", () => {
     const image = { type: "image_url", image_url: { url: "https://a.example" } };
     expect(textsOf(user([text, text]), "messages[0]")).toEqual(["x", "x"]);
     expect(() => textsOf(user([text, image]), "messages[0]")).toThrow(
-      unsupported("messages[0].content[1] of the type image_url"),
+      notSupported("messages[0].content[1] of the type image_url"),
     );
   });
 });
@@ -136,7 +134,7 @@ describe("tools", () => {
     ],
     [{ functions: [] }, "functions"],
   ])("%j are refused", (fields, what) => {
-    expect(() => toolsOf(request(fields))).toThrow(unsupported(what));
+    expect(() => toolsOf(request(fields))).toThrow(notSupported(what));
   });
 
   test.each([
@@ -157,7 +155,7 @@ describe("tools", () => {
     [{ tool_choice: { type: "allowed_tools" } }, "tool_choice"],
     [{ function_call: "auto" }, "function_call"],
   ])("the choice in %j is refused", (fields, what) => {
-    expect(() => toolChoiceOf(request(fields))).toThrow(unsupported(what));
+    expect(() => toolChoiceOf(request(fields))).toThrow(notSupported(what));
   });
 });
 
@@ -196,7 +194,7 @@ describe("calls", () => {
     [{ tool_calls: [{ function: { name: "f" } }] }, "messages[1].tool_calls[0]"],
     [{ function_call: { name: "f" } }, "messages[1].function_call"],
   ])("%j are refused", (fields, what) => {
-    expect(() => toolCallsOf(assistant(fields), "messages[1]")).toThrow(unsupported(what));
+    expect(() => toolCallsOf(assistant(fields), "messages[1]")).toThrow(notSupported(what));
   });
 
   test("a result names its call", () => {
@@ -229,7 +227,7 @@ describe("the form of the answer", () => {
     [{ type: "json_schema" }, "response_format"],
     [{ type: "json_schema", json_schema: { name: "n" } }, "response_format.json_schema"],
   ])("%j is refused", (response_format, what) => {
-    expect(() => formatOf(request({ response_format }))).toThrow(unsupported(what));
+    expect(() => formatOf(request({ response_format }))).toThrow(notSupported(what));
   });
 });
 

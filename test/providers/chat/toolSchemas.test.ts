@@ -2,9 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
 import { parametersOf } from "../../../src/providers/chat/toolSchemas.ts";
 import { gemini } from "../../../src/providers/gemini/gemini.ts";
-import type { ProviderAdapter } from "../../../src/providers/provider.ts";
-import { sentText } from "../../support/provider/sentText.ts";
-import { callOf } from "../conformance/reading.ts";
+import { sentFor } from "../conformance/reading.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -148,9 +146,6 @@ describe("the parameters of a tool", () => {
   });
 });
 
-const hello = { role: "user", content: "hello" };
-const sentBy = (adapter: ProviderAdapter, body: object): string =>
-  sentText(adapter.chat.encode(callOf(JSON.stringify({ messages: [hello], ...body }))));
 const strictTool = (parameters: object, strict?: boolean) => ({
   tools: [{ type: "function", function: { name: "f", parameters, strict } }],
 });
@@ -163,7 +158,7 @@ describe("Claude's subset of schemas", () => {
     readonly tools?: readonly { readonly input_schema: Fields; readonly strict?: boolean }[];
     readonly output_config?: { readonly format: { readonly schema: Fields } };
   }
-  const sent = (body: object) => JSON.parse(sentBy(anthropic, body)) as Sent;
+  const sent = (body: object) => JSON.parse(sentFor(anthropic.chat, body)) as Sent;
   const definition = { $ref: "#/$defs/a" };
   const closed = (properties: object, more: object = {}) => ({
     type: "object",
@@ -308,7 +303,7 @@ describe("Claude's subset of schemas", () => {
       a: { anyOf: [text, { type: "null" }] },
       b: { type: "array", items: closed({}) },
     });
-    expect(sentBy(anthropic, formatOf(schema))).toContain(JSON.stringify(schema));
+    expect(sentFor(anthropic.chat, formatOf(schema))).toContain(JSON.stringify(schema));
   });
 });
 
@@ -325,10 +320,10 @@ test("Gemini gets a reference alone", () => {
       b: { $ref: "#/$defs/a" },
     },
   };
-  expect(JSON.parse(sentBy(gemini, strictTool(schema)))).toMatchObject({
+  expect(JSON.parse(sentFor(gemini.chat, strictTool(schema)))).toMatchObject({
     tools: [{ functionDeclarations: [{ parametersJsonSchema: sent }] }],
   });
-  expect(JSON.parse(sentBy(gemini, formatOf(schema)))).toMatchObject({
+  expect(JSON.parse(sentFor(gemini.chat, formatOf(schema)))).toMatchObject({
     generationConfig: { responseJsonSchema: sent },
   });
 });

@@ -13,8 +13,13 @@ import {
 } from "../../../src/gateway/decoding/publicAnswer.ts";
 import { ChatDecoder } from "../../../src/gateway/decoding/chatDecoder.ts";
 import { ChatForm } from "../../../src/gateway/decoding/chatForm.ts";
-import type { ChatCall } from "../../../src/providers/provider.ts";
+import {
+  UnsupportedRequestError,
+  type ChatCall,
+  type ChatInterface,
+} from "../../../src/providers/provider.ts";
 import { isJsonObject } from "../../../src/lib/json.ts";
+import { sentText } from "../../support/provider/sentText.ts";
 import type { Dialect, ExpectedAnswer, ExpectedCall, ExpectedUsage } from "./dialect.ts";
 
 const identity: AnswerIdentity = {
@@ -56,6 +61,23 @@ export function callOf(text: string): ChatCall {
       dropFields: [],
     },
   };
+}
+
+export const hello = { role: "user", content: "hello" };
+
+/** The body that a provider is sent for a chat with these fields, beside a message of the user's. */
+export function sentFor(
+  chat: ChatInterface,
+  fields: object,
+  changes: Partial<ChatCall> = {},
+): string {
+  const call = callOf(JSON.stringify({ messages: [hello], ...fields }));
+  return sentText(chat.encode({ ...call, ...changes }));
+}
+
+/** The error of a request that means something that a provider cannot. */
+export function notSupported(what: string): UnsupportedRequestError {
+  return new UnsupportedRequestError(`${what} is not supported by this model's provider`);
 }
 
 /** What a client gets of an answer in JSON, with the usage that was found in it. */

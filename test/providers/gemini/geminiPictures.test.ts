@@ -1,19 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { gemini } from "../../../src/providers/gemini/gemini.ts";
-import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
 import { saying, thought } from "../../support/provider/geminiAnswers.ts";
-import { sentText } from "../../support/provider/sentText.ts";
-import { callOf } from "../conformance/reading.ts";
+import { hello, notSupported, sentFor } from "../conformance/reading.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const hello = { role: "user", content: "hello" };
 const png = { inlineData: { mimeType: "image/png", data: "AAAA" } };
 const webp = { inlineData: { mimeType: "image/webp", data: "BBBB" } };
 const url = "data:image/png;base64,AAAA";
 const picture = { type: "image_url", image_url: { url } };
-const unsupported = (what: string) =>
-  new UnsupportedRequestError(`${what} is not supported by this model's provider`);
 
 /** What a client gets of an answer in JSON, as it would send it back. */
 function messageOf(parts: readonly object[]): object {
@@ -34,8 +29,8 @@ function streamed(...answers: readonly object[]): readonly unknown[] {
 }
 
 function lastParts(model: string, ...messages: readonly object[]): unknown {
-  const call = { ...callOf(JSON.stringify({ messages: [hello, ...messages] })), model };
-  const { contents } = JSON.parse(sentText(gemini.chat.encode(call))) as {
+  const sent = sentFor(gemini.chat, { messages: [hello, ...messages] }, { model });
+  const { contents } = JSON.parse(sent) as {
     contents: { parts: unknown }[];
   };
   return contents.at(-1)?.parts;
@@ -126,7 +121,7 @@ describe("the pictures of an answer in the history", () => {
     [[picture, { type: "text", text: "x", image_url: "x" }], "messages[1].images[1]"],
   ])("are refused if they cannot be read: %j", (images, what) => {
     const message = { role: "assistant", content: "x", images };
-    expect(() => lastParts("gemini-2.5-flash", message)).toThrow(unsupported(what));
+    expect(() => lastParts("gemini-2.5-flash", message)).toThrow(notSupported(what));
   });
 });
 

@@ -1,15 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { gemini } from "../../../src/providers/gemini/gemini.ts";
 import { UnsupportedRequestError, type ChatCall } from "../../../src/providers/provider.ts";
-import { callOf } from "../conformance/reading.ts";
-import { sentText } from "../../support/provider/sentText.ts";
+import { hello, sentFor } from "../conformance/reading.ts";
 
-const hello = { role: "user", content: "hello" };
 const model = "gemini-2.5-flash";
 
 function encoded(body: object, changes: Partial<ChatCall> = {}): Record<string, unknown> {
-  const call = { ...callOf(JSON.stringify({ messages: [hello], ...body })), model, ...changes };
-  return JSON.parse(sentText(gemini.chat.encode(call))) as Record<string, unknown>;
+  return JSON.parse(sentFor(gemini.chat, body, { model, ...changes })) as Record<string, unknown>;
 }
 
 function refusalOf(body: object): unknown {

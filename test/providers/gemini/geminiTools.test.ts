@@ -1,10 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { gemini } from "../../../src/providers/gemini/gemini.ts";
 import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
-import { callOf } from "../conformance/reading.ts";
-import { sentText } from "../../support/provider/sentText.ts";
-
-const hello = { role: "user", content: "hello" };
+import { hello, notSupported, sentFor } from "../conformance/reading.ts";
 
 interface Encoded {
   readonly contents: readonly { role: string; parts: readonly Record<string, unknown>[] }[];
@@ -13,8 +10,7 @@ interface Encoded {
 }
 
 function encoded(body: object, model = "gemini-2.5-flash"): Encoded {
-  const call = { ...callOf(JSON.stringify({ messages: [hello], ...body })), model };
-  return JSON.parse(sentText(gemini.chat.encode(call))) as Encoded;
+  return JSON.parse(sentFor(gemini.chat, body, { model })) as Encoded;
 }
 
 function toolCall(id: string, name: string, more: object = {}): object {
@@ -95,9 +91,7 @@ describe("tools that are allowed", () => {
     allowing("auto", { type: "function", function: {} }),
     { tools, tool_choice: { type: "allowed_tools" } },
   ])("are refused if the list is empty: %j", (body) => {
-    expect(() => encoded(body)).toThrow(
-      new UnsupportedRequestError("tool_choice is not supported by this model's provider"),
-    );
+    expect(() => encoded(body)).toThrow(notSupported("tool_choice"));
   });
 });
 

@@ -1,15 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
-import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
-import { callOf } from "../conformance/reading.ts";
-import { sentText } from "../../support/provider/sentText.ts";
-
-const hello = { role: "user", content: "hello" };
+import { hello, notSupported, sentFor } from "../conformance/reading.ts";
 
 /** The input items that are sent for these messages. */
 function inputFor(messages: readonly object[]): object[] {
-  const encoded = openaiResponses.encode(callOf(JSON.stringify({ messages })));
-  return (JSON.parse(sentText(encoded)) as { input: object[] }).input;
+  return (JSON.parse(sentFor(openaiResponses, { messages })) as { input: object[] }).input;
 }
 
 /** What came of a call: as a chat says it, and as the input of this interface. */
@@ -133,7 +128,6 @@ describe("a message", () => {
   ];
 
   test.each(unfit)("that has no counterpart: %j", (message, path) => {
-    const words = `${path} is not supported by this model's provider`;
-    expect(() => inputFor([message])).toThrow(new UnsupportedRequestError(words));
+    expect(() => inputFor([message])).toThrow(notSupported(path));
   });
 });

@@ -1,10 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
-import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
-import { callOf } from "../conformance/reading.ts";
+import { callOf, hello, notSupported } from "../conformance/reading.ts";
 import { sentText } from "../../support/provider/sentText.ts";
 
-const hello = { role: "user", content: "hello" };
 const parameters = { type: "object", properties: {} };
 const logprobs = "message.output_text.logprobs";
 const schema = { type: "object", properties: { a: { type: "string" } } };
@@ -198,7 +196,6 @@ describe("a field of a chat", () => {
   ];
 
   test.each(unfit)("that means something here that it cannot: %j", (given, name) => {
-    const message = `${name} is not supported by this model's provider`;
-    expect(() => sent(given)).toThrow(new UnsupportedRequestError(message));
+    expect(() => sent(given)).toThrow(notSupported(name));
   });
 });
