@@ -39,6 +39,8 @@ function cutsWith(
     missing: diskMissing,
     atOnce: 1,
     isDisturbed: true,
+    // What such a file has lost may be missed by a request.
+    hasErrors: durability === "process",
     open: (seed) => openOnDisk(seed, startLoadProvider({ wordDelayMs: 0 }), durability),
     async play(setup, chance) {
       const { world } = setup;

@@ -10,7 +10,8 @@ import { startFleet, type Fleet, type FleetReplica } from "./fleet.ts";
 import { faultsByName, type Fault, type Stage } from "./faults.ts";
 
 const replicas = 3;
-const clientsAtOnce = 24;
+/** Over all accounts. Those of a short run leave the processors to other tests. */
+const clientsAtOnce = { short: 9, long: 24 };
 const accounts = ["account-0", "account-1", "account-2"];
 /** More than `requests_wait`, less than a stopped replica stands still. */
 const clientPatienceMs = 12_000;
@@ -81,7 +82,7 @@ async function play(stage: Stage, url: string, { amount, report }: Given): Promi
     sendMixedLoad({ url }, key, {
       requests: Infinity,
       ways: everyWay,
-      atOnce: clientsAtOnce / accounts.length,
+      atOnce: clientsAtOnce[amount < longSeconds ? "short" : "long"] / accounts.length,
       withinMs: clientPatienceMs,
       isOver,
       seen() {},
