@@ -37,9 +37,9 @@ export type Work<Result> = (connection: Connection) => Promise<Result>;
 export type Pause = () => Promise<void>;
 
 /**
- * One way to the database, for reads and for the changes of commands. Queries that are text are in the common language
- * of both engines; `dialect` has the words that differ. Integers are bigints in their rows. A read may run again after a
- * lost connection to a server; a change does not.
+ * A connection to the database, for reads and for the changes of commands. The text of a query is in the common
+ * language of both engines; `dialect` has the words that differ. Integers in rows are bigints. A read may run again
+ * after a lost connection to a server; a change does not.
  */
 export interface Connection {
   readonly dialect: Dialect;
@@ -54,7 +54,7 @@ export interface Connection {
   /** Runs a read of text. */
   rows<Row>(text: string, values?: Values): Promise<Row[]>;
   row<Row>(text: string, values?: Values): Promise<Row | undefined>;
-  /** Rows as arrays whose integers are numbers: on SQLite half the time. For values below 2^53 only. */
+  /** Reads rows as arrays whose integers are numbers, in half the time on SQLite. For values below 2^53 only. */
   plainRows<Row extends readonly unknown[]>(text: string): Promise<Row[]>;
   /** Runs a change of text, with the rows that it returns. */
   change<Row>(text: string, values?: Values): Promise<Row[]>;
@@ -63,18 +63,18 @@ export interface Connection {
   /** Runs reads on one state of the database. `work` must not use another connection. */
   inSnapshot<Result>(work: Work<Result>): Promise<Result>;
   /**
-   * Runs a change of a command in a transaction: whole or not at all, and one after the other. Within a transaction it joins
-   * that one. `work` must not use another connection: on SQLite it would wait for itself.
+   * Runs a change of a command in a transaction. These transactions run one after the other. Within a transaction the
+   * change is a part of it. `work` must not use another connection: on SQLite it would wait for itself.
    */
   inTransaction<Result>(work: Work<Result>): Promise<Result>;
 }
 
-/** How the engines say the same differently. Texts are parts of queries. */
+/** The words in which the SQL of the engines differs. Texts are parts of queries. */
 export interface Dialect {
   readonly engine: "sqlite" | "postgres";
   /** The value of an `id` that the engine assigns. */
   readonly newRowId: SQL;
-  /** Behind a query: no other transaction changes the rows until this one has ended. */
+  /** Follows a query: no other transaction changes its rows until this transaction has ended. */
   readonly lockingRows: string;
   /** Whether a column has one of the numbers in a JSON array. */
   readonly isIn: (column: SQL, json: SQL) => SQL;
@@ -88,7 +88,7 @@ export interface Dialect {
 export interface AccessPaths {
   /** Follows FROM: the requests of a span of time by the index of times, also if `condition` names an account. */
   readonly requestsAt: (span: TimeSpan, condition: string) => string;
-  /** The requests of `$accountId`, those with `$status`, which is not `done`, or both, in the order of their row ids. */
+  /** Requests in the order of their row ids: of `$accountId`, with a `$status` other than `done`, or both. */
   readonly requestsById: (of: {
     readonly ofAccount: boolean;
     readonly ofStatus: boolean;
@@ -97,7 +97,7 @@ export interface AccessPaths {
   readonly wholeTable: (name: string) => string;
 }
 
-/** Conditions that an index finds, and the columns that a query with these conditions orders and compares. */
+/** Conditions that have an index. A query with these conditions compares and orders its rows by `id` and `at`. */
 export interface RequestsById {
   readonly conditions: readonly string[];
   readonly id: string;

@@ -29,8 +29,8 @@ type Parts = Pick<
 >;
 
 /**
- * The parts of a store that are written once for both engines. Each is made at its first use: a command needs only a few.
- * `records`: the connection for notices. The one for reads may be that of a standby, which cannot write.
+ * The parts of a store that are written once for both engines. Each is made at its first use: a command needs only a
+ * few. `records`: the connection for notices, because `connection` may be that of a standby, which takes no writes.
  */
 function partsOf(
   connection: Connection,

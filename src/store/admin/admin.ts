@@ -33,8 +33,8 @@ export interface LedgerChange {
 }
 
 /**
- * The account has the money, but the serving gateway has reserved it for open requests. It releases what it does not
- * need after about a second.
+ * The account has the money, but the serving gateway has reserved the money for open requests. After about a second the
+ * gateway releases what it does not need.
  */
 export class MoneyReservedError extends StoreError {}
 

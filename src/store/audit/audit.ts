@@ -37,7 +37,9 @@ export interface EngineChecks {
   /** The check of the structure reads all records. */
   readonly structureReadsAllRecords: boolean;
   readonly rules: readonly AuditCheck[];
-  /** What the end of a gateway leaves. The next one mends it, so it is no problem. */
+  /**
+   * What a gateway leaves when it crashes. The next gateway repairs that at its start, so it is a note and no problem.
+   */
   readonly notes: readonly AuditNote[];
 }
 
@@ -176,7 +178,10 @@ function sumWithoutFailure(column: string): string {
   return `(sum(${column} / 1000000000) * 1000000000 + sum(${column} % 1000000000))`;
 }
 
-/** The charge that the row `f` of the ledger refunds, of a request that is there or was folded; NULL: none. */
+/**
+ * The charge that the refund `f` gives back: in the row of its request, or in the ledger if the request was folded.
+ * NULL: there is no such charge.
+ */
 const CHARGE_OF_REFUND = `coalesce(
         (SELECT charge FROM requests WHERE account_id = f.account_id AND ledger_seq = f.refund_of LIMIT 1),
         (SELECT -${unbounded("amount")} FROM ledger

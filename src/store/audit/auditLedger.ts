@@ -16,8 +16,9 @@ interface Row {
 }
 
 /**
- * All changes of all balances. It sorts rows that it reads in the order of the file: the index has the right order, but
- * each row is elsewhere in the file then. A damaged charge may have no negative number of 64 bits, so none is made.
+ * A query for all changes of all balances. It reads the rows in the order of the file and sorts them. In the order of
+ * an index each row would be at another place of the file. A charge stays positive, because a damaged one may have no
+ * negative in 64 bits.
  */
 const history = ({ wholeTable }: AccessPaths): string =>
   `SELECT account_id AS account, seq, amount, CAST(0 AS bigint) AS charge, balance_after AS "balanceAfter"

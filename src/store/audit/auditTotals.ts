@@ -67,7 +67,10 @@ const nextDay = ({ lesser }: Dialect): string =>
     "coalesce((SELECT min(at) / 86400000 FROM requests WHERE at > $last), $end)",
   )} AS day`;
 
-/** About as many requests were admitted until a time: rows are in the order of their ends. */
+/**
+ * About how many requests were admitted before a time. The number is not exact, because rows have the order in which
+ * requests ended.
+ */
 const REQUESTS_UNTIL = `SELECT (SELECT id FROM requests WHERE at < $first ORDER BY at DESC LIMIT 1)
     - (SELECT min(id) FROM requests) AS rows`;
 
@@ -163,7 +166,7 @@ async function compareDay(
     problems.add(subjectOf(day, group), "leave out requests that are there");
 }
 
-/** A constant of a query may be a number. */
+/** SQLite may return a constant of a query as a number. */
 function exact(
   request: Group & Record<keyof Figures, bigint | number>,
   refunded: bigint,

@@ -14,7 +14,7 @@ export const LOOK_EVERY_MS = 800;
 /** The server sends a notification with the commit. */
 const HEARD_WITHIN_MS = 5000;
 
-/** What a replica is told of other processes. The calls must not throw. */
+/** The callbacks for what other processes do. They must not throw. */
 export interface ChangeListener {
   /** The account or one of its keys was changed. Undefined: any of them may be. */
   onChanged(accountId: number | undefined): void;

@@ -15,7 +15,7 @@ export interface ServerKind {
   /** For example 15.8. */
   readonly version: string;
   readonly majorVersion: number;
-  /** As they count for this user and this database, by the name of the setting. */
+  /** The settings in force for this user and this database, by name. */
   readonly settings: Readonly<Record<ServerSetting, string>>;
   readonly isStandby: boolean;
 }

@@ -31,13 +31,13 @@ export interface ServerInspection extends ServerKind {
   readonly lastEntryMs: number | undefined;
 }
 
-/** A server that repeats the writes of the inspected one. Null: the user may not see it. */
+/** A standby of the inspected server. Null: the user may not see the value. */
 export interface Standby {
   readonly name: string | null;
   readonly state: string | null;
   /** `sync` or `quorum`: a commit waits for it. */
   readonly syncState: string | null;
-  /** How long ago it had repeated everything. Null also if there is nothing to repeat. */
+  /** How far the standby is behind. Null also if it has nothing to apply. */
   readonly lagMs: number | null;
   readonly lagBytes: number | null;
 }

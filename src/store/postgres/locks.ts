@@ -1,6 +1,6 @@
 /**
- * Who holds the advisory lock of this number does the work alone, on the whole database and until its transaction ends. The
- * numbers have no meaning. All versions that run beside each other must have the same.
+ * The numbers of advisory locks. The process that holds one does its work alone on the whole database until its
+ * transaction ends. The numbers have no meaning. All versions that run beside each other must use the same numbers.
  */
 export const LOCKS = {
   /** One process migrates at a time. */

@@ -8,15 +8,18 @@ import { ConnectionLost } from "./writer/session.ts";
 /** Connections for reads and the changes of commands. The writer and the lease have their own. */
 const CONNECTIONS_MAX = 4;
 const CONNECT_WITHIN_S = 5;
-/** A connection of the pool that is idle for this long is closed, before a balancer between forgets it without a word. */
+/**
+ * How long a connection of the pool may be idle. It is closed before a load balancer on the way drops it without a
+ * notice.
+ */
 const IDLE_S_MAX = 20;
 /**
- * How long a read of a replica waits for a server that is gone, as its commits do: after this time the replica refuses
+ * How long a read of a replica waits for a server that is gone. Commits wait as long; then the replica refuses
  * requests.
  */
 const GONE_MS_MAX = 10_000;
 const TRY_AGAIN_MS = 200;
-/** A standby cancels reads that are in the way of what it must apply. */
+/** A standby cancels reads that conflict with changes of the primary. */
 const CANCELLED_TRIES = 3;
 
 /** PostgreSQL cuts a longer name. */

@@ -28,8 +28,8 @@ export interface Sender {
 }
 
 /**
- * A settle has an account for some milliseconds. A command that stands still for longer loses its transaction: replicas wait
- * for its locks.
+ * A settle locks an account for some milliseconds. A command that stands still for longer than these limits loses its
+ * transaction, because replicas wait for its locks.
  */
 const COMMAND_LIMITS = `SELECT set_config('lock_timeout', '5s', true),
   set_config('idle_in_transaction_session_timeout', '5s', true)`;

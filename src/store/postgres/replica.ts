@@ -9,10 +9,10 @@ import { Lease, type LeaseListener } from "./writer/lease.ts";
 import { startReplicaWriter, type ReplicaWriter } from "./writer/writer.ts";
 import type { ChangeCounter } from "../connection.ts";
 
-/** A read that takes longer is given up: a client waits for it. */
+/** A read that takes longer is cancelled, because a client waits for it. */
 const ANSWER_WITHIN_MS = 5000;
 
-/** What a replica is told. The calls must not throw. */
+/** The callbacks of a replica. They must not throw. */
 export interface ReplicaListener extends ChangeListener, LeaseListener {
   /** A batch was committed. */
   onCommit(tookMs: number): void;

@@ -13,7 +13,9 @@ import { CLOCK_MS } from "./writer/statements.ts";
 export interface StandbyReading {
   /** Whether the server is a standby: it repeats the writes of another server, and accepts none itself. */
   readonly isStandby: boolean;
-  /** How long ago it had everything. 0: it has all that it got. Undefined: nobody knows yet. */
+  /**
+   * How far the standby is behind the primary. 0: it has applied all that it received. Undefined: this is not known.
+   */
   readonly lagMs: number | undefined;
   /** Undefined: it has no tables of tollgate. */
   readonly schema: ServerSchema | undefined;
@@ -21,15 +23,15 @@ export interface StandbyReading {
   readonly isSameDatabase: boolean | undefined;
 }
 
-/** The primary is asked for its name only. Reports must work while it is gone. */
+/** How long the primary may take to tell its identity. Reports must work while the primary is gone. */
 const PRIMARY_WITHIN_MS = 2000;
 
 /** Longer than the time between two heartbeats of a replica. */
 const HEARTBEAT_WITHIN_MS = 10_000;
 
 /**
- * A standby does not know what it misses without a connection to the primary, or with one that is cut and not closed: then
- * the heartbeats of the replicas are missing.
+ * How far a standby is behind. Without a connection to the primary a standby does not know what it misses. A connection
+ * that is cut may look open: then the heartbeats of the replicas are old.
  */
 export const LAG = `CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT 1 FROM pg_stat_wal_receiver)
     AND NOT EXISTS (SELECT 1 FROM replicas WHERE ended_at IS NULL AND seen_at < ${CLOCK_MS} - ${HEARTBEAT_WITHIN_MS})
@@ -70,7 +72,7 @@ async function readLag(sql: SQL): Promise<number | undefined> {
   return lagOf(row?.lag ?? null);
 }
 
-/** Null: nobody knows. The clock of the standby may be behind that of the primary. */
+/** The lag is null if it is not known. It is negative if the clock of the standby is behind that of the primary. */
 export function lagOf(lag: bigint | null): number | undefined {
   return lag === null ? undefined : Math.max(0, Number(lag));
 }

@@ -14,7 +14,7 @@ import { messageOf } from "./writer/failures.ts";
 
 /** A standby that could not be used is tried again. */
 const TRY_AGAIN_MS = 5000;
-/** A standby usually has a change some milliseconds later. So long reads wait for it after a change. */
+/** How long a read waits for the standby to have the last change. That usually takes some milliseconds. */
 const CATCH_UP_MS = 250;
 const LOOK_AGAIN_MS = 10;
 
@@ -200,7 +200,10 @@ class StandbyQueries extends QueryBuilder implements Connection {
     await (await standby?.catch(() => undefined))?.store.close();
   }
 
-  /** How far the primary has written. Undefined: it does not answer, and then its change is not sure either. */
+  /**
+   * The place of the primary in its log. If the primary does not answer, it may have lost the change: then the place
+   * before counts.
+   */
   async #place(): Promise<string | undefined> {
     try {
       const row = await this.#primary.queries.row<{ place: string }>(

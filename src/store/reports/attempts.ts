@@ -27,9 +27,9 @@ function isFailure(outcome: string): boolean {
 }
 
 /**
- * Reads the attempts at each provider. A request with one attempt that succeeded has no row of its attempt, so it is
- * counted among the requests, which `answered` tells for each provider and step. Folding removes attempts but not the
- * totals, so steps that begin before `retentionStart` are undefined.
+ * Reads the attempts at each provider. A request whose only attempt succeeded has no row of that attempt. So
+ * `answered`, the number of requests of each provider and step, counts such attempts. Folding removes attempts but not
+ * the totals, so steps that begin before `retentionStart` are undefined.
  */
 export async function readAttempts(
   connection: Connection,

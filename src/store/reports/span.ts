@@ -19,7 +19,7 @@ export interface SteppedSpan extends TimeSpan {
   readonly stepMs: number;
   /** The start of each step. */
   readonly times: readonly number[];
-  /** The span before this one, up to the same part of it. */
+  /** The span before this span, up to the same moment in it. */
   readonly before: TimeSpan;
 }
 

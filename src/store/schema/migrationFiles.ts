@@ -28,7 +28,7 @@ function migrationsFolder(engine: Engine): string {
   return join(dirname(Bun.main), root, "drizzle", engine);
 }
 
-/** The first migration makes the schema of 0.2.0, which had so many migrations. */
+/** The number of the schema of 0.2.0. The first migration makes it. */
 export const FIRST_SCHEMA = { sqlite: 8, postgres: 3 } as const;
 
 /** The number of the schema that this program has. */

@@ -385,7 +385,7 @@ export const requestFigures = sqliteTable(
 
 /** What a writer gives each row of a request. */
 export const requestColumns = columnsOf(requests, ["id"]);
-/** What it gives the row of a running request at its end. What was held stays; another model may have answered. */
+/** What a writer gives the row of a running request at its end. The hold stays. Another model may have answered. */
 export const endColumns = columnsOf(requests, [
   "id",
   "publicId",
@@ -500,7 +500,7 @@ export const history = sqliteView("history", {
 
 /**
  * One row. Triggers add 1 to `seq` for each change of keys, accounts and ledger that the serving gateway has not made
- * itself. It reads the row to find out whether what it keeps in memory is up to date.
+ * itself. The gateway reads the row to find out whether its memory is up to date.
  */
 export const changes = sqliteTable("changes", {
   id: rowId(),

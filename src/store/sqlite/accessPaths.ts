@@ -1,6 +1,6 @@
 import type { AccessPaths } from "../connection.ts";
 
-/** SQLite keeps no statistics here, so it takes an index of equal values for the better one than an index of a range. */
+/** SQLite has no statistics of these tables. So it prefers an index for equal values to an index for a range. */
 export const sqlitePaths: AccessPaths = {
   requestsAt: ({ from, to }, condition) =>
     `requests INDEXED BY requests_at WHERE at >= ${from} AND at < ${to} AND ${condition}`,
@@ -12,6 +12,6 @@ export const sqlitePaths: AccessPaths = {
     id: "id",
     at: "at",
   }),
-  // The index has the order of the sum or of the sort, but then each row is elsewhere in the file.
+  // By an index, in the order of the sum or the sort, each row would be at another place of the file.
   wholeTable: (name) => `${name} NOT INDEXED`,
 };

@@ -84,9 +84,9 @@ export class SqliteTransaction extends QueryBuilder implements Connection {
 const transactions = new Map<string, Promise<void>>();
 
 /**
- * Queries on a SQLite connection. A transaction has the file alone in this thread, and others wait. A second connection of
- * the same thread waits too: SQLite would block the thread until the lock is free, and the first one could never commit. A
- * transaction waits for nothing but SQLite, so no timer and no socket comes in between.
+ * Queries on a SQLite connection. While a transaction is open, all other queries of this thread on the file wait, also
+ * those of another connection: SQLite would block the thread until the lock is free, and the transaction could never
+ * commit. A transaction waits for nothing but SQLite, so no timer and no socket comes in between.
  */
 export class SqliteQueries extends SqliteTransaction {
   protected override async inTurn<Result>(query: () => Result): Promise<Result> {

@@ -129,7 +129,7 @@ async function releaseReserve(
   path: string,
   accountId: number,
 ): Promise<boolean> {
-  // Also before the transaction, because the answer can take 200 ms, and the gateway must not wait for it.
+  // The lock is also asked before the transaction: the answer can take 200 ms, and the gateway must not wait for that.
   if (isGatewayRunning(path)) return false;
   return await queries.inTransaction(async (transaction) => {
     if (isGatewayRunning(path)) return false;

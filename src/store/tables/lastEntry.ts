@@ -13,10 +13,10 @@ export const LAST_ENTRY = `SELECT max(at) AS at FROM (
 
 /** A time server may set the clock back by this much. */
 const BACK_MS_MAX = 60_000;
-/** Few gateways are without a request for longer. */
+/** Few gateways have no request for longer than this. */
 const UNUSED_MS_MAX = 30 * DAY_MS;
 
-/** How a clock is far from the last entry. Only a person can know whether it is wrong. */
+/** Whether the clock is far behind the last entry or far ahead of it. Only a person can know whether the clock is wrong. */
 export type ClockDoubt = "behind" | "ahead";
 
 export function clockDoubt(nowMs: number, lastEntryMs: number): ClockDoubt | undefined {

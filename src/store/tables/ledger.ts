@@ -20,7 +20,7 @@ export interface Charge {
   isKept: boolean;
 }
 
-/** The most that balance and overdraft may be together: all of it may be held, and sums of holds have 64 bits. */
+/** The largest sum of balance and overdraft. All of it may be held, and sums of holds have 64 bits. */
 export const SPENDABLE_MAX = 9_223_372_036_854_775_807n;
 const CHARGE_REF = "req:";
 

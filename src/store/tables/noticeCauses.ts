@@ -4,7 +4,7 @@ import { DAY_MS } from "../../lib/clock.ts";
 
 /** What makes an account low, unless the account has a threshold of its own. */
 export interface LowLimits {
-  /** In nano-roubles; 0: no threshold. */
+  /** The threshold in nano-roubles; 0: there is none. */
   readonly low: bigint;
   /** Days at the account's pace; 0: the pace does not count. */
   readonly days: number;
@@ -34,7 +34,7 @@ export interface LowAccounts {
   readonly next: number | undefined;
 }
 
-/** A key that works until then. */
+/** A key that works until `expiresAt`. */
 export interface ExpiringKey {
   readonly key: string;
   readonly account: string;

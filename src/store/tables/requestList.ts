@@ -67,7 +67,7 @@ export function requestList(connection: Connection) {
     if (walk === undefined) return { rows: [], next: undefined, isCut: false };
     const step = walk.hasConditions ? Math.min(stepRows, examinedMax) : limit + 1;
     const found: Place[] = [];
-    /** All rows from this one on were looked at. Undefined: all rows. */
+    /** The oldest row that was looked at. Undefined: all rows were looked at. */
     let reached: Place | undefined;
     let below = Math.min(before ?? walk.below, walk.below);
     for (let examined = 0; examined < examinedMax && found.length <= limit; examined += step) {
@@ -101,14 +101,14 @@ interface Span {
 interface Walk {
   readonly first: number;
   readonly below: number;
-  /** The rows have to be looked at. */
+  /** Some rows of the way do not match. */
   readonly hasConditions: boolean;
   /** All of the way, and those that match the filter, newest first. */
   places(span: Span): Promise<Place[]>;
   matches(span: Span): Promise<Place[]>;
 }
 
-/** Which rows match. The rows are found by their ids, so no index of these columns is used. */
+/** The conditions of a filter. Rows are found by their ids, so these columns need no index. */
 const CONDITIONS = {
   keyId: "key_id = $keyId",
   model: "model = $model",
@@ -168,7 +168,10 @@ async function walkOf(connection: Connection, filter: RequestFilter): Promise<Wa
   };
 }
 
-/** The row ids of the account and the key, as far as they are given. Undefined: there is none, or the key is another's. */
+/**
+ * The row ids of the account and the key, as far as they are given. Undefined: one of them does not exist, or the key
+ * is of another account.
+ */
 async function ownerOf(
   connection: Connection,
   { account, key }: RequestFilter,

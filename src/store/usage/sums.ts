@@ -47,7 +47,7 @@ const OF_REQUEST: Readonly<Partial<Record<FigureName, string>>> = {
   requests: "1",
   failed: "CASE WHEN status IN ('failed', 'interrupted') THEN 1 ELSE 0 END",
   operatorCost: "coalesce(operator_cost, 0)",
-  // Found by the index of refunds.
+  // The index of refunds finds them.
   refunded: `(SELECT CAST(coalesce(sum(amount), 0) AS bigint) FROM ledger
     WHERE ledger.account_id = requests.account_id AND refund_of = requests.ledger_seq)`,
 };
@@ -227,8 +227,9 @@ export function figuresIn<Name extends FigureName>(
 }
 
 /**
- * The parts of figures, in the order of `partNames`, to sum rows of `rowsText` here: SQLite would sort the rows by each
- * grouping. All are integers below 2^53: a row has at most 9.3e9 roubles, and less than 1e9 nano-roubles in a rest.
+ * The parts of figures, in the order of `partNames`. Rows of `rowsText` are summed with them where SQLite would sort
+ * all rows. All parts are integers below 2^53: a row has at most 9.3e9 roubles, and less than 1e9 nano-roubles in a
+ * rest.
  */
 export type Parts = Float64Array;
 

@@ -16,7 +16,7 @@ export interface LockWait {
   readonly stopped?: Promise<void> | undefined;
 }
 
-/** The server gives up a statement that waits for a lock: everybody who needs the table queues behind it. */
+/** How long a statement waits for a lock. Everybody else who needs the table waits behind this statement. */
 const LOCK_TIMEOUT_MS = 1000;
 /**
  * In a transaction: the limits of its waits. A server that finds an autovacuum in the way cancels it after `deadlock_timeout`,
@@ -28,7 +28,7 @@ export const WAIT_BRIEFLY = `SELECT set_config(name, CASE name
     ELSE '0' END, true)
   FROM pg_settings WHERE name IN ('lock_timeout', 'statement_timeout', 'transaction_timeout')`;
 
-/** The queue behind a try ends meanwhile. */
+/** The pause between two tries. Those who waited behind a try go on in this time. */
 const PAUSE_MS_MIN = 500;
 const PAUSE_MS_MAX = 5000;
 const LOOK_EVERY_MS = 300;

@@ -50,7 +50,7 @@ export interface ServerSchema extends SchemaVersion {
   readonly known: number;
 }
 
-/** What is told of the upgrade of an older database, and what ends its waits for locks. The calls must not throw. */
+/** The callbacks of the upgrade of an older database, which must not throw, and what ends its waits for locks. */
 export interface UpgradeWatch extends LockWait {
   /** This process is about to migrate the database. Another process may do it first. */
   readonly onUpgrade?: (version: ServerSchema) => void;

@@ -132,9 +132,9 @@ export const requests = postgresTable(declared.requests, {
   columns: { replica_id: integer("replica_id") },
   without: ["foreign keys", "requests_account", "requests_not_done"],
   constraints: (columns) => [
-    // SQLite has the id in each index. The sign of `id` keeps the planner from another way to the order of the ids: by all
-    // rows. The sign of `account_id` keeps the index out of plans that seek by account and ledger_seq: a plan that was made
-    // for a nearly empty table would go through all rows of the account for each charge.
+    // SQLite has the id in each index. The sign of `id` keeps the planner from reading all rows in the order of their
+    // ids. The sign of `account_id` keeps the index out of plans for account and ledger_seq: a plan that was made for a
+    // nearly empty table would read all rows of the account for each charge.
     index("requests_account").on(sql`(+account_id)`, sql`(+id)`),
     index("requests_not_done")
       .on(columnIn(columns, "status"), columnIn(columns, "account_id"), sql`(+id)`)

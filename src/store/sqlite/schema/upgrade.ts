@@ -146,7 +146,7 @@ export async function upgradeStore(options: UpgradeOptions): Promise<void> {
       refuse: refuseMigration,
       onProgress: (progress) => onStep({ step: "migrating", ...progress }),
     });
-    // From here on it is what leads back.
+    // From here on the backup is the way back.
     backup = undefined;
     if (applied === undefined) return;
     const tookMs = performance.now() - beganMs;
@@ -159,7 +159,10 @@ export async function upgradeStore(options: UpgradeOptions): Promise<void> {
   }
 }
 
-/** A backup is worth more than the database then. Else the database is as it was, and each further try would leave one. */
+/**
+ * After such a failure of an upgrade its backup is kept. After any other one the database is as it was, and each further try
+ * would leave another backup.
+ */
 function isDiskFailure(error: unknown): boolean {
   const fault = sqliteFault(error);
   return fault === "io" || fault === "damaged";
@@ -189,7 +192,7 @@ async function backUpBefore(
   onStep({ step: "backup", file, bytes });
   try {
     const made = await backUp({ database, file, stopped, watch: { bytes, onProgress: onStep } });
-    // Another user need not own what it makes.
+    // The owner of the database must own its backup.
     if (process.getuid?.() === 0) giveToOwner(file, database);
     const tookMs = performance.now() - beganMs;
     onStep({ step: "backedUp", file, bytes: made.bytes, tookMs });
