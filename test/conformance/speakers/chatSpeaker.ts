@@ -1,4 +1,3 @@
-import { type Usage, noUsage } from "../../../src/contract/usage.ts";
 import { eventsIn, fieldsOf } from "./serverSentEvents.ts";
 import {
   check,
@@ -8,6 +7,7 @@ import {
   listOf,
   membersOf,
   openaiError,
+  openaiUsage,
   type Speaker,
   textOf,
   understood,
@@ -38,7 +38,7 @@ export const chatSpeaker: Speaker = {
       reasoning: message["reasoning_content"] as string | undefined,
       toolCalls: calls,
       finish: textOf(choice["finish_reason"]),
-      usage: usageOf(completion["usage"]),
+      usage: openaiUsage(completion["usage"], "prompt", "completion"),
     };
   },
   readStream,
@@ -80,7 +80,7 @@ function readStream(text: string): ClientStream {
       text: answer.text + textOf(delta["content"] ?? ""),
       reasoning: reasoning ? (answer.reasoning ?? "") + textOf(reasoning) : answer.reasoning,
       finish: textOf(finish ?? ""),
-      usage: usageOf(usage),
+      usage: openaiUsage(usage, "prompt", "completion"),
     };
   }
   check(answer.finish !== "", "the stream has no finish reason");
@@ -108,22 +108,4 @@ function callOf(
   { name, arguments: given }: Readonly<Record<string, unknown>>,
 ): object {
   return understood({ id: textOf(id), name: textOf(name), arguments: textOf(given) });
-}
-
-function usageOf(value: unknown): Usage | undefined {
-  if (value === undefined || value === null) return undefined;
-  const usage = membersOf(value);
-  const prompt = countOf(usage["prompt_tokens"]);
-  const completion = countOf(usage["completion_tokens"]);
-  check(usage["total_tokens"] === prompt + completion, "the total is not the sum");
-  const details = membersOf(usage["prompt_tokens_details"]);
-  return {
-    ...noUsage,
-    promptTokens: prompt,
-    cachedTokens: countOf(details["cached_tokens"] ?? 0),
-    cacheWriteTokens: countOf(details["cache_write_tokens"] ?? 0),
-    cacheWrite1hTokens: countOf(details["cache_write_1h_tokens"] ?? 0),
-    completionTokens: completion,
-    webSearches: countOf(usage["web_searches"] ?? 0),
-  };
 }

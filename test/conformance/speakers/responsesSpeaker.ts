@@ -1,4 +1,3 @@
-import { type Usage, noUsage } from "../../../src/contract/usage.ts";
 import type { AnswerContent, Asked, AskedImage } from "../../providers/conformance/dialect.ts";
 import { eventsIn, fieldsOf } from "./serverSentEvents.ts";
 import {
@@ -9,6 +8,7 @@ import {
   listOf,
   membersOf,
   openaiError,
+  openaiUsage,
   type Speaker,
   textOf,
   understood,
@@ -192,7 +192,7 @@ function answerOf(response: Fields): ClientAnswer {
         understood({ id: textOf(id), name: textOf(name), arguments: textOf(given) }),
     ),
     finish: finishOf(response, calls.length > 0),
-    usage: usageOf(response["usage"]),
+    usage: openaiUsage(response["usage"], "input", "output"),
   };
 }
 
@@ -203,22 +203,4 @@ function finishOf({ status, incomplete_details: details }: Fields, hasCalls: boo
   }
   check(status === "completed", `the response is ${String(status)}`);
   return hasCalls ? "tool_calls" : "stop";
-}
-
-function usageOf(value: unknown): Usage | undefined {
-  if (value === undefined || value === null) return undefined;
-  const usage = membersOf(value);
-  const prompt = countOf(usage["input_tokens"]);
-  const completion = countOf(usage["output_tokens"]);
-  check(usage["total_tokens"] === prompt + completion, "the total is not the sum");
-  const details = membersOf(usage["input_tokens_details"]);
-  return {
-    ...noUsage,
-    promptTokens: prompt,
-    cachedTokens: countOf(details["cached_tokens"] ?? 0),
-    cacheWriteTokens: countOf(details["cache_write_tokens"] ?? 0),
-    cacheWrite1hTokens: countOf(details["cache_write_1h_tokens"] ?? 0),
-    completionTokens: completion,
-    webSearches: countOf(usage["web_searches"] ?? 0),
-  };
 }

@@ -1,4 +1,4 @@
-import type { Usage } from "../../../src/contract/usage.ts";
+import { type Usage, noUsage } from "../../../src/contract/usage.ts";
 import type { Service } from "../../../src/gateway/interfaces.ts";
 import type { Asked, ExpectedCall } from "../../providers/conformance/dialect.ts";
 import type { RequestCase } from "../../providers/conformance/requests.ts";
@@ -83,4 +83,23 @@ export function countOf(value: unknown): number {
 export function listOf(value: unknown): readonly unknown[] {
   if (!Array.isArray(value)) throw new Error(`not a list: ${JSON.stringify(value)}`);
   return value;
+}
+
+/** A usage in OpenAI's form, whose figures the two interfaces call `prompt` and `completion`, or `input` and `output`. */
+export function openaiUsage(value: unknown, given: string, made: string): Usage | undefined {
+  if (value === undefined || value === null) return undefined;
+  const usage = membersOf(value);
+  const prompt = countOf(usage[`${given}_tokens`]);
+  const completion = countOf(usage[`${made}_tokens`]);
+  check(usage["total_tokens"] === prompt + completion, "the total is not the sum");
+  const details = membersOf(usage[`${given}_tokens_details`]);
+  return {
+    ...noUsage,
+    promptTokens: prompt,
+    cachedTokens: countOf(details["cached_tokens"] ?? 0),
+    cacheWriteTokens: countOf(details["cache_write_tokens"] ?? 0),
+    cacheWrite1hTokens: countOf(details["cache_write_1h_tokens"] ?? 0),
+    completionTokens: completion,
+    webSearches: countOf(usage["web_searches"] ?? 0),
+  };
 }
