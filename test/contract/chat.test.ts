@@ -33,6 +33,14 @@ async function messageOf(fields: Fields, rules: ChatRequestRules): Promise<strin
   return refusal.message;
 }
 
+function expectMessages(rows: readonly Row[], rules: ChatRequestRules): void {
+  for (const [fields, expected] of rows) {
+    test(`${shown(fields)}: ${expected ?? "accepted"}`, async () => {
+      expect(await messageOf(fields, rules)).toBe(expected);
+    });
+  }
+}
+
 /** One message of a list; the others around it are fine. */
 const message = (fields: Fields): Fields => ({ messages: [{ ...user, ...fields }] });
 
@@ -77,11 +85,7 @@ describe.each([
   ["forward", forward],
   ["reject", reject],
 ])("fields of the request's table, unknown fields: %s", (_, rules) => {
-  for (const [fields, expected] of listed) {
-    test(`${shown(fields)}: ${expected ?? "accepted"}`, async () => {
-      expect(await messageOf(fields, rules)).toBe(expected);
-    });
-  }
+  expectMessages(listed, rules);
 });
 
 describe("further fields, forwarded", () => {
@@ -172,11 +176,7 @@ describe("further fields, forwarded", () => {
       undefined,
     ],
   ];
-  for (const [fields, expected] of rows) {
-    test(`${shown(fields)}: ${expected ?? "accepted"}`, async () => {
-      expect(await messageOf(fields, forward)).toBe(expected);
-    });
-  }
+  expectMessages(rows, forward);
 });
 
 describe("further fields, rejected", () => {
@@ -193,43 +193,33 @@ describe("further fields, rejected", () => {
       "messages[0].content is required",
     ],
   ];
-  for (const [fields, expected] of rows) {
-    test(`${shown(fields)}: ${expected ?? "accepted"}`, async () => {
-      expect(await messageOf(fields, reject)).toBe(expected);
-    });
-  }
+  expectMessages(rows, reject);
 });
 
 describe("of several problems the first field's is named", () => {
-  const rows: [name: string, fields: Fields, message: string][] = [
-    ["model before messages", { model: 5, messages: undefined }, "model must be a string"],
-    [
-      "a wrong field before a missing later one",
+  const problems: Readonly<Record<string, readonly [fields: Fields, message: string]>> = {
+    "model before messages": [{ model: 5, messages: undefined }, "model must be a string"],
+    "a wrong field before a missing later one": [
       { model: "", messages: [{}] },
       "model must not be empty",
     ],
-    [
-      "messages before later fields",
+    "messages before later fields": [
       { messages: [], temperature: 9, stop: [] },
       "messages must contain at least 1 item",
     ],
-    [
-      "the table's order, not the body's",
+    "the table's order, not the body's": [
       { stop: [], temperature: 9 },
       "temperature must be between 0 and 2",
     ],
-    [
-      "role before content",
+    "role before content": [
       message({ role: "x", content: undefined }),
       "messages[0].role must be one of: system, user, assistant, developer, tool",
     ],
-    [
-      "an earlier message first",
+    "an earlier message first": [
       { messages: [{ role: "user" }, { role: "x", content: "a" }] },
       "messages[0].content is required",
     ],
-    [
-      "an earlier message first, without content and with a wrong part later",
+    "an earlier message first, without content and with a wrong part later": [
       {
         messages: [
           { role: "user", content: null },
@@ -238,14 +228,13 @@ describe("of several problems the first field's is named", () => {
       },
       "messages[0].content must be a string or an array of parts",
     ],
-    ["a wrong value before a refused field", { n: 0, models: ["a"] }, "n must be between 1 and 8"],
-    [
-      "a refused field before bounds that differ",
+    "a wrong value before a refused field": [{ n: 0, models: ["a"] }, "n must be between 1 and 8"],
+    "a refused field before bounds that differ": [
       { max_tokens: 1, max_output_tokens: 2, models: ["a"] },
       "models is not supported",
     ],
-  ];
-  test.each(rows)("%s", async (_, fields, expected) => {
+  };
+  test.each(Object.entries(problems))("%s", async (_, [fields, expected]) => {
     expect(await messageOf(fields, forward)).toBe(expected);
   });
 
@@ -254,26 +243,28 @@ describe("of several problems the first field's is named", () => {
   });
 });
 
-test.each([
-  ["1.0", 1],
-  ["1e2", 100],
-  ["12E0", 12],
-])("max_tokens written as %s is the integer %p", (written, expected) => {
-  const body = JSON.parse(
-    `{"model":"m","messages":[{"role":"user","content":""}],"max_tokens":${written}}`,
-  );
-  expect(checkChatRequest(body, forward).outputTokensBound).toBe(expected);
-});
+describe("max_tokens written as", () => {
+  const written = (number: string): Fields => {
+    const text = `{"model":"m","messages":[{"role":"user","content":""}],"max_tokens":${number}}`;
+    return JSON.parse(text) as Fields;
+  };
 
-test.each([
-  ["1e400", `max_tokens ${tooLarge}`],
-  ["9007199254740993", `max_tokens ${tooLarge}`],
-  ["-0", "max_tokens must be at least 1"],
-])("max_tokens written as %s: %s", async (written, expected) => {
-  const body = JSON.parse(
-    `{"model":"m","messages":[{"role":"user","content":""}],"max_tokens":${written}}`,
-  );
-  expect((await refusalOf(() => checkChatRequest(body, forward)))?.message).toBe(expected);
+  test.each([
+    ["1.0", 1],
+    ["1e2", 100],
+    ["12E0", 12],
+  ])("%s is the integer %p", (number, expected) => {
+    expect(checkChatRequest(written(number), forward).outputTokensBound).toBe(expected);
+  });
+
+  test.each([
+    ["1e400", `max_tokens ${tooLarge}`],
+    ["9007199254740993", `max_tokens ${tooLarge}`],
+    ["-0", "max_tokens must be at least 1"],
+  ])("%s: %s", async (number, expected) => {
+    const refusal = await refusalOf(() => checkChatRequest(written(number), forward));
+    expect(refusal?.message).toBe(expected);
+  });
 });
 
 describe("the result", () => {

@@ -66,35 +66,30 @@ describeRedis("a limits server that fails", () => {
 
   const silence = new RegExp(`^no answer within ${ANSWER_WITHIN_MS} ms$`);
   const gone = /^no connection: nothing accepts it, or it was closed$/;
-  const faults: readonly (readonly [string, Fault])[] = [
-    ["is killed", { problem: gone, fail: () => server.kill(), repair: () => server.start() }],
-    ["is paused", { problem: silence, fail: () => server.pause(), repair: () => server.resume() }],
-    [
-      "is behind a network that hangs",
-      { problem: silence, fail: () => proxy.hang(), repair: () => proxy.pass() },
-    ],
-    [
-      "is slow",
-      {
-        problem: silence,
-        fail: () => proxy.delay(3 * ANSWER_WITHIN_MS),
-        repair: () => proxy.delay(0),
+  const faults: Readonly<Record<string, Fault>> = {
+    "is killed": { problem: gone, fail: () => server.kill(), repair: () => server.start() },
+    "is paused": { problem: silence, fail: () => server.pause(), repair: () => server.resume() },
+    "is behind a network that hangs": {
+      problem: silence,
+      fail: () => proxy.hang(),
+      repair: () => proxy.pass(),
+    },
+    "is slow": {
+      problem: silence,
+      fail: () => proxy.delay(3 * ANSWER_WITHIN_MS),
+      repair: () => proxy.delay(0),
+    },
+    "resets connections and accepts none": {
+      problem: gone,
+      async fail() {
+        await proxy.refuse();
+        proxy.reset();
       },
-    ],
-    [
-      "resets connections and accepts none",
-      {
-        problem: gone,
-        async fail() {
-          await proxy.refuse();
-          proxy.reset();
-        },
-        repair: () => proxy.pass(),
-      },
-    ],
-  ];
+      repair: () => proxy.pass(),
+    },
+  };
 
-  describe.each(faults)("that %s", (_, fault) => {
+  describe.each(Object.entries(faults))("that %s", (_, fault) => {
     test("costs no request more than a moment, and each replica allows its share until it is back", async () => {
       const replica = await answered();
 

@@ -54,78 +54,54 @@ describeRedis("a limits server", () => {
     readonly words: string;
   }
 
-  const refusals: readonly (readonly [string, Refusal])[] = [
-    [
-      "a wrong password",
-      {
-        url: "redis://:canary@127.0.0.1:PORT",
-        refuse: ["CONFIG SET requirepass right"],
-        accept: ["CONFIG SET requirepass canary"],
-        words: "it refuses the user or the password of limits.redis",
-      },
-    ],
-    [
-      "a missing password",
-      {
-        refuse: ["CONFIG SET requirepass canary"],
-        accept: ["ACL SETUSER default nopass"],
-        words: "it asks for a password: write one into limits.redis",
-      },
-    ],
-    [
-      "a user without permissions",
-      {
-        url: "redis://gate:canary@127.0.0.1:PORT",
-        refuse: ["ACL SETUSER gate on >canary ~other:* +@all"],
-        accept: ["ACL SETUSER gate ~tollgate:* +@all -@dangerous +info"],
-        words: "its user lacks a permission",
-      },
-    ],
-    [
-      "a command within a script",
-      {
-        url: "redis://gate:canary@127.0.0.1:PORT",
-        refuse: ["ACL SETUSER gate on >canary ~tollgate:* +@all -zadd"],
-        accept: ["ACL SETUSER gate +zadd"],
-        words: "its user lacks a permission",
-      },
-    ],
-    [
-      "writes, because it is a replica",
-      {
-        refuse: ["REPLICAOF 127.0.0.1 1"],
-        accept: ["REPLICAOF NO ONE"],
-        words: "it is a read-only replica: use the address of the primary",
-      },
-    ],
-    [
-      "writes, because its memory is full",
-      {
-        refuse: ["CONFIG SET maxmemory 1"],
-        accept: ["CONFIG SET maxmemory 0"],
-        words: "its memory is full: raise its maxmemory",
-      },
-    ],
-    [
-      "keys that another program uses",
-      {
-        refuse: ["SET tollgate:rates:0 canary"],
-        accept: ["DEL tollgate:rates:0"],
-        words: "another program uses its keys tollgate:*",
-      },
-    ],
-    [
-      "a database that it does not have",
-      {
-        url: "redis://127.0.0.1:PORT/99",
-        refuse: [],
-        accept: [],
-        words: "it has no database of the number in limits.redis",
-      },
-    ],
-  ];
+  const refusals: Readonly<Record<string, Refusal>> = {
+    "a wrong password": {
+      url: "redis://:canary@127.0.0.1:PORT",
+      refuse: ["CONFIG SET requirepass right"],
+      accept: ["CONFIG SET requirepass canary"],
+      words: "it refuses the user or the password of limits.redis",
+    },
+    "a missing password": {
+      refuse: ["CONFIG SET requirepass canary"],
+      accept: ["ACL SETUSER default nopass"],
+      words: "it asks for a password: write one into limits.redis",
+    },
+    "a user without permissions": {
+      url: "redis://gate:canary@127.0.0.1:PORT",
+      refuse: ["ACL SETUSER gate on >canary ~other:* +@all"],
+      accept: ["ACL SETUSER gate ~tollgate:* +@all -@dangerous +info"],
+      words: "its user lacks a permission",
+    },
+    "a command within a script": {
+      url: "redis://gate:canary@127.0.0.1:PORT",
+      refuse: ["ACL SETUSER gate on >canary ~tollgate:* +@all -zadd"],
+      accept: ["ACL SETUSER gate +zadd"],
+      words: "its user lacks a permission",
+    },
+    "writes, because it is a replica": {
+      refuse: ["REPLICAOF 127.0.0.1 1"],
+      accept: ["REPLICAOF NO ONE"],
+      words: "it is a read-only replica: use the address of the primary",
+    },
+    "writes, because its memory is full": {
+      refuse: ["CONFIG SET maxmemory 1"],
+      accept: ["CONFIG SET maxmemory 0"],
+      words: "its memory is full: raise its maxmemory",
+    },
+    "keys that another program uses": {
+      refuse: ["SET tollgate:rates:0 canary"],
+      accept: ["DEL tollgate:rates:0"],
+      words: "another program uses its keys tollgate:*",
+    },
+    "a database that it does not have": {
+      url: "redis://127.0.0.1:PORT/99",
+      refuse: [],
+      accept: [],
+      words: "it has no database of the number in limits.redis",
+    },
+  };
 
-  test.each(refusals)(
+  test.each(Object.entries(refusals))(
     "that refuses %s is described, and used once it does not",
     async (_, refusal) => {
       const { url = "redis://127.0.0.1:PORT", refuse, accept, words } = refusal;

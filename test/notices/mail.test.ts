@@ -85,40 +85,36 @@ describe("a mail", () => {
 
 describe("a mail is not delivered", () => {
   const wrong = { ...login, password: "canary-2" };
-  test.each<[string, MailReceiverOptions, Server, object]>([
-    [
-      "refuses the login",
+  const servers: Readonly<Record<string, readonly [MailReceiverOptions, Server, object]>> = {
+    "refuses the login": [
       { users },
       { tls: "starttls", login: wrong },
       { outcome: "login", status: 535, attempts: 1 },
     ],
-    ["offers no login", {}, { tls: "starttls", login }, { outcome: "login", attempts: 1 }],
-    [
-      "offers no STARTTLS",
+    "offers no login": [{}, { tls: "starttls", login }, { outcome: "login", attempts: 1 }],
+    "offers no STARTTLS": [
       { isPlain: true, users },
       { tls: "starttls", login },
       { outcome: "starttls", attempts: 7 },
     ],
-    [
-      "has the certificate of another host",
+    "has the certificate of another host": [
       { certificate: "otherHost", users },
       { tls: "starttls", login },
       { outcome: "tls" },
     ],
-    [
-      "has an expired certificate",
+    "has an expired certificate": [
       { certificate: "expired", users, isImplicit: true },
       { tls: "implicit", login },
       { outcome: "tls" },
     ],
-    [
-      "has the certificate of an unknown authority",
+    "has the certificate of an unknown authority": [
       { certificate: "selfSigned", users },
       { tls: "starttls", login },
       { outcome: "tls" },
     ],
-    ["speaks no TLS", { users }, { tls: "implicit", login }, { outcome: "tls" }],
-  ])("if the server %s", async (_, options, server, line) => {
+    "speaks no TLS": [{ users }, { tls: "implicit", login }, { outcome: "tls" }],
+  };
+  test.each(Object.entries(servers))("if the server %s", async (_, [options, server, line]) => {
     const receiver = await open(options);
     const delivery = openDelivery();
     expect(await delivery.send(mailTo({ ...server, port: receiver.port }, { ca }))).toBe(false);

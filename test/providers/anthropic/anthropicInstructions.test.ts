@@ -23,6 +23,9 @@ const toolUse = { type: "tool_use", id: "a", name: "f", input: {} };
 const toolResult = { type: "tool_result", tool_use_id: "a", content: [text("1")] };
 const turn = (role: string, ...content: readonly object[]) => ({ role, content });
 
+/** By name: the messages of a chat, and those that are sent. */
+type Conversations = Readonly<Record<string, readonly [given: object[], sent: object[]]>>;
+
 interface Sent {
   readonly system?: unknown;
   readonly messages: unknown;
@@ -54,9 +57,8 @@ describe("instructions within the conversation", () => {
     }
   });
 
-  test.each<[string, readonly object[], readonly object[]]>([
-    [
-      "between two turns",
+  const inTurn: Conversations = {
+    "between two turns": [
       [user("a"), assistant("b"), system("French."), user("c")],
       [
         turn("user", text("a")),
@@ -64,9 +66,8 @@ describe("instructions within the conversation", () => {
         turn("user", marked("French."), text("c")),
       ],
     ],
-    ["last", [user("a"), system("French.")], [turn("user", text("a"), marked("French."))]],
-    [
-      "with results, which the interface wants first",
+    last: [[user("a"), system("French.")], [turn("user", text("a"), marked("French."))]],
+    "with results, which the interface wants first": [
       [user("a"), calling, system("French."), result],
       [
         turn("user", text("a")),
@@ -74,8 +75,7 @@ describe("instructions within the conversation", () => {
         turn("user", toolResult, marked("French.")),
       ],
     ],
-    [
-      "between two things that the assistant said",
+    "between two things that the assistant said": [
       [user("a"), assistant("b"), system("French."), assistant("c")],
       [
         turn("user", text("a")),
@@ -84,17 +84,17 @@ describe("instructions within the conversation", () => {
         turn("assistant", text("c")),
       ],
     ],
-  ])(
+  };
+  test.each(Object.entries(inTurn))(
     "are marked in the user's turn for a model that takes them nowhere else: %s",
-    (_, messages, sentMessages) => {
+    (_, [messages, sentMessages]) => {
       expect(sent(older, ...messages)).toMatchObject({ messages: sentMessages });
       expect(sent(older, ...messages)).not.toHaveProperty("system");
     },
   );
 
-  test.each<[string, readonly object[], readonly object[]]>([
-    [
-      "between two turns",
+  const behind: Conversations = {
+    "between two turns": [
       [user("a"), assistant("b"), system("French."), user("c"), assistant("d"), user("e")],
       [
         turn("user", text("a")),
@@ -105,13 +105,11 @@ describe("instructions within the conversation", () => {
         turn("user", text("e")),
       ],
     ],
-    [
-      "last, and several",
+    "last, and several": [
       [user("a"), system("French."), system("Brief.")],
       [turn("user", text("a")), turn("system", text("French."), text("Brief."))],
     ],
-    [
-      "in a loop of calls",
+    "in a loop of calls": [
       [user("a"), calling, system("French."), result],
       [
         turn("user", text("a")),
@@ -120,14 +118,14 @@ describe("instructions within the conversation", () => {
         turn("system", text("French.")),
       ],
     ],
-    [
-      "where no user's turn is for them to follow",
+    "where no user's turn is for them to follow": [
       [user("a"), assistant("b"), system("French.")],
       [turn("user", text("a")), turn("assistant", text("b")), turn("user", marked("French."))],
     ],
-  ])(
+  };
+  test.each(Object.entries(behind))(
     "stand behind the user's turn for a model that takes them there: %s",
-    (_, messages, sentMessages) => {
+    (_, [messages, sentMessages]) => {
       expect(sent(newer, ...messages)).toMatchObject({ messages: sentMessages });
       expect(sent(newer, ...messages)).not.toHaveProperty("system");
     },

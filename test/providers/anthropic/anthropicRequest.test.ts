@@ -165,22 +165,33 @@ describe("a mark of the prompt cache beside the content of a message", () => {
   const picture = { type: "image_url", image_url: { url: "data:image/png;base64,AA==" } };
   const reasoning = { type: "thinking", thinking: "Hm.", signature: "EqQB" };
 
-  test.each<[name: string, message: object, sent: object]>([
-    ["of the user", { role: "user", content: "x" }, { ...text("x"), ...cache }],
-    ["with parts", { role: "user", content: [text("x"), picture] }, { ...image, ...cache }],
-    [
-      "of a tool",
+  const marked: Readonly<Record<string, readonly [message: object, sent: object]>> = {
+    "of the user": [
+      { role: "user", content: "x" },
+      { ...text("x"), ...cache },
+    ],
+    "with parts": [
+      { role: "user", content: [text("x"), picture] },
+      { ...image, ...cache },
+    ],
+    "of a tool": [
       { role: "tool", tool_call_id: "a", content: [text("x"), text("y")] },
       { type: "tool_result", tool_use_id: "a", content: [text("x"), text("y")], ...cache },
     ],
-    ["of the assistant", { role: "assistant", content: "x" }, { ...text("x"), ...cache }],
-    ["with a call", { ...called("a"), content: "x" }, { ...toolUse("a"), ...cache }],
-    [
-      "with reasoning last",
+    "of the assistant": [
+      { role: "assistant", content: "x" },
+      { ...text("x"), ...cache },
+    ],
+    "with a call": [
+      { ...called("a"), content: "x" },
+      { ...toolUse("a"), ...cache },
+    ],
+    "with reasoning last": [
       { role: "assistant", content: [text("x")], thinking_blocks: [reasoning] },
       { ...text("x"), ...cache },
     ],
-  ])("%s is on its last block", (_name, message, block) => {
+  };
+  test.each(Object.entries(marked))("%s is on its last block", (_name, [message, block]) => {
     const sentMessages = messagesOf({ ...message, ...cache }) as { content: unknown[] }[];
     expect(sentMessages.at(-1)?.content.at(-1)).toEqual(block);
     const others = JSON.stringify(sentMessages).replace(JSON.stringify(block), "");
