@@ -65,18 +65,15 @@ export const mistralServer: StrictServer = {
   callId: (number) => `Call${String(number).padStart(5, "0")}`,
 };
 
+type Place = readonly (string | number)[];
+
 /** As editor-code-assistant/eca#231 quotes it. */
-function forbidden(loc: readonly (string | number)[], input: unknown): Refused {
-  return invalid({
-    type: "extra_forbidden",
-    loc: ["body", ...loc],
-    msg: "Extra inputs are not permitted",
-    input,
-  });
+function forbidden(loc: Place, input: unknown): Refused {
+  return invalid("extra_forbidden", loc, "Extra inputs are not permitted", input);
 }
 
-function invalid(detail: Json): Refused {
-  const message = { detail: [detail] };
+function invalid(type: string, loc: Place, msg: string, input: unknown): Refused {
+  const message = { detail: [{ type, loc: ["body", ...loc], msg, input }] };
   return new Refused(422, {
     object: "error",
     message,
@@ -95,24 +92,14 @@ function checkFields(body: Json): void {
   for (const key of unknownKeys(body, fields)) throw forbidden([key], body[key]);
   const effort = body["reasoning_effort"];
   if (effort !== undefined && !efforts.includes(word(effort))) {
-    throw invalid({
-      type: "enum",
-      loc: ["body", "reasoning_effort"],
-      msg: "Input should be 'high' or 'none'",
-      input: effort,
-    });
+    throw invalid("enum", ["reasoning_effort"], "Input should be 'high' or 'none'", effort);
   }
   for (const [at, message] of objects(body["messages"]).entries()) {
     const role = word(message["role"]);
     const known = messageFields[role];
     if (known === undefined) {
       const msg = `Input tag '${role}' found using 'role' does not match any of the expected tags: 'system', 'user', 'assistant', 'tool'`;
-      throw invalid({
-        type: "union_tag_invalid",
-        loc: ["body", "messages", at],
-        msg,
-        input: message,
-      });
+      throw invalid("union_tag_invalid", ["messages", at], msg, message);
     }
     for (const key of unknownKeys(message, known)) {
       throw forbidden(["messages", at, role, key], message[key]);
@@ -125,26 +112,17 @@ function checkFields(body: Json): void {
           .map((one) => `'${one}'`)
           .join(", ");
         const msg = `Input tag '${type}' found using 'type' does not match any of the expected tags: ${tags}`;
-        throw invalid({ type: "union_tag_invalid", loc: ["body", ...loc], msg, input: part });
+        throw invalid("union_tag_invalid", loc, msg, part);
       }
       for (const key of unknownKeys(part, partFields[type] ?? []))
         throw forbidden([...loc, type, key], part[key]);
       // As LibreChat-AI/agents#344 quotes it.
       if (role === "tool" && type !== "text") {
-        throw invalid({
-          type: "literal_error",
-          loc: ["body", ...loc, "type"],
-          msg: "Input should be <ChunkTypes.text: 'text'>",
-          input: type,
-        });
+        const msg = "Input should be <ChunkTypes.text: 'text'>";
+        throw invalid("literal_error", [...loc, "type"], msg, type);
       }
       if (role === "system" && type !== "text" && type !== "thinking") {
-        throw invalid({
-          type: "union_tag_invalid",
-          loc: ["body", ...loc],
-          msg: "Input should be a text",
-          input: part,
-        });
+        throw invalid("union_tag_invalid", loc, "Input should be a text", part);
       }
     }
     for (const [index, call] of objects(message["tool_calls"]).entries()) {
@@ -163,12 +141,7 @@ function checkTool(tool: Json, at: number): void {
     throw forbidden(["tools", at, "function", key], fn[key]);
   }
   if (typeof fn["parameters"] !== "object" || fn["parameters"] === null) {
-    throw invalid({
-      type: "missing",
-      loc: ["body", "tools", at, "function", "parameters"],
-      msg: "Field required",
-      input: fn,
-    });
+    throw invalid("missing", ["tools", at, "function", "parameters"], "Field required", fn);
   }
   checkName(fn["name"]);
 }
