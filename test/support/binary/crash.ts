@@ -27,7 +27,7 @@ export const crash = inWorld<CrashSetup>({
     "of kill -9 under load: each whole answer was charged exactly once, no hold, credit or redemption is lost",
   unit: "cycles",
   // After a crash a server is at rest only when the killed replica was silent for 15 s.
-  amounts: testedStore === "sqlite" ? [6, 45, 1000] : [3, 3, 1000],
+  amounts: testedStore === "sqlite" ? [4, 45, 1000] : [3, 3, 1000],
   atOnce: 1,
   isDisturbed: true,
   async open(seed) {

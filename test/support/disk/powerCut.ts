@@ -15,14 +15,14 @@ export const powerCuts: readonly Script[] = [
   cutsWith("power", {
     name: "powerCuts",
     proves: "of the power under load lose no charge of a complete answer",
-    amounts: [8, 20, 100],
+    amounts: [6, 20, 100],
     // Some answers must come whole before a cut.
     least: (cuts) => ({ whole: cuts * 5 }),
   }),
   cutsWith("process", {
     name: "powerCuts: careless",
     proves: "lose some with durability process, which proves that the cuts work",
-    amounts: [4, 5, 100],
+    amounts: [3, 5, 100],
     least: () => ({ lost: 1 }),
   }),
 ];

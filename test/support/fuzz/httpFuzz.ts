@@ -11,7 +11,7 @@ export const httpFuzz = inWorld<FuzzSetup>({
   proves:
     "valid, odd and broken, are each answered as the contract demands, and leave nothing open",
   unit: "requests",
-  amounts: [4000, 14_000, 10_000_000],
+  amounts: [2500, 14_000, 10_000_000],
   roundMax: 50_000,
   atOnce: 32,
   open: openFuzz,

@@ -22,7 +22,7 @@ export const isolation = inWorld<IsolationSetup>({
   proves:
     "of 20 accounts, with clients that disconnect and a provider that mixes up its answers: no account receives or pays for a byte of another",
   unit: "requests",
-  amounts: [1500, 5000, 1_000_000],
+  amounts: [1000, 5000, 1_000_000],
   roundMax: 10_000,
   atOnce: 40,
   open: openIsolation,

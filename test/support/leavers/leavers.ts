@@ -44,7 +44,7 @@ export const leavers = inWorld<LeaversSetup>({
   proves:
     "of clients that leave over all interfaces: they are charged for what was generated until then",
   unit: "seconds",
-  amounts: [8, 15, 600],
+  amounts: [6, 15, 600],
   atOnce: (seconds) => CLIENTS[lengthOf(seconds)],
   open: openLeavers,
   warmUp: finishSome,

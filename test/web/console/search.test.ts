@@ -13,7 +13,7 @@ let cli: CliFolder;
 beforeAll(async () => {
   if (chromiumPath === null) return;
   cli = await openCliFolder(monthsConfig("tollgate.db"));
-  fillMonths(cli.database, { ...aMillion, requests: 50_000, untilMs: Date.now() });
+  fillMonths(cli.database, { ...aMillion, requests: 20_000, untilMs: Date.now() });
 }, startTimeoutMs);
 afterAll(() => cli?.remove());
 
