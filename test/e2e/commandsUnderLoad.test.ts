@@ -7,12 +7,13 @@ import {
 } from "../support/gateway/answerOnlyPrices.ts";
 import { chat } from "../support/gateway/chatCalls.ts";
 import { startProvider } from "../support/provider/scriptedProvider.ts";
+import { amount } from "../support/sample.ts";
 import { several } from "../support/several.ts";
 
 /** A whole answer costs one rouble. */
 const TOKEN_NANO = 1_000_000_000 / ANSWER_TOKENS;
 const ROUNDS = 1;
-const CLIENTS = 16;
+const CLIENTS = amount(4, 16);
 const TIMEOUT_MS = 60_000 * ROUNDS;
 
 /** A request with this field is answered when the test says so. */

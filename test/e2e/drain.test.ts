@@ -25,9 +25,10 @@ import {
   streamHead,
 } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
+import { amount } from "../support/sample.ts";
 import { several } from "../support/several.ts";
 
-const drains = 20;
+const drains = amount(8, 20);
 /** For each of the three kinds: chat streams, responses streams, and JSON chats. */
 const openOfEach = 3;
 const goesOnMsMax = 50;
