@@ -1,24 +1,16 @@
 import { SQL } from "bun";
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { beforeEach, expect, test } from "bun:test";
 import { describePostgres } from "../../support/servers/describeServers.ts";
-import type { TestDatabase } from "../../support/servers/postgres.ts";
 import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
-import { Books } from "../../support/store/replica.ts";
+import { Books, openBooksBefore } from "../../support/store/replica.ts";
 import { toldKeyColumns } from "../../support/store/toldKeyColumns.ts";
 import { chargeInto, ledgerInto, moveAlice } from "../../support/store/uncheckedSql.ts";
 import { until } from "../../support/until.ts";
 
 describePostgres("changes that replicas must hear of", () => {
-  let database: TestDatabase;
-  let books: Books;
+  const { database, books } = openBooksBefore({ mayDisagree: true });
   beforeEach(async () => {
-    database = await replicaDatabase();
-    books = new Books(database.url);
     for (const name of ["alice", "bob"]) await books.open(name, 10n);
-  });
-  afterEach(async () => {
-    await books[Symbol.asyncDispose]();
-    await database.drop();
   });
 
   test("are told with the account, once for each transaction", async () => {

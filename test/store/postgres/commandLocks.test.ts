@@ -3,8 +3,7 @@ import { openServer } from "../../../src/store/postgres/store.ts";
 import { openServerStore } from "../../../src/store/open.ts";
 import { MoneyReservedError } from "../../../src/store/store.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
-import type { TestDatabase } from "../../support/servers/postgres.ts";
-import { Books, openReplica } from "../../support/store/replica.ts";
+import { Books, openReplica, openBooksBefore } from "../../support/store/replica.ts";
 import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
 import { actor, costOfEnded } from "../../support/store/storeFolder.ts";
 import { chargeInto, moveAlice } from "../../support/store/uncheckedSql.ts";
@@ -34,19 +33,14 @@ describePostgres("a command that stands still in its transaction", () => {
 });
 
 describePostgres("a command that waits for a batch of a replica", () => {
-  let database: TestDatabase;
-  let books: Books;
+  const { database, books } = openBooksBefore({ mayDisagree: true });
   let store: Awaited<ReturnType<typeof openServerStore>>;
   beforeEach(async () => {
-    database = await replicaDatabase();
-    books = new Books(database.url);
     store = await openServerStore({ url: database.url, shownUrl: "postgres://server/books" });
     await books.open("alice", balance);
   });
   afterEach(async () => {
     await store.close();
-    await books[Symbol.asyncDispose]();
-    await database.drop();
   });
 
   /** Starts a change of the whole balance while the transaction of a batch is open, and lets it wait for the account. */

@@ -1,28 +1,15 @@
 import { SQL } from "bun";
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { endReplica } from "../../../src/store/postgres/writer/replicas.ts";
 import { Session } from "../../../src/store/postgres/writer/session.ts";
 import { systemClock } from "../../../src/lib/clock.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
-import type { TestDatabase } from "../../support/servers/postgres.ts";
-import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
-import { Books, openReplica, type Replica } from "../../support/store/replica.ts";
+import { openReplica, type Replica, openBooksBefore } from "../../support/store/replica.ts";
 import { costOfEnded, ended, running, type Owner } from "../../support/store/storeFolder.ts";
 import { until } from "../../support/until.ts";
 
 describePostgres("the lease of a replica", () => {
-  let database: TestDatabase;
-  let books: Books;
-  beforeEach(async () => {
-    database = await replicaDatabase();
-    books = new Books(database.url);
-  });
-  afterEach(async () => {
-    const problems = await books.problems();
-    await books[Symbol.asyncDispose]();
-    await database.drop();
-    expect(problems).toEqual([]);
-  });
+  const { database, books } = openBooksBefore();
 
   const reserve = (replica: Replica, { accountId }: Owner, amount: bigint) =>
     replica.reserve({ accountId, reserved: String(amount) });

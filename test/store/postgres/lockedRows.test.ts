@@ -1,10 +1,8 @@
 import { SQL, type TransactionSQL } from "bun";
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { describePostgres } from "../../support/servers/describeServers.ts";
-import type { TestDatabase } from "../../support/servers/postgres.ts";
 import { several } from "../../support/several.ts";
-import { Books, openReplica, type Replica } from "../../support/store/replica.ts";
-import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
+import { openReplica, type Replica, openBooksBefore } from "../../support/store/replica.ts";
 import { costOfEnded, ended, type Owner } from "../../support/store/storeFolder.ts";
 import { until } from "../../support/until.ts";
 
@@ -20,20 +18,13 @@ const rowLocks: Readonly<Record<string, Lock>> = {
 };
 
 describePostgres("a writer beside another transaction", () => {
-  let database: TestDatabase;
-  let books: Books;
+  const { database, books } = openBooksBefore();
   let other: SQL;
   beforeEach(async () => {
-    database = await replicaDatabase();
-    books = new Books(database.url);
     other = new SQL(database.url, { max: 1 });
   });
   afterEach(async () => {
     await other.close();
-    const problems = await books.problems();
-    await books[Symbol.asyncDispose]();
-    await database.drop();
-    expect(problems).toEqual([]);
   });
 
   /** Runs `work` while a transaction has what `lock` locks. */

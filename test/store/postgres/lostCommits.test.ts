@@ -1,25 +1,12 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { describePostgres } from "../../support/servers/describeServers.ts";
-import type { TestDatabase } from "../../support/servers/postgres.ts";
 import { startTcpProxy } from "../../support/servers/tcpProxy.ts";
-import { Books, openReplica } from "../../support/store/replica.ts";
-import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
+import { openReplica, openBooksBefore } from "../../support/store/replica.ts";
 import { costOfEnded, ended } from "../../support/store/storeFolder.ts";
 import { until } from "../../support/until.ts";
 
 describePostgres("a charge", () => {
-  let database: TestDatabase;
-  let books: Books;
-  beforeEach(async () => {
-    database = await replicaDatabase();
-    books = new Books(database.url);
-  });
-  afterEach(async () => {
-    const problems = await books.problems();
-    await books[Symbol.asyncDispose]();
-    await database.drop();
-    expect(problems).toEqual([]);
-  });
+  const { database, books } = openBooksBefore();
 
   test.each([
     ["reply to the commit is lost", "dropReplyAfterCommit"],

@@ -1,10 +1,8 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { MANY, PACE_MS } from "../../../src/store/postgres/writer/pace.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
-import type { TestDatabase } from "../../support/servers/postgres.ts";
 import { several } from "../../support/several.ts";
-import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
-import { Books, openReplica, type Replica } from "../../support/store/replica.ts";
+import { openReplica, type Replica, openBooksBefore } from "../../support/store/replica.ts";
 import {
   costOfEnded,
   ended,
@@ -23,19 +21,7 @@ const UNBILLED = {
 };
 
 describePostgres("the writer of a replica", () => {
-  let database: TestDatabase;
-  let books: Books;
-  beforeEach(async () => {
-    database = await replicaDatabase();
-    books = new Books(database.url);
-  });
-  afterEach(async () => {
-    // Whatever a test does with money, it agrees afterwards.
-    const problems = await books.problems();
-    await books[Symbol.asyncDispose]();
-    await database.drop();
-    expect(problems).toEqual([]);
-  });
+  const { database, books } = openBooksBefore();
 
   const wanting = ({ accountId }: Owner, amount: bigint) => ({
     accountId,

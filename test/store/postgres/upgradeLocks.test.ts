@@ -1,5 +1,5 @@
 import { SQL } from "bun";
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import {
   versionOf,
   knownSchema,
@@ -8,26 +8,13 @@ import {
 import { StoppedError } from "../../../src/store/store.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import { openLongReader } from "../../support/servers/longReader.ts";
-import type { TestDatabase } from "../../support/servers/postgres.ts";
 import { laterSchema } from "../../support/store/laterSchema.ts";
-import { replicaDatabase } from "../../support/store/replicaDatabase.ts";
-import { Books, openReplica } from "../../support/store/replica.ts";
+import { openReplica, openBooksBefore } from "../../support/store/replica.ts";
 import { costOfEnded, ended } from "../../support/store/storeFolder.ts";
 import { until } from "../../support/until.ts";
 
 describePostgres("an upgrade beside a long reader", () => {
-  let database: TestDatabase;
-  let books: Books;
-  beforeEach(async () => {
-    database = await replicaDatabase();
-    books = new Books(database.url);
-  });
-  afterEach(async () => {
-    const problems = await books.problems();
-    await books[Symbol.asyncDispose]();
-    await database.drop();
-    expect(problems).toEqual([]);
-  });
+  const { database, books } = openBooksBefore();
 
   const KNOWN = versionOf(knownSchema);
   const nickname = { oldest: KNOWN, statements: ["ALTER TABLE accounts ADD nickname text"] };

@@ -1,4 +1,5 @@
 import { SQL } from "bun";
+import { afterEach, beforeEach, expect } from "bun:test";
 import { Lease, type LeaseListener } from "../../../src/store/postgres/writer/lease.ts";
 import type { EndedReplica } from "../../../src/store/postgres/writer/replicas.ts";
 import {
@@ -8,6 +9,8 @@ import {
 import type { GroupEffect, ReserveTarget, RequestRecord } from "../../../src/store/store.ts";
 import { knownSchema, versionOf } from "../../../src/store/postgres/schema/migrations.ts";
 import type { Clock } from "../../../src/lib/clock.ts";
+import type { TestDatabase } from "../servers/postgres.ts";
+import { replicaDatabase } from "./replicaDatabase.ts";
 import type { Owner } from "./storeFolder.ts";
 
 /** A lease and a writer, as a serving replica has them. */
@@ -119,13 +122,52 @@ export async function openReplica(
   };
 }
 
+/** A database of replicas for each test, with its books, which agree after the test unless `mayDisagree`. */
+export function openBooksBefore({ mayDisagree = false } = {}): {
+  readonly database: { readonly url: string };
+  readonly books: Books;
+} {
+  const books = new Books();
+  let database: TestDatabase;
+  beforeEach(async () => {
+    database = await replicaDatabase();
+    books.use(database.url);
+  });
+  afterEach(async () => {
+    const problems = mayDisagree ? [] : await books.problems();
+    await books[Symbol.asyncDispose]();
+    await database.drop();
+    expect(problems).toEqual([]);
+  });
+  return {
+    database: {
+      get url() {
+        return database.url;
+      },
+    },
+    books,
+  };
+}
+
 /** What commands do, and what an audit looks at, in the database of a test. */
 export class Books implements AsyncDisposable {
-  readonly sql: SQL;
+  #sql: SQL | undefined;
   #keys = 0;
 
-  constructor(url: string) {
-    this.sql = new SQL(url, { max: 2, bigint: true });
+  /** Without a URL it waits for `use`. */
+  constructor(url?: string) {
+    if (url !== undefined) this.use(url);
+  }
+
+  /** Goes on with another database. */
+  use(url: string): void {
+    this.#sql = new SQL(url, { max: 2, bigint: true });
+    this.#keys = 0;
+  }
+
+  get sql(): SQL {
+    if (this.#sql === undefined) throw new Error("the books have no database yet");
+    return this.#sql;
   }
 
   /** An account with a key. */
