@@ -217,7 +217,7 @@ headers = { "X-Api-Key" = "canary", "x-team" = "plain" }
       "FOLDER/config.toml: is readable by other users and contains providers[0].api_key, providers[0].headers.X-Api-Key, providers[0].proxy: chmod 600 it, or use ${NAME} or a file (api_key_file or another key that ends with _file)",
     );
   });
-  const about = "is open to other users";
+  const about = "is readable by other users";
   test("is fine when it is the owner's alone", () => {
     expect(loadText(secrets, { mode: 0o600 }).warnings.join()).not.toContain(about);
   });
