@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
-import { callOf } from "../conformance/reading.ts";
-import { sentText } from "../../support/provider/sentText.ts";
+import { sentFor } from "../conformance/reading.ts";
 
 const older = "claude-sonnet-5";
 const newer = "claude-opus-4-8";
@@ -32,8 +31,7 @@ interface Sent {
 }
 
 function sent(model: string, ...messages: readonly object[]): Sent {
-  const call = { ...callOf(JSON.stringify({ messages })), model };
-  return JSON.parse(sentText(anthropic.chat.encode(call))) as Sent;
+  return JSON.parse(sentFor(anthropic.chat, { messages }, { model })) as Sent;
 }
 
 test("instructions before all messages go into the system field", () => {
@@ -167,9 +165,8 @@ describe("instructions within the conversation", () => {
     const messages = [user("a"), { ...calling, thinking_blocks }, result, system("French.")];
     const again = [...messages, calling, result];
     for (const model of [older, newer]) {
-      const body = JSON.stringify({ messages: again, reasoning_effort: "high" });
-      const encoded = anthropic.chat.encode({ ...callOf(body), model });
-      expect(JSON.parse(sentText(encoded))).toHaveProperty("thinking");
+      const fields = { messages: again, reasoning_effort: "high" };
+      expect(JSON.parse(sentFor(anthropic.chat, fields, { model }))).toHaveProperty("thinking");
     }
   });
 

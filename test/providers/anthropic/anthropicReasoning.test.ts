@@ -1,11 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
-import { callOf } from "../conformance/reading.ts";
-import { sentText } from "../../support/provider/sentText.ts";
+import { hello, sentFor } from "../conformance/reading.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const hello = { role: "user", content: "hello" };
 const thought = (thinking: string) => ({
   type: "thinking",
   thinking,
@@ -63,10 +61,8 @@ function streamed(...content: readonly Fields[]): Fields {
 
 /** What the provider is given of an earlier answer. */
 function givenBack(message: Fields): unknown {
-  const sent = JSON.parse(
-    sentText(anthropic.chat.encode(callOf(JSON.stringify({ messages: [hello, message, hello] })))),
-  ) as { messages: { content: unknown }[] };
-  return sent.messages[1]?.content;
+  const sent = sentFor(anthropic.chat, { messages: [hello, message, hello] });
+  return (JSON.parse(sent) as { messages: { content: unknown }[] }).messages[1]?.content;
 }
 
 describe("an answer in the history has its thinking blocks in their positions", () => {

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
-import { callOf } from "../conformance/reading.ts";
-import { sentText } from "../../support/provider/sentText.ts";
+import { hello, sentFor } from "../conformance/reading.ts";
 
 interface Thoughts {
   readonly thinking?: unknown;
@@ -9,10 +8,8 @@ interface Thoughts {
 }
 
 function thoughtsOf(model: string, fields: object): Thoughts {
-  const messages = [{ role: "user", content: "hello" }];
-  const call = callOf(JSON.stringify({ messages, reasoning_effort: "high", ...fields }));
-  const encoded = anthropic.chat.encode({ ...call, model });
-  const { thinking, output_config } = JSON.parse(sentText(encoded)) as Thoughts;
+  const sent = sentFor(anthropic.chat, { reasoning_effort: "high", ...fields }, { model });
+  const { thinking, output_config } = JSON.parse(sent) as Thoughts;
   return { thinking, output_config };
 }
 
@@ -86,25 +83,24 @@ const tool = { type: "function", function: { name: "f" } };
 const call = { id: "a", type: "function", function: { name: "f", arguments: "{}" } };
 const calling = { role: "assistant", content: null, tool_calls: [call] };
 const answered = { role: "tool", tool_call_id: "a", content: "1" };
-const hello = { role: "user", content: "hello" };
 const hidden = { type: "redacted_thinking", data: "EmwK" };
 const thinking_blocks = [{ type: "thinking", thinking: "Hm.", signature: "sig" }];
 
 describe("thinking stays off where the interface would refuse the request with it:", () => {
-  test.each<[string, object]>([
-    ["a temperature", { temperature: 0.5 }],
-    ["a top_p", { top_p: 0.9 }],
-    ["any tool that must be called", { tools: [tool], tool_choice: "required" }],
-    [
-      "a tool that must be called",
-      { tools: [tool], tool_choice: { type: "function", function: { name: "f" } } },
-    ],
-    ["calls whose thinking blocks were lost", { messages: [hello, calling, answered] }],
-    [
-      "calls of which the first lost its thinking block",
-      { messages: [hello, calling, answered, { ...calling, thinking_blocks }, answered] },
-    ],
-  ])("%s", (_, fields) => {
+  const off: Readonly<Record<string, object>> = {
+    "a temperature": { temperature: 0.5 },
+    "a top_p": { top_p: 0.9 },
+    "any tool that must be called": { tools: [tool], tool_choice: "required" },
+    "a tool that must be called": {
+      tools: [tool],
+      tool_choice: { type: "function", function: { name: "f" } },
+    },
+    "calls whose thinking blocks were lost": { messages: [hello, calling, answered] },
+    "calls of which the first lost its thinking block": {
+      messages: [hello, calling, answered, { ...calling, thinking_blocks }, answered],
+    },
+  };
+  test.each(Object.entries(off))("%s", (_, fields) => {
     expect(thoughtsOf("claude-opus-4-5", fields)).toEqual(nothing);
     expect(thoughtsOf("claude-opus-4-6", fields)).toEqual({
       thinking: undefined,
@@ -112,27 +108,24 @@ describe("thinking stays off where the interface would refuse the request with i
     });
   });
 
-  test.each<[string, object]>([
-    ["the usual temperature", { temperature: 1 }],
-    ["a top_p that is allowed", { top_p: 0.95 }],
-    ["tools", { tools: [tool], tool_choice: "auto" }],
-    [
-      "calls with their thinking blocks",
-      { messages: [hello, { ...calling, thinking_blocks }, answered] },
-    ],
-    [
-      "calls with a redacted thinking block",
-      { messages: [hello, { ...calling, thinking_blocks: [hidden] }, answered] },
-    ],
-    [
-      "calls that continue earlier thinking",
-      { messages: [hello, { ...calling, thinking_blocks }, answered, calling, answered] },
-    ],
-    [
-      "calls that were answered before",
-      { messages: [hello, calling, answered, { role: "assistant", content: "x" }, hello] },
-    ],
-  ])("but thinking stays on with %s", (_, fields) => {
+  const on: Readonly<Record<string, object>> = {
+    "the usual temperature": { temperature: 1 },
+    "a top_p that is allowed": { top_p: 0.95 },
+    tools: { tools: [tool], tool_choice: "auto" },
+    "calls with their thinking blocks": {
+      messages: [hello, { ...calling, thinking_blocks }, answered],
+    },
+    "calls with a redacted thinking block": {
+      messages: [hello, { ...calling, thinking_blocks: [hidden] }, answered],
+    },
+    "calls that continue earlier thinking": {
+      messages: [hello, { ...calling, thinking_blocks }, answered, calling, answered],
+    },
+    "calls that were answered before": {
+      messages: [hello, calling, answered, { role: "assistant", content: "x" }, hello],
+    },
+  };
+  test.each(Object.entries(on))("but thinking stays on with %s", (_, fields) => {
     expect(thoughtsOf("claude-opus-4-5", fields)).toEqual(budget(16_384));
     expect(thoughtsOf("claude-opus-4-6", fields)).toEqual(adaptive("high"));
   });
