@@ -20,6 +20,12 @@ const ended = begun
   .replace('"output":[]', `"output":[${[reasoning, search, message, weather, clock].join(",")}]`)
   .replace('"usage":null', `"usage":${usage}`);
 
+/** Where the text of each event stands. */
+const summary = '"item_id":"rs_1","output_index":0,"summary_index":0';
+const part = '"item_id":"msg_1","output_index":2,"content_index":0';
+const weatherCall = '"item_id":"fc_1","output_index":3';
+const clockCall = '"item_id":"fc_2","output_index":4';
+
 /**
  * A stream with reasoning, a search of the provider's own, a text and two calls, put together after the events of
  * https://platform.openai.com/docs/api-reference/responses-streaming. `obfuscation` pads them.
@@ -31,25 +37,16 @@ const events: readonly (readonly [type: string, fields: string])[] = [
     "response.output_item.added",
     '"output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[]}',
   ],
-  [
-    "response.reasoning_summary_part.added",
-    '"item_id":"rs_1","output_index":0,"summary_index":0,"part":{"type":"summary_text","text":""}',
-  ],
+  ["response.reasoning_summary_part.added", `${summary},"part":{"type":"summary_text","text":""}`],
   [
     "response.reasoning_summary_text.delta",
-    '"item_id":"rs_1","output_index":0,"summary_index":0,"delta":"**Greeting**","obfuscation":"aGk"',
+    `${summary},"delta":"**Greeting**","obfuscation":"aGk"`,
   ],
-  [
-    "response.reasoning_summary_text.delta",
-    '"item_id":"rs_1","output_index":0,"summary_index":0,"delta":" them."',
-  ],
-  [
-    "response.reasoning_summary_text.done",
-    '"item_id":"rs_1","output_index":0,"summary_index":0,"text":"**Greeting** them."',
-  ],
+  ["response.reasoning_summary_text.delta", `${summary},"delta":" them."`],
+  ["response.reasoning_summary_text.done", `${summary},"text":"**Greeting** them."`],
   [
     "response.reasoning_summary_part.done",
-    '"item_id":"rs_1","output_index":0,"summary_index":0,"part":{"type":"summary_text","text":"**Greeting** them."}',
+    `${summary},"part":{"type":"summary_text","text":"**Greeting** them."}`,
   ],
   [
     "response.reasoning_summary_text.delta",
@@ -68,48 +65,30 @@ const events: readonly (readonly [type: string, fields: string])[] = [
   ],
   [
     "response.content_part.added",
-    '"item_id":"msg_1","output_index":2,"content_index":0,"part":{"type":"output_text","text":"","annotations":[]}',
+    `${part},"part":{"type":"output_text","text":"","annotations":[]}`,
   ],
-  [
-    "response.output_text.delta",
-    '"item_id":"msg_1","output_index":2,"content_index":0,"delta":"Grüße","logprobs":[],"obfuscation":"x"',
-  ],
-  [
-    "response.output_text.delta",
-    '"item_id":"msg_1","output_index":2,"content_index":0,"delta":" 👋 \\ud83d\\ude00","logprobs":[]',
-  ],
-  [
-    "response.output_text.done",
-    '"item_id":"msg_1","output_index":2,"content_index":0,"text":"Grüße 👋 😀","logprobs":[]',
-  ],
+  ["response.output_text.delta", `${part},"delta":"Grüße","logprobs":[],"obfuscation":"x"`],
+  ["response.output_text.delta", `${part},"delta":" 👋 \\ud83d\\ude00","logprobs":[]`],
+  ["response.output_text.done", `${part},"text":"Grüße 👋 😀","logprobs":[]`],
   [
     "response.content_part.done",
-    '"item_id":"msg_1","output_index":2,"content_index":0,"part":{"type":"output_text","text":"Grüße 👋 😀","annotations":[]}',
+    `${part},"part":{"type":"output_text","text":"Grüße 👋 😀","annotations":[]}`,
   ],
   ["response.output_item.done", `"output_index":2,"item":${message}`],
   [
     "response.output_item.added",
     '"output_index":3,"item":{"id":"fc_1","type":"function_call","status":"in_progress","arguments":"","call_id":"call_1","name":"weather"}',
   ],
-  [
-    "response.function_call_arguments.delta",
-    '"item_id":"fc_1","output_index":3,"delta":"{\\"city\\":"',
-  ],
-  [
-    "response.function_call_arguments.delta",
-    '"item_id":"fc_1","output_index":3,"delta":"\\"Köln\\"}"',
-  ],
-  [
-    "response.function_call_arguments.done",
-    '"item_id":"fc_1","output_index":3,"arguments":"{\\"city\\":\\"Köln\\"}"',
-  ],
+  ["response.function_call_arguments.delta", `${weatherCall},"delta":"{\\"city\\":"`],
+  ["response.function_call_arguments.delta", `${weatherCall},"delta":"\\"Köln\\"}"`],
+  ["response.function_call_arguments.done", `${weatherCall},"arguments":"{\\"city\\":\\"Köln\\"}"`],
   ["response.output_item.done", `"output_index":3,"item":${weather}`],
   [
     "response.output_item.added",
     '"output_index":4,"item":{"id":"fc_2","type":"function_call","status":"in_progress","arguments":"","call_id":"call_2","name":"clock"}',
   ],
-  ["response.function_call_arguments.delta", '"item_id":"fc_2","output_index":4,"delta":"{}"'],
-  ["response.function_call_arguments.done", '"item_id":"fc_2","output_index":4,"arguments":"{}"'],
+  ["response.function_call_arguments.delta", `${clockCall},"delta":"{}"`],
+  ["response.function_call_arguments.done", `${clockCall},"arguments":"{}"`],
   ["response.output_item.done", `"output_index":4,"item":${clock}`],
   ["response.completed", `"response":${ended}`],
 ];
