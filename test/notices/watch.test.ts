@@ -73,6 +73,23 @@ async function untilTold(count: number, receiver = operator): Promise<void> {
   });
 }
 
+async function untilGivenUp(): Promise<void> {
+  const isGivenUp = () => gateway.log.some(({ event }) => event === "notice_not_delivered");
+  await until("it was given up", isGivenUp);
+}
+
+/** Looks, and waits until the operator has one notice. */
+async function toldOnce(): Promise<Record<string, unknown>[]> {
+  await gateway.app.notices.look();
+  await operator.untilReceived(1);
+  return noticesAt(operator);
+}
+
+/** How many causes of this type the metrics count. */
+async function counted(type: string): Promise<number | undefined> {
+  return (await scrape(gateway.metricsUrl)).value("tollgate_notices", { type });
+}
+
 async function change(
   { account }: TestKey,
   kind: "credit" | "debit",
@@ -163,9 +180,7 @@ describe("a low account", () => {
     await gateway.key({ balance: rouble });
     await look();
     await operator.untilReceived(1);
-    await until("it was given up", () =>
-      gateway.log.some(({ event }) => event === "notice_not_delivered"),
-    );
+    await untilGivenUp();
     await look();
     expect(operator.received).toHaveLength(1);
     await look(HOUR_MS);
@@ -179,9 +194,7 @@ describe("a low account", () => {
     await look();
     await operator.untilReceived(1);
     await holder.untilReceived(1);
-    await until("it was given up", () =>
-      gateway.log.some(({ event }) => event === "notice_not_delivered"),
-    );
+    await untilGivenUp();
     await look(HOUR_MS);
     await untilTold(2);
     expect(holder.received).toHaveLength(1);
@@ -263,11 +276,8 @@ test("a provider that wants something of the organization is told", async () => 
   const error = { message: "Your organization must be verified to stream this model." };
   provider.answer = json({ error }, { status: 400 });
   expect((await chat(gateway, await gateway.key())).status).toBe(502);
-  await gateway.app.notices.look();
-  await operator.untilReceived(1);
-  expect(noticesAt(operator)).toMatchObject([{ notice: "organization_refused", subject: "local" }]);
-  const scraped = await scrape(gateway.metricsUrl);
-  expect(scraped.value("tollgate_notices", { type: "organization_refused" })).toBe(1);
+  expect(await toldOnce()).toMatchObject([{ notice: "organization_refused", subject: "local" }]);
+  expect(await counted("organization_refused")).toBe(1);
 });
 
 describe("a route that serves what costs more than the price is for", () => {
@@ -289,15 +299,13 @@ describe("a route that serves what costs more than the price is for", () => {
         data: { provider: "local", model: "small", services: "service_tier priority" },
       },
     ]);
-    const counted = async () =>
-      (await scrape(gateway.metricsUrl)).value("tollgate_notices", { type: "service_expensive" });
-    expect(await counted()).toBe(1);
+    expect(await counted("service_expensive")).toBe(1);
     await gateway.advance(10 * MINUTE_MS);
     await gateway.app.notices.look();
     await operator.untilReceived(2);
     await gateway.advance(HOUR_MS);
     await gateway.app.notices.look();
-    expect(await counted()).toBe(0);
+    expect(await counted("service_expensive")).toBe(0);
     expect(operator.received).toHaveLength(2);
   });
 
@@ -314,9 +322,7 @@ describe("a route that serves what costs more than the price is for", () => {
     const key = await gateway.key();
     provider.answer = answered({ service_tier: "priority" });
     for (const model of models) await chat(gateway, key, { model });
-    await gateway.app.notices.look();
-    await operator.untilReceived(1);
-    expect(noticesAt(operator)).toMatchObject([{ subject: null, data: { routes: 11 } }]);
+    expect(await toldOnce()).toMatchObject([{ subject: null, data: { routes: 11 } }]);
   });
 });
 
@@ -326,33 +332,26 @@ testSqlite("a database that takes no charges is told", async () => {
   await using held = await holdWrites(gateway.place);
   const asked = chat(gateway, key);
   await until("the writer is blocked", () => gateway.app.gateway.writer.blockedBy !== undefined);
-  await gateway.app.notices.look();
-  await operator.untilReceived(1);
-  expect(noticesAt(operator)).toMatchObject([
-    { notice: "store_blocked", data: { reason: "busy" } },
-  ]);
-  const scraped = await scrape(gateway.metricsUrl);
-  expect(scraped.value("tollgate_notices", { type: "store_blocked" })).toBe(1);
+  expect(await toldOnce()).toMatchObject([{ notice: "store_blocked", data: { reason: "busy" } }]);
+  expect(await counted("store_blocked")).toBe(1);
   await held.release();
   await asked;
 });
 
 testSqlite("an audit that found problems is told, and no more after one without", async () => {
   const database = { path: gateway.path, durability: "process" } as const;
-  const counted = async () =>
-    (await scrape(gateway.metricsUrl)).value("tollgate_notices", { type: "audit_failed" });
   await recordBackup(database, true, gateway.clock.epochMs());
   await look();
   await untilTold(1);
   expect(noticesAt(operator)).toMatchObject([{ notice: "audit_failed", subject: null }]);
-  expect(await counted()).toBe(1);
+  expect(await counted("audit_failed")).toBe(1);
   // The next night.
   await recordBackup(database, true, gateway.clock.epochMs());
   await look(24 * HOUR_MS);
   await untilTold(2);
   await recordBackup(database, false, gateway.clock.epochMs());
   await look();
-  expect(await counted()).toBe(0);
+  expect(await counted("audit_failed")).toBe(0);
 });
 
 describePostgres("a replica without requests", () => {
