@@ -53,7 +53,7 @@ interface Value {
   readonly bad: readonly string[];
 }
 
-/** test/lib/money.test.ts has more texts that are no number. */
+/** The test of lib/money.ts has more texts that are no amount. */
 const values: Readonly<Record<string, Value>> = {
   "an account name": {
     read: accountName,
@@ -76,7 +76,7 @@ const values: Readonly<Record<string, Value>> = {
   "an amount": {
     read: amount,
     good: { "100": 100_000_000_000n, "0.000000001": 1n, "4000000000": 4_000_000_000_000_000_000n },
-    bad: ["0", "0.0", "-5", "-0", "", "abc", "5 RUB", "4000000000.1"],
+    bad: ["0", "0.0", "-5", "", "abc", "5 RUB", "0.0000000001", "4000000000.1", "9".repeat(20)],
   },
   "an overdraft": {
     read: overdraft,
