@@ -21,7 +21,7 @@ const testTimeoutMs = 60 * 60_000;
 /** For one test. Waits have their own, more specific time-outs; this one only ends a test that hangs. */
 const oneTestTimeoutMs = 60_000;
 /** How many test files run at once. Most of them wait half of their time, so these keep two cores busy. */
-const workers = 6;
+const workers = 5;
 /** How long each file took, in milliseconds: the longest begin first. `bun run ci --update-timings` writes it anew. */
 const timings = "test/timings.json";
 /**

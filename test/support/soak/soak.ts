@@ -14,7 +14,7 @@ export const soak = inWorld<SoakSetup>({
   proves:
     "of use with faults, departures, reloads, credits and backups leave books, files, log and memory as they should be",
   unit: "seconds",
-  amounts: [8, 20, 24 * 3600],
+  amounts: [12, 20, 24 * 3600],
   atOnce: 48,
   // More than a collection leaves. A leak of a kilobyte for each of some thousand requests exceeds it.
   heapMiBMore: 6,
