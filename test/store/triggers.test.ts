@@ -10,6 +10,7 @@ import {
   unbilled,
   type StoreFolder,
 } from "../support/store/storeFolder.ts";
+import { chargeInto, foldedInto, keepNone, moveAlice } from "../support/store/uncheckedSql.ts";
 import { toldKeyColumns } from "../support/store/toldKeyColumns.ts";
 
 let storeFolder: StoreFolder;
@@ -38,59 +39,8 @@ const ledgerInto =
   "INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, at) SELECT id, ";
 const refundInto =
   "INSERT INTO ledger (account_id, seq, kind, amount, balance_after, refund_of, at) SELECT id, ";
-/** A row of the ledger for the charge of `req_done`, with some columns changed. */
-const foldedInto = (changes: Record<string, string>): string =>
-  `INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, at) SELECT ${Object.values(
-    {
-      account: "account_id",
-      seq: "ledger_seq",
-      kind: "'charge'",
-      amount: "-charge",
-      balance: "balance_after",
-      ref: "'req:' || public_id",
-      at: "at",
-      ...changes,
-    },
-  ).join(", ")} FROM requests WHERE public_id = 'req_done'`;
-/** Lets requests be folded. */
-const keepNone = "UPDATE retention SET kept_since = 9000000000000";
-
-/** A request of alice for a token of 25 nano-roubles, `done` at a place of her history; some columns changed. */
-const chargeInto = (
-  name: string,
-  place: string,
-  balance: string,
-  changes: Record<string, string> = {},
-): string => {
-  const columns = {
-    public_id: `'${name}'`,
-    at: `${actor.at}`,
-    account_id: "a.id",
-    key_id: "1",
-    endpoint: "'chat'",
-    model: "'small'",
-    stream: "0",
-    status: "'done'",
-    price_input: "25",
-    price_cached_input: "2",
-    price_cache_write: "30",
-    price_cache_write_1h: "50",
-    price_output: "200",
-    figures_price: "500",
-    hold: "100",
-    charge: "25",
-    prompt_tokens: "1",
-    ledger_seq: place,
-    balance_after: balance,
-    ...changes,
-  };
-  return `INSERT INTO requests (${Object.keys(columns).join(", ")})
-    SELECT ${Object.values(columns).join(", ")} FROM accounts a WHERE a.name = 'alice'`;
-};
 const first = chargeInto("req_a", "a.ledger_seq + 1", "a.balance - 25");
 const second = chargeInto("req_b", "a.ledger_seq + 2", "a.balance - 50");
-const moveAlice = (rows: number, amount: number): string =>
-  `UPDATE accounts SET ledger_seq = ledger_seq + ${rows}, balance = balance - ${amount} WHERE name = 'alice'`;
 /** Ends the running request with a charge of 25. */
 const endOpen = (place: string, balance: string): string =>
   `UPDATE requests SET (status, charge, prompt_tokens, ledger_seq, balance_after) =
@@ -170,12 +120,12 @@ describe("refuses SQL that bypasses the program:", () => {
       `${keepNone}; ${ledgerInto} ledger_seq + 1, 'charge', -1, balance - 1, 'req:x', 0 FROM accounts`,
       "comes from a request",
     ],
-    ["a charge in the ledger of a request that is kept", foldedInto({}), "may be folded"],
+    ["a charge in the ledger of a request that is kept", foldedInto(), "may be folded"],
     ...[
-      { account: "2" },
+      { account_id: "2" },
       { seq: "ledger_seq + 1" },
       { amount: "-charge - 1" },
-      { balance: "balance_after + 1" },
+      { balance_after: "balance_after + 1" },
       { ref: "'req:x'" },
     ].map((change) => [
       `a folded charge with another ${Object.keys(change).join()}`,
@@ -187,7 +137,7 @@ describe("refuses SQL that bypasses the program:", () => {
       `${keepNone}; ${foldedInto({ ref: "'mine'" })}`,
       "comes from a request",
     ],
-    ["a folded charge twice", `${keepNone}; ${foldedInto({})}; ${foldedInto({})}`, "there already"],
+    ["a folded charge twice", `${keepNone}; ${foldedInto()}; ${foldedInto()}`, "there already"],
     [
       "a charge that does not follow from the balance",
       chargeInto("x", "a.ledger_seq + 1", "a.balance - 24"),
@@ -396,7 +346,7 @@ describe("refuses SQL that bypasses the program:", () => {
     ],
     [
       "to remove a request whose charge is in the ledger of another request",
-      `${keepNone}; ${foldedInto({})}; DELETE FROM attempts; DELETE FROM requests WHERE public_id = 'req_last'`,
+      `${keepNone}; ${foldedInto()}; DELETE FROM attempts; DELETE FROM requests WHERE public_id = 'req_last'`,
       "the charge is not in the ledger",
     ],
     ["to remove totals", "DELETE FROM daily_totals", "never removed"],
@@ -425,7 +375,7 @@ describe("refuses SQL that bypasses the program:", () => {
     ],
     [
       "a refund of a folded request",
-      `${keepNone}; ${foldedInto({})}; DELETE FROM attempts; DELETE FROM requests WHERE public_id = 'req_done'; ${refundInto} ledger_seq + 1, 'refund', 1, balance + 1, 2, 0 FROM accounts WHERE id = 1`,
+      `${keepNone}; ${foldedInto()}; DELETE FROM attempts; DELETE FROM requests WHERE public_id = 'req_done'; ${refundInto} ledger_seq + 1, 'refund', 1, balance + 1, 2, 0 FROM accounts WHERE id = 1`,
       "gives back",
     ],
     [
@@ -571,7 +521,7 @@ test.each([
     "the folding of a charge",
     [
       keepNone,
-      foldedInto({}),
+      foldedInto(),
       "DELETE FROM attempts",
       "DELETE FROM requests WHERE public_id = 'req_done'",
     ],
