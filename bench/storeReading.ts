@@ -1,7 +1,7 @@
 import { hashKey } from "../src/auth/apiKey.ts";
 import { DAY_MS } from "../src/lib/clock.ts";
 import { openStore, type SqliteStore } from "../src/store/open.ts";
-import { ACCOUNTS, FILLED_UNTIL_MS, filledKey, KEYS_PER_ACCOUNT } from "./filledStore.ts";
+import { ACCOUNTS, FILLED_UNTIL_MS, filledKey } from "./filledStore.ts";
 import type { Figures } from "./storeGrowth.ts";
 
 const POINT_READS = 200;
@@ -43,10 +43,6 @@ export async function measurePointReads(path: string): Promise<Figures> {
   const figures = {
     "admission: key by hash, us": await each((at) =>
       store.keys.findByHash(hashes[at] ?? new Uint8Array()),
-    ),
-    "admission: funds of an account, us": await each((at) => store.funds.account(at + 1)),
-    "admission: funds of a key, us": await each((at) =>
-      store.funds.chain(at * KEYS_PER_ACCOUNT + 1),
     ),
   };
   store.closeNow();

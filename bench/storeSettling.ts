@@ -26,7 +26,7 @@ const newId = idMaker(systemClock, systemRandom);
 /** The time of the writer's thread for the rows of requests, one by one and in batches. */
 export function measureSettling(path: string): Figures {
   const connection = connect(path, "process");
-  const apply = prepareApply(connection);
+  const apply = prepareApply(connection, new Map());
   const commit = (batch: string) =>
     connection.sqlite.transaction(() => apply(decodeBatch(batch))).immediate();
   const encode = (records: readonly RequestRecord[]) =>

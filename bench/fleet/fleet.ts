@@ -1,7 +1,7 @@
 import { assert } from "../../src/lib/assert.ts";
 import type { Hold, HoldResult } from "../../src/billing/hold.ts";
 import { OpenMeters } from "../../src/billing/openMeters.ts";
-import { ReplicaHolds } from "../../src/billing/replicaHolds.ts";
+import { Holds } from "../../src/billing/holds.ts";
 import { Pace } from "../../src/store/postgres/writer/pace.ts";
 import { PATIENCE } from "../../src/store/postgres/writer/writer.ts";
 import type { GroupEffect, RequestRecord } from "../../src/store/store.ts";
@@ -183,7 +183,7 @@ class Fleet {
 }
 
 class Replica {
-  readonly holds: ReplicaHolds;
+  readonly holds: Holds;
   readonly #fleet: Fleet;
   readonly #id: number;
   readonly #writer: WriteQueue;
@@ -209,7 +209,7 @@ class Replica {
     this.#writer = new WriteQueue(transport, { onFatal, onCommit() {}, clock });
     this.#writer.start();
     const random = { fraction: fleet.fraction };
-    this.holds = new ReplicaHolds({ writer: this.#writer, clock, random, refuse() {} });
+    this.holds = new Holds({ writer: this.#writer, clock, random, refuse() {} });
     this.#meters = new OpenMeters(clock);
   }
 

@@ -302,14 +302,14 @@ function chainOf(accountId: number): ChainEffect {
 }
 
 function effectOf(account: Account, replica: number): GroupEffect["accounts"][number] {
-  const { id, seq, balance, reserved } = account;
+  const { id, balance, reserved } = account;
   const own = blockOf(account, replica);
   const amounts = {
     balance: String(balance),
     reserved: String(own),
     others: String(reserved - own),
   };
-  return { accountId: id, seq, overdraft: 0, ...amounts };
+  return { accountId: id, overdraft: 0, ...amounts };
 }
 
 export function noCounts(): StoreCounts {

@@ -132,7 +132,6 @@ export class AccountBlocks {
     range: AmountRange,
   ): HoldResult | Promise<HoldResult> {
     assert(0n <= range.least && range.least <= range.most, "a negative hold");
-    this.#options.refuse();
     const chain = this.#chain(owner.keyId);
     if (this.#isCovered(chain, range))
       return { ok: true, hold: this.#open(owner, chain, range.most) };
@@ -267,7 +266,7 @@ export class AccountBlocks {
   apply({ balance, overdraft, reserved, others }: AccountEffect): void {
     this.#balance = BigInt(balance);
     this.#overdraft = BigInt(overdraft);
-    this.#others = BigInt(others ?? 0);
+    this.#others = BigInt(others);
     this.money.reserved = BigInt(reserved);
     this.#answeredMs = this.#options.clock.monotonicMs();
   }
@@ -275,9 +274,9 @@ export class AccountBlocks {
   applyChain({ firstKeyId, spent, budget, reserved, others }: ChainEffect): void {
     const chain = this.#chain(firstKeyId);
     chain.spent = BigInt(spent);
-    chain.budget = budget === undefined || budget === null ? null : BigInt(budget);
-    chain.others = BigInt(others ?? 0);
-    chain.money.reserved = BigInt(reserved ?? 0);
+    chain.budget = budget === null ? null : BigInt(budget);
+    chain.others = BigInt(others);
+    chain.money.reserved = BigInt(reserved);
     chain.knownChanges = this.#plannedChanges;
   }
 

@@ -77,6 +77,6 @@ export class Block {
  * The reserve for holds of `needed`: `after`, what is reserved already, if that is enough and not far too much; else a
  * multiple of what is needed.
  */
-export function roundedReserve(needed: bigint, after: bigint): bigint {
+function roundedReserve(needed: bigint, after: bigint): bigint {
   return needed <= after && after <= RESERVE_FACTOR_MAX * needed ? after : RESERVE_FACTOR * needed;
 }

@@ -61,10 +61,8 @@ export interface Receipt {
 
 /** Measures one request from its hold to its settlement. It is settled exactly once. */
 export interface Meter {
-  /** `Hold.secured` of the request's hold: await it before the first byte to the client. */
+  /** `Hold.secured` of the request's hold: await it before the first byte to the client. Set: the request must not go on. */
   readonly secured: Promise<void> | undefined;
-  /** True if the hold could not be secured. The request must not go on. */
-  readonly couldNotSecure: boolean;
   /** Records an attempt that ended. */
   attempted(attempt: AttemptRecord): void;
   /** Records the time of the first byte. `attemptMs`: since the start of the attempt that answers. Call it once. */
@@ -78,14 +76,13 @@ export interface Meter {
   /**
    * Writes the request with its charge and releases the hold, in one step. Resolves when it is committed. Rejects with
    * WriteError if it cannot be: the end of the answer must not be sent then. The money stays held until the database
-   * has recorded that nothing was charged. A hold that could not be secured is released at once.
+   * has recorded that nothing was charged.
    */
   settle(outcome: RequestOutcome): Promise<Receipt>;
   /**
-   * Writes the row of the running request, so that commands show it. Once, after the request was open for a while. Returns
-   * false if its money is not secured yet: call it again later.
+   * Writes the row of the running request, so that commands show it. Once, after the request was open for a while.
    */
-  writeRow(): boolean;
+  writeRow(): void;
   /** Settles the request as failed, unless it is settled. For bugs of the gateway. Never rejects. */
   abandon(): Promise<void>;
 }
@@ -108,7 +105,6 @@ type RecordedOutcome = Omit<RequestRecord, keyof AdmittedRecord>;
 
 /** The meter of one request. It is open until it is settled. It does not retain the body. */
 export class RequestMeter implements Meter {
-  couldNotSecure = false;
   allowedMoreMs = 0;
   isSettling = false;
   readonly #options: MeterOptions;
@@ -126,9 +122,6 @@ export class RequestMeter implements Meter {
     this.requestId = options.request.publicId;
     this.startedMs = options.clock.monotonicMs();
     this.dueMs = this.startedMs + options.withinMs;
-    options.hold.secured?.catch(() => {
-      this.couldNotSecure = true;
-    });
     options.open.add(this);
   }
 
@@ -173,14 +166,12 @@ export class RequestMeter implements Meter {
     }
   }
 
-  writeRow(): boolean {
-    if (this.isSettling || this.#mayHaveRow) return true;
-    if (this.#options.hold.secured !== undefined) return false;
+  writeRow(): void {
+    if (this.isSettling || this.#mayHaveRow || this.#options.hold.secured !== undefined) return;
     this.#mayHaveRow = true;
     const record: RequestRecord = { ...this.#options.request, ...NOT_ENDED };
     // Without its row the request only stays out of the lists while it runs.
     this.#options.writer.write({ kind: "recordRequest", record }).catch(() => undefined);
-    return true;
   }
 
   async abandon(): Promise<void> {
@@ -220,13 +211,8 @@ export class RequestMeter implements Meter {
   /** Records the request as failed. Releases the holds when it is certain that it is not charged. */
   async #releaseUncommitted(provider: string | undefined, holds: readonly Hold[]): Promise<void> {
     const failed = (): RequestRecord => this.#recordOf({ status: "failed", provider }, 0n, 0n);
-    if (this.couldNotSecure) {
-      // The database has nothing reserved for it.
-      this.#options.hold.release();
-      await recordAsFailed(this.#options.writer, failed, undefined);
-    } else if (!(await recordAsFailed(this.#options.writer, failed, holds))) {
-      for (const hold of holds) hold.release();
-    }
+    if (await recordAsFailed(this.#options.writer, failed, holds)) return;
+    for (const hold of holds) hold.release();
   }
 
   #elapsedMs(): number {
@@ -302,7 +288,7 @@ const VOID_STEP_MS = 1000;
 async function recordAsFailed(
   writer: Writer,
   failed: () => RequestRecord,
-  holds: readonly Hold[] | undefined,
+  holds: readonly Hold[],
 ): Promise<boolean> {
   for (;;) {
     try {

@@ -14,7 +14,7 @@ interface OpenMeter {
   readonly allowedMoreMs: number;
   readonly isSettling: boolean;
   abandon(): Promise<void>;
-  writeRow(): boolean;
+  writeRow(): void;
 }
 
 /**
@@ -77,15 +77,13 @@ export class OpenMeters {
   #writeRows(): void {
     this.#rowTimer = undefined;
     const nowMs = this.#clock.monotonicMs();
-    let areAllWritten = true;
     for (const meter of this.#open) {
       const waitMs = meter.startedMs + LATE_ROW_MS - nowMs;
       if (waitMs > 0) {
         this.#writeRowsIn(Math.max(waitMs, LATE_ROW_GROUP_MS));
         return;
       }
-      areAllWritten = meter.writeRow() && areAllWritten;
+      meter.writeRow();
     }
-    if (!areAllWritten) this.#writeRowsIn(LATE_ROW_MS);
   }
 }

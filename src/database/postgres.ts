@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import { KnownKeys } from "../auth/knownKeys.ts";
-import { ReplicaHolds } from "../billing/replicaHolds.ts";
+import { Holds } from "../billing/holds.ts";
 import type { PostgresDatabase } from "../config/schema.ts";
 import { serviceUnavailable } from "../contract/errors.ts";
 import { DAY_MS } from "../lib/clock.ts";
@@ -26,7 +26,7 @@ export async function openPostgresDatabase(
 ): Promise<ServedDatabase> {
   const { clock, random } = services;
   /** There are no holds before the writer. */
-  let holds: ReplicaHolds | undefined = undefined;
+  let holds: Holds | undefined = undefined;
   const replica = await untilStopped(services, () =>
     openReplica(address, {
       name: hostname(),
@@ -39,7 +39,7 @@ export async function openPostgresDatabase(
   const { store, writer, lease, changes } = replica;
   if (lease.id !== undefined) logJoined(services, lease.id);
   const noLease = () => new WriteError("unreachable", "the replica has no lease");
-  const ownHolds = new ReplicaHolds({
+  const ownHolds = new Holds({
     writer,
     clock,
     random,
@@ -118,10 +118,7 @@ function upgradeWatch({ log, upgrade }: DatabaseServices): UpgradeWatch {
 }
 
 /** Passes the events of the replica to the holds and to the log. */
-function listenerOf(
-  services: DatabaseServices,
-  holds: () => ReplicaHolds | undefined,
-): ReplicaListener {
+function listenerOf(services: DatabaseServices, holds: () => Holds | undefined): ReplicaListener {
   const { log, metrics } = services;
   return {
     onChanged: (accountId) => holds()?.changed(accountId),

@@ -1,5 +1,5 @@
 import type { KnownKeys } from "../auth/knownKeys.ts";
-import type { Holds } from "../billing/hold.ts";
+import type { Holds } from "../billing/holds.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Random } from "../lib/random.ts";
 import type { LiveReplicas } from "../limits/rateLimits.ts";

@@ -1,5 +1,5 @@
 import { KnownKeys } from "../auth/knownKeys.ts";
-import { LocalHolds } from "../billing/localHolds.ts";
+import { Holds } from "../billing/holds.ts";
 import type { SqliteDatabase } from "../config/schema.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { oneReplica } from "../limits/rateLimits.ts";
@@ -29,7 +29,7 @@ export async function openSqliteDatabase(
   database: SqliteDatabase,
   services: DatabaseServices,
 ): Promise<ServedDatabase> {
-  const { clock, log, metrics } = services;
+  const { clock, random, log, metrics } = services;
   const { path, durability } = database;
   const { lock, store, interrupted } = await openLocked(database, services);
   // Normal at a first start. Later it means that the database file was lost or the path has changed.
@@ -45,7 +45,13 @@ export async function openSqliteDatabase(
     (tookMs) => metrics.committed(tookMs),
     clock,
   );
-  const holds = new LocalHolds({ store, writer, clock, refuse: () => services.refuse() });
+  const holds = new Holds({
+    writer,
+    clock,
+    random,
+    changes: () => store.changes.current(),
+    refuse: () => services.refuse(),
+  });
   const watch = watchFiles({ path, store, lock, log }, (message) => services.fatal(message));
   return {
     store,

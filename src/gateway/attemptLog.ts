@@ -31,13 +31,13 @@ export function exchangeBegan(
   exchange: UpstreamExchange,
 ): void {
   gateway.inFlight.exchanges.add(exchange);
-  // A request whose money is not secured cannot be charged, so the provider must not be used for it.
+  // A request without its money cannot be charged, so the provider must not be used for it.
   admitted.meter.secured?.catch(() => exchange.abort(new UpstreamError("gateway", "database")));
 }
 
 /** Whether the gateway stops or cannot charge the request, so that no further route may be tried. */
 export function mustStop({ gateway, admitted }: AdmittedScope): boolean {
-  return gateway.inFlight.isAborting || admitted.meter.couldNotSecure;
+  return gateway.inFlight.isAborting || admitted.meter.secured !== undefined;
 }
 
 /** The headers of an answer that this candidate gives. They name the model if the request may get another one's. */

@@ -1,4 +1,4 @@
-import type { Holds } from "../billing/hold.ts";
+import type { Holds } from "../billing/holds.ts";
 import type { OpenMeters } from "../billing/openMeters.ts";
 import type { KnownKeys } from "../auth/knownKeys.ts";
 import type { Config } from "../config/schema.ts";

@@ -1,16 +1,10 @@
 import type { Receipt, RequestOutcome } from "../billing/meter.ts";
-import {
-  ApiError,
-  allProvidersUnavailable,
-  rateLimitExceeded,
-  serviceUnavailable,
-} from "../contract/errors.ts";
+import { ApiError, allProvidersUnavailable, serviceUnavailable } from "../contract/errors.ts";
 import { namesWebSearch, WEB_SEARCH_NAME } from "../contract/extras.ts";
 import { totalTokens } from "../contract/usage.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/candidates.ts";
-import { WriteError } from "../store/store.ts";
 import type { LogFields } from "../telemetry/log.ts";
 import type { AdmittedScope } from "./requestScope.ts";
 
@@ -33,8 +27,7 @@ export async function settleFailure(
 
 /**
  * Settles the meter of a request and adds the receipt to its log line. Throws only ApiError: 502 if the settlement cannot
- * be committed, 429 if a command took the money before it was secured. No complete answer may reach
- * the client then.
+ * be committed. No complete answer may reach the client then.
  */
 export async function settleRequest(
   scope: AdmittedScope,
@@ -47,9 +40,7 @@ export async function settleRequest(
   } catch (error) {
     logUncommitted(scope);
     scope.addLogFields({ outcome: "failed" });
-    // A debit took the money in the same moment. The client's next try gets an exact answer.
-    const isInsufficient = error instanceof WriteError && error.failure === "insufficient";
-    throw isInsufficient ? rateLimitExceeded() : serviceUnavailable(error);
+    throw serviceUnavailable(error);
   }
 }
 

@@ -21,7 +21,6 @@ export {
   STORE_SUFFIXES,
   storeFiles,
 } from "./sqlite/databaseFile.ts";
-export type { AccountFunds, ChainFunds, FundsTable } from "./sqlite/funds.ts";
 export {
   needsUpgrade,
   planFileUpgrade,

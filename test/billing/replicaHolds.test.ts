@@ -1,10 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { assert } from "fast-check";
-import type { Hold, HoldResult, Holds } from "../../src/billing/hold.ts";
-import { LocalHolds } from "../../src/billing/localHolds.ts";
-import { systemClock } from "../../src/lib/clock.ts";
+import type { Hold, HoldResult } from "../../src/billing/hold.ts";
 import { WriteError } from "../../src/store/store.ts";
-import { HoldsDatabase } from "../support/histories/holdsDatabase.ts";
 import {
   ACCOUNT,
   BUDGET_KEY,
@@ -352,8 +349,8 @@ describe("a lost lease", () => {
   });
 });
 
-/** The same decisions on SQLite: what a request gets while another one holds `held`. */
-describe.each(["SQLite", "replicas"])("a decision on %s", (engine) => {
+/** What a request gets while another one holds `heldBefore`. */
+describe("a decision", () => {
   test.each<[string, bigint, Ask, object]>([
     ["all that is left", 60n, { amount: 40n }, { ok: true, hold: { amount: 40n } }],
     ["nothing", 100n, { amount: 0n }, { ok: true, hold: { amount: 0n } }],
@@ -374,31 +371,10 @@ describe.each(["SQLite", "replicas"])("a decision on %s", (engine) => {
     ],
   ])("about %s", async (_, heldBefore, what, expected) => {
     const replica = open({ balance: 100n, budget: 30n }).first;
-    const holds = engine === "SQLite" ? localHolds(100n, 30n) : replica.holds;
-    const decide = async ({ amount = 0n, range = exactly(amount), keyId = PLAIN_KEY }: Ask) => {
-      const holdWait = { waitMs: 0, signal: { aborted: false } };
-      const owner = { accountId: ACCOUNT, keyId, requestId: "id" };
-      const asked = holds.takeOrWait(holdWait, owner, range);
-      replica.settle();
-      return await asked;
-    };
-    expect(await decide({ amount: heldBefore })).toMatchObject({ ok: true });
-    expect(await decide(what)).toMatchObject(expected);
+    await held(replica, { amount: heldBefore });
+    expect(await decided(replica, { ...what, waitMs: 0 })).toMatchObject(expected);
   });
 });
-
-function localHolds(balance: bigint, budget: bigint): Holds {
-  const database = new HoldsDatabase(false, () => {});
-  database.accounts.set(ACCOUNT, { balance, overdraft: 0n, reserved: 0n, seq: 0 });
-  database.chains.set(PLAIN_KEY, { budget: null, spent: 0n });
-  database.chains.set(BUDGET_KEY, { budget, spent: 0n });
-  return new LocalHolds({
-    store: { funds: database, changes: database },
-    writer: database.writer,
-    clock: systemClock,
-    refuse() {},
-  });
-}
 
 test("of 200 requests at once over three replicas on money for ten exactly ten are served (100 seeds)", async () => {
   for (let seed = 1; seed <= 100; seed += 1) {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import type { Hold } from "../../src/billing/hold.ts";
-import { ReplicaHolds } from "../../src/billing/replicaHolds.ts";
+import { Holds } from "../../src/billing/holds.ts";
 import { systemClock } from "../../src/lib/clock.ts";
 import { systemRandom } from "../../src/lib/random.ts";
 import { WriteError } from "../../src/store/store.ts";
@@ -25,9 +25,9 @@ describePostgres("a hold of a lease that another replica has ended", () => {
     expect(problems).toEqual([]);
   });
 
-  const open = async (): Promise<{ replica: Replica; holds: ReplicaHolds }> => {
+  const open = async (): Promise<{ replica: Replica; holds: Holds }> => {
     const replica = await openReplica(database.url, { onLost: () => holds.reset() });
-    const holds: ReplicaHolds = new ReplicaHolds({
+    const holds: Holds = new Holds({
       writer: replica.writer,
       clock: systemClock,
       random: systemRandom,
@@ -37,7 +37,7 @@ describePostgres("a hold of a lease that another replica has ended", () => {
     });
     return { replica, holds };
   };
-  const held = async (holds: ReplicaHolds, { accountId, keyId }: Owner): Promise<Hold> => {
+  const held = async (holds: Holds, { accountId, keyId }: Owner): Promise<Hold> => {
     const result = await holds.takeOrWait(
       { waitMs: 1000, signal: { aborted: false } },
       { accountId, keyId, requestId: "id" },

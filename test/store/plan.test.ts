@@ -6,8 +6,9 @@ import type { ReserveTarget } from "../../src/store/writer/effects.ts";
 import { toWire, type WriteOperation } from "../../src/store/writer/writerMessages.ts";
 import { priceOf, requestRecord, runningRecord } from "../support/store/recordedRequest.ts";
 
-const account: AccountState = { balance: 1000n, overdraft: 0n, ledgerSeq: 7n, reserved: 500n };
-const chain: ChainState = { spent: 40n };
+const alone = { reserved: 0n, others: 0n };
+const account = { ...alone, balance: 1000n, overdraft: 0n, ledgerSeq: 7n, reserved: 500n };
+const chain: ChainState = { ...alone, spent: 40n, budget: null };
 /** Of a replica: another one has 300 of the account, and 60 of the chain's budget of 200. */
 const shared = { ...account, others: 300n };
 const sharedChain = { ...chain, budget: 200n, reserved: 50n, others: 60n };
@@ -147,15 +148,17 @@ describe("a plan", () => {
     expect(inserted).toMatchObject([{ ledgerSeq: 9, balanceAfter: 1080 }]);
     expect(accounts).toMatchObject([{ balance: 1080n, ledgerSeq: 9n }]);
     expect(effect).toEqual({
-      accounts: [{ accountId: 1, seq: 9, balance: "1080", overdraft: "0", reserved: "490" }],
-      chains: [{ accountId: 1, firstKeyId: 1, spent: "50" }],
+      accounts: [{ accountId: 1, balance: "1080", overdraft: "0", reserved: "490", others: "0" }],
+      chains: [
+        { accountId: 1, firstKeyId: 1, spent: "50", budget: null, reserved: "0", others: "0" },
+      ],
     });
   });
 
   const wants = (reserved: number): ReserveTarget => ({ accountId: 1, reserved });
   test.each<[string, Case, bigint[], bigint[], number[]]>([
-    ["no more than the account has", { reserves: [wants(5000)] }, [1000n], [], []],
-    ["less than before", { reserves: [wants(1)] }, [1n], [], []],
+    ["no more than the account has", { reserves: [wants(5000)] }, [1000n], [1000n], []],
+    ["less than before", { reserves: [wants(1)] }, [1n], [1n], []],
     ["what is there, if it may only rise", { reserves: [wants(1)], onlyRaise: true }, [], [], []],
     [
       "what the others leave, and tells that more is wanted",

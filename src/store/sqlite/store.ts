@@ -7,7 +7,6 @@ import { auditStore } from "./audit/auditSqlite.ts";
 import { auditInWorkers } from "./audit/auditInWorkers.ts";
 import { checkAtStart } from "./audit/startCheck.ts";
 import { changeCounter, changeSignal } from "./changes.ts";
-import { fundsTable, type FundsTable } from "./funds.ts";
 import { interruptRunning, type Interrupted } from "./interruptRunning.ts";
 import { isGatewayRunning } from "./lock.ts";
 import { createSchema } from "./schema/migrations.ts";
@@ -26,7 +25,6 @@ export class SqliteStore extends StoreParts implements Store {
   readonly #connection: SqliteConnection;
   readonly #path: string;
   readonly #serving: boolean;
-  readonly #funds = lazy(() => fundsTable(this.#connection));
   readonly #changes = lazy(() => changeCounter(this.#connection));
   readonly #signal = lazy(() => changeSignal(this.#connection));
 
@@ -40,11 +38,6 @@ export class SqliteStore extends StoreParts implements Store {
     this.#connection = connection;
     this.#path = path;
     this.#serving = serving;
-  }
-
-  /** Answers at once: a decision about money waits for nothing. */
-  get funds(): FundsTable {
-    return this.#funds();
   }
 
   /** Answers at once. */

@@ -15,19 +15,20 @@ export interface AccountState {
   readonly balance: bigint;
   readonly overdraft: bigint;
   readonly ledgerSeq: bigint;
-  /** What this gateway has reserved. */
+  /** The block of this replica. */
   readonly reserved: bigint;
-  /** PostgreSQL only: what all other replicas have reserved. */
-  readonly others?: bigint;
+  /** What all other replicas have reserved. */
+  readonly others: bigint;
 }
 
 /** A rotation chain as the transaction finds it, in nano-roubles. */
 export interface ChainState {
   readonly spent: bigint;
-  /** PostgreSQL only: the budget, null if there is none; and the blocks of it, of this replica and of all others. */
-  readonly budget?: bigint | null;
-  readonly reserved?: bigint;
-  readonly others?: bigint;
+  /** Null if there is none. */
+  readonly budget: bigint | null;
+  /** The blocks of the budget: of this replica, and of all others. */
+  readonly reserved: bigint;
+  readonly others: bigint;
 }
 
 /** What a transaction finds, by id. What is not there is not in the maps. */
@@ -57,12 +58,11 @@ interface Changes {
   readonly accounts: PlannedAccount[];
   /** What is charged to rotation chains, by first key. */
   readonly charged: { readonly id: number; readonly charged: bigint }[];
-  /** PostgreSQL only. */
   readonly blocks: PlannedBlock[];
 }
 
 export interface PlannedMoney extends Readonly<Changes> {
-  /** PostgreSQL only: accounts of which this replica wants money that others have reserved. */
+  /** Accounts of which this replica wants money that others have reserved. */
   readonly wanted: ReadonlySet<number>;
   readonly effect: GroupEffect;
 }
@@ -77,7 +77,6 @@ export type PlannedRequest = WireRow & {
 interface Account {
   readonly id: number;
   readonly found: AccountState;
-  readonly others: bigint;
   balance: bigint;
   seq: bigint;
   reserved: bigint;
@@ -89,7 +88,6 @@ interface Chain {
   readonly firstKeyId: number;
   readonly accountId: number;
   readonly found: ChainState;
-  readonly others: bigint;
   spent: bigint;
   reserved: bigint;
 }
@@ -108,14 +106,14 @@ export class BatchMoney {
     chains: ReadonlyMap<number, number>,
   ) {
     for (const [id, found] of state.accounts) {
-      const { balance, ledgerSeq: seq, reserved, others = 0n } = found;
-      this.#accounts.set(id, { id, found, others, balance, seq, reserved, isMoved: false });
+      const { balance, ledgerSeq: seq, reserved } = found;
+      this.#accounts.set(id, { id, found, balance, seq, reserved, isMoved: false });
     }
     for (const [id, accountId] of chains) {
       const found = state.chains.get(id);
       if (found === undefined) continue;
-      const { spent, reserved = 0n, others = 0n } = found;
-      this.#chains.set(id, { firstKeyId: id, accountId, found, others, spent, reserved });
+      const { spent, reserved } = found;
+      this.#chains.set(id, { firstKeyId: id, accountId, found, spent, reserved });
     }
     this.#settled = settled;
   }
@@ -150,11 +148,12 @@ export class BatchMoney {
   /** Gives an account and its chains what they want reserved, or what they can pay. With `onlyRaise` nothing becomes lower. */
   reserve({ accountId, reserved, chains = [] }: ReserveTarget, onlyRaise: boolean): void {
     const account = this.account(accountId);
-    const free = account.balance + account.found.overdraft - account.others;
+    const { overdraft, others } = account.found;
+    const free = account.balance + overdraft - others;
     const target = BigInt(reserved);
     const payable = lesserOf(target, free);
     if (!onlyRaise || payable > account.reserved) account.reserved = payable;
-    if (account.others > 0n && target > account.reserved) this.#wanted.add(accountId);
+    if (others > 0n && target > account.reserved) this.#wanted.add(accountId);
     for (const { firstKeyId, reserved: amount } of chains)
       this.#reserveBudget(firstKeyId, BigInt(amount), onlyRaise);
   }
@@ -164,71 +163,66 @@ export class BatchMoney {
     assert(chain !== undefined, "a target without a key");
     const payable = lesserOf(target, mostOf(chain));
     if (!onlyRaise || payable > chain.reserved) chain.reserved = payable;
-    const hasBudget = (chain.found.budget ?? null) !== null;
-    if (hasBudget && payable < target && chain.others > 0n) this.#wanted.add(chain.accountId);
+    const { budget, others } = chain.found;
+    if (budget !== null && payable < target && others > 0n) this.#wanted.add(chain.accountId);
   }
 
   planned(): PlannedMoney {
     const planned = { accounts: [], charged: [], blocks: [] } as Changes;
     const effect = { accounts: [] as AccountEffect[], chains: [] as ChainEffect[] };
     for (const account of this.#accounts.values()) {
-      const { id, balance, seq: ledgerSeq, reserved, others, isMoved, found } = account;
+      const { id, balance, seq: ledgerSeq, reserved, isMoved, found } = account;
       if (!this.#settled.has(id)) continue;
       effect.accounts.push(accountEffect(account));
       const isReserveChanged = reserved !== found.reserved;
       if (isMoved || isReserveChanged)
-        planned.accounts.push({ id, balance, ledgerSeq, reserved: reserved + others, isMoved });
-      if (isReserveChanged && isShared(account))
-        planned.blocks.push({ accountId: id, keyId: 0, amount: reserved });
+        planned.accounts.push({
+          id,
+          balance,
+          ledgerSeq,
+          reserved: reserved + found.others,
+          isMoved,
+        });
+      if (isReserveChanged) planned.blocks.push({ accountId: id, keyId: 0, amount: reserved });
     }
     for (const chain of this.#chains.values()) {
       const { firstKeyId, accountId, spent, reserved, found } = chain;
       effect.chains.push(chainEffect(chain));
       if (spent > found.spent)
         planned.charged.push({ id: firstKeyId, charged: spent - found.spent });
-      if (isShared(chain) && reserved !== found.reserved)
+      if (reserved !== found.reserved)
         planned.blocks.push({ accountId, keyId: firstKeyId, amount: reserved });
     }
     return { ...planned, wanted: this.#wanted, effect };
   }
 }
 
-function accountEffect(account: Account): AccountEffect {
-  const { id: accountId, seq, balance, reserved, found, others } = account;
+function accountEffect({ id, balance, reserved, found }: Account): AccountEffect {
   return {
-    accountId,
-    seq: Number(seq),
+    accountId: id,
     balance: String(balance),
     overdraft: String(found.overdraft),
     reserved: String(reserved),
-    ...(isShared(account) && { others: String(others) }),
+    others: String(found.others),
   };
 }
 
-function chainEffect(chain: Chain): ChainEffect {
-  const { accountId, firstKeyId, spent, reserved, others } = chain;
-  const { budget = null } = chain.found;
+function chainEffect({ accountId, firstKeyId, spent, reserved, found }: Chain): ChainEffect {
+  const { budget, others } = found;
   return {
     accountId,
     firstKeyId,
     spent: String(spent),
-    ...(isShared(chain) && {
-      budget: budget === null ? null : String(budget),
-      reserved: String(reserved),
-      others: String(others),
-    }),
+    budget: budget === null ? null : String(budget),
+    reserved: String(reserved),
+    others: String(others),
   };
-}
-
-/** On PostgreSQL. */
-function isShared({ found }: Account | Chain): boolean {
-  return found.others !== undefined;
 }
 
 /**
  * The most that may be reserved. A command may have removed the budget, or lowered it below what requests hold: what is
  * reserved already may stay then, so that no other replica reserves it after the budget is raised again.
  */
-function mostOf({ found: { budget = null }, spent, others, reserved }: Chain): bigint {
+function mostOf({ found: { budget, others }, spent, reserved }: Chain): bigint {
   return budget === null ? 0n : greaterOf(budget - spent - others, reserved);
 }

@@ -4,11 +4,11 @@ import type { WireAmount } from "./requestRecord.ts";
 export interface ReserveTarget {
   readonly accountId: number;
   readonly reserved: WireAmount;
-  /** PostgreSQL only: the chains with a budget, and what this replica wants reserved of each budget. */
+  /** The chains whose blocks of a budget change. */
   readonly chains?: readonly ChainTarget[];
 }
 
-/** What a replica wants reserved of the budget of a rotation chain. It gets less if others leave less. */
+/** What should be reserved of the budget of a rotation chain. It gets less if spending and others leave less. */
 export interface ChainTarget {
   readonly firstKeyId: number;
   readonly reserved: WireAmount;
@@ -17,25 +17,24 @@ export interface ChainTarget {
 /** The money of an account after a group. */
 export interface AccountEffect {
   readonly accountId: number;
-  /** The number of the last row of the account's history. */
-  readonly seq: number;
   readonly balance: WireAmount;
   readonly overdraft: WireAmount;
-  /** On PostgreSQL the block of this replica alone. */
+  /** The block of this replica. */
   readonly reserved: WireAmount;
-  /** PostgreSQL only: what all other replicas have reserved. */
-  readonly others?: WireAmount;
+  /** What all other replicas have reserved. */
+  readonly others: WireAmount;
 }
 
-/** What a rotation chain has spent after a group. */
+/** The budget of a rotation chain after a group. */
 export interface ChainEffect {
   readonly accountId: number;
   readonly firstKeyId: number;
   readonly spent: WireAmount;
-  /** PostgreSQL only: the budget, null if there is none; and the blocks of it, of this replica and of all others. */
-  readonly budget?: WireAmount | null;
-  readonly reserved?: WireAmount;
-  readonly others?: WireAmount;
+  /** Null if there is none. */
+  readonly budget: WireAmount | null;
+  /** The blocks of the budget: of this replica, and of all others. */
+  readonly reserved: WireAmount;
+  readonly others: WireAmount;
 }
 
 /** What a group changed. */

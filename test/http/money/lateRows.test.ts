@@ -15,7 +15,6 @@ import { piece, streamEnd, streamHead } from "../../support/provider/scriptedPro
 import { fillStore } from "../../support/store/fullStore.ts";
 import { until, untilAsync } from "../../support/until.ts";
 import { testSqlite } from "../../support/testedEngines.ts";
-import { holdWrites, type HeldWrites } from "../../support/store/gatewayDatabase.ts";
 
 const at = openOneModelBefore();
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
@@ -116,28 +115,3 @@ test("requests that are open for a second get their rows, and short ones beside 
   expect((await first.client.response()).status).toBe(200);
   first.client.fin();
 });
-
-testSqlite(
-  "a request whose money is reserved after more than a second gets its row all the same",
-  async () => {
-    const { writer } = at.gateway.app.gateway;
-    const held: HeldWrites[] = [];
-    await until("nothing is queued", () => writer.queued === 0);
-    // Locked as soon as the key is there.
-    const key = async (): Promise<TestKey> => {
-      const made = await at.gateway.key();
-      held.push(await holdWrites(at.gateway.place));
-      return made;
-    };
-    const gateway = Object.create(at.gateway, { key: { value: key } }) as typeof at.gateway;
-    const stepped = await beginChat({ gateway, provider: at.provider }, {});
-    await Bun.sleep(LATE_MS + 300);
-    for (const one of held) await one.release();
-    await untilAsync(
-      "it has a row",
-      async () => (await rowsOf(stepped.key))[0]?.status === "running",
-    );
-    await end(stepped, false);
-    expect(await rowsOf(stepped.key)).toMatchObject([{ status: "done", charge: cost }]);
-  },
-);

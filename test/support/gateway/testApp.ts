@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openApp, type App } from "../../../src/app.ts";
 import { issueKey } from "../../../src/auth/apiKey.ts";
-import type { ReplicaHolds } from "../../../src/billing/replicaHolds.ts";
+import type { Holds } from "../../../src/billing/holds.ts";
 import { loadTracing } from "../../../src/commands/serve/gatewayServer.ts";
 import { loadConfig } from "../../../src/config/load.ts";
 import type { Config } from "../../../src/config/schema.ts";
@@ -176,7 +176,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
       return { key, id, account };
     },
     async toldOfChanges() {
-      if ("url" in place) await toldBy(place, app.gateway.holds as ReplicaHolds);
+      if ("url" in place) await toldBy(place, app.gateway.holds);
     },
     async advance(ms) {
       clock.advance(ms);
@@ -249,7 +249,7 @@ export async function makeKey({ admin }: Store, id: string, options: KeyOptions)
 let notes = 0;
 
 /** PostgreSQL tells in the order of commits, so a change of no account is heard after all others. */
-async function toldBy(place: DatabasePlace, holds: ReplicaHolds): Promise<void> {
+async function toldBy(place: DatabasePlace, holds: Holds): Promise<void> {
   notes += 1;
   const note = -notes;
   const { promise, resolve } = Promise.withResolvers<void>();

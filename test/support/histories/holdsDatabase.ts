@@ -1,8 +1,8 @@
-import type { AccountFunds, ChainFunds, FundsTable } from "../../../src/store/open.ts";
 import {
   WriteError,
+  type AccountEffect,
   type BatchPlanner,
-  type ChangeCounter,
+  type ChainEffect,
   type EndingRequest,
   type GroupEffect,
   type ReserveTarget,
@@ -12,6 +12,20 @@ import { same } from "./moneyModel.ts";
 
 /** How the batch that was sent ends. `partly`: an operation is refused, and the disk is full from a later one on. */
 export type BatchFate = "committed" | "refused" | "partly" | "full";
+
+interface Account {
+  balance: bigint;
+  overdraft: bigint;
+  reserved: bigint;
+}
+
+interface Chain {
+  readonly accountId: number;
+  budget: bigint | null;
+  spent: bigint;
+  /** The block of the budget. */
+  reserved: bigint;
+}
 
 interface Write {
   /** Undefined: only the reserves change. */
@@ -29,7 +43,7 @@ interface EndedRequest {
 
 interface Sent {
   readonly writes: readonly Write[];
-  readonly reserves: readonly ReserveTarget[];
+  reserves: readonly ReserveTarget[];
   /** What was committed, once the batch has ended in the database. */
   outcome?: Outcome;
 }
@@ -43,34 +57,29 @@ interface Outcome {
 }
 
 /**
- * A database and its writer in the simplest form, for the holds of a gateway. A batch is sent, then it ends in the
+ * A SQLite database and its writer in the simplest form, for the holds of a gateway. A batch is sent, then it ends in the
  * database, and then the gateway is told. The history says when.
  */
-export class HoldsDatabase implements FundsTable, ChangeCounter {
-  readonly accounts = new Map<number, AccountFunds & { reserved: bigint }>();
-  readonly chains = new Map<number, ChainFunds>();
-  readonly #ended = new Set<string>();
+export class HoldsDatabase {
+  readonly accounts = new Map<number, Account>();
+  readonly chains = new Map<number, Chain>();
   readonly #isEager: boolean;
-  readonly #onRead: (accountId: number) => void;
-  #changes = 0;
+  /** The change counter. */
+  changes = 0;
   #waiting: Write[] = [];
   #sent: Sent | undefined;
   planner: BatchPlanner | undefined;
 
-  /**
-   * `isEager`: a write is sent at once if no batch is in flight, as the real writer does. `onRead`: the gateway has read an
-   * account.
-   */
-  constructor(isEager: boolean, onRead: (accountId: number) => void) {
+  /** `isEager`: a write is sent at once if no batch is in flight, as the real writer does. */
+  constructor(isEager: boolean) {
     this.#isEager = isEager;
-    this.#onRead = onRead;
   }
 
   get writer(): Writer {
     return this as unknown as Writer;
   }
 
-  /** The operations that are not committed yet. */
+  /** The operations that are not sent yet. */
   get queued(): number {
     return this.#waiting.length;
   }
@@ -104,11 +113,9 @@ export class HoldsDatabase implements FundsTable, ChangeCounter {
   /** Sends all that waits as one batch, unless one is in flight. */
   send(): void {
     if (this.#sent || this.#waiting.length === 0) return;
-    const writes = this.#waiting.splice(0);
-    const sent = { writes, reserves: [] as readonly ReserveTarget[] };
-    // The planner may look at the batch in flight.
+    const sent: Sent = { writes: this.#waiting.splice(0), reserves: [] };
     this.#sent = sent;
-    const ending = writes.flatMap((write) => write.ending ?? []);
+    const ending = sent.writes.flatMap((write) => write.ending ?? []);
     sent.reserves = this.planner?.planBatch(ending) ?? [];
   }
 
@@ -118,15 +125,13 @@ export class HoldsDatabase implements FundsTable, ChangeCounter {
     if (!sent || sent.outcome) return [];
     sent.outcome = this.#outcomeOf(sent, fate, word);
     const { failures } = sent.outcome;
-    const ids = sent.writes.flatMap(({ end }, at) => (end && !failures[at] ? [end.id] : []));
-    for (const id of ids) this.#ended.add(id);
-    return ids;
+    return sent.writes.flatMap(({ end }, at) => (end && !failures[at] ? [end.id] : []));
   }
 
-  /** The gateway is told how the batch ended. */
-  hear(): void {
+  /** The gateway is told how the batch ended. Returns what it is told. */
+  hear(): Pick<Outcome, "effects" | "reserveFailure"> {
     const { writes = [], outcome } = this.#sent ?? {};
-    if (!outcome) return;
+    if (!outcome) throw new Error("no batch has ended");
     const { effects, failures, reserveFailure } = outcome;
     this.#sent = undefined;
     const ended = writes.flatMap(({ ending }, at) => (ending && !failures[at] ? [ending] : []));
@@ -137,14 +142,13 @@ export class HoldsDatabase implements FundsTable, ChangeCounter {
       if (failure) reply.reject(failure);
       else reply.resolve({});
     }
+    return outcome;
   }
 
   // What commands do. Each returns false if it is refused.
 
   credit(accountId: number, amount: bigint): boolean {
-    const account = this.#account(accountId);
-    account.balance += amount;
-    account.seq += 1;
+    this.account(accountId).balance += amount;
     return this.#changed();
   }
 
@@ -153,7 +157,7 @@ export class HoldsDatabase implements FundsTable, ChangeCounter {
   }
 
   setOverdraft(accountId: number, overdraft: bigint): boolean {
-    const account = this.#account(accountId);
+    const account = this.account(accountId);
     if (account.balance + overdraft < account.reserved) return false;
     account.overdraft = overdraft;
     return this.#changed();
@@ -164,55 +168,32 @@ export class HoldsDatabase implements FundsTable, ChangeCounter {
     return this.#changed();
   }
 
-  refund(accountId: number, firstKeyId: number, amount: bigint): boolean {
+  refund(firstKeyId: number, amount: bigint): boolean {
     const chain = this.chain(firstKeyId);
     if (amount > chain.spent) return false;
     chain.spent -= amount;
-    return this.credit(accountId, amount);
+    return this.credit(chain.accountId, amount);
   }
 
   available(accountId: number): bigint {
-    const { balance, overdraft, reserved } = this.#account(accountId);
+    const { balance, overdraft, reserved } = this.account(accountId);
     return balance + overdraft - reserved;
   }
 
-  // What the gateway reads.
-
-  read(): number {
-    return this.#changes;
-  }
-
-  current(): number {
-    return this.read();
-  }
-
-  account(accountId: number): AccountFunds {
-    this.#onRead(accountId);
-    return { ...this.#account(accountId) };
-  }
-
-  chain(firstKeyId: number): ChainFunds {
-    const chain = this.chains.get(firstKeyId);
-    if (!chain) throw new Error("no such key");
-    return chain;
-  }
-
-  ended(requestIds: readonly string[]): readonly string[] {
-    return requestIds.filter((id) => this.#ended.has(id));
-  }
-
-  inSnapshot<T>(read: () => T): T {
-    return read();
-  }
-
-  #account(accountId: number): AccountFunds & { reserved: bigint } {
+  account(accountId: number): Account {
     const account = this.accounts.get(accountId);
     if (!account) throw new Error("no such account");
     return account;
   }
 
+  chain(firstKeyId: number): Chain {
+    const chain = this.chains.get(firstKeyId);
+    if (!chain) throw new Error("no such key");
+    return chain;
+  }
+
   #changed(): boolean {
-    this.#changes += 1;
+    this.changes += 1;
     return true;
   }
 
@@ -221,12 +202,8 @@ export class HoldsDatabase implements FundsTable, ChangeCounter {
     if (fate === "full")
       return { effects: [], failures: writes.map(() => full), reserveFailure: full };
     if (fate === "committed") {
-      const effect = this.#group(writes, reserves, false);
-      return {
-        effects: [effect],
-        failures: writes.map(() => undefined),
-        reserveFailure: undefined,
-      };
+      const effects = [this.#group(writes, reserves, false)];
+      return { effects, failures: writes.map(() => undefined), reserveFailure: undefined };
     }
     // Each one alone. From `fullFrom` on the disk is full.
     const refused = word % writes.length;
@@ -249,40 +226,51 @@ export class HoldsDatabase implements FundsTable, ChangeCounter {
     onlyRaise: boolean,
   ): GroupEffect {
     const accountIds = new Set<number>();
-    const chains = new Map<number, number>();
+    const chainIds = new Set<number>();
     for (const { end } of writes) {
       if (!end) continue;
-      const account = this.#account(end.accountId);
-      same(end.charge <= account.reserved, true, `${end.id} is charged from reserved money`);
-      account.balance -= end.charge;
-      account.reserved -= end.charge;
-      account.seq += 1;
-      this.chain(end.firstKeyId).spent += end.charge;
-      accountIds.add(end.accountId);
-      chains.set(end.firstKeyId, end.accountId);
-    }
-    for (const { accountId, reserved } of reserves) {
-      const account = this.#account(accountId);
-      const free = account.balance + account.overdraft;
-      const payable = BigInt(reserved) < free ? BigInt(reserved) : free;
-      if (!onlyRaise || payable > account.reserved) account.reserved = payable;
+      const { id, accountId, firstKeyId, charge } = end;
+      const account = this.account(accountId);
+      const chain = this.chain(firstKeyId);
+      same(charge <= account.reserved, true, `${id} is charged from reserved money`);
+      account.balance -= charge;
+      account.reserved -= charge;
+      chain.spent += charge;
+      chain.reserved = chain.reserved > charge ? chain.reserved - charge : 0n;
       accountIds.add(accountId);
+      chainIds.add(firstKeyId);
+    }
+    const reserve = (one: { reserved: bigint }, target: bigint, most: bigint): void => {
+      const payable = target < most ? target : most;
+      if (!onlyRaise || payable > one.reserved) one.reserved = payable;
+    };
+    for (const { accountId, reserved, chains = [] } of reserves) {
+      const account = this.account(accountId);
+      reserve(account, BigInt(reserved), account.balance + account.overdraft);
+      accountIds.add(accountId);
+      for (const { firstKeyId, reserved: target } of chains) {
+        const chain = this.chain(firstKeyId);
+        const left = (chain.budget ?? 0n) - chain.spent;
+        const kept = left > chain.reserved ? left : chain.reserved;
+        reserve(chain, BigInt(target), chain.budget === null ? 0n : kept);
+        chainIds.add(firstKeyId);
+      }
     }
     return {
-      accounts: [...accountIds].map((accountId) => {
-        const { seq, balance, overdraft, reserved } = this.#account(accountId);
-        return {
-          accountId,
-          seq,
-          balance: String(balance),
-          overdraft: String(overdraft),
-          reserved: String(reserved),
-        };
-      }),
-      chains: [...chains].map(([firstKeyId, accountId]) => {
-        const { spent } = this.chain(firstKeyId);
-        return { accountId, firstKeyId, spent: String(spent) };
-      }),
+      accounts: [...accountIds].map((id) => this.#accountEffect(id)),
+      chains: [...chainIds].map((id) => this.#chainEffect(id)),
     };
+  }
+
+  #accountEffect(accountId: number): AccountEffect {
+    const { balance, overdraft, reserved } = this.account(accountId);
+    const amounts = { balance: String(balance), overdraft: String(overdraft) };
+    return { accountId, ...amounts, reserved: String(reserved), others: 0 };
+  }
+
+  #chainEffect(firstKeyId: number): ChainEffect {
+    const { accountId, budget, spent, reserved } = this.chain(firstKeyId);
+    const amounts = { budget: budget === null ? null : String(budget), spent: String(spent) };
+    return { accountId, firstKeyId, ...amounts, reserved: String(reserved), others: 0 };
   }
 }

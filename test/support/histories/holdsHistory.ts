@@ -1,29 +1,12 @@
 import { freePrice } from "../store/recordedRequest.ts";
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import type { Hold, HoldResult } from "../../../src/billing/hold.ts";
-import { LocalHolds } from "../../../src/billing/localHolds.ts";
+import { Holds } from "../../../src/billing/holds.ts";
 import { amountRangeOf, boundWithin, type AmountRange } from "../../../src/billing/cost.ts";
-import { WriteError } from "../../../src/store/store.ts";
+import type { AccountEffect, GroupEffect } from "../../../src/store/store.ts";
 import { HoldsDatabase, type BatchFate } from "./holdsDatabase.ts";
-import { MoneyModel, same, type ModelDemand } from "./moneyModel.ts";
+import { MoneyModel, same, type ModelDecision, type ModelDemand } from "./moneyModel.ts";
 import { noUsage } from "../../../src/contract/usage.ts";
-
-/** `ending`: its end is queued or in flight. */
-type State = "running" | "ending" | "failed";
-
-interface OpenRequest {
-  readonly id: string;
-  readonly key: HistoryKey;
-  readonly hold: Hold;
-  state: State;
-  /** Undefined while it is not known whether the reserve covers the hold. */
-  isSecured: boolean | undefined;
-  /** What the request holds beyond `hold`, with the result of its own reserve. */
-  more?: { readonly hold: Hold; isSecured: boolean | undefined };
-  /** No command took money from the account since the last hold of the request that was not secured. */
-  decreases: number;
-  charge: bigint;
-}
 
 /** What a request asks for, in the words of memory and of the model. */
 interface Demand {
@@ -33,10 +16,29 @@ interface Demand {
   readonly model: ModelDemand;
 }
 
-/** A request that waits for its money; `taken` once it was told. */
+/** A request that holds its money. */
+interface OpenRequest {
+  readonly id: string;
+  readonly key: HistoryKey;
+  readonly holds: Hold[];
+  /** `ending`: its end is queued or in flight. `extending`: it waits for more money. */
+  state: "running" | "extending" | "ending";
+  charge: bigint;
+}
+
+/** A request that waits for an answer; `told` once it has it. Aborted when its client disconnects. */
 interface WaitingRequest extends Demand {
   readonly signal: { aborted: boolean };
-  taken?: HoldResult;
+  readonly isPatient: boolean;
+  told?: HoldResult;
+}
+
+/** A request that waits for more money than it holds; `told` once it has some, or none. */
+interface Extension {
+  readonly request: OpenRequest;
+  readonly extra: bigint;
+  readonly more: Hold;
+  told?: boolean;
 }
 
 const STEPS_MAX = 200;
@@ -67,8 +69,9 @@ const fates: readonly BatchFate[] = [
 const scales = [1n, 2n ** 53n + 1n] as const;
 
 /**
- * The holds of a gateway against the model, in any order of what can happen to them: batches that are sent, committed,
- * refused or fail, and commands of other processes between any two steps. No SQLite, no clock.
+ * The holds of a gateway that shares its accounts with no other one, against the model, in any order of what can happen to
+ * them: batches that are sent, committed, refused or fail, and commands of other processes between any two steps. No
+ * SQLite, no clock. The model has the money as the newest answer told it, and each decision must be the model's.
  */
 export function holdsHistory(): IAsyncProperty<[readonly number[]]> {
   const step = integer({ min: 0, max: 0xffff_ffff });
@@ -90,8 +93,12 @@ type Tell = (line: string) => void;
 
 async function play([first = 0, ...others]: readonly number[], tell?: Tell): Promise<void> {
   const history = new HoldsHistory(first, tell);
-  for (const word of others) await history.step(word);
-  await history.finish();
+  try {
+    for (const word of others) await history.step(word);
+    await history.finish();
+  } finally {
+    history.close();
+  }
 }
 
 async function expectFailure(work: () => Promise<void>): Promise<void> {
@@ -108,39 +115,34 @@ class HoldsHistory {
   /** What the gateway knows. */
   readonly #model = new MoneyModel();
   readonly #database: HoldsDatabase;
-  readonly #holds: LocalHolds;
+  readonly #holds: Holds;
   /** In the order of their admission. */
   #open: OpenRequest[] = [];
-  /** Requests whose end is committed, while the gateway has not been told. */
+  /** In the order of their arrival. */
+  #waiting: (WaitingRequest | Extension)[] = [];
+  /** Their ends are committed, and the gateway does not know it. */
   #unheard: OpenRequest[] = [];
-  /** Longest first. */
-  #waiting: WaitingRequest[] = [];
-  /** How often a command took money from an account. */
-  readonly #decreases = new Map<number, number>();
-  readonly #scale: bigint;
   readonly #tell: Tell | undefined;
-  /** What was found while a promise settled. */
-  #problem: Error | undefined;
+  readonly #scale: bigint;
   #requests = 0;
 
   constructor(word: number, tell?: Tell) {
     this.#tell = tell;
     this.#scale = scales[word % 2] ?? 1n;
     const budget = BigInt((word >>> 1) % 128) * this.#scale;
-    this.#database = new HoldsDatabase((word >>> 8) % 2 === 0, (accountId) =>
-      this.#learn(accountId),
-    );
+    this.#database = new HoldsDatabase((word >>> 8) % 2 === 0);
     for (const { id } of accounts)
-      this.#database.accounts.set(id, { balance: 0n, overdraft: 0n, reserved: 0n, seq: 0 });
-    for (const { name, account, keyId } of keys) {
+      this.#database.accounts.set(id, { balance: 0n, overdraft: 0n, reserved: 0n });
+    for (const { name, account, accountId, keyId } of keys) {
       const own = name === "plain" ? null : budget;
       this.#model.addKey(name, account, own);
-      this.#database.chains.set(keyId, { budget: own, spent: 0n });
+      this.#database.chains.set(keyId, { accountId, budget: own, spent: 0n, reserved: 0n });
     }
-    this.#holds = new LocalHolds({
-      store: { funds: this.#database, changes: this.#database },
+    this.#holds = new Holds({
       writer: this.#database.writer,
       clock: { epochMs: () => 0, monotonicMs: () => 0 },
+      random: { fraction: () => 0.5 },
+      changes: () => this.#database.changes,
       refuse() {},
     });
     tell?.(`budgets of ${budget}`);
@@ -152,13 +154,12 @@ class HoldsHistory {
     if (kind < 5) this.#command(kind, rest);
     else if (kind < 14) await this.#ask(rest);
     else if (kind < 15) this.#disconnect(rest);
-    else if (kind < 21) this.#end(rest);
-    else if (kind < 23) await this.#giveUp(rest);
+    else if (kind < 21) await this.#end(rest);
+    else if (kind < 22) await this.#release(rest);
     else if (kind < 25) this.#database.send();
     else if (kind < 28) this.#commit(rest);
     else if (kind < 31) await this.#hear();
     else this.#lowerReserves();
-    await told();
     this.#check();
   }
 
@@ -166,42 +167,42 @@ class HoldsHistory {
   async finish(): Promise<void> {
     for (let round = 0; this.#isBusy(); round += 1) {
       same(round < ROUNDS_MAX, true, "every request comes to its end");
-      for (const request of this.#open.slice()) {
-        if (request.state === "failed") await this.#release(request);
-        else if (mayEnd(request)) this.#askEnd(request, 0n);
-      }
+      for (const request of this.#open.slice())
+        if (request.state === "running") this.#askEnd(request, 0n);
+      // As requests that wait ask again from time to time.
+      if (this.#waiting.length > 0) this.#holds.changed(undefined);
       this.#database.send();
       this.#commit(0);
       await this.#hear();
-      await told();
       this.#check();
     }
     same(this.#holds.total(), 0n, "what is held when all is over");
-    same(this.#waiting.length, 0, "requests that wait although nothing is held");
     this.#lowerReserves();
     this.#database.send();
     this.#commit(0);
     await this.#hear();
-    for (const { id } of accounts)
-      same(this.#database.accounts.get(id)?.reserved, 0n, "the reserve");
+    for (const { reserved } of this.#database.accounts.values()) same(reserved, 0n, "the reserve");
+    for (const { reserved } of this.#database.chains.values()) same(reserved, 0n, "the block");
+  }
+
+  /** Ends the timers. */
+  close(): void {
+    this.#holds.reset();
   }
 
   #isBusy(): boolean {
-    return this.#open.length > 0 || this.#database.isSent || this.#database.queued > 0;
+    const { isSent, queued } = this.#database;
+    return this.#open.length > 0 || this.#waiting.length > 0 || isSent || queued > 0;
   }
 
   #check(): void {
-    if (this.#problem !== undefined) throw this.#problem;
     for (const { name, id } of accounts) {
-      const { balance = 0n, overdraft = 0n, reserved = 0n } = this.#database.accounts.get(id) ?? {};
-      const secured = this.#open.reduce((sum, request) => sum + securedOf(request, id), 0n);
-      same(secured <= reserved, true, `${name} has reserved what requests hold`);
+      const { balance, overdraft, reserved } = this.#database.account(id);
+      const held = sumOf(this.#open.filter(({ key }) => key.accountId === id));
+      same(held <= reserved, true, `${name} has reserved what requests hold`);
       same(reserved <= balance + overdraft, true, `${name} can pay what it has reserved`);
     }
-    const held = [...this.#open, ...this.#unheard].reduce(
-      (sum, request) => sum + heldBy(request),
-      0n,
-    );
+    const held = sumOf([...this.#open, ...this.#unheard]);
     same(this.#holds.total(), held, "the sum of the holds");
   }
 
@@ -210,57 +211,55 @@ class HoldsHistory {
     const { name, id } = accounts[word % 2] ?? accounts[0];
     const key = keys[(word >>> 1) % 3] ?? keys[0];
     const amount = BigInt((word >>> 3) % 64) * this.#scale;
-    const row = this.#model.account(name);
     const database = this.#database;
-    const before = { ...database.accounts.get(id) };
-    if (kind === 0) {
-      database.credit(id, amount);
-      this.#model.credit(name, amount);
-    } else if (kind === 1) {
-      if (!database.debit(id, amount)) return;
-      row.balance -= amount;
-    } else if (kind === 2) {
-      if (!database.setOverdraft(id, amount)) return;
-      row.overdraft = amount;
-    } else if (kind === 3) {
-      const budget = amount === 0n ? null : amount;
-      database.setBudget(key.keyId, budget);
-      this.#model.key(key.name).budget = budget;
-    } else {
-      if (!database.refund(key.accountId, key.keyId, amount)) return;
-      this.#model.credit(key.account, amount);
-      this.#model.key(key.name).spent -= amount;
-    }
-    const after = database.accounts.get(id);
-    const { balance = 0n, overdraft = 0n } = before;
-    if (after && after.balance + after.overdraft < balance + overdraft)
-      this.#decreases.set(id, this.#decreasesOf(id) + 1);
+    const budget = amount === 0n ? null : amount;
+    const commands = [
+      () => database.credit(id, amount),
+      () => database.debit(id, amount),
+      () => database.setOverdraft(id, amount),
+      () => database.setBudget(key.keyId, budget),
+      () => database.refund(key.keyId, amount),
+    ];
     const kinds = ["credit", "debit", "overdraft", "budget", "refund"];
-    this.#tell?.(`${kinds[kind]} ${kind < 3 ? name : key.name} ${amount}`);
+    const isDone = commands[kind]?.();
+    this.#tell?.(`${kinds[kind]} ${kind < 3 ? name : key.name} ${amount}: ${isDone}`);
   }
 
   async #ask(word: number): Promise<void> {
     const demand = this.#demandOf(word);
-    const { id, key, range, model } = demand;
-    const owner = { ...key, requestId: id };
-    const asked = `${key.name} ${id} of ${range.least} to ${range.most}`;
-    if ((word >>> 19) % 2 === 0) {
-      this.#tell?.(`take ${asked}`);
-      this.#decided(demand, this.#holds.take(owner, range));
-      return;
+    const { id, key, range } = demand;
+    const isPatient = (word >>> 21) % 2 === 0;
+    this.#tell?.(`${key.name} ${id} asks for ${range.least} to ${range.most}`);
+    const waiting: WaitingRequest = { ...demand, signal: { aborted: false }, isPatient };
+    this.#refuseEarly(demand);
+    const holdWait = { waitMs: isPatient ? FOR_EVER_MS : 0, signal: waiting.signal };
+    const asking = this.#holds.takeOrWait(holdWait, { ...key, requestId: id }, range);
+    if (!(asking instanceof Promise)) {
+      const { budget } = this.#database.chain(key.keyId);
+      same(this.#model.key(key.name).budget, budget, "the budget that a decision at once knows");
+      return this.#decided(waiting, asking);
     }
-    this.#tell?.(`take or wait for ${asked}`);
-    const waiting: WaitingRequest = { ...demand, signal: { aborted: false } };
-    const holdWait = { waitMs: FOR_EVER_MS, signal: waiting.signal };
-    const asking = this.#holds.takeOrWait(holdWait, owner, range);
-    const isBusy = this.#model.decide(key.name, model).kind === "busy";
-    void Promise.resolve(asking).then((taken) => (waiting.taken = taken));
+    asking.then(
+      (result) => (waiting.told = result),
+      // The history is over.
+      () => undefined,
+    );
     await told();
-    if (isBusy) {
-      same(waiting.taken, undefined, "the result of a waiting request");
-      this.#waiting.push(waiting);
-    } else if (waiting.taken) this.#decided(demand, waiting.taken);
-    else throw new Error(`${id} gets no result`);
+    same(waiting.told, undefined, "the result of a request that waits for an answer");
+    this.#waiting.push(waiting);
+  }
+
+  /** A refusal before the request asks is the model's, and the model knows all that commands have changed. */
+  #refuseEarly({ key, range, model }: Demand): void {
+    const refusal = this.#holds.refusalOf(key, range.least);
+    if (refusal === undefined) return;
+    const { balance, overdraft } = this.#database.account(key.accountId);
+    const { budget } = this.#database.chain(key.keyId);
+    const known = this.#model.account(key.account);
+    if (this.#unheard.length === 0)
+      same(known.balance + known.overdraft, balance + overdraft, "what an early refusal knows");
+    same(this.#model.key(key.name).budget, budget, "the budget that an early refusal knows");
+    sameRefusal(refusal, this.#model.decide(key.name, model));
   }
 
   #demandOf(word: number): Demand {
@@ -284,104 +283,76 @@ class HoldsHistory {
   }
 
   /** What was decided is what the model decides now. */
-  #decided({ id, key, range, model }: Demand, taken: HoldResult): void {
+  #decided({ id, key, range, model, signal }: WaitingRequest, taken: HoldResult): void {
+    if (signal.aborted) return same(taken.ok, false, "whether money is held after a disconnect");
     const expected = this.#model.decide(key.name, model);
     this.#tell?.(`${id} is ${expected.kind}`);
-    if (!taken.ok || expected.kind !== "held") {
-      same(taken.ok ? "held" : taken.reason, expected.kind, "the decision");
-      const amounts = (one: object) => JSON.stringify(one, ["required", "available"]);
-      same(amounts(textual(taken)), amounts(textual(expected)), "what is lacking");
-      return;
-    }
+    if (!taken.ok || expected.kind !== "held") return sameRefusal(taken, expected);
     same(taken.hold.amount, expected.hold, "what is held");
+    same(taken.hold.secured, undefined, "a hold is secured from its beginning");
     same(boundWithin(range, taken.hold.amount, model), expected.tokens, "the bound");
     this.#model.hold(id, key.name, taken.hold.amount);
-    const request: OpenRequest = {
-      id,
-      key,
-      hold: taken.hold,
-      state: "running",
-      isSecured: undefined,
-      decreases: this.#decreasesOf(key.accountId),
-      charge: 0n,
-    };
-    this.#open.push(request);
-    this.#watch(taken.hold, request, (isSecured) => {
-      request.isSecured = isSecured;
-      if (!isSecured) request.state = "failed";
-    });
+    this.#open.push({ id, key, holds: [taken.hold], state: "running", charge: 0n });
   }
 
-  /** A hold that cannot be secured fails for a reason. */
-  #watch(hold: Hold, request: OpenRequest, told: (isSecured: boolean) => void): void {
-    if (hold.secured === undefined) return told(true);
-    hold.secured
-      .then(
-        () => told(true),
-        (error: unknown) => {
-          const failure = error instanceof WriteError ? error.failure : String(error);
-          this.#tell?.(`${request.id} is not secured: ${failure}`);
-          const isTaken = request.decreases < this.#decreasesOf(request.key.accountId);
-          if (failure !== "full") same(isTaken, true, `a command took the money: ${failure}`);
-          told(false);
-        },
-      )
-      .catch((problem: Error) => {
-        this.#problem ??= problem;
-      });
-  }
-
-  /** A waiting request is aborted; this is noticed when money is available. */
+  /** A waiting request is aborted; this is noticed at its next decision. */
   #disconnect(word: number): void {
     const waiting = this.#waiting[word % Math.max(1, this.#waiting.length)];
-    if (!waiting) return;
+    if (!waiting || "more" in waiting) return;
     this.#tell?.(`${waiting.id} disconnects`);
     waiting.signal.aborted = true;
   }
 
   /** A request that holds its money ends. It may cost more than it holds. */
-  #end(word: number): void {
-    const running = this.#open.filter(mayEnd);
-    const request = running[word % Math.max(1, running.length)];
+  async #end(word: number): Promise<void> {
+    const request = this.#runningOne(word);
     if (!request) return;
-    const { amount } = request.hold;
+    const amount = sumOf([request]);
     const costs = [
       0n,
       amount,
       (amount * BigInt((word >>> 4) % 16)) / 16n,
       amount + BigInt((word >>> 4) % 64) * this.#scale,
     ];
-    this.#askEnd(request, costs[(word >>> 2) % 4] ?? 0n);
+    const cost = costs[(word >>> 2) % 4] ?? 0n;
+    if (cost > amount && request.holds.length === 1) await this.#extend(request, cost - amount);
+    else this.#askEnd(request, cost);
+  }
+
+  async #extend(request: OpenRequest, extra: bigint): Promise<void> {
+    this.#tell?.(`${request.id} extends by ${extra}`);
+    const more = request.holds[0]?.extend(extra);
+    if (!more) throw new Error("no lease is lost");
+    const extension: Extension = { request, extra, more };
+    if (more.secured === undefined) return this.#extended(extension, true);
+    request.state = "extending";
+    this.#waiting.push(extension);
+    more.secured.then(
+      () => (extension.told = true),
+      () => (extension.told = false),
+    );
+    await told();
+    same(extension.told, undefined, "the result of an extension that waits for an answer");
+  }
+
+  #extended({ request, extra, more }: Extension, isHeld: boolean): void {
+    const { id, holds } = request;
+    request.state = "running";
+    const expected = this.#model.extend(id, extra);
+    this.#tell?.(`${id} has ${expected} more`);
+    same(isHeld ? more.amount : 0n, expected, "what is held more");
+    if (isHeld) holds.push(more);
+    else more.release();
   }
 
   #askEnd(request: OpenRequest, cost: bigint): void {
-    const { id, key, hold } = request;
-    if (cost > hold.amount && !request.more) {
-      const more = hold.extend(cost - hold.amount);
-      const extra = this.#model.extend(id, cost - hold.amount);
-      this.#tell?.(`${id} extends by ${extra}`);
-      same(more?.amount ?? 0n, extra, "what is held more");
-      if (more) {
-        const held = { hold: more, isSecured: undefined as boolean | undefined };
-        request.more = held;
-        request.decreases = this.#decreasesOf(key.accountId);
-        this.#watch(more, request, (isSecured) => {
-          held.isSecured = isSecured;
-        });
-        return;
-      }
-    }
-    const most = hold.amount + (request.more?.hold.amount ?? 0n);
+    const { id, key, holds } = request;
+    const most = sumOf([request]);
     request.charge = cost < most ? cost : most;
     request.state = "ending";
     this.#tell?.(`end ${id} with a charge of ${request.charge}`);
-    const record = {
-      publicId: id,
-      accountId: key.accountId,
-      firstKeyId: key.keyId,
-      charge: request.charge,
-    };
-    const holds = request.more ? [hold, request.more.hold] : [hold];
+    const { accountId, keyId: firstKeyId } = key;
+    const record = { publicId: id, accountId, firstKeyId, charge: request.charge };
     this.#database.writeWithin({ kind: "recordRequest", record }, holds).catch(() => {
       request.state = "running";
     });
@@ -400,40 +371,44 @@ class HoldsHistory {
   async #hear(): Promise<void> {
     if (!this.#database.isUnheard) return;
     this.#tell?.("the batch is over");
-    const ended = this.#unheard.map(({ key }) => key.accountId);
-    for (const { id } of accounts) this.#learn(id);
-    this.#database.hear();
-    await told();
-    this.#decidedAgain(ended);
-    for (const request of this.#open)
-      if (request.more?.isSecured === false) await this.#shorten(request);
+    const { effects, reserveFailure } = this.#database.hear();
+    for (const { id } of this.#unheard) this.#forget(id);
+    this.#unheard = [];
+    for (const effect of effects) this.#learn(effect);
+    await this.#decidedAgain();
+    if (reserveFailure) return;
+    const answered = new Set(effects.flatMap((effect) => effect.accounts.map(idOf)));
+    for (const waiting of this.#waiting)
+      if (answered.has(keyOf(waiting).accountId)) this.#mayWait(waiting);
   }
 
-  /** What a request may cost beyond its hold could not be secured. */
-  async #shorten(request: OpenRequest): Promise<void> {
-    const { more } = request;
-    if (!more) return;
-    delete request.more;
-    this.#model.shorten(request.id);
-    more.hold.release();
-    await told();
-    this.#decidedAgain([request.key.accountId]);
+  #learn(effect: GroupEffect): void {
+    for (const { accountId, balance, overdraft } of effect.accounts) {
+      const { name } = accounts.find(({ id }) => id === accountId) ?? accounts[0];
+      const amounts = { balance: BigInt(balance), overdraft: BigInt(overdraft) };
+      Object.assign(this.#model.account(name), amounts);
+    }
+    for (const { firstKeyId, budget, spent } of effect.chains) {
+      const { name } = keys.find(({ keyId }) => keyId === firstKeyId) ?? keys[0];
+      const amounts = { budget: budget === null ? null : BigInt(budget), spent: BigInt(spent) };
+      Object.assign(this.#model.key(name), amounts);
+    }
   }
 
-  /** A request whose money could not be secured is over. */
-  async #giveUp(word: number): Promise<void> {
-    const failed = this.#open.filter(({ state }) => state === "failed");
-    const request = failed[word % Math.max(1, failed.length)];
-    if (request) await this.#release(request);
-  }
-
-  async #release(request: OpenRequest): Promise<void> {
+  /** A request that is not recorded gives its money back. */
+  async #release(word: number): Promise<void> {
+    const request = this.#runningOne(word);
+    if (!request) return;
     this.#tell?.(`release ${request.id}`);
-    this.#model.forget(request.id);
     this.#open = this.#open.filter((one) => one !== request);
-    request.hold.release();
-    await told();
-    this.#decidedAgain([request.key.accountId]);
+    this.#forget(request.id);
+    for (const hold of request.holds) hold.release();
+    await this.#decidedAgain();
+  }
+
+  #forget(id: string): void {
+    this.#model.forget(id);
+    this.#model.shorten(id);
   }
 
   /** As the sweep does for an account without new holds. */
@@ -442,53 +417,55 @@ class HoldsHistory {
     this.#holds.close();
   }
 
-  /** What a hold gives back goes to those that wait for it, in their order. */
-  #decidedAgain(accountIds: readonly number[]): void {
-    this.#waiting = this.#waiting.filter((waiting) => {
-      if (!waiting.taken) return true;
-      if (waiting.signal.aborted)
-        same(waiting.taken.ok, false, "whether money is held after a disconnect");
-      else this.#decided(waiting, waiting.taken);
-      return false;
-    });
-    for (const waiting of this.#waiting)
-      if (accountIds.includes(waiting.key.accountId)) this.#mayWait(waiting);
+  /** Those that wait are told in their order. */
+  async #decidedAgain(): Promise<void> {
+    await told();
+    const waiting = this.#waiting;
+    this.#waiting = waiting.filter((one) => one.told === undefined);
+    for (const one of waiting) {
+      if (one.told === undefined) continue;
+      if ("more" in one) this.#extended(one, one.told);
+      else this.#decided(one, one.told);
+    }
   }
 
-  /** It would be busy; or its key has nothing left, which it is told at the next poll. */
-  #mayWait({ key, model, signal }: WaitingRequest): void {
+  /**
+   * It waits for another answer; or it is busy. Then its key may have nothing left either, which it is told by its next
+   * answer.
+   */
+  #mayWait(waiting: WaitingRequest | Extension): void {
+    if (this.#database.queued > 0 || this.#database.isSent) return;
+    if ("more" in waiting) throw new Error("an extension waits for no answer");
+    const { key, model, isPatient, signal } = waiting;
+    same(isPatient && !signal.aborted, true, "whether a request waits after its answer");
     const { balance, overdraft } = this.#model.account(key.account);
-    const required = model.prompt + model.unit * BigInt(model.least);
-    const { kind } = this.#model.decide(key.name, model);
-    const waits = kind === "insufficient" && required <= balance + overdraft;
-    same(waits ? "busy" : kind, "busy", "what a waiting request would be told");
-    same(signal.aborted, false, "a request waits after a disconnect");
+    const decision = this.#model.decide(key.name, model);
+    const isBusy = decision.kind === "insufficient" && decision.required <= balance + overdraft;
+    same(isBusy ? "busy" : decision.kind, "busy", "what a waiting request would be told");
   }
 
-  /** The gateway knows which requests of the account have ended in the database. */
-  #learn(accountId: number): void {
-    const known = this.#unheard.filter(({ key }) => key.accountId === accountId);
-    for (const { id, charge } of known) this.#model.charge(id, "done", charge);
-    this.#unheard = this.#unheard.filter((request) => !known.includes(request));
-  }
-
-  #decreasesOf(accountId: number): number {
-    return this.#decreases.get(accountId) ?? 0;
+  #runningOne(word: number): OpenRequest | undefined {
+    const running = this.#open.filter(({ state }) => state === "running");
+    return running[word % Math.max(1, running.length)];
   }
 }
 
-function mayEnd({ state, isSecured, more }: OpenRequest): boolean {
-  return state === "running" && isSecured === true && (!more || more.isSecured === true);
+const idOf = ({ accountId }: AccountEffect): number => accountId;
+
+function keyOf(waiting: WaitingRequest | Extension): HistoryKey {
+  return "more" in waiting ? waiting.request.key : waiting.key;
 }
 
-function heldBy({ hold, more }: OpenRequest): bigint {
-  return hold.amount + (more?.hold.amount ?? 0n);
+function sumOf(requests: readonly OpenRequest[]): bigint {
+  let sum = 0n;
+  for (const { holds } of requests) for (const { amount } of holds) sum += amount;
+  return sum;
 }
 
-function securedOf(request: OpenRequest, accountId: number): bigint {
-  const { key, hold, isSecured, more } = request;
-  if (key.accountId !== accountId) return 0n;
-  return (isSecured ? hold.amount : 0n) + (more?.isSecured ? more.hold.amount : 0n);
+function sameRefusal(taken: HoldResult, expected: ModelDecision): void {
+  same(taken.ok ? "held" : taken.reason, expected.kind, "the decision");
+  const amounts = (one: object) => JSON.stringify(one, ["required", "available"]);
+  same(amounts(textual(taken)), amounts(textual(expected)), "what is lacking");
 }
 
 /** Resolves when waiting requests have their results, before any timer. */

@@ -21,7 +21,6 @@ import {
   type ReportedTokens,
 } from "./moneyProvider.ts";
 import { LEAST_COST } from "./historyPrices.ts";
-import { testedStore } from "../testedEngines.ts";
 import { requestIdOf } from "../provider/scriptedProvider.ts";
 import { until, untilAsync } from "../until.ts";
 
@@ -203,10 +202,9 @@ class HttpHistory {
     const { error } = JSON.parse(reply.text) as { error: Record<string, unknown> };
     const seen = [reply.status, error["required_rub"], error["available_rub"]].join(" ");
     const status = expected.kind === "insufficient" ? 402 : 429;
-    // Money for nothing is refused before the body is read. A replica without a fresh answer of its database reads the body.
+    // Money for nothing is refused before the body is read, if the gateway has a fresh answer of its database.
     const isPoor = this.#model.mostOf(key) < LEAST_COST;
-    const isEarly =
-      isPoor && (testedStore === "sqlite" || error["required_rub"] === formatRoubles(LEAST_COST));
+    const isEarly = isPoor && error["required_rub"] === formatRoubles(LEAST_COST);
     const required = isEarly ? LEAST_COST : expected.required;
     const amounts = [formatRoubles(required), formatRoubles(expected.available)];
     same(seen, [status, ...amounts].join(" "), "the refusal");

@@ -6,7 +6,6 @@ import { RequestMeter, type Receipt } from "../../../src/billing/meter.ts";
 import { OpenMeters } from "../../../src/billing/openMeters.ts";
 import { noUsage } from "../../../src/contract/usage.ts";
 import type { Clock } from "../../../src/lib/clock.ts";
-import { WriteError } from "../../../src/store/store.ts";
 import { actor } from "../store/storeFolder.ts";
 import type { LedgerSetup, SetupKey } from "./ledgerSetup.ts";
 import { MoneyModel, same, type ModelDecision } from "./moneyModel.ts";
@@ -18,8 +17,6 @@ interface OpenRequest {
   readonly hold: Hold;
   readonly meter: RequestMeter;
   hasRow: boolean;
-  /** A command took money of the account while the hold was not secured. */
-  mayFail: boolean;
 }
 
 /** A request whose end may be committed or not. */
@@ -28,8 +25,7 @@ interface SettlingRequest extends OpenRequest {
   readonly cost: bigint;
   /** The charge, if nothing else happens meanwhile. */
   readonly expected: bigint | undefined;
-  /** Undefined if the hold could not be secured. */
-  readonly receipt: Promise<Receipt | undefined>;
+  readonly receipt: Promise<Receipt>;
 }
 
 const STEPS_MAX = 60;
@@ -107,7 +103,7 @@ class LedgerHistory {
     if (kind < 4) return await this.#move(kind, rest);
     // What a command changed counts in the next turn of the event loop.
     await new Promise(setImmediate);
-    if (kind < 9) this.#take(rest);
+    if (kind < 9) await this.#take(rest);
     else if (kind < 11) this.#end(rest);
     else if (kind < 13) await this.#endAndWait(rest);
     else if (kind < 14) this.#writeRow(rest);
@@ -172,9 +168,6 @@ class LedgerHistory {
     const after = await this.#availableNow(account);
     if (isDone) same(left(free) >= 0n, true, `${what} leaves held money alone`);
     else same(left(before) < 0n || left(after) < 0n, true, `${what} is refused for a reason`);
-    if (isDone)
-      for (const request of [...this.#open, ...this.#settling])
-        if (request.key.account === account) request.mayFail = true;
     return isDone;
   }
 
@@ -184,18 +177,18 @@ class LedgerHistory {
     return row.balance + row.overdraft - row.reserved;
   }
 
-  /** The most that can be free, whatever is committed: the reserve covers each secured hold until its charge is taken. */
+  /** The most that can be free, whatever is committed: the reserve covers each hold until its charge is taken. */
   #freeAtMost(account: string): bigint {
     const { balance, overdraft } = this.#model.account(account);
-    const isSure = (request: OpenRequest) => request.key.account === account && isSecured(request);
-    const held = this.#open.filter(isSure).map(({ hold }) => hold.amount);
+    const isOf = ({ key }: OpenRequest) => key.account === account;
+    const held = this.#open.filter(isOf).map(({ hold }) => hold.amount);
     const charged = this.#settling
-      .filter(isSure)
+      .filter(isOf)
       .map(({ hold, cost }) => (cost < hold.amount ? cost : hold.amount));
     return [...held, ...charged].reduce((free, amount) => free - amount, balance + overdraft);
   }
 
-  #take(word: number): void {
+  async #take(word: number): Promise<void> {
     const key = this.#keys[word % 3];
     if (!key) return;
     const least = ((word >>> 2) % 8) + 1;
@@ -205,7 +198,9 @@ class LedgerHistory {
     const id = `req_${this.#name}_${this.#count++}`;
     const expected = this.#model.decide(key.name, { prompt: 0n, unit, least, most });
     const free = this.#freeAtMost(key.account);
-    const taken = this.#setup.holds.take({ ...key, requestId: id }, range);
+    const isQuiet = this.#isQuiet(key.account);
+    const holdWait = { waitMs: 0, signal: { aborted: false } };
+    const taken = await this.#setup.holds.takeOrWait(holdWait, { ...key, requestId: id }, range);
     const seen: ModelDecision = !taken.ok
       ? { kind: taken.reason, required: taken.required, available: taken.available }
       : {
@@ -215,7 +210,7 @@ class LedgerHistory {
         };
     const what = `take ${key.name} ${id} of ${range.least} to ${range.most}`;
     this.told.push(`${what}: ${textOf(seen)}`);
-    if (this.#isQuiet(key.account)) same(textOf(seen), textOf(expected), what);
+    if (isQuiet) same(textOf(seen), textOf(expected), what);
     if (!taken.ok) return;
     same(taken.hold.amount <= free, true, `${what} fits into free money`);
     this.#model.hold(id, key.name, taken.hold.amount);
@@ -248,7 +243,7 @@ class LedgerHistory {
       open: this.#meters,
       onSettled: () => undefined,
     });
-    return { hold, meter, hasRow: false, mayFail: false };
+    return { hold, meter, hasRow: false };
   }
 
   #end(word: number, isAlone = false): void {
@@ -278,12 +273,7 @@ class LedgerHistory {
     this.#open = this.#open.filter((one) => one !== request);
     const completionTokens = Number(cost / this.#scale);
     const usage = { tokens: { ...noUsage, completionTokens }, estimated: false };
-    const receipt = meter
-      .settle(status === "failed" ? { status } : { status, usage })
-      .catch((error: unknown) => {
-        if (error instanceof WriteError && meter.couldNotSecure) return undefined;
-        throw error;
-      });
+    const receipt = meter.settle(status === "failed" ? { status } : { status, usage });
     this.#settling.push(Object.assign({ ...request }, { status, cost, expected, receipt }));
     this.told.push(`end ${id} as ${status} with ${cost}, held ${hold.amount}`);
   }
@@ -302,7 +292,7 @@ class LedgerHistory {
 
   #writeRow(word: number): void {
     const request = this.#open[word % Math.max(1, this.#open.length)];
-    if (!request || !isSecured(request)) return;
+    if (!request) return;
     request.meter.writeRow();
     request.hasRow = true;
     this.told.push(`row of ${request.id}`);
@@ -313,14 +303,9 @@ class LedgerHistory {
     const settling = this.#settling;
     const receipts = await Promise.all(settling.map(({ receipt }) => receipt));
     this.#settling = [];
-    for (const [index, { id, hold, status, cost, expected, mayFail }] of settling.entries()) {
-      const receipt = receipts[index];
-      this.told.push(`${id} charged ${receipt?.charge ?? "nothing: not secured"}`);
-      if (receipt === undefined) {
-        same(mayFail, true, `${id} is not secured because a command took the money`);
-        this.#model.record(id, "failed", { charge: 0n, writeOff: 0n });
-        continue;
-      }
+    for (const [index, { id, hold, status, cost, expected }] of settling.entries()) {
+      const receipt = receipts[index] as Receipt;
+      this.told.push(`${id} charged ${receipt.charge}`);
       const least = cost < hold.amount ? cost : hold.amount;
       const { charge, writeOff } = receipt;
       same(charge + writeOff, cost, `charge and write-off of ${id}`);
@@ -333,21 +318,14 @@ class LedgerHistory {
   /** Waits for the writer, and compares the whole store. */
   async #settle(): Promise<void> {
     await this.#collect();
-    // After this, holds that could not be secured have failed, and the failed requests are recorded.
-    await this.#setup.writer.write({ kind: "probe" });
-    for (const request of this.#open.filter(({ meter }) => meter.couldNotSecure))
-      this.#askEnd(request, "failed", 0n);
-    await this.#collect();
     await this.#setup.writer.write({ kind: "probe" });
     const seen = await snapshotOfStore(this.#setup.store, this.#keys);
     same(textOfStore(seen), textOfStore(this.#recorded()), "the store");
     for (const account of this.#accounts) {
-      const secured = this.#open.filter(
-        (request) => request.key.account === account && isSecured(request),
-      );
-      const held = secured.reduce((sum, { hold }) => sum + hold.amount, 0n);
+      const own = this.#open.filter(({ key }) => key.account === account);
+      const held = own.reduce((sum, { hold }) => sum + hold.amount, 0n);
       const reserved = (await this.#setup.store.accounts.find(account))?.reserved ?? 0n;
-      same(held <= reserved, true, `the reserve of ${account} covers its secured holds`);
+      same(held <= reserved, true, `the reserve of ${account} covers its holds`);
     }
   }
 
@@ -373,10 +351,6 @@ class LedgerHistory {
     this.#model.interrupt();
     this.#open = [];
   }
-}
-
-function isSecured({ hold, meter }: OpenRequest): boolean {
-  return !meter.couldNotSecure && hold.secured === undefined;
 }
 
 function textOf(decision: ModelDecision): string {

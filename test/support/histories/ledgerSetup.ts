@@ -1,8 +1,9 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { LocalHolds } from "../../../src/billing/localHolds.ts";
+import { Holds } from "../../../src/billing/holds.ts";
 import { systemClock } from "../../../src/lib/clock.ts";
+import { systemRandom } from "../../../src/lib/random.ts";
 import { openStore, startWriter, type SqliteStore } from "../../../src/store/open.ts";
 import type { Writer } from "../../../src/store/store.ts";
 import { auditFile } from "../auditor/auditor.ts";
@@ -21,7 +22,7 @@ export interface SetupKey {
 export interface LedgerSetup {
   readonly store: SqliteStore;
   readonly writer: Writer;
-  readonly holds: LocalHolds;
+  readonly holds: Holds;
   /** Makes an account and its key, whose name is `key_` and the key's. */
   key(name: string, account: string, budget: bigint | null): Promise<SetupKey>;
   /** Another life on the same store: what was open is interrupted. */
@@ -39,10 +40,11 @@ export async function openLedgerSetup(): Promise<LedgerSetup> {
     const writer = startWriter({ path, durability: "process" }, (message) => {
       throw new Error(`the writer is broken: ${message}`);
     });
-    const holds = new LocalHolds({
-      store,
+    const holds = new Holds({
       writer,
       clock: systemClock,
+      random: systemRandom,
+      changes: () => store.changes.current(),
       refuse: () => undefined,
     });
     return { store, writer, holds };

@@ -1,4 +1,4 @@
-import { ReplicaHolds } from "../../../src/billing/replicaHolds.ts";
+import { Holds } from "../../../src/billing/holds.ts";
 import { systemClock } from "../../../src/lib/clock.ts";
 import { systemRandom } from "../../../src/lib/random.ts";
 import {
@@ -16,6 +16,9 @@ export const ACCOUNT = 1;
 /** The keys of the account, each its own chain. The first has no budget. */
 export const PLAIN_KEY = 1;
 export const BUDGET_KEY = 2;
+
+/** A request that is decided asks for a few batches. */
+const ROUNDS_MAX = 1000;
 
 interface Chain {
   budget: bigint | null;
@@ -143,7 +146,7 @@ export class ReplicaDatabase {
     }
     const money = { balance: String(this.balance), overdraft: String(this.overdraft) };
     return {
-      accounts: [{ accountId: ACCOUNT, seq: 0, ...money, ...blockOf(this.blocks) }],
+      accounts: [{ accountId: ACCOUNT, ...money, ...blockOf(this.blocks) }],
       chains,
     };
   }
@@ -151,7 +154,7 @@ export class ReplicaDatabase {
 
 /** A replica with its holds and its writer. */
 export class Replica {
-  readonly holds: ReplicaHolds;
+  readonly holds: Holds;
   planner: BatchPlanner | undefined;
   /** Thrown instead of any decision. */
   refusal: Error | undefined;
@@ -166,7 +169,7 @@ export class Replica {
   constructor(database: ReplicaDatabase, delayMs: (() => number) | undefined) {
     this.#database = database;
     this.#delayMs = delayMs;
-    this.holds = new ReplicaHolds({
+    this.holds = new Holds({
       writer: this as unknown as Writer,
       clock: systemClock,
       random: systemRandom,
@@ -249,7 +252,8 @@ export class Replica {
 
   /** Sends, commits and hears until nothing is queued. */
   settle(): void {
-    while (this.isBusy) {
+    for (let rounds = 0; this.isBusy; rounds += 1) {
+      same(rounds < ROUNDS_MAX, true, "the batches of a replica come to an end");
       this.send();
       this.commit();
       this.hear();

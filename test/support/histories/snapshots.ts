@@ -1,4 +1,3 @@
-import type { SqliteStore } from "../../../src/store/open.ts";
 import type { KeyRow, Store } from "../../../src/store/store.ts";
 import { MoneyModel, type ModelKey } from "./moneyModel.ts";
 
@@ -10,13 +9,9 @@ export interface HistoryKey extends Pick<ModelKey, "account"> {
 
 const ROWS_MAX = 1000;
 
-/** A store of either engine. That of a file also says what its gateway decides by. */
-type Seen = Pick<Store, "accounts" | "keys" | "ledger" | "requests"> &
-  Partial<Pick<SqliteStore, "funds">>;
-
 /** The store's state of these keys and their accounts, in the form of the model. */
 export async function snapshotOfStore(
-  store: Seen,
+  store: Pick<Store, "accounts" | "keys" | "ledger" | "requests">,
   historyKeys: readonly HistoryKey[],
 ): Promise<MoneyModel> {
   const { accounts, keys, ledger, requests } = store;
@@ -25,7 +20,7 @@ export async function snapshotOfStore(
   for (const { name, account, keyId } of historyKeys) {
     const line = (await keys.list(account)).filter(({ firstKeyId }) => firstKeyId === keyId);
     for (const { publicId } of line) names.set(publicId, name);
-    const { budget, spent } = moneyOfChain(store, line);
+    const { budget, spent } = moneyOfChain(line);
     model.addKey(name, account, budget);
     model.key(name).spent = spent;
   }
@@ -47,11 +42,10 @@ export async function snapshotOfStore(
 }
 
 /** The shared budget and spending of a rotation chain, whichever key is read. */
-function moneyOfChain({ funds }: Seen, line: readonly KeyRow[]): Pick<KeyRow, "budget" | "spent"> {
-  const said = line.flatMap((row) => [row, funds?.chain(row.firstKeyId) ?? row]);
-  const [first] = said;
+function moneyOfChain(line: readonly KeyRow[]): Pick<KeyRow, "budget" | "spent"> {
+  const [first] = line;
   if (!first) throw new Error("a key is gone");
-  for (const money of said)
+  for (const money of line)
     if (money.budget !== first.budget || money.spent !== first.spent)
       throw new Error("the keys of a line differ in what they may spend, or have");
   return first;

@@ -37,11 +37,18 @@ import type { SqliteConnection } from "../sqlite.ts";
 import { prepareStatement } from "../statement.ts";
 import { prepareFold } from "./fold.ts";
 
-/** Writes a batch in the caller's transaction. Throws InsufficientFunds, and SQLite's errors. */
-type ApplyBatch = (batch: WireBatch) => Pick<BatchPlan, "results" | "effect">;
+/** The blocks of budgets, by first key. No other gateway has a block, so they are in memory and end with the process. */
+export type BudgetBlocks = Map<number, bigint>;
 
-export function prepareApply(connection: SqliteConnection): ApplyBatch {
-  const read = prepareReads(connection);
+/** Writes a batch in the caller's transaction. Throws InsufficientFunds, and SQLite's errors. */
+type ApplyBatch = (batch: WireBatch) => Pick<BatchPlan, "results" | "effect" | "blocks">;
+
+/** The caller changes `budgetBlocks` with the commit. */
+export function prepareApply(
+  connection: SqliteConnection,
+  budgetBlocks: Readonly<Pick<BudgetBlocks, "get">>,
+): ApplyBatch {
+  const read = prepareReads(connection, budgetBlocks);
   const write = prepareWrites(connection);
   const vouchersOf = prepareVouchers(connection);
   const redeem = lazy(() => prepareRedemptions(connection));
@@ -57,12 +64,13 @@ export function prepareApply(connection: SqliteConnection): ApplyBatch {
     const results = batch.operations.map(
       (operation, index) => runOther(operation) ?? plan.results[index] ?? {},
     );
-    return { results, effect: plan.effect };
+    return { results, effect: plan.effect, blocks: plan.blocks };
   };
 }
 
 function prepareReads(
   connection: SqliteConnection,
+  budgetBlocks: Readonly<Pick<BudgetBlocks, "get">>,
 ): (needs: BatchNeeds) => Omit<BatchState, "vouchers"> {
   const { db } = connection;
   const account = prepareStatement<{
@@ -82,10 +90,10 @@ function prepareReads(
       .from(accounts)
       .where(eq(accounts.id, sql.placeholder("id"))),
   );
-  const chain = prepareStatement<{ spent: bigint }>(
+  const chain = prepareStatement<{ spent: bigint; budget: bigint | null }>(
     connection,
     db
-      .select({ spent: keys.spent })
+      .select({ spent: keys.spent, budget: keys.budget })
       .from(keys)
       .where(eq(keys.id, sql.placeholder("id"))),
   );
@@ -104,11 +112,12 @@ function prepareReads(
     };
     for (const id of needs.moved.accounts) {
       const row = account.get({ id });
-      if (row !== null) found.accounts.set(id, { ...row, ledgerSeq: row.ledger_seq });
+      if (row !== null) found.accounts.set(id, { ...row, ledgerSeq: row.ledger_seq, others: 0n });
     }
     for (const id of needs.moved.chains) {
       const row = chain.get({ id });
-      if (row !== null) found.chains.set(id, row);
+      const reserved = budgetBlocks.get(id) ?? 0n;
+      if (row !== null) found.chains.set(id, { ...row, reserved, others: 0n });
     }
     for (const publicId of needs.lateRows) {
       const row = lateRow.get({ publicId });

@@ -19,7 +19,7 @@ import {
   type WriteFailure,
 } from "../../writer/outcome.ts";
 import { decodeBatch, type WireBatch, type WireOperation } from "../../writer/writerMessages.ts";
-import { prepareApply } from "./apply.ts";
+import { prepareApply, type BudgetBlocks } from "./apply.ts";
 
 declare const self: Worker;
 
@@ -140,7 +140,8 @@ function createCheckpointer({ sqlite }: SqliteConnection): CheckpointIfDue {
 
 function createBatchRunner(connection: SqliteConnection): RunBatch {
   const { sqlite } = connection;
-  const apply = prepareApply(connection);
+  const budgetBlocks: BudgetBlocks = new Map();
+  const apply = prepareApply(connection, budgetBlocks);
   let isLocked = false;
   const setLocked = (isLockedNow: boolean): void => {
     if (isLocked && !isLockedNow) setBusyTimeout(sqlite, BUSY_TIMEOUT_MS);
@@ -148,8 +149,9 @@ function createBatchRunner(connection: SqliteConnection): RunBatch {
   };
   const commit = (batch: WireBatch): BatchOutcome => {
     sqlite.run("BEGIN IMMEDIATE");
-    const { results, effect } = apply(batch);
+    const { results, effect, blocks } = apply(batch);
     sqlite.run("COMMIT");
+    for (const { keyId, amount } of blocks) if (keyId !== 0) budgetBlocks.set(keyId, amount);
     setLocked(false);
     return { replies: results.map((result) => ({ ok: true, result })), effects: [effect] };
   };

@@ -11,62 +11,82 @@ import type {
 import { AccountBlocks } from "./accountBlocks.ts";
 import type { BlockHold } from "./blockHold.ts";
 import type { AmountRange } from "./cost.ts";
-import type { HoldOwner, HoldRefusal, HoldResult, Holds, HoldWait } from "./hold.ts";
+import type { HoldOwner, HoldRefusal, HoldResult, HoldWait } from "./hold.ts";
 import { ReserveSweep } from "./reserveSweep.ts";
 
-interface ReplicaHoldsOptions {
+interface HoldsOptions {
   readonly writer: Writer;
   readonly clock: Clock;
   readonly random: Pick<Random, "fraction">;
   /** Throws if no request may be admitted now. Called before each decision. */
   refuse(): void;
+  /** A number that grows with what other processes change, where nobody calls `changed`. Read for each request that asks. */
+  changes?(): number;
 }
 
 /**
- * The holds of one of several replicas on PostgreSQL. Each replica has a block of an account's money, reserved for it
- * alone in the database. A hold is taken from the block in memory, and is secured at once. If the block does not cover it,
- * the request waits until the next batch has answered with a larger block, and is decided by the numbers of this answer.
- * The budget of a rotation chain has blocks in the same way.
+ * Owns every decision about money while a gateway serves. Each replica has a block of an account's money, reserved for it
+ * alone in the database; a gateway on SQLite is the only replica. A hold is taken from the block in memory, in the same turn
+ * of the event loop as the decision, so no two requests share money. If the block does not cover it, the request waits
+ * until the next batch has answered with a larger block, and is decided by the numbers of this answer. The budget of a
+ * rotation chain has blocks in the same way.
  *
  * A command cannot take reserved money, so a change of an account does not concern its block. It may concern a budget: then
  * the next decision about the account's keys waits for a new answer, too.
  */
-export class ReplicaHolds implements Holds, BatchPlanner {
-  readonly #options: ReplicaHoldsOptions;
+export class Holds implements BatchPlanner {
+  readonly #options: HoldsOptions;
   #accounts = new Map<number, AccountBlocks>();
   /** Accounts that the next batch must plan. */
   readonly #due = new Set<AccountBlocks>();
   readonly #sweep: ReserveSweep<AccountBlocks>;
   /** The accounts of the batch that the writer has. */
   #planned: readonly AccountBlocks[] = [];
+  /** What `changes` returned last. */
+  #known: number | undefined;
   /** The write that has the next batch sent. Undefined: none is queued. */
   #queued: object | undefined;
 
-  constructor(options: ReplicaHoldsOptions) {
+  constructor(options: HoldsOptions) {
     this.#options = options;
     this.#sweep = new ReserveSweep(options.clock, (account) => this.#planNext(account));
     options.writer.planner = this;
   }
 
+  /**
+   * Holds as much of the range as the account and the key's budget can pay. Waits up to `hold_wait` for money that other
+   * requests hold. Requests are served in the order of arrival. A request that needs less may pass one that needs more, and
+   * a new request may pass those that wait if money has become free since they were last checked. Rejects with what the
+   * gateway refuses requests with, and if the database cannot answer.
+   */
   takeOrWait(
     holdWait: HoldWait,
     owner: HoldOwner,
     range: AmountRange,
   ): HoldResult | Promise<HoldResult> {
+    this.#options.refuse();
+    this.#hearChanges();
     return this.#account(owner.accountId).takeOrWait(holdWait, owner, range);
   }
 
+  /**
+   * The refusal of a request that needs at least `required`, if the account and the key's budget cannot pay that. It holds
+   * nothing and asks nobody, so that it can come before a body is read. Undefined: `takeOrWait` decides.
+   */
   refusalOf(
     { accountId, keyId }: Omit<HoldOwner, "requestId">,
     required: bigint,
   ): HoldRefusal | undefined {
+    this.#hearChanges();
     return this.#accounts.get(accountId)?.refusalOf(keyId, required);
   }
 
+  /** A redeemed voucher has credited the account. `refusalOf` knows it from the next request on. */
   credited(accountId: number): void {
     this.#accounts.get(accountId)?.forgetAnswer();
   }
 
+  /** The sum of all open holds, in nano-roubles; 0 at rest. */
   total(): bigint {
     return this.#accounts.values().reduce((sum, { held }) => sum + held, 0n);
   }
@@ -154,6 +174,7 @@ export class ReplicaHolds implements Holds, BatchPlanner {
     }
   }
 
+  /** Lowers every reserve to what is held, with the last batch. The gateway stops. */
   close(): void {
     for (const account of this.#sweep.stop()) this.#due.add(account);
     if (this.#due.size > 0) this.#writeReserves();
@@ -168,6 +189,13 @@ export class ReplicaHolds implements Holds, BatchPlanner {
     });
     this.#accounts.set(accountId, account);
     return account;
+  }
+
+  #hearChanges(): void {
+    const count = this.#options.changes?.();
+    if (count === this.#known) return;
+    this.#known = count;
+    this.changed(undefined);
   }
 
   #planNext(account: AccountBlocks): void {
