@@ -53,14 +53,14 @@ function open({ balance = 0n, overdraft = 0n, budget = null as bigint | null }) 
     batch,
     ask,
     account: () => database.account(ACCOUNT),
-    async hold(amount: bigint): Promise<Hold> {
+    hold: async (amount: bigint): Promise<Hold> => {
       const asked = ask(amount);
       batch();
       const result = await asked;
       if (!result.ok) throw new Error(`refused: ${result.reason}`);
       return result.hold;
     },
-    end(hold: Hold, charge: bigint): void {
+    end: (hold: Hold, charge: bigint): void => {
       const record = { publicId: "request", accountId: ACCOUNT, firstKeyId: KEY, charge };
       void database.writeWithin({ kind: "recordRequest", record }, [hold]);
     },
