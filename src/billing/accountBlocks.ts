@@ -251,7 +251,8 @@ export class AccountBlocks {
     for (const chain of this.#active) {
       const asked = waitingOf.get(chain);
       const mustAsk = asked !== undefined || chain.knownChanges !== this.#changes;
-      if (!mustAsk && chain.budget === null) continue;
+      // The block of a budget that was removed is given back.
+      if (!mustAsk && chain.budget === null && chain.money.reserved === 0n) continue;
       const target = chain.money.plan({ waiting: asked ?? 0n, ...how });
       if (!mustAsk && target === undefined) continue;
       const after = target ?? greaterOf(chain.money.reserved - chain.money.charging, 0n);
