@@ -401,8 +401,13 @@ class HoldsHistory {
     if (!request) return;
     this.#tell?.(`release ${request.id}`);
     this.#open = this.#open.filter((one) => one !== request);
-    this.#forget(request.id);
-    for (const hold of request.holds) hold.release();
+    const [first, ...more] = request.holds;
+    // Requests that wait are decided again after each release.
+    this.#model.shorten(request.id);
+    for (const hold of more) hold.release();
+    await this.#decidedAgain();
+    this.#model.forget(request.id);
+    first?.release();
     await this.#decidedAgain();
   }
 
