@@ -46,7 +46,7 @@ const chinese = `互斥锁保护一个值，防止两个线程同时访问它。
 
 const source = (path: string): string =>
   readFileSync(new URL(`../src/${path}`, import.meta.url), "utf8");
-const code = source("billing/localHolds.ts") + source("gateway/decoding/chatDecoder.ts");
+const code = source("billing/holds.ts") + source("gateway/decoding/chatDecoder.ts");
 
 const call = {
   city: "Berlin",
