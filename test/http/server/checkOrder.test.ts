@@ -12,6 +12,7 @@ import {
 } from "../../support/gateway/chatCalls.ts";
 import { helloEvent, stopEvent, usual } from "../../support/provider/chatAnswers.ts";
 import { prices } from "../../support/gateway/gatewayConfig.ts";
+import { testSqlite } from "../../support/testedEngines.ts";
 import { openBefore, openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { chatBytes, connectRaw, postBytes } from "../../support/gateway/rawClient.ts";
 import { piece, raw, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
@@ -161,6 +162,13 @@ describe("the first check that fails answers", () => {
       expect([status, JSON.parse(body)]).toMatchObject([402, { error: details }]);
       expect("request_id" in JSON.parse(body)).toBe(path.startsWith("/v1/messages"));
       client.reset();
+    });
+
+    testSqlite("also a minute later, because no other gateway charges the account", async () => {
+      const poor = await at.gateway.key({ balance: 0n });
+      expect((await chat(at.gateway, poor)).status).toBe(402);
+      await at.gateway.advance(60_000);
+      expect((await call(at.gateway, poor, { body: brokenBody })).status).toBe(402);
     });
 
     test("and so does that of a key whose budget is used up, but not of the account's other keys", async () => {

@@ -80,8 +80,10 @@ function statusesOf(call: Call, asker: Asker, isJson: boolean): readonly number[
   if (asker.kind === "stranger") return [401];
   const served = isJson ? call.statuses : [400];
   if (asker.kind === "limited") return [...served, 429];
-  // Every request that a provider answers costs more than nothing. It is refused before its body is read.
-  if (asker.kind === "poor" && call.isPaid) return [402];
+  // Every request that a provider answers costs more than nothing. It is refused before its body is read, but for the first
+  // one after a change.
+  if (asker.kind === "poor" && call.isPaid)
+    return [402, ...served.filter((status) => status === 400 || status === 404)];
   return served;
 }
 
