@@ -53,9 +53,20 @@ export function refuseFieldsInOtherCase(body: JsonFields, refusedFields: readonl
   for (const key in body) {
     if (KNOWN_FIELDS.has(key) || refusedFields.includes(key)) continue;
     const folded = foldCase(key);
-    const isRefused = refusedFields.some((name) => foldCase(name) === folded);
-    if (KNOWN_FIELDS.has(folded) || isRefused) throw unsupportedKey(key);
+    if (KNOWN_FIELDS.has(folded) || foldedNames(refusedFields).has(folded))
+      throw unsupportedKey(key);
   }
+}
+
+const foldedLists = new WeakMap<readonly string[], ReadonlySet<string>>();
+
+/** The names of a list with their case folded, made once for each list. */
+function foldedNames(names: readonly string[]): ReadonlySet<string> {
+  const known = foldedLists.get(names);
+  if (known) return known;
+  const folded = new Set(names.map(foldCase));
+  foldedLists.set(names, folded);
+  return folded;
 }
 
 /**
