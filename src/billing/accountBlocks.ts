@@ -38,7 +38,10 @@ const STILL_LOCKED_MS = 1000;
 const LOCK_GONE_MS = 1000;
 /** After this time of a lock no request starts without an answer: its end could not be written. */
 const LOCKED_MS = 2000;
-/** How long an answer refuses requests whose bodies were not read. A change counts within a second all the same. */
+/**
+ * How long an answer refuses requests whose bodies were not read, where replicas share the account. A change counts within a
+ * second all the same.
+ */
 const BELIEVED_MS = 1000;
 
 const LOCKED = new WriteError("locked", "another transaction has rows of the account");
@@ -137,6 +140,9 @@ export class AccountBlocks {
     const chain = this.#chain(owner.keyId);
     if (this.#isCovered(chain, range))
       return { ok: true, hold: this.#open(owner, chain, range.most) };
+    // A request that can never be paid reserves nothing, and needs no transaction.
+    const refusal = this.#options.changes && this.refusalOf(owner.keyId, range.least);
+    if (refusal) return refusal;
     return new Promise((resolve, reject) => {
       this.#wait({
         owner,
@@ -212,9 +218,13 @@ export class AccountBlocks {
     this.takenAtMs = this.#options.clock.monotonicMs();
   }
 
-  /** A hold was released without a charge. Waiting requests are decided again. */
+  /**
+   * A hold was released without a charge. Waiting requests are decided again: on SQLite by the next answer, because nobody has
+   * told of changes yet.
+   */
   released(): void {
-    for (const waiter of this.#waiting) this.#serve(waiter);
+    if (this.#options.changes === undefined)
+      for (const waiter of this.#waiting) this.#serve(waiter);
     if (this.#waiting.size > 0) this.#options.onDue();
   }
 

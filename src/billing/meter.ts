@@ -200,7 +200,7 @@ export class RequestMeter implements Meter {
         return hold.amount + more.amount;
       } catch (error) {
         more.release();
-        // A command took the money.
+        // No money is free.
         if (!isTemporary(error)) return hold.amount;
         if (clock.monotonicMs() >= giveUpAtMs) throw error;
       }

@@ -24,6 +24,26 @@ const UNBILLED = {
 };
 
 describe("the writer", () => {
+  test("plans no batch while the owner of the holds is told how the last one ended", async () => {
+    const { writer } = storeFolder;
+    const seen: string[] = [];
+    let more: Promise<unknown> | undefined;
+    writer.planner = {
+      planBatch() {
+        seen.push("planned");
+        return [];
+      },
+      batchEnded() {
+        seen.push("is told");
+        more ??= writer.write({ kind: "reserve" });
+        seen.push("was told");
+      },
+    };
+    await writer.write({ kind: "reserve" });
+    await more;
+    expect(seen).toEqual(["planned", "is told", "was told", "planned", "is told", "was told"]);
+  });
+
   test("does the others of a batch in their order when one operation of it is refused", async () => {
     const { store, writer } = storeFolder;
     const owner = await fund(store, "alice", 1_000_000n);

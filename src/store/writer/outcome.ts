@@ -3,8 +3,8 @@ import type { WriteResult } from "./writerMessages.ts";
 
 /**
  * `full`: the disk is full; `busy`: another process has the lock; `unreachable`: the PostgreSQL server cannot be reached;
- * `locked`: another transaction on the PostgreSQL server has rows of the account; `fenced`: another replica has ended this one, and released what it had reserved; `insufficient`: the account has not
- * reserved the charge, or a command took the money before it was reserved; `refused`: a constraint, a trigger or an
+ * `locked`: another transaction on the PostgreSQL server has rows of the account; `fenced`: another replica has ended this one, and released what it had reserved; `insufficient`: the charge is larger
+ * than what the account has reserved, or no money was free for more than was held; `refused`: a constraint, a trigger or an
  * assertion, such as a request that ends twice.
  */
 export type WriteFailure =

@@ -163,7 +163,10 @@ export class WriteQueue implements Writer {
         reserves: this.planner?.planBatch(operations.flatMap(endingOf)) ?? [],
         requestedAtMs: this.#requestedAtMs,
       };
-      this.#transport.run(batch).then((outcome) => this.#batchEnded(outcome), fail);
+      this.#transport
+        .run(batch)
+        .then((outcome) => this.#batchEnded(outcome))
+        .catch(fail);
     } catch (error) {
       fail(error);
     }
@@ -198,7 +201,6 @@ export class WriteQueue implements Writer {
   #batchEnded({ replies, effects, reserveFailure, accountFailures }: BatchOutcome): void {
     const batch = this.#sent;
     assert(batch !== undefined, "a reply to no batch");
-    this.#sent = undefined;
     clearTimeout(this.#stuck);
     this.#onCommit(performance.now() - batch.sentAtMs);
     const ended: EndingRequest[] = [];
@@ -217,7 +219,9 @@ export class WriteQueue implements Writer {
       ([id, failed]) => [id, errorOf(failed)] as const,
     );
     const failure = reserveFailure && errorOf(reserveFailure);
+    // The planner may write while it is told. That must not plan the next batch before this one is told whole.
     this.planner?.batchEnded(effects, ended, failure, new Map(failures));
+    this.#sent = undefined;
     this.#sendNext(true);
     this.#probeLater();
     batch.operations.forEach((pending, index) => {

@@ -64,6 +64,17 @@ async function secondWaits(): Promise<void> {
   expect((await chat(at.gateway, await at.gateway.key({ balance: 0n }))).status).toBe(402);
 }
 
+describeSqlite("requests that can never be paid", () => {
+  test("reserve nothing, so that a command can take the whole balance", async () => {
+    const key = await at.gateway.key({ balance: PRICE - 1n });
+    expect((await chat(at.gateway, key)).status).toBe(402);
+    await at.gateway.advance(2000);
+    await at.gateway.unreserved(key);
+    for (let time = 0; time < 3; time += 1) expect((await chat(at.gateway, key)).status).toBe(402);
+    expect(await at.gateway.store.accounts.find(key.account)).toMatchObject({ reserved: 0n });
+  });
+});
+
 describe("a request that fits except for held money", () => {
   test("waits for it, and is served when it is released", async () => {
     const key = await at.gateway.key({ balance: PRICE + PRICE / 2n });

@@ -133,9 +133,9 @@ export class HoldsDatabase {
     const { writes = [], outcome } = this.#sent ?? {};
     if (!outcome) throw new Error("no batch has ended");
     const { effects, failures, reserveFailure } = outcome;
-    this.#sent = undefined;
     const ended = writes.flatMap(({ ending }, at) => (ending && !failures[at] ? [ending] : []));
     this.planner?.batchEnded(effects, ended, reserveFailure);
+    this.#sent = undefined;
     if (this.#isEager) this.send();
     for (const [at, { reply }] of writes.entries()) {
       const failure = failures[at];

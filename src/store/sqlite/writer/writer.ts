@@ -151,7 +151,9 @@ function createBatchRunner(connection: SqliteConnection): RunBatch {
     sqlite.run("BEGIN IMMEDIATE");
     const { results, effect, blocks } = apply(batch);
     sqlite.run("COMMIT");
-    for (const { keyId, amount } of blocks) if (keyId !== 0) budgetBlocks.set(keyId, amount);
+    for (const { keyId, amount } of blocks)
+      if (amount === 0n) budgetBlocks.delete(keyId);
+      else if (keyId !== 0) budgetBlocks.set(keyId, amount);
     setLocked(false);
     return { replies: results.map((result) => ({ ok: true, result })), effects: [effect] };
   };
