@@ -96,7 +96,7 @@ describe.skipIf(chromiumPath === null)("texts that attack who reads them are onl
     const work = async (page: Page): Promise<void> => {
       await page.goto(`${setup.gateway.url}/#/try`);
       await page.getByLabel("Message").fill(markup);
-      await page.keyboard.press("Enter");
+      await page.getByLabel("Message").press("Enter");
       await page.locator(".answer", { hasText: `**bold** ${markup}` }).waitFor();
       expect(await page.locator("img").count()).toBe(0);
       expect(await sidewaysProblems(page)).toEqual([]);
