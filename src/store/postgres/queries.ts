@@ -1,8 +1,7 @@
 import type { ReservedSQL } from "bun";
 import { sql } from "drizzle-orm";
-import type { Connection, Dialect, Values, Visit, Work } from "../connection.ts";
+import type { AccessPaths, Connection, Dialect, Values, Visit, Work } from "../connection.ts";
 import { QueryBuilder } from "../queryBuilder.ts";
-import { postgresPaths } from "./accessPaths.ts";
 import { LOCKS } from "./locks.ts";
 import { isConnectionLoss, type PostgresPool } from "./pool.ts";
 import { CONFLICT_TRIES, isConflict } from "./writer/failures.ts";
@@ -17,6 +16,23 @@ const postgresDialect: Dialect = {
   // With this collation `lower` changes ASCII only, as in SQLite.
   contains: (text, part) =>
     sql`strpos(lower(${text} COLLATE "C"), lower(${part}::text COLLATE "C")) > 0`,
+};
+
+/** The index `requests_account` has its columns with a sign: see `schema/schema.ts`. */
+const postgresPaths: AccessPaths = {
+  requestsAt: ({ from, to }, condition) =>
+    `requests WHERE at >= ${from} AND at < ${to} AND ${condition}`,
+  requestsById: ({ ofAccount, ofStatus }) => ({
+    conditions: [
+      ...(ofStatus ? ["status = $status AND status <> 'done'"] : []),
+      ...(ofAccount ? [`${ofStatus ? "" : "+"}account_id = $accountId`] : []),
+    ],
+    // Without the sign the planner may walk through all rows in the order of their ids.
+    id: ofAccount || ofStatus ? "+id" : "id",
+    // Without the sign the planner may look for these requests from the oldest request on.
+    at: "+at",
+  }),
+  wholeTable: (name) => name,
 };
 
 /** What sends queries: a pool, or the connection of a transaction. */

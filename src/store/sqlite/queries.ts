@@ -1,9 +1,8 @@
 import type { Database, SQLQueryBindings, Statement } from "bun:sqlite";
 import { sql } from "drizzle-orm";
-import type { Connection, Dialect, Values, Visit, Work } from "../connection.ts";
+import type { AccessPaths, Connection, Dialect, Values, Visit, Work } from "../connection.ts";
 import { QueryBuilder } from "../queryBuilder.ts";
 import { newRowId } from "../schema/schema.ts";
-import { sqlitePaths } from "./accessPaths.ts";
 
 const sqliteDialect: Dialect = {
   engine: "sqlite",
@@ -14,6 +13,22 @@ const sqliteDialect: Dialect = {
   lesser: (one, other) => `min(${one}, ${other})`,
   // SQLite's `lower` changes ASCII only.
   contains: (text, part) => sql`instr(lower(${text}), lower(${part})) > 0`,
+};
+
+/** SQLite has no statistics of these tables. So it prefers an index for equal values to an index for a range. */
+const sqlitePaths: AccessPaths = {
+  requestsAt: ({ from, to }, condition) =>
+    `requests INDEXED BY requests_at WHERE at >= ${from} AND at < ${to} AND ${condition}`,
+  requestsById: ({ ofAccount, ofStatus }) => ({
+    conditions: [
+      ...(ofStatus ? ["status = $status AND status <> 'done'"] : []),
+      ...(ofAccount ? ["account_id = $accountId"] : []),
+    ],
+    id: "id",
+    at: "at",
+  }),
+  // By an index, in the order of the sum or the sort, each row would be at another place of the file.
+  wholeTable: (name) => `${name} NOT INDEXED`,
 };
 
 /** Queries within a transaction that is open on a SQLite connection. They run within the call. */
