@@ -108,7 +108,7 @@ const goals: readonly Goal[] = [
 ];
 
 const kinds: readonly Kind[] = [
-  ...["64", "256", "1000", "64, many keys", "200 KB"].map((of) =>
+  ...["64", "256", "1000", "64, many keys", "200 KB", "200 KB, an agent's"].map((of) =>
     cost(`JSON request, ${of}`, `json ${of}`),
   ),
   cost("JSON request, 100 a second", "json, 100 a second"),
