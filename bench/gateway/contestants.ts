@@ -12,7 +12,7 @@ const START_MS_MAX = 15_000;
 /** Roubles: more than all runs cost together. */
 const CREDIT = "1000000000";
 
-const ANSWER_TOKENS_MAX = 100_000_000;
+const TOKENS_MAX = 100_000_000;
 
 /** Keys of the config that version 0.2.0 does not have. */
 const NEW_KEYS = ["drain_delay", "body_bytes_per_minute"];
@@ -24,6 +24,7 @@ const models = [
   "stream-1",
   "paced-8000",
   "paced-2000",
+  "timed-200",
   "flood",
   "silent",
   "bulk",
@@ -174,7 +175,7 @@ function tollgateConfig({ provider, other }: Ground, databaseUrl: string | undef
     models: Object.entries(prefixes).flatMap(([id, prefix]) =>
       models.map((model) => ({
         id: prefix + model,
-        settings: { max_output_tokens: ANSWER_TOKENS_MAX },
+        settings: { max_output_tokens: TOKENS_MAX, context_tokens: TOKENS_MAX },
         routes: [{ provider: id, model }],
       })),
     ),

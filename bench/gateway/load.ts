@@ -22,6 +22,10 @@ const counters: { -readonly [Name in keyof Counters]: Counters[Name] } = { ...no
 
 /** The times of the answers of timed loops since the last sample. */
 let loopMs: number[] = [];
+/** The delays of the events that tell when they were sent, since the last sample. */
+let eventMs: number[] = [];
+const SENT = Buffer.from("sent ");
+const SENT_CHARS = "1700000000000.000".length;
 
 const open = new Set<Connection>();
 
@@ -30,12 +34,24 @@ function fail(words: string): void {
   counters.firstFailure ||= words.slice(0, FAILURE_CHARS_MAX);
 }
 
+/** The times that the events of a `timed` stream tell. */
+function readTimes(bytes: Buffer): void {
+  const nowMs = performance.timeOrigin + performance.now();
+  let at = bytes.indexOf(SENT);
+  while (at >= 0) {
+    const from = at + SENT.length;
+    eventMs.push(nowMs - Number(bytes.toString("latin1", from, from + SENT_CHARS)));
+    at = bytes.indexOf(SENT, from);
+  }
+}
+
 /** One connection, with at most one request in flight. */
 class Connection {
   /** Called when an answer is complete, or can not become so any more. */
   onAnswer: () => void = () => {};
   onFirstByte: () => void = () => {};
   socket: Socket<Connection> | undefined;
+  isTimed = false;
   readonly #reader = new JsonAnswerReader();
   #unsent: Buffer | undefined;
   #isBusy = false;
@@ -69,6 +85,7 @@ class Connection {
       counters.eventReads += 1;
       if (!this.#hasEvent) counters.begun += 1;
       this.#hasEvent = true;
+      if (this.isTimed) readTimes(bytes);
     }
     if (reader.status >= 300) fail(bytes.toString("latin1"));
     if (!isWhole) return;
@@ -119,6 +136,7 @@ async function loop({
     const count = Math.min(DIALS_AT_ONCE, atOnce - dialled);
     const fresh = await Promise.all(Array.from({ length: count }, () => dial(port)));
     for (const connection of fresh) {
+      connection.isTimed = isTimed;
       let sentMs = 0;
       const send = (): void => {
         sentMs = performance.now();
@@ -202,9 +220,12 @@ async function obey(order: Order): Promise<Report> {
   const rates = order.kind === "rate" ? { rate: await rate(order) } : {};
   if (order.kind === "loop") await loop(order);
   if (order.kind === "slow") await slow(order);
-  const times = order.kind === "sample" ? { loopMs } : {};
+  const times = order.kind === "sample" ? { loopMs, eventMs } : {};
   const report = { counters: { ...counters }, ...rates, ...times };
-  if (order.kind === "sample" || order.kind === "stop") loopMs = [];
+  if (order.kind === "sample" || order.kind === "stop") {
+    loopMs = [];
+    eventMs = [];
+  }
   if (order.kind === "stop") {
     for (const connection of open) connection.close();
     Object.assign(counters, nothing);

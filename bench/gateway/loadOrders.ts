@@ -8,7 +8,7 @@ export interface Call {
 export type Order =
   /**
    * Keeps `atOnce` requests in flight, each on its own connection. Answered when all are sent. A second loop runs beside
-   * the first one. The samples have the times of a timed loop.
+   * the first one. The samples have the times of a timed loop: of its answers, and of the events of `timed` streams.
    */
   | ({ readonly kind: "loop"; readonly atOnce: number; readonly isTimed?: boolean } & Call)
   /**
@@ -53,4 +53,6 @@ export interface Report {
   readonly rate?: RateResult;
   /** For each answer of a timed loop the time from its request to its last byte, in milliseconds. */
   readonly loopMs?: readonly number[];
+  /** For each event of a `timed` stream the time from the provider to here, in milliseconds. */
+  readonly eventMs?: readonly number[];
 }
