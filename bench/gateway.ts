@@ -36,7 +36,12 @@ import {
 } from "./gateway/contestants.ts";
 import { measureJson, measureStreams, measureTls } from "./gateway/cost.ts";
 import { Figures } from "./gateway/figures.ts";
-import { measureFirstByte, measureLatency, measureOpening } from "./gateway/latency.ts";
+import {
+  measureFirstByte,
+  measureLatency,
+  measureOpening,
+  measureSilence,
+} from "./gateway/latency.ts";
 import { measureBulk, measureIdle, type Start } from "./gateway/memory.ts";
 import { endAll, openFilesMax } from "./gateway/processes.ts";
 import { startBusbar, startLitellm, startPortkey } from "./gateway/products.ts";
@@ -256,6 +261,7 @@ async function run(): Promise<void> {
         await measureFirstByte(bench);
       },
     },
+    { name: "silence", inQuick: false, run: () => measureSilence(bench, bare) },
     { name: "start", inQuick: true, run: () => measureStart(bench, files) },
     { name: "bulk", inQuick: true, run: () => measureBulk(bench, anew) },
   ]);

@@ -158,17 +158,20 @@ function inTurn(requests: readonly string[]): () => Buffer {
 }
 
 async function rate(
-  call: Call & { perSecond: number; count: number; atOnce?: number },
+  call: Call & { perSecond: number; count: number; atOnce?: number; isNew?: boolean },
 ): Promise<RateResult> {
-  const { atOnce = 1 } = call;
+  const { atOnce = 1, isNew = false } = call;
   const next = inTurn(call.requests);
-  const idle = await Promise.all(Array.from({ length: atOnce }, () => dial(call.port)));
+  const idle = isNew
+    ? []
+    : await Promise.all(Array.from({ length: atOnce }, () => dial(call.port)));
   const firstByteMs: number[] = [];
   const totalMs: number[] = [];
   const once = async (): Promise<void> => {
+    const dialledMs = performance.now();
     const connection = idle.pop() ?? (await dial(call.port));
     const failuresBefore = counters.failures;
-    const sentMs = performance.now();
+    const sentMs = isNew ? dialledMs : performance.now();
     const whole = Promise.withResolvers<true>();
     let firstMs = 0;
     connection.onFirstByte = () => {
@@ -181,7 +184,8 @@ async function rate(
     if (isWhole !== true || counters.failures > failuresBefore) return connection.close();
     totalMs.push(performance.now() - sentMs);
     firstByteMs.push(firstMs);
-    idle.push(connection);
+    if (isNew) connection.close();
+    else idle.push(connection);
   };
   const startedMs = performance.now();
   const all: Promise<void>[] = [];

@@ -13,13 +13,15 @@ export type Order =
   | ({ readonly kind: "loop"; readonly atOnce: number; readonly isTimed?: boolean } & Call)
   /**
    * Sends this number of requests at a fixed rate, whether earlier ones are answered or not. With `atOnce` it sends
-   * this number of groups; the requests of a group leave together.
+   * this number of groups; the requests of a group leave together. With `isNew` each request opens a connection of its own,
+   * and its time begins before.
    */
   | ({
       readonly kind: "rate";
       readonly perSecond: number;
       readonly count: number;
       readonly atOnce?: number;
+      readonly isNew?: boolean;
     } & Call)
   /** Reads one stream to its end, at this pace on average. */
   | ({ readonly kind: "slow"; readonly bytesPerSecond: number } & Call)

@@ -11,6 +11,7 @@
 // because a gateway may keep its provider's stream after its client disconnected.
 import type { Socket, TCPSocketListener } from "bun";
 import { readFileSync } from "node:fs";
+import { lengthenQueues } from "../../src/http/connections/clientSockets.ts";
 
 const EVENT_BYTES = 250;
 const BULK_EVENT_BYTES = 4096;
@@ -245,4 +246,6 @@ const [certificateFile = "", keyFile = ""] = process.argv.slice(2);
 const secure = { cert: readFileSync(certificateFile), key: readFileSync(keyFile) };
 // The parent process has ended.
 process.on("disconnect", () => process.exit(0));
-process.send?.({ port: listen(undefined).port, securePort: listen(secure).port });
+const ports = { port: listen(undefined).port, securePort: listen(secure).port };
+await lengthenQueues();
+process.send?.(ports);
