@@ -22,7 +22,7 @@ describe("a body of a coding agent", () => {
         const body = agentBody(options);
         expect(Buffer.byteLength(body) / bytes).toBeGreaterThan(0.95);
         expect(Buffer.byteLength(body) / bytes).toBeLessThan(1.1);
-        const { promptSize } = checks[form](parseJsonObject({ text: body }).value);
+        const { promptSize } = checks[form](parseJsonObject(body).value);
         expect(promptSize).toMatchObject({ nonTextParts: bytes > 100_000 ? 1 : 0 });
         expect(agentBody(options)).toBe(body);
         expect(agentBody({ ...options, seed: 2 })).not.toBe(body);
