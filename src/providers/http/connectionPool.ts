@@ -2,11 +2,11 @@ import { Connection, type ConnectionOwner } from "./connection.ts";
 import type { ConnectionTarget } from "./connectionTarget.ts";
 
 /**
- * Below the idle timeout of common servers (AWS load balancers 60 s, nginx 75 s, Cloudflare 400 s), so that they
- * rarely close a connection under a request. The retry of an exchange covers servers that close after 5 s (Node,
- * uvicorn).
+ * Longer than a minute, because much work comes each minute. Below what forgets a connection without a word (Azure 240 s,
+ * AWS 350 s) and below Cloudflare's 400 s. The retry of an exchange covers servers that close earlier (uvicorn after 5 s,
+ * AWS load balancers after 60 s) under a request.
  */
-const IDLE_MS_MAX = 55_000;
+const IDLE_MS_MAX = 120_000;
 
 /**
  * An older connection is not used again, so that a provider whose name gets a new address is found there. Steady traffic
