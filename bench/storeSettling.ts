@@ -1,5 +1,6 @@
 import { idMaker, systemRandom } from "../src/lib/random.ts";
 import { systemClock, DAY_MS } from "../src/lib/clock.ts";
+import { Blocks } from "../src/store/sqlite/writer/blocks.ts";
 import { prepareApply } from "../src/store/sqlite/writer/apply.ts";
 import { decodeBatch, encodeBatch } from "../src/store/writer/writerMessages.ts";
 import { connect } from "../src/store/sqlite/sqlite.ts";
@@ -26,9 +27,10 @@ const newId = idMaker(systemClock, systemRandom);
 /** The time of the writer's thread for the rows of requests, one by one and in batches. */
 export function measureSettling(path: string): Figures {
   const connection = connect(path, "process");
-  const apply = prepareApply(connection, new Map());
+  const apply = prepareApply(connection);
+  const replica = new Blocks().of(0);
   const commit = (batch: string) =>
-    connection.sqlite.transaction(() => apply(decodeBatch(batch))).immediate();
+    connection.sqlite.transaction(() => apply(decodeBatch(batch), replica)).immediate();
   const encode = (records: readonly RequestRecord[]) =>
     encodeBatch(
       records.map((record) => ({ kind: "recordRequest", record })),

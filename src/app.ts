@@ -6,32 +6,34 @@ import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
 import type { ConfigSnapshot, Gateway } from "./gateway/gateway.ts";
 import { probeRoute } from "./gateway/ownProbe.ts";
 import { LeftAnswers } from "./gateway/leftAnswers.ts";
-import { UnpricedServices } from "./gateway/unpricedServices.ts";
+import { type ServedName, UnpricedServices } from "./gateway/unpricedServices.ts";
 import { type Clock, Deadlines, systemClock } from "./lib/clock.ts";
 import { idMaker, type NewId, type Random, systemRandom } from "./lib/random.ts";
 import { type BodyBudget, bodyBytesMax, createBodyBudget } from "./limits/bodyBudget.ts";
 import { createFairQueue, type FairQueue } from "./limits/fairQueue.ts";
 import { LargeBodies, PipelineLimit } from "./limits/largeBodies.ts";
 import { type LiveReplicas, LocalRates, type RateLimiter } from "./limits/rateLimits.ts";
+import type { FindCells } from "./limits/keyRates.ts";
 import type { SharedRates, SharedTimes } from "./limits/sharedRates.ts";
 import {
   createFailedKeyLimits,
   createWrongCodeLimits,
   type FailedKeyLimits,
+  type Guesser,
   type WrongCodeLimits,
 } from "./limits/wrongCodes.ts";
 import { Delivery } from "./notices/delivery.ts";
 import { NoticeWatch } from "./notices/watch.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
 import { createRetryBudget } from "./routing/attempts.ts";
-import { RouteHealth } from "./routing/routeHealth.ts";
+import { type HealthNews, RouteHealth } from "./routing/routeHealth.ts";
 import { PromptCounts } from "./routing/promptCounts.ts";
 import { RouteSpeeds } from "./routing/routeSpeeds.ts";
 import { type Folding, startFolding } from "./store/open.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
 import { type LiveFigures, type Metrics, silentMetrics } from "./telemetry/metrics.ts";
 import type { Tracing } from "./telemetry/tracing.ts";
-import { openSqliteDatabase } from "./database/sqlite.ts";
+import { type MainWriter, openSqliteDatabase, openSqliteOfProcess } from "./database/sqlite.ts";
 
 /** What tests replace: clock, random numbers, the log's output, and the end of the process. */
 export interface Edges {
@@ -65,6 +67,8 @@ export interface App {
   readonly largeBodies: LargeBodies;
   readonly pipelines: PipelineLimit;
   readonly newId: NewId;
+  /** Other processes listen at the same port. */
+  readonly sharesPort: boolean;
   /** Whether the gateway serves or stops. */
   phase: Phase;
   readonly requests: RequestCount;
@@ -90,8 +94,30 @@ export type StartTracing = (
 /** A backup before an upgrade, which nothing stops. */
 const USUAL_UPGRADE: UpgradeChoice = { wantsBackup: true, stopped: new Promise(() => undefined) };
 
+/** What one of several serving processes tells the other ones. */
+export type News =
+  | { readonly kind: "health"; readonly health: HealthNews }
+  | { readonly kind: "wrongCode"; readonly guesser: Guesser }
+  | { readonly kind: "unpriced"; readonly served: ServedName };
+
+/** What one of several serving processes of a gateway has of the main process and of the other ones. */
+export interface ServingProcess {
+  /** How many serving processes the gateway has. */
+  readonly count: number;
+  /** What they share of keys, providers and addresses. */
+  readonly cells: FindCells;
+  readonly addresses: FindCells;
+  /** The writer of a SQLite file. */
+  readonly writer: MainWriter;
+  tell(news: News): void;
+  /** Calls the listener with what the other processes tell. */
+  onNews(listener: (news: News) => void): void;
+}
+
 /** Options of an app besides config and edges. */
 export interface AppOptions {
+  /** Set for one of several serving processes. */
+  readonly process?: ServingProcess | undefined;
   readonly metrics?: Metrics | undefined;
   readonly startTracing?: StartTracing | undefined;
   readonly upgrade?: UpgradeChoice | undefined;
@@ -103,8 +129,10 @@ export interface AppOptions {
 export async function openApp(
   config: Config,
   edges: Edges,
-  { metrics = silentMetrics, startTracing, upgrade = USUAL_UPGRADE, limitsTimes }: AppOptions = {},
+  options: AppOptions = {},
 ): Promise<App> {
+  const { metrics = silentMetrics, startTracing, upgrade = USUAL_UPGRADE } = options;
+  const { process: own } = options;
   const { clock, random } = edges;
   const log = createLog(config.log, (lines) => edges.writeLog(lines));
   const newId = idMaker(clock, random);
@@ -112,21 +140,25 @@ export async function openApp(
     exchanges: new Set<UpstreamExchange>(),
     isAborting: false,
   };
-  const database = await openDatabase(config.database, {
-    clock,
-    random,
-    log,
-    metrics,
-    upgrade,
-    refuse: () => refuseWhileUnwritable(gateway),
-    fatal(message) {
-      log.error("database_failed", { problem: message });
-      log.flush();
-      edges.fatal(message);
+  const database = await openDatabase(
+    config.database,
+    {
+      clock,
+      random,
+      log,
+      metrics,
+      upgrade,
+      refuse: () => refuseWhileUnwritable(gateway),
+      fatal(message) {
+        log.error("database_failed", { problem: message });
+        log.flush();
+        edges.fatal(message);
+      },
     },
-  });
+    own,
+  );
   const { store, writer, holds, knownKeys, replicas } = database;
-  const sharedRates = await openLimitsServer(config, { clock, log }, replicas, limitsTimes);
+  const sharedRates = await openLimitsServer(config, { clock, log }, replicas, options);
   const foldingFor = ({ database: { keepRequestsMs } }: Config): Folding =>
     startFolding({ writer, store }, clock, keepRequestsMs, {
       onFolded: (count) => log.info("folded old requests into daily totals", { count }),
@@ -156,13 +188,22 @@ export async function openApp(
     tracing: startTracing?.({ clock, random, log, metrics }),
     openMeters: new OpenMeters(clock),
     retryBudget: createRetryBudget(() => metrics.retryRefused()),
-    health: new RouteHealth(clock, (candidate) => probeRoute(gateway, candidate, newId("req"))),
+    health: new RouteHealth({
+      clock,
+      probe: (candidate) => probeRoute(gateway, candidate, newId("req")),
+      tell: own && ((health) => own.tell({ kind: "health", health })),
+    }),
     deadlines: new Deadlines(clock),
     inFlight,
     speeds: new RouteSpeeds(),
     promptCounts: new PromptCounts(),
-    leftAnswers: new LeftAnswers(),
-    unpriced: new UnpricedServices({ clock, log, metrics }),
+    leftAnswers: new LeftAnswers(own?.count),
+    unpriced: new UnpricedServices({
+      clock,
+      log,
+      metrics,
+      tell: own && ((served) => own.tell({ kind: "unpriced", served })),
+    }),
   };
   const leakWatch = watchLeakedRequests(gateway);
   const delivery = new Delivery({ clock, random, log });
@@ -185,21 +226,35 @@ export async function openApp(
     send: (notice, recipients, settled) => delivery.send(notice, recipients, settled),
   });
   const requests = countRequests();
-  const bodies = createBodyBudget(bodyBytesMax());
+  const bodies = createBodyBudget(bodyBytesMax() / (own?.count ?? 1));
   let { tls } = config.server;
   metrics.watch(() =>
     liveFigures({ gateway, requests, bodies, notices, database, sharedRates, tls }),
   );
+  const wrongCodeLimits = createWrongCodeLimits(
+    clock,
+    replicas,
+    own && ((guesser) => own.tell({ kind: "wrongCode", guesser })),
+  );
+  own?.onNews((news) => {
+    if (news.kind === "wrongCode") wrongCodeLimits.hear(news.guesser);
+    else if (news.kind === "unpriced") gateway.unpriced.hear(news.served);
+    else {
+      const provider = gateway.current.catalog.providers.get(news.health.provider);
+      if (provider) gateway.health.hear(provider, news.health);
+    }
+  });
   return {
     gateway,
-    rateLimiter: sharedRates ?? new LocalRates(clock, replicas),
-    failedKeyLimits: createFailedKeyLimits(clock, replicas),
-    wrongCodeLimits: createWrongCodeLimits(clock, replicas),
+    rateLimiter: sharedRates ?? new LocalRates(clock, replicas, own?.cells),
+    failedKeyLimits: createFailedKeyLimits(clock, replicas, own?.addresses),
+    wrongCodeLimits,
     fairQueue: createFairQueue(clock, database.readsBlock),
     bodies,
     largeBodies: new LargeBodies(clock),
     pipelines: new PipelineLimit(),
     newId,
+    sharesPort: own !== undefined,
     phase: "serving",
     requests,
     notices,
@@ -241,7 +296,7 @@ async function openLimitsServer(
   { limits: { redis } }: Config,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
   replicas: LiveReplicas,
-  times: AppOptions["limitsTimes"],
+  { limitsTimes: times, process: own }: AppOptions,
 ): Promise<SharedRates | undefined> {
   if (redis === undefined) return undefined;
   const { openSharedRates, logLimitsServer } = await import("./limits/sharedRates.ts");
@@ -249,6 +304,7 @@ async function openLimitsServer(
     url: redis.url,
     clock,
     replicas,
+    cells: own?.cells,
     listener: logLimitsServer(log),
     ...(times && { times }),
   });
@@ -352,8 +408,12 @@ function countRequests(): RequestCount {
 async function openDatabase(
   database: Config["database"],
   services: DatabaseServices,
+  own: ServingProcess | undefined,
 ): Promise<ServedDatabase> {
-  if (database.engine === "sqlite") return await openSqliteDatabase(database, services);
+  if (database.engine === "sqlite")
+    return own
+      ? openSqliteOfProcess(database, services, own.writer)
+      : await openSqliteDatabase(database, services);
   // Loaded on demand: most gateways have a SQLite file, and their start stays as fast as it is.
   const { openPostgresDatabase } = await import("./database/postgres.ts");
   return await openPostgresDatabase(database, services);

@@ -209,7 +209,7 @@ class Replica {
     this.#writer = new WriteQueue(transport, { onFatal, onCommit() {}, clock });
     this.#writer.start();
     const random = { fraction: fleet.fraction };
-    this.holds = new Holds({ writer: this.#writer, clock, random, refuse() {} });
+    this.holds = new Holds({ writer: this.#writer, clock, random, isAlone: false, refuse() {} });
     this.#meters = new OpenMeters(clock);
   }
 

@@ -37,10 +37,7 @@ export interface Bench {
 }
 
 /** A figure that is measured for all contestants in turns. */
-export interface Measure extends Pick<
-  Turn,
-  "atOnce" | "secure" | "bodyBytes" | "isAgent" | "manyKeys"
-> {
+export interface Measure extends Pick<Turn, "atOnce" | "secure" | "bodyBytes" | "manyKeys"> {
   readonly kind: string;
   readonly unit: "answers" | "events";
   readonly contestants: readonly Contestant[];

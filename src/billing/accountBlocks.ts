@@ -66,8 +66,10 @@ interface Waiter {
 }
 
 interface AccountBlocksOptions {
-  /** Set where no other replica shares the account: see `Holds`. */
+  /** Set where nobody tells of changes by commands: see `Holds`. */
   readonly changes?: () => number;
+  /** No other replica shares the account. */
+  readonly isAlone: boolean;
   readonly clock: Clock;
   readonly random: Pick<Random, "fraction">;
   /** Throws if no request may be admitted now. */
@@ -141,7 +143,7 @@ export class AccountBlocks {
     if (this.#isCovered(chain, range))
       return { ok: true, hold: this.#open(owner, chain, range.most) };
     // A request that can never be paid reserves nothing, and needs no transaction.
-    const refusal = this.#options.changes && this.refusalOf(owner.keyId, range.least);
+    const refusal = this.#options.isAlone && this.refusalOf(owner.keyId, range.least);
     if (refusal) return refusal;
     return new Promise((resolve, reject) => {
       this.#wait({
@@ -201,7 +203,7 @@ export class AccountBlocks {
 
   /** An answer stays true where this process counts all changes, and no other replica charges the account. */
   #isAnswerBelieved(): boolean {
-    if (this.#options.changes !== undefined) return true;
+    if (this.#options.isAlone) return true;
     return this.#options.clock.monotonicMs() - this.#answeredMs <= BELIEVED_MS;
   }
 

@@ -20,13 +20,15 @@ interface HoldsOptions {
   readonly random: Pick<Random, "fraction">;
   /** Throws if no request may be admitted now. Called before each decision. */
   refuse(): void;
-  /** A number that grows with what other processes change, where nobody calls `changed`. Read for each request that asks. */
+  /** A number that grows with what commands change, where nobody calls `changed`. Read for each request that asks. */
   changes?(): number;
+  /** No other replica serves from the database. */
+  readonly isAlone: boolean;
 }
 
 /**
  * Owns every decision about money while a gateway serves. Each replica has a block of an account's money, reserved for it
- * alone in the database; a gateway on SQLite is the only replica. A hold is taken from the block in memory, in the same turn
+ * alone in the database; a gateway on SQLite with one process is the only replica. A hold is taken from the block in memory, in the same turn
  * of the event loop as the decision, so no two requests share money. If the block does not cover it, the request waits
  * until the next batch has answered with a larger block, and is decided by the numbers of this answer. The budget of a
  * rotation chain has blocks in the same way.

@@ -1,8 +1,10 @@
 import { fitsSocketPath, parseListen, type Listen } from "./address.ts";
 import type { Inspection } from "./inspection.ts";
-import { duration, file, flag, names, readTable, size, text, type Table } from "./option.ts";
+import { duration, entry, file, flag, names, readTable, size, text, type Table } from "./option.ts";
 import { parseUrl } from "./serverUrl.ts";
 import { readTls, type TlsConfig } from "./tls.ts";
+
+const PROCESSES_MAX = 64;
 
 export const serverOptions = {
   listen: text("listen", {
@@ -12,6 +14,24 @@ export const serverOptions = {
     inUnit: true,
     doc: '"ADDRESS:PORT" or "unix:/run/tollgate/tollgate.sock". "0.0.0.0:8080" listens on all addresses of this machine. If a systemd service is installed and the port falls below 1024, or the socket moves, write its unit again: remove it, then run `tollgate service install` and `systemctl daemon-reload`.',
   }),
+  processes: entry<number | "auto">(
+    "processes",
+    {
+      restart: true,
+      doc: 'How many processes serve requests, on Linux and a TCP address. "auto" is the number of cores less one, at least 1, with a SQLite file, and 1 with PostgreSQL. One process is enough for some thousand requests a second. Each further process takes about 45 MB.',
+    },
+    {
+      form: `"auto" or a whole number from 1 to ${PROCESSES_MAX}`,
+      accept(value) {
+        if (value === "auto") return value;
+        const isCount = typeof value === "bigint" && value >= 1n && value <= PROCESSES_MAX;
+        return isCount ? Number(value) : undefined;
+      },
+      absent: "auto",
+      default: '"auto"',
+      range: `1 to ${PROCESSES_MAX}`,
+    },
+  ),
   maxBodyBytes: size("max_body", {
     default: "20MB",
     min: "1KB",

@@ -43,6 +43,7 @@ export async function openPostgresDatabase(
     writer,
     clock,
     random,
+    isAlone: false,
     refuse() {
       services.refuse();
       if (!lease.isValid) throw serviceUnavailable(noLease());

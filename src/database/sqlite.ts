@@ -8,6 +8,7 @@ import {
   freeDiskBytes,
   hardLinkProblem,
   openStore,
+  startQueue,
   startWriter,
   takeInstanceLock,
   toStoreError,
@@ -16,6 +17,8 @@ import {
   upgradeStore,
   type SqliteStore,
   type UpgradeStep,
+  type WriterLink,
+  WriterThread,
 } from "../store/open.ts";
 import { StoreError, StoppedError } from "../store/store.ts";
 import type { Log } from "../telemetry/log.ts";
@@ -24,35 +27,119 @@ import type { DatabaseServices, ServedDatabase } from "./servedDatabase.ts";
 /** How often the gateway checks that database and lock are still the files that it opened, and the size of the WAL. */
 const FILE_WATCH_MS = 5000;
 
-/** Opens the SQLite file of the one gateway that serves from it. Rejects with StoreError. */
+/** The services that the file itself needs. */
+type FileServices = Pick<DatabaseServices, "log" | "upgrade" | "fatal">;
+
+/** Opens the SQLite file of the one gateway that serves from it, in one process. Rejects with StoreError. */
 export async function openSqliteDatabase(
   database: SqliteDatabase,
   services: DatabaseServices,
 ): Promise<ServedDatabase> {
-  const { clock, random, log, metrics } = services;
   const { path, durability } = database;
-  const { lock, store, interrupted } = await openLocked(database, services);
-  // Normal at a first start. Later it means that the database file was lost or the path has changed.
-  if (store.isNew)
-    log.info("created a new database: none existed at this path", { database: path });
-  if (interrupted.count > 0) {
-    const fields = { count: interrupted.count, held_rub: formatRoubles(interrupted.reserved) };
-    log.warn("previous_run_interrupted", fields);
-  }
+  const file = await openServedFile(database, services);
   const writer = startWriter(
     { path, durability },
     (message) => services.fatal(message),
-    (tookMs) => metrics.committed(tookMs),
-    clock,
+    (tookMs) => services.metrics.committed(tookMs),
+    services.clock,
   );
+  return served(database, services, {
+    store: file.store,
+    writer,
+    isAlone: true,
+    close: () => file.close(writer),
+  });
+}
+
+/** The writer in the main process, as a serving process has it. */
+export interface MainWriter extends WriterLink {
+  /** Calls the listener when another process needs money of an account. */
+  onWanted(listener: (accountId: number) => void): void;
+}
+
+/** Opens the SQLite file that the main process has opened, for one of its serving processes. Throws StoreError. */
+export function openSqliteOfProcess(
+  database: SqliteDatabase,
+  services: DatabaseServices,
+  main: MainWriter,
+): ServedDatabase {
+  const { path, durability } = database;
+  const store = openStore({ path, durability, serving: false });
+  const writer = startQueue(
+    main,
+    (message) => services.fatal(message),
+    (tookMs) => services.metrics.committed(tookMs),
+    services.clock,
+  );
+  const opened = served(database, services, {
+    store,
+    writer,
+    isAlone: false,
+    async close() {
+      await writer.close();
+      store.closeNow();
+    },
+  });
+  main.onWanted((accountId) => opened.holds.wanted(accountId));
+  return opened;
+}
+
+/** The file and its one writer, in the main process of a gateway with several serving processes. */
+export interface FileOfProcesses extends Pick<WriterThread, "run" | "end"> {
+  /** Closes the file. All serving processes should have ended. */
+  close(): Promise<void>;
+}
+
+/** Opens the SQLite file for serving processes. Rejects with StoreError. */
+export async function openFileOfProcesses(
+  database: SqliteDatabase,
+  services: FileServices,
+): Promise<FileOfProcesses> {
+  const { path, durability } = database;
+  const file = await openServedFile(database, services);
+  const thread = new WriterThread({ path, durability });
+  let isBroken = false;
+  await new Promise<void>((resolve) =>
+    thread.start(resolve, (message) => {
+      isBroken = true;
+      resolve();
+      services.fatal(message);
+    }),
+  );
+  return {
+    run: (replica, batch, requestedAtMs) => thread.run(replica, batch, requestedAtMs),
+    end: (replica) => thread.end(replica),
+    async close() {
+      const writer = {
+        close: () => thread.close(),
+        get isBroken() {
+          return isBroken;
+        },
+      };
+      await file.close(writer);
+    },
+  };
+}
+
+interface OpenedParts extends Pick<ServedDatabase, "writer" | "close"> {
+  readonly store: SqliteStore;
+  readonly isAlone: boolean;
+}
+
+function served(
+  { path }: SqliteDatabase,
+  services: DatabaseServices,
+  { store, writer, isAlone, close }: OpenedParts,
+): ServedDatabase {
+  const { clock, random } = services;
   const holds = new Holds({
     writer,
     clock,
     random,
     changes: () => store.changes.current(),
+    isAlone,
     refuse: () => services.refuse(),
   });
-  const watch = watchFiles({ path, store, lock, log }, (message) => services.fatal(message));
   return {
     store,
     readsBlock: true,
@@ -68,8 +155,38 @@ export async function openSqliteDatabase(
     requireReadable: () => store.requireReadable(),
     figures: () => ({ walBytes: walSizeBytes(path), freeBytes: knownFreeBytes(path) }),
     async close() {
-      clearInterval(watch);
       holds.close();
+      await close();
+    },
+  };
+}
+
+interface ServedFile {
+  readonly store: SqliteStore;
+  /** Closes the writer first. */
+  close(writer: Pick<ServedDatabase["writer"], "close" | "isBroken">): Promise<void>;
+}
+
+/** Opens the file, with its lock and its watch, and ends what an earlier run left open. Rejects with StoreError. */
+async function openServedFile(
+  database: SqliteDatabase,
+  services: FileServices,
+): Promise<ServedFile> {
+  const { log } = services;
+  const { path } = database;
+  const { lock, store, interrupted } = await openLocked(database, services);
+  // Normal at a first start. Later it means that the database file was lost or the path has changed.
+  if (store.isNew)
+    log.info("created a new database: none existed at this path", { database: path });
+  if (interrupted.count > 0) {
+    const fields = { count: interrupted.count, held_rub: formatRoubles(interrupted.reserved) };
+    log.warn("previous_run_interrupted", fields);
+  }
+  const watch = watchFiles({ path, store, lock, log }, (message) => services.fatal(message));
+  return {
+    store,
+    async close(writer) {
+      clearInterval(watch);
       await writer.close();
       // After a failed sync nothing may be written, and closing the database writes.
       if (!writer.isBroken && !store.closeNow()) log.warn("wal_kept");
@@ -82,7 +199,7 @@ export async function openSqliteDatabase(
  * Takes the instance lock, upgrades and opens the store, and ends requests that an earlier run left open. Releases all on
  * failure.
  */
-async function openLocked({ path, durability }: SqliteDatabase, services: DatabaseServices) {
+async function openLocked({ path, durability }: SqliteDatabase, services: FileServices) {
   const { log, upgrade } = services;
   const lock = takeInstanceLock(path);
   if (!lock) throw alreadyRunning(path);

@@ -26,12 +26,18 @@ interface Leaves {
 export class LeftAnswers {
   /** Answers that are read on now. */
   count = 0;
+  readonly #most: number;
   readonly #accounts = new Map<number, Leaves>();
   readonly #all: Leaves = { ended: 0, left: 0, sinceMs: 0 };
 
+  /** `processes`: so many processes of the gateway share the places. */
+  constructor(processes = 1) {
+    this.#most = Math.floor(LEFT_MAX / processes);
+  }
+
   /** Takes a place to read one answer on. Returns a function that gives it back once; undefined if there is none. */
   take(): (() => void) | undefined {
-    if (this.count >= LEFT_MAX) return undefined;
+    if (this.count >= this.#most) return undefined;
     this.count += 1;
     let isTaken = true;
     return () => {

@@ -10,13 +10,19 @@ interface UnpricedServicesOptions {
   readonly clock: Clock;
   readonly log: Pick<Log, "warn">;
   readonly metrics: Pick<Metrics, "unpricedServed">;
+  /** Tells the other processes of the gateway what this one has logged. */
+  readonly tell?: ((served: ServedName) => void) | undefined;
 }
 
-/** One service of one route, such as `service_tier priority`. Times are monotonic. */
-interface ServedService {
+/** One service of one route, such as `service_tier priority`. */
+export interface ServedName {
   readonly provider: string;
   readonly model: string;
   readonly service: string;
+}
+
+/** Times are monotonic. */
+interface ServedService extends ServedName {
   readonly toldMs: number;
   servedMs: number;
 }
@@ -36,23 +42,35 @@ export class UnpricedServices {
 
   /** An answer of the candidate's route had the service. */
   served({ provider, route }: Candidate, service: string, requestId: string): void {
-    const { clock, log, metrics } = this.#options;
-    const nowMs = clock.monotonicMs();
+    const { log, metrics, tell } = this.#options;
     const named = { provider: provider.id, model: route.model, service };
     metrics.unpricedServed(named);
-    const key = JSON.stringify(Object.values(named));
-    const known = this.#served.get(key);
-    if (known && nowMs < known.toldMs + HOUR_MS) {
-      known.servedMs = nowMs;
-      return;
-    }
-    this.#served.set(key, { ...named, toldMs: nowMs, servedMs: nowMs });
+    if (!this.#isNew(named)) return;
+    tell?.(named);
     log.warn("service_expensive", {
       request_id: requestId,
       provider: provider.id,
       model: route.model,
       problem: service,
     });
+  }
+
+  /** Another process of the gateway has logged the service. */
+  hear(served: ServedName): void {
+    this.#isNew(served);
+  }
+
+  /** Whether the service was not served within the last hour. */
+  #isNew(named: ServedName): boolean {
+    const nowMs = this.#options.clock.monotonicMs();
+    const key = JSON.stringify([named.provider, named.model, named.service]);
+    const known = this.#served.get(key);
+    if (known && nowMs < known.toldMs + HOUR_MS) {
+      known.servedMs = nowMs;
+      return false;
+    }
+    this.#served.set(key, { ...named, toldMs: nowMs, servedMs: nowMs });
+    return true;
   }
 
   /** The routes that served any of them within the last hour. */

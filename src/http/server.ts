@@ -70,7 +70,9 @@ export function createServer(app: App) {
     direct[route.path] = { POST: (request, server) => serve(app, route, request, server) };
     return ({ request, server }: Arrival) => serve(app, route, request, server);
   };
-  const server = new Elysia(serverOptions(BODY_BYTES_MAX, IDLE_TIMEOUT_SECONDS, direct))
+  const server = new Elysia(
+    serverOptions(BODY_BYTES_MAX, IDLE_TIMEOUT_SECONDS, direct, app.sharesPort),
+  )
     .wrap(keepPath)
     .use(errors(app, logOf, () => socketServer()))
     .use(options(app, logOf, (path) => knownPath(path)))
@@ -178,10 +180,11 @@ function serverOptions(
   maxRequestBodySize: number,
   idleTimeout: number,
   routes: Readonly<Record<string, DirectRoute>> = {},
+  reusePort = false,
 ) {
   return {
     strictPath: true,
     normalize: false,
-    serve: { idleTimeout, maxRequestBodySize, reusePort: false, routes },
+    serve: { idleTimeout, maxRequestBodySize, reusePort, routes },
   } as const;
 }

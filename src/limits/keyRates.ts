@@ -1,6 +1,6 @@
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
-import { TokenBucket, type RateLimitResult } from "./tokenBucket.ts";
+import { OwnCell, TokenBucket, type BucketCell, type RateLimitResult } from "./tokenBucket.ts";
 
 /** The limits in force for one key; 0 means none. */
 export interface KeyLimits {
@@ -15,6 +15,49 @@ export interface KeyBuckets {
   readonly tokens: TokenBucket | undefined;
 }
 
+/** Counts requests at once. */
+export interface SlotCounter {
+  /** Of all processes that share it. */
+  readonly count: number;
+  /** Adds one, unless the count has reached `most`. 0: no limit. Returns false then. */
+  take(most: number): boolean;
+  release(): void;
+}
+
+/** A counter of this process alone. */
+class OwnSlots implements SlotCounter {
+  count = 0;
+
+  take(most: number): boolean {
+    if (most > 0 && this.count >= most) return false;
+    this.count += 1;
+    return true;
+  }
+
+  release(): void {
+    this.count -= 1;
+  }
+}
+
+/** The state of one key's rates. Processes of one gateway share it. */
+export interface RateCells {
+  readonly requests: BucketCell;
+  readonly tokens: BucketCell;
+  readonly bodyBytes: BucketCell;
+  readonly slots: SlotCounter;
+}
+
+/** Finds the cells of a name, such as `key 12`. */
+export type FindCells = (name: string) => RateCells;
+
+/** The cells of this process alone. */
+export const ownCells: FindCells = () => ({
+  requests: new OwnCell(),
+  tokens: new OwnCell(),
+  bodyBytes: new OwnCell(),
+  slots: new OwnSlots(),
+});
+
 /** What is left of the limits of one key; undefined without a limit. */
 interface RemainingLimits {
   readonly requests: number | undefined;
@@ -28,15 +71,11 @@ export class KeyRates implements KeyBuckets {
   limits: KeyLimits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 0 };
   requests: TokenBucket | undefined;
   tokens: TokenBucket | undefined;
-  /**
-   * The bucket of the bytes of request bodies. Each replica counts for itself: the limit protects the thread of one
-   * process.
-   */
+  /** The bucket of the bytes of request bodies. Each replica counts for itself: the limit protects its processes. */
   #bodyBytes: TokenBucket | undefined;
   /** The most requests at once that are admitted here; 0: no limit. */
   concurrentMax = 0;
-  /** Requests of this replica that have a slot. */
-  open = 0;
+  readonly #cells: RateCells;
   /** The slots that other replicas use. 0 while this replica counts its share. */
   openElsewhere = 0;
   /** Requests that wait for an answer of the limits server. */
@@ -44,20 +83,27 @@ export class KeyRates implements KeyBuckets {
   usedAtMs = 0;
   #share = 0;
 
-  constructor(keyId: number) {
+  constructor(keyId: number, cells: RateCells) {
     this.keyId = keyId;
+    this.#cells = cells;
+  }
+
+  /** Requests of this replica that have a slot. */
+  get open(): number {
+    return this.#cells.slots.count;
   }
 
   /**
    * Puts limits in force, or the share of them that this replica admits: a part above 0, at most 1. A changed limit leaves
    * the same part of a bucket.
    */
-  adjust(limits: KeyLimits, share: number, nowMs: number): void {
+  adjust(limits: KeyLimits, share: number): void {
     if (share === this.#share && sameLimits(limits, this.limits)) return;
+    const { requests, tokens } = this.#cells;
     this.limits = limits;
     this.#share = share;
-    this.requests = resized(this.requests, shareOf(limits.requestsPerMinute, share), nowMs);
-    this.tokens = resized(this.tokens, shareOf(limits.tokensPerMinute, share), nowMs);
+    this.requests = resized(this.requests, shareOf(limits.requestsPerMinute, share), requests);
+    this.tokens = resized(this.tokens, shareOf(limits.tokensPerMinute, share), tokens);
     this.concurrentMax = Math.floor(shareOf(limits.concurrentRequests, share));
   }
 
@@ -66,7 +112,7 @@ export class KeyRates implements KeyBuckets {
    * also if its length is not known in advance.
    */
   takeBodyBytes(bytes: number, before: number, perMinute: number, nowMs: number): RateLimitResult {
-    this.#bodyBytes = resized(this.#bodyBytes, perMinute, nowMs);
+    this.#bodyBytes = resized(this.#bodyBytes, perMinute, this.#cells.bodyBytes);
     if (this.#bodyBytes === undefined) return { ok: true };
     const needed = Math.min(bytes, Math.max(0, perMinute - before));
     if (needed > 0) {
@@ -77,8 +123,13 @@ export class KeyRates implements KeyBuckets {
     return { ok: true };
   }
 
-  hasSlot(): boolean {
-    return this.concurrentMax === 0 || this.open < this.concurrentMax;
+  /** Takes a slot, which a permit gives back. Returns false if none is free. `most`: 0 for a slot in any case. */
+  takeSlot(most = this.concurrentMax): boolean {
+    return this.#cells.slots.take(most);
+  }
+
+  releaseSlot(): void {
+    this.#cells.slots.release();
   }
 }
 
@@ -90,12 +141,11 @@ function shareOf(limit: number, share: number): number {
 function resized(
   bucket: TokenBucket | undefined,
   perMinute: number,
-  nowMs: number,
+  cell: BucketCell,
 ): TokenBucket | undefined {
   if (perMinute === 0) return undefined;
-  if (bucket === undefined) return new TokenBucket(perMinute, nowMs);
-  if (bucket.perMinute === perMinute) return bucket;
-  bucket.resize(perMinute, nowMs);
+  if (bucket === undefined) return new TokenBucket(perMinute, cell);
+  bucket.resize(perMinute);
   return bucket;
 }
 
@@ -114,14 +164,19 @@ const SWEEP_EVERY = 4096;
 /** The rates of all keys that were used lately. */
 export class RatesByKey {
   readonly #keys = new Map<number, KeyRates>();
+  readonly #cells: FindCells;
   #uses = 0;
+
+  constructor(cells: FindCells) {
+    this.#cells = cells;
+  }
 
   use(keyId: number, nowMs: number): KeyRates {
     this.#uses += 1;
     if (this.#uses % SWEEP_EVERY === 0) this.#sweep(nowMs);
     let rates = this.#keys.get(keyId);
     if (rates === undefined) {
-      rates = new KeyRates(keyId);
+      rates = new KeyRates(keyId, this.#cells(`key ${keyId}`));
       this.#keys.set(keyId, rates);
     }
     rates.usedAtMs = nowMs;
@@ -144,7 +199,7 @@ export interface RateCounter {
   released(rates: KeyRates): void;
 }
 
-/** The permission to run one request. */
+/** The permission to run one request. It has a slot of the rates. */
 export class RateLimitPermit {
   readonly #rates: KeyRates;
   readonly #counter: RateCounter;
@@ -155,7 +210,6 @@ export class RateLimitPermit {
   constructor(rates: KeyRates, counter: RateCounter) {
     this.#rates = rates;
     this.#counter = counter;
-    rates.open += 1;
   }
 
   get buckets(): KeyBuckets {
@@ -197,7 +251,7 @@ export class RateLimitPermit {
   release(): void {
     assert(this.#isOpen, "a permit is released twice");
     this.#isOpen = false;
-    this.#rates.open -= 1;
+    this.#rates.releaseSlot();
     this.#counter.released(this.#rates);
   }
 }

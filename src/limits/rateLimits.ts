@@ -1,8 +1,10 @@
 import { SOON_MS } from "../contract/errors.ts";
 import type { Clock } from "../lib/clock.ts";
 import {
+  ownCells,
   RateLimitPermit,
   RatesByKey,
+  type FindCells,
   type KeyBuckets,
   type KeyLimits,
   type KeyRates,
@@ -26,17 +28,18 @@ export type LiveReplicas = () => number;
 export const oneReplica: LiveReplicas = () => 1;
 
 /**
- * Rate and concurrency of all keys, in memory. A replica admits its share of each limit: limit / live replicas. A restart
- * begins with full buckets.
+ * Rate and concurrency of all keys, in memory: of this process, or shared by the processes of a gateway. A replica admits its
+ * share of each limit: limit / live replicas. A restart begins with full buckets.
  */
 export class LocalRates implements RateLimiter, RateCounter {
   readonly clock: Clock;
   readonly #replicas: LiveReplicas;
-  readonly #keys = new RatesByKey();
+  readonly #keys: RatesByKey;
 
-  constructor(clock: Clock, replicas: LiveReplicas) {
+  constructor(clock: Clock, replicas: LiveReplicas, cells: FindCells = ownCells) {
     this.clock = clock;
     this.#replicas = replicas;
+    this.#keys = new RatesByKey(cells);
   }
 
   admit(keyId: number, limits: KeyLimits): RateLimitAdmission {
@@ -48,16 +51,19 @@ export class LocalRates implements RateLimiter, RateCounter {
       : { ...admitted, buckets: rates };
   }
 
+  /** Takes a slot and one request, or neither. */
   admitShare(rates: KeyRates, limits: KeyLimits, nowMs: number): RateLimitResult {
-    this.#useShare(rates, limits, nowMs);
+    this.#useShare(rates, limits);
     rates.openElsewhere = 0;
-    if (!rates.hasSlot()) return { ok: false, retryAfterMs: SOON_MS };
-    return rates.requests?.take(1, nowMs) ?? taken;
+    if (!rates.takeSlot()) return { ok: false, retryAfterMs: SOON_MS };
+    const result = rates.requests?.take(1, nowMs) ?? taken;
+    if (!result.ok) rates.releaseSlot();
+    return result;
   }
 
   /** Takes tokens from this replica's share. */
   takeShare(rates: KeyRates, estimate: number): RateLimitResult {
-    this.#useShare(rates, rates.limits, this.clock.monotonicMs());
+    this.#useShare(rates, rates.limits);
     return this.takeTokens(rates, estimate);
   }
 
@@ -73,8 +79,8 @@ export class LocalRates implements RateLimiter, RateCounter {
     // The slot is counted by the permit.
   }
 
-  #useShare(rates: KeyRates, limits: KeyLimits, nowMs: number): void {
-    rates.adjust(limits, 1 / this.#replicas(), nowMs);
+  #useShare(rates: KeyRates, limits: KeyLimits): void {
+    rates.adjust(limits, 1 / this.#replicas());
   }
 }
 

@@ -4,7 +4,9 @@ import type { Log } from "../telemetry/log.ts";
 import type { SharedLimitsFigures } from "../telemetry/metrics.ts";
 import {
   RateLimitPermit,
+  ownCells,
   RatesByKey,
+  type FindCells,
   type KeyLimits,
   type KeyRates,
   type RateCounter,
@@ -50,6 +52,7 @@ export interface SharedRatesOptions {
   readonly url: string;
   readonly clock: Clock;
   readonly replicas: LiveReplicas;
+  readonly cells?: FindCells | undefined;
   readonly listener: SharedRatesListener;
   /** Tests use other times. */
   readonly times?: Partial<SharedTimes>;
@@ -91,7 +94,7 @@ class CountedByServer implements SharedRates {
   readonly #share: LocalRates;
   readonly #server: LimitsServer;
   readonly #slotLifeMs: number;
-  readonly #keys = new RatesByKey();
+  readonly #keys: RatesByKey;
   readonly #open = new Set<SharedRequest>();
   readonly #renewal: ReturnType<typeof setInterval>;
   readonly #name = Buffer.from(systemRandom.bytes(9)).toString("base64url");
@@ -100,10 +103,11 @@ class CountedByServer implements SharedRates {
   #byShareBefore = 0;
   #isRenewing = false;
 
-  constructor({ url, clock, replicas, listener, times }: SharedRatesOptions) {
+  constructor({ url, clock, replicas, cells = ownCells, listener, times }: SharedRatesOptions) {
     const { slotLifeMs, renewEveryMs, ...rest } = { ...sharedTimes, ...times };
     this.clock = clock;
-    this.#share = new LocalRates(clock, replicas);
+    this.#share = new LocalRates(clock, replicas, cells);
+    this.#keys = new RatesByKey(cells);
     this.#slotLifeMs = slotLifeMs;
     this.#server = new LimitsServer(url, rest, {
       usable: () => void this.#renew(),
@@ -124,7 +128,8 @@ class CountedByServer implements SharedRates {
         ? this.#askForSlot(request, limits)
         : this.#admitShare(request, limits);
     }
-    rates.adjust(limits, 1, nowMs);
+    rates.adjust(limits, 1);
+    rates.takeSlot(0);
     return this.#permitted(request);
   }
 
@@ -140,9 +145,10 @@ class CountedByServer implements SharedRates {
     if (reply === undefined) return this.#admitShare(request, limits);
     const { result, requestLevel, tokenLevel, usedSlots } = readAdmission(reply);
     const nowMs = this.clock.monotonicMs();
-    rates.adjust(limits, 1, nowMs);
+    rates.adjust(limits, 1);
     rates.requests?.setLevel(requestLevel, nowMs);
     rates.tokens?.setLevel(tokenLevel, nowMs);
+    if (result.ok) rates.takeSlot(0);
     const admission = result.ok ? this.#permitted(request) : { ...result, buckets: rates };
     rates.openElsewhere = Math.max(0, usedSlots - rates.open);
     return admission;
@@ -155,6 +161,7 @@ class CountedByServer implements SharedRates {
     return result.ok ? this.#permitted(request) : { ...result, buckets: rates };
   }
 
+  /** The request has a slot of its rates. */
   #permitted(request: SharedRequest): RateLimitAdmission {
     request.isOpen = true;
     this.#open.add(request);
@@ -188,7 +195,7 @@ class CountedByServer implements SharedRates {
     if (reply === undefined) return this.#takeShare(request, estimate);
     const { result, level } = readTokens(reply);
     const nowMs = this.clock.monotonicMs();
-    rates.adjust(limits, 1, nowMs);
+    rates.adjust(limits, 1);
     rates.tokens?.setLevel(level, nowMs);
     return result;
   }

@@ -1,11 +1,12 @@
 import type { Clock } from "../lib/clock.ts";
+import { type FindCells, ownCells } from "./keyRates.ts";
 import { type LiveReplicas, oneReplica } from "./rateLimits.ts";
 import { type RateLimitResult, TokenBucket } from "./tokenBucket.ts";
 import { isLoopback } from "../config/address.ts";
 import { networkOfClient } from "../config/network.ts";
 
 /** Who tries a code: a key, together with all keys of its rotation chain. */
-interface Guesser {
+export interface Guesser {
   readonly accountId: number;
   /** The first key of the chain. */
   readonly firstKeyId: number;
@@ -16,6 +17,8 @@ export interface WrongCodeLimits {
   /** Whether the key may try a code now. It takes nothing. */
   check(guesser: Guesser): RateLimitResult;
   count(guesser: Guesser): void;
+  /** Another process of the gateway has counted one. */
+  hear(guesser: Guesser): void;
 }
 
 /**
@@ -31,10 +34,11 @@ interface WrongCode {
   readonly atMs: number;
 }
 
-/** Counts in memory. A replica admits its share, which is at least one code. */
+/** Counts in memory. A replica admits its share, which is at least one code. `tell` tells the other processes of a gateway. */
 export function createWrongCodeLimits(
   clock: Clock,
   replicas: LiveReplicas = oneReplica,
+  tell: (guesser: Guesser) => void = () => {},
 ): WrongCodeLimits {
   /** The last wrong codes of each account, oldest first. The account with the oldest last one is first. */
   const accounts = new Map<number, readonly WrongCode[]>();
@@ -49,6 +53,13 @@ export function createWrongCodeLimits(
       accounts.delete(accountId);
     }
   };
+  const add = ({ accountId, firstKeyId }: Guesser): void => {
+    const atMs = clock.monotonicMs();
+    const codes = [...(accounts.get(accountId) ?? []), { firstKeyId, atMs }];
+    accounts.delete(accountId);
+    accounts.set(accountId, codes.slice(-WRONG_CODES_OF_ACCOUNT_MAX));
+    dropOld(atMs - HOUR_MS);
+  };
   return {
     check({ accountId, firstKeyId }) {
       const codes = accounts.get(accountId) ?? [];
@@ -61,12 +72,10 @@ export function createWrongCodeLimits(
       return retryAfterMs > 0 ? { ok: false, retryAfterMs } : { ok: true };
     },
     count({ accountId, firstKeyId }) {
-      const atMs = clock.monotonicMs();
-      const codes = [...(accounts.get(accountId) ?? []), { firstKeyId, atMs }];
-      accounts.delete(accountId);
-      accounts.set(accountId, codes.slice(-WRONG_CODES_OF_ACCOUNT_MAX));
-      dropOld(atMs - HOUR_MS);
+      add({ accountId, firstKeyId });
+      tell({ accountId, firstKeyId });
     },
+    hear: add,
   };
 }
 
@@ -86,6 +95,7 @@ const ADDRESSES_MAX = 10_000;
 export function createFailedKeyLimits(
   clock: Clock,
   replicas: LiveReplicas = oneReplica,
+  cells: FindCells = ownCells,
 ): FailedKeyLimits {
   const buckets = new Map<string, TokenBucket>();
   return {
@@ -94,8 +104,9 @@ export function createFailedKeyLimits(
       const client = networkOfClient(address);
       const now = clock.monotonicMs();
       const share = Math.max(1, perMinute / replicas());
-      const bucket = buckets.get(client) ?? new TokenBucket(share, now);
-      if (bucket.perMinute !== share) bucket.resize(share, now);
+      const bucket =
+        buckets.get(client) ?? new TokenBucket(share, cells(`address ${client}`).requests);
+      bucket.resize(share);
       buckets.delete(client);
       buckets.set(client, bucket);
       if (buckets.size > ADDRESSES_MAX) dropOldest(buckets);

@@ -11,6 +11,14 @@ type BreakerState = "closed" | "half-open" | "open";
  */
 export type BreakerOutcome = "success" | "unreachable" | "failure" | "neutral";
 
+/** A change of a breaker that the other processes of the gateway hear. */
+export type BreakerChange =
+  | { readonly kind: "counted"; readonly account: number; readonly outcome: BreakerOutcome }
+  | { readonly kind: "opened"; readonly forMs: number; readonly failing: readonly number[] }
+  | { readonly kind: "closed" }
+  /** A probe is in flight, or none any more. */
+  | { readonly kind: "probed"; readonly isProbed: boolean };
+
 /** The default of Envoy's outlier detection: https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/outlier_detection.proto */
 const FAILURES_MIN = 5;
 /** Failures since the last success that came to fewer accounts do not open the breaker. */
@@ -39,14 +47,17 @@ const LAST_RESORT_BURST_FAILING = 3;
  */
 export class CircuitBreaker {
   readonly #clock: Clock;
+  readonly #tell: (change: BreakerChange) => void;
   readonly #failures: AccountFailures;
   #unreachableInRow = 0;
   #opening: Opening | undefined;
   /** The time up to which the rate of the last resort is used up. */
   #lastResortMs = 0;
 
-  constructor(clock: Clock) {
+  /** `tell` is called with each change, but not with one that was heard. */
+  constructor(clock: Clock, tell: (change: BreakerChange) => void = () => {}) {
     this.#clock = clock;
+    this.#tell = tell;
     this.#failures = new AccountFailures(clock);
   }
 
@@ -97,25 +108,56 @@ export class CircuitBreaker {
     if (!opening) return { account, opening, beganAtMs: 0 };
     const beganAtMs = this.#clock.monotonicMs();
     const attempt = { account, opening, beganAtMs };
-    if (beganAtMs >= opening.untilMs && !opening.failing.has(account)) opening.probe = attempt;
+    if (beganAtMs >= opening.untilMs && !opening.failing.has(account)) {
+      opening.probe = attempt;
+      this.#tell({ kind: "probed", isProbed: true });
+    }
     return attempt;
   }
 
   /** The first content of an attempt has arrived. A probe closes the breaker with it. */
   answered({ opening }: BreakerAttempt): void {
-    if (opening && opening === this.#opening) this.#close();
+    if (opening && opening === this.#opening) this.#closeAndTell();
   }
 
   /** An attempt ended. Call it once. */
   ended(attempt: BreakerAttempt, outcome: BreakerOutcome): void {
     const { opening, account } = attempt;
-    if (!opening || opening !== this.#opening) this.#count(account, outcome);
-    else if (outcome === "success") this.#close();
+    if (!opening || opening !== this.#opening) {
+      const isNews = outcome !== "success" || this.#failures.accountCount > 0;
+      this.#count(account, outcome);
+      if (isNews && outcome !== "neutral") this.#tell({ kind: "counted", account, outcome });
+    } else if (outcome === "success") this.#closeAndTell();
     else if (!isProbe(attempt)) return;
     else if (outcome !== "neutral") {
-      const failing = outcome === "failure" ? [...opening.failing, account] : opening.failing;
-      this.#open(Math.min(opening.forMs * 2, OPEN_MS_MAX), failing);
-    } else if (opening.probe === attempt) opening.probe = undefined;
+      const failing = outcome === "failure" ? [...opening.failing, account] : [...opening.failing];
+      const forMs = Math.min(opening.forMs * 2, OPEN_MS_MAX);
+      this.#open(forMs, failing);
+      this.#tell({ kind: "opened", forMs, failing });
+    } else if (opening.probe === attempt) {
+      opening.probe = undefined;
+      this.#tell({ kind: "probed", isProbed: false });
+    }
+  }
+
+  /** Another process of the gateway has changed its breaker of the same route. */
+  hear(change: BreakerChange): void {
+    switch (change.kind) {
+      case "counted":
+        return this.#count(change.account, change.outcome);
+      case "opened":
+        return this.#open(change.forMs, change.failing);
+      case "closed":
+        return this.#close();
+      case "probed": {
+        const opening = this.#opening;
+        if (!opening) return;
+        const beganAtMs = this.#clock.monotonicMs();
+        opening.probe = change.isProbed
+          ? { account: GATEWAY_ACCOUNT, opening, beganAtMs }
+          : undefined;
+      }
+    }
   }
 
   #count(account: number, outcome: BreakerOutcome): void {
@@ -140,6 +182,11 @@ export class CircuitBreaker {
     // The gateway itself may always ask.
     others.delete(GATEWAY_ACCOUNT);
     this.#opening = { forMs, untilMs, failing: others, probe: undefined };
+  }
+
+  #closeAndTell(): void {
+    this.#close();
+    this.#tell({ kind: "closed" });
   }
 
   #close(): void {

@@ -3,7 +3,12 @@ import { ConnectionError, type UpstreamError } from "../providers/upstream.ts";
 import type { Provider } from "../providers/registry.ts";
 import type { RouteState } from "../telemetry/metrics.ts";
 import { AccountFailures, GATEWAY_ACCOUNT } from "./accountFailures.ts";
-import { CircuitBreaker, type BreakerAttempt, type BreakerOutcome } from "./circuitBreaker.ts";
+import {
+  CircuitBreaker,
+  type BreakerAttempt,
+  type BreakerChange,
+  type BreakerOutcome,
+} from "./circuitBreaker.ts";
 import type { Candidate } from "./candidates.ts";
 
 /** Only the operator can repair a refused or empty account, so the provider is not asked again for long. */
@@ -27,6 +32,29 @@ const PROBE_PAUSE_MS = 1000;
 /** After this time without a probe the time between two is the shortest again. */
 const PROBE_FORGET_MS = 300_000;
 
+/** What one process of a gateway has learned of a route, for the other ones. */
+export interface HealthNews {
+  /** The id of the provider, and its name for the model. */
+  readonly provider: string;
+  readonly model: string;
+  readonly change:
+    | BreakerChange
+    /** A cooldown of the route, or of the provider. */
+    | { readonly kind: "cool"; readonly forMs: number; readonly isProvider: boolean }
+    /** The operator must do something at the provider. */
+    | { readonly kind: "operator" }
+    /** A 403 of one account without known words; without an account they are forgotten. */
+    | { readonly kind: "forbidden"; readonly account?: number };
+}
+
+interface RouteHealthOptions {
+  readonly clock: Clock;
+  /** Asks the route as the gateway's own attempt. It never rejects. */
+  readonly probe: (candidate: Candidate) => Promise<void>;
+  /** Tells the other processes of the gateway. */
+  readonly tell?: ((news: HealthNews) => void) | undefined;
+}
+
 /**
  * Circuit breakers and cooldowns of all routes. A route here is a provider and its name for the model, whichever public
  * models use it. A refused account puts all routes of its provider in cooldown. A provider that a reload creates anew
@@ -38,6 +66,7 @@ const PROBE_FORGET_MS = 300_000;
 export class RouteHealth {
   readonly #clock: Clock;
   readonly #probe: (candidate: Candidate) => Promise<void>;
+  readonly #tell: (news: HealthNews) => void;
   /** By the provider's name for the model. */
   readonly #routes = new WeakMap<Provider, Map<string, Route>>();
   /** When the cooldown of a refused account ends, in milliseconds of the monotonic clock. */
@@ -47,10 +76,32 @@ export class RouteHealth {
   /** A cache, because each request asks for the same candidates several times. */
   readonly #routesFound = new WeakMap<Candidate, Route>();
 
-  /** `probe` asks the route as the gateway's own attempt. It never rejects. */
-  constructor(clock: Clock, probe: (candidate: Candidate) => Promise<void>) {
+  constructor({ clock, probe, tell = () => {} }: RouteHealthOptions) {
     this.#clock = clock;
     this.#probe = probe;
+    this.#tell = tell;
+  }
+
+  /** Another process of the gateway has learned this of a route of the provider. */
+  hear(provider: Provider, { model, change }: HealthNews): void {
+    const route = this.#routeAt(provider, model);
+    switch (change.kind) {
+      case "cool":
+        if (change.isProvider) this.#coolProvider(provider);
+        else this.#coolRoute(route, change.forMs);
+        return;
+      case "operator":
+        return this.#needOperator(provider);
+      case "forbidden":
+        if (change.account === undefined) route.forbidden.clear();
+        else route.forbidden.add(change.account);
+        return;
+      case "closed":
+      case "counted":
+      case "opened":
+      case "probed":
+        return route.breaker.hear(change);
+    }
   }
 
   /** Milliseconds until a request of the account may be sent to the route; 0: now. */
@@ -119,6 +170,7 @@ export class RouteHealth {
     const { breaker, forbidden } = route;
     breaker.ended(attempt, error ? outcomeOf(error, isCallers) : "success");
     if (!error) {
+      if (forbidden.accountCount > 0) this.#tellOf(candidate, { kind: "forbidden" });
       forbidden.clear();
       return 0;
     }
@@ -143,14 +195,23 @@ export class RouteHealth {
   #routeOf(candidate: Candidate): Route {
     const found = this.#routesFound.get(candidate);
     if (found) return found;
-    const { provider } = candidate;
-    const { model } = candidate.route;
-    const routes = this.#routes.get(provider) ?? new Map<string, Route>();
-    this.#routes.set(provider, routes);
-    const route = routes.get(model) ?? newRoute(this.#clock);
-    routes.set(model, route);
+    const route = this.#routeAt(candidate.provider, candidate.route.model);
     this.#routesFound.set(candidate, route);
     return route;
+  }
+
+  #routeAt(provider: Provider, model: string): Route {
+    const routes = this.#routes.get(provider) ?? new Map<string, Route>();
+    this.#routes.set(provider, routes);
+    const { id } = provider;
+    const tell = (change: BreakerChange): void => this.#tell({ provider: id, model, change });
+    const route = routes.get(model) ?? newRoute(this.#clock, tell);
+    routes.set(model, route);
+    return route;
+  }
+
+  #tellOf({ provider, route }: Candidate, change: HealthNews["change"]): void {
+    this.#tell({ provider: provider.id, model: route.model, change });
   }
 
   /** Milliseconds until the cooldowns of the route and of its provider end. */
@@ -175,23 +236,25 @@ export class RouteHealth {
     const { provider } = candidate;
     switch (fault) {
       case "account":
-        return this.#coolProvider(provider);
+        return this.#coolAccount(candidate);
       // A single account may have caused it by what it sends.
       case "forbidden": {
         const { forbidden } = this.#routeOf(candidate);
         forbidden.add(account);
         const isProven = account === GATEWAY_ACCOUNT || forbidden.accountCount > 1;
+        this.#tellOf(candidate, { kind: "forbidden", ...(!isProven && { account }) });
         if (!isProven) return 0;
         forbidden.clear();
-        return this.#coolProvider(provider);
+        return this.#coolAccount(candidate);
       }
       case "operator":
-        this.#operatorUntilMs.set(provider, this.#clock.monotonicMs() + OPERATOR_MS);
+        this.#needOperator(provider);
+        this.#tellOf(candidate, { kind: "operator" });
         return 0;
       case "modelQuota":
-        return this.#coolRoute(candidate, MODEL_QUOTA_COOLDOWN_MS);
+        return this.#coolRouteAndTell(candidate, MODEL_QUOTA_COOLDOWN_MS);
       case "rateLimited":
-        return retryAfterMs === 0 ? 0 : this.#coolRoute(candidate, retryAfterMs);
+        return retryAfterMs === 0 ? 0 : this.#coolRouteAndTell(candidate, retryAfterMs);
       case "caller":
       case "client":
       case "excessive":
@@ -205,16 +268,29 @@ export class RouteHealth {
     }
   }
 
-  #coolProvider(provider: Provider): number {
-    this.#accountsCoolUntilMs.set(provider, this.#clock.monotonicMs() + ACCOUNT_COOLDOWN_MS);
+  #coolAccount(candidate: Candidate): number {
+    this.#coolProvider(candidate.provider);
+    this.#tellOf(candidate, { kind: "cool", forMs: ACCOUNT_COOLDOWN_MS, isProvider: true });
     return ACCOUNT_COOLDOWN_MS;
   }
 
-  #coolRoute(candidate: Candidate, forMs: number): number {
-    const route = this.#routeOf(candidate);
-    // The longer time wins when two answers arrive in the wrong order.
-    route.coolUntilMs = Math.max(route.coolUntilMs, this.#clock.monotonicMs() + forMs);
+  #coolRouteAndTell(candidate: Candidate, forMs: number): number {
+    this.#coolRoute(this.#routeOf(candidate), forMs);
+    this.#tellOf(candidate, { kind: "cool", forMs, isProvider: false });
     return forMs;
+  }
+
+  #coolProvider(provider: Provider): void {
+    this.#accountsCoolUntilMs.set(provider, this.#clock.monotonicMs() + ACCOUNT_COOLDOWN_MS);
+  }
+
+  /** The longer time wins when two answers arrive in the wrong order. */
+  #coolRoute(route: Route, forMs: number): void {
+    route.coolUntilMs = Math.max(route.coolUntilMs, this.#clock.monotonicMs() + forMs);
+  }
+
+  #needOperator(provider: Provider): void {
+    this.#operatorUntilMs.set(provider, this.#clock.monotonicMs() + OPERATOR_MS);
   }
 
   /** Asks the route if the last probe is long enough ago. */
@@ -282,10 +358,10 @@ interface Route {
   probeEveryMs: number;
 }
 
-function newRoute(clock: Clock): Route {
+function newRoute(clock: Clock, tell: (change: BreakerChange) => void): Route {
   return {
     coolUntilMs: 0,
-    breaker: new CircuitBreaker(clock),
+    breaker: new CircuitBreaker(clock, tell),
     forbidden: new AccountFailures(clock),
     isProbing: false,
     probedAtMs: -Infinity,

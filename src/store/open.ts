@@ -47,7 +47,12 @@ export {
   WAL_BYTES_MAX,
   walSizeBytes,
 } from "./sqlite/sqlite.ts";
-export { startWriter } from "./sqlite/writer/startWriter.ts";
+export {
+  startQueue,
+  startWriter,
+  type WriterLink,
+  WriterThread,
+} from "./sqlite/writer/startWriter.ts";
 
 /** Inspects a PostgreSQL server for `doctor`. Rejects with StoreError if it cannot be read. */
 export async function inspectServer(address: ServerAddress): Promise<ServerInspection> {

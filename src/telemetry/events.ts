@@ -29,6 +29,22 @@ export const events = {
       "The provider answered 401 or 402, or named the account, or answered 403 without known words to two accounts or to the gateway itself. The gateway avoids the provider for 5 minutes and uses other routes.",
     advice: "Run `tollgate check --live`. Pay the provider, or replace its key, then reload.",
   },
+  process_ended: {
+    level: "error",
+    message: "a serving process ended: it is started again",
+    meaning:
+      "One of the serving processes (`[server] processes`) ended by itself or was killed. `count` is its number, `problem` how it ended. The requests that it had open are lost, and nothing is charged for them. The other processes serve on, and the main process starts it again.",
+    advice:
+      "For `SIGKILL` look for the out-of-memory killer in `dmesg` or `journalctl -k`. For another reason report it with the lines before.",
+  },
+  process_interrupted: {
+    level: "warn",
+    message:
+      "requests of a serving process that ended are interrupted: nothing is charged for them",
+    meaning:
+      "A serving process ended while it had requests open. `count` is how many of them had a row, `held_rub` what the process had reserved, which is free again.",
+    advice: "See the line `process_ended` before.",
+  },
   organization_refused: {
     level: "error",
     message:

@@ -122,6 +122,8 @@ type LiveRow = readonly [
   help: string,
   value: (figures: LiveFigures) => number | undefined | readonly (readonly [Labels, number])[],
   labels?: readonly string[],
+  /** What is shown of the values of several processes of one gateway; their sum if nothing is said. */
+  ofProcesses?: "max" | "min",
 ];
 type Labels = Readonly<Record<string, string>>;
 
@@ -132,11 +134,15 @@ export const LIVE: readonly LiveRow[] = [
     "tollgate_store_log_bytes",
     "Size of the write-ahead log of the database in bytes. Some megabytes are normal.",
     (now) => now.walBytes,
+    [],
+    "max",
   ],
   [
     "tollgate_store_free_bytes",
     "Bytes that the gateway may still write to the disk of the database.",
     (now) => now.freeBytes,
+    [],
+    "max",
   ],
   [
     "tollgate_body_bytes",
@@ -162,16 +168,22 @@ export const LIVE: readonly LiveRow[] = [
     "tollgate_store_full",
     "1 while the disk of the database is full, else 0. The gateway refuses requests and recovers by itself.",
     (now) => (now.blockedBy === "full" ? 1 : 0),
+    [],
+    "max",
   ],
   [
     "tollgate_store_locked",
     "1 while another process keeps the database locked, else 0. The gateway refuses requests and recovers by itself.",
     (now) => (now.blockedBy === "busy" ? 1 : 0),
+    [],
+    "max",
   ],
   [
     "tollgate_store_unreachable",
     "1 while the PostgreSQL server cannot be reached or refuses this replica, else 0. It refuses requests and recovers by itself.",
     ({ replica, blockedBy }) => replica && (blockedBy === "unreachable" ? 1 : 0),
+    [],
+    "max",
   ],
   [
     "tollgate_store_locked_accounts",
@@ -187,16 +199,22 @@ export const LIVE: readonly LiveRow[] = [
     "tollgate_replica_lease_age_seconds",
     "Time since the last successful heartbeat of this replica, usually below 2. Above 10 the replica refuses requests.",
     ({ replica }) => replica && replica.leaseAgeMs / 1000,
+    [],
+    "max",
   ],
   [
     "tollgate_database_clock_skew_seconds",
     "The clock of the PostgreSQL server less that of this machine, at the last heartbeat. More than 2 or less than -2 is logged.",
     ({ replica }) => (replica?.clockSkewMs === undefined ? undefined : replica.clockSkewMs / 1000),
+    [],
+    "max",
   ],
   [
     "tollgate_replicas_live",
     "Replicas on the same database with a heartbeat in the last 15 s, this one included.",
     ({ replica }) => replica?.liveReplicas,
+    [],
+    "max",
   ],
   [
     "tollgate_replica_blocks",
@@ -212,11 +230,15 @@ export const LIVE: readonly LiveRow[] = [
     "tollgate_limits_server_used",
     "1 while the limits server counts for all replicas, 0 while this replica allows its share of each limit.",
     ({ sharedLimits }) => sharedLimits && (sharedLimits.isUsed ? 1 : 0),
+    [],
+    "min",
   ],
   [
     "tollgate_tls_certificate_expiry_timestamp_seconds",
     "When the TLS certificate of the public listener expires, Unix time. A reload that renews it changes the figure.",
     ({ certificateExpiresAt }) => certificateExpiresAt && certificateExpiresAt / 1000,
+    [],
+    "max",
   ],
   [
     "tollgate_store_transactions_total",
@@ -249,12 +271,14 @@ export const LIVE: readonly LiveRow[] = [
     ({ breakers }) =>
       breakers.map(({ provider, model, state }) => [{ provider, model }, BREAKER_VALUES[state]]),
     ["provider", "model"],
+    "max",
   ],
   [
     "tollgate_notices",
     "Conditions that a person should know, by type, as notices have them: how many accounts are low, keys expire soon, routes are refused. Those of the database are up to a minute old.",
     ({ notices = {} }) => Object.entries(notices).map(([type, count]) => [{ type }, count]),
     ["type"],
+    "max",
   ],
 ];
 

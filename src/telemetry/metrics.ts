@@ -162,9 +162,13 @@ export const silentMetrics: Metrics = {
   watch() {},
 };
 
+/** The values of all metrics, which another process can add up with its own. */
+export type MetricValues = readonly object[];
+
 export interface ReadableMetrics extends Metrics {
   /** The media type of the text that `read` returns. */
   readonly contentType: string;
+  values(): Promise<MetricValues>;
   /** All metrics in Prometheus' text format. */
   read(): Promise<string>;
 }

@@ -1,9 +1,16 @@
 import { setImmediate } from "node:timers/promises";
-import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom-client";
+import {
+  AggregatorRegistry,
+  Counter,
+  Gauge,
+  Histogram,
+  Registry,
+  collectDefaultMetrics,
+} from "prom-client";
 import { billedCount, figures } from "../contract/figures.ts";
 import { version } from "../lib/version.ts";
 import { EVENTS, type EventRow, LIVE, roubles } from "./metricRows.ts";
-import type { EndedRequest, LiveFigures, ReadableMetrics } from "./metrics.ts";
+import type { EndedRequest, LiveFigures, MetricValues, ReadableMetrics } from "./metrics.ts";
 
 type EventMetric<Row extends EventRow> = Row extends readonly [...unknown[], readonly number[]]
   ? Histogram<Row[1][number]>
@@ -18,6 +25,7 @@ export function createPrometheusMetrics(): ReadableMetrics {
     name: "tollgate_build_info",
     help: "Always 1. The labels version and bun name the running versions; version has the commit, such as 0.2.0+0a1b2c3d.",
     labelNames: ["version", "bun"],
+    aggregator: "first",
     registers: [registry],
   }).set({ version: version(), bun: Bun.version }, 1);
   const events = eventMetrics(registry);
@@ -40,11 +48,20 @@ export function createPrometheusMetrics(): ReadableMetrics {
       live = asked;
     },
     contentType: registry.contentType,
+    values() {
+      if (live) show(live());
+      return registry.getMetricsAsJSON();
+    },
     read() {
       if (live) show(live());
       return exposition(registry);
     },
   };
+}
+
+/** The metrics of several processes of one gateway, added up, in Prometheus' text format. */
+export async function exposeAll(values: readonly MetricValues[]): Promise<string> {
+  return await exposition(AggregatorRegistry.aggregate(values.map((one) => [...one])));
 }
 
 function eventMetrics(registry: Registry): EventMetrics {
@@ -105,9 +122,10 @@ function quietly<Args extends unknown[]>(record: (...args: Args) => void): (...a
 /** Registers the live figures. Returns the function that sets them. */
 function liveFigures(registry: Registry): (figures: LiveFigures) => void {
   const registers = [registry];
-  const live = LIVE.map(([name, help, read, labelNames = []]) => {
+  const live = LIVE.map(([name, help, read, labelNames = [], ofProcesses]) => {
     const Kind = name.endsWith("_total") ? Counter : Gauge;
-    return [new Kind({ name, help, labelNames, registers }), read] as const;
+    const aggregator = ofProcesses ?? ("sum" as const);
+    return [new Kind({ name, help, labelNames, aggregator, registers }), read] as const;
   });
   return (figures) => {
     for (const [metric, read] of live) {

@@ -31,6 +31,7 @@ function open({ balance = 0n, overdraft = 0n, budget = null as bigint | null }) 
     clock: { epochMs: () => 0, monotonicMs: () => 0 },
     random: { fraction: () => 0.5 },
     changes: () => database.changes,
+    isAlone: true,
     refuse() {},
   });
   opened = holds;

@@ -31,6 +31,7 @@ describePostgres("a hold of a lease that another replica has ended", () => {
       writer: replica.writer,
       clock: systemClock,
       random: systemRandom,
+      isAlone: false,
       refuse() {
         if (!replica.lease.isValid) throw new WriteError("unreachable", "no lease");
       },

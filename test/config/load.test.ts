@@ -151,7 +151,7 @@ provider = "two"
     'providers[1].id: "one" is already the id of providers[0]',
     'server.listen: must be "ADDRESS:PORT" ("0.0.0.0:8080" is every address of this machine) or "unix:/path"',
     'server.max_body: must be a size in quotes, such as "20MB"',
-    "server.shutdown: unknown key; the keys here are listen, max_body, tls_cert, tls_key, drain_delay, shutdown_grace, sse_keepalive, json_keepalive, cors_origins, page",
+    "server.shutdown: unknown key; the keys here are listen, processes, max_body, tls_cert, tls_key, drain_delay, shutdown_grace, sse_keepalive, json_keepalive, cors_origins, page",
   ];
   expect(loadText(text).problems).toEqual(problems);
   expect(new ConfigError(problems).message).toBe(problems.join("\n"));

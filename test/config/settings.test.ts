@@ -10,6 +10,7 @@ test("the shortest file gets every default", () => {
   expect(config).toEqual({
     server: {
       listen: { kind: "tcp", host: "127.0.0.1", port: 8080 },
+      processes: "auto",
       maxBodyBytes: 20 * 1024 ** 2,
       tls: undefined,
       drainDelayMs: 3000,

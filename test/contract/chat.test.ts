@@ -286,8 +286,6 @@ describe("the result", () => {
       fieldSizes: new Map(),
       needsWholeContext: false,
       objectIds: [],
-      hasTools: false,
-      effort: undefined,
       body,
     });
   });

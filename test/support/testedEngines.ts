@@ -13,6 +13,9 @@ export const testedStore = choiceOf("TOLLGATE_TEST_ENGINE", ["sqlite", "postgres
 /** Who counts their limits. With the variable TOLLGATE_TEST_LIMITS=redis it is a Redis or Valkey server. */
 const testedLimits = choiceOf("TOLLGATE_TEST_LIMITS", ["memory", "redis"]);
 
+/** How many processes serve in each gateway that is started as a program. TOLLGATE_TEST_PROCESSES is another number. */
+export const testedProcesses = Number(process.env["TOLLGATE_TEST_PROCESSES"] ?? 1);
+
 export const isAnyServerTested = testedStore === "postgres" || testedLimits === "redis";
 
 /** Tests of what only a SQLite file can do, such as a full disk. They are skipped when a server is tested. */

@@ -1,30 +1,48 @@
-import { openApp, systemEdges, type App, type Edges, type StartTracing } from "../../app.ts";
+import {
+  openApp,
+  systemEdges,
+  type App,
+  type AppOptions,
+  type Edges,
+  type StartTracing,
+} from "../../app.ts";
 import type { Config } from "../../config/schema.ts";
-import type { UpgradeChoice } from "../../database/servedDatabase.ts";
 import { watchConnections } from "../../http/connections/connectionWatch.ts";
 import { quietMoment } from "../../http/connections/quietMoment.ts";
 import { createMetricsServer, createServer } from "../../http/server.ts";
 import { version } from "../../lib/version.ts";
 import { createPoster } from "../../providers/upstream.ts";
+import type { Log } from "../../telemetry/log.ts";
 import type { ReadableMetrics } from "../../telemetry/metrics.ts";
 import { CommandFailure } from "../cli/print.ts";
 import { openListener, type Listener } from "./listener.ts";
 
-/** A running gateway. */
-export interface GatewayServer {
-  readonly app: App;
+/** A running gateway, in one process or in several. */
+export interface RunningGateway {
   /** The config of the start. Some settings of a later config need a restart. */
   readonly startedWith: Config;
-  readonly address: string;
+  readonly log: Log;
   /** Rejects when the database or a listener fails for good. */
   readonly broken: Promise<never>;
-  /** Uses the certificate of the config in force for new connections. Without TLS it does nothing. */
-  renewCertificate(): void;
+  /**
+   * Puts providers, models, prices, limits and keep_requests of another config in force. With TLS it uses its certificate for
+   * new connections.
+   */
+  reload(config: Config): void;
+  /** Counts a reload. */
+  reloaded(isTaken: boolean): void;
   /**
    * Serves on for the drain delay, lets open requests finish during the grace, aborts the rest, and closes everything.
    * `cutNow` ends delay and grace.
    */
   stop(cutNow: Promise<void>): Promise<void>;
+}
+
+/** A gateway in this process, or one of its serving processes. */
+export interface GatewayServer extends RunningGateway {
+  readonly app: App;
+  readonly address: string;
+  readonly metrics: ReadableMetrics | undefined;
 }
 
 /** The time to send the last bytes of aborted requests. */
@@ -42,41 +60,53 @@ const SOCKET_MODE = 0o660;
 /** Only the owner may connect. Metrics need no key. */
 const METRICS_SOCKET_MODE = 0o600;
 
-/** Opens the gateway and its listeners. Throws StoreError, and CommandFailure for an address that cannot be used. */
+/**
+ * Opens the gateway and its listeners. One of several serving processes (`process`) has no listener for metrics, and its main
+ * process logs what happens to the gateway. Throws StoreError, and CommandFailure for an address that cannot be used.
+ */
 export async function startGateway(
   config: Config,
   writeLog: Edges["writeLog"],
-  upgrade?: UpgradeChoice,
+  options: Pick<AppOptions, "upgrade" | "process"> = {},
 ): Promise<GatewayServer> {
   const broken = Promise.withResolvers<never>();
   broken.promise.catch(() => undefined);
-  const fatal = (message: string): void => {
-    // The server's own log tells about its disk.
-    const advice =
-      config.database.engine === "sqlite"
-        ? "; check its disk and its files, then start the gateway again"
-        : "";
-    broken.reject(new CommandFailure(`the database failed: ${message}${advice}`));
-  };
+  const fatal = (message: string): void => broken.reject(databaseFailure(config, message));
   const metrics = config.metrics && (await loadMetrics());
   const startTracing = config.telemetry && (await loadTracing(config.telemetry));
   const edges = systemEdges({ writeLog, fatal });
-  const app = await openApp(config, edges, { metrics, startTracing, upgrade });
-  return await listen(app, config, metrics, broken);
+  const app = await openApp(config, edges, { metrics, startTracing, ...options });
+  const isAlone = options.process === undefined;
+  return await listen(app, config, { metrics, broken, isAlone });
+}
+
+/** The error that ends a gateway whose database has failed. */
+export function databaseFailure({ database }: Config, message: string): CommandFailure {
+  // The server's own log tells about its disk.
+  const advice =
+    database.engine === "sqlite"
+      ? "; check its disk and its files, then start the gateway again"
+      : "";
+  return new CommandFailure(`the database failed: ${message}${advice}`);
+}
+
+interface Listening {
+  readonly metrics: ReadableMetrics | undefined;
+  readonly broken: PromiseWithResolvers<never>;
+  readonly isAlone: boolean;
 }
 
 /** Opens the listeners. Closes the gateway if one cannot be opened. */
 async function listen(
   app: App,
   config: Config,
-  metrics: ReadableMetrics | undefined,
-  broken: PromiseWithResolvers<never>,
+  { metrics, broken, isAlone }: Listening,
 ): Promise<GatewayServer> {
+  const { log } = app.gateway;
   let metricsListener: Listener | undefined;
   try {
-    metricsListener = metrics && (await openMetricsListener(metrics, config.metrics));
-    if (metricsListener)
-      app.gateway.log.info("listening for metrics", { address: metricsListener.address });
+    if (metrics && isAlone) metricsListener = await openMetricsListener(metrics, config.metrics);
+    if (metricsListener) log.info("listening for metrics", { address: metricsListener.address });
     const options = {
       ...config.server,
       socketMode: SOCKET_MODE,
@@ -86,29 +116,29 @@ async function listen(
     const ports = [listener, metricsListener].flatMap((opened) => opened?.port ?? []);
     const endWatch = await watchConnections(app, new Set(ports));
     const { bun, sqlite } = process.versions;
-    app.gateway.log.info("listening", {
-      address: listener.address,
-      version: version(),
-      bun,
-      sqlite,
-    });
+    if (isAlone)
+      log.info("listening", { address: listener.address, version: version(), bun, sqlite });
     return {
       app,
       startedWith: config,
+      log,
+      metrics,
       address: listener.address,
       broken: broken.promise,
-      renewCertificate() {
+      reload(next) {
+        app.reload(next);
         renewCertificate(app, listener).catch((error: unknown) => broken.reject(error));
       },
+      reloaded: (isTaken) => app.gateway.metrics.reloaded(isTaken),
       async stop(cutNow) {
         const { drainDelayMs, shutdownGraceMs } = config.server;
         app.phase = "draining";
-        app.gateway.log.info("draining", { duration_ms: drainDelayMs });
+        if (isAlone) log.info("draining", { duration_ms: drainDelayMs });
         await Promise.race([Bun.sleep(drainDelayMs), cutNow]);
         endWatch();
         await listener.refuse();
         app.phase = "refusing";
-        app.gateway.log.info("refusing new requests", { count: app.requests.open });
+        log.info("refusing new requests", { count: app.requests.open });
         const graceOver = Promise.race([Bun.sleep(shutdownGraceMs), cutNow]);
         await Promise.race([app.requests.whenIdle(), graceOver]);
         app.abortAll();
@@ -121,7 +151,7 @@ async function listen(
         // A request whose client did not read ends when its connection is closed. It is settled too.
         await Promise.race([app.requests.whenIdle(), settleOver]);
         await metricsListener?.close(lastBytesOver);
-        app.gateway.log.info("stopped");
+        if (isAlone) log.info("stopped");
         await app.close();
       },
     };
@@ -160,7 +190,7 @@ export async function loadTracing({
   };
 }
 
-async function openMetricsListener(
+export async function openMetricsListener(
   metrics: ReadableMetrics,
   config: Config["metrics"],
 ): Promise<Listener | undefined> {

@@ -2,7 +2,6 @@ import { lookup } from "node:dns/promises";
 import { chmodSync, lstatSync, rmSync } from "node:fs";
 import type { Server } from "bun";
 import type { Listen, TlsConfig } from "../../config/schema.ts";
-import { lengthenQueues } from "../../http/connections/clientSockets.ts";
 import { CommandFailure } from "../cli/print.ts";
 import { REWRITE_UNIT } from "../service/unit.ts";
 import { errorCode, fileErrorReason } from "../../lib/systemError.ts";
@@ -130,17 +129,25 @@ async function listen(
     if (address.kind === "unix") withFileMode(socketMode, bind);
     else bind();
   } catch (cause) {
-    const action = purpose === undefined ? "listen" : `listen for ${purpose}`;
-    const name = address.kind === "unix" ? address.path : `${address.host}:${address.port}`;
-    const reason = (await isUnresolvable(address))
-      ? "this name has no address: use an address of this machine, such as 127.0.0.1"
-      : listenErrorReason(cause, address);
-    throw new CommandFailure(`cannot ${action} on ${name}: ${reason}`, { cause });
+    throw await listenProblem(cause, address, purpose);
   }
   if (!surface.server) throw new Error("the server did not start");
   if (address.kind === "unix") chmodSync(address.path, socketMode);
-  await lengthenQueues();
   return surface.server;
+}
+
+/** Why the address cannot be used, and what to do. */
+export async function listenProblem(
+  cause: unknown,
+  address: Listen,
+  purpose?: string,
+): Promise<CommandFailure> {
+  const action = purpose === undefined ? "listen" : `listen for ${purpose}`;
+  const name = address.kind === "unix" ? address.path : `${address.host}:${address.port}`;
+  const reason = (await isUnresolvable(address))
+    ? "this name has no address: use an address of this machine, such as 127.0.0.1"
+    : listenErrorReason(cause, address);
+  return new CommandFailure(`cannot ${action} on ${name}: ${reason}`, { cause });
 }
 
 /** Files that `make` creates are open to nobody else, not even until chmod. */

@@ -1,4 +1,5 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
+import { availableParallelism } from "node:os";
 import {
   checkEnvironment,
   ConfigError,
@@ -8,7 +9,7 @@ import {
   type Environment,
 } from "../../config/load.ts";
 import { errorClass } from "../../telemetry/log.ts";
-import type { GatewayServer } from "./gatewayServer.ts";
+import type { RunningGateway } from "./gatewayServer.ts";
 import { openLogWriter, type LogWriter } from "./logWriter.ts";
 import { globalOptions, listenForStop, type StopSignals } from "../cli/session.ts";
 import type { Config } from "../../config/schema.ts";
@@ -26,7 +27,9 @@ export function addServe(program: Command): void {
     .command("serve")
     .description("run the gateway")
     .option("--no-backup", "upgrade a SQLite database of an earlier version without a backup of it")
-    .action(async ({ backup }: { backup: boolean }, command: Command) => {
+    .addOption(new Option("--as-process", "one of several serving processes").hideHelp())
+    .action(async ({ backup, asProcess }: ServeOptions, command: Command) => {
+      if (asProcess) return await (await import("./servingProcess.ts")).serveAsProcess();
       const signals = listenForStop();
       const log = openLogWriter();
       // Starts in a later turn, after the SIGHUP handler is set: the start can block the thread while it waits for the store.
@@ -36,7 +39,7 @@ export function addServe(program: Command): void {
       process.on("SIGHUP", () => void reloadStarted(starting));
       try {
         const { gateway, warnings } = await starting;
-        for (const problem of warnings) gateway.app.gateway.log.warn("config_warning", { problem });
+        for (const problem of warnings) gateway.log.warn("config_warning", { problem });
         await untilStopped(gateway, signals);
       } catch (error) {
         if (!(error instanceof StoppedError)) throw error;
@@ -46,8 +49,13 @@ export function addServe(program: Command): void {
     });
 }
 
+interface ServeOptions {
+  readonly backup: boolean;
+  readonly asProcess?: true;
+}
+
 interface Started {
-  readonly gateway: GatewayServer;
+  readonly gateway: RunningGateway;
   readonly warnings: readonly string[];
   /** The environment of the start. A reload uses it too. */
   readonly environment: Environment;
@@ -63,12 +71,33 @@ async function start(
   const path = globalOptions(command).config;
   const { config, warnings } = loadConfig({ path, environment });
   if (config.database.engine === "postgres") forgetPostgresEnvironment();
+  const gateway = await open(config, writeLog, upgrade);
+  return { gateway, warnings, environment };
+}
+
+/** How many serving processes the config means on this machine. */
+function processCount({ server: { processes, listen }, database }: Config): number {
+  if (processes !== "auto") return processes;
+  const canShare = process.platform === "linux" && listen.kind === "tcp";
+  return canShare && database.engine === "sqlite" ? Math.max(1, availableParallelism() - 1) : 1;
+}
+
+async function open(
+  config: Config,
+  writeLog: LogWriter["write"],
+  upgrade: UpgradeChoice,
+): Promise<RunningGateway> {
+  const count = processCount(config);
+  if (count > 1) {
+    const { startProcesses } = await import("./processes.ts");
+    return await startProcesses(config, writeLog, upgrade, count);
+  }
   const { startGateway } = await import("./gatewayServer.ts");
-  return { gateway: await startGateway(config, writeLog, upgrade), warnings, environment };
+  return await startGateway(config, writeLog, { upgrade });
 }
 
 /** Runs until a signal or until the gateway breaks. A second signal ends delay and grace. */
-export async function untilStopped(gateway: GatewayServer, signals: StopSignals): Promise<void> {
+export async function untilStopped(gateway: RunningGateway, signals: StopSignals): Promise<void> {
   await Promise.race([signals.first, gateway.broken]);
   await Promise.race([gateway.stop(signals.second), gateway.broken]);
 }
@@ -81,26 +110,24 @@ async function reloadStarted(starting: Promise<Started>): Promise<void> {
 }
 
 /** Applies the providers, models, prices, limits and certificate of the file. An invalid file changes nothing. Never throws. */
-export function reload(gateway: GatewayServer, file: string, environment?: Environment): void {
-  const { app } = gateway;
+export function reload(gateway: RunningGateway, file: string, environment?: Environment): void {
+  const { log } = gateway;
   try {
     const { config, warnings } = loadConfig({ path: file, environment });
     if (config.models.length === 0) throw new ConfigError([`${file}: ${NO_MODELS}`]);
-    app.reload(config);
-    gateway.renewCertificate();
-    app.gateway.log.info("config reloaded", { count: config.models.length });
-    app.gateway.metrics.reloaded(true);
+    gateway.reload(config);
+    log.info("config reloaded", { count: config.models.length });
+    gateway.reloaded(true);
     const late = neededRestarts(gateway.startedWith, config);
-    for (const problem of [...warnings, ...late])
-      app.gateway.log.warn("config_warning", { problem });
+    for (const problem of [...warnings, ...late]) log.warn("config_warning", { problem });
   } catch (error) {
-    app.gateway.metrics.reloaded(false);
+    gateway.reloaded(false);
     // Catches every error: a failed reload must not end the gateway.
     const reasons =
       error instanceof ConfigError
         ? error.problems.map((problem) => ({ problem }))
         : [{ error: errorClass(error) }];
-    for (const reason of reasons) app.gateway.log.error("config_rejected", reason);
+    for (const reason of reasons) log.error("config_rejected", reason);
   }
 }
 

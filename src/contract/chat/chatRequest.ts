@@ -17,7 +17,6 @@ import {
   strictChatBodyWith,
   type ChatRequestBody,
   type ContentPart,
-  type ReasoningEffort,
 } from "./chatRequestBody.ts";
 import { invalidRequest } from "../errors.ts";
 import { validationMessage } from "../validationMessage.ts";
@@ -41,13 +40,7 @@ function checksWith(extra: readonly string[]) {
 }
 
 /** A checked request: what the gateway itself needs, and the parsed body for the adapters. */
-export interface ChatRequest extends ChatFigures {
-  /** The whole body. The first read may parse it. */
-  readonly body: ChatRequestBody;
-}
-
-/** What the gateway needs of a chat, without the texts of its prompt. */
-export interface ChatFigures extends PromptMeasure {
+export interface ChatRequest extends PromptMeasure {
   readonly model: string;
   readonly stream: boolean;
   /** The caller asks for usage in the stream. */
@@ -62,8 +55,7 @@ export interface ChatFigures extends PromptMeasure {
   readonly usesLongCacheTtl: boolean;
   /** The most to hold for of what is billed one by one. */
   readonly most: OtherCounts;
-  readonly hasTools: boolean;
-  readonly effort: ReasoningEffort | undefined;
+  readonly body: ChatRequestBody;
 }
 
 /** The operator's rules. `refusedFields` are top-level names. */
@@ -85,13 +77,8 @@ export function ownChatRules({ allowedTools }: Pick<ExtraRules, "allowedTools">)
   };
 }
 
-/** Checks a whole body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
+/** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
 export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): ChatRequest {
-  return { ...chatFiguresOf(value, rules), body: value as ChatRequestBody };
-}
-
-/** Checks a body or its outline (`lib/outline.ts`). Throws ApiError 400 with the first problem. */
-export function chatFiguresOf(value: JsonFields, rules: ChatRequestRules): ChatFigures {
   const body: ChatRequestBody =
     rules.unknownFields === "reject"
       ? checksFor(rules.extraReasoningEfforts).strict(value)
@@ -101,7 +88,6 @@ export function chatFiguresOf(value: JsonFields, rules: ChatRequestRules): ChatF
   refuseExtras(value, rules);
   const usesLongCacheTtl = usesLongPromptCacheTtl(value);
   refuseDifferentBounds(body);
-  const { tools } = value;
   return {
     model: body.model,
     stream: body.stream ?? false,
@@ -113,8 +99,7 @@ export function chatFiguresOf(value: JsonFields, rules: ChatRequestRules): ChatF
     usesLongCacheTtl,
     most: mostOf(value, value["max_tool_calls"]),
     ...measurePrompt(body),
-    hasTools: Array.isArray(tools) && tools.length > 0,
-    effort: body.reasoning_effort ?? undefined,
+    body,
   };
 }
 

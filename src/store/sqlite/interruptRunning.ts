@@ -1,4 +1,4 @@
-import { ne } from "drizzle-orm";
+import { and, eq, inArray, ne, sql } from "drizzle-orm";
 import { accounts, isRunning, requests } from "../schema/schema.ts";
 import { totalsOf } from "../writer/dailyTotal.ts";
 import type { SqliteConnection } from "./sqlite.ts";
@@ -10,22 +10,30 @@ export interface Interrupted {
   reserved: bigint;
 }
 
+/** What one of several processes left: the public ids of its requests with a row, and its blocks of accounts. */
+interface LeftByProcess {
+  readonly running: ReadonlySet<string>;
+  readonly accounts: ReadonlyMap<number, bigint>;
+}
+
 /**
  * Sets all running requests to `interrupted`, adds them to the daily totals, and releases the reserves of all accounts,
- * in one transaction. Throws SQLite's errors; then nothing is changed.
+ * in one transaction. With `left`: those of one process. Throws SQLite's errors; then nothing is changed.
  */
-export function interruptRunning(connection: SqliteConnection): Interrupted {
+export function interruptRunning(connection: SqliteConnection, left?: LeftByProcess): Interrupted {
   const { db, sqlite } = connection;
   return sqlite
     .transaction((): Interrupted => {
+      const ended = left && inArray(requests.publicId, [...left.running]);
       const interrupted = db
         .update(requests)
         .set({ status: "interrupted" })
-        .where(isRunning)
+        .where(ended ? and(ended, isRunning) : isRunning)
         .returning()
         .all();
       if (interrupted.length > 0) totalsOf(interrupted).forEach(prepareAddToTotals(connection));
-      return { count: interrupted.length, reserved: releaseReserves(connection) };
+      const reserved = left ? releaseBlocks(connection, left) : releaseReserves(connection);
+      return { count: interrupted.length, reserved };
     })
     .immediate();
 }
@@ -40,4 +48,17 @@ function releaseReserves({ db }: SqliteConnection): bigint {
   if (released.length > 0)
     db.update(accounts).set({ reserved: 0n }).where(ne(accounts.reserved, 0n)).run();
   return released.reduce((sum, { reserved }) => sum + reserved, 0n);
+}
+
+/** Returns the sum of the blocks. */
+function releaseBlocks({ db }: SqliteConnection, left: LeftByProcess): bigint {
+  let sum = 0n;
+  for (const [id, amount] of left.accounts) {
+    sum += amount;
+    db.update(accounts)
+      .set({ reserved: sql`${accounts.reserved} - ${amount}` })
+      .where(eq(accounts.id, id))
+      .run();
+  }
+  return sum;
 }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Config } from "../../../src/config/schema.ts";
-import type { GatewayServer } from "../../../src/commands/serve/gatewayServer.ts";
+import type { RunningGateway } from "../../../src/commands/serve/gatewayServer.ts";
 import { neededRestarts, reload } from "../../../src/commands/serve/serve.ts";
 import { operatorRecipients } from "../../../src/notices/recipients.ts";
 import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";
@@ -25,15 +25,16 @@ beforeAll(async () => {
 afterAll(() => gateway.close());
 
 /** Reloads from this text and returns the log lines. */
-async function reloaded(text: string, changes: Partial<GatewayServer> = {}): Promise<object[]> {
+async function reloaded(text: string, changes: Partial<RunningGateway> = {}): Promise<object[]> {
   await writeFile(file, text);
   const since = gateway.log.length;
-  const server: GatewayServer = {
-    app: gateway.app,
+  const { app } = gateway;
+  const server: RunningGateway = {
     startedWith,
-    address: gateway.url,
+    log: app.gateway.log,
     broken: new Promise<never>(() => {}),
-    renewCertificate: () => {},
+    reload: (next) => app.reload(next),
+    reloaded: (isTaken) => app.gateway.metrics.reloaded(isTaken),
     stop: () => Promise.resolve(),
     ...changes,
   };
@@ -77,13 +78,12 @@ test.each([
 
 test("an unexpected error is logged with its class only, and the old config stays in force", async () => {
   const before = gateway.app.gateway.current;
-  const app = {
-    ...gateway.app,
+  const failing = {
     reload(): never {
       throw new URIError("http://user:canary@host");
     },
   };
-  expect(await reloaded(configText(config), { app })).toMatchObject([
+  expect(await reloaded(configText(config), failing)).toMatchObject([
     { level: "error", msg: refused, error: "URIError" },
   ]);
   expect(gateway.app.gateway.current).toBe(before);

@@ -1,3 +1,5 @@
+import { isGivenBinary } from "../binary/binary.ts";
+import { testedProcesses } from "../testedEngines.ts";
 /** The keys of a TOML table. The values that tests need have the same form in JSON. Undefined leaves a key out. */
 export type Section = Readonly<
   Record<string, string | number | boolean | readonly string[] | undefined>
@@ -34,11 +36,18 @@ const modelDefaults: Section = {
 const embeddingModelDefaults: Section = { rub_input_per_1m: prices.input };
 
 /**
+ * So many processes serve in each gateway that is started as a program. With the variable TOLLGATE_TEST_PROCESSES it is
+ * another number. An executable of another version may not know the key.
+ */
+const oneProcess = isGivenBinary() ? {} : { processes: 1 };
+const processes = isGivenBinary() ? {} : { processes: testedProcesses };
+
+/**
  * Any free port, a stop without a delay, no limits, and commits that need not survive a power cut. The provider of a client
  * that disconnects is let go soon.
  */
 const sectionDefaults: Readonly<Record<string, Section>> = {
-  server: { listen: "127.0.0.1:0", drain_delay: "0s" },
+  server: { listen: "127.0.0.1:0", drain_delay: "0s", ...processes },
   database: { path: "tollgate.db", durability: "process" },
   limits: { requests_per_minute: 0, concurrent_requests: 0 },
   billing: { disconnect_grace: "500ms" },
@@ -62,7 +71,9 @@ export function configText({ providers, models, sections = {} }: GatewayConfig):
 /** A database on a server has no path. */
 function withDefaults(name: string, section: Section = {}): Section {
   const isOnServer = name === "database" && ("url" in section || "url_file" in section);
-  return isOnServer ? section : { ...sectionDefaults[name], ...section };
+  if (isOnServer) return section;
+  const isOnSocket = name === "server" && String(section["listen"]).startsWith("unix:");
+  return { ...sectionDefaults[name], ...(isOnSocket && oneProcess), ...section };
 }
 
 function modelText({ id, routes, settings }: ConfiguredModel): string {

@@ -143,6 +143,7 @@ class HoldsHistory {
       clock: { epochMs: () => 0, monotonicMs: () => 0 },
       random: { fraction: () => 0.5 },
       changes: () => this.#database.changes,
+      isAlone: true,
       refuse() {},
     });
     tell?.(`budgets of ${budget}`);

@@ -45,6 +45,7 @@ export async function openLedgerSetup(): Promise<LedgerSetup> {
       clock: systemClock,
       random: systemRandom,
       changes: () => store.changes.current(),
+      isAlone: true,
       refuse: () => undefined,
     });
     return { store, writer, holds };

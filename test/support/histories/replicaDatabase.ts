@@ -173,6 +173,7 @@ export class Replica {
       writer: this as unknown as Writer,
       clock: systemClock,
       random: systemRandom,
+      isAlone: false,
       refuse: () => {
         if (this.refusal) throw this.refusal;
       },

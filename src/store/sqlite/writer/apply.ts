@@ -35,28 +35,26 @@ import {
 import type { WireBatch, WireOperation, WriteResult } from "../../writer/writerMessages.ts";
 import type { SqliteConnection } from "../sqlite.ts";
 import { prepareStatement } from "../statement.ts";
+import type { ReplicaBlocks } from "./blocks.ts";
 import { prepareFold } from "./fold.ts";
 
-/** The blocks of budgets, by first key. No other gateway has a block, so they are in memory and end with the process. */
-export type BudgetBlocks = Map<number, bigint>;
+/** Writes a batch of a replica in the caller's transaction. Throws InsufficientFunds, and SQLite's errors. */
+type ApplyBatch = (
+  batch: WireBatch,
+  replica: ReplicaBlocks,
+) => Pick<BatchPlan, "results" | "effect" | "blocks" | "wanted">;
 
-/** Writes a batch in the caller's transaction. Throws InsufficientFunds, and SQLite's errors. */
-type ApplyBatch = (batch: WireBatch) => Pick<BatchPlan, "results" | "effect" | "blocks">;
-
-/** The caller changes `budgetBlocks` with the commit. */
-export function prepareApply(
-  connection: SqliteConnection,
-  budgetBlocks: Readonly<Pick<BudgetBlocks, "get">>,
-): ApplyBatch {
-  const read = prepareReads(connection, budgetBlocks);
+/** The caller tells `replica` of the commit. */
+export function prepareApply(connection: SqliteConnection): ApplyBatch {
+  const read = prepareReads(connection);
   const write = prepareWrites(connection);
   const vouchersOf = prepareVouchers(connection);
   const redeem = lazy(() => prepareRedemptions(connection));
   const recordOwners = lazy(() => prepareOwners(connection));
   const runOther = prepareOthers(connection);
-  return (batch) => {
+  return (batch, replica) => {
     const needs = needsOf(batch);
-    const plan = planBatch(needs, { ...read(needs), vouchers: vouchersOf(needs) });
+    const plan = planBatch(needs, { ...read(needs, replica), vouchers: vouchersOf(needs) });
     if (plan.credits.length > 0) redeem()(plan);
     write(plan);
     if (plan.owners.length > 0) recordOwners()(plan);
@@ -64,14 +62,13 @@ export function prepareApply(
     const results = batch.operations.map(
       (operation, index) => runOther(operation) ?? plan.results[index] ?? {},
     );
-    return { results, effect: plan.effect, blocks: plan.blocks };
+    return { results, effect: plan.effect, blocks: plan.blocks, wanted: plan.wanted };
   };
 }
 
 function prepareReads(
   connection: SqliteConnection,
-  budgetBlocks: Readonly<Pick<BudgetBlocks, "get">>,
-): (needs: BatchNeeds) => Omit<BatchState, "vouchers"> {
+): (needs: BatchNeeds, replica: ReplicaBlocks) => Omit<BatchState, "vouchers"> {
   const { db } = connection;
   const account = prepareStatement<{
     balance: bigint;
@@ -104,7 +101,7 @@ function prepareReads(
       .from(requests)
       .where(eq(requests.publicId, sql.placeholder("publicId"))),
   );
-  return (needs) => {
+  return (needs, replica) => {
     const found = {
       accounts: new Map<number, AccountState>(),
       chains: new Map<number, ChainState>(),
@@ -112,12 +109,17 @@ function prepareReads(
     };
     for (const id of needs.moved.accounts) {
       const row = account.get({ id });
-      if (row !== null) found.accounts.set(id, { ...row, ledgerSeq: row.ledger_seq, others: 0n });
+      if (row === null) continue;
+      const { balance, overdraft, ledger_seq: ledgerSeq } = row;
+      const others = replica.othersOfAccount(id);
+      const reserved = row.reserved - others;
+      found.accounts.set(id, { balance, overdraft, ledgerSeq, reserved, others });
     }
     for (const id of needs.moved.chains) {
       const row = chain.get({ id });
-      const reserved = budgetBlocks.get(id) ?? 0n;
-      if (row !== null) found.chains.set(id, { ...row, reserved, others: 0n });
+      const reserved = replica.chains.get(id) ?? 0n;
+      const others = replica.othersOfChain(id);
+      if (row !== null) found.chains.set(id, { ...row, reserved, others });
     }
     for (const publicId of needs.lateRows) {
       const row = lateRow.get({ publicId });

@@ -19,7 +19,9 @@ import {
   type WriteFailure,
 } from "../../writer/outcome.ts";
 import { decodeBatch, type WireBatch, type WireOperation } from "../../writer/writerMessages.ts";
-import { prepareApply, type BudgetBlocks } from "./apply.ts";
+import { interruptRunning, type Interrupted } from "../interruptRunning.ts";
+import { prepareApply } from "./apply.ts";
+import { Blocks, type ReplicaBlocks } from "./blocks.ts";
 
 declare const self: Worker;
 
@@ -29,12 +31,18 @@ export interface WriterStart {
   durability: Durability;
 }
 
-/** Each message after it. */
+/** A batch of one replica: of the gateway itself, or of one of its serving processes. */
 export interface WriterBatch {
+  replica: number;
   /** Encoded by `encodeBatch`. */
   batch: string;
   /** When the last operation was requested before the writer knew of a lock, by `sharedNowMs`. */
   requestedAtMs: number;
+}
+
+/** The replica has ended without an orderly stop: what it had reserved is released, and its requests are interrupted. */
+export interface WriterEnd {
+  ended: number;
 }
 
 /** The last message: the Worker closes its connection. */
@@ -42,21 +50,37 @@ export interface WriterClose {
   kind: "close";
 }
 
+export interface SentOutcome {
+  /** A BatchOutcome as JSON, which costs less than a structured clone. */
+  readonly text: string;
+  /** The accounts of which the replica wants money that others have reserved. */
+  readonly wanted: readonly number[];
+  /** The disk is full, or another process keeps the database locked. */
+  readonly isBlocked: boolean;
+}
+
 export type WriterMessage =
   | { kind: "ready" }
-  /** A BatchOutcome as JSON, which costs less than a structured clone. */
-  | { kind: "outcome"; outcome: string }
+  | { kind: "outcome"; replica: number; outcome: SentOutcome }
+  /** Without a result if the database cannot be written now. */
+  | { kind: "ended"; replica: number; interrupted: Interrupted | undefined }
   /** The last message: the connection is closed. */
   | { kind: "closed" }
   | { kind: "fatal"; message: string };
 
-type RunBatch = (batch: WireBatch, requestedAtMs: number) => BatchOutcome;
+type RunBatch = (
+  batch: WireBatch,
+  requestedAtMs: number,
+  replica: ReplicaBlocks,
+) => { readonly outcome: BatchOutcome; readonly wanted: ReadonlySet<number> };
 
 /** Called after each batch. */
 type CheckpointIfDue = (operations: readonly WireOperation[]) => void;
 
 interface OpenWriter {
   readonly runBatch: RunBatch;
+  readonly blocks: Blocks;
+  end(replica: number): Interrupted | undefined;
   readonly checkpointIfDue: CheckpointIfDue;
   close(): void;
 }
@@ -75,13 +99,18 @@ const CHECKPOINT_EVERY = 256;
  */
 function serveBatches(): void {
   let writer: OpenWriter | undefined;
-  self.onmessage = ({ data }: MessageEvent<WriterStart | WriterBatch | WriterClose>) => {
+  self.onmessage = ({
+    data,
+  }: MessageEvent<WriterStart | WriterBatch | WriterEnd | WriterClose>) => {
     try {
       if ("batch" in data) {
         if (writer) serveBatch(writer, data);
       } else if ("path" in data) {
         writer = openWriter(data);
         reply({ kind: "ready" });
+      } else if ("ended" in data) {
+        const { ended: replica } = data;
+        if (writer) reply({ kind: "ended", replica, interrupted: writer.end(replica) });
       } else if (writer) {
         writer.close();
         reply({ kind: "closed" });
@@ -96,8 +125,21 @@ function serveBatches(): void {
 
 function openWriter({ path, durability }: WriterStart): OpenWriter {
   const connection = connect(path, durability);
+  const blocks = new Blocks();
   return {
     runBatch: createBatchRunner(connection),
+    blocks,
+    end(replica) {
+      try {
+        const interrupted = interruptRunning(connection, blocks.of(replica));
+        blocks.end(replica);
+        return interrupted;
+      } catch (error) {
+        const failure = failureOf(error);
+        if (failure === "full" || failure === "busy") return undefined;
+        throw error;
+      }
+    },
     checkpointIfDue: createCheckpointer(connection),
     close() {
       // Without `true` Bun 1.4.5 closes it at the end of the Worker, while the main connection works.
@@ -106,9 +148,14 @@ function openWriter({ path, durability }: WriterStart): OpenWriter {
   };
 }
 
-function serveBatch({ runBatch, checkpointIfDue }: OpenWriter, message: WriterBatch): void {
+function serveBatch({ runBatch, blocks, checkpointIfDue }: OpenWriter, message: WriterBatch): void {
+  const { replica, requestedAtMs } = message;
   const batch = decodeBatch(message.batch);
-  reply({ kind: "outcome", outcome: JSON.stringify(runBatch(batch, message.requestedAtMs)) });
+  const { outcome, wanted } = runBatch(batch, requestedAtMs, blocks.of(replica));
+  const text = JSON.stringify(outcome);
+  const { failure } = outcome.reserveFailure ?? {};
+  const isBlocked = failure === "full" || failure === "busy";
+  reply({ kind: "outcome", replica, outcome: { text, wanted: [...wanted], isBlocked } });
   checkpointIfDue(batch.operations);
 }
 
@@ -140,51 +187,51 @@ function createCheckpointer({ sqlite }: SqliteConnection): CheckpointIfDue {
 
 function createBatchRunner(connection: SqliteConnection): RunBatch {
   const { sqlite } = connection;
-  const budgetBlocks: BudgetBlocks = new Map();
-  const apply = prepareApply(connection, budgetBlocks);
+  const apply = prepareApply(connection);
   let isLocked = false;
   const setLocked = (isLockedNow: boolean): void => {
     if (isLocked && !isLockedNow) setBusyTimeout(sqlite, BUSY_TIMEOUT_MS);
     isLocked = isLockedNow;
   };
-  const commit = (batch: WireBatch): BatchOutcome => {
-    sqlite.run("BEGIN IMMEDIATE");
-    const { results, effect, blocks } = apply(batch);
-    sqlite.run("COMMIT");
-    for (const { keyId, amount } of blocks)
-      if (amount === 0n) budgetBlocks.delete(keyId);
-      else if (keyId !== 0) budgetBlocks.set(keyId, amount);
-    setLocked(false);
-    return { replies: results.map((result) => ({ ok: true, result })), effects: [effect] };
-  };
-  const tryCommit = (batch: WireBatch, requestedAtMs: number): BatchOutcome | Refused => {
-    try {
-      if (isLocked) setBusyTimeout(sqlite, remainingWaitMs(requestedAtMs));
-      return commit(batch);
-    } catch (error) {
-      if (sqlite.inTransaction) sqlite.run("ROLLBACK");
-      const failure = failureOf(error);
-      if (failure === undefined) throw error;
-      setLocked(failure === "busy");
-      return {
-        ok: false,
-        failure,
-        message: error instanceof Error ? error.message : String(error),
-      };
-    }
-  };
-  return (batch, requestedAtMs) => {
-    const outcome = tryCommit(batch, requestedAtMs);
-    if ("effects" in outcome) return outcome;
+  return (batch, requestedAtMs, replica) => {
+    const wanted = new Set<number>();
+    const commit = (tried: WireBatch): BatchOutcome => {
+      sqlite.run("BEGIN IMMEDIATE");
+      const { results, effect, blocks, wanted: more } = apply(tried, replica);
+      sqlite.run("COMMIT");
+      replica.committed(tried.operations, blocks);
+      for (const account of more) wanted.add(account);
+      setLocked(false);
+      return { replies: results.map((result) => ({ ok: true, result })), effects: [effect] };
+    };
+    const tryCommit = (tried: WireBatch): BatchOutcome | Refused => {
+      try {
+        if (isLocked) setBusyTimeout(sqlite, remainingWaitMs(requestedAtMs));
+        return commit(tried);
+      } catch (error) {
+        if (sqlite.inTransaction) sqlite.run("ROLLBACK");
+        const failure = failureOf(error);
+        if (failure === undefined) throw error;
+        setLocked(failure === "busy");
+        return {
+          ok: false,
+          failure,
+          message: error instanceof Error ? error.message : String(error),
+        };
+      }
+    };
+    const outcome = tryCommit(batch);
+    if ("effects" in outcome) return { outcome, wanted };
     const { operations, reserves } = batch;
-    if (!isRefusal(outcome)) return outcomeOfFailure(outcome, operations.length);
+    if (!isRefusal(outcome))
+      return { outcome: outcomeOfFailure(outcome, operations.length), wanted };
     // Each one alone, so that only the refused operation fails. A refused request keeps its hold, so the reserves of its
     // batch may be too small: they are only raised.
     const singles = operations.map((operation) =>
-      tryCommit({ operations: [operation], reserves: [] }, requestedAtMs),
+      tryCommit({ operations: [operation], reserves: [] }),
     );
-    const last = tryCommit({ operations: [], reserves, onlyRaise: true }, requestedAtMs);
-    return outcomeOfSingles(outcome, singles, last);
+    const last = tryCommit({ operations: [], reserves, onlyRaise: true });
+    return { outcome: outcomeOfSingles(outcome, singles, last), wanted };
   };
 }
 

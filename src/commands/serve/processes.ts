@@ -1,0 +1,408 @@
+import { closeSync, ftruncateSync, openSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Config } from "../../config/schema.ts";
+import { type FileOfProcesses, openFileOfProcesses } from "../../database/sqlite.ts";
+import type { UpgradeChoice } from "../../database/servedDatabase.ts";
+import { formatRoubles } from "../../lib/money.ts";
+import { errorCode } from "../../lib/systemError.ts";
+import { version } from "../../lib/version.ts";
+import { SharedCells, tableBytes } from "../../limits/sharedCells.ts";
+import { createLog, type Log } from "../../telemetry/log.ts";
+import type { MetricValues, ReadableMetrics } from "../../telemetry/metrics.ts";
+import { CommandFailure } from "../cli/print.ts";
+import { listenProblem, type Listener } from "./listener.ts";
+import { databaseFailure, type RunningGateway } from "./gatewayServer.ts";
+import type { FromProcess, StartProcess, ToProcess } from "./processMessages.ts";
+
+/** A process that ends sooner after its start is started again later each time, up to the longest pause. */
+const SHORT_LIFE_MS = 5000;
+const PAUSE_MS = 100;
+const PAUSE_MS_MAX = 5000;
+/** How long the main process waits for the metrics of one process. */
+const METRICS_MS = 2000;
+/** How long the main process waits until it tries again to release what an ended process had reserved. */
+const RELEASE_AGAIN_MS = 1000;
+
+interface Services {
+  readonly log: Log;
+  readonly writeLog: (lines: string) => void;
+  readonly count: number;
+}
+
+/** Starts a gateway with several serving processes. Rejects with StoreError and CommandFailure. */
+export async function startProcesses(
+  config: Config,
+  writeLog: (lines: string) => void,
+  upgrade: UpgradeChoice,
+  count: number,
+): Promise<RunningGateway> {
+  const broken = Promise.withResolvers<never>();
+  broken.promise.catch(() => undefined);
+  const log = createLog(config.log, writeLog);
+  const fatal = (message: string): void => {
+    log.error("database_failed", { problem: message });
+    log.flush();
+    broken.reject(databaseFailure(config, message));
+  };
+  const startedWith = await withPort(config);
+  const { database } = config;
+  const file =
+    database.engine === "sqlite"
+      ? await openFileOfProcesses(database, { log, upgrade, fatal })
+      : undefined;
+  const memory = sharedMemory(count);
+  const processes = new Processes(startedWith, file, memory, { log, writeLog, count });
+  const closeAll = async (): Promise<void> => {
+    await processes.ended();
+    closeSync(memory);
+    await file?.close();
+    log.flush();
+  };
+  try {
+    const address = await processes.start();
+    const { metrics, listener } = await openMetrics(config, processes);
+    if (listener) log.info("listening for metrics", { address: listener.address });
+    const { bun, sqlite } = process.versions;
+    log.info("listening", { address, version: version(), bun, sqlite, count });
+    return {
+      startedWith: config,
+      log,
+      broken: broken.promise,
+      reloaded: (isTaken) => metrics?.reloaded(isTaken),
+      reload: (next) => processes.reload(next),
+      async stop(cutNow) {
+        const { drainDelayMs } = config.server;
+        log.info("draining", { duration_ms: drainDelayMs });
+        processes.stop();
+        void cutNow.then(() => processes.cutNow());
+        await processes.ended();
+        await listener?.close(Promise.resolve());
+        log.info("stopped");
+        await closeAll();
+      },
+    };
+  } catch (error) {
+    processes.stop();
+    processes.cutNow();
+    await closeAll();
+    throw error;
+  }
+}
+
+/**
+ * The config with the port that all processes use. Each of them lets others listen at it, so a port that another program uses
+ * is found here. Throws CommandFailure.
+ */
+async function withPort(config: Config): Promise<Config> {
+  const { listen } = config.server;
+  if (listen.kind === "unix")
+    throw new CommandFailure(
+      "server.processes: more than one process needs a TCP address in server.listen",
+    );
+  if (process.platform !== "linux")
+    throw new CommandFailure("server.processes: more than one process needs Linux");
+  const probe = createServer();
+  try {
+    await new Promise<void>((resolve, reject) => {
+      probe.once("error", reject);
+      probe.listen({ host: listen.host, port: listen.port, exclusive: true }, resolve);
+    });
+  } catch (cause) {
+    throw await listenProblem(cause, listen);
+  }
+  const found = probe.address();
+  const port = typeof found === "object" && found !== null ? found.port : listen.port;
+  await new Promise((resolve) => probe.close(resolve));
+  return { ...config, server: { ...config.server, listen: { ...listen, port } } };
+}
+
+/** A file in memory that only its descriptor names: for the limits of keys and of addresses. */
+function sharedMemory(count: number): number {
+  const name = `tollgate-${process.pid}-${crypto.randomUUID()}`;
+  for (const folder of ["/dev/shm", tmpdir()]) {
+    try {
+      const path = join(folder, name);
+      const descriptor = openSync(path, "wx+", 0o600);
+      rmSync(path);
+      ftruncateSync(descriptor, 2 * tableBytes(count));
+      return descriptor;
+    } catch (error) {
+      if (folder === tmpdir())
+        throw new CommandFailure(
+          `several processes need a file in memory, and neither /dev/shm nor ${folder} can be written (${errorCode(error)}): set processes = 1, or make one of them writable`,
+          { cause: error },
+        );
+    }
+  }
+  throw new Error("no folder");
+}
+
+interface OpenMetrics {
+  readonly metrics: ReadableMetrics | undefined;
+  readonly listener: Listener | undefined;
+}
+
+async function openMetrics(config: Config, processes: Processes): Promise<OpenMetrics> {
+  if (!config.metrics) return { metrics: undefined, listener: undefined };
+  const { createPrometheusMetrics, exposeAll } = await import("../../telemetry/prometheus.ts");
+  const { openMetricsListener } = await import("./gatewayServer.ts");
+  const own = createPrometheusMetrics();
+  const metrics: ReadableMetrics = {
+    ...own,
+    read: async () => exposeAll([await own.values(), ...(await processes.metrics())]),
+  };
+  return { metrics: own, listener: await openMetricsListener(metrics, config.metrics) };
+}
+
+/** All serving processes of a gateway. */
+class Processes {
+  readonly #startedWith: Config;
+  readonly #file: FileOfProcesses | undefined;
+  readonly #memory: number;
+  readonly #cells: SharedCells;
+  readonly #services: Services;
+  readonly #running = new Map<number, Running>();
+  #reloaded: Config | undefined;
+  #isStopping = false;
+  #isCut = false;
+  /** The last batch of any process was not written, because the disk is full or the database locked. */
+  #isBlocked = false;
+  /** The number of the last replica. A process that is started again is another replica. */
+  #replicas = 0;
+  #ended: (() => void) | undefined;
+
+  constructor(
+    startedWith: Config,
+    file: FileOfProcesses | undefined,
+    memory: number,
+    services: Services,
+  ) {
+    this.#startedWith = startedWith;
+    this.#file = file;
+    this.#memory = memory;
+    this.#services = services;
+    const view = Bun.mmap(`/proc/self/fd/${memory}`, { shared: true }).buffer;
+    this.#cells = new SharedCells(view, 0, 0);
+  }
+
+  /** Starts all. Resolves with their address, and rejects with CommandFailure if one cannot start. */
+  async start(): Promise<string> {
+    const numbers = Array.from({ length: this.#services.count }, (_, number) => number);
+    const [address = ""] = await Promise.all(numbers.map((number) => this.#spawn(number, 0)));
+    return address;
+  }
+
+  reload(config: Config): void {
+    this.#reloaded = config;
+    this.#tellAll({ kind: "reload", config });
+  }
+
+  stop(): void {
+    this.#isStopping = true;
+    this.#tellAll({ kind: "stop" });
+  }
+
+  cutNow(): void {
+    this.#isCut = true;
+    this.#tellAll({ kind: "cutNow" });
+  }
+
+  /** Resolves when no process runs and what they had reserved is released. */
+  async ended(): Promise<void> {
+    if (this.#running.size > 0)
+      await new Promise<void>((resolve) => {
+        this.#ended = resolve;
+      });
+  }
+
+  /** The metrics of all processes that answer in time. */
+  async metrics(): Promise<readonly MetricValues[]> {
+    const all = [...this.#running.values()].map((running) => running.metrics());
+    return (await Promise.all(all)).flatMap((values) => (values ? [values] : []));
+  }
+
+  #tellAll(message: ToProcess, except?: Running): void {
+    for (const running of this.#running.values()) if (running !== except) running.send(message);
+  }
+
+  /** `failures`: how often the process has ended right after its start. */
+  async #spawn(number: number, failures: number): Promise<string> {
+    const startedMs = performance.now();
+    const replica = (this.#replicas += 1);
+    const running = new Running(number, this.#memory, {
+      onMessage: (message) => this.#receive(running, replica, message),
+      onEnd: (reason) => {
+        const isShort = performance.now() - startedMs < SHORT_LIFE_MS;
+        void this.#processEnded(running, replica, reason, isShort ? failures + 1 : 0);
+      },
+    });
+    this.#running.set(replica, running);
+    return await running.listening;
+  }
+
+  #receive(from: Running, replica: number, message: FromProcess): void {
+    switch (message.kind) {
+      case "ready":
+        return this.#startProcess(from);
+      case "batch":
+        return void this.#run(from, replica, message);
+      case "news":
+        return this.#tellAll(message, from);
+      case "log":
+        return this.#services.writeLog(message.lines);
+      case "listening":
+      case "metrics":
+      case "failed":
+      // The process itself.
+    }
+  }
+
+  /** What was told to all before is in the first messages. */
+  #startProcess(running: Running): void {
+    const { count } = this.#services;
+    const { number } = running;
+    const [startedWith, reloaded] = [this.#startedWith, this.#reloaded];
+    running.begin({ kind: "start", startedWith, reloaded, number, count });
+    if (this.#isStopping) running.send({ kind: "stop" });
+    if (this.#isCut) running.send({ kind: "cutNow" });
+  }
+
+  async #run(
+    from: Running,
+    replica: number,
+    { batch, requestedAtMs }: Extract<FromProcess, { kind: "batch" }>,
+  ): Promise<void> {
+    const outcome = await this.#file?.run(replica, batch, requestedAtMs);
+    if (outcome === undefined) return;
+    from.send({ kind: "outcome", outcome: outcome.text });
+    if (outcome.isBlocked && !this.#isBlocked) this.#tellAll({ kind: "blocked" }, from);
+    this.#isBlocked = outcome.isBlocked;
+    if (outcome.wanted.length > 0)
+      this.#tellAll({ kind: "wanted", accounts: outcome.wanted }, from);
+  }
+
+  async #processEnded(
+    running: Running,
+    replica: number,
+    reason: string,
+    failures: number,
+  ): Promise<void> {
+    const { log } = this.#services;
+    const { number } = running;
+    const isExpected = this.#isStopping || !running.hasListened;
+    if (!isExpected) log.error("process_ended", { count: number + 1, problem: reason });
+    this.#cells.ended(number);
+    if (!isExpected) void this.#spawnAgain(number, failures);
+    const interrupted = await this.#release(replica);
+    if (interrupted && interrupted.count > 0)
+      log.warn("process_interrupted", {
+        count: interrupted.count,
+        held_rub: formatRoubles(interrupted.reserved),
+      });
+    this.#running.delete(replica);
+    if (this.#running.size === 0) this.#ended?.();
+  }
+
+  async #spawnAgain(number: number, failures: number): Promise<void> {
+    const pauseMs = failures === 0 ? 0 : Math.min(PAUSE_MS * 2 ** failures, PAUSE_MS_MAX);
+    if (pauseMs > 0) await Bun.sleep(pauseMs);
+    if (this.#isStopping) return;
+    try {
+      await this.#spawn(number, failures);
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error);
+      this.#services.log.error("process_ended", { count: number + 1, problem });
+      void this.#spawnAgain(number, failures + 1);
+    }
+  }
+
+  async #release(replica: number): ReturnType<FileOfProcesses["end"]> {
+    for (;;) {
+      const interrupted = await this.#file?.end(replica);
+      if (interrupted !== undefined || this.#file === undefined) return interrupted;
+      await Bun.sleep(RELEASE_AGAIN_MS);
+    }
+  }
+}
+
+interface RunningListener {
+  onMessage(message: FromProcess): void;
+  onEnd(reason: string): void;
+}
+
+/** One serving process that runs. */
+class Running {
+  readonly number: number;
+  /** Resolves with the address. Rejects with CommandFailure if the process ends before. */
+  readonly listening: Promise<string>;
+  hasListened = false;
+  readonly #process: Bun.Subprocess;
+  readonly #listening = Promise.withResolvers<string>();
+  readonly #asked = new Map<number, (values: MetricValues | undefined) => void>();
+  #questions = 0;
+  /** It has its first message, and has not ended. */
+  #canReceive = false;
+
+  constructor(number: number, memory: number, on: RunningListener) {
+    this.number = number;
+    this.listening = this.#listening.promise;
+    this.listening.catch(() => undefined);
+    this.#process = Bun.spawn([process.execPath, ...program(), "serve", "--as-process"], {
+      stdio: ["ignore", "inherit", "inherit", memory],
+      serialization: "advanced",
+      ipc: (message: FromProcess) => {
+        if (message.kind === "failed") this.#fail(message.message);
+        else if (message.kind === "metrics") this.#asked.get(message.id)?.(message.values);
+        else if (message.kind === "listening") {
+          this.hasListened = true;
+          this.#listening.resolve(message.address);
+        } else on.onMessage(message);
+      },
+      onExit: (_, code, signal) => {
+        this.#canReceive = false;
+        const reason = typeof signal === "string" ? signal : `exit status ${code}`;
+        for (const answer of this.#asked.values()) answer(undefined);
+        this.#fail(`a serving process ended at its start: ${reason}`);
+        on.onEnd(reason);
+      },
+    });
+  }
+
+  /** The process is ready for its first message. */
+  begin(start: StartProcess): void {
+    this.#canReceive = true;
+    this.send(start);
+  }
+
+  /** Does nothing before the first message and after the end. */
+  send(message: ToProcess): void {
+    if (this.#canReceive) this.#process.send(message);
+  }
+
+  /** Undefined if the process does not answer in time. */
+  metrics(): Promise<MetricValues | undefined> {
+    if (!this.#canReceive) return Promise.resolve(undefined);
+    const id = (this.#questions += 1);
+    return new Promise((resolve) => {
+      const answer = (values: MetricValues | undefined): void => {
+        clearTimeout(timer);
+        this.#asked.delete(id);
+        resolve(values);
+      };
+      const timer = setTimeout(() => answer(undefined), METRICS_MS);
+      this.#asked.set(id, answer);
+      this.send({ kind: "readMetrics", id });
+    });
+  }
+
+  #fail(message: string): void {
+    this.#listening.reject(new CommandFailure(message));
+  }
+}
+
+/** The arguments before those of the command line. */
+function program(): readonly string[] {
+  return Bun.isStandaloneExecutable ? [] : [Bun.main];
+}

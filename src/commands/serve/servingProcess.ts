@@ -1,0 +1,145 @@
+import type { News, ServingProcess } from "../../app.ts";
+import {
+  checkEnvironment,
+  forgetPostgresEnvironment,
+  forgetProxyEnvironment,
+} from "../../config/load.ts";
+import type { MainWriter } from "../../database/sqlite.ts";
+import { SharedCells, tableBytes } from "../../limits/sharedCells.ts";
+import { CommandFailure } from "../cli/print.ts";
+import type { FromProcess, StartProcess, ToProcess } from "./processMessages.ts";
+
+/** The descriptor of the shared memory: the first one after those of every program. */
+export const MEMORY_DESCRIPTOR = 3;
+
+/** Runs one of the serving processes of a gateway, until the main process stops it. */
+export async function serveAsProcess(): Promise<void> {
+  const main = new MainProcess();
+  const start = await Promise.race([main.start, main.lost]);
+  checkEnvironment();
+  forgetProxyEnvironment();
+  const { startedWith } = start;
+  if (startedWith.database.engine === "postgres") forgetPostgresEnvironment();
+  const { startGateway } = await import("./gatewayServer.ts");
+  const gateway = await startGateway(startedWith, (lines) => main.send({ kind: "log", lines }), {
+    process: main.servingProcess(start),
+  }).catch((error: unknown) => {
+    main.send({ kind: "failed", message: error instanceof Error ? error.message : String(error) });
+    throw error;
+  });
+  main.serve({
+    reload: (config) => gateway.reload(config),
+    probe: () => gateway.app.gateway.writer.probe(),
+    metrics: async () => (await gateway.metrics?.values()) ?? [],
+  });
+  main.send({ kind: "listening", address: gateway.address });
+  const failed = Promise.race([gateway.broken, main.lost]);
+  await Promise.race([main.stopping, failed]);
+  await Promise.race([gateway.stop(main.cutNow), failed]);
+}
+
+interface Served {
+  reload(config: StartProcess["startedWith"]): void;
+  /** Finds out whether the database can be written. */
+  probe(): void;
+  metrics(): Promise<Extract<FromProcess, { kind: "metrics" }>["values"]>;
+}
+
+/** The main process, as a serving process has it. */
+class MainProcess {
+  readonly start: Promise<StartProcess>;
+  readonly stopping: Promise<void>;
+  readonly cutNow: Promise<void>;
+  /** Rejects when the main process has ended. No charge can be written then. */
+  readonly lost: Promise<never>;
+  readonly #started = Promise.withResolvers<StartProcess>();
+  readonly #stopped = Promise.withResolvers<void>();
+  readonly #cut = Promise.withResolvers<void>();
+  #outcome: ((outcome: string) => void) | undefined;
+  #onWanted: ((accountId: number) => void) | undefined;
+  #onNews: ((news: News) => void) | undefined;
+  #served: Served | undefined;
+  /** The config of a reload that the gateway does not have yet. */
+  #reloaded: StartProcess["startedWith"] | undefined;
+
+  constructor() {
+    this.start = this.#started.promise;
+    this.stopping = this.#stopped.promise;
+    this.cutNow = this.#cut.promise;
+    if (process.send === undefined)
+      throw new CommandFailure("this command is for the gateway itself: run `tollgate serve`");
+    // A terminal and systemd send signals to all processes of a group. The main process tells what to do.
+    for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => {});
+    const lost = Promise.withResolvers<never>();
+    this.lost = lost.promise;
+    process.on("disconnect", () => lost.reject(new CommandFailure("the main process has ended")));
+    process.on("message", (message) => this.#receive(message as ToProcess));
+    this.send({ kind: "ready" });
+  }
+
+  send(message: FromProcess): void {
+    if (process.connected) process.send?.(message);
+  }
+
+  serve(served: Served): void {
+    this.#served = served;
+    if (this.#reloaded) served.reload(this.#reloaded);
+  }
+
+  servingProcess({ number, count }: StartProcess): ServingProcess {
+    const memory = Bun.mmap(`/proc/self/fd/${MEMORY_DESCRIPTOR}`, { shared: true }).buffer;
+    const writer: MainWriter = {
+      start: (onReady) => onReady(),
+      run: (batch, requestedAtMs) => {
+        this.send({ kind: "batch", batch, requestedAtMs });
+        return new Promise((resolve) => {
+          this.#outcome = resolve;
+        });
+      },
+      close: () => Promise.resolve(),
+      onWanted: (listener) => {
+        this.#onWanted = listener;
+      },
+    };
+    return {
+      count,
+      cells: new SharedCells(memory, 0, number).find,
+      addresses: new SharedCells(memory, tableBytes(count), number).find,
+      writer,
+      tell: (news) => this.send({ kind: "news", news }),
+      onNews: (listener) => {
+        this.#onNews = listener;
+      },
+    };
+  }
+
+  #receive(message: ToProcess): void {
+    switch (message.kind) {
+      case "start":
+        this.#reloaded = message.reloaded;
+        return this.#started.resolve(message);
+      case "outcome":
+        return this.#outcome?.(message.outcome);
+      case "wanted":
+        return message.accounts.forEach((account) => this.#onWanted?.(account));
+      case "blocked":
+        return this.#served?.probe();
+      case "news":
+        return this.#onNews?.(message.news);
+      case "reload":
+        this.#reloaded = message.config;
+        return this.#served?.reload(message.config);
+      case "readMetrics":
+        return void this.#readMetrics(message.id);
+      case "stop":
+        return this.#stopped.resolve();
+      case "cutNow":
+        return this.#cut.resolve();
+    }
+  }
+
+  async #readMetrics(id: number): Promise<void> {
+    const values = (await this.#served?.metrics()) ?? [];
+    this.send({ kind: "metrics", id, values });
+  }
+}
