@@ -1,7 +1,7 @@
 // The cost of the gateway compared with others, all in one run on this machine:
 //
 //   bun bench/gateway.ts [--quick] [--rounds N] [--only PART,PART] [--floor] [--against BINARY] [--postgres own|URL]
-//     [--file RESULTS.json]
+//     [--busbar BINARY] [--litellm BINARY] [--file RESULTS.json]
 //
 // The quick form takes two minutes on an idle machine, the whole about twenty.
 //
@@ -9,7 +9,8 @@
 // charged with durability "power", every request logged to a file), a Bun server that commits one row for each
 // answer and does nothing else, and Portkey's gateway, and lets them take turns under one load. Figures are CPU
 // time of whole processes; those of one run may be compared with each other, and with no others. --against adds
-// another build of Tollgate, to see what a change is worth; --floor adds Bun's server without the row.
+// another build of Tollgate, to see what a change is worth; --floor adds Bun's server without the row. --busbar and --litellm add
+// the executables of these gateways, which do not come with this project.
 //
 // --postgres adds Tollgate on PostgreSQL, and counts the transactions of its server. "own" starts a server whose commits are
 // on the disk, and adds the other build on it as well. A URL names an empty database for this build; nothing else may use
@@ -29,16 +30,21 @@ import {
   startBunWithRow,
   startNginx,
   startPlainBun,
-  startPortkey,
   startTollgate,
   type Contestant,
   type Ground,
 } from "./gateway/contestants.ts";
 import { measureJson, measureStreams, measureTls } from "./gateway/cost.ts";
 import { Figures } from "./gateway/figures.ts";
-import { measureFirstByte, measureLatency, measureOpening } from "./gateway/latency.ts";
+import {
+  measureFirstByte,
+  measureLatency,
+  measureOpening,
+  measureSilence,
+} from "./gateway/latency.ts";
 import { measureBulk, measureIdle, type Start } from "./gateway/memory.ts";
 import { endAll, openFilesMax } from "./gateway/processes.ts";
+import { startBusbar, startLitellm, startPortkey } from "./gateway/products.ts";
 import { reportOf } from "./gateway/report.ts";
 import { watch } from "./gateway/turn.ts";
 import { Load, startProvider } from "./gateway/workers.ts";
@@ -96,6 +102,8 @@ const { values } = parseArgs({
     floor: { type: "boolean", default: false },
     against: { type: "string" },
     postgres: { type: "string" },
+    busbar: { type: "string" },
+    litellm: { type: "string" },
     file: { type: "string" },
   },
 });
@@ -133,6 +141,15 @@ async function entrants(): Promise<Entrant[]> {
   else {
     const start = (ground: Ground) => startPortkey(node, ground);
     found.push({ name: "portkey", kind: "slow", binary: node, start });
+  }
+  const { busbar, litellm } = values;
+  if (busbar) {
+    const start = (ground: Ground) => startBusbar(resolve(busbar), ground);
+    found.push({ name: "busbar", kind: "fast", binary: busbar, start });
+  }
+  if (litellm) {
+    const start = (ground: Ground) => startLitellm(resolve(litellm), ground);
+    found.push({ name: "litellm", kind: "slow", binary: litellm, start });
   }
   return found;
 }
@@ -244,6 +261,7 @@ async function run(): Promise<void> {
         await measureFirstByte(bench);
       },
     },
+    { name: "silence", inQuick: false, run: () => measureSilence(bench, bare) },
     { name: "start", inQuick: true, run: () => measureStart(bench, files) },
     { name: "bulk", inQuick: true, run: () => measureBulk(bench, anew) },
   ]);

@@ -1,6 +1,7 @@
 // Where the gateway's main thread spends its time, by area and by function:
 //
-//   bun bench/profile.ts [--model json|stream-20|paced-8000|...] [--at-once 64] [--body-bytes 2000] [--seconds 20]
+//   bun bench/profile.ts [--model json|stream-20|paced-8000|...] [--at-once 64] [--body-bytes 2000 [--agent]]
+//     [--seconds 20]
 //
 // The models are those of bench/gateway/provider.ts. The gateway runs from its source under `bun --cpu-prof`,
 // which samples the main thread and counts the time in which other processes had its core. The Worker that
@@ -26,6 +27,7 @@ const { values } = parseArgs({
     "at-once": { type: "string", default: "64" },
     seconds: { type: "string", default: "20" },
     "body-bytes": { type: "string", default: "2000" },
+    agent: { type: "boolean", default: false },
   },
 });
 
@@ -47,7 +49,11 @@ try {
   await load.give({
     kind: "loop",
     atOnce,
-    ...callOf(tollgate, { model: values.model, bodyBytes: Number(values["body-bytes"]) }),
+    ...callOf(tollgate, {
+      model: values.model,
+      bodyBytes: Number(values["body-bytes"]),
+      isAgent: values.agent,
+    }),
   });
   await Bun.sleep(WARM_UP_MS);
   const before = (await load.give({ kind: "sample" })).counters;

@@ -39,8 +39,8 @@ for (const [kind, line] of Object.entries(lines)) {
   for (const text of [chatBody(line, 5, 350), chatBody(line, 40, 5000)]) {
     const calls = Math.ceil(20_000_000 / text.length);
     const parse = fastestUs(() => JSON.parse(text), calls).toFixed(2);
-    const { value, object } = parseJsonObject({ text });
-    const read = fastestUs(() => parseJsonObject({ text }), calls).toFixed(2);
+    const { value, object } = parseJsonObject(text);
+    const read = fastestUs(() => parseJsonObject(text), calls).toFixed(2);
     const check = fastestUs(() => checkChatRequest(value, RULES), calls).toFixed(2);
     const write = fastestUs(() => splice(object, EDITS), calls).toFixed(2);
     console.log(

@@ -37,7 +37,10 @@ export interface Bench {
 }
 
 /** A figure that is measured for all contestants in turns. */
-export interface Measure extends Pick<Turn, "atOnce" | "secure" | "bodyBytes" | "manyKeys"> {
+export interface Measure extends Pick<
+  Turn,
+  "atOnce" | "secure" | "bodyBytes" | "isAgent" | "manyKeys"
+> {
   readonly kind: string;
   readonly unit: "answers" | "events";
   readonly contestants: readonly Contestant[];

@@ -4,7 +4,7 @@ import type { Contestant } from "./contestants.ts";
 const AT_ONCE = [64, 256, 1000];
 const LARGE_BODY_BYTES = 200_000;
 
-/** JSON answers: at 64, 256 and 1,000 at once, for many keys, and with a large body. */
+/** JSON answers: at 64, 256 and 1,000 at once, for many keys, and with large bodies. */
 export async function measureJson(bench: Bench): Promise<void> {
   await takeTurns(bench, [
     ...steps(bench).map((atOnce) => jsonMeasure(bench, `json ${atOnce}`, { atOnce })),
@@ -13,7 +13,8 @@ export async function measureJson(bench: Bench): Promise<void> {
       ...jsonMeasure(bench, "json 64, many keys", { atOnce: 64, manyKeys: true }),
       contestants: bench.tollgates,
     },
-    largeMeasure(bench),
+    largeMeasure(bench, "json 200 KB"),
+    largeMeasure(bench, "json 200 KB, an agent's", { isAgent: true }),
   ]);
 }
 
@@ -48,7 +49,7 @@ function steps({ effort }: Bench): readonly number[] {
   return effort.isQuick ? AT_ONCE.filter((atOnce) => atOnce !== 256) : AT_ONCE;
 }
 
-type Manner = Pick<Measure, "atOnce" | "secure" | "bodyBytes" | "manyKeys">;
+type Manner = Pick<Measure, "atOnce" | "secure" | "bodyBytes" | "isAgent" | "manyKeys">;
 
 function jsonMeasure(bench: Bench, kind: string, manner: Manner): Measure {
   const contestants = contestantsFor(bench, manner);
@@ -56,9 +57,9 @@ function jsonMeasure(bench: Bench, kind: string, manner: Manner): Measure {
 }
 
 /** Portkey takes almost a minute for it. */
-function largeMeasure(bench: Bench): Measure {
-  const manner = { atOnce: 64, bodyBytes: LARGE_BODY_BYTES };
-  const measure = jsonMeasure(bench, "json 200 KB", manner);
+function largeMeasure(bench: Bench, kind: string, { isAgent = false } = {}): Measure {
+  const manner = { atOnce: 64, bodyBytes: LARGE_BODY_BYTES, isAgent };
+  const measure = jsonMeasure(bench, kind, manner);
   return bench.effort.isQuick ? { ...measure, contestants: bench.fast } : measure;
 }
 

@@ -14,6 +14,15 @@ const FIRST_BYTES = { perSecond: 20, count: 30 };
 /** Groups of streams that open at once. Each group has ended when the next begins. */
 const OPENED_AT_ONCE = 64;
 const OPENINGS = { perSecond: 2, count: 5, atOnce: OPENED_AT_ONCE };
+/** Half a second of JSON requests, and then streams. */
+const TRAFFIC = { perSecond: 20, count: 10, atOnce: OPENED_AT_ONCE };
+const AFTER_TRAFFIC = { perSecond: 1, count: 1, atOnce: OPENED_AT_ONCE };
+const AFTER_TRAFFIC_OPENINGS = 4;
+/** New connections at once. */
+const CONNECTED_AT_ONCE = 1000;
+const CONNECTIONS = { perSecond: 1, count: 2, atOnce: CONNECTED_AT_ONCE, isNew: true };
+const SILENCE_MS = 10_000;
+const SILENCES = 4;
 
 /**
  * Answers at a modest rate, from the provider itself and through each contestant: their duration, and for each of them the
@@ -69,13 +78,43 @@ export async function measureLatency(bench: Bench, provider: Contestant): Promis
 
 /** The first bytes of many streams that open at the same moment, from the provider itself and through each contestant. */
 export async function measureOpening(bench: Bench, provider: Contestant): Promise<void> {
+  const { load, figures } = bench;
   for (let round = 0; round < bench.effort.rounds; round += 1) {
     for (const contestant of [provider, ...bench.fast]) {
-      const call = callOf(contestant, { model: "stream-20" });
-      const { rate } = await bench.load.give({ kind: "rate", ...OPENINGS, ...call });
+      const add = (kind: string, times: readonly number[], part: number): void =>
+        figures.add(`first byte, ${kind}`, contestant.name, quantile(times, part) ?? NaN);
+      const firstBytes = async (order: typeof OPENINGS, model: string) => {
+        const { rate } = await load.give({
+          kind: "rate",
+          ...order,
+          ...callOf(contestant, { model }),
+        });
+        return rate?.firstByteMs ?? [];
+      };
+      add(`${OPENED_AT_ONCE} at once`, await firstBytes(OPENINGS, "stream-20"), 0.5);
+      const after: number[] = [];
+      for (let opening = 0; opening < AFTER_TRAFFIC_OPENINGS; opening += 1) {
+        await firstBytes(TRAFFIC, "json");
+        after.push(...(await firstBytes(AFTER_TRAFFIC, "stream-20")));
+      }
+      add(`${OPENED_AT_ONCE} after traffic`, after, 0.5);
+      const fresh = await firstBytes(CONNECTIONS, "json");
+      add(`${CONNECTED_AT_ONCE} connections, p50`, fresh, 0.5);
+      add(`${CONNECTED_AT_ONCE} connections, p99`, fresh, 0.99);
+      throwFailure(contestant, (await load.give({ kind: "stop" })).counters);
+    }
+  }
+}
+
+/** The first answer after ten seconds without a request, from the provider itself and through each contestant. */
+export async function measureSilence(bench: Bench, provider: Contestant): Promise<void> {
+  for (let silence = 0; silence < SILENCES; silence += 1) {
+    await Bun.sleep(SILENCE_MS);
+    for (const contestant of [provider, ...bench.fast, ...bench.rowKeepers]) {
+      const call = callOf(contestant, { model: "json" });
+      const { rate } = await bench.load.give({ kind: "rate", perSecond: 1, count: 1, ...call });
       throwFailure(contestant, (await bench.load.give({ kind: "stop" })).counters);
-      const medianMs = quantile(rate?.firstByteMs ?? [], 0.5) ?? NaN;
-      bench.figures.add(`first byte, ${OPENED_AT_ONCE} at once`, contestant.name, medianMs);
+      bench.figures.add("first after silence", contestant.name, rate?.totalMs[0] ?? NaN);
     }
   }
 }

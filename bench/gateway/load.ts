@@ -22,6 +22,10 @@ const counters: { -readonly [Name in keyof Counters]: Counters[Name] } = { ...no
 
 /** The times of the answers of timed loops since the last sample. */
 let loopMs: number[] = [];
+/** The delays of the events that tell when they were sent, since the last sample. */
+let eventMs: number[] = [];
+const SENT = Buffer.from("sent ");
+const SENT_CHARS = "1700000000000.000".length;
 
 const open = new Set<Connection>();
 
@@ -30,12 +34,24 @@ function fail(words: string): void {
   counters.firstFailure ||= words.slice(0, FAILURE_CHARS_MAX);
 }
 
+/** The times that the events of a `timed` stream tell. */
+function readTimes(bytes: Buffer): void {
+  const nowMs = performance.timeOrigin + performance.now();
+  let at = bytes.indexOf(SENT);
+  while (at >= 0) {
+    const from = at + SENT.length;
+    eventMs.push(nowMs - Number(bytes.toString("latin1", from, from + SENT_CHARS)));
+    at = bytes.indexOf(SENT, from);
+  }
+}
+
 /** One connection, with at most one request in flight. */
 class Connection {
   /** Called when an answer is complete, or can not become so any more. */
   onAnswer: () => void = () => {};
   onFirstByte: () => void = () => {};
   socket: Socket<Connection> | undefined;
+  isTimed = false;
   readonly #reader = new JsonAnswerReader();
   #unsent: Buffer | undefined;
   #isBusy = false;
@@ -69,6 +85,7 @@ class Connection {
       counters.eventReads += 1;
       if (!this.#hasEvent) counters.begun += 1;
       this.#hasEvent = true;
+      if (this.isTimed) readTimes(bytes);
     }
     if (reader.status >= 300) fail(bytes.toString("latin1"));
     if (!isWhole) return;
@@ -119,6 +136,7 @@ async function loop({
     const count = Math.min(DIALS_AT_ONCE, atOnce - dialled);
     const fresh = await Promise.all(Array.from({ length: count }, () => dial(port)));
     for (const connection of fresh) {
+      connection.isTimed = isTimed;
       let sentMs = 0;
       const send = (): void => {
         sentMs = performance.now();
@@ -140,17 +158,20 @@ function inTurn(requests: readonly string[]): () => Buffer {
 }
 
 async function rate(
-  call: Call & { perSecond: number; count: number; atOnce?: number },
+  call: Call & { perSecond: number; count: number; atOnce?: number; isNew?: boolean },
 ): Promise<RateResult> {
-  const { atOnce = 1 } = call;
+  const { atOnce = 1, isNew = false } = call;
   const next = inTurn(call.requests);
-  const idle = await Promise.all(Array.from({ length: atOnce }, () => dial(call.port)));
+  const idle = isNew
+    ? []
+    : await Promise.all(Array.from({ length: atOnce }, () => dial(call.port)));
   const firstByteMs: number[] = [];
   const totalMs: number[] = [];
   const once = async (): Promise<void> => {
+    const dialledMs = performance.now();
     const connection = idle.pop() ?? (await dial(call.port));
     const failuresBefore = counters.failures;
-    const sentMs = performance.now();
+    const sentMs = isNew ? dialledMs : performance.now();
     const whole = Promise.withResolvers<true>();
     let firstMs = 0;
     connection.onFirstByte = () => {
@@ -163,7 +184,8 @@ async function rate(
     if (isWhole !== true || counters.failures > failuresBefore) return connection.close();
     totalMs.push(performance.now() - sentMs);
     firstByteMs.push(firstMs);
-    idle.push(connection);
+    if (isNew) connection.close();
+    else idle.push(connection);
   };
   const startedMs = performance.now();
   const all: Promise<void>[] = [];
@@ -202,9 +224,12 @@ async function obey(order: Order): Promise<Report> {
   const rates = order.kind === "rate" ? { rate: await rate(order) } : {};
   if (order.kind === "loop") await loop(order);
   if (order.kind === "slow") await slow(order);
-  const times = order.kind === "sample" ? { loopMs } : {};
+  const times = order.kind === "sample" ? { loopMs, eventMs } : {};
   const report = { counters: { ...counters }, ...rates, ...times };
-  if (order.kind === "sample" || order.kind === "stop") loopMs = [];
+  if (order.kind === "sample" || order.kind === "stop") {
+    loopMs = [];
+    eventMs = [];
+  }
   if (order.kind === "stop") {
     for (const connection of open) connection.close();
     Object.assign(counters, nothing);

@@ -8,18 +8,20 @@ export interface Call {
 export type Order =
   /**
    * Keeps `atOnce` requests in flight, each on its own connection. Answered when all are sent. A second loop runs beside
-   * the first one. The samples have the times of a timed loop.
+   * the first one. The samples have the times of a timed loop: of its answers, and of the events of `timed` streams.
    */
   | ({ readonly kind: "loop"; readonly atOnce: number; readonly isTimed?: boolean } & Call)
   /**
    * Sends this number of requests at a fixed rate, whether earlier ones are answered or not. With `atOnce` it sends
-   * this number of groups; the requests of a group leave together.
+   * this number of groups; the requests of a group leave together. With `isNew` each request opens a connection of its own,
+   * and its time begins before.
    */
   | ({
       readonly kind: "rate";
       readonly perSecond: number;
       readonly count: number;
       readonly atOnce?: number;
+      readonly isNew?: boolean;
     } & Call)
   /** Reads one stream to its end, at this pace on average. */
   | ({ readonly kind: "slow"; readonly bytesPerSecond: number } & Call)
@@ -53,4 +55,6 @@ export interface Report {
   readonly rate?: RateResult;
   /** For each answer of a timed loop the time from its request to its last byte, in milliseconds. */
   readonly loopMs?: readonly number[];
+  /** For each event of a `timed` stream the time from the provider to here, in milliseconds. */
+  readonly eventMs?: readonly number[];
 }

@@ -3,6 +3,7 @@
 //   json        a JSON answer of about 1 KB
 //   stream-N    a stream of N events of 250 bytes, as fast as possible, with an end and its usage
 //   paced-N     an endless stream; of all such streams together N events come in a second
+//   timed-N     the same, and each event tells when it was sent
 //   flood       an endless stream, as fast as it is taken
 //   silent      one event, then nothing
 //   bulk        200 MB in events of 4 KB
@@ -10,11 +11,14 @@
 // because a gateway may keep its provider's stream after its client disconnected.
 import type { Socket, TCPSocketListener } from "bun";
 import { readFileSync } from "node:fs";
+import { lengthenQueues } from "../../src/http/connections/clientSockets.ts";
 
 const EVENT_BYTES = 250;
 const BULK_EVENT_BYTES = 4096;
 const BULK_EVENTS = 200_000_000 / BULK_EVENT_BYTES;
 const CHUNK_FIELDS = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1, model: "m" };
+/** The part of a body in which the benchmark names model and turn. */
+const NAMES_BYTES = 4096;
 const USAGE = { prompt_tokens: 500, completion_tokens: 200, total_tokens: 700 };
 
 const jsonAnswer = jsonOf({
@@ -62,17 +66,27 @@ function eventOf(value: object): Buffer {
 
 /** An event of this length, without its chunk framing. */
 function contentEvent(bytes: number): Buffer {
-  const choices = (content: string) => [{ index: 0, delta: { content }, finish_reason: null }];
-  const text = (content: string) =>
-    `data: ${JSON.stringify({ ...CHUNK_FIELDS, choices: choices(content) })}\n\n`;
-  const room = bytes - text("").length;
-  return chunk(text("word ".repeat(Math.ceil(room / 5)).slice(0, room)));
+  const room = bytes - contentText("").length;
+  return chunk(contentText("word ".repeat(Math.ceil(room / 5)).slice(0, room)));
+}
+
+function contentText(content: string): string {
+  const choices = [{ index: 0, delta: { content }, finish_reason: null }];
+  return `data: ${JSON.stringify({ ...CHUNK_FIELDS, choices })}\n\n`;
+}
+
+/** An event of now: load.ts reads the time. */
+function timedEvent(): Buffer {
+  const now = performance.timeOrigin + performance.now();
+  return chunk(contentText(`sent ${now.toFixed(3)} `));
 }
 
 /** One connection of a gateway. */
 class Client {
   readonly socket: Socket<Client>;
   private received = "";
+  /** Bytes of the request that have not arrived; undefined before the end of its head. */
+  private missing: number | undefined;
   private unsent: Buffer | undefined;
   private onDrained: () => void = () => {};
 
@@ -85,15 +99,22 @@ class Client {
   }
 
   receive(bytes: Buffer): void {
-    this.received += bytes.toString("latin1");
-    const headEnd = this.received.indexOf("\r\n\r\n");
-    if (headEnd < 0) return;
-    const length = /content-length: *(\d+)/i.exec(this.received)?.[1];
+    if (this.missing === undefined) {
+      this.received += bytes.toString("latin1");
+      const headEnd = this.received.indexOf("\r\n\r\n");
+      if (headEnd < 0) return;
+      const length = /content-length: *(\d+)/i.exec(this.received)?.[1];
+      this.missing = headEnd + 4 + Number(length ?? 0) - this.received.length;
+    } else {
+      if (this.received.length < NAMES_BYTES) this.received += bytes.toString("latin1");
+      this.missing -= bytes.length;
+    }
     // No client of this benchmark sends the next request before the answer.
-    if (this.received.length < headEnd + 4 + Number(length ?? 0)) return;
+    if (this.missing > 0) return;
     const model = /"model": ?"(?:[^":]*:)?([^"]*)"/.exec(this.received)?.[1] ?? "";
     const turn = /"user": ?"turn-(\d+)"/.exec(this.received)?.[1];
     this.received = "";
+    this.missing = undefined;
     if (turn !== undefined) beginTurn(Number(turn));
     answer(this, model);
   }
@@ -126,10 +147,12 @@ class Client {
 class Choir {
   private readonly members = new Set<Client>();
   private readonly eventsPerSecond: number;
+  private readonly nextEvent: () => Buffer;
   private timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(eventsPerSecond: number) {
+  constructor(eventsPerSecond: number, nextEvent: () => Buffer) {
     this.eventsPerSecond = eventsPerSecond;
+    this.nextEvent = nextEvent;
   }
 
   join(client: Client): void {
@@ -153,7 +176,7 @@ class Choir {
   private sing(dueMs: number): void {
     clearTimeout(this.timer);
     if (this.members.size === 0) return;
-    for (const member of this.members) if (!member.isWaiting) member.write(event);
+    for (const member of this.members) if (!member.isWaiting) member.write(this.nextEvent());
     const nextMs = Math.max(
       dueMs + (this.members.size * 1000) / this.eventsPerSecond,
       performance.now(),
@@ -186,11 +209,14 @@ function answer(client: Client, model: string): void {
   else if (kind === "stream") client.writeAll(stream(event, Number(number)));
   else if (kind === "bulk") client.writeAll(stream(bulkEvent, BULK_EVENTS));
   else if (kind === "silent") client.writeAll([streamHead, event].values());
-  else if (kind === "paced" || kind === "flood") {
+  else if (kind === "paced" || kind === "timed" || kind === "flood") {
     client.write(streamHead);
     let choir = choirs.get(model);
-    if (!choir)
-      choirs.set(model, (choir = new Choir(kind === "paced" ? Number(number) : Infinity)));
+    if (!choir) {
+      const eventsPerSecond = kind === "flood" ? Infinity : Number(number);
+      choir = new Choir(eventsPerSecond, kind === "timed" ? timedEvent : () => event);
+      choirs.set(model, choir);
+    }
     choir.join(client);
   } else {
     client.write(jsonOf({ error: { message: `no model ${model}` } }));
@@ -220,4 +246,6 @@ const [certificateFile = "", keyFile = ""] = process.argv.slice(2);
 const secure = { cert: readFileSync(certificateFile), key: readFileSync(keyFile) };
 // The parent process has ended.
 process.on("disconnect", () => process.exit(0));
-process.send?.({ port: listen(undefined).port, securePort: listen(secure).port });
+const ports = { port: listen(undefined).port, securePort: listen(secure).port };
+await lengthenQueues();
+process.send?.(ports);

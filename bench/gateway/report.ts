@@ -92,6 +92,18 @@ const goals: readonly Goal[] = [
     beyond("first byte, 64 at once", "nginx"),
   ),
   goal(
+    "the same straight after half a second of JSON requests",
+    "ms",
+    [8],
+    beyond("first byte, 64 after traffic", "nginx"),
+  ),
+  goal(
+    "first bytes of 1,000 new connections at once, p99, minus nginx",
+    "ms",
+    [100],
+    beyond("first byte, 1000 connections, p99", "nginx"),
+  ),
+  goal(
     "first byte later, 1,000 streams of another provider open",
     "ms",
     [SAME_MS],
@@ -101,6 +113,7 @@ const goals: readonly Goal[] = [
   goal("memory left 30 s after they close", "MB", [10], median("idle bytes left", MB)),
   goal("added latency at 100 a second, p50", "ms", [1], added("latency p50")),
   goal("added latency at 100 a second, p99", "ms", [3], added("latency p99")),
+  goal("first answer after 10 s of silence", "ms", [2], median("first after silence", 1)),
   goal('p50 added, to "Bun and a row"', "x", [2], addedToRow("latency p50")),
   goal('p99 added, to "Bun and a row"', "x", [2], addedToRow("latency p99")),
   goal("start to the first answer", "ms", [45], median("start ms", 1)),
@@ -108,7 +121,7 @@ const goals: readonly Goal[] = [
 ];
 
 const kinds: readonly Kind[] = [
-  ...["64", "256", "1000", "64, many keys", "200 KB"].map((of) =>
+  ...["64", "256", "1000", "64, many keys", "200 KB", "200 KB, an agent's"].map((of) =>
     cost(`JSON request, ${of}`, `json ${of}`),
   ),
   cost("JSON request, 100 a second", "json, 100 a second"),
@@ -130,6 +143,19 @@ const kinds: readonly Kind[] = [
   { label: "answer at 100 a second, p95", kind: "latency p95", unit: "ms", scale: 1 },
   { label: "answer at 100 a second, p99", kind: "latency p99", unit: "ms", scale: 1 },
   { label: "first byte, 64 open at once", kind: "first byte, 64 at once", unit: "ms", scale: 1 },
+  {
+    label: "first byte, 64 open at once after traffic",
+    kind: "first byte, 64 after traffic",
+    unit: "ms",
+    scale: 1,
+  },
+  ...["p50", "p99"].map((part) => ({
+    label: `first byte, 1,000 new connections, ${part}`,
+    kind: `first byte, 1000 connections, ${part}`,
+    unit: "ms",
+    scale: 1,
+  })),
+  { label: "first answer after 10 s", kind: "first after silence", unit: "ms", scale: 1 },
   { label: "first byte, no stream open", kind: "first byte, none open", unit: "ms", scale: 1 },
   { label: "first byte, 1,000 open", kind: "first byte, 1000 open", unit: "ms", scale: 1 },
   { label: "start to the first answer", kind: "start ms", unit: "ms", scale: 1 },

@@ -1,3 +1,4 @@
+import { agentBody } from "./agentBody.ts";
 import type { Contestant } from "./contestants.ts";
 import { countsOf, growth, type Counts } from "./counts.ts";
 import type { Call, Counters } from "./loadOrders.ts";
@@ -23,6 +24,8 @@ export interface Turn {
   readonly windowMs: number;
   readonly secure?: boolean;
   readonly bodyBytes?: number;
+  /** The body is that of a coding agent, not one long text. */
+  readonly isAgent?: boolean;
   /** Each request comes with the next of the contestant's many keys. */
   readonly manyKeys?: boolean;
   /** Each answer is timed. Reading the times takes a while, so CPU time is less exact. */
@@ -115,12 +118,16 @@ export function callOf(
     model,
     secure: overTls,
     bodyBytes = BODY_BYTES,
+    isAgent = false,
     manyKeys,
-  }: Pick<Turn, "model" | "secure" | "bodyBytes" | "manyKeys">,
+  }: Pick<Turn, "model" | "secure" | "bodyBytes" | "isAgent" | "manyKeys">,
 ): Call {
   fairQueue += 1;
   const asked = overTls ? (secure?.modelPrefix ?? "") + model : model;
-  const body = bodyOf(asked, `turn-${fairQueue}`, bodyBytes);
+  const user = `turn-${fairQueue}`;
+  const body = isAgent
+    ? agentBody({ model: asked, bytes: bodyBytes, fields: { user, ...settingsOf(asked) } })
+    : bodyOf(asked, user, bodyBytes);
   const head = [
     "POST /v1/chat/completions HTTP/1.1",
     "Host: localhost",
@@ -145,15 +152,21 @@ function isStream(model: string): boolean {
   return !model.endsWith("json");
 }
 
+function settingsOf(model: string): object {
+  return {
+    ...(isStream(model) ? { stream: true } : {}),
+    max_tokens: isStream(model) ? STREAM_TOKENS : JSON_TOKENS,
+    temperature: 0.7,
+  };
+}
+
 /** Chat messages of this length, with the line ends and quotes that need escapes. */
 function bodyOf(model: string, user: string, bytes: number): string {
   const line = 'A sentence as people write it, "quoted" at times, and then a new line.\n';
   const body = (content: string): string =>
     JSON.stringify({
       model,
-      ...(isStream(model) ? { stream: true } : {}),
-      max_tokens: isStream(model) ? STREAM_TOKENS : JSON_TOKENS,
-      temperature: 0.7,
+      ...settingsOf(model),
       user,
       messages: [
         { role: "system", content: "You are a helpful assistant." },

@@ -1,6 +1,7 @@
 import { fieldsOf, isJsonObject, type JsonFields, walk } from "../lib/json.ts";
 import { type ApiError, invalidRequest } from "./errors.ts";
 import type { OtherCounts, PriceField } from "./figures.ts";
+import { wholeString } from "../lib/outline.ts";
 import { refuseFieldsInOtherCase } from "./keyCase.ts";
 import { ownValue } from "./requestFields.ts";
 
@@ -247,7 +248,7 @@ function tokenToolOf(tool: JsonFields): TokenTool | undefined {
  */
 function typeOf(tool: JsonFields): string {
   const type = ownValue(tool, "type");
-  if (typeof type === "string") return type;
+  if (typeof type === "string") return wholeString(type);
   if (type !== undefined) return "";
   const isFunction =
     typeof tool["name"] === "string" ||

@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
+import { wholeString } from "../lib/outline.ts";
 import { invalidRequest } from "./errors.ts";
 import {
   COMPARISON_RESPONSE_FIELD,
@@ -244,7 +245,7 @@ class ObjectFinder {
       this.needsWholeContext = true;
       if (id !== undefined) this.#addId("id", id);
       const isReference = type === undefined || type === ITEM_REFERENCE;
-      if (isReference && typeof id === "string") this.referencedIds.add(id);
+      if (isReference && typeof id === "string") this.referencedIds.add(wholeString(id));
     }
     this.#readMembers(item, ID_KEYS, ITEM_KEYS, IGNORED_MEMBERS.get(type));
   }
@@ -288,7 +289,7 @@ class ObjectFinder {
   }
 
   #push(id: string, list: string[]): void {
-    list.push(id);
+    list.push(wholeString(id));
     if (this.ids.length + this.encryptedReasoningIds.length > STORED_OBJECTS_MAX) {
       throw invalidRequest(`body must name at most ${STORED_OBJECTS_MAX} stored objects`);
     }

@@ -1,4 +1,5 @@
 import { type JsonFields, isJsonObject, walk } from "../lib/json.ts";
+import { bytesOfString, unitsOfString } from "../lib/outline.ts";
 
 /** The size of a prompt: UTF-8 bytes of keys and strings, and what else it has. */
 export interface TextSize {
@@ -20,7 +21,7 @@ export function measureText(
   let attachmentTokens = 0;
   walk(value, (found, key) => {
     if (key !== undefined) textBytes += Buffer.byteLength(key);
-    if (typeof found === "string") textBytes += Buffer.byteLength(found);
+    if (typeof found === "string") textBytes += bytesOfString(found);
     if (!isJsonObject(found) || !isNonTextPart(found)) return typeof found === "object";
     nonTextParts += 1;
     attachmentTokens += attachmentTokensOf(found);
@@ -48,7 +49,7 @@ export function attachmentTokensOf(part: unknown): number {
   let kinds = "";
   walk(part, (found, key) => {
     if (typeof found === "string") {
-      longest = Math.max(longest, found.length);
+      longest = Math.max(longest, unitsOfString(found));
       if (key === "type" || key === "media_type" || key === "format")
         kinds += ` ${found.slice(0, 64)}`;
     } else if (key !== undefined) kinds += ` ${key.slice(0, 64)}`;

@@ -121,9 +121,9 @@ function questionFor(probe: Probe, bound: number): Question {
 }
 
 function embeddingsQuestion({ candidate }: Probe): Question {
-  const { value, object } = parseJsonObject({
-    text: JSON.stringify({ model: candidate.model.id, input: QUESTION }),
-  });
+  const { value, object } = parseJsonObject(
+    JSON.stringify({ model: candidate.model.id, input: QUESTION }),
+  );
   const request = checkEmbeddingsRequest(value, {
     unknownFields: "forward",
     refusedFields: [],
@@ -139,9 +139,9 @@ function embeddingsQuestion({ candidate }: Probe): Question {
 function chatQuestion(probe: Probe, bound: number): Question {
   const { candidate } = probe;
   const messages = [{ role: "user", content: QUESTION }];
-  const { value, object } = parseJsonObject({
-    text: JSON.stringify({ model: candidate.model.id, messages, max_tokens: bound }),
-  });
+  const { value, object } = parseJsonObject(
+    JSON.stringify({ model: candidate.model.id, messages, max_tokens: bound }),
+  );
   const request = candidate.chat.encode({
     request: checkChatRequest(value, ownChatRules({ allowedTools: [] })),
     object,
@@ -160,7 +160,7 @@ function responsesQuestion({ candidate }: Probe, bound: number): Question {
     max_output_tokens: bound,
     store: false,
   };
-  const { object } = parseJsonObject({ text: JSON.stringify(request) });
+  const { object } = parseJsonObject(JSON.stringify(request));
   return {
     request: encodeResponses(object, candidate),
     check: (answer) => checkResponse(decodeAnswer(answer)),

@@ -149,12 +149,6 @@ export class InFlightRequest implements RequestScope {
     this.#server?.timeout(this.request, 0);
   }
 
-  /** The client sends its body. Bun's time-out applies if it stops. */
-  startReading(): void {
-    this.#isWaiting = false;
-    this.#server?.timeout(this.request, IDLE_TIMEOUT_SECONDS);
-  }
-
   /** Counts the answer as an open stream until the request ends. */
   startStreaming(): void {
     if (this.#isEnded) return;

@@ -1,5 +1,4 @@
 import type { App } from "../app.ts";
-import type { BodyText } from "../contract/jsonBody.ts";
 import { refuseWithoutMoney } from "../gateway/admission/admit.ts";
 import type { Answer } from "../gateway/answer.ts";
 import type { RequestScope } from "../gateway/requestScope.ts";
@@ -15,7 +14,7 @@ export interface Completion {
   readonly path: string;
   readonly endpoint: string;
   /** Checks the body and answers it. Rejects with ApiError. */
-  answer(scope: RequestScope, body: BodyText): Promise<Answer>;
+  answer(scope: RequestScope, body: Uint8Array): Promise<Answer>;
 }
 
 /** Answers a request. It never rejects. */
@@ -37,7 +36,7 @@ export async function serve(
     try {
       const { maxBodyBytes, sseKeepaliveMs } = inFlight.snapshot.config.server;
       const body = await readBody(request, maxBodyBytes, intake);
-      const mayCheck = intake.ready(body.bytes.length);
+      const mayCheck = intake.ready(body.length);
       if (mayCheck) await mayCheck;
       inFlight.startWaiting();
       const answering = completion.answer(inFlight, body);

@@ -12,7 +12,7 @@ const CLOSE_CHARACTERS_MAX = 8;
 /** After this many close escaped quotes in a row, the loop is used. */
 const CLOSE_QUOTES_MAX = 8;
 
-/** One member of the top-level object. Offsets are UTF-16 units of the text; the ends are exclusive. */
+/** One member of the top-level object. Offsets are those of the bytes; the ends are exclusive. */
 export interface Member {
   /** The key after unescaping. */
   readonly key: string;
@@ -23,13 +23,35 @@ export interface Member {
 
 /** The text of a JSON object with the positions of its members. */
 export interface JsonObjectText {
-  readonly text: string;
-  /** The text in UTF-8, if at hand. */
-  readonly bytes?: Uint8Array | undefined;
+  /** The text in UTF-8. */
+  readonly bytes: Uint8Array;
+  /** The text itself, if it is short and in ASCII: a string is cheaper to cut than bytes are to decode. */
+  readonly ascii: string | undefined;
   /** The top-level members in text order. Incomplete if there is a `duplicateKey`. */
   readonly members: readonly Member[];
   /** The first key that occurs twice in one object, at any depth. */
   readonly duplicateKey: string | undefined;
+}
+
+const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** The text of valid UTF-8. Keeps a byte order mark, so that the JSON parser refuses it. */
+export function decodeUtf8(bytes: Uint8Array): string {
+  return utf8.decode(bytes);
+}
+
+/** The same bytes as a Buffer, which can be searched for a text. */
+export function viewOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+/** The text from one offset to another; all of it without them. */
+export function textOf(
+  { bytes, ascii }: Pick<JsonObjectText, "bytes" | "ascii">,
+  start = 0,
+  end = bytes.length,
+): string {
+  return ascii?.slice(start, end) ?? decodeUtf8(bytes.subarray(start, end));
 }
 
 /** A range of a text in UTF-16 units. The end is exclusive. */
@@ -103,7 +125,7 @@ export function isDeeperThan(value: unknown, levels: number): boolean {
 /** The text of a top-level member's value; undefined if there is no such key. */
 export function rawValue(object: JsonObjectText, key: string): string | undefined {
   const member = object.members.find((member) => member.key === key);
-  return member === undefined ? undefined : object.text.slice(member.valueStart, member.valueEnd);
+  return member && textOf(object, member.valueStart, member.valueEnd);
 }
 
 /** The closing quote of the string that opens at `open`; -1 if there is none. */
@@ -135,7 +157,7 @@ function skipEscapes(text: string, from: number): number {
 }
 
 /** Whether an odd number of backslashes precedes `at`. */
-export function isEscaped(text: string, at: number): boolean {
+function isEscaped(text: string, at: number): boolean {
   let first = at;
   while (text.charCodeAt(first - 1) === BACKSLASH) first--;
   return (at - first) % 2 === 1;
@@ -145,12 +167,6 @@ export function isEscaped(text: string, at: number): boolean {
 export function skipSpace(text: string, from: number): number {
   let at = from;
   while (isSpace(text.charCodeAt(at))) at++;
-  return at;
-}
-
-export function skipSpaceBack(text: string, from: number): number {
-  let at = from;
-  while (isSpace(text.charCodeAt(at - 1))) at--;
   return at;
 }
 

@@ -1,17 +1,16 @@
-import {
-  closingQuote,
-  skipSpace,
-  skipSpaceBack,
-  type JsonObjectText,
-  type Member,
-} from "./json.ts";
+import { isAscii } from "node:buffer";
+import { decodeUtf8, textOf, type JsonObjectText, type Member } from "./json.ts";
+import { CUT_BYTES_MIN, Outline, StringReader } from "./outline.ts";
 import {
   CHEAP_CHARACTERS_MAX,
   fingerprintSecret,
   isCounted,
-  JsonCost,
+  costOfOneText,
+  type JsonCost,
+  KEY_CHARACTERS_MAX,
   mix,
   NEAR_CHARACTERS,
+  SHORT_CHARACTERS_MAX,
 } from "./untrustedJson.ts";
 
 const QUOTE = 0x22;
@@ -25,89 +24,163 @@ const CLOSE_OBJECT = 0x7d;
 /** An object with more keys, or with a longer or an escaped key, keeps its keys in a Set. */
 const PLAIN_KEYS_MAX = 16;
 
+/** A shorter text is kept as a string too, and has no outline: it costs less to parse it whole. */
+const LONG_BYTES_MIN = 16_384;
+
+/** The most UTF-8 bytes of a UTF-16 unit. */
+const BYTES_PER_UNIT = 3;
+
+/** A JSON object that was parsed and scanned. */
+export interface ParsedObject {
+  /** The value, or its outline: the same, but long strings of the outlined members are cut (`outline.ts`). */
+  readonly value: unknown;
+  readonly isOutline: boolean;
+  readonly object: JsonObjectText;
+  /** A string escapes half a surrogate pair alone (`\ud800`). That is valid JSON, but not valid Unicode. */
+  readonly hasLoneSurrogate: boolean;
+}
+
 /**
- * Parses untrusted text, and scans it in the same pass that counts what it costs to parse. Throws SyntaxError and
- * CostlyJsonError like `parseUntrusted`. If `value` is not an object, `object` is meaningless.
+ * Parses untrusted text, and scans it in the same pass that counts what it costs to parse. Bytes must be UTF-8. Throws
+ * SyntaxError and CostlyJsonError like `parseUntrusted`. If `value` is not an object, `object` is meaningless. In a long text
+ * the long strings of the members with the names `outlined` are checked, but not built.
  */
-export function parseObjectText(
-  text: string,
-  bytes?: Uint8Array,
-): { readonly value: unknown; readonly object: JsonObjectText } {
-  const cost = text.length > CHEAP_CHARACTERS_MAX ? new JsonCost() : undefined;
-  const object = scanObject(text, bytes, cost);
-  return { value: JSON.parse(text), object };
+export function parseObject(
+  source: string | Uint8Array,
+  outlined: ReadonlySet<string> = new Set(),
+): ParsedObject {
+  const text = sourceOf(source);
+  const { bytes } = text;
+  const cost = isCheap(text) ? undefined : costOfOneText();
+  const isOutline = outlined.size > 0 && bytes.length >= LONG_BYTES_MIN;
+  const outline = isOutline ? new Outline(bytes, outlined) : undefined;
+  const strings = new StringReader(bytes);
+  const object = scan(text, strings, { cost, outline });
+  const value: unknown = JSON.parse(outline?.text() ?? textOf(text));
+  if (!strings.areValid || outline?.isValid === false) throw new SyntaxError();
+  const { hasLoneSurrogate } = strings;
+  return { value, isOutline, object, hasLoneSurrogate };
+}
+
+/** The whole value of a text that was parsed before. */
+export function wholeValue(object: JsonObjectText): Record<string, unknown> {
+  return JSON.parse(textOf(object)) as Record<string, unknown>;
+}
+
+/** Finds the top-level members and the first duplicate key of a text that JSON.parse accepts as an object. */
+export function scanObject(text: string): JsonObjectText {
+  const source = sourceOf(text);
+  return scan(source, new StringReader(source.bytes), {});
+}
+
+type Source = Pick<JsonObjectText, "bytes" | "ascii">;
+
+function sourceOf(source: string | Uint8Array): Source {
+  if (typeof source === "string") {
+    const bytes = Buffer.from(source);
+    return { bytes, ascii: bytes.length === source.length ? source : undefined };
+  }
+  const isKept = source.length < LONG_BYTES_MIN && isAscii(source);
+  return { bytes: source, ascii: isKept ? decodeUtf8(source) : undefined };
+}
+
+function isCheap(source: Source): boolean {
+  const { length } = source.bytes;
+  if (length <= CHEAP_CHARACTERS_MAX) return true;
+  const mayBe = source.ascii === undefined && length <= BYTES_PER_UNIT * CHEAP_CHARACTERS_MAX;
+  return mayBe && textOf(source).length <= CHEAP_CHARACTERS_MAX;
 }
 
 /**
  * Finds the top-level members and the first duplicate key in one pass, without recursion, in linear time and memory.
  * For text that JSON.parse does not accept as an object the result is meaningless. Adds the text to `cost`, which throws
- * CostlyJsonError over a limit.
+ * CostlyJsonError over a limit, and long strings to `outline`.
  *
  * In valid JSON a string before a colon is a key of the innermost open object, so arrays need no tracking.
  */
-export function scanObject(text: string, bytes?: Uint8Array, cost?: JsonCost): JsonObjectText {
+function scan(
+  source: Source,
+  strings: StringReader,
+  { cost, outline }: { cost?: JsonCost | undefined; outline?: Outline | undefined },
+): JsonObjectText {
+  const { bytes } = source;
   const members: { -readonly [Field in keyof Member]: Member[Field] }[] = [];
   let last: (typeof members)[number] | undefined;
   let duplicateKey: string | undefined;
-  const open = new OpenObjects(text);
+  const open = new OpenObjects(source);
   const { seed, factor } = fingerprintSecret();
   let containers = 0;
   let separators = 0;
-  for (let at = 0; at < text.length; at++) {
-    const unit = text.charCodeAt(at);
-    if (unit === QUOTE) {
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte === QUOTE) {
       // Most strings are short. For them a loop that also hashes is faster than indexOf.
       const start = at + 1;
       let end = start;
       let fingerprint = seed;
-      for (const near = start + NEAR_CHARACTERS; end < near; end++) {
-        const unit = text.charCodeAt(end);
-        if (unit === QUOTE || unit === BACKSLASH) break;
-        fingerprint = mix(fingerprint, unit, factor);
+      for (const near = Math.min(start + NEAR_CHARACTERS, bytes.length); end < near; end++) {
+        const byte = bytes[end] ?? 0;
+        if (byte === QUOTE || byte === BACKSLASH) break;
+        fingerprint = mix(fingerprint, byte, factor);
       }
-      const isPlain = text.charCodeAt(end) === QUOTE;
+      const isPlain = bytes[end] === QUOTE;
       const hashed = end;
-      if (!isPlain) end = closingQuote(text, at);
-      if (end < 0) break;
-      const next = skipSpace(text, end + 1);
-      const isKey = text.charCodeAt(next) === COLON;
-      if (cost !== undefined && (isPlain || isCounted(end - start, isKey))) {
-        cost.addString(text, start, end, hashed, fingerprint);
+      if (!isPlain) end = strings.read(end);
+      if (end >= bytes.length) break;
+      const next = skipSpace(bytes, end + 1);
+      const isKey = bytes[next] === COLON;
+      if (cost !== undefined) {
+        const characters = isPlain ? end - start : charactersIn(source, start, end, isKey);
+        if (isCounted(characters, isKey)) {
+          cost.checkLength(characters);
+          cost.addBytes(bytes, start, end, hashed, fingerprint);
+        }
       }
-      if (isKey && duplicateKey === undefined) {
+      if (!isKey) {
+        if (end - start >= CUT_BYTES_MIN) outline?.cut(start, end, strings);
+      } else if (duplicateKey === undefined) {
         if (open.addKey(start, end, isPlain ? fingerprint : undefined)) {
-          duplicateKey = keyText(text, start, end);
+          duplicateKey = keyText(source, start, end);
         } else if (open.depth === 1) {
-          if (last !== undefined) last.valueEnd = valueEndBefore(text, at);
-          const valueStart = skipSpace(text, next + 1);
-          const key = keyText(text, start, end);
+          if (last !== undefined) last.valueEnd = valueEndBefore(bytes, at);
+          const valueStart = skipSpace(bytes, next + 1);
+          const key = keyText(source, start, end);
           last = { key, keyStart: at, valueStart, valueEnd: valueStart };
           members.push(last);
+          outline?.enter(key);
         }
       }
       at = next - 1;
-    } else if (unit === COMMA || unit === COLON) {
+    } else if (byte === COMMA || byte === COLON) {
       separators += 1;
-    } else if (unit === OPEN_OBJECT) {
+    } else if (byte === OPEN_OBJECT) {
       containers += 1;
       cost?.checkContainers(containers);
       open.enter();
-    } else if (unit === CLOSE_OBJECT) {
+    } else if (byte === CLOSE_OBJECT) {
       open.leave();
-      if (open.depth === 0 && last !== undefined) last.valueEnd = valueEndBefore(text, at);
-    } else if (unit === OPEN_ARRAY) {
+      if (open.depth === 0 && last !== undefined) last.valueEnd = valueEndBefore(bytes, at);
+    } else if (byte === OPEN_ARRAY) {
       containers += 1;
       cost?.checkContainers(containers);
     }
   }
   cost?.addParts(containers, separators);
-  return { text, bytes, members, duplicateKey };
+  return { ...source, members, duplicateKey };
+}
+
+/** The UTF-16 units of a string as it is written, where they decide; otherwise its bytes. */
+function charactersIn(source: Source, start: number, end: number, isKey: boolean): number {
+  const bytes = end - start;
+  const most = BYTES_PER_UNIT * (isKey ? KEY_CHARACTERS_MAX : SHORT_CHARACTERS_MAX);
+  const isClear = source.ascii !== undefined || bytes <= SHORT_CHARACTERS_MAX || bytes > most;
+  return isClear ? bytes : textOf(source, start, end).length;
 }
 
 /** The keys of all open objects. Keys are ranges of the text, so that an object with few keys allocates nothing. */
 class OpenObjects {
   depth = 0;
-  readonly #text: string;
+  readonly #source: Source;
   readonly #starts: number[] = [];
   readonly #ends: number[] = [];
   readonly #hashes: number[] = [];
@@ -118,8 +191,8 @@ class OpenObjects {
   /** By depth: the keys of an object that needs a Set. */
   readonly #large = new Map<number, Set<string>>();
 
-  constructor(text: string) {
-    this.#text = text;
+  constructor(source: Source) {
+    this.#source = source;
   }
 
   enter(): void {
@@ -156,14 +229,17 @@ class OpenObjects {
   }
 
   #isSame(index: number, start: number, end: number): boolean {
-    const text = this.#text;
-    return text.slice(this.#starts[index], this.#ends[index]) === text.slice(start, end);
+    const { bytes } = this.#source;
+    const from = this.#starts[index] ?? 0;
+    if ((this.#ends[index] ?? 0) - from !== end - start) return false;
+    for (let at = start; at < end; at++) if (bytes[at] !== bytes[from + at - start]) return false;
+    return true;
   }
 
   #moveToSet(first: number): Set<string> {
     const keys = new Set<string>();
     for (let index = first; index < this.#count; index++) {
-      keys.add(this.#text.slice(this.#starts[index], this.#ends[index]));
+      keys.add(textOf(this.#source, this.#starts[index], this.#ends[index]));
     }
     this.#count = first;
     this.#large.set(this.depth, keys);
@@ -172,12 +248,12 @@ class OpenObjects {
 
   #addToSet(keys: Set<string>, start: number, end: number): boolean {
     const count = keys.size;
-    return keys.add(keyText(this.#text, start, end)).size === count;
+    return keys.add(keyText(this.#source, start, end)).size === count;
   }
 }
 
-function keyText(text: string, start: number, end: number): string {
-  const raw = text.slice(start, end);
+function keyText(source: Source, start: number, end: number): string {
+  const raw = textOf(source, start, end);
   if (!raw.includes("\\")) return raw;
   try {
     return String(JSON.parse(`"${raw}"`));
@@ -188,7 +264,24 @@ function keyText(text: string, start: number, end: number): string {
 }
 
 /** The end of the value before the next key or the closing brace at `at`. */
-function valueEndBefore(text: string, at: number): number {
-  const end = skipSpaceBack(text, at);
-  return text.charCodeAt(end - 1) === COMMA ? skipSpaceBack(text, end - 1) : end;
+function valueEndBefore(bytes: Uint8Array, at: number): number {
+  const end = skipSpaceBack(bytes, at);
+  return bytes[end - 1] === COMMA ? skipSpaceBack(bytes, end - 1) : end;
+}
+
+/** The next offset without white space, or the length. */
+function skipSpace(bytes: Uint8Array, from: number): number {
+  let at = from;
+  while (isSpace(bytes[at])) at++;
+  return at;
+}
+
+function skipSpaceBack(bytes: Uint8Array, from: number): number {
+  let at = from;
+  while (isSpace(bytes[at - 1])) at--;
+  return at;
+}
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }

@@ -1,5 +1,5 @@
 import { EngineHash } from "./engineHash.ts";
-import { closingQuote, skipSpace } from "./json.ts";
+import { closingQuote, decodeUtf8, skipSpace } from "./json.ts";
 import { lazy } from "./lazy.ts";
 import { systemRandom } from "./random.ts";
 
@@ -13,12 +13,12 @@ const CONTAINERS_MAX = 131_072;
 /** The most colons and commas: members of objects and elements of arrays. */
 const MEMBERS_MAX = 1_048_576;
 /** Strings up to this length, with escapes, and keys of any length are counted. */
-const SHORT_CHARACTERS_MAX = 96;
+export const SHORT_CHARACTERS_MAX = 96;
 /** Most names are shorter. The end of a longer string is found before more of it is hashed. */
 export const NEAR_CHARACTERS = 32;
 /** The most distinct strings. 10,000 messages with an id and a short text each have 20,000. */
 const DISTINCT_MAX = 65_536;
-const KEY_CHARACTERS_MAX = 1024;
+export const KEY_CHARACTERS_MAX = 1024;
 /**
  * Multiplies the limits for answers of providers. With 20 `top_logprobs` each token has 42 objects and arrays and 230
  * members. JSON texts inside the strings of a body have the same limits: the body's size bounds them already.
@@ -47,7 +47,7 @@ export class CostlyJsonError extends Error {
  * with too many parts or with strings that collide in the engine's hash tables. `factor`: see {@link JsonCost}.
  */
 export function parseUntrusted(text: string, factor = 1): unknown {
-  if (text.length > CHEAP_CHARACTERS_MAX) new JsonCost(factor).add(text);
+  if (text.length > CHEAP_CHARACTERS_MAX) costOfOneText(factor).add(text);
   return JSON.parse(text);
 }
 
@@ -56,7 +56,7 @@ export function parseUntrusted(text: string, factor = 1): unknown {
  * RangeError for JSON that is nested too deeply.
  */
 export function parseExactNumbers(text: string): unknown {
-  new JsonCost().add(text);
+  costOfOneText().add(text);
   return JSON.parse(text, numberText);
 }
 
@@ -75,6 +75,15 @@ const hashing = lazy(() => ({
   units: new Uint16Array(KEY_CHARACTERS_MAX),
 }));
 
+const newBuckets = (): Uint8Array => new Uint8Array(BUCKETS);
+/** New memory costs more than the rest of a count. */
+const sharedBuckets = lazy(newBuckets);
+
+/** Counts what one text costs to parse. It must be added before another text is counted so. */
+export function costOfOneText(factor?: number): JsonCost {
+  return new JsonCost(factor, () => sharedBuckets().fill(0));
+}
+
 /**
  * Counts what all texts of one request cost to parse. In Bun 1.4.5 JSON.parse puts each key, and each string value of
  * up to 16 characters, into a hash table without a seed: 24,000 colliding strings took 25 seconds.
@@ -85,12 +94,14 @@ export class JsonCost {
   readonly #distinct = new IntegerSet();
   /** The number of distinct strings by bucket. */
   #buckets: Uint8Array | undefined;
+  readonly #bucketsOf: () => Uint8Array;
   readonly #secret = fingerprintSecret();
   readonly #factor: number;
 
   /** `factor` multiplies the limits of parts and of distinct names, which cost linear time. The limit of collisions is fixed. */
-  constructor(factor = 1) {
+  constructor(factor = 1, bucketsOf = newBuckets) {
     this.#factor = factor;
+    this.#bucketsOf = bucketsOf;
   }
 
   /** Adds a text in one pass that makes no strings. Throws CostlyJsonError over a limit. */
@@ -140,13 +151,20 @@ export class JsonCost {
     const close = closingQuote(text, open);
     if (close < 0) return text.length;
     const isKey = text.charCodeAt(skipSpace(text, close + 1)) === COLON;
-    if (isCounted(close - start, isKey)) this.addString(text, start, close, at, fingerprint);
+    if (isCounted(close - start, isKey)) {
+      this.checkLength(close - start);
+      this.addString(text, start, close, at, fingerprint);
+    }
     return close;
+  }
+
+  /** Throws CostlyJsonError for a counted string with too many UTF-16 units. */
+  checkLength(characters: number): void {
+    if (characters >= KEY_CHARACTERS_MAX) throw new CostlyJsonError("has too long a key");
   }
 
   /** Adds the string between two quotes. Up to `hashed` it is in the fingerprint already. Throws CostlyJsonError. */
   addString(text: string, start: number, end: number, hashed: number, fingerprint: number): void {
-    if (end - start >= KEY_CHARACTERS_MAX) throw new CostlyJsonError("has too long a key");
     let whole = fingerprint;
     for (let at = hashed; at < end; at++) {
       whole = mix(whole, text.charCodeAt(at), this.#secret.factor);
@@ -154,16 +172,50 @@ export class JsonCost {
     this.#addName(text, start, end, whole);
   }
 
+  /** The same for a string in UTF-8. */
+  addBytes(
+    bytes: Uint8Array,
+    start: number,
+    end: number,
+    hashed: number,
+    fingerprint: number,
+  ): void {
+    let whole = fingerprint;
+    for (let at = hashed; at < end; at++) {
+      whole = mix(whole, bytes[at] ?? 0, this.#secret.factor);
+    }
+    if (!this.#isNew(whole)) return;
+    const { units } = hashing();
+    for (let at = start; at < end; at++) {
+      const byte = bytes[at] ?? 0;
+      if (byte === BACKSLASH || byte >= 0x80) {
+        const text = decodeUtf8(bytes.subarray(start, end));
+        return this.#addToBucket(writeUnescaped(text, 0, text.length, units));
+      }
+      units[at - start] = byte;
+    }
+    this.#addToBucket(end - start);
+  }
+
   #addName(text: string, start: number, end: number, fingerprint: number): void {
-    if (!this.#distinct.add(fingerprint)) return;
+    if (!this.#isNew(fingerprint)) return;
+    this.#addToBucket(writeUnescaped(text, start, end, hashing().units));
+  }
+
+  /** Counts a string. Whether it is one that has to go into a bucket. Throws CostlyJsonError for too many. */
+  #isNew(fingerprint: number): boolean {
+    if (!this.#distinct.add(fingerprint)) return false;
     const distinct = this.#distinct.size;
-    if (distinct <= FREE_STRINGS_MAX) return;
     if (distinct > DISTINCT_MAX * this.#factor)
       throw new CostlyJsonError("has too many different names");
+    return distinct > FREE_STRINGS_MAX;
+  }
+
+  /** Adds the string of this length that is in `units`. Throws CostlyJsonError for a full bucket. */
+  #addToBucket(length: number): void {
     const { engine, units } = hashing();
-    const length = writeUnescaped(text, start, end, units);
     const bucket = engine.of(units, length) % BUCKETS;
-    const buckets = (this.#buckets ??= new Uint8Array(BUCKETS));
+    const buckets = (this.#buckets ??= this.#bucketsOf());
     const count = (buckets[bucket] ?? 0) + 1;
     if (count > BUCKET_STRINGS_MAX) throw new CostlyJsonError("has names made to collide");
     buckets[bucket] = count;

@@ -286,6 +286,8 @@ describe("the result", () => {
       fieldSizes: new Map(),
       needsWholeContext: false,
       objectIds: [],
+      hasTools: false,
+      effort: undefined,
       body,
     });
   });

@@ -1,5 +1,7 @@
+import type { Socket } from "bun";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { copyFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,6 +21,7 @@ import {
   streamEnd,
   streamHead,
 } from "../support/provider/scriptedProvider.ts";
+import { several } from "../support/several.ts";
 import { until } from "../support/until.ts";
 
 /** Starts a stream, and ends it on demand. */
@@ -31,7 +34,25 @@ const provider = startProvider(async (peer) => {
 let goOn = Promise.withResolvers<void>();
 afterAll(() => provider.stop());
 
+/** Clients that connect at once: more than the 512 that Bun's server lets wait. */
+const MANY = 1000;
+const canManyWait =
+  process.platform === "linux" &&
+  Number(readFileSync("/proc/sys/net/core/somaxconn", "utf8")) >= MANY;
+
 const certificates = new URL("../support/certificates/", import.meta.url).pathname;
+
+const portOf = ({ url }: GatewayProcess): number => Number(new URL(url).port);
+
+/** The connections to this port that are whole on the side of the server, accepted or not. */
+function acceptedAt(port: number): number {
+  const own = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const rows = readFileSync("/proc/net/tcp", "utf8").split("\n");
+  return rows.filter((row) => {
+    const [, local, , state] = row.trim().split(/ +/);
+    return local?.endsWith(own) === true && state === "01";
+  }).length;
+}
 
 function configOf(listen: string, cert: string): GatewayConfig {
   const server = { listen, tls_cert: `${cert}.pem`, tls_key: `${cert}-key.pem` };
@@ -69,9 +90,7 @@ describe.each(["tcp", "unix"])(
       new X509Certificate(await Bun.file(at(name)).text()).fingerprint256;
 
     const where = () =>
-      kind === "tcp"
-        ? { host: "127.0.0.1", port: Number(new URL(gateway.url).port) }
-        : { path: gateway.url };
+      kind === "tcp" ? { host: "127.0.0.1", port: portOf(gateway) } : { path: gateway.url };
 
     /** The certificate of a new connection, or undefined when there is none. */
     function shownFingerprint(): Promise<string | undefined> {
@@ -156,6 +175,44 @@ describe.each(["tcp", "unix"])(
       await expectShown("second.pem");
       socket.destroy();
     });
+
+    test.skipIf(!canManyWait)("lets a thousand clients wait, before and after", async () => {
+      await expectManyWait();
+      await copyFile(at("second.pem"), at("first.pem"));
+      await copyFile(at("second-key.pem"), at("first-key.pem"));
+      await hangUp("config reloaded");
+      await expectShown("second.pem");
+      await expectManyWait();
+    });
+
+    /** While the process stands still, the system connects those who can wait, and no others. */
+    async function expectManyWait(): Promise<void> {
+      const connected: Socket[] = [];
+      const socket = {
+        data() {},
+        error() {},
+        open(opened: Socket): void {
+          connected.push(opened);
+          // The system accepts a client once it has sent something.
+          opened.write("GET ");
+        },
+      };
+      const dial =
+        kind === "unix"
+          ? () => Bun.connect({ unix: gateway.url, socket })
+          : () => Bun.connect({ hostname: "127.0.0.1", port: portOf(gateway), socket });
+      gateway.signal("SIGSTOP");
+      try {
+        await Promise.all(several(MANY, dial));
+        // A client over TCP is connected before the system has a place for it.
+        if (kind === "tcp") {
+          await until("all have a place", () => acceptedAt(portOf(gateway)) >= MANY);
+        }
+      } finally {
+        gateway.signal("SIGCONT");
+        for (const opened of connected) opened.terminate();
+      }
+    }
 
     test("leaves open connections alone when the certificate is the same", async () => {
       const { promise: connected, resolve } = Promise.withResolvers<void>();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { rawValue, type JsonObjectText, memberText, walk } from "../../src/lib/json.ts";
+import { rawValue, textOf, type JsonObjectText, memberText, walk } from "../../src/lib/json.ts";
 import { scanObject } from "../../src/lib/jsonObject.ts";
 import { cpuTimer } from "../support/measurement.ts";
 import { assert, constantFrom, dictionary, jsonValue, property } from "fast-check";
@@ -8,7 +8,7 @@ import { assert, constantFrom, dictionary, jsonValue, property } from "fast-chec
 function pairs(object: JsonObjectText): [string, string][] {
   return object.members.map(({ key, valueStart, valueEnd }) => [
     key,
-    object.text.slice(valueStart, valueEnd),
+    textOf(object, valueStart, valueEnd),
   ]);
 }
 
@@ -66,7 +66,7 @@ describe("scanObject finds the members of the top level", () => {
     expect(object.duplicateKey).toBeUndefined();
     expect(pairs(object)).toEqual(expected);
     for (const { key, keyStart } of object.members) {
-      expect(text.startsWith('"', keyStart)).toBe(true);
+      expect(textOf(object, keyStart).startsWith('"')).toBe(true);
       expect(rawValue(object, key)).toBe(pairs(object).find(([name]) => name === key)?.[1]);
     }
   });

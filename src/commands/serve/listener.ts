@@ -2,6 +2,7 @@ import { lookup } from "node:dns/promises";
 import { chmodSync, lstatSync, rmSync } from "node:fs";
 import type { Server } from "bun";
 import type { Listen, TlsConfig } from "../../config/schema.ts";
+import { lengthenQueues } from "../../http/connections/clientSockets.ts";
 import { CommandFailure } from "../cli/print.ts";
 import { REWRITE_UNIT } from "../service/unit.ts";
 import { errorCode, fileErrorReason } from "../../lib/systemError.ts";
@@ -133,6 +134,7 @@ async function listen(
   }
   if (!surface.server) throw new Error("the server did not start");
   if (address.kind === "unix") chmodSync(address.path, socketMode);
+  await lengthenQueues();
   return surface.server;
 }
 

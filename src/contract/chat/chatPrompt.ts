@@ -1,4 +1,5 @@
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { bytesOfString, wholeString } from "../../lib/outline.ts";
 import {
   type ChatRequestBody,
   type ContentPart,
@@ -88,21 +89,21 @@ function add(sum: Sum, { textBytes, nonTextParts, attachmentTokens }: TextSize):
 }
 
 function addContent(sum: Sum, content: RequestMessage["content"]): void {
-  if (typeof content === "string") sum.textBytes += Buffer.byteLength(content);
+  if (typeof content === "string") sum.textBytes += bytesOfString(content);
   else {
     for (const part of content ?? []) {
       const text = textOf(part);
       if (text === undefined) {
         sum.nonTextParts += 1;
         sum.attachmentTokens += attachmentTokensOf(part);
-      } else sum.textBytes += Buffer.byteLength(text);
+      } else sum.textBytes += bytesOfString(text);
     }
   }
 }
 
 /** The size of a message field other than role and content. A model may read it: calls, earlier reasoning. */
 function sizeOfField(name: string, value: unknown): TextSize {
-  if (typeof value === "string") return { ...noText, textBytes: Buffer.byteLength(value) };
+  if (typeof value === "string") return { ...noText, textBytes: bytesOfString(value) };
   // The recording of an earlier answer, by its id: it is as short as an answer.
   if (name === "audio") return { ...noText, nonTextParts: isJsonObject(value) ? 1 : 0 };
   if (name === "images" && Array.isArray(value)) return { ...noText, nonTextParts: value.length };
@@ -126,5 +127,5 @@ function textOf(part: ContentPart): string | undefined {
 function addId(ids: string[], path: string, { id }: JsonFields): void {
   if (id === undefined || id === null) return;
   if (typeof id !== "string") throw invalidRequest(`${path} must be a string`);
-  ids.push(id);
+  ids.push(wholeString(id));
 }

@@ -17,6 +17,7 @@ import {
   strictChatBodyWith,
   type ChatRequestBody,
   type ContentPart,
+  type ReasoningEffort,
 } from "./chatRequestBody.ts";
 import { invalidRequest } from "../errors.ts";
 import { validationMessage } from "../validationMessage.ts";
@@ -40,7 +41,13 @@ function checksWith(extra: readonly string[]) {
 }
 
 /** A checked request: what the gateway itself needs, and the parsed body for the adapters. */
-export interface ChatRequest extends PromptMeasure {
+export interface ChatRequest extends ChatFigures {
+  /** The whole body. The first read may parse it. */
+  readonly body: ChatRequestBody;
+}
+
+/** What the gateway needs of a chat, without the texts of its prompt. */
+export interface ChatFigures extends PromptMeasure {
   readonly model: string;
   readonly stream: boolean;
   /** The caller asks for usage in the stream. */
@@ -55,7 +62,8 @@ export interface ChatRequest extends PromptMeasure {
   readonly usesLongCacheTtl: boolean;
   /** The most to hold for of what is billed one by one. */
   readonly most: OtherCounts;
-  readonly body: ChatRequestBody;
+  readonly hasTools: boolean;
+  readonly effort: ReasoningEffort | undefined;
 }
 
 /** The operator's rules. `refusedFields` are top-level names. */
@@ -77,8 +85,13 @@ export function ownChatRules({ allowedTools }: Pick<ExtraRules, "allowedTools">)
   };
 }
 
-/** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
+/** Checks a whole body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
 export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): ChatRequest {
+  return { ...chatFiguresOf(value, rules), body: value as ChatRequestBody };
+}
+
+/** Checks a body or its outline (`lib/outline.ts`). Throws ApiError 400 with the first problem. */
+export function chatFiguresOf(value: JsonFields, rules: ChatRequestRules): ChatFigures {
   const body: ChatRequestBody =
     rules.unknownFields === "reject"
       ? checksFor(rules.extraReasoningEfforts).strict(value)
@@ -88,6 +101,7 @@ export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): Ch
   refuseExtras(value, rules);
   const usesLongCacheTtl = usesLongPromptCacheTtl(value);
   refuseDifferentBounds(body);
+  const { tools } = value;
   return {
     model: body.model,
     stream: body.stream ?? false,
@@ -99,7 +113,8 @@ export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): Ch
     usesLongCacheTtl,
     most: mostOf(value, value["max_tool_calls"]),
     ...measurePrompt(body),
-    body,
+    hasTools: Array.isArray(tools) && tools.length > 0,
+    effort: body.reasoning_effort ?? undefined,
   };
 }
 

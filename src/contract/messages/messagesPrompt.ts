@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { bytesOfString } from "../../lib/outline.ts";
 import { attachmentTokensOf, measureText, type TextSize } from "../textSize.ts";
 
 /** The sizes of a Messages request, for estimates. */
@@ -61,7 +62,7 @@ class Sum {
     const open: unknown[] = [content];
     while (open.length > 0) {
       const next = open.pop();
-      if (typeof next === "string") this.textBytes += Buffer.byteLength(next);
+      if (typeof next === "string") this.textBytes += bytesOfString(next);
       else if (Array.isArray(next)) for (const block of next as unknown[]) open.push(block);
       else if (isJsonObject(next)) for (const inner of this.#addBlock(next)) open.push(inner);
     }

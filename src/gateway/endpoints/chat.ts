@@ -1,8 +1,8 @@
 import { promptTokensMin } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
-import { checkChatRequest, type ChatRequest } from "../../contract/chat/chatRequest.ts";
+import { chatFiguresOf, type ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { resourceNotFound, type ApiError } from "../../contract/errors.ts";
-import { parseJsonObject, type BodyText } from "../../contract/jsonBody.ts";
+import { checkPromptBody } from "../../contract/jsonBody.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 import { admit } from "../admission/admit.ts";
@@ -19,9 +19,13 @@ import { openStream } from "../streaming/openStream.ts";
  * The path of a chat request: check it, find the model, check that a route can express it, hold the money, let the routes
  * answer, charge, and only then send the end of the answer. Throws ApiError; the hold is released by then.
  */
-export async function chat(scope: RequestScope, body: BodyText): Promise<Answer> {
-  const { value, object } = parseJsonObject(body);
-  const request = checkChatRequest(value, scope.snapshot.config.api);
+export async function chat(scope: RequestScope, body: Uint8Array): Promise<Answer> {
+  const { request, object } = checkPromptBody<ChatRequest>(body, (value, whole) => ({
+    ...chatFiguresOf(value, scope.snapshot.config.api),
+    get body() {
+      return whole() as ChatRequest["body"];
+    },
+  }));
   const { model, stream, outputTokensBound } = request;
   scope.addLogFields({ endpoint: "chat", model, stream });
   const named = findModels(scope.snapshot.catalog, scope.caller.models, model);
@@ -41,7 +45,7 @@ export async function chat(scope: RequestScope, body: BodyText): Promise<Answer>
     models,
     candidates,
     prompt: {
-      bodyBytes: body.bytes.length + call.addedPromptBytes(candidates),
+      bodyBytes: body.length + call.addedPromptBytes(candidates),
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
       longCacheWrites: request.usesLongCacheTtl,

@@ -4,7 +4,7 @@ import type { ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { invalidRequest } from "../../contract/errors.ts";
 import { isTotalLarger } from "../../contract/usage.ts";
 import type { Endpoint } from "../../contract/account/requestStatus.ts";
-import type { JsonFields, JsonObjectText } from "../../lib/json.ts";
+import type { JsonObjectText } from "../../lib/json.ts";
 import {
   adaptChat,
   addedPromptBytes,
@@ -145,8 +145,7 @@ export class ChatCall implements ProviderCall {
   }
 
   #interfaceFor({ chat, provider, route }: Candidate): ChatInterface {
-    const { reasoning_effort: effort, tools }: JsonFields = this.#request.body;
-    const hasTools = Array.isArray(tools) && tools.length > 0;
+    const { hasTools, effort } = this.#request;
     const isEither = provider.config.kind === "openai" && route.api === "chat" && route.responses;
     if (!isEither || !needsResponses(route.model, { hasTools, effort })) return chat;
     return chatInterfaceOf(provider, "responses");
@@ -186,7 +185,7 @@ export class ChatCall implements ProviderCall {
   }
 
   #answerOf(candidate: Candidate): AnswerIdentity {
-    const names = changedToolNames(this.#request.body, this.#dialectFor(candidate));
+    const names = changedToolNames(this.#request, this.#dialectFor(candidate));
     const identity = this.#identityOf(candidate.model.id);
     return names.size === 0 ? identity : { ...identity, toolNames: names };
   }

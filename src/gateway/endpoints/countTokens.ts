@@ -1,4 +1,4 @@
-import { parseJsonObject, type BodyText } from "../../contract/jsonBody.ts";
+import { checkPromptBody } from "../../contract/jsonBody.ts";
 import { checkCountTokensRequest } from "../../contract/messages/messagesRequest.ts";
 import { Deadline } from "../../lib/clock.ts";
 import { fieldsOf, type JsonObjectText } from "../../lib/json.ts";
@@ -24,9 +24,10 @@ const ESTIMATED_HEADER = "x-tollgate-estimated";
  * or if none answers, the answer is the gateway's estimate, marked by a header. It costs nothing, and says nothing about the
  * health of a route: many compatible servers do not have this call. Throws ApiError.
  */
-export async function countTokens(scope: RequestScope, body: BodyText): Promise<Answer> {
-  const { value, object } = parseJsonObject(body);
-  const request = checkCountTokensRequest(value, scope.snapshot.config.api);
+export async function countTokens(scope: RequestScope, body: Uint8Array): Promise<Answer> {
+  const { request, object } = checkPromptBody(body, (value) =>
+    checkCountTokensRequest(value, scope.snapshot.config.api),
+  );
   scope.addLogFields({ endpoint: "count_tokens", model: request.model, stream: false });
   const { gateway, caller } = scope;
   const model = findModel(scope.snapshot.catalog, caller.models, request.model, "chat");

@@ -6,7 +6,7 @@ import {
   type EmbeddingsRequest,
 } from "../../contract/embeddings.ts";
 import { invalidRequest } from "../../contract/errors.ts";
-import { parseJsonObject, type BodyText } from "../../contract/jsonBody.ts";
+import { parseJsonObject } from "../../contract/jsonBody.ts";
 import { assert } from "../../lib/assert.ts";
 import type { JsonObjectText } from "../../lib/json.ts";
 import {
@@ -28,7 +28,7 @@ import { withChecked, type AdmittedScope, type RequestScope } from "../requestSc
  * The path of an embeddings request. It is that of a chat in JSON, but only the inputs have a price. Throws ApiError; the
  * hold is released by then.
  */
-export async function embeddings(scope: RequestScope, body: BodyText): Promise<Answer> {
+export async function embeddings(scope: RequestScope, body: Uint8Array): Promise<Answer> {
   const { value, object } = parseJsonObject(body);
   const request = checkEmbeddingsRequest(value, scope.snapshot.config.api);
   scope.addLogFields({ endpoint: "embeddings", model: request.model, stream: false });

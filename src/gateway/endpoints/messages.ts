@@ -8,7 +8,7 @@ import {
 import { ApiError, invalidRequest, type StreamFailure } from "../../contract/errors.ts";
 import { expensiveServicesOf, namesWebSearch, unpricedWebSearch } from "../../contract/extras.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
-import { parseJsonObject, type BodyText } from "../../contract/jsonBody.ts";
+import { checkPromptBody, parseJsonObject } from "../../contract/jsonBody.ts";
 import { messagesErrorBody, messagesFailure } from "../../contract/messages/messagesAnswer.ts";
 import {
   checkMessagesRequest,
@@ -18,7 +18,13 @@ import {
 import { readMessagesUsage } from "../../contract/usage.ts";
 import { assert } from "../../lib/assert.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
-import { fieldsOf, isJsonObject, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
+import {
+  fieldsOf,
+  isJsonObject,
+  textOf,
+  type JsonFields,
+  type JsonObjectText,
+} from "../../lib/json.ts";
 import { lazy } from "../../lib/lazy.ts";
 import {
   AnswerError,
@@ -54,9 +60,10 @@ import { chatBodyOfMessages, stopsBeyondChat } from "../translation/messages/mes
  * `model` changed, and its bytes are returned. For the other kinds the request becomes a chat, and its answer a message.
  * Throws ApiError; the hold is released by then.
  */
-export async function messages(scope: RequestScope, body: BodyText): Promise<Answer> {
-  const { value, object } = parseJsonObject(body);
-  const request = checkMessagesRequest(value, scope.snapshot.config.api);
+export async function messages(scope: RequestScope, body: Uint8Array): Promise<Answer> {
+  const { request, object } = checkPromptBody(body, (value) =>
+    checkMessagesRequest(value, scope.snapshot.config.api),
+  );
   const { model, stream, outputTokensBound, promptSize } = request;
   scope.addLogFields({ endpoint: "messages", model, stream });
   const named = findModels(scope.snapshot.catalog, scope.caller.models, model);
@@ -76,7 +83,7 @@ export async function messages(scope: RequestScope, body: BodyText): Promise<Ans
     models,
     candidates,
     prompt: {
-      bodyBytes: body.bytes.length + addedPromptBytes(translated, candidates),
+      bodyBytes: body.length + addedPromptBytes(translated, candidates),
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
       longCacheWrites: request.usesLongCacheTtl,
@@ -220,8 +227,8 @@ function refuseSmallBound(bound: number | undefined, { reasoningBudget }: Messag
 
 /** The request as a chat. Throws UnsupportedRequestError. */
 function translate(scope: RequestScope, object: JsonObjectText, promptEstimate: number): ChatCall {
-  const body = fieldsOf(parseExactly(object.text));
-  const chat = parseJsonObject({ text: JSON.stringify(chatBodyOfMessages(body)) });
+  const body = fieldsOf(parseExactly(textOf(object)));
+  const chat = parseJsonObject(JSON.stringify(chatBodyOfMessages(body)));
   const request = { ...checkedChat(chat.value, scope), moreStops: stopsBeyondChat(body) };
   const { requestId, gateway } = scope;
   return new ChatCall(

@@ -1,6 +1,13 @@
 import { invalidRequest, resourceNotFound } from "../../contract/errors.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
-import { fieldsOf, isDeeperThan, isJsonObject, type JsonObjectText } from "../../lib/json.ts";
+import {
+  fieldsOf,
+  isDeeperThan,
+  isJsonObject,
+  textOf,
+  viewOf,
+  type JsonObjectText,
+} from "../../lib/json.ts";
 import { scanObject } from "../../lib/jsonObject.ts";
 import { splice } from "../../lib/splice.ts";
 import { DEPTH_MAX } from "../../providers/provider.ts";
@@ -47,8 +54,8 @@ export function refuseForeignFiles({ snapshot }: RequestScope, objectIds: readon
  * is nested too deep to be written again: the provider refuses it.
  */
 export function ownMessagesText(object: JsonObjectText): JsonObjectText {
-  if (!object.text.includes(TRANSLATED_SIGNATURE)) return object;
-  const { messages } = fieldsOf(parseExactly(object.text));
+  if (!viewOf(object.bytes).includes(TRANSLATED_SIGNATURE)) return object;
+  const { messages } = fieldsOf(parseExactly(textOf(object)));
   if (!Array.isArray(messages) || isDeeperThan(messages, DEPTH_MAX)) return object;
   const kept = messages.flatMap((message: unknown) => {
     const { content, ...others } = fieldsOf(message);

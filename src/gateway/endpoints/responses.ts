@@ -2,7 +2,7 @@ import { noExtras, promptTokensMin, type PromptExtent } from "../../billing/cost
 import { estimateTokens } from "../../billing/estimate.ts";
 import { checkChatRequest, ownChatRules } from "../../contract/chat/chatRequest.ts";
 import { ApiError, invalidRequest } from "../../contract/errors.ts";
-import { parseJsonObject, type BodyText } from "../../contract/jsonBody.ts";
+import { checkPromptBody } from "../../contract/jsonBody.ts";
 import {
   checkResponsesRequest,
   finishReasonsOf,
@@ -14,8 +14,14 @@ import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import { expensiveServicesOf } from "../../contract/extras.ts";
 import { readResponsesUsage } from "../../contract/usage.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
-import { fieldsOf, isJsonObject, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
-import { parseObjectText } from "../../lib/jsonObject.ts";
+import {
+  fieldsOf,
+  isJsonObject,
+  textOf,
+  type JsonFields,
+  type JsonObjectText,
+} from "../../lib/json.ts";
+import { parseObject } from "../../lib/jsonObject.ts";
 import { lazy } from "../../lib/lazy.ts";
 import {
   AnswerError,
@@ -53,9 +59,10 @@ import { outputBytes } from "../decoding/generatedContent.ts";
  * changed, and the provider's bytes are returned. Over other routes it is translated into a chat, if it needs no stored
  * response. Throws ApiError; the hold is released by then.
  */
-export async function responses(scope: RequestScope, body: BodyText): Promise<Answer> {
-  const { value, object } = parseJsonObject(body);
-  const request = checkResponsesRequest(value, scope.snapshot.config.api);
+export async function responses(scope: RequestScope, body: Uint8Array): Promise<Answer> {
+  const { request, object } = checkPromptBody(body, (value) =>
+    checkResponsesRequest(value, scope.snapshot.config.api),
+  );
   const { model, stream, outputTokensBound, promptSize } = request;
   scope.addLogFields({ endpoint: "responses", model, stream });
   const models = findModels(scope.snapshot.catalog, scope.caller.models, model);
@@ -66,7 +73,7 @@ export async function responses(scope: RequestScope, body: BodyText): Promise<An
     stream,
     models,
     candidates,
-    prompt: promptOf(request, body.bytes.length, plan),
+    prompt: promptOf(request, body.length, plan),
     promptEstimate: promptEstimateOf(request, plan, models),
     promptTokensMin: request.trimsPrompt ? 0 : promptTokensMin(promptSize.textBytes),
     attachmentTokens: promptSize.attachmentTokens,
@@ -250,7 +257,7 @@ function translateResponse(
   object: JsonObjectText,
 ): TranslatedResponse | ApiError {
   try {
-    return translated(scope, fieldsOf(parseExactly(object.text)));
+    return translated(scope, fieldsOf(parseExactly(textOf(object))));
   } catch (error) {
     if (error instanceof UnsupportedRequestError) return invalidRequest(error.message);
     if (error instanceof ApiError) return error;
@@ -260,7 +267,7 @@ function translateResponse(
 
 /** Throws UnsupportedRequestError, and ApiError like a chat with the same content. */
 function translated(scope: RequestScope, body: JsonFields): TranslatedResponse {
-  const { value, object } = parseObjectText(JSON.stringify(chatBodyOf(body)));
+  const { value, object } = parseObject(JSON.stringify(chatBodyOf(body)));
   const request = checkChatRequest(fieldsOf(value), ownChatRules(scope.snapshot.config.api));
   refuseForeignFiles(scope, request.objectIds);
   // The check of the responses request does not see what is inside returned reasoning.
@@ -274,7 +281,7 @@ function translated(scope: RequestScope, body: JsonFields): TranslatedResponse {
   return {
     chat: new ChatCall("responses", request, object, identityFor, responsesForms(settingsOf(body))),
     prompt: {
-      bodyBytes: Buffer.byteLength(object.text),
+      bodyBytes: object.bytes.length,
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
       ...noExtras,

@@ -1,5 +1,6 @@
-import type { FFIFunction, Library } from "bun:ffi";
+import type { FFIFunction } from "bun:ffi";
 import { canonicalIp } from "../../config/address.ts";
+import { descriptorsMax, openDescriptors } from "../../lib/systemError.ts";
 
 /** One connection of a client over TCP. */
 export interface ClientSocket {
@@ -26,6 +27,8 @@ export interface ClientSockets {
   shutDown(socket: ClientSocket): void;
   /** The sockets of this process that listen at these ports. */
   listeners(ports: ReadonlySet<number>, used: number): readonly Listening[];
+  /** Lets this number of clients wait to be accepted, at each listening socket of this process. */
+  lengthenQueues(length: number, used: number): void;
 }
 
 export interface Listening {
@@ -36,6 +39,20 @@ export interface Listening {
   holdBack(): void;
   /** Whether a client is connected and waits to be accepted. */
   hasWaiting(): boolean;
+}
+
+/** The system's own limit is 4,096 too, unless somebody has changed `net.core.somaxconn`. */
+const QUEUE_LENGTH = 4096;
+
+/**
+ * Lets 4,096 clients wait to be accepted, at each socket at which this process listens. Bun 1.4.5 lets 512 wait and has no
+ * option for it: of a thousand clients that connect at once, the others would be heard a second later. Listening again
+ * changes only this length: https://man7.org/linux/man-pages/man2/listen.2.html
+ */
+export async function lengthenQueues(): Promise<void> {
+  const most = descriptorsMax();
+  const sockets = most === undefined ? undefined : await openClientSockets(most);
+  if (most !== undefined) sockets?.lengthenQueues(QUEUE_LENGTH, openDescriptors() ?? most);
 }
 
 /** Names a connection of a client. */
@@ -53,6 +70,7 @@ const calls = {
   getpeername: { args: ["i32", "ptr", "ptr"], returns: "i32" },
   getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
   setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
+  listen: { args: ["i32", "i32"], returns: "i32" },
   shutdown: { args: ["i32", "i32"], returns: "i32" },
 } as const satisfies Record<string, FFIFunction>;
 
@@ -104,11 +122,11 @@ export async function openClientSockets(
   descriptorsMax: number,
 ): Promise<ClientSockets | undefined> {
   if (process.platform !== "linux") return undefined;
-  const { dlopen, ptr } = await import("bun:ffi");
-  const library = firstOf(LIBRARIES, (name) => dlopen(name, calls));
-  if (library === undefined) return undefined;
-  const { fcntl, ioctl, getsockname, getpeername, getsockopt, setsockopt, shutdown } =
-    library.symbols;
+  const opened = await (library ??= openLibrary());
+  if (opened === undefined) return undefined;
+  const { ptr, symbols } = opened;
+  const { fcntl, ioctl, getsockname, getpeername, getsockopt, setsockopt, listen, shutdown } =
+    symbols;
   const address = new DataView(new ArrayBuffer(ADDRESS_BYTES));
   const length = new Uint32Array(new ArrayBuffer(4));
   const read = (call: typeof getsockname, descriptor: number): SocketAddress | undefined => {
@@ -132,11 +150,12 @@ export async function openClientSockets(
     ioctl(descriptor, request, ptr(length.buffer)) === 0 && length[0] !== 0;
   const isListening = (descriptor: number): boolean => {
     length[0] = 4;
+    info.setUint32(0, 0, true);
     getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, ptr(info.buffer), ptr(length.buffer));
     return info.getUint32(0, true) === 1;
   };
-  /** The open sockets whose own port is one of these. It stops once it has seen as many descriptors as are used. */
-  function* at(ports: ReadonlySet<number>, used: number): Generator<number> {
+  /** The open descriptors. It stops once it has seen as many as are used. */
+  function* openOnes(used: number): Generator<number> {
     for (
       let descriptor = 0, seen = 0;
       seen < used && descriptor < descriptorsMax;
@@ -144,6 +163,12 @@ export async function openClientSockets(
     ) {
       if (fcntl(descriptor, F_GETFD, 0) < 0) continue;
       seen += 1;
+      yield descriptor;
+    }
+  }
+  /** The open sockets whose own port is one of these. */
+  function* at(ports: ReadonlySet<number>, used: number): Generator<number> {
+    for (const descriptor of openOnes(used)) {
       const own = read(getsockname, descriptor);
       if (own !== undefined && ports.has(own.port)) yield descriptor;
     }
@@ -175,6 +200,10 @@ export async function openClientSockets(
         },
         hasWaiting: () => readInfo(descriptor).getUint32(WAITING, true) > 0,
       }));
+    },
+    lengthenQueues(most, used) {
+      for (const descriptor of openOnes(used))
+        if (isListening(descriptor)) listen(descriptor, most);
     },
     shutDown: ({ descriptor }) => void shutdown(descriptor, SHUT_RDWR),
   };
@@ -210,13 +239,14 @@ function addressIn(bytes: DataView): SocketAddress | undefined {
   return { port, host: groups.join(":") };
 }
 
-function firstOf(
-  names: readonly string[],
-  open: (name: string) => Library<typeof calls>,
-): Library<typeof calls> | undefined {
-  for (const name of names) {
+let library: ReturnType<typeof openLibrary> | undefined;
+
+/** Undefined: no C library by one of these names. */
+async function openLibrary() {
+  const { dlopen, ptr } = await import("bun:ffi");
+  for (const name of LIBRARIES) {
     try {
-      return open(name);
+      return { symbols: dlopen(name, calls).symbols, ptr };
     } catch {
       // The next one may exist.
     }

@@ -161,13 +161,10 @@ function documented({ doc, default: value }: Pick<Field, "doc" | "default"> = {}
   return { ...(doc && { description: doc }), ...(value && { default: value }) };
 }
 
-/** The console has one user, so nothing is counted. */
-const unlimited = { take: () => true };
-
 /** Reads a body of texts. No body counts as an empty object. Throws ApiError 400. */
 async function readTexts(request: Request, schema: TObject): Promise<Texts> {
-  const { text } = await readBody(request, BODY_BYTES_MAX, unlimited);
-  const value = text === "" ? {} : parseJsonObject({ text }).value;
+  const body = await readBody(request, BODY_BYTES_MAX);
+  const value = body.length === 0 ? {} : parseJsonObject(body).value;
   const problem = validationMessage(schema, value);
   if (problem !== undefined) throw invalidRequest(problem);
   return value as Texts;

@@ -1,5 +1,12 @@
 import { type RequestMessage, CONVENTION_FIELDS } from "../../contract/chat/chatRequestBody.ts";
-import { fieldsOf, isJsonObject, type JsonFields, isDeeperThan, isGiven } from "../../lib/json.ts";
+import {
+  fieldsOf,
+  isJsonObject,
+  type JsonFields,
+  isDeeperThan,
+  isGiven,
+  textOf,
+} from "../../lib/json.ts";
 import { registeredMediaType } from "../../lib/mediaType.ts";
 import { DEPTH_MAX, unsupported, UnsupportedRequestError, type ChatCall } from "../provider.ts";
 
@@ -173,7 +180,7 @@ export function bodyWithOthers(
   const taken = new Set([...given.map(([name]) => name), ...dropFields]);
   for (const { key, valueStart, valueEnd } of object.members) {
     if (CONVENTION_FIELDS.has(key) || taken.has(key)) continue;
-    members.push(`${JSON.stringify(key)}:${object.text.slice(valueStart, valueEnd)}`);
+    members.push(`${JSON.stringify(key)}:${textOf(object, valueStart, valueEnd)}`);
   }
   return `{${members.join(",")}}`;
 }

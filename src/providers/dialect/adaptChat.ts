@@ -31,6 +31,7 @@ export interface Chat {
 
 /** The chat in the dialect. It is the same object if nothing changes. */
 export function adaptChat(chat: Chat, dialect: Dialect): Chat {
+  if (keepsChats(dialect)) return chat;
   const { body } = chat.request;
   const changes: JsonFields = {
     ...messagesIn(body, dialect),
@@ -50,6 +51,16 @@ export function adaptChat(chat: Chat, dialect: Dialect): Chat {
     ),
   );
   return edited(chat, set, remove);
+}
+
+/** No chat is written anew for the dialect, so that no body has to be parsed. */
+function keepsChats(dialect: Dialect): boolean {
+  const { toolNames, callIds, efforts } = dialect;
+  const keepsMessages = !dialect.hasStrictOrder && dialect.takesPicturesInResults;
+  const keepsFields =
+    !dialect.fillsParameters && !dialect.refusesStop && dialect.refusedFields.length === 0;
+  const changes = [toolNames, callIds, efforts];
+  return keepsMessages && keepsFields && changes.every((change) => change === undefined);
 }
 
 function edited({ request, object }: Chat, set: JsonFields, remove: readonly string[]): Chat {
@@ -73,11 +84,12 @@ export function providerToolName(name: string, rule: NameRule): string {
 
 /** The changed names of tools, each with the client's own name. */
 export function changedToolNames(
-  { tools }: JsonFields,
+  request: Pick<ChatRequest, "body">,
   { toolNames: rule }: Dialect,
 ): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
   if (rule === undefined) return names;
+  const { tools }: JsonFields = request.body;
   for (const tool of Array.isArray(tools) ? (tools as unknown[]) : []) {
     const { name } = fieldsOf(fieldsOf(tool)["function"]);
     if (typeof name !== "string") continue;

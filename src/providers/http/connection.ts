@@ -1,11 +1,15 @@
 import type { Socket, SocketHandler } from "bun";
+import { lookup } from "node:dns/promises";
+import { isIP } from "node:net";
 import type { Duplex } from "node:stream";
 import { ConnectionError, connectError, handshakeError } from "./connectionError.ts";
 import {
   isTunnelled,
   nearestServer,
+  PROBE_AFTER_MS,
   tlsOptions,
   type ConnectionTarget,
+  type NearestServer,
   type TunnelTarget,
 } from "./connectionTarget.ts";
 
@@ -30,6 +34,19 @@ type Stage = "connecting" | "handshake" | "open" | "closed";
  */
 const CONNECT_STEPS = 10;
 
+/** A session is not offered for longer, so that certificates are verified at least so often. */
+const SESSION_MS_MAX = 60 * 60_000;
+
+/** Shortens a TLS handshake: the server proves that it is the one whose certificate was verified. */
+interface TlsSession {
+  readonly ticket: Buffer;
+  /** When the certificate was verified, on the monotonic clock. */
+  readonly verifiedAtMs: number;
+}
+
+/** The newest session of each target, for connections without a proxy. */
+const sessions = new WeakMap<ConnectionTarget, TlsSession>();
+
 /**
  * One TCP or TLS connection, with or without a proxy, opened by its constructor. The owner gets no calls after `destroy` or
  * `close`.
@@ -40,6 +57,8 @@ export class Connection implements WireEvents {
   isReused = false;
   /** When the connection became idle, on the monotonic clock. */
   idleSinceMs = 0;
+  /** When the connection became ready, on the monotonic clock. */
+  openedAtMs = 0;
   readonly #target: ConnectionTarget;
   #stage: Stage = "connecting";
   #wire: Wire | undefined;
@@ -50,13 +69,14 @@ export class Connection implements WireEvents {
   #unsent: Uint8Array[] = [];
   #isClosedInOrder = false;
   #isPaused = false;
+  #verifiedAtMs = 0;
 
   constructor(target: ConnectionTarget, owner: ConnectionOwner) {
     this.#target = target;
     this.owner = owner;
     this.#startConnectTimer(CONNECT_STEPS);
     if (isTunnelled(target)) void this.#openTunnel(target);
-    else this.#connect();
+    else void this.#connect();
   }
 
   get isOpen(): boolean {
@@ -145,14 +165,36 @@ export class Connection implements WireEvents {
     }, this.#target.timeoutMs / CONNECT_STEPS);
   }
 
-  #connect(): void {
-    const { host, port, isSecure, ca } = nearestServer(this.#target);
+  async #connect(): Promise<void> {
+    const server = nearestServer(this.#target);
+    try {
+      await this.#dial(server, server.host);
+    } catch (error) {
+      const failure = connectError(error);
+      const isUnreached = failure.code === "refused" || failure.code === "unreachable";
+      if (!isUnreached || !(await this.#dialAnew(server))) this.#fail(failure);
+    }
+  }
+
+  /** An invalid certificate authority throws; other errors reject. */
+  async #dial({ host, port, isSecure, ca }: NearestServer, hostname: string): Promise<void> {
     const tls = isSecure ? { tls: tlsOptions({ host, ca }) } : {};
-    const options = { hostname: host, port, data: this, socket: SOCKET_HANDLERS, ...tls };
-    // An invalid certificate authority throws; other errors reject.
-    Promise.try(() => Bun.connect<Connection>(options)).catch((error: unknown) => {
-      this.#fail(connectError(error));
-    });
+    await Bun.connect<Connection>({ hostname, port, data: this, socket: SOCKET_HANDLERS, ...tls });
+  }
+
+  /** Bun 1.4.5 keeps the addresses of a name for 30 s, also those that refuse. A server that was moved has others. */
+  async #dialAnew(server: NearestServer): Promise<boolean> {
+    if (isIP(server.host) !== 0 || this.#stage === "closed") return false;
+    const addresses = await lookup(server.host, { all: true }).catch(() => []);
+    for (const { address } of addresses) {
+      try {
+        await this.#dial(server, address);
+        return true;
+      } catch {
+        // The first error is told: it is that of the name.
+      }
+    }
+    return false;
   }
 
   async #openTunnel(target: TunnelTarget): Promise<void> {
@@ -171,6 +213,7 @@ export class Connection implements WireEvents {
 
   #ready(): void {
     this.#stage = "open";
+    this.openedAtMs = performance.now();
     clearTimeout(this.#connectTimer);
     this.owner.opened(this);
   }
@@ -183,14 +226,38 @@ export class Connection implements WireEvents {
       return;
     }
     this.#wire = socket;
-    if (nearestServer(this.#target).isSecure) this.#stage = "handshake";
-    else this.#ready();
+    socket.setKeepAlive(true, PROBE_AFTER_MS);
+    if (nearestServer(this.#target).isSecure) {
+      this.#stage = "handshake";
+      this.#offerSession(socket);
+    } else {
+      this.#ready();
+    }
   }
 
-  onHandshake(isVerified: boolean, problem: Error | null): void {
+  #offerSession(socket: Socket<Connection>): void {
+    const session = sessions.get(this.#target);
+    const nowMs = performance.now();
+    this.#verifiedAtMs = nowMs;
+    if (session === undefined || nowMs - session.verifiedAtMs > SESSION_MS_MAX) return;
+    this.#verifiedAtMs = session.verifiedAtMs;
+    socket.setSession(session.ticket);
+  }
+
+  onHandshake(socket: Socket<Connection>, isVerified: boolean, problem: Error | null): void {
     if (this.#stage !== "handshake") return;
-    if (isVerified && problem === null) this.#ready();
-    else this.#failHandshake(problem);
+    if (!isVerified || problem !== null) {
+      this.#failHandshake(problem);
+      return;
+    }
+    if (!socket.isSessionReused()) this.#verifiedAtMs = performance.now();
+    this.#ready();
+  }
+
+  /** Comes after the handshake, and more than once. */
+  onSession(ticket: Buffer): void {
+    if (this.#stage !== "open") return;
+    sessions.set(this.#target, { ticket, verifiedAtMs: this.#verifiedAtMs });
   }
 
   /** The handshake is with the nearest server: with a proxy that gets the requests themselves, it is the proxy's. */
@@ -218,11 +285,17 @@ export class Connection implements WireEvents {
   }
 }
 
+/** The types of Bun 1.4.5 do not have `session`. `node:tls` uses it, too. */
+interface Handlers extends SocketHandler<Connection> {
+  session(socket: Socket<Connection>, ticket: Buffer): void;
+}
+
 /** One object for all sockets. The connection is the socket's data. */
-const SOCKET_HANDLERS: SocketHandler<Connection> = {
+const SOCKET_HANDLERS: Handlers = {
   open: (socket) => socket.data.onOpen(socket),
   handshake: (socket, hasSucceeded, problem) =>
-    socket.data.onHandshake(hasSucceeded && socket.authorized, problem),
+    socket.data.onHandshake(socket, hasSucceeded && socket.authorized, problem),
+  session: (socket, ticket) => socket.data.onSession(ticket),
   data: (socket, bytes) => socket.data.onData(bytes),
   drain: (socket) => socket.data.onDrain(),
   end: (socket) => socket.data.onEnd(),

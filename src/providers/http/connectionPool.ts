@@ -2,11 +2,17 @@ import { Connection, type ConnectionOwner } from "./connection.ts";
 import type { ConnectionTarget } from "./connectionTarget.ts";
 
 /**
- * Below the idle timeout of common servers (AWS load balancers 60 s, nginx 75 s, Cloudflare 400 s), so that they
- * rarely close a connection under a request. The retry of an exchange covers servers that close after 5 s (Node,
- * uvicorn).
+ * Longer than a minute, because much work comes each minute. Below what forgets a connection without a word (Azure 240 s,
+ * AWS 350 s) and below Cloudflare's 400 s. The retry of an exchange covers servers that close earlier (uvicorn after 5 s,
+ * AWS load balancers after 60 s) under a request.
  */
-const IDLE_MS_MAX = 30_000;
+const IDLE_MS_MAX = 120_000;
+
+/**
+ * An older connection is not used again, so that a provider whose name gets a new address is found there. Steady traffic
+ * would use a connection to the old one for ever.
+ */
+const AGE_MS_MAX = 5 * 60_000;
 
 /** The most idle connections to one provider. */
 const IDLE_CONNECTIONS_MAX = 512;
@@ -69,15 +75,17 @@ export class ConnectionPool implements ConnectionOwner {
 
   /** Takes back a connection whose exchange ended exactly. */
   release(connection: Connection): void {
-    const isUnwanted = this.#isClosed || performance.now() < this.#distrustedUntilMs;
-    if (isUnwanted || this.#idle.length >= IDLE_CONNECTIONS_MAX) {
+    const nowMs = performance.now();
+    const isUnwanted = this.#isClosed || nowMs < this.#distrustedUntilMs;
+    const isOld = nowMs - connection.openedAtMs > AGE_MS_MAX;
+    if (isUnwanted || isOld || this.#idle.length >= IDLE_CONNECTIONS_MAX) {
       connection.close();
       return;
     }
     connection.resume();
     connection.owner = this;
     connection.isReused = true;
-    connection.idleSinceMs = performance.now();
+    connection.idleSinceMs = nowMs;
     this.#idle.push(connection);
     this.#sweepTimer ??= this.#sweepIn(this.#idleMsMax);
   }

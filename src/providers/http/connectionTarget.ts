@@ -1,6 +1,12 @@
 import type { TLSOptions } from "bun";
 import { isIP } from "node:net";
 
+/**
+ * The silence after which the system probes the other side. Networks forget a silent connection without a word, home
+ * routers after 60 s, clouds after 120 to 350 s, and an answer may be thought about for longer.
+ */
+export const PROBE_AFTER_MS = 30_000;
+
 /** The server of a connection and the way to it. */
 export interface ConnectionTarget {
   /** A name or an address; IPv6 without brackets. */
@@ -85,10 +91,10 @@ export function isTunnelled(target: ConnectionTarget): target is TunnelTarget {
   return target.proxy !== undefined && !isForwarded(target);
 }
 
+export type NearestServer = Pick<ConnectionTarget, "host" | "port" | "isSecure" | "ca">;
+
 /** The server at the other end of a connection without a tunnel. */
-export function nearestServer(
-  target: ConnectionTarget,
-): Pick<ConnectionTarget, "host" | "port" | "isSecure" | "ca"> {
+export function nearestServer(target: ConnectionTarget): NearestServer {
   const { proxy, ca } = target;
   return proxy === undefined
     ? target

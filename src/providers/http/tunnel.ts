@@ -11,6 +11,7 @@ import {
   type ProxyRefusal,
 } from "./connectionError.ts";
 import {
+  PROBE_AFTER_MS,
   proxyAuthorities,
   proxyAuthorization,
   type ConnectionProxy,
@@ -47,7 +48,13 @@ export async function openTunnel(target: TunnelTarget, signal: AbortSignal): Pro
 /** Connects to the proxy. The socket is closed when the signal aborts. */
 function connected({ host, port }: ConnectionProxy, signal: AbortSignal): Promise<net.Socket> {
   const { promise, resolve, reject } = Promise.withResolvers<net.Socket>();
-  const socket = net.connect({ host, port, noDelay: true });
+  const socket = net.connect({
+    host,
+    port,
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: PROBE_AFTER_MS,
+  });
   const abort = (): void => void socket.destroy();
   signal.addEventListener("abort", abort);
   if (signal.aborted) abort();

@@ -78,11 +78,11 @@ function encodeChat(call: ChatCall): EncodedRequest {
 function messagesWithout({ object, request, options }: ChatCall): string | undefined {
   const remove = options.dropMessageFields;
   if (remove.length === 0) return undefined;
-  const { messages } = request.body;
-  const isUnchanged = messages.every(
-    (message) => !remove.some((field) => Object.hasOwn(message, field)),
+  // Each message has a role and may have content.
+  const isChanged = remove.some(
+    (field) => field === "role" || field === "content" || request.fieldSizes.has(field),
   );
-  const text = isUnchanged ? undefined : rawValue(object, "messages");
+  const text = isChanged ? rawValue(object, "messages") : undefined;
   return text === undefined ? undefined : spliceEach(text, { remove });
 }
 

@@ -34,22 +34,6 @@ describe("while an account's large body is read", () => {
     half?.client.reset();
   });
 
-  test("the next one of the account is not read before it ends, or before it is slow", async () => {
-    at.provider.answer = usual;
-    const { key } = await at.gateway.key();
-    const bodies = await halfSent(key, 3);
-    await until("all have begun", () => at.gateway.app.requests.open === 3);
-    const size = JSON.stringify(ask(large)).length;
-    // The first half of one body and not a byte of the others.
-    await until("the first is read", () => at.gateway.app.bodies.heldBytes > 0);
-    expect(at.gateway.app.bodies.heldBytes).toBeLessThan(size / 2 + 1);
-    await until("the second is read", () => at.gateway.app.bodies.heldBytes > size / 2 + 1);
-    for (const { finish } of bodies) finish();
-    const answers = await Promise.all(bodies.map(({ client }) => client.response()));
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
-    for (const { client } of bodies) client.reset();
-  });
-
   test("a client that disconnects gives its turn away", async () => {
     at.provider.answer = usual;
     const key = await at.gateway.key();

@@ -46,7 +46,7 @@ const EXTRAS: readonly string[] = [
 
 /** A request of this text, on its way to a provider. The text needs no model. */
 export function callOf(text: string): ChatCall {
-  const { value, object } = parseJsonObject({ text: text.replace("{", '{"model":"asked-for",') });
+  const { value, object } = parseJsonObject(text.replace("{", '{"model":"asked-for",'));
   const request: ChatRequest = checkChatRequest(value, ownChatRules({ allowedTools: EXTRAS }));
   return {
     request,

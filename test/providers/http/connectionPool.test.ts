@@ -112,6 +112,25 @@ describe("a connection is not used again", () => {
     });
   }
 
+  test("five minutes after it was opened, in steady use as well", async () => {
+    const server = serve(answeringIndex());
+    const client = clientOf(server);
+    const now = performance.now.bind(performance);
+    let aheadMs = 0;
+    const clock = spyOn(performance, "now").mockImplementation(() => now() + aheadMs);
+    try {
+      const answers: string[] = [];
+      for (let seconds = 0; seconds <= 320; seconds += 20) {
+        aheadMs = seconds * 1000;
+        answers.push(await answerOf(client.send(request())));
+      }
+      expect(answers).toEqual([...Array.from({ length: 16 }, () => "200 0"), "200 1"]);
+      await server.peers[0]?.closed;
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
   test("when a byte came while it was idle", async () => {
     const server = serve(answeringIndex());
     const client = clientOf(server);

@@ -1,4 +1,5 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
+import { readFileSync } from "node:fs";
 import {
   answerOf,
   failureOf,
@@ -18,6 +19,22 @@ async function answer(peer: RawPeer): Promise<void> {
     await peer.request();
     await peer.send(ok("fine"));
   }
+}
+
+/** The kernel's timer of the connection to this port: https://docs.kernel.org/networking/proc_net_tcp.html */
+function timerOf(port: number): { kind: string; isWithinS: number } {
+  const remote = `0100007F:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const lines = readFileSync("/proc/net/tcp", "utf8").split("\n");
+  const [kind, ticks = ""] =
+    lines
+      .map((line) => line.trim().split(/ +/))
+      .find((fields) => fields[2] === remote)?.[5]
+      ?.split(":") ?? [];
+  const seconds = Number.parseInt(ticks, 16) / 100;
+  return {
+    kind: kind === "02" ? "keep-alive" : String(kind),
+    isWithinS: Math.ceil(seconds / 30) * 30,
+  };
 }
 
 /** What got through TLS. A connection whose handshake fails counts for nothing. */
@@ -42,6 +59,17 @@ describe("TCP", () => {
     const http = clientOf(`http://127.0.0.1:${server.port}`, { connectTimeoutMs: 40 });
     expect(await answerOf(http.send(request()))).toBe("200 fine");
   });
+
+  test.skipIf(process.platform !== "linux")(
+    "a silent connection is probed, so that no network forgets it during a long answer",
+    async () => {
+      const server = serve(() => {});
+      const exchange = clientOf(server).send(request());
+      await until("the request has arrived", () => (server.peers[0]?.unread.length ?? 0) > 0);
+      expect(timerOf(server.port)).toEqual({ kind: "keep-alive", isWithinS: 30 });
+      exchange.abort(new Error("the test is over"));
+    },
+  );
 
   test("a name that does not exist", async () => {
     const { response } = clientOf("http://nowhere.invalid").send(request());
@@ -100,6 +128,65 @@ describe("TLS", () => {
       });
     }
   }
+
+  describe("a session", () => {
+    const https = (server: { port: number }) =>
+      clientOf(`https://localhost:${server.port}`, { ca });
+    const closing = async (peer: RawPeer): Promise<void> => {
+      await peer.request();
+      await peer.send(ok(String(peer.isResumed), "Connection: close\r\n"));
+    };
+
+    test("shortens the handshakes of the next connections", async () => {
+      const server = serve(closing, { certificate: "localhost" });
+      const client = https(server);
+      const answers = [];
+      for (let count = 0; count < 3; count += 1) {
+        answers.push(await answerOf(client.send(request())));
+      }
+      expect(answers).toEqual(["200 false", "200 true", "200 true"]);
+      expect(await answerOf(https(server).send(request()))).toBe("200 false");
+    });
+
+    test("ends after an hour, however often it was renewed", async () => {
+      const server = serve(closing, { certificate: "localhost" });
+      const client = https(server);
+      const now = performance.now.bind(performance);
+      let aheadMs = 0;
+      const clock = spyOn(performance, "now").mockImplementation(() => now() + aheadMs);
+      try {
+        const answers = [];
+        for (const minutes of [0, 25, 50, 75, 76]) {
+          aheadMs = minutes * 60_000;
+          answers.push(await answerOf(client.send(request())));
+        }
+        expect(answers).toEqual(["200 false", "200 true", "200 true", "200 false", "200 true"]);
+      } finally {
+        clock.mockRestore();
+      }
+    });
+
+    test("that the server does not know any more costs a whole handshake", async () => {
+      const first = serve(closing, { certificate: "localhost" });
+      const client = https(first);
+      expect(await answerOf(client.send(request()))).toBe("200 false");
+      first.stop();
+      const { port } = first;
+      const second = serve(closing, { certificate: "localhost", port });
+      expect(await answerOf(client.send(request()))).toBe("200 false");
+      expect(second.peers).toHaveLength(1);
+    });
+
+    test("does not stand for another certificate", async () => {
+      const first = serve(closing, { certificate: "localhost" });
+      const client = https(first);
+      expect(await answerOf(client.send(request()))).toBe("200 false");
+      first.stop();
+      const other = serve(closing, { certificate: "otherHost", port: first.port });
+      expect(await failureOf(client.send(request()).response)).toBe("tls");
+      expect(bytesSeenBy(other)).toBe(0);
+    });
+  });
 
   test("an authority that is not configured is not trusted", async () => {
     const server = serve(answer, { certificate: "localhost" });

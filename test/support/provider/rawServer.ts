@@ -9,6 +9,8 @@ export interface RawPeer {
   readonly closed: Promise<void>;
   /** All bytes that `request` has not taken yet. */
   readonly unread: Buffer;
+  /** The TLS session is that of an earlier connection. Only after the handshake. */
+  readonly isResumed: boolean;
   /** The text of the next request, complete by its content-length. Rejects if the client closes. */
   request(): Promise<string>;
   /** Settles when the system has taken all bytes; rejects if the client closes before. */
@@ -55,13 +57,13 @@ export function testCertificate(name: CertificateName): { key: string; cert: str
  */
 export function startRawServer(
   script: (peer: RawPeer) => Promise<void> | void,
-  options: { certificate?: CertificateName; hostname?: string } = {},
+  options: { certificate?: CertificateName; hostname?: string; port?: number } = {},
 ): RawServer {
   const peers: ScriptedPeer[] = [];
-  const { certificate, hostname = "127.0.0.1" } = options;
+  const { certificate, hostname = "127.0.0.1", port = 0 } = options;
   const listener = Bun.listen<ScriptedPeer>({
     hostname,
-    port: 0,
+    port,
     ...(certificate === undefined ? {} : { tls: testCertificate(certificate) }),
     socket: {
       open: (socket) => {
@@ -102,6 +104,10 @@ class ScriptedPeer implements RawPeer {
     this.#socket = socket;
     this.index = index;
     this.closed = this.#closing.promise;
+  }
+
+  get isResumed(): boolean {
+    return this.#socket.isSessionReused();
   }
 
   async request(): Promise<string> {

@@ -6,6 +6,8 @@ import {
   isJsonObject,
   type JsonFields,
   type JsonObjectText,
+  textOf,
+  viewOf,
 } from "../../../lib/json.ts";
 import { scanObject } from "../../../lib/jsonObject.ts";
 import { splice } from "../../../lib/splice.ts";
@@ -31,8 +33,10 @@ export function encryptedContentOf(fields: ReturnedFields): string {
   return PREFIX + Buffer.from(JSON.stringify(fields)).toString("base64url");
 }
 
-/** Found in a text that returns reasoning of a translated answer, with or without encrypted content. */
-const OWN_REASONING = new RegExp(String.raw`"rs_[0-9a-z]{20}_\d|${PREFIX}`);
+/** How the id of reasoning begins, and that of reasoning of a translated answer. */
+const REASONING_ID = '"rs_';
+const TRANSLATED_ID = /^"rs_[0-9a-z]{20}_\d/;
+const TRANSLATED_ID_BYTES = 26;
 
 /**
  * The client's text for a provider with the responses interface. Reasoning of an answer that was translated is left out: the
@@ -40,11 +44,20 @@ const OWN_REASONING = new RegExp(String.raw`"rs_[0-9a-z]{20}_\d|${PREFIX}`);
  * that is nested too deep to be written again: the provider refuses it.
  */
 export function ownResponsesText(object: JsonObjectText): JsonObjectText {
-  if (!OWN_REASONING.test(object.text)) return object;
-  const { input } = fieldsOf(parseExactly(object.text));
+  if (!mayHaveOwnReasoning(viewOf(object.bytes))) return object;
+  const { input } = fieldsOf(parseExactly(textOf(object)));
   if (!Array.isArray(input) || isDeeperThan(input, DEPTH_MAX)) return object;
   const kept = input.filter((item: unknown) => !isOwnReasoning(fieldsOf(item)));
   return scanObject(splice(object, { set: { input: JSON.stringify(kept) } }));
+}
+
+/** Whether a text seems to return reasoning of a translated answer, with or without encrypted content. */
+function mayHaveOwnReasoning(text: Buffer): boolean {
+  if (text.includes(PREFIX)) return true;
+  for (let at = text.indexOf(REASONING_ID); at >= 0; at = text.indexOf(REASONING_ID, at + 1)) {
+    if (TRANSLATED_ID.test(text.toString("latin1", at, at + TRANSLATED_ID_BYTES))) return true;
+  }
+  return false;
 }
 
 function isOwnReasoning(item: JsonFields): boolean {
