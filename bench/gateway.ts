@@ -1,7 +1,7 @@
 // The cost of the gateway compared with others, all in one run on this machine:
 //
-//   bun bench/gateway.ts [--quick] [--rounds N] [--only PART,PART] [--floor] [--against BINARY] [--postgres own|URL]
-//     [--busbar BINARY] [--litellm BINARY] [--file RESULTS.json]
+//   bun bench/gateway.ts [--quick] [--rounds N] [--only PART,PART] [--floor] [--against BINARY] [--processes N,N]
+//     [--postgres own|URL] [--busbar BINARY] [--litellm BINARY] [--file RESULTS.json]
 //
 // The quick form takes two minutes on an idle machine, the whole about twenty.
 //
@@ -9,8 +9,9 @@
 // charged with durability "power", every request logged to a file), a Bun server that commits one row for each
 // answer and does nothing else, and Portkey's gateway, and lets them take turns under one load. Figures are CPU
 // time of whole processes; those of one run may be compared with each other, and with no others. --against adds
-// another build of Tollgate, to see what a change is worth; --floor adds Bun's server without the row. --busbar and --litellm add
-// the executables of these gateways, which do not come with this project.
+// another build of Tollgate, to see what a change is worth; --floor adds Bun's server without the row. --processes
+// adds this build with so many serving processes. --busbar and --litellm add the executables of these gateways, which do not
+// come with this project.
 //
 // --postgres adds Tollgate on PostgreSQL, and counts the transactions of its server. "own" starts a server whose commits are
 // on the disk, and adds the other build on it as well. A URL names an empty database for this build; nothing else may use
@@ -101,6 +102,7 @@ const { values } = parseArgs({
     only: { type: "string" },
     floor: { type: "boolean", default: false },
     against: { type: "string" },
+    processes: { type: "string", default: "" },
     postgres: { type: "string" },
     busbar: { type: "string" },
     litellm: { type: "string" },
@@ -125,6 +127,12 @@ async function entrants(): Promise<Entrant[]> {
     kind: "tollgate",
     start: (ground) => startTollgate(name, binary, ground),
   }));
+  const [[, own = ""] = []] = builds;
+  for (const processes of values.processes.split(",").filter(Boolean).map(Number)) {
+    const name = `${processes} processes`;
+    const start = (ground: Ground) => startTollgate(name, own, ground, { processes });
+    found.push({ name, binary: own, kind: "tollgate", start });
+  }
   found.push(...(await replicas(found)));
   const nginx = Bun.which("nginx", { PATH: `${process.env["PATH"] ?? ""}:/usr/sbin` });
   if (nginx === null) note("nginx, which is not installed: apt-get install -y nginx-light");

@@ -15,7 +15,7 @@ const CREDIT = "1000000000";
 const TOKENS_MAX = 100_000_000;
 
 /** Keys of the config that version 0.2.0 does not have. */
-const NEW_KEYS = ["drain_delay", "body_bytes_per_minute"];
+const NEW_KEYS = ["processes", "drain_delay", "body_bytes_per_minute"];
 
 /** The models of the benchmark; bench/gateway/provider.ts describes them. */
 export const models = [
@@ -120,16 +120,21 @@ export async function startTollgate(
   {
     program = [binary],
     databaseUrl,
+    processes = 1,
     beside,
   }: {
     readonly program?: readonly string[];
     readonly databaseUrl?: string;
+    /** How many processes serve. */
+    readonly processes?: number;
     readonly beside?: Contestant;
   } = {},
 ): Promise<Contestant> {
   const folder = join(ground.folder, name);
   mkdirSync(folder);
-  const text = tollgateConfig(ground, databaseUrl).replace(await unknownKeys(binary, folder), "");
+  const text = tollgateConfig(ground, databaseUrl)
+    .replace(/^processes = \d+$/m, `processes = ${processes}`)
+    .replace(await unknownKeys(binary, folder), "");
   await Bun.write(join(folder, "config.toml"), text, { mode: 0o600 });
   const { headers, manyHeaders } = beside ?? (await createKeys(binary, folder, databaseUrl));
   const logFile = join(folder, "tollgate.log");
@@ -192,7 +197,7 @@ async function unknownKeys(binary: string, folder: string): Promise<RegExp> {
   const example = join(folder, "example.toml");
   command(binary, folder, "init", example);
   const known = await Bun.file(example).text();
-  const unknown = NEW_KEYS.filter((key) => !known.includes(key));
+  const unknown = NEW_KEYS.filter((key) => !known.includes(`${key} = `));
   return unknown.length === 0 ? /$^/ : new RegExp(`^(${unknown.join("|")}) = .*\\n`, "gm");
 }
 

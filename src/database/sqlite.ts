@@ -5,6 +5,7 @@ import { formatRoubles } from "../lib/money.ts";
 import { oneReplica } from "../limits/rateLimits.ts";
 import {
   createWalSizeWarning,
+  FileWriter,
   freeDiskBytes,
   hardLinkProblem,
   openStore,
@@ -18,7 +19,6 @@ import {
   type SqliteStore,
   type UpgradeStep,
   type WriterLink,
-  WriterThread,
 } from "../store/open.ts";
 import { StoreError, StoppedError } from "../store/store.ts";
 import type { Log } from "../telemetry/log.ts";
@@ -85,9 +85,10 @@ export function openSqliteOfProcess(
 }
 
 /** The file and its one writer, in the main process of a gateway with several serving processes. */
-export interface FileOfProcesses extends Pick<WriterThread, "run" | "end"> {
-  /** Closes the file. All serving processes should have ended. */
-  close(): Promise<void>;
+export interface FileOfProcesses {
+  readonly writer: FileWriter;
+  /** Closes the file. All serving processes should have ended. `isBroken`: the writer has thrown. */
+  close(isBroken: boolean): Promise<void>;
 }
 
 /** Opens the SQLite file for serving processes. Rejects with StoreError. */
@@ -95,28 +96,13 @@ export async function openFileOfProcesses(
   database: SqliteDatabase,
   services: FileServices,
 ): Promise<FileOfProcesses> {
-  const { path, durability } = database;
   const file = await openServedFile(database, services);
-  const thread = new WriterThread({ path, durability });
-  let isBroken = false;
-  await new Promise<void>((resolve) =>
-    thread.start(resolve, (message) => {
-      isBroken = true;
-      resolve();
-      services.fatal(message);
-    }),
-  );
+  const writer = new FileWriter(database);
   return {
-    run: (replica, batch, requestedAtMs) => thread.run(replica, batch, requestedAtMs),
-    end: (replica) => thread.end(replica),
-    async close() {
-      const writer = {
-        close: () => thread.close(),
-        get isBroken() {
-          return isBroken;
-        },
-      };
-      await file.close(writer);
+    writer,
+    async close(isBroken) {
+      if (!isBroken) writer.close();
+      await file.close({ isBroken, close: () => Promise.resolve() });
     },
   };
 }

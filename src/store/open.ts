@@ -47,12 +47,8 @@ export {
   WAL_BYTES_MAX,
   walSizeBytes,
 } from "./sqlite/sqlite.ts";
-export {
-  startQueue,
-  startWriter,
-  type WriterLink,
-  WriterThread,
-} from "./sqlite/writer/startWriter.ts";
+export { FileWriter, type ReplicaBatch, type SentBatch } from "./sqlite/writer/fileWriter.ts";
+export { startQueue, startWriter, type WriterLink } from "./sqlite/writer/startWriter.ts";
 
 /** Inspects a PostgreSQL server for `doctor`. Rejects with StoreError if it cannot be read. */
 export async function inspectServer(address: ServerAddress): Promise<ServerInspection> {

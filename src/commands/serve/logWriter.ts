@@ -14,12 +14,15 @@ const PENDING_BYTES_MAX = 8 * 1024 * 1024;
 const DRAIN_TIMEOUT_MS = 1000;
 const DRAIN_POLL_MS = 10;
 
+/** A pipe takes so many bytes in one step: https://man7.org/linux/man-pages/man7/pipe.7.html */
+const ONE_STEP_BYTES = 4096;
+
 /**
  * Log lines are lost if the reader of the log ends, stops reading, or has a full disk; the gateway keeps running. The
  * first loss of each kind is reported on standard error. In Bun 1.4.5 `process.stdout.writableLength` stays 0, so
- * pending bytes are counted here.
+ * pending bytes are counted here. `isShared`: other processes write to the same output, and no line may stand within another.
  */
-export function openLogWriter(): LogWriter {
+export function openLogWriter(isShared = false): LogWriter {
   let pendingBytes = 0;
   let isLosing = false;
   let isLineCut = false;
@@ -30,23 +33,24 @@ export function openLogWriter(): LogWriter {
       `the log cannot be written (${errorCode(error)}): log lines are lost, the gateway goes on`,
     );
   });
+  const write = (lines: string): void => {
+    if (pendingBytes > PENDING_BYTES_MAX) {
+      if (!isLosing) printWarning(NOT_READ);
+      isLosing = true;
+      return;
+    }
+    // A failed write may leave a part of a line in the log. The next line must not be appended to it.
+    const text = isLineCut ? `\n${lines}` : lines;
+    const bytes = Buffer.byteLength(text);
+    isLineCut = false;
+    pendingBytes += bytes;
+    process.stdout.write(text, (error) => {
+      pendingBytes -= bytes;
+      isLineCut ||= error !== null && error !== undefined;
+    });
+  };
   return {
-    write(lines) {
-      if (pendingBytes > PENDING_BYTES_MAX) {
-        if (!isLosing) printWarning(NOT_READ);
-        isLosing = true;
-        return;
-      }
-      // A failed write may leave a part of a line in the log. The next line must not be appended to it.
-      const text = isLineCut ? `\n${lines}` : lines;
-      const bytes = Buffer.byteLength(text);
-      isLineCut = false;
-      pendingBytes += bytes;
-      process.stdout.write(text, (error) => {
-        pendingBytes -= bytes;
-        isLineCut ||= error !== null && error !== undefined;
-      });
-    },
+    write: isShared ? (lines) => piecesOf(lines).forEach(write) : write,
     async drain() {
       const deadlineMs = performance.now() + DRAIN_TIMEOUT_MS;
       const isPending = (): boolean => pendingBytes > 0;
@@ -54,6 +58,26 @@ export function openLogWriter(): LogWriter {
       if (isPending()) printWarning("nothing reads the log: its last lines are lost");
     },
   };
+}
+
+/** Pieces of whole lines. Each is written in one step, unless it is a single longer line. */
+function piecesOf(lines: string): readonly string[] {
+  if (lines.length * 3 <= ONE_STEP_BYTES) return [lines];
+  const pieces: string[] = [];
+  let piece = "";
+  let bytes = 0;
+  for (const line of lines.split(/(?<=\n)/)) {
+    const more = Buffer.byteLength(line);
+    if (bytes > 0 && bytes + more > ONE_STEP_BYTES) {
+      pieces.push(piece);
+      piece = "";
+      bytes = 0;
+    }
+    piece += line;
+    bytes += more;
+  }
+  pieces.push(piece);
+  return pieces;
 }
 
 const NOT_READ =

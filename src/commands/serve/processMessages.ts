@@ -1,5 +1,6 @@
 import type { News } from "../../app.ts";
 import type { Config } from "../../config/schema.ts";
+import type { SentBatch } from "../../store/open.ts";
 import type { MetricValues } from "../../telemetry/metrics.ts";
 
 /** The first message to a serving process. */
@@ -20,7 +21,7 @@ export type ToProcess =
   /** The outcome of the batch, in JSON. */
   | { readonly kind: "outcome"; readonly outcome: string }
   /** Another process needs money of these accounts. */
-  | { readonly kind: "wanted"; readonly accounts: readonly number[] }
+  | { readonly kind: "wanted"; readonly accounts: ReadonlySet<number> }
   /** The database took no batch of another process: the process should find out whether it takes one now. */
   | { readonly kind: "blocked" }
   | { readonly kind: "news"; readonly news: News }
@@ -35,10 +36,8 @@ export type FromProcess =
   /** The process can take its first message. */
   | { readonly kind: "ready" }
   | { readonly kind: "listening"; readonly address: string }
-  | { readonly kind: "batch"; readonly batch: string; readonly requestedAtMs: number }
+  | { readonly kind: "batch"; readonly sent: SentBatch }
   | { readonly kind: "news"; readonly news: News }
-  /** Whole lines. */
-  | { readonly kind: "log"; readonly lines: string }
   | { readonly kind: "metrics"; readonly id: number; readonly values: MetricValues }
   /** The process cannot start. */
   | { readonly kind: "failed"; readonly message: string };

@@ -9,6 +9,7 @@ import { formatRoubles } from "../../lib/money.ts";
 import { errorCode } from "../../lib/systemError.ts";
 import { version } from "../../lib/version.ts";
 import { SharedCells, tableBytes } from "../../limits/sharedCells.ts";
+import type { FileWriter, ReplicaBatch } from "../../store/open.ts";
 import { createLog, type Log } from "../../telemetry/log.ts";
 import type { MetricValues, ReadableMetrics } from "../../telemetry/metrics.ts";
 import { CommandFailure } from "../cli/print.ts";
@@ -27,8 +28,13 @@ const RELEASE_AGAIN_MS = 1000;
 
 interface Services {
   readonly log: Log;
-  readonly writeLog: (lines: string) => void;
   readonly count: number;
+  /** Undefined for a database on a server, which the processes reach themselves. */
+  readonly file: FileOfProcesses | undefined;
+  /** The descriptor of the memory that the processes share. */
+  readonly memory: number;
+  /** The database can no longer be trusted. */
+  fatal(message: string): void;
 }
 
 /** Starts a gateway with several serving processes. Rejects with StoreError and CommandFailure. */
@@ -53,11 +59,11 @@ export async function startProcesses(
       ? await openFileOfProcesses(database, { log, upgrade, fatal })
       : undefined;
   const memory = sharedMemory(count);
-  const processes = new Processes(startedWith, file, memory, { log, writeLog, count });
+  const processes = new Processes(startedWith, { log, count, file, memory, fatal });
   const closeAll = async (): Promise<void> => {
     await processes.ended();
     closeSync(memory);
-    await file?.close();
+    await file?.close(processes.isBroken);
     log.flush();
   };
   try {
@@ -158,11 +164,12 @@ async function openMetrics(config: Config, processes: Processes): Promise<OpenMe
 
 /** All serving processes of a gateway. */
 class Processes {
+  /** The writer of the file has failed. */
+  isBroken = false;
   readonly #startedWith: Config;
-  readonly #file: FileOfProcesses | undefined;
-  readonly #memory: number;
-  readonly #cells: SharedCells;
   readonly #services: Services;
+  readonly #cells: SharedCells;
+  #batches: { readonly from: Running; readonly batch: ReplicaBatch }[] = [];
   readonly #running = new Map<number, Running>();
   #reloaded: Config | undefined;
   #isStopping = false;
@@ -173,17 +180,10 @@ class Processes {
   #replicas = 0;
   #ended: (() => void) | undefined;
 
-  constructor(
-    startedWith: Config,
-    file: FileOfProcesses | undefined,
-    memory: number,
-    services: Services,
-  ) {
+  constructor(startedWith: Config, services: Services) {
     this.#startedWith = startedWith;
-    this.#file = file;
-    this.#memory = memory;
     this.#services = services;
-    const view = Bun.mmap(`/proc/self/fd/${memory}`, { shared: true }).buffer;
+    const view = Bun.mmap(`/proc/self/fd/${services.memory}`, { shared: true }).buffer;
     this.#cells = new SharedCells(view, 0, 0);
   }
 
@@ -231,7 +231,7 @@ class Processes {
   async #spawn(number: number, failures: number): Promise<string> {
     const startedMs = performance.now();
     const replica = (this.#replicas += 1);
-    const running = new Running(number, this.#memory, {
+    const running = new Running(number, this.#services.memory, {
       onMessage: (message) => this.#receive(running, replica, message),
       onEnd: (reason) => {
         const isShort = performance.now() - startedMs < SHORT_LIFE_MS;
@@ -247,11 +247,9 @@ class Processes {
       case "ready":
         return this.#startProcess(from);
       case "batch":
-        return void this.#run(from, replica, message);
+        return this.#enqueue(from, { ...message.sent, replica });
       case "news":
         return this.#tellAll(message, from);
-      case "log":
-        return this.#services.writeLog(message.lines);
       case "listening":
       case "metrics":
       case "failed":
@@ -269,18 +267,43 @@ class Processes {
     if (this.#isCut) running.send({ kind: "cutNow" });
   }
 
-  async #run(
-    from: Running,
-    replica: number,
-    { batch, requestedAtMs }: Extract<FromProcess, { kind: "batch" }>,
-  ): Promise<void> {
-    const outcome = await this.#file?.run(replica, batch, requestedAtMs);
-    if (outcome === undefined) return;
-    from.send({ kind: "outcome", outcome: outcome.text });
-    if (outcome.isBlocked && !this.#isBlocked) this.#tellAll({ kind: "blocked" }, from);
-    this.#isBlocked = outcome.isBlocked;
-    if (outcome.wanted.length > 0)
-      this.#tellAll({ kind: "wanted", accounts: outcome.wanted }, from);
+  /** The batches that arrive in one turn have one commit. */
+  #enqueue(from: Running, batch: ReplicaBatch): void {
+    // What it had reserved is released already.
+    if (from.hasEnded) return;
+    if (this.#batches.length === 0) setImmediate(() => this.#runBatches());
+    this.#batches.push({ from, batch });
+  }
+
+  #runBatches(): void {
+    const batches = this.#batches;
+    this.#batches = [];
+    this.#write((writer) => {
+      const outcomes = writer.run(batches.map(({ batch }) => batch));
+      batches.forEach(({ from }, at) => {
+        const outcome = outcomes[at];
+        if (!outcome) return;
+        const { text, wanted, isBlocked } = outcome;
+        from.send({ kind: "outcome", outcome: text });
+        if (wanted.size > 0) this.#tellAll({ kind: "wanted", accounts: wanted }, from);
+        if (isBlocked && !this.#isBlocked) this.#tellAll({ kind: "blocked" }, from);
+        this.#isBlocked = isBlocked;
+      });
+      writer.checkpointIfDue();
+    });
+  }
+
+  /** After an error of the writer nothing more is written. */
+  #write<Result>(work: (writer: FileWriter) => Result): Result | undefined {
+    const { file } = this.#services;
+    if (!file || this.isBroken) return undefined;
+    try {
+      return work(file.writer);
+    } catch (error) {
+      this.isBroken = true;
+      this.#services.fatal(error instanceof Error ? error.message : String(error));
+      return undefined;
+    }
   }
 
   async #processEnded(
@@ -318,10 +341,12 @@ class Processes {
     }
   }
 
-  async #release(replica: number): ReturnType<FileOfProcesses["end"]> {
+  async #release(replica: number): Promise<ReturnType<FileWriter["end"]>> {
     for (;;) {
-      const interrupted = await this.#file?.end(replica);
-      if (interrupted !== undefined || this.#file === undefined) return interrupted;
+      // Batches that the process has sent are run first.
+      if (this.#batches.length > 0) this.#runBatches();
+      const interrupted = this.#write((writer) => writer.end(replica));
+      if (interrupted || this.isBroken || !this.#services.file) return interrupted;
       await Bun.sleep(RELEASE_AGAIN_MS);
     }
   }
@@ -338,6 +363,7 @@ class Running {
   /** Resolves with the address. Rejects with CommandFailure if the process ends before. */
   readonly listening: Promise<string>;
   hasListened = false;
+  hasEnded = false;
   readonly #process: Bun.Subprocess;
   readonly #listening = Promise.withResolvers<string>();
   readonly #asked = new Map<number, (values: MetricValues | undefined) => void>();
@@ -362,6 +388,7 @@ class Running {
       },
       onExit: (_, code, signal) => {
         this.#canReceive = false;
+        this.hasEnded = true;
         const reason = typeof signal === "string" ? signal : `exit status ${code}`;
         for (const answer of this.#asked.values()) answer(undefined);
         this.#fail(`a serving process ended at its start: ${reason}`);

@@ -7,6 +7,7 @@ import {
 import type { MainWriter } from "../../database/sqlite.ts";
 import { SharedCells, tableBytes } from "../../limits/sharedCells.ts";
 import { CommandFailure } from "../cli/print.ts";
+import { openLogWriter } from "./logWriter.ts";
 import type { FromProcess, StartProcess, ToProcess } from "./processMessages.ts";
 
 /** The descriptor of the shared memory: the first one after those of every program. */
@@ -21,7 +22,8 @@ export async function serveAsProcess(): Promise<void> {
   const { startedWith } = start;
   if (startedWith.database.engine === "postgres") forgetPostgresEnvironment();
   const { startGateway } = await import("./gatewayServer.ts");
-  const gateway = await startGateway(startedWith, (lines) => main.send({ kind: "log", lines }), {
+  const log = openLogWriter(true);
+  const gateway = await startGateway(startedWith, log.write, {
     process: main.servingProcess(start),
   }).catch((error: unknown) => {
     main.send({ kind: "failed", message: error instanceof Error ? error.message : String(error) });
@@ -36,6 +38,7 @@ export async function serveAsProcess(): Promise<void> {
   const failed = Promise.race([gateway.broken, main.lost]);
   await Promise.race([main.stopping, failed]);
   await Promise.race([gateway.stop(main.cutNow), failed]);
+  await log.drain();
 }
 
 interface Served {
@@ -90,8 +93,8 @@ class MainProcess {
     const memory = Bun.mmap(`/proc/self/fd/${MEMORY_DESCRIPTOR}`, { shared: true }).buffer;
     const writer: MainWriter = {
       start: (onReady) => onReady(),
-      run: (batch, requestedAtMs) => {
-        this.send({ kind: "batch", batch, requestedAtMs });
+      run: (sent) => {
+        this.send({ kind: "batch", sent });
         return new Promise((resolve) => {
           this.#outcome = resolve;
         });

@@ -12,8 +12,10 @@ export interface ReplicaBlocks {
   /** What all other replicas have reserved of an account. */
   othersOfAccount(id: number): bigint;
   othersOfChain(firstKeyId: number): bigint;
+  /** The replica has these blocks from now on. Returns what takes them back, for a transaction that fails. */
+  take(blocks: BatchPlan["blocks"]): () => void;
   /** A batch of the replica is committed. */
-  committed(operations: readonly WireOperation[], blocks: BatchPlan["blocks"]): void;
+  committed(operations: readonly WireOperation[]): void;
 }
 
 /**
@@ -56,18 +58,27 @@ class Replica implements ReplicaBlocks {
     return this.#ofOthers(({ chains }) => chains.get(firstKeyId));
   }
 
-  committed(operations: readonly WireOperation[], blocks: BatchPlan["blocks"]): void {
-    for (const { accountId, keyId, amount } of blocks) {
-      const [map, id] = keyId === 0 ? [this.accounts, accountId] : [this.chains, keyId];
-      if (amount === 0n) map.delete(id);
-      else map.set(id, amount);
-    }
+  take(blocks: BatchPlan["blocks"]): () => void {
+    const before = blocks.map((block) => ({ ...block, amount: this.#set(block) }));
+    return () => before.forEach((block) => this.#set(block));
+  }
+
+  committed(operations: readonly WireOperation[]): void {
     for (const operation of operations) {
       if (operation.kind !== "recordRequest") continue;
       const { row, mayHaveRow } = operation.record;
       if (row.status === "running") this.running.add(row.publicId);
       else if (mayHaveRow) this.running.delete(row.publicId);
     }
+  }
+
+  /** Returns what the block was before. */
+  #set({ accountId, keyId, amount }: BatchPlan["blocks"][number]): bigint {
+    const [map, id] = keyId === 0 ? [this.accounts, accountId] : [this.chains, keyId];
+    const before = map.get(id) ?? 0n;
+    if (amount === 0n) map.delete(id);
+    else map.set(id, amount);
+    return before;
   }
 
   #ofOthers(of: (replica: Replica) => bigint | undefined): bigint {

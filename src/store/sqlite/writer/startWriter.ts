@@ -8,18 +8,9 @@ import {
   type Writer,
 } from "../../writer/writer.ts";
 import { encodeBatch } from "../../writer/writerMessages.ts";
-import type { Interrupted } from "../interruptRunning.ts";
 import { startWorker } from "../workers.ts";
-import type {
-  SentOutcome,
-  WriterBatch,
-  WriterClose,
-  WriterEnd,
-  WriterMessage,
-  WriterStart,
-} from "./writer.ts";
-
-export type { SentOutcome } from "./writer.ts";
+import type { SentBatch, WrittenFile } from "./fileWriter.ts";
+import type { WriterClose, WriterMessage } from "./writer.ts";
 
 /**
  * While more operations than this wait at the end of a commit, the next one starts this much later, so that more of them
@@ -28,32 +19,23 @@ export type { SentOutcome } from "./writer.ts";
 const FEW_OPERATIONS = 4;
 const PACE_MS = 2;
 
-/** The replica of a gateway that serves by itself. Its serving processes have other numbers. */
-const OWN_REPLICA = 0;
-
 /**
  * Starts the Worker with a writer for this process alone. `onFatal` is called after an I/O error or a crash: the process must
  * stop. The promises of open writes never settle then. `onCommit` gets the time of each batch and must not throw.
  */
 export function startWriter(
-  options: WriterStart,
+  file: WrittenFile,
   onFatal: (message: string) => void,
   onCommit?: (tookMs: number) => void,
   clock?: Clock,
 ): Writer {
-  const thread = new WriterThread(options);
-  const link: WriterLink = {
-    start: (onReady, onFailed) => thread.start(onReady, onFailed),
-    run: async (batch, requestedAtMs) => (await thread.run(OWN_REPLICA, batch, requestedAtMs)).text,
-    close: () => thread.close(),
-  };
-  return startQueue(link, onFatal, onCommit, clock);
+  return startQueue(new WriterWorker(file), onFatal, onCommit, clock);
 }
 
-/** The way of batches to the Worker. One batch of a replica runs at a time. */
+/** The way of batches to the writer of the file. One batch runs at a time. */
 export interface WriterLink extends Pick<BatchTransport, "start" | "close"> {
-  /** Resolves with the outcome in JSON. `batch`: encoded by `encodeBatch`. */
-  run(batch: string, requestedAtMs: number): Promise<string>;
+  /** Resolves with the outcome in JSON. */
+  run(sent: SentBatch): Promise<string>;
 }
 
 /** A writer whose batches take this way. The rest is as for `startWriter`. */
@@ -76,29 +58,26 @@ function transportOf(link: WriterLink): BatchTransport {
     start: (onReady, onFatal) => link.start(onReady, onFatal),
     delayMs: (waiting, isAfterBatch) => (isAfterBatch && waiting > FEW_OPERATIONS ? PACE_MS : 0),
     async run({ operations, reserves, requestedAtMs }: OutgoingBatch) {
-      const outcome = await link.run(encodeBatch(operations, reserves), requestedAtMs);
+      const outcome = await link.run({ batch: encodeBatch(operations, reserves), requestedAtMs });
       return JSON.parse(outcome) as BatchOutcome;
     },
     close: () => link.close(),
   };
 }
 
-/** The Worker with the one writing connection of a gateway, for one or several replicas. */
-export class WriterThread {
-  readonly #options: WriterStart;
+/** The Worker with the one writing connection of a serving gateway. */
+class WriterWorker implements WriterLink {
+  readonly #file: WrittenFile;
   #worker: Worker | undefined;
-  /** By replica. */
-  readonly #outcomes = new Map<number, (outcome: SentOutcome) => void>();
-  readonly #ends = new Map<number, (interrupted: Interrupted | undefined) => void>();
+  #answer: ((outcome: string) => void) | undefined;
   #closed: (() => void) | undefined;
   #hasFailed = false;
   #hasClosed = false;
 
-  constructor(options: WriterStart) {
-    this.#options = options;
+  constructor(file: WrittenFile) {
+    this.#file = file;
   }
 
-  /** `onReady`: batches can run. `onFatal`: the process must stop, and a running batch never gets its outcome. */
   start(onReady: () => void, onFatal: (message: string) => void): void {
     const fail = (message: string): void => {
       if (this.#hasFailed) return;
@@ -111,8 +90,7 @@ export class WriterThread {
       // A failed batch gets no outcome. A later one would be matched with it.
       if (this.#hasFailed) return;
       if (data.kind === "fatal") fail(data.message);
-      else if (data.kind === "outcome") this.#outcomes.get(data.replica)?.(data.outcome);
-      else if (data.kind === "ended") this.#ends.get(data.replica)?.(data.interrupted);
+      else if (data.kind === "outcome") this.#answer?.(data.outcome);
       else if (data.kind === "closed") this.#closed?.();
       else onReady();
     };
@@ -120,32 +98,14 @@ export class WriterThread {
     worker.addEventListener("close", () => {
       if (!this.#hasClosed) fail("the writer ended by itself");
     });
-    worker.postMessage(this.#options);
+    worker.postMessage(this.#file);
     this.#worker = worker;
   }
 
-  /** Runs a batch of the replica. */
-  run(replica: number, batch: string, requestedAtMs: number): Promise<SentOutcome> {
-    const message: WriterBatch = { replica, batch, requestedAtMs };
+  run(sent: SentBatch): Promise<string> {
     return new Promise((resolve) => {
-      this.#outcomes.set(replica, resolve);
-      this.#worker?.postMessage(message);
-    });
-  }
-
-  /**
-   * The process of the replica has ended. Batches that it sent before are run first. Resolves with undefined while the
-   * database cannot be written: then nothing is changed.
-   */
-  end(replica: number): Promise<Interrupted | undefined> {
-    const message: WriterEnd = { ended: replica };
-    return new Promise((resolve) => {
-      this.#ends.set(replica, (interrupted) => {
-        this.#ends.delete(replica);
-        this.#outcomes.delete(replica);
-        resolve(interrupted);
-      });
-      this.#worker?.postMessage(message);
+      this.#answer = resolve;
+      this.#worker?.postMessage(sent);
     });
   }
 
