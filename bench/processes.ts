@@ -104,7 +104,10 @@ try {
     }
   const shown = [...rows].map(([count, of]) => {
     const names = Object.keys(of[0] ?? {});
-    const medians = names.map((name) => [name, Math.round(median(of.map((row) => row[name] ?? 0)))]);
+    const medians = names.map((name) => [
+      name,
+      Math.round(median(of.map((row) => row[name] ?? 0))),
+    ]);
     return { processes: count, ...Object.fromEntries(medians) };
   });
   console.table(shown);

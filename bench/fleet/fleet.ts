@@ -2,7 +2,8 @@ import { assert } from "../../src/lib/assert.ts";
 import type { Hold, HoldResult } from "../../src/billing/hold.ts";
 import { OpenMeters } from "../../src/billing/openMeters.ts";
 import { Holds } from "../../src/billing/holds.ts";
-import { Pace } from "../../src/store/postgres/writer/pace.ts";
+import { SERVER_PACE } from "../../src/store/postgres/writer/writer.ts";
+import { Pace } from "../../src/store/writer/pace.ts";
 import { PATIENCE } from "../../src/store/postgres/writer/writer.ts";
 import type { GroupEffect, RequestRecord } from "../../src/store/store.ts";
 import { WriteQueue } from "../../src/store/writer/writeQueue.ts";
@@ -190,7 +191,7 @@ class Replica {
   readonly #meters: OpenMeters;
   /** When a key was used last, as this replica knows it. */
   readonly #usedAtMs = new Map<number, number>();
-  readonly #pace = new Pace();
+  readonly #pace = new Pace(SERVER_PACE);
 
   constructor(fleet: Fleet, id: number) {
     this.#fleet = fleet;

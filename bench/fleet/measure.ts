@@ -12,7 +12,7 @@ import {
 } from "../../src/store/postgres/schema/migrations.ts";
 import { BEAT, Lease } from "../../src/store/postgres/writer/lease.ts";
 import { Session, statement } from "../../src/store/postgres/writer/session.ts";
-import { PACE_MS } from "../../src/store/postgres/writer/pace.ts";
+import { SERVER_PACE } from "../../src/store/postgres/writer/writer.ts";
 import { startReplicaWriter, type ReplicaWriter } from "../../src/store/postgres/writer/writer.ts";
 import type { RequestRecord, ReserveTarget } from "../../src/store/store.ts";
 import type { WriteOperation } from "../../src/store/writer/writerMessages.ts";
@@ -204,7 +204,7 @@ class Batches {
   async runPaced(count: number, make: () => readonly Item[]): Promise<Cost> {
     return await this.#counted(async () => {
       for (let at = 0; at < count; at += 1) {
-        await Promise.all([this.#write(make()), Bun.sleep(PACE_MS)]);
+        await Promise.all([this.#write(make()), Bun.sleep(SERVER_PACE.everyMs)]);
       }
     });
   }

@@ -5,7 +5,8 @@
 import { parseArgs } from "node:util";
 import { BEAT_EVERY_MS } from "../../src/store/postgres/writer/lease.ts";
 import { LOOK_EVERY_MS } from "../../src/store/postgres/changes.ts";
-import { MANY, PACE_MS, WINDOW_MS } from "../../src/store/postgres/writer/pace.ts";
+import { SERVER_PACE } from "../../src/store/postgres/writer/writer.ts";
+import { WINDOW_MS } from "../../src/store/writer/pace.ts";
 import { simulateFleet, type FleetFigures } from "./fleet.ts";
 
 interface Line {
@@ -195,7 +196,7 @@ function printLimits(cells: readonly Cell[], sticky: readonly Cell[]): void {
       all.filter((cell) => cell.replicas === replicas && !cell.figures.isBehind);
     const [any, own] = [kept(cells), kept(sticky)];
     const best = own.length > 0 ? own : any;
-    const most = (1000 / PACE_MS) * replicas;
+    const most = (1000 / SERVER_PACE.everyMs) * replicas;
     return [
       replicas,
       any.at(-1)?.rate ?? 0,
@@ -292,7 +293,7 @@ function line(ms: [number, number], cpuUs: [number, number], walBytes: [number, 
 if (import.meta.main) {
   const cells = REPLICAS.flatMap((replicas) => RATES.map((rate) => cellOf(replicas, rate)));
   console.log(
-    `${ACCOUNTS} accounts, Zipf ${zipf}; from ${MANY} operations in ${WINDOW_MS} ms a replica starts ${1000 / PACE_MS} transactions a`,
+    `${ACCOUNTS} accounts, Zipf ${zipf}; from ${SERVER_PACE.many} operations in ${WINDOW_MS} ms a replica starts ${1000 / SERVER_PACE.everyMs} transactions a`,
   );
   console.log(`second at most. "behind": fewer requests ended than came.`);
   printWork("Any replica serves any account", cells);

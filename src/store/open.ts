@@ -11,6 +11,7 @@ import type { Store } from "./store.ts";
 
 export type { UpgradePlan } from "./schema/migrationFiles.ts";
 export { backUp, recordBackup, type Backup } from "./sqlite/backup/backup.ts";
+export { Pace } from "./writer/pace.ts";
 export { startFolding, type Folding } from "./writer/folding.ts";
 export {
   emptyFileProblem,

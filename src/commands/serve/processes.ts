@@ -9,7 +9,7 @@ import { formatRoubles } from "../../lib/money.ts";
 import { errorCode } from "../../lib/systemError.ts";
 import { version } from "../../lib/version.ts";
 import { SharedCells, tableBytes } from "../../limits/sharedCells.ts";
-import type { FileWriter, ReplicaBatch } from "../../store/open.ts";
+import { type FileWriter, Pace, type ReplicaBatch } from "../../store/open.ts";
 import { createLog, type Log } from "../../telemetry/log.ts";
 import type { MetricValues, ReadableMetrics } from "../../telemetry/metrics.ts";
 import { CommandFailure } from "../cli/print.ts";
@@ -21,6 +21,8 @@ import type { FromProcess, StartProcess, ToProcess } from "./processMessages.ts"
 const SHORT_LIFE_MS = 5000;
 const PAUSE_MS = 100;
 const PAUSE_MS_MAX = 5000;
+/** Many batches of the processes share a commit. */
+const FILE_PACE = { many: 40, everyMs: 4 } as const;
 /** How long the main process waits for the metrics of one process. */
 const METRICS_MS = 2000;
 /** How long the main process waits until it tries again to release what an ended process had reserved. */
@@ -169,6 +171,7 @@ class Processes {
   readonly #startedWith: Config;
   readonly #services: Services;
   readonly #cells: SharedCells;
+  readonly #pace = new Pace(FILE_PACE);
   #batches: { readonly from: Running; readonly batch: ReplicaBatch }[] = [];
   readonly #running = new Map<number, Running>();
   #reloaded: Config | undefined;
@@ -267,17 +270,22 @@ class Processes {
     if (this.#isCut) running.send({ kind: "cutNow" });
   }
 
-  /** The batches that arrive in one turn have one commit. */
+  /** While many batches arrive, those of some milliseconds have one commit. Meanwhile each process collects its next one. */
   #enqueue(from: Running, batch: ReplicaBatch): void {
     // What it had reserved is released already.
     if (from.hasEnded) return;
-    if (this.#batches.length === 0) setImmediate(() => this.#runBatches());
     this.#batches.push({ from, batch });
+    if (this.#batches.length > 1) return;
+    const delayMs = this.#pace.delayMs(performance.now(), 1);
+    if (delayMs > 0) setTimeout(() => this.#runBatches(), delayMs);
+    else setImmediate(() => this.#runBatches());
   }
 
   #runBatches(): void {
     const batches = this.#batches;
+    if (batches.length === 0) return;
     this.#batches = [];
+    this.#pace.started(performance.now(), batches.length);
     this.#write((writer) => {
       const outcomes = writer.run(batches.map(({ batch }) => batch));
       batches.forEach(({ from }, at) => {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { MANY, PACE_MS } from "../../../src/store/postgres/writer/pace.ts";
+import { SERVER_PACE } from "../../../src/store/postgres/writer/writer.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import { several } from "../../support/several.ts";
 import { openReplica, type Replica, openBooksBefore } from "../../support/store/replica.ts";
@@ -81,7 +81,7 @@ describePostgres("the writer of a replica", () => {
     }
     await Promise.all(writes);
     // Before many have come, each starts one.
-    const inTime = MANY + (performance.now() - began) / PACE_MS;
+    const inTime = SERVER_PACE.many + (performance.now() - began) / SERVER_PACE.everyMs;
     expect(replica.writer.figures().transactions - before).toBeLessThanOrEqual(inTime);
     expect(await books.account(owner.accountId)).toEqual({
       balance: 0n,

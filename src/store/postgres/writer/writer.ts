@@ -7,6 +7,7 @@ import {
   type BatchOutcome,
   type Refused,
 } from "../../writer/outcome.ts";
+import { Pace } from "../../writer/pace.ts";
 import { WriteQueue } from "../../writer/writeQueue.ts";
 import {
   COMMIT_WITHIN_MS,
@@ -26,7 +27,6 @@ import {
 import { applyBatch, type BatchNumber, type LockedRows } from "./apply.ts";
 import { fold } from "./fold.ts";
 import type { Lease } from "./lease.ts";
-import { Pace } from "./pace.ts";
 import { LockedAccounts, type Lock } from "./lockedAccounts.ts";
 import {
   accountsOf,
@@ -51,6 +51,8 @@ import {
 } from "./session.ts";
 import { LOCK_TABLES } from "./statements.ts";
 
+/** A transaction costs the server as much as many rows. */
+export const SERVER_PACE = { many: 40, everyMs: 25 } as const;
 /** How long the writer tries before it reports a failure, and how long the end of an answer waits. */
 export const PATIENCE = { patienceMs: 10_000, commitWithinMs: 40_000 } as const;
 /** A connection that was silent for this long is used once: what is between it and the server may close silent ones. */
@@ -112,7 +114,7 @@ class PostgresTransport implements BatchTransport {
   readonly #connect: Connect;
   readonly #lease: Pick<Lease, "id" | "fenced">;
   readonly #clock: Clock;
-  readonly #pace = new Pace();
+  readonly #pace = new Pace(SERVER_PACE);
   readonly #locked: LockedAccounts;
   #session: Session | undefined;
   #keepAlive: Timer | undefined;

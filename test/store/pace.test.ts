@@ -1,9 +1,11 @@
 import { expect, test } from "bun:test";
-import { Pace, PACE_MS } from "../../../src/store/postgres/writer/pace.ts";
+import { Pace } from "../../src/store/writer/pace.ts";
+
+const PACE_MS = 25;
 
 /** How long each of many operations waits for its transaction, if one comes each `everyMs`. */
 function waits(everyMs: number, startMs = 0): readonly number[] {
-  const pace = new Pace();
+  const pace = new Pace({ many: 40, everyMs: PACE_MS });
   const found: number[] = [];
   let sendsAtMs = -1;
   let waiting = 0;

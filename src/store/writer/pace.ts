@@ -1,22 +1,33 @@
-/** While many operations come, a transaction starts each PACE_MS, with all that wait. */
-export const PACE_MS = 25;
-/** What counts as many: this many operations in WINDOW_MS. */
-export const MANY = 40;
+/** What counts as many comes within this time. */
 export const WINDOW_MS = 100;
+
+/** When the transactions of a writer start. */
+export interface PaceOptions {
+  /** What counts as many: so many operations in WINDOW_MS. */
+  readonly many: number;
+  /** While many come, a transaction starts this often, with all that wait. */
+  readonly everyMs: number;
+}
 
 /**
  * Says when the next transaction of a writer starts. While few operations come, each starts one at once, because the end of
- * an answer waits for it. While many come, they share transactions: a transaction costs the server as much as many rows.
+ * an answer waits for it. While many come, they share transactions: a transaction costs as much as many rows.
  */
 export class Pace {
+  readonly #options: PaceOptions;
   readonly #recent: { readonly atMs: number; readonly operations: number }[] = [];
   #startedMs = -Infinity;
 
+  constructor(options: PaceOptions) {
+    this.#options = options;
+  }
+
   /** `nowMs`: monotonic time. `waiting`: the operations that wait now. */
   delayMs(nowMs: number, waiting: number): number {
+    const { many, everyMs } = this.#options;
     while (this.#recent[0] && this.#recent[0].atMs <= nowMs - WINDOW_MS) this.#recent.shift();
     const came = this.#recent.reduce((sum, { operations }) => sum + operations, waiting);
-    return came < MANY ? 0 : Math.max(0, this.#startedMs + PACE_MS - nowMs);
+    return came < many ? 0 : Math.max(0, this.#startedMs + everyMs - nowMs);
   }
 
   /** A transaction with this many operations starts. */
