@@ -104,11 +104,10 @@ try {
     }
   const shown = [...rows].map(([count, of]) => {
     const names = Object.keys(of[0] ?? {});
-    const medians = names.map((name) => [
-      name,
-      Math.round(median(of.map((row) => row[name] ?? 0))),
-    ]);
-    return { processes: count, ...Object.fromEntries(medians) };
+    const medians = names.map((name): [string, number] => {
+      return [name, Math.round(median(of.map((row) => row[name] ?? 0)))];
+    });
+    return Object.fromEntries([["processes", count], ...medians]);
   });
   console.table(shown);
   for (const { contestant } of forms) {

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { readdirSync, readFileSync } from "node:fs";
 import { binaryPath } from "../support/binary/binary.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
 } from "../support/binary/gatewayProcess.ts";
+import { parentOf, servingProcesses } from "../support/binary/servingProcesses.ts";
 import { ask, call, expectRefusal, openCall, tooOften } from "../support/gateway/chatCalls.ts";
 import {
   oneModel,
@@ -34,24 +34,6 @@ import { several } from "../support/several.ts";
 import { until, untilAsync } from "../support/until.ts";
 
 const COUNT = 3;
-
-/** The processes that serve. */
-function processesOf({ pid }: GatewayProcess): readonly number[] {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((one) => parentOf(one) === pid);
-}
-
-function parentOf(pid: number): number | undefined {
-  try {
-    const [, state] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ");
-    const [letter, parent] = state?.split(" ") ?? [];
-    return letter === "Z" ? undefined : Number(parent);
-  } catch {
-    return undefined;
-  }
-}
 
 /** A connection of its own, so that the system gives the request to any process. */
 const apart = { connection: "close" };
@@ -117,7 +99,7 @@ describe("several serving processes", () => {
   });
 
   test("are children of one process, and serve at one port", async () => {
-    expect(processesOf(gateway)).toHaveLength(COUNT);
+    expect(servingProcesses(gateway)).toHaveLength(COUNT);
     const replies = await Promise.all(several(30, () => post(gateway, key)));
     expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200]));
     expect(gateway.log.filter(({ msg }) => msg === "listening")).toHaveLength(1);
@@ -142,10 +124,10 @@ describe("several serving processes", () => {
     );
     const open = streams.filter(({ status }) => status === 200);
     expect(open).toHaveLength(12);
-    const [victim] = processesOf(gateway);
+    const [victim] = servingProcesses(gateway);
     process.kill(Number(victim), "SIGKILL");
     await gateway.logged("a process ended", ({ event }) => event === "process_ended");
-    await until("it runs again", () => processesOf(gateway).length === COUNT);
+    await until("it runs again", () => servingProcesses(gateway).length === COUNT);
     goOn();
     await until("all streams end", () => open.every(({ isOver }) => isOver));
     const again = await Promise.all(several(12, () => post(gateway, limited)));
@@ -223,7 +205,7 @@ describe("several serving processes", () => {
   };
 
   test("end with the main process", async () => {
-    const pids = processesOf(gateway);
+    const pids = servingProcesses(gateway);
     await gateway.kill();
     await until("they have ended", () => pids.every((pid) => parentOf(pid) === undefined));
     await gateway.start();
@@ -241,7 +223,9 @@ describe("several serving processes", () => {
     await until("all streams end", () => streams.every(({ isOver }) => isOver));
     for (const stream of streams) expect(stream.text).toEndWith("data: [DONE]\n\n");
     expect(await gateway.ended).toBe(0);
-    await untilAsync("they are gone", () => Promise.resolve(processesOf(gateway).length === 0));
+    await untilAsync("they are gone", () =>
+      Promise.resolve(servingProcesses(gateway).length === 0),
+    );
     await gateway.start();
   });
 });

@@ -17,8 +17,7 @@ import { listenProblem, type Listener } from "./listener.ts";
 import { databaseFailure, type RunningGateway } from "./gatewayServer.ts";
 import type { FromProcess, StartProcess, ToProcess } from "./processMessages.ts";
 
-/** A process that ends sooner after its start is started again later each time, up to the longest pause. */
-const SHORT_LIFE_MS = 5000;
+/** A process that cannot start is tried again after this time, which doubles each time, up to the maximum. */
 const PAUSE_MS = 100;
 const PAUSE_MS_MAX = 5000;
 /** Many batches of the processes share a commit. */
@@ -193,7 +192,7 @@ class Processes {
   /** Starts all. Resolves with their address, and rejects with CommandFailure if one cannot start. */
   async start(): Promise<string> {
     const numbers = Array.from({ length: this.#services.count }, (_, number) => number);
-    const [address = ""] = await Promise.all(numbers.map((number) => this.#spawn(number, 0)));
+    const [address = ""] = await Promise.all(numbers.map((number) => this.#spawn(number)));
     return address;
   }
 
@@ -230,16 +229,11 @@ class Processes {
     for (const running of this.#running.values()) if (running !== except) running.send(message);
   }
 
-  /** `failures`: how often the process has ended right after its start. */
-  async #spawn(number: number, failures: number): Promise<string> {
-    const startedMs = performance.now();
+  async #spawn(number: number): Promise<string> {
     const replica = (this.#replicas += 1);
     const running = new Running(number, this.#services.memory, {
       onMessage: (message) => this.#receive(running, replica, message),
-      onEnd: (reason) => {
-        const isShort = performance.now() - startedMs < SHORT_LIFE_MS;
-        void this.#processEnded(running, replica, reason, isShort ? failures + 1 : 0);
-      },
+      onEnd: (reason) => void this.#processEnded(running, replica, reason),
     });
     this.#running.set(replica, running);
     return await running.listening;
@@ -314,18 +308,13 @@ class Processes {
     }
   }
 
-  async #processEnded(
-    running: Running,
-    replica: number,
-    reason: string,
-    failures: number,
-  ): Promise<void> {
+  async #processEnded(running: Running, replica: number, reason: string): Promise<void> {
     const { log } = this.#services;
     const { number } = running;
     const isExpected = this.#isStopping || !running.hasListened;
     if (!isExpected) log.error("process_ended", { count: number + 1, problem: reason });
     this.#cells.ended(number);
-    if (!isExpected) void this.#spawnAgain(number, failures);
+    if (!isExpected) void this.#spawnAgain(number, 0);
     const interrupted = await this.#release(replica);
     if (interrupted && interrupted.count > 0)
       log.warn("process_interrupted", {
@@ -336,12 +325,13 @@ class Processes {
     if (this.#running.size === 0) this.#ended?.();
   }
 
+  /** `failures`: how often it could not start. */
   async #spawnAgain(number: number, failures: number): Promise<void> {
     const pauseMs = failures === 0 ? 0 : Math.min(PAUSE_MS * 2 ** failures, PAUSE_MS_MAX);
     if (pauseMs > 0) await Bun.sleep(pauseMs);
     if (this.#isStopping) return;
     try {
-      await this.#spawn(number, failures);
+      await this.#spawn(number);
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
       this.#services.log.error("process_ended", { count: number + 1, problem });

@@ -1,6 +1,7 @@
 import { attacks } from "../attacks/attacks.ts";
 import { crash } from "../binary/crash.ts";
 import { observer } from "../binary/observer.ts";
+import { processKills } from "../binary/processKills.ts";
 import { slowReaders } from "../binary/slowReaders.ts";
 import { diskErrors } from "../disk/diskError.ts";
 import { powerCuts } from "../disk/powerCut.ts";
@@ -20,7 +21,7 @@ import type { Script } from "./script.ts";
  * the long ones.
  */
 export const scripts = {
-  crashes: [crash, ...powerCuts, diskErrors],
+  crashes: [crash, processKills, ...powerCuts, diskErrors],
   fleets: [fleetCrowd, fleetFaults, rollingRestart],
   models,
   requests: [httpFuzz, answersFuzz],
