@@ -13,7 +13,7 @@ import { type BodyBudget, bodyBytesMax, createBodyBudget } from "./limits/bodyBu
 import { createFairQueue, type FairQueue } from "./limits/fairQueue.ts";
 import { LargeBodies, PipelineLimit } from "./limits/largeBodies.ts";
 import { type LiveReplicas, LocalRates, type RateLimiter } from "./limits/rateLimits.ts";
-import type { FindCells } from "./limits/keyRates.ts";
+import type { FindCells, SlotCounter } from "./limits/keyRates.ts";
 import type { SharedRates, SharedTimes } from "./limits/sharedRates.ts";
 import {
   createFailedKeyLimits,
@@ -24,7 +24,7 @@ import {
 } from "./limits/wrongCodes.ts";
 import { Delivery } from "./notices/delivery.ts";
 import { NoticeWatch } from "./notices/watch.ts";
-import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
+import { type OpenRequests, UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
 import { createRetryBudget } from "./routing/attempts.ts";
 import { type HealthNews, RouteHealth } from "./routing/routeHealth.ts";
 import { PromptCounts } from "./routing/promptCounts.ts";
@@ -157,7 +157,9 @@ export async function openApp(
     },
     own,
   );
-  const { store, writer, holds, knownKeys, replicas } = database;
+  const { store, writer, holds, knownKeys } = database;
+  // The processes of one gateway share its part of a limit.
+  const replicas = (): number => Math.max(1, database.replicas() / (own?.count ?? 1));
   const sharedRates = await openLimitsServer(config, { clock, log }, replicas, options);
   const foldingFor = ({ database: { keepRequestsMs } }: Config): Folding =>
     startFolding({ writer, store }, clock, keepRequestsMs, {
@@ -173,7 +175,11 @@ export async function openApp(
   const snapshotOf = (next: Config, before?: ConfigSnapshot): ConfigSnapshot => ({
     config: next,
     loadedAt: clock.epochMs(),
-    catalog: createCatalog(next, clock, { previous: before?.catalog, onUnsolicitedData }),
+    catalog: createCatalog(next, clock, {
+      previous: before?.catalog,
+      onUnsolicitedData,
+      openOf: own && ((providerId) => openRequestsIn(own.cells(`provider ${providerId}`).slots)),
+    }),
   });
   const gateway: Gateway & { current: ConfigSnapshot } = {
     current: snapshotOf(config),
@@ -288,6 +294,17 @@ export async function openApp(
       await database.close();
       log.flush();
     },
+  };
+}
+
+/** Counts the open requests to a provider over all processes. */
+function openRequestsIn(slots: SlotCounter): OpenRequests {
+  return {
+    get count() {
+      return slots.count;
+    },
+    begin: () => void slots.take(0),
+    end: () => slots.release(),
   };
 }
 

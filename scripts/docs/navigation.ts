@@ -52,6 +52,7 @@ export const navigation: readonly (readonly [section: string, pages: readonly st
       "run/notices.md",
       "run/monitoring.md",
       "run/sizing.md",
+      "run/processes.md",
       "run/fleet.md",
       "run/fleet-on-one-machine.md",
       "run/postgresql.md",

@@ -1,3 +1,4 @@
+import type { OpenRequests } from "../providers/upstream.ts";
 import { amountRangeOf, inputTokensMax, noExtras, promptLimits } from "../billing/cost.ts";
 import type { Config, ModelConfig, ModelKind } from "../config/schema.ts";
 import { invalidRequest, modelNotFound, type ApiError } from "../contract/errors.ts";
@@ -41,6 +42,8 @@ interface CatalogOptions {
   readonly previous?: Catalog | undefined;
   /** Called when a provider sent data without a request, with the time for which its connections are not reused. */
   readonly onUnsolicitedData?: (providerId: string, distrustMs: number) => void;
+  /** The count of a provider's open requests, where processes share it. */
+  readonly openOf?: ((providerId: string) => OpenRequests) | undefined;
 }
 
 export function createCatalog(config: Config, clock: Clock, options: CatalogOptions = {}): Catalog {
@@ -116,14 +119,14 @@ function leastCostOf({ kind, contextTokens, isContextKnown, price }: ModelConfig
 function providersOf(
   config: Config,
   clock: Clock,
-  { previous, onUnsolicitedData }: CatalogOptions,
+  { previous, onUnsolicitedData, openOf }: CatalogOptions,
 ): ReadonlyMap<string, Provider> {
   const providers = new Map<string, Provider>();
   for (const provider of config.providers) {
     const known = previous?.providers.get(provider.id);
     const isSame = known && Bun.deepEquals(known.config, provider);
     // Exchanges in flight of the previous provider count for `max_concurrent` of the new one.
-    const open = known?.upstream.open;
+    const open = openOf?.(provider.id) ?? known?.upstream.open;
     const notify = (distrustMs: number): void => onUnsolicitedData?.(provider.id, distrustMs);
     providers.set(provider.id, isSame ? known : createProvider(provider, clock, notify, open));
   }

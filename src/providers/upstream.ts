@@ -25,7 +25,7 @@ import { secretsOf, type Secrets } from "./secrets.ts";
 import { UpstreamError } from "./upstreamError.ts";
 
 export { ConnectionError, ProxyError, type ConnectionErrorCode } from "./http/connectionError.ts";
-export { checkReachable, tunnelTo } from "./http/client.ts";
+export { checkReachable, type OpenRequests, tunnelTo } from "./http/client.ts";
 export { createPoster } from "./http/poster.ts";
 export {
   ReportedFailure,

@@ -1,4 +1,5 @@
 import { type Command, Option } from "commander";
+import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import {
   checkEnvironment,
@@ -75,11 +76,27 @@ async function start(
   return { gateway, warnings, environment };
 }
 
+/** One writer of a file has no work for more. */
+const AUTO_MAX = 8;
+
 /** How many serving processes the config means on this machine. */
 function processCount({ server: { processes, listen }, database }: Config): number {
   if (processes !== "auto") return processes;
   const canShare = process.platform === "linux" && listen.kind === "tcp";
-  return canShare && database.engine === "sqlite" ? Math.max(1, availableParallelism() - 1) : 1;
+  if (!canShare || database.engine !== "sqlite") return 1;
+  return Math.min(Math.max(1, Math.floor(cores()) - 1), AUTO_MAX);
+}
+
+/** The cores that this process may use. A container may have a part of them. */
+function cores(): number {
+  const all = availableParallelism();
+  try {
+    const [quota, period] = readFileSync("/sys/fs/cgroup/cpu.max", "utf8").split(" ").map(Number);
+    // Without a limit the first word is "max".
+    return quota && period ? Math.min(all, quota / period) : all;
+  } catch {
+    return all;
+  }
 }
 
 async function open(

@@ -51,7 +51,7 @@ export interface HttpClient {
   /** Never throws. An invalid request ends at once with a ConnectionError of the code "request". */
   send(request: HttpRequest, listener: ResponseListener): HttpExchange;
   /** Exchanges in progress, including those that `options.open` had counted. */
-  readonly open: Readonly<OpenRequests>;
+  readonly open: OpenRequests;
   /**
    * Closes idle connections now, and used ones when their exchanges end. `send` still works: a request that began
    * before a reload may come to this client on failover.
@@ -74,6 +74,18 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
   return new PooledClient(options);
 }
 
+class OwnCount implements OpenRequests {
+  count = 0;
+
+  begin(): void {
+    this.count += 1;
+  }
+
+  end(): void {
+    this.count -= 1;
+  }
+}
+
 class PooledClient implements HttpClient {
   readonly #pool: ConnectionPool;
   readonly #targetPrefix: string;
@@ -87,7 +99,7 @@ class PooledClient implements HttpClient {
     const target = connectionTarget(url, options);
     const forwarder = isForwarded(target) ? target.proxy : undefined;
     const authorization = forwarder && proxyAuthorization(forwarder);
-    this.open = options.open ?? { count: 0 };
+    this.open = options.open ?? new OwnCount();
     this.#pool = new ConnectionPool(target, options.onUnsolicitedData);
     this.#targetPrefix = (forwarder ? url.origin : "") + url.pathname.replace(/\/$/, "");
     this.#targetSuffix = url.search;

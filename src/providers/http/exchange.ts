@@ -5,9 +5,14 @@ import type { ConnectionPool } from "./connectionPool.ts";
 import { ResponseDecoder } from "./responseDecoder.ts";
 import { IncomingBody } from "./incomingBody.ts";
 
-/** A count that a client passes to its replacement after a reload, so that one limit holds for both. */
+/**
+ * Counts open requests. A client passes it to its replacement after a reload, and processes of one gateway may share it, so that
+ * one limit holds for all.
+ */
 export interface OpenRequests {
-  count: number;
+  readonly count: number;
+  begin(): void;
+  end(): void;
 }
 
 /** Hears of the response to a request. Each method is called at most once. */
@@ -73,7 +78,7 @@ export class Exchange implements HttpExchange, ConnectionOwner {
     this.#pool = pool;
     this.#open = open;
     this.#listener = listener;
-    open.count += 1;
+    open.begin();
   }
 
   /** Sends `request`, which is head and body together. */
@@ -201,6 +206,6 @@ export class Exchange implements HttpExchange, ConnectionOwner {
 
   #end(): void {
     this.#isOver = true;
-    this.#open.count -= 1;
+    this.#open.end();
   }
 }

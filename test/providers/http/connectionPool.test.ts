@@ -26,7 +26,7 @@ function poolOf({ port }: { readonly port: number }, idleMsMax?: number): Connec
 /** Sends a request over the pool. */
 function sendOver(pool: ConnectionPool): TestExchange {
   return awaitable((listener) => {
-    const exchange = new Exchange(pool, { count: 0 }, listener);
+    const exchange = new Exchange(pool, { count: 0, begin() {}, end() {} }, listener);
     exchange.start("POST / HTTP/1.1\r\n\r\n");
     return exchange;
   });
