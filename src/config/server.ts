@@ -96,9 +96,15 @@ export function readServer(table: Table, inspection: Inspection) {
     "server",
     inspection,
   );
+  const address = readListen(inspection, "server.listen", listen);
+  if (address.kind === "unix" && values.processes !== "auto" && values.processes > 1)
+    inspection.problem(
+      "server.processes",
+      'must be 1 or "auto" with a Unix socket, which belongs to one process: set it so, or listen on an address and a port',
+    );
   return {
     ...values,
-    listen: readListen(inspection, "server.listen", listen),
+    listen: address,
     tls: readTls(tlsCert, tlsKey, inspection),
   } as const;
 }

@@ -126,3 +126,29 @@ describe("metrics", () => {
     ]);
   });
 });
+
+describe("server.processes", () => {
+  const read = (processes: string, listen = "127.0.0.1:8080") =>
+    loadText(`server.listen = "${listen}"\nserver.processes = ${processes}\n${minimal}`);
+
+  test.each([
+    ['"auto"', "auto"],
+    ["1", 1],
+    ["64", 64],
+  ] as const)("may be %s", (text, processes) => {
+    expect(configOf(`server.processes = ${text}\n${minimal}`).server.processes).toBe(processes);
+  });
+
+  test.each(["0", "65", "1.5", '"2"', '"all"', "true"])("%s is refused", (text) => {
+    expect(read(text).problems).toEqual([
+      'server.processes: must be "auto" or a whole number from 1 to 64',
+    ]);
+  });
+
+  test("above 1 needs an address and a port", () => {
+    expect(read("2", "unix:gate.sock").problems).toEqual([
+      'server.processes: must be 1 or "auto" with a Unix socket, which belongs to one process: set it so, or listen on an address and a port',
+    ]);
+    expect(read('"auto"', "unix:gate.sock").problems).toEqual([]);
+  });
+});

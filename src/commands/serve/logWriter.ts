@@ -1,3 +1,4 @@
+import { fstatSync } from "node:fs";
 import { errorCode } from "../../lib/systemError.ts";
 import { printWarning } from "../cli/print.ts";
 
@@ -14,13 +15,15 @@ const PENDING_BYTES_MAX = 8 * 1024 * 1024;
 const DRAIN_TIMEOUT_MS = 1000;
 const DRAIN_POLL_MS = 10;
 
+const STDOUT = 1;
 /** A pipe takes so many bytes in one step: https://man7.org/linux/man-pages/man7/pipe.7.html */
 const ONE_STEP_BYTES = 4096;
 
 /**
  * Log lines are lost if the reader of the log ends, stops reading, or has a full disk; the gateway keeps running. The
  * first loss of each kind is reported on standard error. In Bun 1.4.5 `process.stdout.writableLength` stays 0, so
- * pending bytes are counted here. `isShared`: other processes write to the same output, and no line may stand within another.
+ * pending bytes are counted here. `isShared`: other processes write to the same output, and no line may stand within another. A
+ * file and a socket take a whole write in one step. A pipe takes a part.
  */
 export function openLogWriter(isShared = false): LogWriter {
   let pendingBytes = 0;
@@ -50,7 +53,7 @@ export function openLogWriter(isShared = false): LogWriter {
     });
   };
   return {
-    write: isShared ? (lines) => piecesOf(lines).forEach(write) : write,
+    write: isShared && isPipe() ? (lines) => piecesOf(lines).forEach(write) : write,
     async drain() {
       const deadlineMs = performance.now() + DRAIN_TIMEOUT_MS;
       const isPending = (): boolean => pendingBytes > 0;
@@ -58,6 +61,14 @@ export function openLogWriter(isShared = false): LogWriter {
       if (isPending()) printWarning("nothing reads the log: its last lines are lost");
     },
   };
+}
+
+function isPipe(): boolean {
+  try {
+    return fstatSync(STDOUT).isFIFO();
+  } catch {
+    return false;
+  }
 }
 
 /** Pieces of whole lines. Each is written in one step, unless it is a single longer line. */

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { Config } from "../../config/schema.ts";
 import { type FileOfProcesses, openFileOfProcesses } from "../../database/sqlite.ts";
 import type { UpgradeChoice } from "../../database/servedDatabase.ts";
+import { assert } from "../../lib/assert.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import { errorCode } from "../../lib/systemError.ts";
 import { version } from "../../lib/version.ts";
@@ -104,12 +105,11 @@ export async function startProcesses(
  */
 async function withPort(config: Config): Promise<Config> {
   const { listen } = config.server;
-  if (listen.kind === "unix")
-    throw new CommandFailure(
-      "server.processes: more than one process needs a TCP address in server.listen",
-    );
+  assert(listen.kind === "tcp", "several processes on a Unix socket");
   if (process.platform !== "linux")
-    throw new CommandFailure("server.processes: more than one process needs Linux");
+    throw new CommandFailure(
+      'server.processes: more than one process needs Linux: set 1 or "auto"',
+    );
   const probe = createServer();
   try {
     await new Promise<void>((resolve, reject) => {

@@ -39,7 +39,10 @@ interface Sent {
   failure?: WriteError;
 }
 
-/** One account on a PostgreSQL server in the simplest form, and the replicas that share its money. */
+/**
+ * One account in the simplest form, and the replicas that share its money. They are told of changes by commands, as on a
+ * PostgreSQL server, or read a counter of them, as serving processes do on a SQLite file.
+ */
 export class ReplicaDatabase {
   balance: bigint;
   overdraft = 0n;
@@ -47,13 +50,16 @@ export class ReplicaDatabase {
   readonly chains = new Map<number, Chain>();
   readonly replicas: readonly Replica[];
   batches = 0;
+  /** Counts changes by commands. Undefined: the replicas are told. */
+  changes: number | undefined;
 
   /** `delayMs`: how long a batch of a replica takes, twice. Undefined: the test says when. */
   constructor(
-    options: { balance: bigint; budget?: bigint; replicas: number },
+    options: { balance: bigint; budget?: bigint; replicas: number; areChangesCounted?: boolean },
     delayMs?: () => number,
   ) {
     this.balance = options.balance;
+    if (options.areChangesCounted) this.changes = 0;
     this.chains.set(PLAIN_KEY, { budget: null, spent: 0n, blocks: new Map() });
     const budget = options.budget ?? null;
     this.chains.set(BUDGET_KEY, { budget, spent: 0n, blocks: new Map() });
@@ -88,7 +94,8 @@ export class ReplicaDatabase {
   }
 
   #changed(): void {
-    for (const { holds } of this.replicas) holds.changed(ACCOUNT);
+    if (this.changes !== undefined) this.changes += 1;
+    else for (const { holds } of this.replicas) holds.changed(ACCOUNT);
   }
 
   /** One transaction of a replica. */
@@ -174,6 +181,7 @@ export class Replica {
       clock: systemClock,
       random: systemRandom,
       isAlone: false,
+      ...(database.changes !== undefined && { changes: () => database.changes ?? 0 }),
       refuse: () => {
         if (this.refusal) throw this.refusal;
       },

@@ -59,7 +59,9 @@ class ReplicaHistory {
     this.#balance = BigInt(word % 128);
     const budget = BigInt((word >>> 7) % 128);
     const replicas = 2 + ((word >>> 14) % 3);
-    this.#database = new ReplicaDatabase({ balance: this.#balance, budget, replicas });
+    const areChangesCounted = (word >>> 17) % 2 === 1;
+    const money = { balance: this.#balance, budget };
+    this.#database = new ReplicaDatabase({ ...money, replicas, areChangesCounted });
   }
 
   async step(word: number): Promise<void> {
