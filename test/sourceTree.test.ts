@@ -74,7 +74,7 @@ const powers: readonly Power[] = [
   {
     name: "calls of the C library",
     packages: ["bun:ffi"],
-    owners: ["src/http/connections/clientSockets.ts"],
+    owners: ["src/lib/libc.ts"],
   },
   { name: "nodemailer", packages: ["nodemailer"], owners: ["src/notices/"] },
   { name: "SOCKS", packages: ["socks"], owners: ["src/providers/http/tunnel.ts"] },

@@ -7,9 +7,9 @@ import type { Load } from "./workers.ts";
 
 /** The body of a request, except where a figure is about its size. */
 const BODY_BYTES = 2000;
-const JSON_TOKENS = 1000;
+const ANSWER_TOKENS = 1000;
 /** Tollgate ends a stream that is far longer than requested; these never end, or last for 200 MB. */
-const STREAM_TOKENS = 20_000_000;
+const ENDLESS_TOKENS = 20_000_000;
 const BEGIN_MS_MAX = 30_000;
 const POLL_MS = 20;
 /** On a busy machine a turn continues until this number is counted, unless that takes too long. */
@@ -152,10 +152,15 @@ function isStream(model: string): boolean {
   return !model.endsWith("json");
 }
 
+/** A stream of so many events. */
+function hasEnd(model: string): boolean {
+  return /stream-\d+$/.test(model);
+}
+
 function settingsOf(model: string): object {
   return {
     ...(isStream(model) ? { stream: true } : {}),
-    max_tokens: isStream(model) ? STREAM_TOKENS : JSON_TOKENS,
+    max_tokens: isStream(model) && !hasEnd(model) ? ENDLESS_TOKENS : ANSWER_TOKENS,
     temperature: 0.7,
   };
 }

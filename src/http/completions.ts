@@ -2,6 +2,7 @@ import type { App } from "../app.ts";
 import { refuseWithoutMoney } from "../gateway/admission/admit.ts";
 import type { Answer } from "../gateway/answer.ts";
 import type { RequestScope } from "../gateway/requestScope.ts";
+import { AdmissionTurns } from "./admissionTurns.ts";
 import { admit, presentedKey } from "./authentication.ts";
 import type { ConnectionServer } from "./clientAddress.ts";
 import { BodyIntake, readBody } from "./requestBody.ts";
@@ -17,6 +18,8 @@ export interface Completion {
   answer(scope: RequestScope, body: Uint8Array): Promise<Answer>;
 }
 
+const turns = new AdmissionTurns();
+
 /** Answers a request. It never rejects. */
 export async function serve(
   app: App,
@@ -31,6 +34,8 @@ export async function serve(
     const inFlight = admitted instanceof Promise ? await admitted : admitted;
     log.startSpan(request, completion.endpoint);
     refuseWithoutMoney(inFlight);
+    const mayGoOn = turns.enter();
+    if (mayGoOn) await mayGoOn;
     const intake = new BodyIntake(app, inFlight);
     let beginning: Promise<unknown> | undefined;
     try {

@@ -1,5 +1,5 @@
-import type { FFIFunction } from "bun:ffi";
 import { canonicalIp } from "../../config/address.ts";
+import { openLibc } from "../../lib/libc.ts";
 import { descriptorsMax, openDescriptors } from "../../lib/systemError.ts";
 
 /** One connection of a client over TCP. */
@@ -60,20 +60,6 @@ export function peerName(address: string, port: number): string {
   return `${canonicalIp(address) ?? address} ${port}`;
 }
 
-/** The C library of glibc, and of musl by its architecture. */
-const LIBRARIES = ["libc.so.6", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"] as const;
-
-const calls = {
-  ioctl: { args: ["i32", "u64", "ptr"], returns: "i32" },
-  fcntl: { args: ["i32", "i32", "i32"], returns: "i32" },
-  getsockname: { args: ["i32", "ptr", "ptr"], returns: "i32" },
-  getpeername: { args: ["i32", "ptr", "ptr"], returns: "i32" },
-  getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
-  setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
-  listen: { args: ["i32", "i32"], returns: "i32" },
-  shutdown: { args: ["i32", "i32"], returns: "i32" },
-} as const satisfies Record<string, FFIFunction>;
-
 const AF_INET = 2;
 const AF_INET6 = 10;
 const SHUT_RDWR = 2;
@@ -121,12 +107,10 @@ const ADDRESS_BYTES = 128;
 export async function openClientSockets(
   descriptorsMax: number,
 ): Promise<ClientSockets | undefined> {
-  if (process.platform !== "linux") return undefined;
-  const opened = await (library ??= openLibrary());
-  if (opened === undefined) return undefined;
-  const { ptr, symbols } = opened;
-  const { fcntl, ioctl, getsockname, getpeername, getsockopt, setsockopt, listen, shutdown } =
-    symbols;
+  const libc = await openLibc();
+  if (libc === undefined) return undefined;
+  const { fcntl, ioctl, getsockname, getpeername, getsockopt, setsockopt, listen, shutdown, ptr } =
+    libc;
   const address = new DataView(new ArrayBuffer(ADDRESS_BYTES));
   const length = new Uint32Array(new ArrayBuffer(4));
   const read = (call: typeof getsockname, descriptor: number): SocketAddress | undefined => {
@@ -237,19 +221,4 @@ function addressIn(bytes: DataView): SocketAddress | undefined {
   if (family !== AF_INET6) return undefined;
   const groups = [8, 10, 12, 14, 16, 18, 20, 22].map((at) => bytes.getUint16(at).toString(16));
   return { port, host: groups.join(":") };
-}
-
-let library: ReturnType<typeof openLibrary> | undefined;
-
-/** Undefined: no C library by one of these names. */
-async function openLibrary() {
-  const { dlopen, ptr } = await import("bun:ffi");
-  for (const name of LIBRARIES) {
-    try {
-      return { symbols: dlopen(name, calls).symbols, ptr };
-    } catch {
-      // The next one may exist.
-    }
-  }
-  return undefined;
 }

@@ -2,6 +2,7 @@ import type { Socket, SocketHandler } from "bun";
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import type { Duplex } from "node:stream";
+import { isQuiet } from "../../lib/libc.ts";
 import { ConnectionError, connectError, handshakeError } from "./connectionError.ts";
 import {
   isTunnelled,
@@ -77,6 +78,12 @@ export class Connection implements WireEvents {
     this.#startConnectTimer(CONNECT_STEPS);
     if (isTunnelled(target)) void this.#openTunnel(target);
     else void this.#connect();
+  }
+
+  /** The system says that nothing has arrived that was not read, and that the other side has not closed. */
+  get isQuiet(): boolean {
+    const descriptor = this.#wire?.fd;
+    return this.isOpen && descriptor !== undefined && isQuiet(descriptor);
   }
 
   get isOpen(): boolean {
@@ -306,6 +313,8 @@ const SOCKET_HANDLERS: Handlers = {
 
 /** What a connection uses of its socket. A socket of Bun is a `Wire`. */
 interface Wire {
+  /** The descriptor of the socket. A tunnel has none. */
+  readonly fd?: number;
   /** Returns the bytes that were taken: fewer than given, or -1, if the socket is full or closed. */
   write(data: string | Uint8Array): number;
   pause(): unknown;

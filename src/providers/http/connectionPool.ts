@@ -57,13 +57,18 @@ export class ConnectionPool implements ConnectionOwner {
 
   /**
    * Returns an idle connection or a new one. It calls `opened` when a request may be written: a new connection once
-   * connected, an idle one after the event loop has polled the network again. So bytes or a close that wait in the
+   * connected, an idle one before the return if the system knows of nothing that waits there. Where it cannot be asked, and
+   * where something waits, it is after the event loop has polled the network again. So bytes or a close that wait in the
    * system's buffers are seen before the request is written, and are not taken for its answer.
    */
   lease(owner: ConnectionOwner): Connection {
     const connection = this.#idle.pop();
     if (connection === undefined) return this.dial(owner);
     connection.owner = owner;
+    if (connection.isQuiet) {
+      owner.opened(connection);
+      return connection;
+    }
     if (this.#leased.length === 0 && this.#leasedBefore.length === 0) setImmediate(this.#turn);
     this.#leased.push(connection);
     return connection;

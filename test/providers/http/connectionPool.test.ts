@@ -1,4 +1,5 @@
-import { describe, expect, spyOn, test } from "bun:test";
+import { beforeAll, describe, expect, spyOn, test } from "bun:test";
+import { openLibc } from "../../../src/lib/libc.ts";
 import { ConnectionPool } from "../../../src/providers/http/connectionPool.ts";
 import { connectionTarget } from "../../../src/providers/http/connectionTarget.ts";
 import { Exchange } from "../../../src/providers/http/exchange.ts";
@@ -64,7 +65,15 @@ describe("a connection is used again", () => {
   });
 });
 
-describe("a connection is not used again", () => {
+/** The second way begins once `openLibc` was called, and lasts for all tests behind it. */
+const ways = [
+  ["after two turns of the loop", () => undefined],
+  ["once the system was asked", openLibc],
+] as const;
+
+describe.each(ways)("a connection, used %s, is not used again", (_, prepare) => {
+  beforeAll(async () => void (await prepare()));
+
   for (const [name, script] of Object.entries({
     "after connection: close": answeringIndex("Connection: close\r\n"),
     "when bytes follow the end in the same read": answeringIndex("", "HTTP/1.1 200 OK\r\n"),
@@ -199,6 +208,16 @@ describe("a connection is not used again", () => {
       Bun.sleepSync(40);
     }
   });
+});
+
+test("a kept connection is written to at once, if the system knows of nothing that waits", async () => {
+  await openLibc();
+  const pool = poolOf(serve(answeringIndex()));
+  expect(await answerOf(sendOver(pool))).toBe("200 0");
+  const second = sendOver(pool);
+  expect(second.isSent).toBe(process.platform === "linux");
+  expect(await answerOf(second)).toBe("200 0");
+  pool.close();
 });
 
 describe("a request that a kept connection lost", () => {
