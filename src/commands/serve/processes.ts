@@ -384,6 +384,10 @@ class Running {
           this.#listening.resolve(message.address);
         } else on.onMessage(message);
       },
+      // The channel of a killed process closes before its end is known. Sending would throw.
+      onDisconnect: () => {
+        this.#canReceive = false;
+      },
       onExit: (_, code, signal) => {
         this.#canReceive = false;
         this.hasEnded = true;
