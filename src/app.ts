@@ -5,13 +5,14 @@ import { refuseWhileUnwritable } from "./gateway/admission/admit.ts";
 import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
 import type { ConfigSnapshot, Gateway } from "./gateway/gateway.ts";
 import { probeRoute } from "./gateway/ownProbe.ts";
+import { LargeBodies } from "./gateway/largeBodies/largeBodies.ts";
 import { LeftAnswers } from "./gateway/leftAnswers.ts";
 import { type ServedName, UnpricedServices } from "./gateway/unpricedServices.ts";
 import { type Clock, Deadlines, systemClock } from "./lib/clock.ts";
 import { idMaker, type NewId, type Random, systemRandom } from "./lib/random.ts";
 import { type BodyBudget, bodyBytesMax, createBodyBudget } from "./limits/bodyBudget.ts";
 import { createFairQueue, type FairQueue } from "./limits/fairQueue.ts";
-import { LargeBodies, PipelineLimit } from "./limits/largeBodies.ts";
+import { PipelineLimit } from "./limits/pipelineLimit.ts";
 import { type LiveReplicas, LocalRates, type RateLimiter } from "./limits/rateLimits.ts";
 import type { FindCells, SlotCounter } from "./limits/keyRates.ts";
 import type { SharedRates, SharedTimes } from "./limits/sharedRates.ts";
@@ -64,7 +65,6 @@ export interface App {
   readonly wrongCodeLimits: WrongCodeLimits;
   readonly fairQueue: FairQueue;
   readonly bodies: BodyBudget;
-  readonly largeBodies: LargeBodies;
   readonly pipelines: PipelineLimit;
   readonly newId: NewId;
   /** Other processes listen at the same port. */
@@ -210,6 +210,7 @@ export async function openApp(
       metrics,
       tell: own && ((served) => own.tell({ kind: "unpriced", served })),
     }),
+    largeBodies: new LargeBodies(clock),
   };
   const leakWatch = watchLeakedRequests(gateway);
   const delivery = new Delivery({ clock, random, log });
@@ -257,7 +258,6 @@ export async function openApp(
     wrongCodeLimits,
     fairQueue: createFairQueue(clock, database.readsBlock),
     bodies,
-    largeBodies: new LargeBodies(clock),
     pipelines: new PipelineLimit(),
     newId,
     sharesPort: own !== undefined,
@@ -289,6 +289,7 @@ export async function openApp(
       await notices.close();
       await delivery.close();
       gateway.current.catalog.close();
+      gateway.largeBodies.close();
       await gateway.tracing?.close();
       await sharedRates?.close();
       await database.close();

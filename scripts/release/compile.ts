@@ -42,7 +42,11 @@ export async function compile(
   process.chdir(projectRoot); // Stack traces name the sources by their paths from here.
   const { metafile } = await Bun.build({
     // No `root`: it would move the Workers' paths.
-    entrypoints: ["src/main.ts", ...storeWorkers.map((name) => `src/store/sqlite/${name}.ts`)],
+    entrypoints: [
+      "src/main.ts",
+      "src/gateway/largeBodies/worker.ts",
+      ...storeWorkers.map((name) => `src/store/sqlite/${name}.ts`),
+    ],
     compile: {
       outfile,
       ...(runtime && { target: runtime.target, executablePath: runtime.executable }),

@@ -63,19 +63,26 @@ const checkOpen = bodyCheck(EmbeddingsRequestBody);
 const checkStrict = bodyCheck(StrictEmbeddingsRequestBody);
 
 /** A checked request: what the gateway itself needs, and the parsed body for the adapters. */
-export interface EmbeddingsRequest {
+export interface EmbeddingsRequest extends EmbeddingsFigures {
+  /** The texts in their order; none if the inputs are tokens. */
+  readonly texts: readonly string[];
+}
+
+/** A request without its inputs. */
+export interface EmbeddingsFigures {
   readonly model: string;
-  /** The texts in their order; undefined if the inputs are tokens. */
-  readonly texts: readonly string[] | undefined;
+  /** The inputs are texts, not tokens. */
+  readonly areTexts: boolean;
   /** The size of each input: the UTF-8 bytes of a text, or the number of its tokens. */
   readonly inputSizes: readonly number[];
   readonly dimensions: number | undefined;
   readonly encodingFormat: "float" | "base64";
-  readonly body: JsonFields;
+  /** The other fields. */
+  readonly fields: JsonFields;
 }
 
 /** The operator's rules. `refusedFields` are top-level names, `allowedTools` are names of extras. */
-interface EmbeddingsRequestRules {
+export interface EmbeddingsRules {
   readonly unknownFields: "forward" | "reject";
   readonly refusedFields: readonly string[];
   readonly allowedTools: readonly string[];
@@ -85,7 +92,7 @@ interface EmbeddingsRequestRules {
 /** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
 export function checkEmbeddingsRequest(
   value: JsonFields,
-  rules: EmbeddingsRequestRules,
+  rules: EmbeddingsRules,
 ): EmbeddingsRequest {
   const body: EmbeddingsRequestBody =
     rules.unknownFields === "reject" ? checkStrict(value) : checkOpen(value);
@@ -99,28 +106,33 @@ export function checkEmbeddingsRequest(
   if (count > rules.maxEmbeddingInputs) {
     throw invalidRequest(`input must contain at most ${rules.maxEmbeddingInputs} items`);
   }
+  const { input: _, ...fields } = value;
   return {
     model: body.model,
     ...inputs,
     dimensions: body.dimensions ?? undefined,
     encodingFormat: body.encoding_format ?? "float",
-    body: value,
+    fields,
   };
 }
 
 /** Throws ApiError 400 if the items are not all of one type. */
 function inputsOf(
   input: EmbeddingsRequestBody["input"],
-): Pick<EmbeddingsRequest, "texts" | "inputSizes"> {
+): Pick<EmbeddingsRequest, "areTexts" | "texts" | "inputSizes"> {
   const items: readonly unknown[] = typeof input === "string" ? [input] : input;
   if (items.every((item) => typeof item === "string")) {
-    return { texts: items, inputSizes: items.map((item) => Buffer.byteLength(item)) };
+    return {
+      areTexts: true,
+      texts: items,
+      inputSizes: items.map((item) => Buffer.byteLength(item)),
+    };
   }
   if (items.every((item) => typeof item === "number")) {
-    return { texts: undefined, inputSizes: [items.length] };
+    return { areTexts: false, texts: [], inputSizes: [items.length] };
   }
   if (items.every((item) => Array.isArray(item))) {
-    return { texts: undefined, inputSizes: items.map((item) => item.length) };
+    return { areTexts: false, texts: [], inputSizes: items.map((item) => item.length) };
   }
   throw invalidRequest("input must not mix strings, tokens and arrays of tokens");
 }

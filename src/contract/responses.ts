@@ -98,11 +98,13 @@ export interface ResponsesRequest extends ResponsesObjects {
   readonly mayBeKept: boolean;
 }
 
+/** The operator's rules. `refusedFields` are top-level names. */
+export interface ResponsesRules extends ExtraRules {
+  readonly refusedFields: readonly string[];
+}
+
 /** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
-export function checkResponsesRequest(
-  value: JsonFields,
-  rules: ExtraRules & { readonly refusedFields: readonly string[] },
-): ResponsesRequest {
+export function checkResponsesRequest(value: JsonFields, rules: ResponsesRules): ResponsesRequest {
   const body = checkBody(value);
   refuseFields(value, [...rules.refusedFields, RESPONSE_ID_FIELD]);
   refuseOtherNames(value, "max_output_tokens");

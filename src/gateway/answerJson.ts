@@ -144,7 +144,8 @@ class JsonAnswer implements EventListenerObject {
     const scope = this.#scope;
     const speed = scope.gateway.speeds.of(candidate);
     this.#generation = new GenerationTime(speed, scope.checked.choiceCount, attempt.startedMs);
-    const encoded = this.#call.encode(scope, candidate);
+    const encoding = this.#call.encode(scope, candidate);
+    const encoded = encoding instanceof Promise ? await encoding : encoding;
     const options = sendOptions(scope, candidate, false, encoded.headers);
     const exchange = candidate.provider.upstream.send({ ...encoded, ...options });
     exchangeBegan(scope, exchange);

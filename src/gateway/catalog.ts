@@ -52,7 +52,7 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
     const candidates = model.routes.map((route): Candidate => {
       const provider = providers.get(route.provider);
       assert(provider !== undefined, "a route without its provider");
-      return { model, provider, route, chat: chatInterfaceOf(provider, route.api) };
+      return { model, provider, route, chat: chatInterfaceOf(provider.config.kind, route.api) };
     });
     const longestMs = Math.max(...candidates.map(streamTimeoutMs));
     const offered: CatalogModel = {

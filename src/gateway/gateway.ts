@@ -14,6 +14,7 @@ import type { Log } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Tracing } from "../telemetry/tracing.ts";
 import type { Catalog } from "./catalog.ts";
+import type { LargeBodies } from "./largeBodies/largeBodies.ts";
 import type { LeftAnswers } from "./leftAnswers.ts";
 import type { UnpricedServices } from "./unpricedServices.ts";
 
@@ -51,6 +52,7 @@ export interface Gateway {
   readonly leftAnswers: LeftAnswers;
   /** Services that cost more than the price of their model covers. */
   readonly unpriced: UnpricedServices;
+  readonly largeBodies: LargeBodies;
 }
 
 export interface InFlightState {

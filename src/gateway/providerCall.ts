@@ -18,8 +18,8 @@ import type { AdmittedScope } from "./requestScope.ts";
  * docs/contribute/architecture.md).
  */
 export interface ProviderCall {
-  /** Throws UnsupportedRequestError. */
-  encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest;
+  /** Throws or rejects with UnsupportedRequestError. It comes before `decoder` and `read` for the same candidate. */
+  encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest | Promise<EncodedRequest>;
   /** Makes the decoder of a streamed answer. It must not retain the body. */
   decoder(candidate: Candidate): AnswerDecoder;
   /** Reads an answer in JSON. Throws AnswerError. */
@@ -66,7 +66,7 @@ export class EitherCall implements ProviderCall {
     this.#chat = options.chat;
   }
 
-  encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest {
+  encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest | Promise<EncodedRequest> {
     return this.#for(candidate).encode(scope, candidate);
   }
 

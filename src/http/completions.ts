@@ -41,12 +41,8 @@ export async function serve(
     try {
       const { maxBodyBytes, sseKeepaliveMs } = inFlight.snapshot.config.server;
       const body = await readBody(request, maxBodyBytes, intake);
-      const mayCheck = intake.ready(body.length);
-      if (mayCheck) await mayCheck;
       inFlight.startWaiting();
-      const answering = completion.answer(inFlight, body);
-      intake.checked();
-      const result = await answering;
+      const result = await completion.answer(inFlight, body);
       if (result.kind === "json") {
         inFlight.end();
         return jsonResponse(log, 200, result.body, result.headers);

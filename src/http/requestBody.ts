@@ -7,7 +7,6 @@ import {
   rateLimitExceeded,
 } from "../contract/errors.ts";
 import type { BodyReservation } from "../limits/bodyBudget.ts";
-import { LARGE_BODY_BYTES, type BodyTurn } from "../limits/largeBodies.ts";
 import type { InFlightRequest } from "./authentication.ts";
 
 const JSON_TYPE = "application/json";
@@ -101,18 +100,12 @@ function tooLarge(): ApiError {
   return invalidRequest("request body is too large");
 }
 
-/**
- * What the body of one request occupies: bytes of its key's rate, memory of all bodies, and for a large body the turn
- * of its account. `release` gives them back.
- */
+/** What the body of one request occupies: bytes of its key's rate, and memory of all bodies. `release` gives that back. */
 export class BodyIntake implements BodyCounter {
-  readonly #app: App;
   readonly #inFlight: InFlightRequest;
   readonly #reservation: BodyReservation;
-  #turn: BodyTurn | undefined;
 
   constructor(app: App, inFlight: InFlightRequest) {
-    this.#app = app;
     this.#inFlight = inFlight;
     this.#reservation = app.bodies.claim(inFlight.caller.accountId);
   }
@@ -125,26 +118,8 @@ export class BodyIntake implements BodyCounter {
     if (!this.#reservation.take(bytes)) throw rateLimitExceeded();
   }
 
-  /** The body is here, and is checked next. A large one waits for its turn. */
-  ready(bytes: number): Promise<void> | undefined {
-    return bytes > LARGE_BODY_BYTES ? this.#waitToCheck() : undefined;
-  }
-
-  /** The body is checked, translated and sent in this turn of the event loop, unless the request has to wait for something. */
-  checked(): void {
-    const turn = this.#turn;
-    if (turn) setImmediate(() => turn.end());
-  }
-
   /** Returns the memory. A second call has no effect. */
   release(): void {
-    this.#turn?.end();
     this.#reservation.release();
-  }
-
-  async #waitToCheck(): Promise<void> {
-    this.#inFlight.startWaiting();
-    this.#turn = await this.#app.largeBodies.enter(this.#inFlight.caller.accountId);
-    this.#turn.start();
   }
 }

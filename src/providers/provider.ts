@@ -1,7 +1,7 @@
 import type { OtherCounts } from "../contract/figures.ts";
 import type { ProviderConfig } from "../config/schema.ts";
 import type { ChatRequest } from "../contract/chat/chatRequest.ts";
-import type { EmbeddingsRequest } from "../contract/embeddings.ts";
+import type { EmbeddingsFigures, EmbeddingsRequest } from "../contract/embeddings.ts";
 import type { Usage } from "../contract/usage.ts";
 import { isDeeperThan, type JsonFields, type JsonObjectText, memberText } from "../lib/json.ts";
 import { ANSWER_COST_FACTOR, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
@@ -283,11 +283,11 @@ export interface EmbeddingsReply {
 /** One interface that serves embeddings. Pure: no I/O. */
 export interface EmbeddingsInterface {
   /** Throws UnsupportedRequestError if the interface cannot express the request. */
-  refuseUnsupported(request: EmbeddingsRequest): void;
+  refuseUnsupported(request: EmbeddingsFigures): void;
   /** Throws UnsupportedRequestError. */
   encode(call: EmbeddingsCall): EncodedRequest;
   /** Throws AnswerError. */
-  read(answer: Uint8Array, request: EmbeddingsRequest): EmbeddingsReply;
+  read(answer: Uint8Array, request: EmbeddingsFigures): EmbeddingsReply;
   readonly usage: UsageMember;
 }
 

@@ -33,10 +33,10 @@ export function createProvider(
 }
 
 /** The chat interface of a route. Only providers of the kind openai have two. */
-export function chatInterfaceOf(provider: Provider, api: ChatApi): ChatInterface {
-  return api === "responses" ? openaiResponses : provider.adapter.chat;
+export function chatInterfaceOf(kind: ProviderKind, api: ChatApi): ChatInterface {
+  return api === "responses" ? openaiResponses : adapterOf(kind).chat;
 }
 
-function adapterOf(kind: ProviderKind): ProviderAdapter {
+export function adapterOf(kind: ProviderKind): ProviderAdapter {
   return { openai, anthropic, gemini }[kind];
 }

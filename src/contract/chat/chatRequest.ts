@@ -1,4 +1,5 @@
 import { type JsonFields, fieldsOf } from "../../lib/json.ts";
+import { lazy } from "../../lib/lazy.ts";
 import {
   bodyCheck,
   usesLongPromptCacheTtl,
@@ -56,14 +57,14 @@ export interface ChatFigures extends PromptMeasure {
   /** The caller's bound of each choice, in tokens, under any of its names. */
   readonly outputTokensBound: number | undefined;
   readonly stop: readonly string[];
-  /** Stop sequences beyond those that a chat can have. The gateway applies them. */
-  readonly moreStops?: readonly string[];
   /** A part of the prompt is to be kept in the provider's cache for an hour. */
   readonly usesLongCacheTtl: boolean;
   /** The most to hold for of what is billed one by one. */
   readonly most: OtherCounts;
   readonly hasTools: boolean;
   readonly effort: ReasoningEffort | undefined;
+  /** Stop sequences beyond those that a chat can have. The gateway applies them. */
+  readonly moreStops?: readonly string[];
 }
 
 /** The operator's rules. `refusedFields` are top-level names. */
@@ -87,7 +88,26 @@ export function ownChatRules({ allowedTools }: Pick<ExtraRules, "allowedTools">)
 
 /** Checks a whole body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
 export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): ChatRequest {
-  return { ...chatFiguresOf(value, rules), body: value as ChatRequestBody };
+  return withBody(chatFiguresOf(value, rules), () => value);
+}
+
+/** The figures alone: the body is not read. */
+export function figuresOf(request: ChatRequest): ChatFigures {
+  const names = Object.keys(request).filter((name) => name !== "body");
+  return Object.fromEntries(
+    names.map((name) => [name, request[name as keyof ChatFigures]]),
+  ) as unknown as ChatFigures;
+}
+
+/** A request whose body is parsed when it is first read. `parse` is given a body that was checked. */
+export function withBody(figures: ChatFigures, parse: () => JsonFields): ChatRequest {
+  const body = lazy(() => parse() as ChatRequestBody);
+  return {
+    ...figures,
+    get body() {
+      return body();
+    },
+  };
 }
 
 /** Checks a body or its outline (`lib/outline.ts`). Throws ApiError 400 with the first problem. */

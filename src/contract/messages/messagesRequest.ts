@@ -103,7 +103,7 @@ export interface MessagesRequest extends CountTokensRequest {
   readonly webSearchType: string | undefined;
 }
 
-interface MessagesRules extends ExtraRules {
+export interface MessagesRules extends ExtraRules {
   readonly refusedFields: readonly string[];
 }
 

@@ -1,16 +1,18 @@
 import { promptTokensMin } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
-import { chatFiguresOf, type ChatRequest } from "../../contract/chat/chatRequest.ts";
+import { chatFiguresOf, withBody, type ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { resourceNotFound, type ApiError } from "../../contract/errors.ts";
-import { checkPromptBody } from "../../contract/jsonBody.ts";
+import { checkPromptBody, type CheckedBody } from "../../contract/jsonBody.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 import { admit } from "../admission/admit.ts";
 import type { Answer } from "../answer.ts";
 import { answerJson } from "../answerJson.ts";
 import { chatCandidatesOf, findModels, withoutRefused, type CatalogModel } from "../catalog.ts";
+import { wholeValue } from "../../lib/jsonObject.ts";
 import { ChatForm } from "../decoding/chatForm.ts";
 import type { AnswerIdentity } from "../decoding/publicAnswer.ts";
+import { checkInWorker, isLarge, taskRunner } from "../largeBodies/checkInWorker.ts";
 import { withChecked, type Checked, type RequestScope } from "../requestScope.ts";
 import { ChatCall } from "./chatCall.ts";
 import { openStream } from "../streaming/openStream.ts";
@@ -20,12 +22,8 @@ import { openStream } from "../streaming/openStream.ts";
  * answer, charge, and only then send the end of the answer. Throws ApiError; the hold is released by then.
  */
 export async function chat(scope: RequestScope, body: Uint8Array): Promise<Answer> {
-  const { request, object } = checkPromptBody<ChatRequest>(body, (value, whole) => ({
-    ...chatFiguresOf(value, scope.snapshot.config.api),
-    get body() {
-      return whole() as ChatRequest["body"];
-    },
-  }));
+  const checking = isLarge(body) ? checkLarge(scope, body) : checkHere(scope, body);
+  const { request, object } = checking instanceof Promise ? await checking : checking;
   const { model, stream, outputTokensBound } = request;
   scope.addLogFields({ endpoint: "chat", model, stream });
   const named = findModels(scope.snapshot.catalog, scope.caller.models, model);
@@ -37,15 +35,19 @@ export async function chat(scope: RequestScope, body: Uint8Array): Promise<Answe
   const candidates = chatCandidatesOf(models);
   const identityFor = (id: string): AnswerIdentity => identityOf(scope, id);
   const forms = chatForms(request.includeUsage);
-  const call = new ChatCall("chat", request, object, identityFor, forms);
-  call.refuseUnsupported(candidates, outputTokensBound);
+  const runTask = taskRunner(scope, object);
+  const call = new ChatCall({ endpoint: "chat", request, object, runTask }, identityFor, forms);
+  const refusing = call.refuseUnsupported(candidates, outputTokensBound);
+  if (refusing) await refusing;
+  const added = call.addedPromptBytes(candidates);
+  const addedBytes = typeof added === "number" ? added : await added;
   const checked = withChecked(scope, {
     endpoint: "chat",
     stream,
     models,
     candidates,
     prompt: {
-      bodyBytes: body.length + call.addedPromptBytes(candidates),
+      bodyBytes: object.bytes.length + addedBytes,
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
       longCacheWrites: request.usesLongCacheTtl,
@@ -61,6 +63,20 @@ export async function chat(scope: RequestScope, body: Uint8Array): Promise<Answe
   return openStream(admitted, call, (error) =>
     forms(identityFor(model)).failure(error.toBody().error),
   );
+}
+
+function checkHere({ snapshot }: RequestScope, body: Uint8Array): CheckedBody<ChatRequest> {
+  return checkPromptBody(body, (value, whole) =>
+    withBody(chatFiguresOf(value, snapshot.config.api), whole),
+  );
+}
+
+async function checkLarge(
+  scope: RequestScope,
+  body: Uint8Array,
+): Promise<CheckedBody<ChatRequest>> {
+  const { request, object } = await checkInWorker(scope, body, "checkChat");
+  return { request: withBody(request, () => wholeValue(object)), object };
 }
 
 /** A separate function, because a stream retains its form (memory rules: docs/contribute/architecture.md). */

@@ -1,16 +1,9 @@
-import { cachePays } from "../../billing/cost.ts";
-import { estimateTokens } from "../../billing/estimate.ts";
-import type { ChatRequest } from "../../contract/chat/chatRequest.ts";
+import { figuresOf, type ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { invalidRequest } from "../../contract/errors.ts";
 import { isTotalLarger } from "../../contract/usage.ts";
 import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import type { JsonObjectText } from "../../lib/json.ts";
-import {
-  adaptChat,
-  addedPromptBytes,
-  changedToolNames,
-} from "../../providers/dialect/adaptChat.ts";
-import { dialectOf, needsResponses, type Dialect } from "../../providers/dialect/dialect.ts";
+import { addedPromptBytes, keepsChats } from "../../providers/dialect/adaptChat.ts";
 import {
   decodeAnswer,
   UnsupportedRequestError,
@@ -18,21 +11,38 @@ import {
   type EncodedRequest,
   type UsageMember,
 } from "../../providers/provider.ts";
-import { chatInterfaceOf } from "../../providers/registry.ts";
 import type { Candidate } from "../../routing/candidates.ts";
-import { boundsFor, type ChoiceBounds } from "../admission/admit.ts";
+import { boundsFor } from "../admission/admit.ts";
 import { billedUsage } from "../billedUsage.ts";
 import { ChatDecoder } from "../decoding/chatDecoder.ts";
 import { publicCompletion, type AnswerIdentity } from "../decoding/publicAnswer.ts";
 import { serviceOf } from "../interfaces.ts";
+import type { RunTask } from "../largeBodies/largeBodies.ts";
 import type { ProviderCall, ReadAnswer } from "../providerCall.ts";
 import type { AdmittedScope } from "../requestScope.ts";
 import type { AnswerForm } from "../translation/answerForm.ts";
+import {
+  chatTargetOf,
+  dialectFor,
+  encodeChat,
+  interfaceFor,
+  type ChatTarget,
+  type ChoiceBounds,
+  type EncodedChat,
+} from "./chatTarget.ts";
 
-interface EncodedChat {
+interface LastEncoded extends EncodedChat {
   readonly candidate: Candidate;
   readonly bounds: ChoiceBounds;
-  readonly encoded: EncodedRequest;
+}
+
+/** A chat and its text. */
+export interface ChatSource {
+  readonly endpoint: Endpoint;
+  readonly request: ChatRequest;
+  readonly object: JsonObjectText;
+  /** Set for a large body: the Worker writes it, unless the text stays as it is. */
+  readonly runTask: RunTask | undefined;
 }
 
 /**
@@ -43,39 +53,47 @@ interface EncodedChat {
  * encoded twice without need.
  */
 export class ChatCall implements ProviderCall {
-  readonly #endpoint: Endpoint;
-  readonly #request: ChatRequest;
-  readonly #object: JsonObjectText;
+  readonly #source: ChatSource;
   readonly #identityOf: (model: string) => AnswerIdentity;
   readonly #formOf: (identity: AnswerIdentity, candidate: Candidate) => AnswerForm;
-  /** The dialect of the last candidate, which is needed several times. */
-  #dialect: { readonly candidate: Candidate; readonly dialect: Dialect } | undefined;
+  /** The target of the last candidate, which is needed several times. */
+  #target: { readonly candidate: Candidate; readonly target: ChatTarget } | undefined;
   /** May be as large as the body, so `encode` clears it. */
-  #encoded: EncodedChat | undefined;
+  #encoded: LastEncoded | undefined;
+  /** Of the last encoded chat. */
+  #toolNames: EncodedChat["toolNames"] = new Map();
 
   constructor(
-    endpoint: Endpoint,
-    request: ChatRequest,
-    object: JsonObjectText,
+    source: ChatSource,
     identityOf: (model: string) => AnswerIdentity,
     formOf: (identity: AnswerIdentity, candidate: Candidate) => AnswerForm,
   ) {
-    this.#endpoint = endpoint;
-    this.#request = request;
-    this.#object = object;
+    this.#source = source;
     this.#identityOf = identityOf;
     this.#formOf = formOf;
   }
 
-  /** Throws ApiError 400 if no candidate can express the request. */
-  refuseUnsupported(candidates: readonly Candidate[], outputTokensBound: number | undefined): void {
-    if (candidates.some(({ chat }) => chat.supportsEverything)) return;
+  /** Throws or rejects with ApiError 400 if no candidate can express the request. */
+  refuseUnsupported(
+    candidates: readonly Candidate[],
+    outputTokensBound: number | undefined,
+  ): Promise<void> | undefined {
+    if (candidates.some(({ chat }) => chat.supportsEverything)) return undefined;
+    return this.#encodeFirst(candidates, outputTokensBound);
+  }
+
+  async #encodeFirst(
+    candidates: readonly Candidate[],
+    outputTokensBound: number | undefined,
+  ): Promise<void> {
     let first: UnsupportedRequestError | undefined;
     for (const candidate of candidates) {
       try {
         const outputTokensMax = outputTokensBound ?? candidate.model.maxOutputTokens;
         const bounds = this.#boundsWithin(candidate, { outputTokensBound, outputTokensMax });
-        this.#encoded = { candidate, bounds, encoded: this.#encodeFor(candidate, bounds) };
+        const encoding = this.#encodeFor(candidate, bounds);
+        const chat = encoding instanceof Promise ? await encoding : encoding;
+        this.#encoded = { candidate, bounds, ...chat };
         return;
       } catch (error) {
         if (!(error instanceof UnsupportedRequestError)) throw error;
@@ -86,27 +104,29 @@ export class ChatCall implements ProviderCall {
   }
 
   /** The most bytes that a prompt has beyond the body, because it is adapted to a route. The hold pays for them too. */
-  addedPromptBytes(candidates: readonly Candidate[]): number {
-    const isAdapted = candidates.some((candidate) => !this.#keepsText(candidate));
-    return isAdapted ? addedPromptBytes(this.#request.body) : 0;
+  addedPromptBytes(candidates: readonly Candidate[]): number | Promise<number> {
+    if (candidates.every((candidate) => this.#targetOf(candidate).isNative)) return 0;
+    const { request, runTask } = this.#source;
+    return runTask ? runTask("addedPromptBytes", undefined) : addedPromptBytes(request.body);
   }
 
-  encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest {
+  encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest | Promise<EncodedRequest> {
     const bounds = this.#boundsWithin(candidate, boundsFor(scope, candidate.model));
     const last = this.#encoded;
     this.#encoded = undefined;
     const isSame = last?.candidate === candidate && areEqual(last.bounds, bounds);
-    return isSame ? last.encoded : this.#encodeFor(candidate, bounds);
+    const chat = isSame ? last : this.#encodeFor(candidate, bounds);
+    return chat instanceof Promise ? chat.then((one) => this.#sent(one)) : this.#sent(chat);
   }
 
   decoder(candidate: Candidate): ChatDecoder {
-    const chat = this.#interfaceFor(candidate);
+    const chat = interfaceFor(this.#targetOf(candidate));
     const identity = this.#answerOf(candidate);
     return new ChatDecoder({
       readEvent: chat.events(),
       identity,
       form: this.#formOf(identity, candidate),
-      choiceCount: this.#request.choiceCount,
+      choiceCount: this.#source.request.choiceCount,
       stop: this.#stopsToApply(candidate),
       eventsStandAlone: chat.eventsStandAlone,
     });
@@ -144,36 +164,20 @@ export class ChatCall implements ProviderCall {
     return this.#interfaceFor(candidate).usage;
   }
 
-  #interfaceFor({ chat, provider, route }: Candidate): ChatInterface {
-    const { hasTools, effort } = this.#request;
-    const isEither = provider.config.kind === "openai" && route.api === "chat" && route.responses;
-    if (!isEither || !needsResponses(route.model, { hasTools, effort })) return chat;
-    return chatInterfaceOf(provider, "responses");
+  #interfaceFor(candidate: Candidate): ChatInterface {
+    return interfaceFor(this.#targetOf(candidate));
   }
 
-  #dialectFor(candidate: Candidate): Dialect {
-    if (this.#dialect?.candidate === candidate) return this.#dialect.dialect;
-    const { provider, route, model } = candidate;
-    const chat = this.#interfaceFor(candidate);
-    const dialect = dialectOf({
-      provider: provider.config,
-      route,
-      model,
-      chat,
-      isRewritten: this.#endpoint !== "chat",
-      isNative: this.#keepsText(candidate),
-    });
-    this.#dialect = { candidate, dialect };
-    return dialect;
-  }
-
-  /** The provider has the chat interface and gets the client's own text. */
-  #keepsText(candidate: Candidate): boolean {
-    return this.#interfaceFor(candidate) === candidate.chat && this.#isNative(candidate);
+  #targetOf(candidate: Candidate): ChatTarget {
+    if (this.#target?.candidate === candidate) return this.#target.target;
+    const { endpoint, request } = this.#source;
+    const target = chatTargetOf(endpoint, request, candidate);
+    this.#target = { candidate, target };
+    return target;
   }
 
   #isNative(candidate: Candidate): boolean {
-    return serviceOf(this.#endpoint, candidate) === "native";
+    return serviceOf(this.#source.endpoint, candidate) === "native";
   }
 
   /** The client wrote the bound for another provider, so it may be above what the model can generate. */
@@ -185,39 +189,45 @@ export class ChatCall implements ProviderCall {
   }
 
   #answerOf(candidate: Candidate): AnswerIdentity {
-    const names = changedToolNames(this.#request, this.#dialectFor(candidate));
     const identity = this.#identityOf(candidate.model.id);
+    const names = this.#toolNames;
     return names.size === 0 ? identity : { ...identity, toolNames: names };
   }
 
   /** The stop sequences that the provider does not take. The gateway ends the answer at them. */
   #stopsToApply(candidate: Candidate): readonly string[] {
-    const chat = this.#interfaceFor(candidate);
-    const { stop, moreStops = [] } = this.#request;
-    const { refusesStop } = this.#dialectFor(candidate);
-    const own = stop.filter((sequence) => refusesStop || !chat.takesStop(sequence));
+    const target = this.#targetOf(candidate);
+    const { stop, moreStops = [] } = this.#source.request;
+    const { refusesStop } = dialectFor(target);
+    const own = stop.filter((sequence) => refusesStop || !interfaceFor(target).takesStop(sequence));
     return [...own, ...moreStops];
   }
 
-  #encodeFor(candidate: Candidate, bounds: ChoiceBounds): EncodedRequest {
-    const { provider, route } = candidate;
-    const chat = { request: this.#request, object: this.#object };
-    return this.#interfaceFor(candidate).encode({
-      ...adaptChat(chat, this.#dialectFor(candidate)),
-      model: route.model,
-      ...bounds,
-      options: provider.config,
-      cachesPrompt: cachesPrompt(candidate, this.#request),
-    });
+  #encodeFor(candidate: Candidate, bounds: ChoiceBounds): EncodedChat | Promise<EncodedChat> {
+    const target = this.#targetOf(candidate);
+    const { request, object, runTask } = this.#source;
+    if (!runTask || keepsText(request, target))
+      return encodeChat({ request, object }, target, bounds);
+    const { members } = object;
+    return runTask("encodeChat", { request: figuresOf(request), members, target, bounds });
+  }
+
+  #sent({ encoded, toolNames }: EncodedChat): EncodedRequest {
+    this.#toolNames = toolNames;
+    return encoded;
   }
 }
 
-/** No model of Anthropic caches a shorter prompt: https://platform.claude.com/docs/en/build-with-claude/prompt-caching */
-const CACHED_TOKENS_MIN = 1024;
+const ALWAYS_IN_MESSAGES: ReadonlySet<string> = new Set(["role", "content"]);
 
-function cachesPrompt({ provider, model }: Candidate, { promptSize }: ChatRequest): boolean {
-  const tokens = estimateTokens(promptSize.textBytes, promptSize.nonTextParts);
-  return provider.config.automaticCache && tokens >= CACHED_TOKENS_MIN && cachePays(model.price);
+/** Whether the chat is written without reading its texts. */
+function keepsText({ fieldSizes }: ChatRequest, target: ChatTarget): boolean {
+  const { dropMessageFields } = target.provider;
+  return (
+    target.isNative &&
+    keepsChats(dialectFor(target)) &&
+    !dropMessageFields.some((name) => fieldSizes.has(name) || ALWAYS_IN_MESSAGES.has(name))
+  );
 }
 
 function areEqual(one: ChoiceBounds, other: ChoiceBounds): boolean {

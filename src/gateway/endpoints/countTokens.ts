@@ -8,10 +8,11 @@ import { orderCandidates, type Candidate } from "../../routing/candidates.ts";
 import { isAvailable } from "../../routing/attempts.ts";
 import { clientGone, toUpstreamError, type Answer } from "../answer.ts";
 import { findModel } from "../catalog.ts";
+import { checkInWorker, isLarge, taskRunner } from "../largeBodies/checkInWorker.ts";
 import { callerFault } from "../providerCall.ts";
 import type { RequestScope } from "../requestScope.ts";
 import { estimateOf, isNative } from "./messages.ts";
-import { messagesHeaders, ownMessagesText, refuseForeignFiles } from "./messagesRequest.ts";
+import { messagesHeaders, ownMessages, refuseForeignFiles } from "./messagesRequest.ts";
 
 /** No provider is waited for after this time, in milliseconds. */
 const COUNT_TIMEOUT_MS = 10_000;
@@ -25,16 +26,17 @@ const ESTIMATED_HEADER = "x-tollgate-estimated";
  * health of a route: many compatible servers do not have this call. Throws ApiError.
  */
 export async function countTokens(scope: RequestScope, body: Uint8Array): Promise<Answer> {
-  const { request, object } = checkPromptBody(body, (value) =>
-    checkCountTokensRequest(value, scope.snapshot.config.api),
-  );
+  const checking = isLarge(body)
+    ? checkInWorker(scope, body, "checkCountTokens")
+    : checkPromptBody(body, (value) => checkCountTokensRequest(value, scope.snapshot.config.api));
+  const { request, object } = checking instanceof Promise ? await checking : checking;
   scope.addLogFields({ endpoint: "count_tokens", model: request.model, stream: false });
   const { gateway, caller } = scope;
   const model = findModel(scope.snapshot.catalog, caller.models, request.model, "chat");
   refuseForeignFiles(scope, request.objectIds);
   const headers = messagesHeaders(scope);
   const native = model.chatCandidates.filter(isNative);
-  const call = { object: ownMessagesText(object), headers };
+  const call = { object: await ownMessages(object, taskRunner(scope, object)), headers };
   const dueMs = gateway.clock.monotonicMs() + COUNT_TIMEOUT_MS;
   for (const candidate of orderCandidates(native, gateway.random)) {
     if (!isAvailable(candidate, caller.accountId, gateway.health)) continue;

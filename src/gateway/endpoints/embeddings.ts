@@ -6,7 +6,7 @@ import {
   type EmbeddingsRequest,
 } from "../../contract/embeddings.ts";
 import { invalidRequest } from "../../contract/errors.ts";
-import { parseJsonObject } from "../../contract/jsonBody.ts";
+import { parseJsonObject, type CheckedBody } from "../../contract/jsonBody.ts";
 import { assert } from "../../lib/assert.ts";
 import type { JsonObjectText } from "../../lib/json.ts";
 import {
@@ -22,6 +22,9 @@ import { answerJson } from "../answerJson.ts";
 import { billedUsage } from "../billedUsage.ts";
 import { findModel } from "../catalog.ts";
 import type { ProviderCall, ReadAnswer } from "../providerCall.ts";
+import { checkInWorker, isLarge, taskRunner } from "../largeBodies/checkInWorker.ts";
+import type { RunTask } from "../largeBodies/largeBodies.ts";
+import { serviceOf } from "../interfaces.ts";
 import { withChecked, type AdmittedScope, type RequestScope } from "../requestScope.ts";
 
 /**
@@ -29,8 +32,8 @@ import { withChecked, type AdmittedScope, type RequestScope } from "../requestSc
  * hold is released by then.
  */
 export async function embeddings(scope: RequestScope, body: Uint8Array): Promise<Answer> {
-  const { value, object } = parseJsonObject(body);
-  const request = checkEmbeddingsRequest(value, scope.snapshot.config.api);
+  const checking = isLarge(body) ? checkLarge(scope, body) : checkHere(scope, body);
+  const { request, object } = checking instanceof Promise ? await checking : checking;
   scope.addLogFields({ endpoint: "embeddings", model: request.model, stream: false });
   const { catalog } = scope.snapshot;
   const model = findModel(catalog, scope.caller.models, request.model, "embedding");
@@ -48,20 +51,48 @@ export async function embeddings(scope: RequestScope, body: Uint8Array): Promise
     outputTokensBound: undefined,
     choiceCount: 1,
   });
-  return answerJson(await admit(checked), new EmbeddingsCall(request, object));
+  return answerJson(
+    await admit(checked),
+    new EmbeddingsCall(request, object, taskRunner(scope, object)),
+  );
+}
+
+function checkHere({ snapshot }: RequestScope, body: Uint8Array): CheckedBody<EmbeddingsRequest> {
+  const { value, object } = parseJsonObject(body);
+  return { request: checkEmbeddingsRequest(value, snapshot.config.api), object };
+}
+
+/** The Worker keeps the texts. */
+async function checkLarge(
+  scope: RequestScope,
+  body: Uint8Array,
+): Promise<CheckedBody<EmbeddingsRequest>> {
+  const { request, object } = await checkInWorker(scope, body, "checkEmbeddings");
+  return { request: { ...request, texts: [] }, object };
 }
 
 class EmbeddingsCall implements ProviderCall {
   readonly #request: EmbeddingsRequest;
   readonly #object: JsonObjectText;
+  readonly #runTask: RunTask | undefined;
 
-  constructor(request: EmbeddingsRequest, object: JsonObjectText) {
+  constructor(request: EmbeddingsRequest, object: JsonObjectText, runTask: RunTask | undefined) {
     this.#request = request;
     this.#object = object;
+    this.#runTask = runTask;
   }
 
-  encode(_: AdmittedScope, candidate: Candidate): EncodedRequest {
-    return encodeEmbeddings(this.#request, this.#object, candidate);
+  encode(_: AdmittedScope, candidate: Candidate): EncodedRequest | Promise<EncodedRequest> {
+    const isNative = serviceOf("embeddings", candidate) === "native";
+    if (!this.#runTask || isNative) return encodeEmbeddings(this.#request, this.#object, candidate);
+    const { provider, route } = candidate;
+    const { kind } = provider.config;
+    return this.#runTask("encodeEmbeddings", {
+      request: this.#request,
+      members: this.#object.members,
+      kind,
+      model: route.model,
+    });
   }
 
   decoder(): never {
@@ -116,8 +147,8 @@ function refuseUnsupported(candidates: readonly Candidate[], request: Embeddings
 }
 
 /** Tokens are counted as given. */
-function promptEstimateOf({ texts, inputSizes }: EmbeddingsRequest): number {
+function promptEstimateOf({ areTexts, inputSizes }: EmbeddingsRequest): number {
   let estimate = 0;
-  for (const size of inputSizes) estimate += texts === undefined ? size : estimateTokens(size);
+  for (const size of inputSizes) estimate += areTexts ? estimateTokens(size) : size;
   return estimate;
 }

@@ -1,14 +1,10 @@
 import { promptTokensMin } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
-import {
-  checkChatRequest,
-  ownChatRules,
-  type ChatRequest,
-} from "../../contract/chat/chatRequest.ts";
-import { ApiError, invalidRequest, type StreamFailure } from "../../contract/errors.ts";
+import type { ApiError } from "../../contract/errors.ts";
+import { invalidRequest, type StreamFailure } from "../../contract/errors.ts";
 import { expensiveServicesOf, namesWebSearch, unpricedWebSearch } from "../../contract/extras.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
-import { checkPromptBody, parseJsonObject } from "../../contract/jsonBody.ts";
+import { checkPromptBody } from "../../contract/jsonBody.ts";
 import { messagesErrorBody, messagesFailure } from "../../contract/messages/messagesAnswer.ts";
 import {
   checkMessagesRequest,
@@ -17,14 +13,7 @@ import {
 } from "../../contract/messages/messagesRequest.ts";
 import { readMessagesUsage } from "../../contract/usage.ts";
 import { assert } from "../../lib/assert.ts";
-import { parseExactly } from "../../lib/exactJson.ts";
-import {
-  fieldsOf,
-  isJsonObject,
-  textOf,
-  type JsonFields,
-  type JsonObjectText,
-} from "../../lib/json.ts";
+import { isJsonObject, textOf, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
 import { lazy } from "../../lib/lazy.ts";
 import {
   AnswerError,
@@ -48,12 +37,13 @@ import { messageBlocksBytes } from "../decoding/generatedContent.ts";
 import { MessagesDecoder } from "../decoding/messagesDecoder.ts";
 import { serviceOf } from "../interfaces.ts";
 import { EitherCall, type ProviderCall, type ReadAnswer } from "../providerCall.ts";
+import { checkInWorker, isLarge, largeChat, taskRunner } from "../largeBodies/checkInWorker.ts";
 import { withChecked, type AdmittedScope, type RequestScope } from "../requestScope.ts";
-import { messagesHeaders, ownMessagesText, refuseForeignFiles } from "./messagesRequest.ts";
-import { ChatCall } from "./chatCall.ts";
+import { messagesHeaders, ownMessages, refuseForeignFiles } from "./messagesRequest.ts";
+import { ChatCall, type ChatSource } from "./chatCall.ts";
 import { openStream } from "../streaming/openStream.ts";
 import { MessagesForm, messagesStreamFailure } from "../translation/messages/chatToMessages.ts";
-import { chatBodyOfMessages, stopsBeyondChat } from "../translation/messages/messagesToChat.ts";
+import { messagesAsChat } from "../translation/messages/messagesAsChat.ts";
 
 /**
  * The path of a request in Anthropic's Messages interface. A provider of kind anthropic gets the client's text with only
@@ -61,9 +51,10 @@ import { chatBodyOfMessages, stopsBeyondChat } from "../translation/messages/mes
  * Throws ApiError; the hold is released by then.
  */
 export async function messages(scope: RequestScope, body: Uint8Array): Promise<Answer> {
-  const { request, object } = checkPromptBody(body, (value) =>
-    checkMessagesRequest(value, scope.snapshot.config.api),
-  );
+  const checking = isLarge(body)
+    ? checkInWorker(scope, body, "checkMessages")
+    : checkPromptBody(body, (value) => checkMessagesRequest(value, scope.snapshot.config.api));
+  const { request, object } = checking instanceof Promise ? await checking : checking;
   const { model, stream, outputTokensBound, promptSize } = request;
   scope.addLogFields({ endpoint: "messages", model, stream });
   const named = findModels(scope.snapshot.catalog, scope.caller.models, model);
@@ -73,17 +64,23 @@ export async function messages(scope: RequestScope, body: Uint8Array): Promise<A
   );
   const candidates = chatCandidatesOf(models);
   refuseForeignFiles(scope, request.objectIds);
-  const native = new NativeMessages(request, object, messagesHeaders(scope), scope.requestId);
+  const ownText = (): ReturnType<typeof ownMessages> =>
+    ownMessages(object, taskRunner(scope, object));
+  const native = new NativeMessages(request, ownText, messagesHeaders(scope), scope.requestId);
   const promptEstimate = estimateOf(request);
-  const translated = lazy(() => translate(scope, object, promptEstimate));
-  if (!candidates.some(isNative)) refuseUntranslatable(translated, candidates, request);
+  const others = candidates.filter((candidate) => !isNative(candidate));
+  const translated =
+    others.length === 0 ? undefined : await translate(scope, object, promptEstimate);
+  if (others.length === candidates.length)
+    await refuseUntranslatable(translated, candidates, request);
+  const addedBytes = translated instanceof ChatCall ? await translated.addedPromptBytes(others) : 0;
   const checked = withChecked(scope, {
     endpoint: "messages",
     stream,
     models,
     candidates,
     prompt: {
-      bodyBytes: body.length + addedPromptBytes(translated, candidates),
+      bodyBytes: object.bytes.length + addedBytes,
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
       longCacheWrites: request.usesLongCacheTtl,
@@ -96,7 +93,7 @@ export async function messages(scope: RequestScope, body: Uint8Array): Promise<A
     choiceCount: 1,
   });
   const admitted = await admit(checked);
-  const call = new EitherCall({ isNative, native, chat: translated });
+  const call = new EitherCall({ isNative, native, chat: () => chatOf(translated) });
   if (!stream) return answerJson(admitted, call);
   return openStream(admitted, call, (error) =>
     messagesFailure(messagesErrorBody(error, scope.requestId)),
@@ -106,33 +103,36 @@ export async function messages(scope: RequestScope, body: Uint8Array): Promise<A
 /** A provider of kind anthropic gets the client's text, and its bytes are returned. */
 class NativeMessages implements ProviderCall {
   readonly #request: MessagesRequest;
-  readonly #ownText: () => JsonObjectText;
+  readonly #ownText: () => JsonObjectText | Promise<JsonObjectText>;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #requestId: string;
 
   constructor(
     request: MessagesRequest,
-    object: JsonObjectText,
+    ownText: () => JsonObjectText | Promise<JsonObjectText>,
     headers: Readonly<Record<string, string>>,
     requestId: string,
   ) {
     this.#request = request;
-    this.#ownText = lazy(() => ownMessagesText(object));
+    this.#ownText = lazy(ownText);
     this.#headers = headers;
     this.#requestId = requestId;
   }
 
-  encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest {
+  encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest | Promise<EncodedRequest> {
     const { provider, route } = candidate;
     const outputTokensBound = changedBound(scope, candidate);
     refuseSmallBound(outputTokensBound, this.#request);
-    return interfaceOf(candidate).encode({
-      object: this.#ownText(),
-      model: route.model,
-      headers: this.#headers,
-      outputTokensBound,
-      dropFields: provider.config.dropFields,
-    });
+    const encoded = (object: JsonObjectText): EncodedRequest =>
+      interfaceOf(candidate).encode({
+        object,
+        model: route.model,
+        headers: this.#headers,
+        outputTokensBound,
+        dropFields: provider.config.dropFields,
+      });
+    const text = this.#ownText();
+    return text instanceof Promise ? text.then(encoded) : encoded(text);
   }
 
   decoder(): MessagesDecoder {
@@ -194,30 +194,23 @@ function unpricedIn(
   return isGiven ? undefined : unpricedWebSearch(toolsAre(request.webSearchType));
 }
 
-/** 0 if the request cannot be translated: then only native routes get it. */
-function addedPromptBytes(translated: () => ChatCall, candidates: readonly Candidate[]): number {
-  const others = candidates.filter((candidate) => !isNative(candidate));
-  if (others.length === 0) return 0;
-  try {
-    return translated().addedPromptBytes(others);
-  } catch (error) {
-    if (error instanceof UnsupportedRequestError) return 0;
-    throw error;
-  }
+/** A request as a chat, or why that is not possible: then only native routes get it. */
+type Translated = ChatCall | UnsupportedRequestError | undefined;
+
+function chatOf(translated: Translated): ChatCall {
+  assert(translated !== undefined, "a native request is sent as a chat");
+  if (translated instanceof UnsupportedRequestError) throw translated;
+  return translated;
 }
 
-/** Throws ApiError 400 if no candidate can express the request. */
-function refuseUntranslatable(
-  translated: () => ChatCall,
+/** Rejects with ApiError 400 if no candidate can express the request. */
+async function refuseUntranslatable(
+  translated: Translated,
   candidates: readonly Candidate[],
   { outputTokensBound }: MessagesRequest,
-): void {
-  try {
-    translated().refuseUnsupported(candidates, outputTokensBound);
-  } catch (error) {
-    if (error instanceof UnsupportedRequestError) throw invalidRequest(error.message);
-    throw error;
-  }
+): Promise<void> {
+  if (translated instanceof UnsupportedRequestError) throw invalidRequest(translated.message);
+  await translated?.refuseUnsupported(candidates, outputTokensBound);
 }
 
 /** The bound of a fallback may leave no room for the reasoning that the client asks for. The provider refuses that. */
@@ -225,34 +218,38 @@ function refuseSmallBound(bound: number | undefined, { reasoningBudget }: Messag
   if (bound !== undefined && bound <= reasoningBudget) throw unsupported("thinking.budget_tokens");
 }
 
-/** The request as a chat. Throws UnsupportedRequestError. */
-function translate(scope: RequestScope, object: JsonObjectText, promptEstimate: number): ChatCall {
-  const body = fieldsOf(parseExactly(textOf(object)));
-  const chat = parseJsonObject(JSON.stringify(chatBodyOfMessages(body)));
-  const request = { ...checkedChat(chat.value, scope), moreStops: stopsBeyondChat(body) };
+async function translate(
+  scope: RequestScope,
+  object: JsonObjectText,
+  promptEstimate: number,
+): Promise<ChatCall | UnsupportedRequestError> {
+  try {
+    const rules = scope.snapshot.config.api;
+    const runTask = taskRunner(scope, object);
+    const chat = runTask
+      ? largeChat(scope, await runTask("translateMessages", rules))
+      : { ...messagesAsChat(textOf(object), rules), runTask };
+    return chatCallOf(scope, chat, promptEstimate);
+  } catch (error) {
+    if (error instanceof UnsupportedRequestError) return error;
+    throw error;
+  }
+}
+
+function chatCallOf(
+  scope: RequestScope,
+  chat: Omit<ChatSource, "endpoint">,
+  promptEstimate: number,
+): ChatCall {
   const { requestId, gateway } = scope;
   return new ChatCall(
-    "messages",
-    request,
-    chat.object,
+    { ...chat, endpoint: "messages" },
     (model) => ({ ...identityOf(scope, model), unknownFields: "forward" }),
     ({ model }, candidate) => {
       const estimate = gateway.promptCounts.nearer(candidate, promptEstimate);
       return new MessagesForm({ requestId, model, promptEstimate: estimate });
     },
   );
-}
-
-/**
- * Checks a translated chat. Throws UnsupportedRequestError: native routes may accept what a chat does not.
- */
-function checkedChat(body: JsonFields, { snapshot }: RequestScope): ChatRequest {
-  try {
-    return checkChatRequest(body, ownChatRules(snapshot.config.api));
-  } catch (error) {
-    if (error instanceof ApiError) throw new UnsupportedRequestError(error.message);
-    throw error;
-  }
 }
 
 /** A separate function, because a stream retains its result (memory rules: docs/contribute/architecture.md). */

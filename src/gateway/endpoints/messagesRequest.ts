@@ -1,19 +1,10 @@
 import { invalidRequest, resourceNotFound } from "../../contract/errors.ts";
-import { parseExactly } from "../../lib/exactJson.ts";
-import {
-  fieldsOf,
-  isDeeperThan,
-  isJsonObject,
-  textOf,
-  viewOf,
-  type JsonObjectText,
-} from "../../lib/json.ts";
-import { scanObject } from "../../lib/jsonObject.ts";
-import { splice } from "../../lib/splice.ts";
-import { DEPTH_MAX } from "../../providers/provider.ts";
+import { viewOf, type JsonObjectText } from "../../lib/json.ts";
+import type { RunTask } from "../largeBodies/largeBodies.ts";
+import { largeText } from "../largeBodies/largeText.ts";
 import type { RequestScope } from "../requestScope.ts";
 import {
-  isTranslatedThinking,
+  ownMessagesText,
   TRANSLATED_SIGNATURE,
 } from "../translation/messages/translatedThinking.ts";
 
@@ -48,21 +39,12 @@ export function refuseForeignFiles({ snapshot }: RequestScope, objectIds: readon
   if (objectIds.some((id) => !sharedObjects.includes(id))) throw resourceNotFound();
 }
 
-/**
- * The client's text for a provider of kind anthropic. Reasoning of an answer that another kind of provider wrote has no
- * signature of Anthropic, and its models refuse it, so it is left out. Everything else keeps its bytes. So does a text that
- * is nested too deep to be written again: the provider refuses it.
- */
-export function ownMessagesText(object: JsonObjectText): JsonObjectText {
+/** The client's text for a provider of kind anthropic: `ownMessagesText`. */
+export function ownMessages(
+  object: JsonObjectText,
+  runTask: RunTask | undefined,
+): JsonObjectText | Promise<JsonObjectText> {
   if (!viewOf(object.bytes).includes(TRANSLATED_SIGNATURE)) return object;
-  const { messages } = fieldsOf(parseExactly(textOf(object)));
-  if (!Array.isArray(messages) || isDeeperThan(messages, DEPTH_MAX)) return object;
-  const kept = messages.flatMap((message: unknown) => {
-    const { content, ...others } = fieldsOf(message);
-    if (!Array.isArray(content)) return [message];
-    const own = content.filter((block) => !isJsonObject(block) || !isTranslatedThinking(block));
-    // The interface refuses a message without content.
-    return own.length === 0 ? [] : [{ ...others, content: own }];
-  });
-  return scanObject(splice(object, { set: { messages: JSON.stringify(kept) } }));
+  if (!runTask) return ownMessagesText(object);
+  return runTask("ownMessages", object.members).then((own) => (own ? largeText(own) : object));
 }

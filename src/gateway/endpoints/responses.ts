@@ -1,6 +1,5 @@
 import { noExtras, promptTokensMin, type PromptExtent } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
-import { checkChatRequest, ownChatRules } from "../../contract/chat/chatRequest.ts";
 import { ApiError, invalidRequest } from "../../contract/errors.ts";
 import { checkPromptBody } from "../../contract/jsonBody.ts";
 import {
@@ -13,15 +12,7 @@ import {
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import { expensiveServicesOf } from "../../contract/extras.ts";
 import { readResponsesUsage } from "../../contract/usage.ts";
-import { parseExactly } from "../../lib/exactJson.ts";
-import {
-  fieldsOf,
-  isJsonObject,
-  textOf,
-  type JsonFields,
-  type JsonObjectText,
-} from "../../lib/json.ts";
-import { parseObject } from "../../lib/jsonObject.ts";
+import { isJsonObject, textOf, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
 import { lazy } from "../../lib/lazy.ts";
 import {
   AnswerError,
@@ -40,13 +31,22 @@ import { chatCandidatesOf, findModels, type ModelChain } from "../catalog.ts";
 import { billedUsage, historyTokensOf, isFailureBilled } from "../billedUsage.ts";
 import { serviceOf } from "../interfaces.ts";
 import { EitherCall, type ProviderCall, type ReadAnswer } from "../providerCall.ts";
+import { checkInWorker, isLarge, largeChat, taskRunner } from "../largeBodies/checkInWorker.ts";
+import type { RunTask } from "../largeBodies/largeBodies.ts";
+import { largeText } from "../largeBodies/largeText.ts";
 import { withChecked, type AdmittedScope, type RequestScope } from "../requestScope.ts";
 import { openStream } from "../streaming/openStream.ts";
 import { pinToProvider, type PinnedCandidates } from "../admission/objectOwnership.ts";
 import { ResponsesForm } from "../translation/responses/chatToResponses.ts";
-import { ownResponsesText } from "../translation/responses/encryptedContent.ts";
-import { settingsOf, type ResponsesSettings } from "../translation/responses/responsesSettings.ts";
-import { chatBodyOf } from "../translation/responses/responsesToChat.ts";
+import {
+  mayHaveOwnReasoning,
+  ownResponsesText,
+} from "../translation/responses/encryptedContent.ts";
+import { responsesAsChat, type ResponsesChat } from "../translation/responses/responsesAsChat.ts";
+import {
+  readSettings,
+  type ResponsesSettings,
+} from "../translation/responses/responsesSettings.ts";
 import type { AnswerIdentity } from "../decoding/publicAnswer.ts";
 import { identityOf } from "./chat.ts";
 import { ChatCall } from "./chatCall.ts";
@@ -60,9 +60,10 @@ import { outputBytes } from "../decoding/generatedContent.ts";
  * response. Throws ApiError; the hold is released by then.
  */
 export async function responses(scope: RequestScope, body: Uint8Array): Promise<Answer> {
-  const { request, object } = checkPromptBody(body, (value) =>
-    checkResponsesRequest(value, scope.snapshot.config.api),
-  );
+  const checking = isLarge(body)
+    ? checkInWorker(scope, body, "checkResponses")
+    : checkPromptBody(body, (value) => checkResponsesRequest(value, scope.snapshot.config.api));
+  const { request, object } = checking instanceof Promise ? await checking : checking;
   const { model, stream, outputTokensBound, promptSize } = request;
   scope.addLogFields({ endpoint: "responses", model, stream });
   const models = findModels(scope.snapshot.catalog, scope.caller.models, model);
@@ -73,7 +74,7 @@ export async function responses(scope: RequestScope, body: Uint8Array): Promise<
     stream,
     models,
     candidates,
-    prompt: promptOf(request, body.length, plan),
+    prompt: await promptOf(request, object.bytes.length, plan),
     promptEstimate: promptEstimateOf(request, plan, models),
     promptTokensMin: request.trimsPrompt ? 0 : promptTokensMin(promptSize.textBytes),
     attachmentTokens: promptSize.attachmentTokens,
@@ -81,7 +82,7 @@ export async function responses(scope: RequestScope, body: Uint8Array): Promise<
     choiceCount: request.choiceCount,
   });
   const admitted = await admit(checked);
-  const native = new NativeResponses(object);
+  const native = new NativeResponses(object, taskRunner(scope, object));
   const call = translated
     ? new EitherCall({ isNative, native, chat: () => translated.chat })
     : native;
@@ -112,7 +113,7 @@ async function planOf(
   // The provider of a native route keeps the response, and the client may name it.
   const isNativeOnly = request.mayBeKept && models[0].responsesCandidates.length > 0;
   if (others.length === 0 || isNativeOnly) return { ...(await pin()), translated: undefined };
-  const translated = translateResponse(scope, object);
+  const translated = await translateResponse(scope, object);
   if (translated instanceof ApiError) {
     if (responsesCandidates.length === 0) throw translated;
     return { ...(await pin()), translated: undefined };
@@ -120,7 +121,7 @@ async function planOf(
   const none: PinnedCandidates = { candidates: [], storedTokens: 0 };
   const native = (await pinned(pin)) ?? none;
   if (native.candidates.length === 0) {
-    translated.chat.refuseUnsupported(others, request.outputTokensBound);
+    await translated.chat.refuseUnsupported(others, request.outputTokensBound);
   }
   const candidates = chatCandidates.filter(
     (candidate) => !isNative(candidate) || native.candidates.includes(candidate),
@@ -144,17 +145,17 @@ function isNative(candidate: Candidate): boolean {
 }
 
 /** The larger of what is sent to native routes and to others. */
-function promptOf(
+async function promptOf(
   request: ResponsesRequest,
   bodyBytes: number,
   { candidates, translated }: Plan,
-): PromptExtent {
+): Promise<PromptExtent> {
   const unbounded = request.needsWholeContext;
   const { most } = request;
   const native = { bodyBytes, messageCount: 0, unbounded, longCacheWrites: false, most };
   if (!translated) return native;
   const { chat, prompt } = translated;
-  const chatBytes = prompt.bodyBytes + chat.addedPromptBytes(candidates);
+  const chatBytes = prompt.bodyBytes + (await chat.addedPromptBytes(candidates));
   if (!candidates.some(isNative)) return { ...prompt, bodyBytes: chatBytes };
   return {
     ...native,
@@ -177,14 +178,18 @@ function promptEstimateOf(
 
 /** A route with the responses interface gets the client's text, and its bytes are returned. */
 class NativeResponses implements ProviderCall {
-  readonly #ownText: () => JsonObjectText;
+  readonly #ownText: () => JsonObjectText | Promise<JsonObjectText>;
 
-  constructor(object: JsonObjectText) {
-    this.#ownText = lazy(() => ownResponsesText(object));
+  constructor(object: JsonObjectText, runTask: RunTask | undefined) {
+    this.#ownText = lazy(() => ownResponses(object, runTask));
   }
 
-  encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest {
-    return encodeResponses(this.#ownText(), candidate, changedBound(scope, candidate));
+  encode(scope: AdmittedScope, candidate: Candidate): EncodedRequest | Promise<EncodedRequest> {
+    const bound = changedBound(scope, candidate);
+    const text = this.#ownText();
+    return text instanceof Promise
+      ? text.then((own) => encodeResponses(own, candidate, bound))
+      : encodeResponses(text, candidate, bound);
   }
 
   decoder(): ResponsesDecoder {
@@ -217,6 +222,15 @@ class NativeResponses implements ProviderCall {
   usageMember({ provider }: Candidate): UsageMember | undefined {
     return provider.adapter.responses?.usage;
   }
+}
+
+function ownResponses(
+  object: JsonObjectText,
+  runTask: RunTask | undefined,
+): JsonObjectText | Promise<JsonObjectText> {
+  if (!mayHaveOwnReasoning(object)) return object;
+  if (!runTask) return ownResponsesText(object);
+  return runTask("ownResponses", object.members).then((own) => (own ? largeText(own) : object));
 }
 
 /** Parses a JSON answer into a response object. Throws AnswerError, or ReportedFailure for an error object. */
@@ -252,12 +266,17 @@ interface TranslatedResponse {
 }
 
 /** Translates a responses request into a chat. Returns the ApiError of a request that a chat cannot express. */
-function translateResponse(
+async function translateResponse(
   scope: RequestScope,
   object: JsonObjectText,
-): TranslatedResponse | ApiError {
+): Promise<TranslatedResponse | ApiError> {
   try {
-    return translated(scope, fieldsOf(parseExactly(textOf(object))));
+    const rules = scope.snapshot.config.api;
+    const runTask = taskRunner(scope, object);
+    if (!runTask) return translated(scope, responsesAsChat(textOf(object), rules), undefined);
+    const { settings, ...task } = await runTask("translateResponses", rules);
+    const chat = largeChat(scope, task);
+    return translated(scope, { ...chat, settings: readSettings(settings) }, chat.runTask);
   } catch (error) {
     if (error instanceof UnsupportedRequestError) return invalidRequest(error.message);
     if (error instanceof ApiError) return error;
@@ -265,10 +284,12 @@ function translateResponse(
   }
 }
 
-/** Throws UnsupportedRequestError, and ApiError like a chat with the same content. */
-function translated(scope: RequestScope, body: JsonFields): TranslatedResponse {
-  const { value, object } = parseObject(JSON.stringify(chatBodyOf(body)));
-  const request = checkChatRequest(fieldsOf(value), ownChatRules(scope.snapshot.config.api));
+/** Throws ApiError like a chat with the same content. */
+function translated(
+  scope: RequestScope,
+  { request, object, settings }: ResponsesChat,
+  runTask: RunTask | undefined,
+): TranslatedResponse {
   refuseForeignFiles(scope, request.objectIds);
   // The check of the responses request does not see what is inside returned reasoning.
   if (request.usesLongCacheTtl) throw longPromptCacheTtl();
@@ -278,8 +299,9 @@ function translated(scope: RequestScope, body: JsonFields): TranslatedResponse {
     unknownFields: "forward",
   });
   const { textBytes, nonTextParts } = request.promptSize;
+  const source = { endpoint: "responses", request, object, runTask } as const;
   return {
-    chat: new ChatCall("responses", request, object, identityFor, responsesForms(settingsOf(body))),
+    chat: new ChatCall(source, identityFor, responsesForms(settings)),
     prompt: {
       bodyBytes: object.bytes.length,
       messageCount: request.messageCount,

@@ -1,5 +1,6 @@
 import type { RequestOutcome } from "../../billing/meter.ts";
 import type { ApiError } from "../../contract/errors.ts";
+import type { EncodedRequest } from "../../providers/provider.ts";
 import { Attempts, type Attempt } from "../../routing/attempts.ts";
 import type { Answer, Relay, StreamChunk } from "../answer.ts";
 import {
@@ -97,10 +98,16 @@ class StreamBeginning {
   }
 
   #try(attempt: Attempt): Promise<StreamRelay> {
+    const encoding = this.#call.encode(this.#scope, attempt.candidate);
+    return encoding instanceof Promise
+      ? encoding.then((encoded) => this.#send(attempt, encoded))
+      : this.#send(attempt, encoding);
+  }
+
+  #send(attempt: Attempt, encoded: EncodedRequest): Promise<StreamRelay> {
     const scope = this.#scope;
     const { candidate } = attempt;
     const decoder = this.#call.decoder(candidate);
-    const encoded = this.#call.encode(scope, candidate);
     const options = sendOptions(scope, candidate, true, encoded.headers);
     const exchange = candidate.provider.upstream.send({ ...encoded, ...options });
     exchangeBegan(scope, exchange);

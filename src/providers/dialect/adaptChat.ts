@@ -54,7 +54,7 @@ export function adaptChat(chat: Chat, dialect: Dialect): Chat {
 }
 
 /** No chat is written anew for the dialect, so that no body has to be parsed. */
-function keepsChats(dialect: Dialect): boolean {
+export function keepsChats(dialect: Dialect): boolean {
   const { toolNames, callIds, efforts } = dialect;
   const keepsMessages = !dialect.hasStrictOrder && dialect.takesPicturesInResults;
   const keepsFields =

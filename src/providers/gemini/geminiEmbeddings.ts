@@ -1,4 +1,4 @@
-import type { EmbeddingsRequest } from "../../contract/embeddings.ts";
+import type { EmbeddingsFigures } from "../../contract/embeddings.ts";
 import { readEmbeddingsUsage, type Usage } from "../../contract/usage.ts";
 import { fieldsOf, type JsonFields, isGiven } from "../../lib/json.ts";
 import {
@@ -41,24 +41,24 @@ const KNOWN_FIELDS: ReadonlySet<string> = new Set([
 ]);
 
 /** A field that is left out silently could change the vectors, so any other field is refused. */
-function refuseUnsupported({ texts, body }: EmbeddingsRequest): void {
-  if (texts === undefined) throw new UnsupportedRequestError("input must be text for this model");
-  const task = body[TASK_FIELD];
+function refuseUnsupported({ areTexts, fields }: EmbeddingsFigures): void {
+  if (!areTexts) throw new UnsupportedRequestError("input must be text for this model");
+  const task = fields[TASK_FIELD];
   if (isGiven(task) && typeof task !== "string")
     throw new UnsupportedRequestError(`${TASK_FIELD} must be a string`);
-  for (const name in body) {
-    if (!KNOWN_FIELDS.has(name) && isGiven(body[name]))
+  for (const name in fields) {
+    if (!KNOWN_FIELDS.has(name) && isGiven(fields[name]))
       throw new UnsupportedRequestError(`${name} is not supported`);
   }
 }
 
 function encode({ request, model }: EmbeddingsCall): EncodedRequest {
   refuseUnsupported(request);
-  const { texts = [], dimensions, body } = request;
+  const { texts, dimensions, fields } = request;
   const settings: JsonFields = {
     model: modelName(model),
     outputDimensionality: dimensions,
-    taskType: body[TASK_FIELD] ?? undefined,
+    taskType: fields[TASK_FIELD] ?? undefined,
   };
   const requests = texts.map((text) => Object.assign({ content: { parts: [{ text }] } }, settings));
   return {

@@ -44,7 +44,6 @@ const TRANSLATED_ID_BYTES = 26;
  * that is nested too deep to be written again: the provider refuses it.
  */
 export function ownResponsesText(object: JsonObjectText): JsonObjectText {
-  if (!mayHaveOwnReasoning(viewOf(object.bytes))) return object;
   const { input } = fieldsOf(parseExactly(textOf(object)));
   if (!Array.isArray(input) || isDeeperThan(input, DEPTH_MAX)) return object;
   const kept = input.filter((item: unknown) => !isOwnReasoning(fieldsOf(item)));
@@ -52,7 +51,8 @@ export function ownResponsesText(object: JsonObjectText): JsonObjectText {
 }
 
 /** Whether a text seems to return reasoning of a translated answer, with or without encrypted content. */
-function mayHaveOwnReasoning(text: Buffer): boolean {
+export function mayHaveOwnReasoning({ bytes }: JsonObjectText): boolean {
+  const text = viewOf(bytes);
   if (text.includes(PREFIX)) return true;
   for (let at = text.indexOf(REASONING_ID); at >= 0; at = text.indexOf(REASONING_ID, at + 1)) {
     if (TRANSLATED_ID.test(text.toString("latin1", at, at + TRANSLATED_ID_BYTES))) return true;

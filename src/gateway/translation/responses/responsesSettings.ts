@@ -1,3 +1,4 @@
+import { parseExactly } from "../../../lib/exactJson.ts";
 import { isJsonObject, fieldsOf, type JsonFields } from "../../../lib/json.ts";
 import { ENCRYPTED_REASONING, includes, LOGPROBS } from "./responsesToChat.ts";
 import { translatedTools, type ToolOrigin } from "./responsesTools.ts";
@@ -50,6 +51,17 @@ export function settingsOf(body: JsonFields): ResponsesSettings {
     wantsEncrypted: includes(body, ENCRYPTED_REASONING),
     wantsLogprobs: includes(body, LOGPROBS),
   };
+}
+
+/** Settings in a form that a message to a Worker can have: numbers keep their digits. */
+export type WrittenSettings = Omit<ResponsesSettings, "repeated"> & { readonly repeated: string };
+
+export function writeSettings(settings: ResponsesSettings): WrittenSettings {
+  return { ...settings, repeated: JSON.stringify(settings.repeated) };
+}
+
+export function readSettings(written: WrittenSettings): ResponsesSettings {
+  return { ...written, repeated: fieldsOf(parseExactly(written.repeated)) };
 }
 
 /** The value if it is given and short. */
