@@ -1,6 +1,7 @@
 import { attacks } from "../attacks/attacks.ts";
 import { crash } from "../binary/crash.ts";
 import { observer } from "../binary/observer.ts";
+import { processCrowd } from "../binary/processCrowd.ts";
 import { processKills } from "../binary/processKills.ts";
 import { slowReaders } from "../binary/slowReaders.ts";
 import { diskErrors } from "../disk/diskError.ts";
@@ -21,7 +22,7 @@ import type { Script } from "./script.ts";
  * the long ones.
  */
 export const scripts = {
-  crashes: [crash, processKills, ...powerCuts, diskErrors],
+  crashes: [crash, processKills, processCrowd, ...powerCuts, diskErrors],
   fleets: [fleetCrowd, fleetFaults, rollingRestart],
   models,
   requests: [httpFuzz, answersFuzz],
