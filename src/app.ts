@@ -6,7 +6,7 @@ import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
 import type { ConfigSnapshot, Gateway } from "./gateway/gateway.ts";
 import { probeRoute } from "./gateway/ownProbe.ts";
 import { LargeBodies } from "./gateway/largeBodies/largeBodies.ts";
-import { LeftAnswers } from "./gateway/leftAnswers.ts";
+import { type EndedStream, LeftAnswers } from "./gateway/leftAnswers.ts";
 import { type ServedName, UnpricedServices } from "./gateway/unpricedServices.ts";
 import { type Clock, Deadlines, systemClock } from "./lib/clock.ts";
 import { idMaker, type NewId, type Random, systemRandom } from "./lib/random.ts";
@@ -26,10 +26,11 @@ import {
 import { Delivery } from "./notices/delivery.ts";
 import { NoticeWatch } from "./notices/watch.ts";
 import { type OpenRequests, UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
+import type { Candidate } from "./routing/candidates.ts";
 import { createRetryBudget } from "./routing/attempts.ts";
 import { type HealthNews, RouteHealth } from "./routing/routeHealth.ts";
 import { PromptCounts } from "./routing/promptCounts.ts";
-import { RouteSpeeds } from "./routing/routeSpeeds.ts";
+import { RouteSpeeds, type SpeedNews } from "./routing/routeSpeeds.ts";
 import { type Folding, startFolding } from "./store/open.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
 import { type LiveFigures, type Metrics, silentMetrics } from "./telemetry/metrics.ts";
@@ -97,6 +98,8 @@ const USUAL_UPGRADE: UpgradeChoice = { wantsBackup: true, stopped: new Promise((
 /** What one of several serving processes tells the other ones. */
 export type News =
   | { readonly kind: "health"; readonly health: HealthNews }
+  | { readonly kind: "speed"; readonly speed: SpeedNews }
+  | { readonly kind: "streamEnded"; readonly stream: EndedStream }
   | { readonly kind: "wrongCode"; readonly guesser: Guesser }
   | { readonly kind: "unpriced"; readonly served: ServedName };
 
@@ -201,9 +204,12 @@ export async function openApp(
     }),
     deadlines: new Deadlines(clock),
     inFlight,
-    speeds: new RouteSpeeds(),
+    speeds: new RouteSpeeds(own && ((speed) => own.tell({ kind: "speed", speed }))),
     promptCounts: new PromptCounts(),
-    leftAnswers: new LeftAnswers(own?.count),
+    leftAnswers: new LeftAnswers(
+      own?.count,
+      own && ((stream) => own.tell({ kind: "streamEnded", stream })),
+    ),
     unpriced: new UnpricedServices({
       clock,
       log,
@@ -243,14 +249,7 @@ export async function openApp(
     replicas,
     own && ((guesser) => own.tell({ kind: "wrongCode", guesser })),
   );
-  own?.onNews((news) => {
-    if (news.kind === "wrongCode") wrongCodeLimits.hear(news.guesser);
-    else if (news.kind === "unpriced") gateway.unpriced.hear(news.served);
-    else {
-      const provider = gateway.current.catalog.providers.get(news.health.provider);
-      if (provider) gateway.health.hear(provider, news.health);
-    }
-  });
+  own?.onNews((news) => hear(news, gateway, wrongCodeLimits));
   return {
     gateway,
     rateLimiter: sharedRates ?? new LocalRates(clock, replicas, own?.cells),
@@ -296,6 +295,32 @@ export async function openApp(
       log.flush();
     },
   };
+}
+
+/** Takes over what another process of the gateway has learned. */
+function hear(news: News, gateway: Gateway, wrongCodeLimits: WrongCodeLimits): void {
+  const { catalog } = gateway.current;
+  switch (news.kind) {
+    case "health": {
+      const provider = catalog.providers.get(news.health.provider);
+      if (provider) gateway.health.hear(provider, news.health);
+      return;
+    }
+    case "speed": {
+      const { speed } = news;
+      const isOfRoute = ({ provider, route }: Candidate): boolean =>
+        provider.id === speed.provider && route.model === speed.model;
+      const candidate = candidatesOf(catalog).find(isOfRoute);
+      if (candidate) gateway.speeds.hear(candidate, speed, gateway.clock.monotonicMs());
+      return;
+    }
+    case "streamEnded":
+      return gateway.leftAnswers.hear(news.stream, gateway.clock.monotonicMs());
+    case "unpriced":
+      return gateway.unpriced.hear(news.served);
+    case "wrongCode":
+      return wrongCodeLimits.hear(news.guesser);
+  }
 }
 
 /** Counts the open requests to a provider over all processes. */

@@ -9,7 +9,6 @@ import {
 import type { UpstreamExchange } from "../providers/upstream.ts";
 import { Attempts, type Attempt } from "../routing/attempts.ts";
 import type { Candidate } from "../routing/candidates.ts";
-import type { RouteSpeed } from "../routing/routeSpeeds.ts";
 import { recordObjects } from "./admission/objectOwnership.ts";
 import {
   answerHeaders,
@@ -156,7 +155,7 @@ class JsonAnswer implements EventListenerObject {
       received = await exchange.answer;
       const answer = this.#call.read(scope, received, candidate);
       attempt.ended(answer.isFailed ? reportedFailure() : undefined);
-      if (!answer.isFailed) this.#learnSpeed(speed, answer, attempt);
+      if (!answer.isFailed) this.#learnSpeed(answer, attempt);
       scope.span?.answered(answer.model, answer.finishReasons ?? []);
       return answer;
     } catch (error) {
@@ -200,18 +199,18 @@ class JsonAnswer implements EventListenerObject {
     return { status, usage, ...this.#servedBy() };
   }
 
-  #learnSpeed(speed: RouteSpeed, { billed, hasProviderCalls }: ReadAnswer, attempt: Attempt): void {
+  #learnSpeed({ billed, hasProviderCalls }: ReadAnswer, { candidate, startedMs }: Attempt): void {
     // Tools of the provider take time without tokens.
     if (!billed || billed.estimated || hasProviderCalls === true) return;
     const { gateway, checked } = this.#scope;
     const nowMs = gateway.clock.monotonicMs();
-    speed.answerBegan(nowMs);
-    speed.add({
+    gateway.speeds.answerBegan(candidate, nowMs);
+    gateway.speeds.finished(candidate, {
       tokens: billed.tokens.completionTokens,
       textTokens: undefined,
       choiceCount: checked.choiceCount,
       firstContentMs: undefined,
-      durationMs: nowMs - attempt.startedMs,
+      durationMs: nowMs - startedMs,
     });
   }
 

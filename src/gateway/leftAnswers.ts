@@ -19,6 +19,12 @@ interface Leaves {
   sinceMs: number;
 }
 
+/** A streamed answer that ended. `hasLeft`: its client disconnected before. */
+export interface EndedStream {
+  readonly accountId: number;
+  readonly hasLeft: boolean;
+}
+
 /**
  * Answers whose clients disconnected. The gateway reads some of them on, because the usage at their end is exact. It bounds
  * how many, and knows which accounts leave far more often than others.
@@ -27,11 +33,13 @@ export class LeftAnswers {
   /** Answers that are read on now. */
   count = 0;
   readonly #most: number;
+  readonly #tell: (ended: EndedStream) => void;
   readonly #accounts = new Map<number, Leaves>();
   readonly #all: Leaves = { ended: 0, left: 0, sinceMs: 0 };
 
-  /** `processes`: so many processes of the gateway share the places. */
-  constructor(processes = 1) {
+  /** `processes`: so many processes of the gateway share the places. `tell` tells the others. */
+  constructor(processes = 1, tell: (ended: EndedStream) => void = () => {}) {
+    this.#tell = tell;
     this.#most = Math.floor(LEFT_MAX / processes);
   }
 
@@ -46,8 +54,14 @@ export class LeftAnswers {
     };
   }
 
-  /** A streamed answer of the account ended. */
-  ended(accountId: number, hasLeft: boolean, nowMs: number): void {
+  /** A streamed answer ended. */
+  ended(stream: EndedStream, nowMs: number): void {
+    this.hear(stream, nowMs);
+    this.#tell(stream);
+  }
+
+  /** A streamed answer of another process ended. */
+  hear({ accountId, hasLeft }: EndedStream, nowMs: number): void {
     const account = this.#accounts.get(accountId) ?? { ended: 0, left: 0, sinceMs: nowMs };
     this.#accounts.delete(accountId);
     this.#accounts.set(accountId, account);

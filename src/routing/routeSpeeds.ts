@@ -160,10 +160,30 @@ export class RouteSpeed {
   }
 }
 
+/** What a process of a gateway has learned of a route's speed, for the other ones. */
+export interface SpeedNews {
+  /** The id of the provider, and its name for the model. */
+  readonly provider: string;
+  readonly model: string;
+  /** Undefined: an answer has begun. */
+  readonly finished?: FinishedAnswer;
+}
+
+/** How often a process tells that a route began an answer. It is far below ALIVE_MS. */
+const TELL_ALIVE_MS = 5000;
+
 /** The speeds of all routes. A provider that a reload creates anew starts without history. */
 export class RouteSpeeds {
+  readonly #tell: (news: SpeedNews) => void;
   /** By the provider's name for the model. */
   readonly #speeds = new WeakMap<Provider, Map<string, RouteSpeed>>();
+  /** When it was told last that the route began an answer, in monotonic time. */
+  readonly #toldMs = new WeakMap<RouteSpeed, number>();
+
+  /** `tell` tells the other processes of a gateway. */
+  constructor(tell: (news: SpeedNews) => void = () => {}) {
+    this.#tell = tell;
+  }
 
   of({ provider, route }: Candidate): RouteSpeed {
     const speeds = this.#speeds.get(provider) ?? new Map<string, RouteSpeed>();
@@ -171,5 +191,28 @@ export class RouteSpeeds {
     const speed = speeds.get(route.model) ?? new RouteSpeed(route.tokensPerSecond);
     speeds.set(route.model, speed);
     return speed;
+  }
+
+  /** An answer of the route has finished. */
+  finished(candidate: Candidate, finished: FinishedAnswer): void {
+    this.of(candidate).add(finished);
+    const { provider, route } = candidate;
+    this.#tell({ provider: provider.id, model: route.model, finished });
+  }
+
+  /** An answer of the route began now, in monotonic time. */
+  answerBegan(candidate: Candidate, nowMs: number): void {
+    const speed = this.of(candidate);
+    speed.answerBegan(nowMs);
+    if (nowMs - (this.#toldMs.get(speed) ?? -Infinity) < TELL_ALIVE_MS) return;
+    this.#toldMs.set(speed, nowMs);
+    const { provider, route } = candidate;
+    this.#tell({ provider: provider.id, model: route.model });
+  }
+
+  /** Another process has learned this of the route. */
+  hear(candidate: Candidate, { finished }: SpeedNews, nowMs: number): void {
+    if (finished) this.of(candidate).add(finished);
+    else this.of(candidate).answerBegan(nowMs);
   }
 }

@@ -24,7 +24,7 @@ export type ToProcess =
   | { readonly kind: "wanted"; readonly accounts: ReadonlySet<number> }
   /** The database took no batch of another process: the process should find out whether it takes one now. */
   | { readonly kind: "blocked" }
-  | { readonly kind: "news"; readonly news: News }
+  | { readonly kind: "news"; readonly news: readonly News[] }
   | { readonly kind: "reload"; readonly config: Config }
   | { readonly kind: "readMetrics"; readonly id: number }
   | { readonly kind: "stop" }
@@ -37,7 +37,7 @@ export type FromProcess =
   | { readonly kind: "ready" }
   | { readonly kind: "listening"; readonly address: string }
   | { readonly kind: "batch"; readonly sent: SentBatch }
-  | { readonly kind: "news"; readonly news: News }
+  | { readonly kind: "news"; readonly news: readonly News[] }
   | { readonly kind: "metrics"; readonly id: number; readonly values: MetricValues }
   /** The process cannot start. */
   | { readonly kind: "failed"; readonly message: string };

@@ -13,6 +13,9 @@ import type { FromProcess, StartProcess, ToProcess } from "./processMessages.ts"
 /** The descriptor of the shared memory: the first one after those of every program. */
 export const MEMORY_DESCRIPTOR = 3;
 
+/** How often a process tells what it learns from each answer. */
+const TELL_EVERY_MS = 100;
+
 /** Runs one of the serving processes of a gateway, until the main process stops it. */
 export async function serveAsProcess(): Promise<void> {
   const main = new MainProcess();
@@ -61,6 +64,8 @@ class MainProcess {
   #outcome: ((outcome: string) => void) | undefined;
   #onWanted: ((accountId: number) => void) | undefined;
   #onNews: ((news: News) => void) | undefined;
+  #untold: News[] = [];
+  #telling: Timer | undefined;
   #served: Served | undefined;
   /** The config of a reload that the gateway does not have yet. */
   #reloaded: StartProcess["startedWith"] | undefined;
@@ -109,11 +114,25 @@ class MainProcess {
       cells: new SharedCells(memory, 0, number).find,
       addresses: new SharedCells(memory, tableBytes(count), number).find,
       writer,
-      tell: (news) => this.send({ kind: "news", news }),
+      tell: (news) => this.#tell(news),
       onNews: (listener) => {
         this.#onNews = listener;
       },
     };
+  }
+
+  /** What came with finished answers is told together. The rest is urgent. */
+  #tell(news: News): void {
+    this.#untold.push(news);
+    if (news.kind === "speed" || news.kind === "streamEnded")
+      this.#telling ??= setTimeout(() => this.#tellAll(), TELL_EVERY_MS);
+    else this.#tellAll();
+  }
+
+  #tellAll(): void {
+    clearTimeout(this.#telling);
+    this.#telling = undefined;
+    this.send({ kind: "news", news: this.#untold.splice(0) });
   }
 
   #receive(message: ToProcess): void {
@@ -128,7 +147,7 @@ class MainProcess {
       case "blocked":
         return this.#served?.probe();
       case "news":
-        return this.#onNews?.(message.news);
+        return message.news.forEach((news) => this.#onNews?.(news));
       case "reload":
         this.#reloaded = message.config;
         return this.#served?.reload(message.config);

@@ -67,7 +67,7 @@ export class Leave {
     // A failed attempt is no answer.
     if (!this.#hasLeft && !this.#decoder.hasContent) return;
     const nowMs = gateway.clock.monotonicMs();
-    gateway.leftAnswers.ended(caller.accountId, this.#hasLeft, nowMs);
+    gateway.leftAnswers.ended({ accountId: caller.accountId, hasLeft: this.#hasLeft }, nowMs);
   }
 
   get #graceMs(): number {

@@ -96,7 +96,7 @@ export class StreamRelay implements Relay, EventListenerObject {
     const attempt = this.#attempt;
     try {
       await this.#exchange.answer;
-      gateway.speeds.of(attempt.candidate).answerBegan(gateway.clock.monotonicMs());
+      gateway.speeds.answerBegan(attempt.candidate, gateway.clock.monotonicMs());
       this.#leave.headArrived();
       while (!this.#decoder.hasContent) {
         await this.#reader.read();
@@ -280,7 +280,7 @@ export class StreamRelay implements Relay, EventListenerObject {
       gateway.promptCounts.add(candidate, checked.promptEstimate, usage.promptTokens);
     // A slow client takes time without tokens too.
     if (this.#backpressure.isSlow) return;
-    gateway.speeds.of(candidate).add({
+    gateway.speeds.finished(candidate, {
       tokens: usage.completionTokens,
       textTokens: generatedTokensOf(this.#decoder),
       choiceCount: checked.choiceCount,

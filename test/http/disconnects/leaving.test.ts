@@ -257,7 +257,8 @@ describe("a client that leaves is charged by the provider's usage", () => {
       await chat(at.gateway, others, { model: "tail", stream: true });
     const begun = await begin("tail");
     const caller = (await at.gateway.store.accounts.find(begun.key.account))?.id ?? 0;
-    for (let left = 0; left < 20; left += 1) leftAnswers.ended(caller, true, 0);
+    for (let left = 0; left < 20; left += 1)
+      leftAnswers.ended({ accountId: caller, hasLeft: true }, 0);
     await begun.provide(streamHead, piece(helloEvent));
     await begun.client.seen("Hello");
     await begun.disconnect();
@@ -276,7 +277,8 @@ test("a client that leaves while its whole answer is committed takes no place am
   await begun.client.seen("Hello");
   const caller = (await at.gateway.store.accounts.find(begun.key.account))?.id ?? 0;
   const { leftAnswers } = at.gateway.app.gateway;
-  for (let left = 0; left < 20; left += 1) leftAnswers.ended(caller, true, 0);
+  for (let left = 0; left < 20; left += 1)
+    leftAnswers.ended({ accountId: caller, hasLeft: true }, 0);
   const held = await holdWrites(at.gateway.place);
   await begun.provide(...[stopEvent, doneEvent].map(piece), streamEnd);
   await Bun.sleep(20);
