@@ -125,7 +125,10 @@ function liveFigures(registry: Registry): (figures: LiveFigures) => void {
   const live = LIVE.map(([name, help, read, labelNames = [], ofProcesses]) => {
     const Kind = name.endsWith("_total") ? Counter : Gauge;
     const aggregator = ofProcesses ?? ("sum" as const);
-    return [new Kind({ name, help, labelNames, aggregator, registers }), read] as const;
+    const metric = new Kind({ name, help, labelNames, aggregator, registers });
+    // The main process of several has none of these figures, and a 0 of it would count.
+    if (labelNames.length === 0) metric.remove();
+    return [metric, read] as const;
   });
   return (figures) => {
     for (const [metric, read] of live) {

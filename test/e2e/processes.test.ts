@@ -1,4 +1,7 @@
+import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 import { binaryPath } from "../support/binary/binary.ts";
 import {
   startGatewayProcess,
@@ -31,6 +34,7 @@ import {
   type ScriptedProvider,
 } from "../support/provider/scriptedProvider.ts";
 import { several } from "../support/several.ts";
+import { testSqlite } from "../support/testedEngines.ts";
 import { until, untilAsync } from "../support/until.ts";
 
 const COUNT = 3;
@@ -199,6 +203,12 @@ describe("several serving processes", () => {
     expect((await requests()) - before).toBe(30);
   });
 
+  test("show no figure of what this gateway does not have", async () => {
+    const { samples } = await metrics();
+    const foreign = samples.filter(({ name }) => /_replicas?_|_limits_server_|_tls_/.test(name));
+    expect(foreign).toEqual([]);
+  });
+
   const metrics = async () => {
     const line = gateway.log.findLast(({ msg }) => msg === "listening for metrics");
     return await scrape(`${String(line?.["address"])}/metrics`);
@@ -242,4 +252,53 @@ test("a port of another program is told as ever", async () => {
   } finally {
     await taken.stop(true);
   }
+});
+
+describe("a process that is killed", () => {
+  const two = oneModel("http://127.0.0.1:9/v1", { server: { processes: 2 } });
+
+  const killOne = async (gateway: GatewayProcess): Promise<void> => {
+    const [victim] = servingProcesses(gateway);
+    process.kill(Number(victim), "SIGKILL");
+    await gateway.logged("a process ended", ({ event }) => event === "process_ended");
+  };
+
+  test(
+    "is started again from the executable of the main process, which is gone",
+    async () => {
+      const copied = ["sh", "-c", 'cp "$0" ./copy && exec ./copy "$@"'];
+      const gateway = await startGatewayProcess(two, { launcher: copied });
+      try {
+        rmSync(join(gateway.cli.folder, "copy"));
+        const before = servingProcesses(gateway);
+        await killOne(gateway);
+        await until("another one runs", () =>
+          servingProcesses(gateway).some((pid) => !before.includes(pid)),
+        );
+        await gateway.expectAuditPasses();
+        expect(gateway.log.filter(({ event }) => event === "process_ended")).toHaveLength(1);
+      } finally {
+        await gateway.close();
+      }
+    },
+    startTimeoutMs,
+  );
+
+  testSqlite(
+    "does not keep the gateway from stopping while the database cannot be written",
+    async () => {
+      const gateway = await startGatewayProcess(two);
+      try {
+        using other = new Database(gateway.cli.database);
+        other.run("BEGIN IMMEDIATE");
+        await killOne(gateway);
+        gateway.signal("SIGTERM");
+        expect(await gateway.ended).toBe(0);
+        other.run("ROLLBACK");
+      } finally {
+        await gateway.close();
+      }
+    },
+    startTimeoutMs,
+  );
 });

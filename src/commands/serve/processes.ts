@@ -345,6 +345,8 @@ class Processes {
       if (this.#batches.length > 0) this.#runBatches();
       const interrupted = this.#write((writer) => writer.end(replica));
       if (interrupted || this.isBroken || !this.#services.file) return interrupted;
+      // The next start releases it.
+      if (this.#isStopping) return undefined;
       await Bun.sleep(RELEASE_AGAIN_MS);
     }
   }
@@ -373,7 +375,7 @@ class Running {
     this.number = number;
     this.listening = this.#listening.promise;
     this.listening.catch(() => undefined);
-    this.#process = Bun.spawn([process.execPath, ...program(), "serve", "--as-process"], {
+    this.#process = Bun.spawn([...program(), "serve", "--as-process"], {
       stdio: ["ignore", "inherit", "inherit", memory],
       serialization: "advanced",
       ipc: (message: FromProcess) => {
@@ -431,7 +433,10 @@ class Running {
   }
 }
 
-/** The arguments before those of the command line. */
+/**
+ * This program, and what stands before the arguments of its command line. The executable may have been replaced or removed since
+ * the start: all processes are of one version.
+ */
 function program(): readonly string[] {
-  return Bun.isStandaloneExecutable ? [] : [Bun.main];
+  return ["/proc/self/exe", ...(Bun.isStandaloneExecutable ? [] : [Bun.main])];
 }
