@@ -23,7 +23,7 @@ const ONE_STEP_BYTES = 4096;
  * Log lines are lost if the reader of the log ends, stops reading, or has a full disk; the gateway keeps running. The
  * first loss of each kind is reported on standard error. In Bun 1.4.5 `process.stdout.writableLength` stays 0, so
  * pending bytes are counted here. `isShared`: other processes write to the same output, and no line may stand within another. A
- * file and a socket take a whole write in one step. A pipe takes a part.
+ * file takes a whole write in one step. A pipe and a socket may take a part of a long one.
  */
 export function openLogWriter(isShared = false): LogWriter {
   let pendingBytes = 0;
@@ -36,24 +36,34 @@ export function openLogWriter(isShared = false): LogWriter {
       `the log cannot be written (${errorCode(error)}): log lines are lost, the gateway goes on`,
     );
   });
+  /** Text that waits for the write before, where the output is shared: the runtime would join both, and cut a line. */
+  const waiting: string[] = [];
+  let isWriting = false;
+  const put = (lines: string): void => {
+    isWriting = true;
+    // A failed write may leave a part of a line in the log. The next line must not be appended to it.
+    const text = isLineCut ? `\n${lines}` : lines;
+    isLineCut = false;
+    process.stdout.write(text, (error) => {
+      pendingBytes -= Buffer.byteLength(lines);
+      isLineCut ||= error !== null && error !== undefined;
+      const next = waiting.shift();
+      if (next === undefined) isWriting = false;
+      else put(next);
+    });
+  };
   const write = (lines: string): void => {
     if (pendingBytes > PENDING_BYTES_MAX) {
       if (!isLosing) printWarning(NOT_READ);
       isLosing = true;
       return;
     }
-    // A failed write may leave a part of a line in the log. The next line must not be appended to it.
-    const text = isLineCut ? `\n${lines}` : lines;
-    const bytes = Buffer.byteLength(text);
-    isLineCut = false;
-    pendingBytes += bytes;
-    process.stdout.write(text, (error) => {
-      pendingBytes -= bytes;
-      isLineCut ||= error !== null && error !== undefined;
-    });
+    pendingBytes += Buffer.byteLength(lines);
+    if (isShared && isWriting) waiting.push(lines);
+    else put(lines);
   };
   return {
-    write: isShared && isPipe() ? (lines) => piecesOf(lines).forEach(write) : write,
+    write: isShared && takesParts() ? (lines) => piecesOf(lines).forEach(write) : write,
     async drain() {
       const deadlineMs = performance.now() + DRAIN_TIMEOUT_MS;
       const isPending = (): boolean => pendingBytes > 0;
@@ -63,9 +73,11 @@ export function openLogWriter(isShared = false): LogWriter {
   };
 }
 
-function isPipe(): boolean {
+/** Whether the output may take a part of a write: a pipe or a socket whose reader is slow. */
+function takesParts(): boolean {
   try {
-    return fstatSync(STDOUT).isFIFO();
+    const output = fstatSync(STDOUT);
+    return output.isFIFO() || output.isSocket();
   } catch {
     return false;
   }

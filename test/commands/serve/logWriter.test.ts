@@ -13,18 +13,18 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** A program with `log` that exits right after the text, as the command line does. */
-const program = (text: string): readonly string[] => [
+const program = (text: string, isShared = false): readonly string[] => [
   process.execPath,
   "-e",
   `import { openLogWriter } from ${JSON.stringify(module)};
-   const log = openLogWriter();
+   const log = openLogWriter(${isShared});
    ${text}
    process.exit(0);`,
 ];
 
 /** Runs the program from a shell script; `"$@"` is the program. */
-function inShell(script: string, text: string) {
-  return Bun.spawn(["bash", "-c", script, "bash", ...program(text)], {
+function inShell(script: string, text: string, isShared = false) {
+  return Bun.spawn(["bash", "-c", script, "bash", ...program(text, isShared)], {
     cwd: folder,
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -75,4 +75,23 @@ test("a line that a full disk cut does not damage the next lines", async () => {
   expect(await child.stderr.text()).toContain("the log cannot be written (EFBIG)");
   const lines = readFileSync(join(folder, "log"), "utf8").split("\n");
   expect(lines).toEqual(["a".repeat(1000), "b".repeat(10), "c", "d", ""]);
+});
+
+test("each line of two processes with one output is whole, also when its reader comes late", async () => {
+  const lines = 12_000;
+  const text = `
+    const line = JSON.stringify({ text: "x".repeat(450) }) + "\\n";
+    for (let at = 0; at < ${lines}; at += 1) {
+      log.write(line);
+      if (at % 4 === 0) await Bun.sleep(0);
+    }
+    await Bun.write(process.env.DONE, "");
+    await log.drain();`;
+  const writers = '{ DONE=a "$@" & DONE=b "$@" & wait; }';
+  const reader = "{ until [ -e a ] && [ -e b ]; do sleep 0.01; done; cat; }";
+  const child = inShell(`${writers} | ${reader}`, text, true);
+  const written = (await child.stdout.text()).split("\n");
+  expect(await child.stderr.text()).toBe("");
+  expect(new Set(written)).toEqual(new Set([JSON.stringify({ text: "x".repeat(450) }), ""]));
+  expect(written).toHaveLength(2 * lines + 1);
 });
