@@ -2,7 +2,7 @@
 //
 //   bun run build && bun bench/neighbour.ts [--rounds N] [--seconds S] [--clients 0,1,16] [--against BINARY]
 //
-// Clients of one account send bodies of 2 MB, each client one after the other over one connection. Meanwhile another account
+// Clients of one account send bodies of 2 MB as coding agents send them, each client one after the other over one connection. Meanwhile another account
 // sends small JSON requests at a modest rate and has streams open, whose events come at a fixed pace. The table shows how long
 // an answer takes and how late an event arrives. nginx and every build of Tollgate take turns in one run. The provider, both
 // load generators and the contestants share the machine, so nginx shows what the machine itself adds.
@@ -61,7 +61,14 @@ const kinds = [
 /** The large bodies have an account of their own, where a contestant has accounts. */
 function largeCall(contestant: Contestant) {
   const headers = contestant.manyHeaders[0] ?? contestant.headers;
-  return callOf({ ...contestant, headers }, { model: "json", bodyBytes: LARGE_BODY_BYTES });
+  return callOf(
+    { ...contestant, headers },
+    {
+      model: "json",
+      bodyBytes: LARGE_BODY_BYTES,
+      isAgent: true,
+    },
+  );
 }
 
 async function takeTurn(
@@ -105,7 +112,7 @@ async function takeTurn(
 async function warmUp({ large, small }: Loads, contestant: Contestant): Promise<void> {
   const turn = { atOnce: 64, warmMs: 0, windowMs: 100, model: "json" };
   await watch(small, contestant, { ...turn, countMin: WARM_UP_ANSWERS });
-  const warming = { ...turn, atOnce: 4, bodyBytes: LARGE_BODY_BYTES };
+  const warming = { ...turn, atOnce: 4, bodyBytes: LARGE_BODY_BYTES, isAgent: true };
   await watch(large, contestant, { ...warming, countMin: WARM_UP_LARGE_ANSWERS });
   const streams = { ...turn, model: "stream-20", countMin: WARM_UP_ANSWERS * 4 };
   await watch(small, contestant, streams);

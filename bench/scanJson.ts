@@ -2,8 +2,10 @@
  * What it costs to read a chat's body, beside JSON.parse: the parse with its limits, repeated keys and positions; all
  * checks; the text for the provider. `bun bench/scanJson.ts`.
  */
-import { checkChatRequest, ownChatRules } from "../src/contract/chat/chatRequest.ts";
-import { parseJsonObject } from "../src/contract/jsonBody.ts";
+import { agentBody } from "./gateway/agentBody.ts";
+import { checkChatRequest, chatFiguresOf, ownChatRules } from "../src/contract/chat/chatRequest.ts";
+import { checkPromptBody, parseJsonObject } from "../src/contract/jsonBody.ts";
+import type { JsonFields } from "../src/lib/json.ts";
 import { splice } from "../src/lib/splice.ts";
 
 const ROUNDS = 7;
@@ -35,16 +37,25 @@ function fastestUs(work: () => unknown, calls: number): number {
   return Math.min(...rounds);
 }
 
-for (const [kind, line] of Object.entries(lines)) {
-  for (const text of [chatBody(line, 5, 350), chatBody(line, 40, 5000)]) {
-    const calls = Math.ceil(20_000_000 / text.length);
-    const parse = fastestUs(() => JSON.parse(text), calls).toFixed(2);
-    const { value, object } = parseJsonObject(text);
-    const read = fastestUs(() => parseJsonObject(text), calls).toFixed(2);
-    const check = fastestUs(() => checkChatRequest(value, RULES), calls).toFixed(2);
-    const write = fastestUs(() => splice(object, EDITS), calls).toFixed(2);
-    console.log(
-      `${kind}, ${text.length} characters: JSON.parse ${parse} us; read ${read}, check ${check}, write ${write}`,
-    );
-  }
+const figures = (value: JsonFields): unknown => chatFiguresOf(value, RULES);
+
+const bodies: readonly (readonly [kind: string, text: string])[] = [
+  ...Object.entries(lines).flatMap(([kind, line]) =>
+    [chatBody(line, 5, 350), chatBody(line, 40, 5000)].map((text) => [kind, text] as const),
+  ),
+  ["an agent's", agentBody({ model: "m", bytes: 200_000 })],
+];
+
+for (const [kind, text] of bodies) {
+  const calls = Math.ceil(20_000_000 / text.length);
+  const parse = fastestUs(() => JSON.parse(text), calls).toFixed(2);
+  const { value, object } = parseJsonObject(text);
+  const bytes = Buffer.from(text);
+  const read = fastestUs(() => parseJsonObject(bytes), calls).toFixed(2);
+  const check = fastestUs(() => checkChatRequest(value, RULES), calls).toFixed(2);
+  const both = fastestUs(() => checkPromptBody(bytes, figures), calls).toFixed(2);
+  const write = fastestUs(() => splice(object, EDITS), calls).toFixed(2);
+  console.log(
+    `${kind}, ${text.length} characters: JSON.parse ${parse} us; read ${read}, check ${check}, both by an outline ${both}, write ${write}`,
+  );
 }

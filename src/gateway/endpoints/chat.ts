@@ -12,7 +12,7 @@ import { chatCandidatesOf, findModels, withoutRefused, type CatalogModel } from 
 import { wholeValue } from "../../lib/jsonObject.ts";
 import { ChatForm } from "../decoding/chatForm.ts";
 import type { AnswerIdentity } from "../decoding/publicAnswer.ts";
-import { checkInWorker, isLarge, taskRunner } from "../largeBodies/checkInWorker.ts";
+import { checkInWorker, isLarge, taskRunner } from "../largeBodies/checkBody.ts";
 import { withChecked, type Checked, type RequestScope } from "../requestScope.ts";
 import { ChatCall } from "./chatCall.ts";
 import { openStream } from "../streaming/openStream.ts";
@@ -22,8 +22,7 @@ import { openStream } from "../streaming/openStream.ts";
  * answer, charge, and only then send the end of the answer. Throws ApiError; the hold is released by then.
  */
 export async function chat(scope: RequestScope, body: Uint8Array): Promise<Answer> {
-  const checking = isLarge(body) ? checkLarge(scope, body) : checkHere(scope, body);
-  const { request, object } = checking instanceof Promise ? await checking : checking;
+  const { request, object } = await (isLarge(body) ? checkLarge : checkHere)(scope, body);
   const { model, stream, outputTokensBound } = request;
   scope.addLogFields({ endpoint: "chat", model, stream });
   const named = findModels(scope.snapshot.catalog, scope.caller.models, model);
@@ -37,10 +36,8 @@ export async function chat(scope: RequestScope, body: Uint8Array): Promise<Answe
   const forms = chatForms(request.includeUsage);
   const runTask = taskRunner(scope, object);
   const call = new ChatCall({ endpoint: "chat", request, object, runTask }, identityFor, forms);
-  const refusing = call.refuseUnsupported(candidates, outputTokensBound);
-  if (refusing) await refusing;
-  const added = call.addedPromptBytes(candidates);
-  const addedBytes = typeof added === "number" ? added : await added;
+  await call.refuseUnsupported(candidates, outputTokensBound);
+  const addedBytes = await call.addedPromptBytes(candidates);
   const checked = withChecked(scope, {
     endpoint: "chat",
     stream,

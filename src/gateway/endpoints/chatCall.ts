@@ -73,26 +73,18 @@ export class ChatCall implements ProviderCall {
     this.#formOf = formOf;
   }
 
-  /** Throws or rejects with ApiError 400 if no candidate can express the request. */
-  refuseUnsupported(
-    candidates: readonly Candidate[],
-    outputTokensBound: number | undefined,
-  ): Promise<void> | undefined {
-    if (candidates.some(({ chat }) => chat.supportsEverything)) return undefined;
-    return this.#encodeFirst(candidates, outputTokensBound);
-  }
-
-  async #encodeFirst(
+  /** Rejects with ApiError 400 if no candidate can express the request. */
+  async refuseUnsupported(
     candidates: readonly Candidate[],
     outputTokensBound: number | undefined,
   ): Promise<void> {
+    if (candidates.some(({ chat }) => chat.supportsEverything)) return;
     let first: UnsupportedRequestError | undefined;
     for (const candidate of candidates) {
       try {
         const outputTokensMax = outputTokensBound ?? candidate.model.maxOutputTokens;
         const bounds = this.#boundsWithin(candidate, { outputTokensBound, outputTokensMax });
-        const encoding = this.#encodeFor(candidate, bounds);
-        const chat = encoding instanceof Promise ? await encoding : encoding;
+        const chat = await this.#encodeFor(candidate, bounds);
         this.#encoded = { candidate, bounds, ...chat };
         return;
       } catch (error) {

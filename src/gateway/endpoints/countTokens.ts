@@ -1,4 +1,3 @@
-import { checkPromptBody } from "../../contract/jsonBody.ts";
 import { checkCountTokensRequest } from "../../contract/messages/messagesRequest.ts";
 import { Deadline } from "../../lib/clock.ts";
 import { fieldsOf, type JsonObjectText } from "../../lib/json.ts";
@@ -8,7 +7,7 @@ import { orderCandidates, type Candidate } from "../../routing/candidates.ts";
 import { isAvailable } from "../../routing/attempts.ts";
 import { clientGone, toUpstreamError, type Answer } from "../answer.ts";
 import { findModel } from "../catalog.ts";
-import { checkInWorker, isLarge, taskRunner } from "../largeBodies/checkInWorker.ts";
+import { checkBody, taskRunner } from "../largeBodies/checkBody.ts";
 import { callerFault } from "../providerCall.ts";
 import type { RequestScope } from "../requestScope.ts";
 import { estimateOf, isNative } from "./messages.ts";
@@ -26,10 +25,12 @@ const ESTIMATED_HEADER = "x-tollgate-estimated";
  * health of a route: many compatible servers do not have this call. Throws ApiError.
  */
 export async function countTokens(scope: RequestScope, body: Uint8Array): Promise<Answer> {
-  const checking = isLarge(body)
-    ? checkInWorker(scope, body, "checkCountTokens")
-    : checkPromptBody(body, (value) => checkCountTokensRequest(value, scope.snapshot.config.api));
-  const { request, object } = checking instanceof Promise ? await checking : checking;
+  const { request, object } = await checkBody(
+    scope,
+    body,
+    "checkCountTokens",
+    checkCountTokensRequest,
+  );
   scope.addLogFields({ endpoint: "count_tokens", model: request.model, stream: false });
   const { gateway, caller } = scope;
   const model = findModel(scope.snapshot.catalog, caller.models, request.model, "chat");

@@ -22,7 +22,7 @@ import { answerJson } from "../answerJson.ts";
 import { billedUsage } from "../billedUsage.ts";
 import { findModel } from "../catalog.ts";
 import type { ProviderCall, ReadAnswer } from "../providerCall.ts";
-import { checkInWorker, isLarge, taskRunner } from "../largeBodies/checkInWorker.ts";
+import { checkInWorker, isLarge, taskRunner } from "../largeBodies/checkBody.ts";
 import type { RunTask } from "../largeBodies/largeBodies.ts";
 import { serviceOf } from "../interfaces.ts";
 import { withChecked, type AdmittedScope, type RequestScope } from "../requestScope.ts";
@@ -32,8 +32,7 @@ import { withChecked, type AdmittedScope, type RequestScope } from "../requestSc
  * hold is released by then.
  */
 export async function embeddings(scope: RequestScope, body: Uint8Array): Promise<Answer> {
-  const checking = isLarge(body) ? checkLarge(scope, body) : checkHere(scope, body);
-  const { request, object } = checking instanceof Promise ? await checking : checking;
+  const { request, object } = await (isLarge(body) ? checkLarge : checkHere)(scope, body);
   scope.addLogFields({ endpoint: "embeddings", model: request.model, stream: false });
   const { catalog } = scope.snapshot;
   const model = findModel(catalog, scope.caller.models, request.model, "embedding");

@@ -4,7 +4,6 @@ import type { ApiError } from "../../contract/errors.ts";
 import { invalidRequest, type StreamFailure } from "../../contract/errors.ts";
 import { expensiveServicesOf, namesWebSearch, unpricedWebSearch } from "../../contract/extras.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
-import { checkPromptBody } from "../../contract/jsonBody.ts";
 import { messagesErrorBody, messagesFailure } from "../../contract/messages/messagesAnswer.ts";
 import {
   checkMessagesRequest,
@@ -37,7 +36,7 @@ import { messageBlocksBytes } from "../decoding/generatedContent.ts";
 import { MessagesDecoder } from "../decoding/messagesDecoder.ts";
 import { serviceOf } from "../interfaces.ts";
 import { EitherCall, type ProviderCall, type ReadAnswer } from "../providerCall.ts";
-import { checkInWorker, isLarge, largeChat, taskRunner } from "../largeBodies/checkInWorker.ts";
+import { checkBody, largeChat, taskRunner } from "../largeBodies/checkBody.ts";
 import { withChecked, type AdmittedScope, type RequestScope } from "../requestScope.ts";
 import { messagesHeaders, ownMessages, refuseForeignFiles } from "./messagesRequest.ts";
 import { ChatCall, type ChatSource } from "./chatCall.ts";
@@ -51,10 +50,7 @@ import { messagesAsChat } from "../translation/messages/messagesAsChat.ts";
  * Throws ApiError; the hold is released by then.
  */
 export async function messages(scope: RequestScope, body: Uint8Array): Promise<Answer> {
-  const checking = isLarge(body)
-    ? checkInWorker(scope, body, "checkMessages")
-    : checkPromptBody(body, (value) => checkMessagesRequest(value, scope.snapshot.config.api));
-  const { request, object } = checking instanceof Promise ? await checking : checking;
+  const { request, object } = await checkBody(scope, body, "checkMessages", checkMessagesRequest);
   const { model, stream, outputTokensBound, promptSize } = request;
   scope.addLogFields({ endpoint: "messages", model, stream });
   const named = findModels(scope.snapshot.catalog, scope.caller.models, model);

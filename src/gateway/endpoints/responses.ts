@@ -1,7 +1,6 @@
 import { noExtras, promptTokensMin, type PromptExtent } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
 import { ApiError, invalidRequest } from "../../contract/errors.ts";
-import { checkPromptBody } from "../../contract/jsonBody.ts";
 import {
   checkResponsesRequest,
   finishReasonsOf,
@@ -31,7 +30,7 @@ import { chatCandidatesOf, findModels, type ModelChain } from "../catalog.ts";
 import { billedUsage, historyTokensOf, isFailureBilled } from "../billedUsage.ts";
 import { serviceOf } from "../interfaces.ts";
 import { EitherCall, type ProviderCall, type ReadAnswer } from "../providerCall.ts";
-import { checkInWorker, isLarge, largeChat, taskRunner } from "../largeBodies/checkInWorker.ts";
+import { checkBody, largeChat, taskRunner } from "../largeBodies/checkBody.ts";
 import type { RunTask } from "../largeBodies/largeBodies.ts";
 import { largeText } from "../largeBodies/largeText.ts";
 import { withChecked, type AdmittedScope, type RequestScope } from "../requestScope.ts";
@@ -60,10 +59,7 @@ import { outputBytes } from "../decoding/generatedContent.ts";
  * response. Throws ApiError; the hold is released by then.
  */
 export async function responses(scope: RequestScope, body: Uint8Array): Promise<Answer> {
-  const checking = isLarge(body)
-    ? checkInWorker(scope, body, "checkResponses")
-    : checkPromptBody(body, (value) => checkResponsesRequest(value, scope.snapshot.config.api));
-  const { request, object } = checking instanceof Promise ? await checking : checking;
+  const { request, object } = await checkBody(scope, body, "checkResponses", checkResponsesRequest);
   const { model, stream, outputTokensBound, promptSize } = request;
   scope.addLogFields({ endpoint: "responses", model, stream });
   const models = findModels(scope.snapshot.catalog, scope.caller.models, model);

@@ -1,7 +1,9 @@
 import { withBody } from "../../contract/chat/chatRequest.ts";
+import { checkPromptBody, type CheckedBody } from "../../contract/jsonBody.ts";
 import { wholeValue } from "../../lib/jsonObject.ts";
-import type { JsonObjectText } from "../../lib/json.ts";
+import type { JsonFields, JsonObjectText } from "../../lib/json.ts";
 import type { ChatSource } from "../endpoints/chatCall.ts";
+import type { ConfigSnapshot } from "../gateway.ts";
 import type { RequestScope } from "../requestScope.ts";
 import { LARGE_BODY_BYTES, type RunTask } from "./largeBodies.ts";
 import { largeText, type LargeText } from "./largeText.ts";
@@ -32,6 +34,17 @@ export function largeChat(
 }
 
 type Checked<Name extends CheckName> = ReturnType<Tasks[Name]>["request"];
+
+/** Checks a body by the operator's rules, a large one in the Worker. `name` is the task of `check`. Rejects with ApiError 400. */
+export async function checkBody<Name extends CheckName>(
+  scope: RequestScope,
+  body: Uint8Array,
+  name: Name,
+  check: (value: JsonFields, rules: ConfigSnapshot["config"]["api"]) => Checked<Name>,
+): Promise<CheckedBody<Checked<Name>>> {
+  if (isLarge(body)) return checkInWorker(scope, body, name);
+  return checkPromptBody(body, (value) => check(value, scope.snapshot.config.api));
+}
 
 /** Checks a large body by the operator's rules. Rejects with ApiError 400. */
 export async function checkInWorker<Name extends CheckName>(
