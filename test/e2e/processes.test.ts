@@ -203,7 +203,7 @@ describe("several serving processes", () => {
     expect((await requests()) - before).toBe(30);
   });
 
-  test("show no figure of what this gateway does not have", async () => {
+  testSqlite("show no figure of what this gateway does not have", async () => {
     const { samples } = await metrics();
     const foreign = samples.filter(({ name }) => /_replicas?_|_limits_server_|_tls_/.test(name));
     expect(foreign).toEqual([]);
