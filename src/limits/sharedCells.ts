@@ -12,7 +12,7 @@ const BUCKET_BYTES = 8;
 const COUNT_BYTES = 4;
 const ENTRY_BYTES = NAME_BYTES + BUCKETS * BUCKET_BYTES + COUNT_BYTES;
 
-/** The bytes of a table for so many processes. Only the pages of used entries take memory. */
+/** The bytes of a table for so many processes. */
 export function tableBytes(processes: number): number {
   return ENTRIES * (ENTRY_BYTES + processes * COUNT_BYTES);
 }

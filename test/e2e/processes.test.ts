@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { rmSync } from "node:fs";
+import { readdirSync, readlinkSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { binaryPath } from "../support/binary/binary.ts";
 import {
@@ -107,6 +107,16 @@ describe("several serving processes", () => {
     const replies = await Promise.all(several(30, () => post(gateway, key)));
     expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200]));
     expect(gateway.log.filter(({ msg }) => msg === "listening")).toHaveLength(1);
+  });
+
+  test("share memory that a full folder cannot take away", () => {
+    const open = `/proc/${gateway.pid}/fd`;
+    const shared = readdirSync(open).find((descriptor) =>
+      readlinkSync(join(open, descriptor)).includes(`/tollgate-${gateway.pid}-`),
+    );
+    const { size, blocks } = statSync(join(open, String(shared)));
+    expect(size).toBeGreaterThan(0);
+    expect(blocks * 512).toBeGreaterThanOrEqual(size);
   });
 
   test("count the requests of a key together", async () => {

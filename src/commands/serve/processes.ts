@@ -1,4 +1,4 @@
-import { closeSync, ftruncateSync, openSync, rmSync } from "node:fs";
+import { closeSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -133,7 +133,8 @@ function sharedMemory(count: number): number {
       const path = join(folder, name);
       const descriptor = openSync(path, "wx+", 0o600);
       rmSync(path);
-      ftruncateSync(descriptor, 2 * tableBytes(count));
+      // The system kills a process that first uses a page when the folder is full, so all pages are there from the start.
+      writeFileSync(descriptor, new Uint8Array(2 * tableBytes(count)));
       return descriptor;
     } catch (error) {
       if (folder === tmpdir())
