@@ -1,4 +1,4 @@
-import { closeSync, openSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, openSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -434,10 +434,15 @@ class Running {
   }
 }
 
-/**
- * This program, and what stands before the arguments of its command line. The executable may have been replaced or removed since
- * the start: all processes are of one version.
- */
+/** This program, and what stands before the arguments of its command line. */
 function program(): readonly string[] {
-  return ["/proc/self/exe", ...(Bun.isStandaloneExecutable ? [] : [Bun.main])];
+  return [executable(), ...(Bun.isStandaloneExecutable ? [] : [Bun.main])];
+}
+
+/** Its file may have been replaced or removed since the start, and all processes must be of one version. */
+function executable(): string {
+  const running = "/proc/self/exe";
+  const { dev, ino } = statSync(running);
+  const named = statSync(process.execPath, { throwIfNoEntry: false });
+  return named?.dev === dev && named.ino === ino ? process.execPath : running;
 }
