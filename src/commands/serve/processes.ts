@@ -387,10 +387,6 @@ class Running {
           this.#listening.resolve(message.address);
         } else on.onMessage(message);
       },
-      // The channel of a killed process closes before its end is known. Sending would throw.
-      onDisconnect: () => {
-        this.#canReceive = false;
-      },
       onExit: (_, code, signal) => {
         this.#canReceive = false;
         this.hasEnded = true;
@@ -410,7 +406,14 @@ class Running {
 
   /** Does nothing before the first message and after the end. */
   send(message: ToProcess): void {
-    if (this.#canReceive) this.#process.send(message);
+    if (!this.#canReceive) return;
+    try {
+      this.#process.send(message);
+    } catch (error) {
+      // The channel of a killed process closes before its end is known.
+      if (errorCode(error) !== "ERR_IPC_CHANNEL_CLOSED") throw error;
+      this.#canReceive = false;
+    }
   }
 
   /** Undefined if the process does not answer in time. */
