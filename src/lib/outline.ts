@@ -106,18 +106,16 @@ function keptLength(content: Uint8Array): number {
   return end;
 }
 
-/** Whether a byte is a control character of ASCII. Four bytes are looked at together. */
+/** Whether a byte is a control character of ASCII. */
 function hasControls(bytes: Uint8Array): boolean {
-  // The buffer of a body begins at a multiple of eight bytes.
-  if (bytes.byteOffset % 4 !== 0) return true;
-  const words = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2);
+  const words = wordsOf(bytes);
   let found = 0;
   for (let at = 0; at < words.length; at++) {
     const word = words[at] ?? 0;
     found |= (word - 0x20202020) & ~word;
   }
-  if ((found & 0x80808080) !== 0) return true;
-  return bytes.subarray(4 * words.length).some((byte) => byte < 0x20);
+  const isInWords = (found & 0x80808080) !== 0;
+  return isInWords || bytes.subarray(4 * words.length).some((byte) => byte < 0x20);
 }
 
 /** Reads strings of one text of JSON in order. It finds their ends and checks their escapes. */
@@ -130,12 +128,14 @@ export class StringReader {
   savedBytes = 0;
   savedUnits = 0;
   readonly #bytes: Uint8Array;
+  readonly #words: Int32Array;
   /** The first backslash, and the first quote, from the last look on. */
   #backslash = -1;
   #quote = -1;
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
+    this.#words = wordsOf(bytes);
   }
 
   /** The closing quote of a string. `from` is in it, not behind its first escape. The length of the text if there is none. */
@@ -166,12 +166,21 @@ export class StringReader {
   /** The next quote or backslash. */
   #special(from: number): number {
     const bytes = this.#bytes;
+    const words = this.#words;
     // A loop is faster than indexOf where the next one is near.
     const near = Math.min(from + NEAR_BYTES, bytes.length);
     let at = from;
-    for (; at < near; at++) {
+    while (at < near) {
+      if (at % 4 === 0) {
+        const last = Math.min(near >> 2, words.length);
+        let word = at >> 2;
+        while (word < last && !hasSpecial(words[word] ?? 0)) word++;
+        at = word << 2;
+        if (at >= near) break;
+      }
       const byte = bytes[at];
       if (byte === QUOTE || byte === BACKSLASH) return at;
+      at++;
     }
     if (at >= bytes.length) return bytes.length;
     if (this.#backslash < at) this.#backslash = this.#next(BACKSLASH, at);
@@ -190,6 +199,19 @@ function savedBytesOf(unit: number): number {
   if (unit < 0x80) return 5;
   const isHalf = unit >= 0xd800 && unit <= 0xdfff;
   return unit < 0x800 || isHalf ? 4 : 3;
+}
+
+/** Each four bytes as one number, without the last few bytes. None if the bytes do not begin at a multiple of four. */
+function wordsOf({ buffer, byteOffset, length }: Uint8Array): Int32Array {
+  return byteOffset % 4 === 0 ? new Int32Array(buffer, byteOffset, length >> 2) : new Int32Array(0);
+}
+
+/** Whether one of the four bytes is a quote or a backslash. */
+function hasSpecial(word: number): boolean {
+  const quote = word ^ 0x22222222;
+  const backslash = word ^ 0x5c5c5c5c;
+  const zeros = ((quote - 0x01010101) & ~quote) | ((backslash - 0x01010101) & ~backslash);
+  return (zeros & 0x80808080) !== 0;
 }
 
 /** The number of four hexadecimal digits; -1 for others. */

@@ -61,7 +61,11 @@ function changed(body: string, chance: Chance): Uint8Array {
     const piece = Buffer.from(chance.pick(pieces));
     bytes = Buffer.concat([bytes.subarray(0, at), piece, bytes.subarray(at)]);
   }
-  return new Uint8Array(bytes);
+  // Some bodies do not begin at a multiple of four bytes.
+  const before = chance.below(4);
+  const shifted = new Uint8Array(before + bytes.length);
+  shifted.set(bytes, before);
+  return shifted.subarray(before);
 }
 
 describe("the check of an outline says what the check of the whole value says", () => {
