@@ -93,9 +93,10 @@ export class Outline {
 
 /** How much of a long string is kept. It ends before the escape or the character that the limit divides. */
 function keptLength(content: Uint8Array): number {
-  // `data:`
-  const isAddress = content[0] === 0x64 && content[4] === 0x3a;
-  let end = isAddress ? KEPT_OF_ADDRESS_BYTES : KEPT_BYTES;
+  // `data:` in any case, also if it begins with an escape.
+  const [first = 0] = content;
+  const mayBeAddress = (first | 0x20) === 0x64 || first === BACKSLASH;
+  let end = mayBeAddress ? KEPT_OF_ADDRESS_BYTES : KEPT_BYTES;
   while (((content[end] ?? 0) & 0xc0) === 0x80) end -= 1;
   for (let at = 0; at < end; at++) {
     if (content[at] !== BACKSLASH) continue;

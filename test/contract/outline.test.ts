@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { describe, expect, test } from "bun:test";
 import { agentBody, type AgentForm } from "../../bench/gateway/agentBody.ts";
 import { chatFiguresOf, ownChatRules } from "../../src/contract/chat/chatRequest.ts";
@@ -44,6 +45,8 @@ const pieces = [
   `"type":"${long("image")}",`,
   `"type":"${long("\\u0069mage")}",`,
   `"image_url":{"url":"data:image/png;base64,${"A".repeat(5000)}","detail":"${long("é")}"},`,
+  `"reasoning":{"url":"DATA:image/png;name=${"n".repeat(150)};base64,${"A".repeat(5000)}"},`,
+  `"reasoning":{"url":"\\u0064ata:image\\/png;base64,${"A".repeat(5000)}"},`,
   `"file_id":"${long("f")}",`,
   `"audio":{"id":"${long("a")}"},`,
   `"${"k".repeat(1030)}":1,`,
@@ -76,6 +79,8 @@ describe("the check of an outline says what the check of the whole value says", 
         const bytes = 17_000 + chance.below(20_000);
         const body = agentBody({ form, model: "m", bytes, seed, fields: { max_tokens: 9 } });
         const sent = changed(body, chance);
+        // Such a body is refused before it is checked.
+        if (!isUtf8(sent)) continue;
         expect(await ofOutline(form, sent)).toEqual(await ofWhole(form, sent));
       }
     });

@@ -114,7 +114,13 @@ export class LargeBodies {
     const { bytes } = task.held;
     const message: TaskMessage = { ...task.message, body: bytes };
     this.#worker ??= this.#started();
-    this.#worker.postMessage(message, [bytes.buffer as ArrayBuffer]);
+    try {
+      this.#worker.postMessage(message, [bytes.buffer as ArrayBuffer]);
+    } catch (cause) {
+      this.#running = undefined;
+      task.reject(new Error("a large body: it cannot be sent to the Worker", { cause }));
+      this.#runNext();
+    }
   }
 
   /** Undefined while there is none, or a rest. */

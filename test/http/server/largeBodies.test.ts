@@ -245,6 +245,17 @@ describe("the Worker for large bodies", () => {
     bodies.close();
   });
 
+  test("goes on after a body that cannot be sent to it", async () => {
+    const bodies = new LargeBodies(systemClock);
+    const [away, here] = [held("away"), held("here")];
+    structuredClone(away.bytes, { transfer: [away.bytes.buffer as ArrayBuffer] });
+    const results = await Promise.allSettled(
+      [away, here].map((body) => bodies.check(1, body, "checkChat", rules)),
+    );
+    expect(results.map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);
+    bodies.close();
+  });
+
   test("ends one request if it dies, and is started again for the others", async () => {
     let starts = 0;
     const bodies = new LargeBodies(systemClock, () => {
