@@ -103,14 +103,18 @@ export class SharedCells {
         return Atomics.load(slots, entry());
       },
       take(most) {
-        const at = entry();
         for (;;) {
+          const at = entry();
           const count = Atomics.load(slots, at);
           if (most > 0 && count >= most) return false;
-          if (Atomics.compareExchange(slots, at, count, count + 1) === count) break;
+          if (Atomics.compareExchange(slots, at, count, count + 1) !== count) continue;
+          if (entry() === at) {
+            Atomics.add(held, first + at, 1);
+            return true;
+          }
+          // Another name got the entry in this moment.
+          Atomics.sub(slots, at, 1);
         }
-        Atomics.add(held, first + at, 1);
-        return true;
       },
       release() {
         const at = entry();

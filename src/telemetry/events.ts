@@ -33,7 +33,7 @@ export const events = {
     level: "error",
     message: "a serving process ended: it is started again",
     meaning:
-      "One of the serving processes (`[server] processes`) ended by itself or was killed. `count` is its number, `problem` how it ended. The requests that it had open are lost, and nothing is charged for them. The other processes serve on, and the main process starts it again.",
+      "One of the serving processes (`[server] processes`) ended by itself or was killed. `count` is its number, `problem` how it ended. The requests that it had open are lost. The other processes serve on, and the main process starts it again.",
     advice:
       "For `SIGKILL` look for the out-of-memory killer in `dmesg` or `journalctl -k`. For another reason report it with the lines before.",
   },

@@ -61,7 +61,19 @@ export function createPrometheusMetrics(): ReadableMetrics {
 
 /** The metrics of several processes of one gateway, added up, in Prometheus' text format. */
 export async function exposeAll(values: readonly MetricValues[]): Promise<string> {
-  return await exposition(AggregatorRegistry.aggregate(values.map((one) => [...one])));
+  return await exposition(addedUp(values));
+}
+
+/** What processes that have ended leave: counters and histograms must never fall. */
+export async function leftBy(values: readonly MetricValues[]): Promise<MetricValues> {
+  const all = await addedUp(values).getMetricsAsJSON();
+  return all.filter(({ type }) => KEPT_TYPES.includes(String(type)));
+}
+
+const KEPT_TYPES: readonly string[] = ["counter", "histogram"];
+
+function addedUp(values: readonly MetricValues[]): Registry {
+  return AggregatorRegistry.aggregate(values.map((one) => [...one]));
 }
 
 function eventMetrics(registry: Registry): EventMetrics {
@@ -167,6 +179,9 @@ function collectProcessMetrics(registry: Registry): void {
   for (const { name } of registry.getMetricsAsArray()) {
     if (!TRUE_DEFAULTS.test(name)) registry.removeSingleMetric(name);
   }
+  // prom-client leaves it out where it adds processes up. The main process is the oldest.
+  const start = registry.getSingleMetric("process_start_time_seconds");
+  if (start) Object.assign(start, { aggregator: "min" });
   for (const [name, help, part] of MEMORY_GAUGES) {
     const collect = function (this: Gauge): void {
       this.set(process.memoryUsage()[part]);

@@ -211,6 +211,15 @@ describe("several serving processes", () => {
     for (const { status, text } of replies)
       expect([status, status === 200 ? "" : text]).toEqual([200, ""]);
     expect((await requests()) - before).toBe(30);
+    // A counter that falls is a restart of the gateway for Prometheus.
+    const [victim] = servingProcesses(gateway);
+    const since = gateway.log.length;
+    process.kill(Number(victim), "SIGKILL");
+    await gateway.logged("it ended", ({ event }) => event === "process_ended", since);
+    expect((await requests()) - before).toBe(30);
+    await until("it runs again", () => servingProcesses(gateway).length === COUNT);
+    await post(gateway, key);
+    await untilAsync("all are counted", async () => (await requests()) - before === 31);
   });
 
   testSqlite("show no figure of what this gateway does not have", async () => {

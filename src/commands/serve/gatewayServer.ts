@@ -67,7 +67,10 @@ const METRICS_SOCKET_MODE = 0o600;
 export async function startGateway(
   config: Config,
   writeLog: Edges["writeLog"],
-  options: Pick<AppOptions, "upgrade" | "process"> = {},
+  options: Pick<AppOptions, "upgrade" | "process"> & {
+    /** The config in force, if a reload has replaced the one of the start. */
+    readonly reloaded?: Config | undefined;
+  } = {},
 ): Promise<GatewayServer> {
   const broken = Promise.withResolvers<never>();
   broken.promise.catch(() => undefined);
@@ -76,6 +79,7 @@ export async function startGateway(
   const startTracing = config.telemetry && (await loadTracing(config.telemetry));
   const edges = systemEdges({ writeLog, fatal });
   const app = await openApp(config, edges, { metrics, startTracing, ...options });
+  if (options.reloaded) app.reload(options.reloaded);
   const isAlone = options.process === undefined;
   return await listen(app, config, { metrics, broken, isAlone });
 }
@@ -109,6 +113,7 @@ async function listen(
     if (metricsListener) log.info("listening for metrics", { address: metricsListener.address });
     const options = {
       ...config.server,
+      tls: config.server.tls && app.gateway.current.config.server.tls,
       socketMode: SOCKET_MODE,
       quietMoment: (port: number | undefined) => quietMoment(app, port),
     };

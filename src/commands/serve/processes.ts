@@ -21,6 +21,10 @@ import type { FromProcess, StartProcess, ToProcess } from "./processMessages.ts"
 /** A process that cannot start is tried again after this time, which doubles each time, up to the maximum. */
 const PAUSE_MS = 100;
 const PAUSE_MS_MAX = 5000;
+/** A process that hangs at the stop is killed after delay, grace, and this time, in which aborted requests are settled. */
+const END_MS_MAX = 25_000;
+/** How long a port may be in use: the processes of a main process that was killed end a moment later. */
+const PORT_MS_MAX = 2000;
 /** Many batches of the processes share a commit. */
 const FILE_PACE = { many: 40, everyMs: 4 } as const;
 /** How long the main process waits for the metrics of one process. */
@@ -84,8 +88,11 @@ export async function startProcesses(
         const { drainDelayMs } = config.server;
         log.info("draining", { duration_ms: drainDelayMs });
         processes.stop();
+        const graceMs = drainDelayMs + config.server.shutdownGraceMs;
+        const late = setTimeout(() => processes.kill(), graceMs + END_MS_MAX);
         void cutNow.then(() => processes.cutNow());
         await processes.ended();
+        clearTimeout(late);
         await listener?.close(Promise.resolve());
         log.info("stopped");
         await closeAll();
@@ -110,19 +117,29 @@ async function withPort(config: Config): Promise<Config> {
     throw new CommandFailure(
       'server.processes: more than one process needs Linux: set 1 or "auto"',
     );
-  const probe = createServer();
-  try {
-    await new Promise<void>((resolve, reject) => {
-      probe.once("error", reject);
-      probe.listen({ host: listen.host, port: listen.port, exclusive: true }, resolve);
-    });
-  } catch (cause) {
-    throw await listenProblem(cause, listen);
+  const endsAtMs = performance.now() + PORT_MS_MAX;
+  for (;;) {
+    try {
+      const port = await probePort(listen);
+      return { ...config, server: { ...config.server, listen: { ...listen, port } } };
+    } catch (cause) {
+      const mayPass = errorCode(cause) === "EADDRINUSE" && performance.now() < endsAtMs;
+      if (!mayPass) throw await listenProblem(cause, listen);
+    }
+    await Bun.sleep(PAUSE_MS);
   }
+}
+
+/** Listens alone for a moment. Resolves with the port. Rejects with the system's error. */
+async function probePort({ host, port }: { host: string; port: number }): Promise<number> {
+  const probe = createServer();
+  await new Promise<void>((resolve, reject) => {
+    probe.once("error", reject);
+    probe.listen({ host, port, exclusive: true }, resolve);
+  });
   const found = probe.address();
-  const port = typeof found === "object" && found !== null ? found.port : listen.port;
   await new Promise((resolve) => probe.close(resolve));
-  return { ...config, server: { ...config.server, listen: { ...listen, port } } };
+  return typeof found === "object" && found !== null ? found.port : port;
 }
 
 /** A file in memory that only its descriptor names: for the limits of keys and of addresses. */
@@ -154,12 +171,18 @@ interface OpenMetrics {
 
 async function openMetrics(config: Config, processes: Processes): Promise<OpenMetrics> {
   if (!config.metrics) return { metrics: undefined, listener: undefined };
-  const { createPrometheusMetrics, exposeAll } = await import("../../telemetry/prometheus.ts");
+  const { createPrometheusMetrics, exposeAll, leftBy } =
+    await import("../../telemetry/prometheus.ts");
   const { openMetricsListener } = await import("./gatewayServer.ts");
   const own = createPrometheusMetrics();
+  let left: readonly MetricValues[] = [];
   const metrics: ReadableMetrics = {
     ...own,
-    read: async () => exposeAll([await own.values(), ...(await processes.metrics())]),
+    async read() {
+      const found = await processes.metrics();
+      left = [await leftBy([...left, ...found.left])];
+      return await exposeAll([await own.values(), ...left, ...found.running]);
+    },
   };
   return { metrics: own, listener: await openMetricsListener(metrics, config.metrics) };
 }
@@ -174,6 +197,7 @@ class Processes {
   readonly #pace = new Pace(FILE_PACE);
   #batches: { readonly from: Running; readonly batch: ReplicaBatch }[] = [];
   readonly #running = new Map<number, Running>();
+  readonly #leftMetrics: MetricValues[] = [];
   #reloaded: Config | undefined;
   #isStopping = false;
   #isCut = false;
@@ -210,6 +234,12 @@ class Processes {
   cutNow(): void {
     this.#isCut = true;
     this.#tellAll({ kind: "cutNow" });
+    setTimeout(() => this.kill(), END_MS_MAX).unref();
+  }
+
+  /** Kills those that still run. */
+  kill(): void {
+    for (const running of this.#running.values()) running.kill();
   }
 
   /** Resolves when no process runs and what they had reserved is released. */
@@ -220,10 +250,16 @@ class Processes {
       });
   }
 
-  /** The metrics of all processes that answer in time. */
-  async metrics(): Promise<readonly MetricValues[]> {
-    const all = [...this.#running.values()].map((running) => running.metrics());
-    return (await Promise.all(all)).flatMap((values) => (values ? [values] : []));
+  /** The metrics of the processes that run, and the last ones of those that have ended since the last call. */
+  async metrics(): Promise<Record<"running" | "left", readonly MetricValues[]>> {
+    const asked = [...this.#running.values()];
+    await Promise.all(asked.map((running) => running.readMetrics()));
+    // Now a process is in one of both.
+    const running = asked.filter(({ hasEnded }) => !hasEnded);
+    return {
+      running: running.flatMap(({ lastMetrics }) => (lastMetrics ? [lastMetrics] : [])),
+      left: this.#leftMetrics.splice(0),
+    };
   }
 
   #tellAll(message: ToProcess, except?: Running): void {
@@ -315,6 +351,7 @@ class Processes {
     const isExpected = this.#isStopping || !running.hasListened;
     if (!isExpected) log.error("process_ended", { count: number + 1, problem: reason });
     this.#cells.ended(number);
+    if (running.lastMetrics) this.#leftMetrics.push(running.lastMetrics);
     if (!isExpected) void this.#spawnAgain(number, 0);
     const interrupted = await this.#release(replica);
     if (interrupted && interrupted.count > 0)
@@ -365,6 +402,7 @@ class Running {
   readonly listening: Promise<string>;
   hasListened = false;
   hasEnded = false;
+  lastMetrics: MetricValues | undefined;
   readonly #process: Bun.Subprocess;
   readonly #listening = Promise.withResolvers<string>();
   readonly #asked = new Map<number, (values: MetricValues | undefined) => void>();
@@ -398,6 +436,10 @@ class Running {
     });
   }
 
+  kill(): void {
+    this.#process.kill("SIGKILL");
+  }
+
   /** The process is ready for its first message. */
   begin(start: StartProcess): void {
     this.#canReceive = true;
@@ -416,15 +458,16 @@ class Running {
     }
   }
 
-  /** Undefined if the process does not answer in time. */
-  metrics(): Promise<MetricValues | undefined> {
-    if (!this.#canReceive) return Promise.resolve(undefined);
+  /** Puts its values into `lastMetrics`, unless it does not answer in time. */
+  readMetrics(): Promise<void> {
+    if (!this.#canReceive) return Promise.resolve();
     const id = (this.#questions += 1);
     return new Promise((resolve) => {
       const answer = (values: MetricValues | undefined): void => {
         clearTimeout(timer);
         this.#asked.delete(id);
-        resolve(values);
+        this.lastMetrics = values ?? this.lastMetrics;
+        resolve();
       };
       const timer = setTimeout(() => answer(undefined), METRICS_MS);
       this.#asked.set(id, answer);

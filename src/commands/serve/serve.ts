@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
 import { readFileSync } from "node:fs";
-import { availableParallelism } from "node:os";
+import { availableParallelism, totalmem } from "node:os";
 import {
   checkEnvironment,
   ConfigError,
@@ -78,13 +78,22 @@ async function start(
 
 /** One writer of a file has no work for more. */
 const AUTO_MAX = 8;
+/** A machine or container has this much memory for each process. */
+const AUTO_BYTES = 256 * 1024 * 1024;
 
 /** How many serving processes the config means on this machine. */
 function processCount({ server: { processes, listen }, database }: Config): number {
   if (processes !== "auto") return processes;
   const canShare = process.platform === "linux" && listen.kind === "tcp";
   if (!canShare || database.engine !== "sqlite") return 1;
-  return Math.min(Math.max(1, Math.floor(cores()) - 1), AUTO_MAX);
+  const most = Math.min(cores() - 1, memoryBytes() / AUTO_BYTES, AUTO_MAX);
+  return Math.max(1, Math.floor(most));
+}
+
+/** The memory of the machine or container. */
+function memoryBytes(): number {
+  const limit = process.constrainedMemory();
+  return limit > 0 ? Math.min(limit, totalmem()) : totalmem();
 }
 
 /** The cores that this process may use. A container may have a part of them. */

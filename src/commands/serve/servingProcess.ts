@@ -20,6 +20,7 @@ const TELL_EVERY_MS = 100;
 export async function serveAsProcess(): Promise<void> {
   const main = new MainProcess();
   const start = await Promise.race([main.start, main.lost]);
+  if (!start) return;
   checkEnvironment();
   forgetProxyEnvironment();
   const { startedWith } = start;
@@ -28,6 +29,7 @@ export async function serveAsProcess(): Promise<void> {
   const log = openLogWriter(true);
   const gateway = await startGateway(startedWith, log.write, {
     process: main.servingProcess(start),
+    reloaded: start.reloaded,
   }).catch((error: unknown) => {
     main.send({ kind: "failed", message: error instanceof Error ? error.message : String(error) });
     throw error;
@@ -38,9 +40,9 @@ export async function serveAsProcess(): Promise<void> {
     metrics: async () => (await gateway.metrics?.values()) ?? [],
   });
   main.send({ kind: "listening", address: gateway.address });
-  const failed = Promise.race([gateway.broken, main.lost]);
-  await Promise.race([main.stopping, failed]);
-  await Promise.race([gateway.stop(main.cutNow), failed]);
+  const over = Promise.race([gateway.broken, main.lost]);
+  await Promise.race([main.stopping, over]);
+  if (process.connected) await Promise.race([gateway.stop(main.cutNow), over]);
   await log.drain();
 }
 
@@ -56,8 +58,8 @@ class MainProcess {
   readonly start: Promise<StartProcess>;
   readonly stopping: Promise<void>;
   readonly cutNow: Promise<void>;
-  /** Rejects when the main process has ended. No charge can be written then. */
-  readonly lost: Promise<never>;
+  /** Resolves when the main process has ended. No charge can be written then. */
+  readonly lost: Promise<undefined>;
   readonly #started = Promise.withResolvers<StartProcess>();
   readonly #stopped = Promise.withResolvers<void>();
   readonly #cut = Promise.withResolvers<void>();
@@ -78,9 +80,9 @@ class MainProcess {
       throw new CommandFailure("this command is for the gateway itself: run `tollgate serve`");
     // A terminal and systemd send signals to all processes of a group. The main process tells what to do.
     for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => {});
-    const lost = Promise.withResolvers<never>();
+    const lost = Promise.withResolvers<undefined>();
     this.lost = lost.promise;
-    process.on("disconnect", () => lost.reject(new CommandFailure("the main process has ended")));
+    process.on("disconnect", () => lost.resolve(undefined));
     process.on("message", (message) => this.#receive(message as ToProcess));
     this.send({ kind: "ready" });
   }

@@ -69,6 +69,8 @@ KillSignal=SIGTERM
 TimeoutStopSec=${stopS}s
 Restart=on-failure
 RestartSec=5s
+# The gateway itself starts a serving process again that was killed for memory.
+OOMPolicy=continue
 # A reload before the program handles SIGHUP ends it. systemd regards that as a clean exit.
 RestartForceExitStatus=SIGHUP
 # A wrong command line stays wrong.

@@ -1,8 +1,11 @@
-import { and, eq, inArray, ne, sql } from "drizzle-orm";
+import { and, eq, inArray, ne, sql, type SQL } from "drizzle-orm";
 import { accounts, isRunning, requests } from "../schema/schema.ts";
 import { totalsOf } from "../writer/dailyTotal.ts";
 import type { SqliteConnection } from "./sqlite.ts";
 import { prepareAddToTotals } from "./writer/apply.ts";
+
+/** A statement of SQLite has at most 32,766 values. */
+const IDS_MAX = 10_000;
 
 /** The number of interrupted requests, and the sum of the reserves that were released, in nano-roubles. */
 export interface Interrupted {
@@ -24,18 +27,25 @@ export function interruptRunning(connection: SqliteConnection, left?: LeftByProc
   const { db, sqlite } = connection;
   return sqlite
     .transaction((): Interrupted => {
-      const ended = left && inArray(requests.publicId, [...left.running]);
-      const interrupted = db
-        .update(requests)
-        .set({ status: "interrupted" })
-        .where(ended ? and(ended, isRunning) : isRunning)
-        .returning()
-        .all();
+      const interrupt = (which: SQL | undefined) =>
+        db.update(requests).set({ status: "interrupted" }).where(which).returning().all();
+      const interrupted = left
+        ? partsOf([...left.running]).flatMap((ids) =>
+            interrupt(and(inArray(requests.publicId, ids), isRunning)),
+          )
+        : interrupt(isRunning);
       if (interrupted.length > 0) totalsOf(interrupted).forEach(prepareAddToTotals(connection));
       const reserved = left ? releaseBlocks(connection, left) : releaseReserves(connection);
       return { count: interrupted.length, reserved };
     })
     .immediate();
+}
+
+/** Parts of as many ids as one statement takes. */
+function partsOf(ids: readonly string[]): readonly string[][] {
+  const parts: string[][] = [];
+  for (let at = 0; at < ids.length; at += IDS_MAX) parts.push(ids.slice(at, at + IDS_MAX));
+  return parts;
 }
 
 /** Returns the sum of the reserves. */
