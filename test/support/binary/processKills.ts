@@ -5,14 +5,15 @@ import { inWorld } from "../world/script.ts";
 import { World } from "../world/world.ts";
 import { everyWay, sendMixedLoad, type EndedRequest } from "./mixedLoad.ts";
 import { startMixedProviders } from "./mixedProviders.ts";
-import { servingProcesses } from "./servingProcesses.ts";
+import { listenersAt, parentOf, servingProcesses } from "./servingProcesses.ts";
+import { until } from "../until.ts";
 
 interface KillSetup {
   readonly world: World;
   readonly seed: number;
   readonly key: string;
-  /** When processes were killed, by `performance.now()`. */
-  readonly kills: number[];
+  /** From each kill until the process was gone, by `performance.now()`. */
+  readonly kills: { readonly atMs: number; readonly goneMs: number }[];
   /** Requests without a whole answer. */
   readonly lost: EndedRequest[];
 }
@@ -21,10 +22,11 @@ const account = "alice";
 const requestsAtOnce = 16;
 const requestsAPlay = 200;
 const killEveryMs = 1000;
-/** The system ends a killed process, and with it its connections, so much later. */
-const endedWithinMs = 100;
+/** A client that keeps connections may use one of the killed process until it notices its end. */
+const noticedWithinMs = 100;
 /** A client may see the end of its connection so much later. */
 const seenWithinMs = 2000;
+const startedWithinMs = 10_000;
 
 export const processKills = inWorld<KillSetup>({
   name: "processKills",
@@ -57,16 +59,17 @@ export const processKills = inWorld<KillSetup>({
   check: async ({ world, kills, lost }) => {
     const isOfKill = ({ beganMs, endedMs }: EndedRequest): boolean =>
       kills.some(
-        (atMs) =>
-          beganMs <= atMs + endedWithinMs && endedMs >= atMs && endedMs - atMs < seenWithinMs,
+        ({ atMs, goneMs }) =>
+          beganMs <= goneMs + noticedWithinMs && endedMs >= atMs && endedMs - goneMs < seenWithinMs,
       );
     world.count("lost", lost.length);
     await world.expectAllFree(await world.gateway.key(account, "0"));
     return lost
       .filter((one) => !isOfKill(one))
       .map(({ answer, beganMs, endedMs }) => {
-        const sinceMs = beganMs - Math.max(...kills.filter((atMs) => atMs <= endedMs));
-        return `a request was lost that began ${sinceMs} ms after a kill, within ${endedMs - beganMs} ms: ${JSON.stringify(answer)}`;
+        const last = kills.findLast(({ atMs }) => atMs <= endedMs);
+        const sinceMs = beganMs - (last?.goneMs ?? 0);
+        return `a request was lost that began ${sinceMs} ms after the end of a process, within ${endedMs - beganMs} ms: ${JSON.stringify(answer)}`;
       });
   },
   least: (seconds) => ({ kills: seconds / 2, whole: seconds * 10 }),
@@ -97,12 +100,17 @@ async function killEachSecond(
   isOver: () => boolean,
 ): Promise<void> {
   const chance = chanceOf(seed, -1);
+  const { port, gateway } = world;
+  const count = servingProcesses(gateway).length;
   while (!isOver()) {
     await Bun.sleep(killEveryMs * (0.5 + chance.below(100) / 100));
-    const running = servingProcesses(world.gateway);
-    if (running.length === 0) continue;
-    kills.push(performance.now());
-    process.kill(chance.pick(running), "SIGKILL");
+    // The others must serve meanwhile.
+    await until("all processes listen", () => listenersAt(port) === count, startedWithinMs);
+    const victim = chance.pick(servingProcesses(gateway));
+    const atMs = performance.now();
+    process.kill(victim, "SIGKILL");
+    await until("the process is gone", () => parentOf(victim) === undefined);
+    kills.push({ atMs, goneMs: performance.now() });
     world.count("kills");
   }
 }

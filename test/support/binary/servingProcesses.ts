@@ -8,6 +8,16 @@ export function servingProcesses({ pid }: { readonly pid: number }): readonly nu
     .filter((one) => parentOf(one) === pid);
 }
 
+/** How many sockets of this machine listen at a port of IPv4: each serving process has one. */
+export function listenersAt(port: number): number {
+  const LISTEN = "0A";
+  const local = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  return readFileSync("/proc/net/tcp", "latin1")
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, address = "", , state]) => state === LISTEN && address.endsWith(local)).length;
+}
+
 /** Undefined for a process that has ended. */
 export function parentOf(pid: number): number | undefined {
   try {
