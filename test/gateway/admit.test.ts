@@ -12,6 +12,7 @@ import {
 import { admitChat, scopeOf } from "../support/gateway/scopes.ts";
 import { holdWrites } from "../support/store/gatewayDatabase.ts";
 import { describeSqlite } from "../support/testedEngines.ts";
+import { until } from "../support/until.ts";
 
 const TOKEN = 1000n;
 const ANSWER = 100;
@@ -74,6 +75,9 @@ async function secondMeanwhile(
   const first = await admitChat(visits[0]);
   await first.admitted.meter.secured;
   const held = endIs === "asked for" ? await holdWrites(gateway.place) : undefined;
+  // A block may be lowered at any time. The end of the request would wait for that batch.
+  const { writer } = gateway.app.gateway;
+  if (!held) await until("no write is in flight", () => writer.queued === 0);
   const firstEnd = end(first);
   if (endIs === "committed") waitForCommit(first.requestId);
   const second = admitChat(visits[1]);
