@@ -18,7 +18,7 @@ export const serverOptions = {
     "processes",
     {
       restart: true,
-      doc: 'How many processes serve requests, on Linux and a TCP address. "auto" is the number of cores less one, 1 to 8, with a SQLite file, and 1 with PostgreSQL. One process is enough for some thousand requests a second. Each further process takes about 45 MB.',
+      doc: 'How many processes serve requests, on Linux and a TCP address. "auto" is the number of cores less one, 1 to 8, with a SQLite file, and 1 with PostgreSQL. One process is enough for some thousand requests a second. Each further process takes about 50 MB at rest.',
     },
     {
       form: `"auto" or a whole number from 1 to ${PROCESSES_MAX}`,
