@@ -5,10 +5,14 @@ const MEMORY_PER_BODY_BYTE = 6;
 
 /** The bytes of all request bodies together that this machine or container allows. */
 export function bodyBytesMax(): number {
+  return Math.floor(memoryBytes() / MEMORY_PER_BODY_BYTE);
+}
+
+/** The memory of this machine or container. */
+export function memoryBytes(): number {
   // Without a container limit Bun 1.4.5 returns the memory of the machine, or a much larger number.
   const limit = process.constrainedMemory();
-  const memory = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
-  return Math.floor(memory / MEMORY_PER_BODY_BYTE);
+  return limit > 0 ? Math.min(limit, totalmem()) : totalmem();
 }
 
 /** An account may use three times the bytes that stay free, which is three quarters of what the others leave. */

@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
 import { readFileSync } from "node:fs";
-import { availableParallelism, totalmem } from "node:os";
+import { availableParallelism } from "node:os";
 import {
   checkEnvironment,
   ConfigError,
@@ -9,6 +9,7 @@ import {
   loadConfig,
   type Environment,
 } from "../../config/load.ts";
+import { memoryBytes } from "../../limits/bodyBudget.ts";
 import { errorClass } from "../../telemetry/log.ts";
 import type { RunningGateway } from "./gatewayServer.ts";
 import { openLogWriter, type LogWriter } from "./logWriter.ts";
@@ -88,12 +89,6 @@ function processCount({ server: { processes, listen }, database }: Config): numb
   if (!canShare || database.engine !== "sqlite") return 1;
   const most = Math.min(cores() - 1, memoryBytes() / AUTO_BYTES, AUTO_MAX);
   return Math.max(1, Math.floor(most));
-}
-
-/** The memory of the machine or container. */
-function memoryBytes(): number {
-  const limit = process.constrainedMemory();
-  return limit > 0 ? Math.min(limit, totalmem()) : totalmem();
 }
 
 /** The cores that this process may use. A container may have a part of them. */
