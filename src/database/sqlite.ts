@@ -5,11 +5,11 @@ import { formatRoubles } from "../lib/money.ts";
 import { oneReplica } from "../limits/rateLimits.ts";
 import {
   createWalSizeWarning,
-  FileWriter,
   freeDiskBytes,
   hardLinkProblem,
   openStore,
   startQueue,
+  SharedWriter,
   startWriter,
   takeInstanceLock,
   toStoreError,
@@ -86,9 +86,9 @@ export function openSqliteOfProcess(
 
 /** The file and its one writer, in the main process of a gateway with several serving processes. */
 export interface FileOfProcesses {
-  readonly writer: FileWriter;
-  /** Closes the file. All serving processes should have ended. `isBroken`: the writer has thrown. */
-  close(isBroken: boolean): Promise<void>;
+  readonly writer: SharedWriter;
+  /** Closes the file. All serving processes should have ended. */
+  close(): Promise<void>;
 }
 
 /** Opens the SQLite file for serving processes. Rejects with StoreError. */
@@ -97,14 +97,8 @@ export async function openFileOfProcesses(
   services: FileServices,
 ): Promise<FileOfProcesses> {
   const file = await openServedFile(database, services);
-  const writer = new FileWriter(database);
-  return {
-    writer,
-    async close(isBroken) {
-      if (!isBroken) writer.close();
-      await file.close({ isBroken, close: () => Promise.resolve() });
-    },
-  };
+  const writer = new SharedWriter(database, (message) => services.fatal(message));
+  return { writer, close: () => file.close(writer) };
 }
 
 interface OpenedParts extends Pick<ServedDatabase, "writer" | "close"> {
@@ -150,7 +144,7 @@ function served(
 interface ServedFile {
   readonly store: SqliteStore;
   /** Closes the writer first. */
-  close(writer: Pick<ServedDatabase["writer"], "close" | "isBroken">): Promise<void>;
+  close(writer: { close(): unknown; readonly isBroken: boolean }): Promise<void>;
 }
 
 /** Opens the file, with its lock and its watch, and ends what an earlier run left open. Rejects with StoreError. */

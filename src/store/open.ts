@@ -11,7 +11,6 @@ import type { Store } from "./store.ts";
 
 export type { UpgradePlan } from "./schema/migrationFiles.ts";
 export { backUp, recordBackup, type Backup } from "./sqlite/backup/backup.ts";
-export { Pace } from "./writer/pace.ts";
 export { startFolding, type Folding } from "./writer/folding.ts";
 export {
   emptyFileProblem,
@@ -48,7 +47,9 @@ export {
   WAL_BYTES_MAX,
   walSizeBytes,
 } from "./sqlite/sqlite.ts";
-export { FileWriter, type ReplicaBatch, type SentBatch } from "./sqlite/writer/fileWriter.ts";
+export type { Interrupted } from "./sqlite/interruptRunning.ts";
+export { FileWriter, type SentBatch, type WrittenFile } from "./sqlite/writer/fileWriter.ts";
+export { SharedWriter } from "./sqlite/writer/sharedWriter.ts";
 export { startQueue, startWriter, type WriterLink } from "./sqlite/writer/startWriter.ts";
 
 /** Inspects a PostgreSQL server for `doctor`. Rejects with StoreError if it cannot be read. */

@@ -10,7 +10,7 @@ import { formatRoubles } from "../../lib/money.ts";
 import { errorCode } from "../../lib/systemError.ts";
 import { version } from "../../lib/version.ts";
 import { SharedCells, tableBytes } from "../../limits/sharedCells.ts";
-import { type FileWriter, Pace, type ReplicaBatch } from "../../store/open.ts";
+import type { Interrupted } from "../../store/open.ts";
 import { createLog, type Log } from "../../telemetry/log.ts";
 import type { MetricValues, ReadableMetrics } from "../../telemetry/metrics.ts";
 import { CommandFailure } from "../cli/print.ts";
@@ -25,8 +25,6 @@ const PAUSE_MS_MAX = 5000;
 const END_MS_MAX = 25_000;
 /** How long a port may be in use: the processes of a main process that was killed end a moment later. */
 const PORT_MS_MAX = 2000;
-/** Many batches of the processes share a commit. */
-const FILE_PACE = { many: 40, everyMs: 4 } as const;
 /** How long the main process waits for the metrics of one process. */
 const METRICS_MS = 2000;
 /** How long the main process waits until it tries again to release what an ended process had reserved. */
@@ -39,8 +37,6 @@ interface Services {
   readonly file: FileOfProcesses | undefined;
   /** The descriptor of the memory that the processes share. */
   readonly memory: number;
-  /** The database can no longer be trusted. */
-  fatal(message: string): void;
 }
 
 /** Starts a gateway with several serving processes. Rejects with StoreError and CommandFailure. */
@@ -65,11 +61,11 @@ export async function startProcesses(
       ? await openFileOfProcesses(database, { log, upgrade, fatal })
       : undefined;
   const memory = sharedMemory(count);
-  const processes = new Processes(startedWith, { log, count, file, memory, fatal });
+  const processes = new Processes(startedWith, { log, count, file, memory });
   const closeAll = async (): Promise<void> => {
     await processes.ended();
     closeSync(memory);
-    await file?.close(processes.isBroken);
+    await file?.close();
     log.flush();
   };
   try {
@@ -189,22 +185,14 @@ async function openMetrics(config: Config, processes: Processes): Promise<OpenMe
 
 /** All serving processes of a gateway. */
 class Processes {
-  /** The writer of the file has failed. */
-  isBroken = false;
   readonly #startedWith: Config;
   readonly #services: Services;
   readonly #cells: SharedCells;
-  readonly #pace = new Pace(FILE_PACE);
-  #batches: { readonly from: Running; readonly batch: ReplicaBatch }[] = [];
-  readonly #running = new Map<number, Running>();
+  readonly #running = new Set<Running>();
   readonly #leftMetrics: MetricValues[] = [];
   #reloaded: Config | undefined;
   #isStopping = false;
   #isCut = false;
-  /** The last batch of any process was not written, because the disk is full or the database locked. */
-  #isBlocked = false;
-  /** The number of the last replica. A process that is started again is another replica. */
-  #replicas = 0;
   #ended: (() => void) | undefined;
 
   constructor(startedWith: Config, services: Services) {
@@ -239,7 +227,7 @@ class Processes {
 
   /** Kills those that still run. */
   kill(): void {
-    for (const running of this.#running.values()) running.kill();
+    for (const running of this.#running) running.kill();
   }
 
   /** Resolves when no process runs and what they had reserved is released. */
@@ -252,7 +240,7 @@ class Processes {
 
   /** The metrics of the processes that run, and the last ones of those that have ended since the last call. */
   async metrics(): Promise<Record<"running" | "left", readonly MetricValues[]>> {
-    const asked = [...this.#running.values()];
+    const asked = [...this.#running];
     await Promise.all(asked.map((running) => running.readMetrics()));
     // Now a process is in one of both.
     const running = asked.filter(({ hasEnded }) => !hasEnded);
@@ -263,25 +251,32 @@ class Processes {
   }
 
   #tellAll(message: ToProcess, except?: Running): void {
-    for (const running of this.#running.values()) if (running !== except) running.send(message);
+    for (const running of this.#running) if (running !== except) running.send(message);
   }
 
   async #spawn(number: number): Promise<string> {
-    const replica = (this.#replicas += 1);
+    const writer = this.#services.file?.writer;
     const running = new Running(number, this.#services.memory, {
       onMessage: (message) => this.#receive(running, replica, message),
       onEnd: (reason) => void this.#processEnded(running, replica, reason),
     });
-    this.#running.set(replica, running);
+    // A process that is started again is another replica.
+    const replica = writer?.join({
+      answered: (outcome) => running.send({ kind: "outcome", outcome }),
+      wanted: (accounts) => running.send({ kind: "wanted", accounts }),
+      blocked: () => running.send({ kind: "blocked" }),
+    });
+    this.#running.add(running);
     return await running.listening;
   }
 
-  #receive(from: Running, replica: number, message: FromProcess): void {
+  #receive(from: Running, replica: number | undefined, message: FromProcess): void {
     switch (message.kind) {
       case "ready":
         return this.#startProcess(from);
       case "batch":
-        return this.#enqueue(from, { ...message.sent, replica });
+        if (replica !== undefined) this.#services.file?.writer.run(replica, message.sent);
+        return;
       case "news":
         return this.#tellAll(message, from);
       case "listening":
@@ -301,51 +296,11 @@ class Processes {
     if (this.#isCut) running.send({ kind: "cutNow" });
   }
 
-  /** While many batches arrive, those of some milliseconds have one commit. Meanwhile each process collects its next one. */
-  #enqueue(from: Running, batch: ReplicaBatch): void {
-    // What it had reserved is released already.
-    if (from.hasEnded) return;
-    this.#batches.push({ from, batch });
-    if (this.#batches.length > 1) return;
-    const delayMs = this.#pace.delayMs(performance.now(), 1);
-    if (delayMs > 0) setTimeout(() => this.#runBatches(), delayMs);
-    else setImmediate(() => this.#runBatches());
-  }
-
-  #runBatches(): void {
-    const batches = this.#batches;
-    if (batches.length === 0) return;
-    this.#batches = [];
-    this.#pace.started(performance.now(), batches.length);
-    this.#write((writer) => {
-      const outcomes = writer.run(batches.map(({ batch }) => batch));
-      batches.forEach(({ from }, at) => {
-        const outcome = outcomes[at];
-        if (!outcome) return;
-        const { text, wanted, isBlocked } = outcome;
-        from.send({ kind: "outcome", outcome: text });
-        if (wanted.size > 0) this.#tellAll({ kind: "wanted", accounts: wanted }, from);
-        if (isBlocked && !this.#isBlocked) this.#tellAll({ kind: "blocked" }, from);
-        this.#isBlocked = isBlocked;
-      });
-      writer.checkpointIfDue();
-    });
-  }
-
-  /** After an error of the writer nothing more is written. */
-  #write<Result>(work: (writer: FileWriter) => Result): Result | undefined {
-    const { file } = this.#services;
-    if (!file || this.isBroken) return undefined;
-    try {
-      return work(file.writer);
-    } catch (error) {
-      this.isBroken = true;
-      this.#services.fatal(error instanceof Error ? error.message : String(error));
-      return undefined;
-    }
-  }
-
-  async #processEnded(running: Running, replica: number, reason: string): Promise<void> {
+  async #processEnded(
+    running: Running,
+    replica: number | undefined,
+    reason: string,
+  ): Promise<void> {
     const { log } = this.#services;
     const { number } = running;
     const isExpected = this.#isStopping || !running.hasListened;
@@ -353,13 +308,13 @@ class Processes {
     this.#cells.ended(number);
     if (running.lastMetrics) this.#leftMetrics.push(running.lastMetrics);
     if (!isExpected) void this.#spawnAgain(number, 0);
-    const interrupted = await this.#release(replica);
+    const interrupted = replica === undefined ? undefined : await this.#release(replica);
     if (interrupted && interrupted.count > 0)
       log.warn("process_interrupted", {
         count: interrupted.count,
         held_rub: formatRoubles(interrupted.reserved),
       });
-    this.#running.delete(replica);
+    this.#running.delete(running);
     if (this.#running.size === 0) this.#ended?.();
   }
 
@@ -377,14 +332,12 @@ class Processes {
     }
   }
 
-  async #release(replica: number): Promise<ReturnType<FileWriter["end"]>> {
+  async #release(replica: number): Promise<Interrupted | undefined> {
+    const writer = this.#services.file?.writer;
     for (;;) {
-      // Batches that the process has sent are run first.
-      if (this.#batches.length > 0) this.#runBatches();
-      const interrupted = this.#write((writer) => writer.end(replica));
-      if (interrupted || this.isBroken || !this.#services.file) return interrupted;
-      // The next start releases it.
-      if (this.#isStopping) return undefined;
+      const interrupted = writer?.end(replica);
+      // If the gateway stops, the next start releases it.
+      if (interrupted || writer?.isBroken || this.#isStopping) return interrupted;
       await Bun.sleep(RELEASE_AGAIN_MS);
     }
   }

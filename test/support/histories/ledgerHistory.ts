@@ -7,13 +7,14 @@ import { OpenMeters } from "../../../src/billing/openMeters.ts";
 import { noUsage } from "../../../src/contract/usage.ts";
 import type { Clock } from "../../../src/lib/clock.ts";
 import { actor } from "../store/storeFolder.ts";
-import type { LedgerSetup, SetupKey } from "./ledgerSetup.ts";
+import type { LedgerReplica, LedgerSetup, SetupKey } from "./ledgerSetup.ts";
 import { MoneyModel, same, type ModelDecision } from "./moneyModel.ts";
 import { snapshotOfModel, snapshotOfStore } from "./snapshots.ts";
 
 interface OpenRequest {
   readonly id: string;
   readonly key: SetupKey;
+  readonly replica: LedgerReplica;
   readonly hold: Hold;
   readonly meter: RequestMeter;
   hasRow: boolean;
@@ -56,7 +57,8 @@ export function ledgerHistory(setup: LedgerSetup): IAsyncProperty<[readonly numb
 
 /**
  * One history on accounts of its own: each word says what happens next, and to what. While no end of an account is in
- * flight, each decision must be the model's. Otherwise it depends on what is committed, and must only be payable.
+ * flight, and no other replica has reserved more than it holds, each decision must be the model's. Otherwise it depends on
+ * what is committed and on what others give back, and must only be payable.
  */
 class LedgerHistory {
   readonly told: string[] = [];
@@ -103,11 +105,12 @@ class LedgerHistory {
     if (kind < 4) return await this.#move(kind, rest);
     // What a command changed counts in the next turn of the event loop.
     await new Promise(setImmediate);
-    if (kind < 9) await this.#take(rest);
+    if (kind < 9) await this.#take(rest, kind < 6);
     else if (kind < 11) this.#end(rest);
     else if (kind < 13) await this.#endAndWait(rest);
     else if (kind < 14) this.#writeRow(rest);
-    else if (kind < 15 || rest % 16 > 0) await this.#settle();
+    else if (kind < 15 || rest % 16 > 1) await this.#settle();
+    else if (rest % 16 > 0 && this.#setup.replicas.length > 1) await this.#kill(rest >>> 4);
     else await this.#restart();
   }
 
@@ -116,7 +119,8 @@ class LedgerHistory {
     await this.#settle();
     for (const request of this.#open) this.#askEnd(request, "failed", 0n);
     await this.#settle();
-    same(this.#setup.holds.total(), 0n, "what is held when all is over");
+    for (const { holds } of this.#setup.replicas)
+      same(holds.total(), 0n, "what is held when all is over");
   }
 
   /** A command of another process. */
@@ -188,9 +192,27 @@ class LedgerHistory {
     return [...held, ...charged].reduce((free, amount) => free - amount, balance + overdraft);
   }
 
-  async #take(word: number): Promise<void> {
+  /** Each replica gives back what it does not hold, as it does when another one needs money. */
+  async #giveBack(): Promise<void> {
+    const { replicas } = this.#setup;
+    if (replicas.length === 1) return;
+    for (const { holds } of replicas)
+      for (const { accountId } of this.#keys) holds.wanted(accountId);
+    await this.#written();
+  }
+
+  /** What was asked of the writers is committed. */
+  async #written(): Promise<void> {
+    const { replicas } = this.#setup;
+    await Promise.all(replicas.map(({ writer }) => writer.write({ kind: "probe" })));
+  }
+
+  async #take(word: number, isAfterReturn: boolean): Promise<void> {
+    const { replicas } = this.#setup;
+    if (isAfterReturn) await this.#giveBack();
     const key = this.#keys[word % 3];
-    if (!key) return;
+    const replica = replicas[(word >>> 11) % replicas.length];
+    if (!key || !replica) return;
     const least = ((word >>> 2) % 8) + 1;
     const most = least + ((word >>> 5) % 16);
     const unit = BigInt((word >>> 9) % 3) * this.#scale;
@@ -198,9 +220,9 @@ class LedgerHistory {
     const id = `req_${this.#name}_${this.#count++}`;
     const expected = this.#model.decide(key.name, { prompt: 0n, unit, least, most });
     const free = this.#freeAtMost(key.account);
-    const isQuiet = this.#isQuiet(key.account);
+    const isExact = (isAfterReturn || replicas.length === 1) && this.#isQuiet(key.account);
     const holdWait = { waitMs: 0, signal: { aborted: false } };
-    const taken = await this.#setup.holds.takeOrWait(holdWait, { ...key, requestId: id }, range);
+    const taken = await replica.holds.takeOrWait(holdWait, { ...key, requestId: id }, range);
     const seen: ModelDecision = !taken.ok
       ? { kind: taken.reason, required: taken.required, available: taken.available }
       : {
@@ -210,11 +232,11 @@ class LedgerHistory {
         };
     const what = `take ${key.name} ${id} of ${range.least} to ${range.most}`;
     this.told.push(`${what}: ${textOf(seen)}`);
-    if (isQuiet) same(textOf(seen), textOf(expected), what);
+    if (isExact) same(textOf(seen), textOf(expected), what);
     if (!taken.ok) return;
     same(taken.hold.amount <= free, true, `${what} fits into free money`);
     this.#model.hold(id, key.name, taken.hold.amount);
-    this.#open.push({ id, key, ...this.#meterOf(id, key, taken.hold) });
+    this.#open.push({ id, key, replica, ...this.#meterOf(id, key, replica, taken.hold) });
   }
 
   /** No end of the account is in flight. */
@@ -222,12 +244,12 @@ class LedgerHistory {
     return this.#settling.every(({ key }) => key.account !== account);
   }
 
-  #meterOf(id: string, { accountId, keyId }: SetupKey, hold: Hold) {
+  #meterOf(id: string, { accountId, keyId }: SetupKey, { writer }: LedgerReplica, hold: Hold) {
     const price = { ...freePrice, output: this.#scale };
     const owner = { accountId, keyId, firstKeyId: keyId };
     const what = { endpoint: "chat", model: "small", stream: false } as const;
     const meter = new RequestMeter({
-      writer: this.#setup.writer,
+      writer,
       clock: stillClock,
       hold,
       price,
@@ -258,6 +280,7 @@ class LedgerHistory {
   /** Nothing else happens until the end is committed, so its charge is known. */
   async #endAndWait(word: number): Promise<void> {
     await this.#collect();
+    await this.#giveBack();
     await new Promise(setImmediate);
     this.#end(word, true);
     await this.#collect();
@@ -318,7 +341,7 @@ class LedgerHistory {
   /** Waits for the writer, and compares the whole store. */
   async #settle(): Promise<void> {
     await this.#collect();
-    await this.#setup.writer.write({ kind: "probe" });
+    await this.#written();
     const seen = await snapshotOfStore(this.#setup.store, this.#keys);
     same(textOfStore(seen), textOfStore(this.#recorded()), "the store");
     for (const account of this.#accounts) {
@@ -344,12 +367,23 @@ class LedgerHistory {
     await this.#setup.restart();
     this.told.push("restart");
     this.#meters = new OpenMeters(stillClock);
-    for (const { id, hasRow } of this.#open) {
-      if (hasRow) this.#model.request(id).status = "running";
-      else this.#model.forget(id);
-    }
-    this.#model.interrupt();
-    this.#open = [];
+    this.#interrupt(() => true);
+  }
+
+  async #kill(word: number): Promise<void> {
+    await this.#settle();
+    const at = word % this.#setup.replicas.length;
+    const killed = this.#setup.replicas[at];
+    this.#setup.kill(at);
+    this.told.push(`kill ${at}`);
+    this.#interrupt(({ replica }) => replica === killed);
+  }
+
+  #interrupt(isEnded: (request: OpenRequest) => boolean): void {
+    const ended = this.#open.filter(isEnded);
+    this.#open = this.#open.filter((request) => !ended.includes(request));
+    for (const { id } of ended.filter(({ hasRow }) => !hasRow)) this.#model.forget(id);
+    this.#model.interrupt(ended.filter(({ hasRow }) => hasRow).map(({ id }) => id));
   }
 }
 

@@ -20,14 +20,9 @@ import { replicaHistory } from "./replicaHistory.ts";
 export const models: readonly Script[] = [
   model("holds", 1_000_000, (play) => play(holdsHistory())),
   model("replicas", 200_000, (play) => play(replicaHistory())),
-  model("ledger", 5000, async (play) => {
-    const setup = await openLedgerSetup();
-    try {
-      await play(ledgerHistory(setup));
-    } finally {
-      await setup.close();
-    }
-  }),
+  ledgerOf("ledger", 1),
+  ledgerOf("ledger, 2 processes", 2),
+  ledgerOf("ledger, 4 processes", 4),
   model("http", 10_000, (play) =>
     inProcess(historyConfig, (gateway, provider) =>
       play(httpHistory(gateway, answerOnDemand(provider))),
@@ -53,6 +48,17 @@ function model(name: string, amount: number, open: (play: Play) => Promise<void>
       return { problems: [] };
     },
   };
+}
+
+function ledgerOf(name: string, replicas: number): Script {
+  return model(name, 5000, async (play) => {
+    const setup = await openLedgerSetup(replicas);
+    try {
+      await play(ledgerHistory(setup));
+    } finally {
+      await setup.close();
+    }
+  });
 }
 
 function crowdOf(name: string, send: typeof requestsForTenTimesTheBalance): Script {

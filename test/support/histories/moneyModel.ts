@@ -201,10 +201,12 @@ export class MoneyModel {
     this.requests.delete(id);
   }
 
-  /** What a start does with the requests that the last run left open. */
-  interrupt(): void {
-    for (const id of this.#running) this.request(id).status = "interrupted";
-    this.#running.clear();
+  /** What is done with the requests that an ended process left open: `ids`, or all. */
+  interrupt(ids: Iterable<string> = this.#running): void {
+    for (const id of ids) {
+      this.request(id).status = "interrupted";
+      this.#running.delete(id);
+    }
   }
 
   #sum(counts: (request: ModelRequest) => boolean): bigint {
