@@ -21,8 +21,8 @@ export const models: readonly Script[] = [
   model("holds", 1_000_000, (play) => play(holdsHistory())),
   model("replicas", 200_000, (play) => play(replicaHistory())),
   ledgerOf("ledger", 1),
-  ledgerOf("ledger, 2 processes", 2),
-  ledgerOf("ledger, 4 processes", 4),
+  ledgerOf("ledger: 2 processes", 2),
+  ledgerOf("ledger: 4 processes", 4),
   model("http", 10_000, (play) =>
     inProcess(historyConfig, (gateway, provider) =>
       play(httpHistory(gateway, answerOnDemand(provider))),
