@@ -9,10 +9,12 @@ import {
 } from "../support/binary/gatewayProcess.ts";
 import { helloEvent, roleEvent, usual } from "../support/provider/chatAnswers.ts";
 import { piece, startProvider, streamHead } from "../support/provider/scriptedProvider.ts";
+import { testedProcesses } from "../support/testedEngines.ts";
 import { until } from "../support/until.ts";
 
-/** Files that the gateway may have open. */
+/** Files that each process of the gateway may have open. */
 const FILES = 160;
+const FILES_OF_ALL = FILES * testedProcesses;
 const testTimeoutMs = 60_000;
 
 const provider = startProvider(usual);
@@ -48,10 +50,10 @@ describe.skipIf(process.platform !== "linux")("with few file descriptors", () =>
     "idle connections %s are closed, and a request of another client is answered",
     async (_, bytes) => {
       gateway.forgetLog();
-      const idle = await connect(3 * FILES);
+      const idle = await connect(3 * FILES_OF_ALL);
       for (const client of idle) client.send(bytes);
       const closed = () => idle.filter(({ isClosed }) => isClosed).length;
-      await until("a third is closed", () => closed() > FILES);
+      await until("a third is closed", () => closed() > FILES_OF_ALL);
       const replies: Reply[] = [];
       for (let count = 0; count < 5; count += 1) replies.push(await chat(gateway, key));
       expect(replies.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
@@ -69,7 +71,7 @@ describe.skipIf(process.platform !== "linux")("with few file descriptors", () =>
       };
       gateway.forgetLog();
       const body = JSON.stringify(ask({ stream: true }));
-      const clients = await connect(FILES - 40);
+      const clients = await connect((FILES - 40) * testedProcesses);
       for (const client of clients) client.send(chatBytes(key.key, body));
       await gateway.logged("a failure", ({ event }) => event === "descriptors_exhausted");
       await until("a refusal", () =>

@@ -44,7 +44,8 @@ beforeAll(async () => {
 }, startTimeoutMs);
 afterAll(() => started.close());
 
-const openFiles = (): number => readdirSync(`/proc/${started.gateway.pid}/fd`).length;
+const openFiles = (): number =>
+  started.gateway.pids.reduce((sum, pid) => sum + readdirSync(`/proc/${pid}/fd`).length, 0);
 
 /** Asks so often for an answer that reasons for so long, and leaves after a second. */
 async function leaveAll(count: number, name: string, reasoningSeconds: number): Promise<void> {
@@ -88,7 +89,7 @@ test(
     const filesBefore = openFiles();
 
     let filesMost = 0;
-    const growth = await growthDuring(gateway.pid, async () => {
+    const growth = await growthDuring(gateway.pids, async () => {
       await leaveAll(clients, "read-on", 15);
       filesMost = openFiles();
       await until("all are read to their ends", () => provider.busyCount === 0, timeoutMs / 3);

@@ -83,7 +83,7 @@ test.each(["hanging", "late", "translated"])(
   async (model) => {
     const key = await gateway.key("alice", "100000");
     (await open(key, "hello")).disconnect();
-    const before = residentBytes(gateway.pid);
+    const before = residentBytes(gateway.pids);
     const prompt = "word ".repeat(promptBytes / 5);
     const clients: OpenStream[] = [];
     while (clients.length < streams) clients.push(await open(key, prompt, model));
@@ -94,7 +94,7 @@ test.each(["hanging", "late", "translated"])(
     try {
       // Work makes the runtime collect unreferenced objects.
       const isLetGo = (): boolean =>
-        residentBytes(gateway.pid) - before < (streams * promptBytes) / 2;
+        residentBytes(gateway.pids) - before < (streams * promptBytes) / 2;
       await until("the prompts are let go", isLetGo, 20_000);
     } finally {
       clearInterval(small);

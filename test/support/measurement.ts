@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { testedProcesses } from "./testedEngines.ts";
 
 /**
  * Counts the processor's milliseconds that this process has spent since: what else a busy machine does adds
@@ -17,18 +18,21 @@ const workRequests = 100;
 /** The collector does much of its work while the gateway is idle. */
 const collectEveryMs = 100;
 
-/** Bytes of a process that are resident now. Linux only. */
-export function residentBytes(pid: number): number {
-  const [, pages] = readFileSync(`/proc/${pid}/statm`, "utf8").split(" ");
-  return Number(pages) * pageBytes;
+/** Bytes of processes that are resident now; those that they share count for each. Linux only. */
+export function residentBytes(pids: readonly number[]): number {
+  const pagesOf = (pid: number) => Number(readFileSync(`/proc/${pid}/statm`, "utf8").split(" ")[1]);
+  return pids.reduce((sum, pid) => sum + pagesOf(pid), 0) * pageBytes;
 }
 
-/** How many bytes a process grew by at most while the work was done. */
-export async function growthDuring(pid: number, work: () => Promise<void>): Promise<number> {
-  const before = residentBytes(pid);
+/** How many bytes processes grew by at most while the work was done. */
+export async function growthDuring(
+  pids: readonly number[],
+  work: () => Promise<void>,
+): Promise<number> {
+  const before = residentBytes(pids);
   let most = before;
   const look = (): void => {
-    most = Math.max(most, residentBytes(pid));
+    most = Math.max(most, residentBytes(pids));
   };
   const timer = setInterval(look, sampledEveryMs);
   try {
@@ -42,24 +46,28 @@ export async function growthDuring(pid: number, work: () => Promise<void>): Prom
 
 /** The least memory in bytes that a gateway had within so long, or as soon as it has no more than `enough`. */
 export async function leastMemory(
-  { url, pid }: { readonly url: string; readonly pid: number },
+  { url, pids }: { readonly url: string; readonly pids: readonly number[] },
   enough: number,
   withinMs: number,
 ): Promise<number> {
   const endMs = performance.now() + withinMs;
-  let least = residentBytes(pid);
+  let least = residentBytes(pids);
   while (least > enough && performance.now() < endMs) {
     await collectGarbage(url);
-    least = Math.min(least, residentBytes(pid));
+    least = Math.min(least, residentBytes(pids));
     await Bun.sleep(collectEveryMs);
   }
   return least;
 }
 
-/** Sends health checks: work makes the runtime of a gateway collect garbage. An idle one keeps it for minutes. */
+/**
+ * Sends health checks: work makes the runtime of a gateway collect garbage. An idle one keeps it for minutes. The system
+ * gives each new connection to one of its processes, so with several each check has its own.
+ */
 export async function collectGarbage(url: string): Promise<void> {
-  for (let sent = 0; sent < workRequests; sent++) {
-    await (await fetch(`${url}/healthz`)).text();
+  const keepalive = testedProcesses === 1;
+  for (let sent = 0; sent < workRequests * testedProcesses; sent++) {
+    await (await fetch(`${url}/healthz`, { keepalive })).text();
   }
 }
 

@@ -75,7 +75,7 @@ beforeAll(async () => {
 /** The answer, while the gateway grew by no more than so many bytes. */
 async function within(bytesMax: number, form: Form, model: string): Promise<FaultReply> {
   const replies: FaultReply[] = [];
-  const growth = await growthDuring(setup.gateway.pid, async () => {
+  const growth = await growthDuring(setup.gateway.pids, async () => {
     replies.push(await setup.ask(form, model));
   });
   expect(growth).toBeLessThan(bytesMax);

@@ -1,5 +1,6 @@
 import type { Subprocess } from "bun";
 import { until } from "../until.ts";
+import { servingProcesses } from "./servingProcesses.ts";
 
 /** One line of the gateway's log. */
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
@@ -32,6 +33,11 @@ export class ServingProcess {
 
   get pid(): number {
     return this.#running.pid;
+  }
+
+  /** Of all its processes, the main process first. */
+  get pids(): readonly number[] {
+    return [this.pid, ...servingProcesses(this)];
   }
 
   /** The exit status of its latest process; 137 after `kill -9`. */
@@ -75,8 +81,11 @@ export class ServingProcess {
     this.log.length = 0;
   }
 
+  /** To the main process, as systemd and a terminal do. SIGSTOP and SIGCONT: to all processes. */
   signal(name: NodeJS.Signals): void {
     this.#running.kill(name);
+    if (name === "SIGSTOP" || name === "SIGCONT")
+      for (const pid of servingProcesses(this)) process.kill(pid, name);
   }
 
   /** `kill -9`; resolves when the process has ended. */

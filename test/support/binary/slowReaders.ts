@@ -100,11 +100,11 @@ async function readSlowly(setup: SlowSetup): Promise<void> {
   const { world, provider, sent, amount: count } = setup;
   const { gateway, figures, problems } = world;
   const [seconds, readMin] = count < MANY ? [3, 250_000] : [60, 500_000];
-  const before = residentBytes(gateway.pid);
+  const before = residentBytes(gateway.pids);
   let readers: readonly SlowReader[] = [];
   let aheadMost = 0;
   // Much of it is garbage.
-  figures["peakGrowth"] = await growthDuring(gateway.pid, async () => {
+  figures["peakGrowth"] = await growthDuring(gateway.pids, async () => {
     readers = await beginAll(setup, count);
     // Counted, for a machine that has much to do takes longer for as many.
     for (let turn = 0; turn < seconds * PIECES_PER_SECOND; turn += 1) {

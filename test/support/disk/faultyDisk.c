@@ -6,7 +6,8 @@
  * process: what the next start finds is what a machine without power may leave behind.
  *
  * TOLLGATE_DISK_FILE is the database's path. TOLLGATE_DISK_CONTROL is a unix socket to which it connects
- * before the program begins; each command is a line and is answered with a line:
+ * before the program begins; each command is a line and is answered with a line. The processes that the program starts
+ * have an ordinary disk: the main process of a gateway is the one that writes.
  *
  *   go                       nothing fails
  *   cut SEED                 the power fails now
@@ -29,6 +30,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -179,9 +181,22 @@ static void let_survive(int fd, struct change *change, unsigned percent) {
   }
 }
 
+/* Ends the processes that this one has started. One that lives on would know what the database was before the cut. */
+static void end_children(void) {
+  char path[64];
+  int child;
+  snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
+  FILE *children = fopen(path, "re");
+  if (!children) return;
+  while (fscanf(children, "%d", &child) == 1)
+    if (kill(child, SIGKILL) == 0) waitpid(child, NULL, 0);
+  fclose(children);
+}
+
 /* The caller holds the lock, and never gives it back. */
 static void cut_power(unsigned long seed) {
   static const unsigned percents[] = {0, 0, 20, 50, 80, 100};
+  end_children();
   chance_state = seed;
   unsigned percent = percents[chance() % (sizeof percents / sizeof *percents)];
   for (int at = 0; at < FILES_MAX; at += 1) {
@@ -332,6 +347,7 @@ __attribute__((constructor)) static void begin(void) {
   strncpy(address.sun_path, socket_path, sizeof address.sun_path - 1);
   control = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (connect(control, (struct sockaddr *)&address, sizeof address) != 0) abort();
+  unsetenv("TOLLGATE_DISK_CONTROL");
   for (int at = 0; at < FILES_MAX; at += 1)
     snprintf(files[at].path, sizeof files[at].path, "%s%s", path, suffixes[at]);
   find_real_calls();

@@ -74,7 +74,7 @@ async function sendBurstWithPoison(
   const clients = await Promise.all(several(BURST_CLIENTS, () => connectClient(setup, name)));
   gateway.signal("SIGSTOP");
   try {
-    await until("the gateway is stopped", () => stateOf(gateway.pid) === "T");
+    await until("the gateway is stopped", () => gateway.pids.every((pid) => stateOf(pid) === "T"));
     await Bun.sleep(providerReadMs);
     const [first, second] = [clients.slice(0, BURST_CLIENTS / 2), clients.slice(BURST_CLIENTS / 2)];
     const ask = (client: (typeof clients)[number]): void =>

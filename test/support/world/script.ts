@@ -47,7 +47,7 @@ export interface WorldScript<Setup extends { readonly world: World }> extends Om
   readonly unit: string;
   /** Clients at once; none unless given. */
   readonly atOnce?: number | ((amount: number) => number);
-  /** How much the heap of the idle gateway may grow; 64 MiB unless given. */
+  /** How much the heap of the idle gateway may grow for each process that serves; 64 MiB unless given. */
   readonly heapMiBMore?: number;
   /** How long what was begun may take. */
   readonly restTimeoutMs?: number;

@@ -30,7 +30,7 @@ export interface WorldParts extends GatewayProcessOptions {
   readonly problems?: string[];
 }
 
-/** The resources of an idle gateway. */
+/** The resources of an idle gateway: of all its processes together. */
 export interface Kept {
   /** Open files and connections, without those to its providers. */
   readonly files: number;
@@ -143,11 +143,11 @@ export class World {
   }
 
   async kept(): Promise<Kept> {
-    const { pid } = this.gateway;
+    const { pids } = this.gateway;
     const heapBytes = (await this.scrape()).value("nodejs_heap_size_used_bytes");
     const toProviders = this.#providers.reduce((sum, { openCount = 0 }) => sum + openCount, 0);
-    const files = readdirSync(`/proc/${pid}/fd`).length - toProviders;
-    return { files, heapBytes, residentBytes: residentBytes(pid) };
+    const files = pids.reduce((sum, pid) => sum + readdirSync(`/proc/${pid}/fd`).length, 0);
+    return { files: files - toProviders, heapBytes, residentBytes: residentBytes(pids) };
   }
 
   /** Stops the gateway with SIGTERM and runs the audits. */
