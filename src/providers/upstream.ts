@@ -252,6 +252,7 @@ class ProviderExchange implements UpstreamExchange, ResponseListener {
     // An error in place of a stream tells who is at fault.
     if (mediaType === JSON_TYPE) return this.#readRefusal();
     if (mediaType === HTML_TYPE) return this.#fail(this.#wrongType());
+    this.#http.dropHeaders();
     this.#answer.resolve(NO_BYTES);
   }
 

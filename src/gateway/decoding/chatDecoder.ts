@@ -23,6 +23,7 @@ import {
 } from "./answerDecoder.ts";
 import type { AnswerForm } from "../translation/answerForm.ts";
 import { publicChunk, type AnswerIdentity } from "./publicAnswer.ts";
+import { ChoiceSet } from "./choiceSet.ts";
 import { ChatStops } from "./stopSequences.ts";
 import { ChunkTemplates } from "./chunkTemplate.ts";
 import { StreamedCalls } from "./toolCalls.ts";
@@ -32,6 +33,10 @@ import {
   encryptedLengthOf,
   EncryptedReasoning,
 } from "./generatedContent.ts";
+
+// Each open stream has a decoder. These are shared.
+const NO_COUNTS: OtherCounts = {};
+const NO_SERVICES: readonly string[] = [];
 
 /**
  * Decodes a chat stream. It parses each chunk, makes it public and writes it in the client's form, except chunks that
@@ -44,8 +49,8 @@ export class ChatDecoder implements AnswerDecoder {
   textBytes = 0;
   textDeltas = 0;
   providerCalls = 0;
-  counts: OtherCounts = {};
-  expensiveServices: readonly string[] = [];
+  counts: OtherCounts = NO_COUNTS;
+  expensiveServices: readonly string[] = NO_SERVICES;
   readonly #reasoning = new EncryptedReasoning();
   readonly #readEvent: ReadChatEvent;
   readonly #identity: AnswerIdentity;
@@ -57,11 +62,11 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #templates: ChunkTemplates | undefined;
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
   /** The choices with content. */
-  readonly #begunChoices = new Set<number>();
-  readonly #finishedChoices = new Set<number>();
+  readonly #begunChoices = new ChoiceSet();
+  readonly #finishedChoices = new ChoiceSet();
   readonly #calls: StreamedCalls;
   /** The choices that a stop sequence ended while the provider continues them. */
-  readonly #stoppedChoices = new Set<number>();
+  readonly #stoppedChoices = new ChoiceSet();
   /** Keeps back the chunks with a finish reason. */
   readonly #buffer = new AnswerBuffer<string, ChatChunk>("the answer has too many final chunks");
   readonly #reported = new ReportedUsage();
@@ -126,7 +131,7 @@ export class ChatDecoder implements AnswerDecoder {
   get isFinished(): boolean {
     if (this.#finishedChoices.size >= this.#choiceCount) return true;
     if (!this.isClosed || this.#finishedChoices.size === 0) return false;
-    return this.#begunChoices.isSubsetOf(this.#finishedChoices);
+    return this.#begunChoices.without(this.#finishedChoices).length === 0;
   }
 
   get isCutShort(): boolean {
@@ -284,7 +289,7 @@ export class ChatDecoder implements AnswerDecoder {
 
   /** The provider reports a complete answer. Ends each choice that began and has no finish reason. */
   #finishBegunChoices(): void {
-    const unended = [...this.#begunChoices].filter((index) => !this.#finishedChoices.has(index));
+    const unended = this.#begunChoices.without(this.#finishedChoices);
     if (unended.length === 0) return;
     const choices = unended.map((index) => {
       this.#calls.end(index);

@@ -1,4 +1,4 @@
-import { type Clock, Deadline, type Deadlines } from "../../lib/clock.ts";
+import { Deadline, type Deadlines } from "../../lib/clock.ts";
 
 /** A client that reads nothing for this time counts as disconnected, in milliseconds. */
 export const CLIENT_STALL_MS = 120_000;
@@ -24,8 +24,10 @@ const GIVE_UP_OUTCOMES: ReadonlySet<string> = new Set(["incomplete answer", "clo
  * left in the bucket, a provider that gives up is attributed to the client.
  */
 export class ClientBackpressure {
-  readonly #clock: Clock;
-  readonly #stall: Deadline;
+  readonly #deadlines: Deadlines;
+  readonly #onStall: () => void;
+  /** Made at the first pause: most streams have none. */
+  #stall: Deadline | undefined;
   readonly #startedMs: number;
   #hasEnded = false;
   #pauseDepth = 0;
@@ -40,9 +42,9 @@ export class ClientBackpressure {
 
   /** `onStall` is called when the client has read nothing for `CLIENT_STALL_MS`. */
   constructor(deadlines: Deadlines, onStall: () => void) {
-    this.#clock = deadlines.clock;
-    this.#stall = new Deadline(deadlines, onStall);
-    this.#startedMs = this.#clock.monotonicMs();
+    this.#deadlines = deadlines;
+    this.#onStall = onStall;
+    this.#startedMs = deadlines.clock.monotonicMs();
     this.#pausedSinceMs = this.#startedMs;
     this.#drainedAtMs = this.#startedMs;
     this.#emptyAtMs = this.#startedMs;
@@ -52,8 +54,9 @@ export class ClientBackpressure {
   pause(): void {
     this.#pauseDepth += 1;
     if (this.#hasEnded || this.#pauseDepth > 1) return;
-    this.#pausedSinceMs = this.#clock.monotonicMs();
+    this.#pausedSinceMs = this.#deadlines.clock.monotonicMs();
     this.#drain(this.#pausedSinceMs);
+    this.#stall ??= new Deadline(this.#deadlines, this.#onStall);
     this.#stall.setAt(this.#pausedSinceMs + CLIENT_STALL_MS);
   }
 
@@ -61,8 +64,8 @@ export class ClientBackpressure {
   resume(): number {
     this.#pauseDepth -= 1;
     if (this.#pauseDepth !== 0) return 0;
-    this.#stall.suspend();
-    this.#drainedAtMs = this.#clock.monotonicMs();
+    this.#stall?.suspend();
+    this.#drainedAtMs = this.#deadlines.clock.monotonicMs();
     this.#lastPauseMs = this.#drainedAtMs - this.#pausedSinceMs;
     this.#totalPausedMs += this.#lastPauseMs;
     this.#bucketMs = Math.min(this.#bucketMs + this.#lastPauseMs, BUCKET_MS_MAX);
@@ -76,7 +79,7 @@ export class ClientBackpressure {
 
   /** The pauses took so much of the stream's time that its duration says little of the provider. */
   get isSlow(): boolean {
-    const nowMs = this.#clock.monotonicMs();
+    const nowMs = this.#deadlines.clock.monotonicMs();
     const openPauseMs = this.#pauseDepth > 0 ? nowMs - this.#pausedSinceMs : 0;
     const allPausesMs = this.#totalPausedMs + openPauseMs;
     return allPausesMs >= Math.max(PAUSE_MS, (nowMs - this.#startedMs) * PAUSE_SHARE);
@@ -84,12 +87,13 @@ export class ClientBackpressure {
 
   onData(): void {
     this.#lastPauseMs = 0;
-    if (this.#bucketMs > 0 && this.#pauseDepth === 0) this.#drain(this.#clock.monotonicMs());
+    if (this.#bucketMs > 0 && this.#pauseDepth === 0)
+      this.#drain(this.#deadlines.clock.monotonicMs());
   }
 
   /** Whether the client's pauses caused a failure with this outcome now. */
   causedFailure(outcome: string): boolean {
-    const nowMs = this.#clock.monotonicMs();
+    const nowMs = this.#deadlines.clock.monotonicMs();
     const openPauseMs = this.#pauseDepth > 0 ? nowMs - this.#pausedSinceMs : 0;
     if (Math.max(this.#lastPauseMs, openPauseMs) >= PAUSE_MS) return true;
     if (this.#pauseDepth === 0) this.#drain(nowMs);
@@ -98,7 +102,7 @@ export class ClientBackpressure {
 
   stop(): void {
     this.#hasEnded = true;
-    this.#stall.clear();
+    this.#stall?.clear();
   }
 
   /** Drains the bucket by the reading time since the last call. */

@@ -23,7 +23,8 @@ export class Leave {
   readonly #scope: AdmittedScope;
   readonly #decoder: AnswerDecoder;
   readonly #generation: GenerationTime;
-  readonly #grace: Deadline;
+  /** Made when the client leaves. */
+  #grace: Deadline | undefined;
   readonly #giveUp: (isBillable: boolean) => void;
   #leftAtMs = 0;
   #hasLeft = false;
@@ -43,7 +44,6 @@ export class Leave {
     this.#decoder = decoder;
     this.#generation = generation;
     this.#giveUp = giveUp;
-    this.#grace = new Deadline(scope.gateway.deadlines, () => this.#graceEnded());
   }
 
   begin(): void {
@@ -51,7 +51,7 @@ export class Leave {
     this.#hasLeft = true;
     this.#leftAtMs = gateway.clock.monotonicMs();
     if (gateway.leftAnswers.leavesOften(caller.accountId) && this.#takePlace()) return;
-    this.#grace.set(this.#graceMs);
+    this.#wait(this.#graceMs);
   }
 
   /** The head of the answer arrived: the provider lives. */
@@ -62,12 +62,17 @@ export class Leave {
 
   end(): void {
     const { gateway, caller } = this.#scope;
-    this.#grace.clear();
+    this.#grace?.clear();
     this.#release?.();
     // A failed attempt is no answer.
     if (!this.#hasLeft && !this.#decoder.hasContent) return;
     const nowMs = gateway.clock.monotonicMs();
     gateway.leftAnswers.ended({ accountId: caller.accountId, hasLeft: this.#hasLeft }, nowMs);
+  }
+
+  #wait(forMs: number): void {
+    this.#grace ??= new Deadline(this.#scope.gateway.deadlines, () => this.#graceEnded());
+    this.#grace.set(forMs);
   }
 
   get #graceMs(): number {
@@ -77,13 +82,13 @@ export class Leave {
   #graceEnded(): void {
     if (!this.#isLong && this.#isWorthWaiting() && this.#takePlace()) {
       this.#isLong = true;
-      this.#grace.set(this.#graceMs * (LONG_GRACE_FACTOR - 1));
+      this.#wait(this.#graceMs * (LONG_GRACE_FACTOR - 1));
       return;
     }
     if (this.#isKnownToLive()) return this.#giveUp(true);
     if (this.#awaitsLife) return this.#giveUp(false);
     this.#awaitsLife = this.#takePlace();
-    if (this.#awaitsLife) this.#grace.set(this.#graceMs * LIFE_GRACE_FACTOR);
+    if (this.#awaitsLife) this.#wait(this.#graceMs * LIFE_GRACE_FACTOR);
     else this.#giveUp(true);
   }
 

@@ -35,6 +35,8 @@ export interface HttpExchange {
   readonly status: number | undefined;
   /** A header of the response by lower-case name. Several values of one name are joined by ", ". */
   header(name: string): string | undefined;
+  /** Frees the memory of the headers, which are many with some providers. A stream may stay open for long. */
+  dropHeaders(): void;
   /**
    * The next bytes of the body, 1 byte to 16 KiB; undefined at its end. The event loop runs between two parts of one
    * network read. Rejects with ConnectionError if the body is cut or its framing is broken, after all data before
@@ -102,6 +104,10 @@ export class Exchange implements HttpExchange, ConnectionOwner {
 
   header(name: string): string | undefined {
     return this.#decoder.head?.header(name);
+  }
+
+  dropHeaders(): void {
+    this.#decoder.head?.dropHeaders();
   }
 
   read(): Promise<Uint8Array | undefined> {

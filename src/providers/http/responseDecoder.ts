@@ -37,9 +37,8 @@ export class ResponseDecoder {
 
   /** The response ended exactly, and the sender keeps the connection open. */
   get isReusable(): boolean {
-    return this.hasEnded && !this.hasSurplus && this.head !== undefined && keepsAlive(this.head)
-      ? this.#framing?.kind !== "close"
-      : false;
+    const keepsAlive = this.head?.keepsAlive === true && this.#framing?.kind !== "close";
+    return this.hasEnded && !this.hasSurplus && keepsAlive;
   }
 
   /**
@@ -150,8 +149,10 @@ export class ResponseHead {
   readonly status: number;
   /** HTTP/1.0 or HTTP/1.1. */
   readonly minorVersion: 0 | 1;
-  readonly #text: string;
-  readonly #lowerCase: string;
+  /** The sender keeps the connection open after this response. */
+  readonly keepsAlive: boolean;
+  #text: string;
+  #lowerCase: string;
 
   /** `text` matches `HEAD`. */
   constructor(text: string) {
@@ -159,6 +160,14 @@ export class ResponseHead {
     this.minorVersion = text.charCodeAt(HEAD_START.length) === DIGIT_ONE ? 1 : 0;
     this.#text = text;
     this.#lowerCase = text.toLowerCase();
+    const connection = this.minorVersion === 0 ? "close" : this.header("connection");
+    this.keepsAlive = connection === undefined || !CLOSES.test(connection);
+  }
+
+  /** Frees the memory of the headers. `header` finds none from now on. */
+  dropHeaders(): void {
+    this.#text = "";
+    this.#lowerCase = "";
   }
 
   /** A header by lower-case name. Several values of one name are joined by ", ". */
@@ -189,6 +198,7 @@ export type Framing =
 /** A head without its empty last line. It refuses everything that two parsers could read in two ways. */
 const HEAD =
   /^HTTP\/1\.[01] [1-9]\d\d(?: [\t\x20-\x7e\x80-\xff]*)?(?:\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*)*$/;
+const CLOSES = /(?:^|[\s,])close(?:$|[\s,])/i;
 const STATUS_START = "HTTP/1.1 ".length;
 const DIGIT_ONE = 0x31;
 const LENGTH = /^\d{1,15}$/;
@@ -225,11 +235,4 @@ function framingOf(head: ResponseHead): Framing | string {
     return "the response has an invalid content-length";
   }
   return { kind: "length", bytes: Number(first) };
-}
-
-/** True if the sender keeps the connection open after this response. */
-function keepsAlive(head: ResponseHead): boolean {
-  if (head.minorVersion === 0) return false;
-  const connection = head.header("connection");
-  return connection === undefined || !/(?:^|[\s,])close(?:$|[\s,])/i.test(connection);
 }
