@@ -250,3 +250,17 @@ describe("the head is bounded", () => {
     }
   });
 });
+
+describe("after its headers are dropped, a response", () => {
+  test.each([
+    ["", true],
+    ["Connection: close\r\n", false],
+  ])("is known to be reusable or not: %j", (header, isReusable) => {
+    const decoder = new ResponseDecoder();
+    decoder.push(Buffer.from(`HTTP/1.1 200 OK\r\n${header}Content-Length: 2\r\n\r\n`));
+    decoder.head?.dropHeaders();
+    expect(decoder.head?.header("content-length")).toBeUndefined();
+    decoder.push(Buffer.from("ok"));
+    expect(decoder.isReusable).toBe(isReusable);
+  });
+});
