@@ -13,6 +13,7 @@ const calls = {
   setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
   listen: { args: ["i32", "i32"], returns: "i32" },
   shutdown: { args: ["i32", "i32"], returns: "i32" },
+  clock_gettime: { args: ["i32", "ptr"], returns: "i32" },
 } as const satisfies Record<string, FFIFunction>;
 
 /** Calls of the C library. */
@@ -55,4 +56,22 @@ export function isQuiet(descriptor: number): boolean {
   pollfd.setInt32(0, descriptor, true);
   pollfd.setInt16(4, POLLIN | POLLRDHUP, true);
   return opened.poll(pollfdAt, 1n, 0) === 0;
+}
+
+const CLOCK_MONOTONIC = 1;
+/** A `timespec`: the low halves of its seconds are at 0, those of its nanoseconds at 2. */
+const timespec = new Uint32Array(4);
+
+/**
+ * Opens a monotonic clock that all processes of the machine have in common, in milliseconds. `performance.now()` and
+ * `process.hrtime` begin with each process in Bun 1.4.5. Undefined where `openLibc` is.
+ */
+export async function openMachineClock(): Promise<(() => number) | undefined> {
+  const libc = await openLibc();
+  if (libc === undefined) return undefined;
+  const at = libc.ptr(timespec);
+  return () => {
+    libc.clock_gettime(CLOCK_MONOTONIC, at);
+    return (timespec[0] ?? 0) * 1000 + (timespec[2] ?? 0) / 1e6;
+  };
 }

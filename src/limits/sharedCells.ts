@@ -29,11 +29,17 @@ export class SharedCells {
   /** The slots of each process, by process and entry. */
   readonly #held: Int32Array;
   readonly #process: number;
-  /** From this process's monotonic time to that of the machine, in milliseconds. */
-  readonly #offsetMs = Number(process.hrtime.bigint()) / 1e6 - performance.now();
+  readonly #machineMs: () => number;
 
-  /** `at`: where the table begins in the memory. `process`: the number of this process, from 0. */
-  constructor(memory: ArrayBufferLike, at: number, process: number) {
+  /**
+   * `at`: where the table begins in the memory. `process`: the number of this process, from 0. `machineMs`: the monotonic time
+   * of the machine, which all processes have in common.
+   */
+  constructor(
+    memory: ArrayBufferLike,
+    { at, process, machineMs }: { at: number; process: number; machineMs: () => number },
+  ) {
+    this.#machineMs = machineMs;
     this.#names = new BigInt64Array(memory, at, ENTRIES);
     at += ENTRIES * NAME_BYTES;
     this.#buckets = new BigInt64Array(memory, at, ENTRIES * BUCKETS);
@@ -80,18 +86,25 @@ export class SharedCells {
       return bits[0] ?? 0n;
     };
     let read = 0n;
+    let offsetMs = 0;
     return {
       read: () => {
+        offsetMs = this.#offsetMs();
         read = Atomics.load(this.#buckets, entry() * BUCKETS + which);
         bits[0] = read;
-        return (number[0] ?? 0) - this.#offsetMs;
+        return (number[0] ?? 0) - offsetMs;
       },
       replace: (_, fullAtMs) => {
-        const next = bitsOf(fullAtMs + this.#offsetMs);
+        const next = bitsOf(fullAtMs + offsetMs);
         const at = entry() * BUCKETS + which;
         return Atomics.compareExchange(this.#buckets, at, read, next) === read;
       },
     };
+  }
+
+  /** From this process's monotonic time to that of the machine. A machine that sleeps may change it. */
+  #offsetMs(): number {
+    return this.#machineMs() - performance.now();
   }
 
   #slotsOf(entry: () => number): SlotCounter {
@@ -146,7 +159,7 @@ export class SharedCells {
   /** All buckets are full and no slot is in use: the entry is as good as none. */
   #isIdle(entry: number): boolean {
     if (Atomics.load(this.#slots, entry) !== 0) return false;
-    const nowMs = performance.now() + this.#offsetMs;
+    const nowMs = this.#machineMs();
     const number = new Float64Array(1);
     const bits = new BigInt64Array(number.buffer);
     for (let which = 0; which < BUCKETS; which += 1) {

@@ -33,9 +33,16 @@ export const events = {
     level: "error",
     message: "a serving process ended: it is started again",
     meaning:
-      "One of the serving processes (`[server] processes`) ended by itself or was killed. `count` is its number, `problem` how it ended. The requests that it had open are lost. The other processes serve on, and the main process starts it again.",
+      "One of the serving processes (`[server] processes`) ended by itself or was killed. `count` is its number, `problem` how it ended. The requests that it had open are lost. The other processes serve on, and the main process starts it again: at once, or after a pause of up to 5 s if it ended within a second of its start.",
     advice:
       "For `SIGKILL` look for the out-of-memory killer in `dmesg` or `journalctl -k`. For another reason report it with the lines before.",
+  },
+  process_ended_at_stop: {
+    level: "warn",
+    message: "a serving process did not end in order at the stop of the gateway",
+    meaning:
+      "The gateway stops, and one of its serving processes ended by a signal or with an error. With `SIGKILL` it hung for longer than `shutdown_grace` and 25 s, and the main process killed it, or something else did. `count` is its number, `problem` how it ended. The requests that it had open are lost. What they had reserved is free again.",
+    advice: "Report it with the lines before, if nothing else has killed the process.",
   },
   process_interrupted: {
     level: "warn",

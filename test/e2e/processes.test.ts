@@ -8,7 +8,7 @@ import {
   startTimeoutMs,
   type GatewayProcess,
 } from "../support/binary/gatewayProcess.ts";
-import { parentOf, servingProcesses } from "../support/binary/servingProcesses.ts";
+import { listenersAt, parentOf, servingProcesses } from "../support/binary/servingProcesses.ts";
 import { ask, call, expectRefusal, openCall, tooOften } from "../support/gateway/chatCalls.ts";
 import {
   oneModel,
@@ -233,6 +233,25 @@ describe("several serving processes", () => {
     return await scrape(`${String(line?.["address"])}/metrics`);
   };
 
+  test("count the requests of a key as before when all of them were started again", async () => {
+    const bob = await gateway.key("bob", "1000", "--rpm", "600");
+    const statuses = async (count: number): Promise<ReadonlySet<number>> =>
+      new Set(
+        (await Promise.all(several(count, () => post(gateway, bob)))).map((one) => one.status),
+      );
+    for (let round = 0; round < 11; round += 1) expect(await statuses(50)).toEqual(new Set([200]));
+    const since = gateway.log.length;
+    const before = servingProcesses(gateway);
+    for (const pid of before) process.kill(pid, "SIGKILL");
+    const ends = () => gateway.log.slice(since).filter(({ event }) => event === "process_ended");
+    await until("all have ended", () => ends().length === COUNT);
+    const port = Number(new URL(gateway.url).port);
+    await until("others listen", () => listenersAt(port) === COUNT);
+    expect(await statuses(40)).toEqual(new Set([200]));
+    const more = await Promise.all(several(150, () => post(gateway, bob)));
+    expect(more.filter(({ status }) => status === 429).length).toBeGreaterThan(0);
+  });
+
   test("end with the main process", async () => {
     const pids = servingProcesses(gateway);
     await gateway.kill();
@@ -272,6 +291,25 @@ test("a port of another program is told as ever", async () => {
     await taken.stop(true);
   }
 });
+
+test(
+  "a signal to all processes during the start is a stop",
+  async () => {
+    const config = oneModel("http://127.0.0.1:9/v1", { server: { processes: 8 } });
+    const gateway = await startGatewayProcess(config);
+    try {
+      await gateway.stop();
+      const command = [await binaryPath(), "serve", "--config", gateway.cli.config];
+      const child = Bun.spawn(command, { detached: true, stdio: ["ignore", "ignore", "pipe"] });
+      await until("some processes start", () => servingProcesses(child).length > 0);
+      process.kill(-child.pid, "SIGTERM");
+      expect([await child.exited, await child.stderr.text()]).toEqual([0, ""]);
+    } finally {
+      await gateway.close();
+    }
+  },
+  startTimeoutMs,
+);
 
 describe("a process that is killed", () => {
   const two = oneModel("http://127.0.0.1:9/v1", { server: { processes: 2 } });

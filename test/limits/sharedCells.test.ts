@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { openMachineClock } from "../../src/lib/libc.ts";
 import { RatesByKey } from "../../src/limits/keyRates.ts";
 import { LocalRates, oneReplica } from "../../src/limits/rateLimits.ts";
 import { SharedCells, tableBytes } from "../../src/limits/sharedCells.ts";
@@ -8,10 +9,15 @@ import { several } from "../support/several.ts";
 
 const PROCESSES = 3;
 
+const machineMs = (await openMachineClock()) ?? (() => performance.now());
+
 /** The tables of all processes over one memory. */
 function openProcesses(): readonly SharedCells[] {
   const memory = new SharedArrayBuffer(tableBytes(PROCESSES));
-  return several(PROCESSES, (number) => new SharedCells(memory, 0, number));
+  return several(
+    PROCESSES,
+    (number) => new SharedCells(memory, { at: 0, process: number, machineMs }),
+  );
 }
 
 describe("limits in shared memory", () => {

@@ -11,16 +11,21 @@ import { errorCode } from "../../lib/systemError.ts";
 import { version } from "../../lib/version.ts";
 import { SharedCells, tableBytes } from "../../limits/sharedCells.ts";
 import type { Interrupted } from "../../store/open.ts";
+import { StoppedError } from "../../store/store.ts";
 import { createLog, type Log } from "../../telemetry/log.ts";
 import type { MetricValues, ReadableMetrics } from "../../telemetry/metrics.ts";
 import { CommandFailure } from "../cli/print.ts";
 import { listenProblem, type Listener } from "./listener.ts";
 import { databaseFailure, type RunningGateway } from "./gatewayServer.ts";
 import type { FromProcess, StartProcess, ToProcess } from "./processMessages.ts";
+import { machineClock } from "./servingProcess.ts";
 
 /** A process that cannot start is tried again after this time, which doubles each time, up to the maximum. */
 const PAUSE_MS = 100;
 const PAUSE_MS_MAX = 5000;
+/** A process that ends within this time counts as one that cannot start. */
+const SHORT_LIFE_MS = 1000;
+const ORDERLY_END = "exit status 0";
 /** A process that hangs at the stop is killed after delay, grace, and this time, in which aborted requests are settled. */
 const END_MS_MAX = 25_000;
 /** How long a port may be in use: the processes of a main process that was killed end a moment later. */
@@ -37,9 +42,10 @@ interface Services {
   readonly file: FileOfProcesses | undefined;
   /** The descriptor of the memory that the processes share. */
   readonly memory: number;
+  readonly machineMs: () => number;
 }
 
-/** Starts a gateway with several serving processes. Rejects with StoreError and CommandFailure. */
+/** Starts a gateway with several serving processes. Rejects with StoreError, StoppedError and CommandFailure. */
 export async function startProcesses(
   config: Config,
   writeLog: (lines: string) => void,
@@ -54,6 +60,7 @@ export async function startProcesses(
     log.flush();
     broken.reject(databaseFailure(config, message));
   };
+  const machineMs = await machineClock();
   const startedWith = await withPort(config);
   const { database } = config;
   const file =
@@ -61,7 +68,9 @@ export async function startProcesses(
       ? await openFileOfProcesses(database, { log, upgrade, fatal })
       : undefined;
   const memory = sharedMemory(count);
-  const processes = new Processes(startedWith, { log, count, file, memory });
+  let isStopped = false;
+  void upgrade.stopped.then(() => (isStopped = true));
+  const processes = new Processes(startedWith, { log, count, file, memory, machineMs });
   const closeAll = async (): Promise<void> => {
     await processes.ended();
     closeSync(memory);
@@ -98,7 +107,8 @@ export async function startProcesses(
     processes.stop();
     processes.cutNow();
     await closeAll();
-    throw error;
+    // A signal to the group of processes ends one that has just started.
+    throw isStopped ? new StoppedError("stopped at the start") : error;
   }
 }
 
@@ -109,10 +119,6 @@ export async function startProcesses(
 async function withPort(config: Config): Promise<Config> {
   const { listen } = config.server;
   assert(listen.kind === "tcp", "several processes on a Unix socket");
-  if (process.platform !== "linux")
-    throw new CommandFailure(
-      'server.processes: more than one process needs Linux: set 1 or "auto"',
-    );
   const endsAtMs = performance.now() + PORT_MS_MAX;
   for (;;) {
     try {
@@ -172,13 +178,19 @@ async function openMetrics(config: Config, processes: Processes): Promise<OpenMe
   const { openMetricsListener } = await import("./gatewayServer.ts");
   const own = createPrometheusMetrics();
   let left: readonly MetricValues[] = [];
+  const readAll = async (): Promise<string> => {
+    const found = await processes.metrics();
+    left = [await leftBy([...left, ...found.left])];
+    return await exposeAll([await own.values(), ...left, ...found.running]);
+  };
+  let reading: Promise<string> | undefined;
   const metrics: ReadableMetrics = {
     ...own,
-    async read() {
-      const found = await processes.metrics();
-      left = [await leftBy([...left, ...found.left])];
-      return await exposeAll([await own.values(), ...left, ...found.running]);
-    },
+    // Two scrapes at once have one answer: each adds to what the one before has found.
+    read: () =>
+      (reading ??= readAll().finally(() => {
+        reading = undefined;
+      })),
   };
   return { metrics: own, listener: await openMetricsListener(metrics, config.metrics) };
 }
@@ -190,6 +202,8 @@ class Processes {
   readonly #cells: SharedCells;
   readonly #running = new Set<Running>();
   readonly #leftMetrics: MetricValues[] = [];
+  /** How often in a row a process of this number could not start, or ended at once. */
+  readonly #failures = new Map<number, number>();
   #reloaded: Config | undefined;
   #isStopping = false;
   #isCut = false;
@@ -199,7 +213,7 @@ class Processes {
     this.#startedWith = startedWith;
     this.#services = services;
     const view = Bun.mmap(`/proc/self/fd/${services.memory}`, { shared: true }).buffer;
-    this.#cells = new SharedCells(view, 0, 0);
+    this.#cells = new SharedCells(view, { at: 0, process: 0, machineMs: services.machineMs });
   }
 
   /** Starts all. Resolves with their address, and rejects with CommandFailure if one cannot start. */
@@ -303,11 +317,17 @@ class Processes {
   ): Promise<void> {
     const { log } = this.#services;
     const { number } = running;
-    const isExpected = this.#isStopping || !running.hasListened;
-    if (!isExpected) log.error("process_ended", { count: number + 1, problem: reason });
+    if (running.hasListened) {
+      const what = { count: number + 1, problem: reason };
+      if (!this.#isStopping) {
+        log.error("process_ended", what);
+        const isShort = performance.now() - running.startedMs < SHORT_LIFE_MS;
+        this.#failures.set(number, isShort ? (this.#failures.get(number) ?? 0) + 1 : 0);
+        void this.#spawnAgain(number);
+      } else if (reason !== ORDERLY_END) log.warn("process_ended_at_stop", what);
+    }
     this.#cells.ended(number);
     if (running.lastMetrics) this.#leftMetrics.push(running.lastMetrics);
-    if (!isExpected) void this.#spawnAgain(number, 0);
     const interrupted = replica === undefined ? undefined : await this.#release(replica);
     if (interrupted && interrupted.count > 0)
       log.warn("process_interrupted", {
@@ -318,8 +338,8 @@ class Processes {
     if (this.#running.size === 0) this.#ended?.();
   }
 
-  /** `failures`: how often it could not start. */
-  async #spawnAgain(number: number, failures: number): Promise<void> {
+  async #spawnAgain(number: number): Promise<void> {
+    const failures = this.#failures.get(number) ?? 0;
     const pauseMs = failures === 0 ? 0 : Math.min(PAUSE_MS * 2 ** failures, PAUSE_MS_MAX);
     if (pauseMs > 0) await Bun.sleep(pauseMs);
     if (this.#isStopping) return;
@@ -328,7 +348,8 @@ class Processes {
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
       this.#services.log.error("process_ended", { count: number + 1, problem });
-      void this.#spawnAgain(number, failures + 1);
+      this.#failures.set(number, failures + 1);
+      void this.#spawnAgain(number);
     }
   }
 
@@ -351,6 +372,7 @@ interface RunningListener {
 /** One serving process that runs. */
 class Running {
   readonly number: number;
+  readonly startedMs = performance.now();
   /** Resolves with the address. Rejects with CommandFailure if the process ends before. */
   readonly listening: Promise<string>;
   hasListened = false;

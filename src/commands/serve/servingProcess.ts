@@ -5,6 +5,7 @@ import {
   forgetProxyEnvironment,
 } from "../../config/load.ts";
 import type { MainWriter } from "../../database/sqlite.ts";
+import { openMachineClock } from "../../lib/libc.ts";
 import { SharedCells, tableBytes } from "../../limits/sharedCells.ts";
 import { CommandFailure } from "../cli/print.ts";
 import { openLogWriter } from "./logWriter.ts";
@@ -15,6 +16,15 @@ export const MEMORY_DESCRIPTOR = 3;
 
 /** How often a process tells what it learns from each answer. */
 const TELL_EVERY_MS = 100;
+
+/** The clock that all processes have in common. Rejects with CommandFailure where there is none. */
+export async function machineClock(): Promise<() => number> {
+  const clock = await openMachineClock();
+  if (clock) return clock;
+  throw new CommandFailure(
+    "server.processes: more than one process needs Linux, and glibc or musl: set processes = 1",
+  );
+}
 
 /** Runs one of the serving processes of a gateway, until the main process stops it. */
 export async function serveAsProcess(): Promise<void> {
@@ -28,7 +38,7 @@ export async function serveAsProcess(): Promise<void> {
   const { startGateway } = await import("./gatewayServer.ts");
   const log = openLogWriter(true);
   const gateway = await startGateway(startedWith, log.write, {
-    process: main.servingProcess(start),
+    process: main.servingProcess(start, await machineClock()),
     reloaded: start.reloaded,
   }).catch((error: unknown) => {
     main.send({ kind: "failed", message: error instanceof Error ? error.message : String(error) });
@@ -96,7 +106,7 @@ class MainProcess {
     if (this.#reloaded) served.reload(this.#reloaded);
   }
 
-  servingProcess({ number, count }: StartProcess): ServingProcess {
+  servingProcess({ number, count }: StartProcess, machineMs: () => number): ServingProcess {
     const memory = Bun.mmap(`/proc/self/fd/${MEMORY_DESCRIPTOR}`, { shared: true }).buffer;
     const writer: MainWriter = {
       start: (onReady) => onReady(),
@@ -113,8 +123,9 @@ class MainProcess {
     };
     return {
       count,
-      cells: new SharedCells(memory, 0, number).find,
-      addresses: new SharedCells(memory, tableBytes(count), number).find,
+      cells: new SharedCells(memory, { at: 0, process: number, machineMs }).find,
+      addresses: new SharedCells(memory, { at: tableBytes(count), process: number, machineMs })
+        .find,
       writer,
       tell: (news) => this.#tell(news),
       onNews: (listener) => {
