@@ -1,7 +1,5 @@
 /** By measurement: of 64 that arrive at once, the first bytes come earlier than with 8 and with 64. */
 const PER_TURN = 16;
-/** Where more wait than this many turns let go on, each turn lets more go on: so the last ones come earlier. */
-const TURNS = 16;
 
 /**
  * Lets so many requests go on in one turn of the event loop, in the order of their arrival. Of many that arrive at once the
@@ -32,9 +30,8 @@ export class AdmissionTurns {
   }
 
   readonly #nextTurn = (): void => {
-    const most = Math.max(this.#perTurn, Math.ceil(this.#waiting.length / TURNS));
-    const next = this.#waiting.splice(0, most);
-    this.#left = most - next.length;
+    const next = this.#waiting.splice(0, this.#perTurn);
+    this.#left = this.#perTurn - next.length;
     this.#isCounting = next.length > 0;
     if (this.#isCounting) setImmediate(this.#nextTurn);
     for (const goOn of next) goOn();

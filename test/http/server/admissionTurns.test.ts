@@ -1,7 +1,6 @@
 import { expect, test } from "bun:test";
 import { setImmediate } from "node:timers/promises";
 import { AdmissionTurns } from "../../../src/http/admissionTurns.ts";
-import { several } from "../../support/several.ts";
 
 test("so many requests go on in a turn of the event loop, in the order of their arrival", async () => {
   const turns = new AdmissionTurns(2);
@@ -23,18 +22,4 @@ test("so many requests go on in a turn of the event loop, in the order of their 
   await setImmediate();
   void arrive(7);
   expect(gone.at(-1)).toBe(7);
-});
-
-test("of very many more go on in a turn, so that the last one does not wait for many turns", async () => {
-  const turns = new AdmissionTurns(2);
-  const gone: number[] = [];
-  const all = several(100, async (request) => {
-    await turns.enter();
-    gone.push(request);
-  });
-  let turnsTaken = 0;
-  for (; gone.length < 100; turnsTaken += 1) await setImmediate();
-  await Promise.all(all);
-  expect(turnsTaken).toBeLessThan(40);
-  expect(gone).toEqual(several(100, (request) => request));
 });
