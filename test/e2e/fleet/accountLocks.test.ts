@@ -8,6 +8,7 @@ import { completion } from "../../support/provider/chatAnswers.ts";
 import { json, startProvider } from "../../support/provider/scriptedProvider.ts";
 import { describePostgres } from "../../support/servers/describeServers.ts";
 import { freshDatabase, type TestDatabase } from "../../support/servers/postgres.ts";
+import { testedProcesses } from "../../support/testedEngines.ts";
 import { until } from "../../support/until.ts";
 import { sample } from "../../support/sample.ts";
 
@@ -190,7 +191,7 @@ describePostgres("two replicas", () => {
         await Bun.sleep(10);
       }
       await load.end();
-      expect(most).toBeLessThanOrEqual(2 * connectionsOfAReplica);
+      expect(most).toBeLessThanOrEqual(2 * testedProcesses * connectionsOfAReplica);
     },
     timeoutMs,
   );
