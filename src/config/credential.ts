@@ -31,6 +31,10 @@ export interface Credential {
   readonly present: boolean;
 }
 
+/** The problem of headers beside a key. */
+export const ONE_CREDENTIAL =
+  "must not contain authorization when api_key is set: keep one of them";
+
 /** Checks the key and the headers of one provider. Only one of them may authenticate. */
 export function readCredential(
   given: {
@@ -43,10 +47,7 @@ export function readCredential(
   const apiKey = given.apiKey && checkKey(given.apiKey, inspection);
   const headers = readHeaders(given.headers, `${at}.headers`, inspection);
   if (apiKey !== undefined && "authorization" in headers) {
-    inspection.problem(
-      `${at}.headers`,
-      "must not contain authorization when api_key is set: keep one of them",
-    );
+    inspection.problem(`${at}.headers`, ONE_CREDENTIAL);
   }
   const present = apiKey !== undefined || Object.keys(headers).some(mayHoldSecret);
   return { apiKey, headers, present };

@@ -219,8 +219,8 @@ function warnAboutProxies(
     (name) => (environment[name] ?? "") !== "",
   );
   const direct = [
-    ...providers.flatMap(({ proxyUrl }, at) =>
-      proxyUrl === undefined ? [`providers[${at}].proxy`] : [],
+    ...[...Map.groupBy(providers, ({ provider }) => provider).values()].flatMap(([first], at) =>
+      first?.proxyUrl === undefined ? [`providers[${at}].proxy`] : [],
     ),
     ...(notify.proxyUrl === undefined && (notify.webhook !== undefined || notify.mail !== undefined)
       ? ["notify.proxy"]

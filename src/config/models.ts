@@ -24,7 +24,7 @@ import {
   readSoldExtras,
   warnAboutLosses,
 } from "./prices.ts";
-import { isProviderId, type ProviderConfig } from "./providers.ts";
+import { namesOfProviders, providersNamed, type ProviderConfig } from "./providers.ts";
 
 export type ModelKind = "chat" | "embedding";
 export type ChatApi = "chat" | "responses";
@@ -37,7 +37,7 @@ const routeOptions = {
     required: true,
     form: "the id of a provider, in quotes",
     example: '"openai"',
-    doc: "The id of a provider.",
+    doc: "The id of a provider: each of its accounts may serve the route. Or one account, such as groq/first.",
   }),
   model: text("model", {
     example: '"gpt-5-mini"',
@@ -336,10 +336,10 @@ function checkProvider(
 ): void {
   if (route.provider === undefined) return;
   const key = `${at}.provider`;
-  const provider = providers.find(({ id }) => id === route.provider);
+  // Accounts of one provider differ in nothing that is checked here.
+  const [provider] = providersNamed(providers, route.provider);
   if (provider === undefined) {
-    const ids = providers.map(({ id }) => id).filter(isProviderId);
-    const meant = nearest(route.provider, ids);
+    const meant = nearest(route.provider, namesOfProviders(providers));
     const advice = meant === undefined ? "add one under [[providers]]" : `did you mean "${meant}"?`;
     inspection.problem(
       key,

@@ -1,5 +1,6 @@
 import { isPrivate } from "./address.ts";
-import { readCredential } from "./credential.ts";
+import { ONE_CREDENTIAL, readCredential } from "./credential.ts";
+import { accountOptions } from "./providerAccounts.ts";
 import type { Inspection } from "./inspection.ts";
 import {
   choice,
@@ -12,6 +13,7 @@ import {
   readTables,
   refuseOtherKinds,
   secret,
+  tables,
   text,
   wholeNumber,
   type Table,
@@ -165,14 +167,29 @@ export const providerOptions = {
   maxConcurrent: wholeNumber("max_concurrent", {
     default: 0,
     max: 1_000_000,
-    doc: "Concurrent requests. Above the limit the next route is used. 0 = no limit.",
+    doc: "Concurrent requests. Above the limit the next route is used. 0 = no limit. With accounts: of each account that does not set its own.",
+  }),
+  /** 0 means no limit. */
+  requestsPerMinute: wholeNumber("requests_per_minute", {
+    default: 0,
+    max: 10_000_000,
+    doc: "Requests in a minute. Above the limit the next route is used. Replicas divide it among them. 0 = no limit. With accounts: of each account that does not set its own.",
+  }),
+  accounts: tables("accounts", accountOptions, {
+    form: "a list of tables: write [[providers.accounts]]",
+    max: 100,
+    doc: "",
   }),
 } as const;
 
 export type ProviderKind = Values<typeof providerOptions>["kind"];
-export type ProviderConfig = Readonly<ReturnType<typeof readProvider>>;
+/** A provider, or one account of a provider that has several. They share all but what the account sets. */
+export type ProviderConfig = Readonly<ReturnType<typeof readProvider>[number]>;
 
-/** Providers with their defaults, in the order of the file. Problems go to the inspection. */
+/**
+ * Providers with their defaults, in the order of the file. A provider with accounts is one entry for each of them. Problems
+ * go to the inspection.
+ */
 export function readProviders(
   items: readonly unknown[],
   inspection: Inspection,
@@ -180,66 +197,118 @@ export function readProviders(
   const seen = new Map<string, string>();
   return readTables(items, "providers", inspection, (table, at) =>
     readProvider(table, at, seen, inspection),
-  );
+  ).flat();
+}
+
+/** The providers that a route names: one, or all accounts of a provider, or one account as `provider/account`. */
+export function providersNamed(
+  providers: readonly ProviderConfig[],
+  name: string,
+): readonly ProviderConfig[] {
+  return providers.filter(({ id, provider }) => provider === name || id === name);
+}
+
+/** What a route may name: providers and accounts with ids of the right form. */
+export function namesOfProviders(providers: readonly ProviderConfig[]): readonly string[] {
+  const names = new Set(providers.flatMap(({ provider, id }) => [provider, id]));
+  return [...names].filter((name) => name.split("/").every(isShortId));
 }
 
 function readProvider(table: Table, at: string, seen: Map<string, string>, inspection: Inspection) {
-  const { proxy, caFile, ...given } = readTable(providerOptions, table, at, inspection);
+  const { proxy, caFile, accounts, ...given } = readTable(providerOptions, table, at, inspection);
   const { kind, maxTokensField } = given;
-  checkId(given.id, at, seen, inspection);
-  const baseUrl = readBaseUrl(given.baseUrl, `${at}.base_url`, inspection);
-  const usual = STANDARD_ADDRESSES[kind];
-  if (usual !== undefined && baseUrl !== undefined && !/\/v\d\w*\/*$/.test(baseUrl.pathname)) {
-    inspection.warning(`${at}.base_url`, `does not end in a version as ${usual} does; check it`);
-  }
+  checkShortId(given.id, at, seen, inspection);
   refuseOtherKinds(
     providerOptions,
     { table, at, kind },
     inspection,
     (only) => `requires kind ${only}, and the kind of this provider is ${kind}`,
   );
-  const { apiKey, headers, present } = readCredential(given, at, inspection);
-  if (baseUrl !== undefined && !present && !isPrivate(baseUrl.hostname)) {
-    inspection.warning(at, "has no api_key and no header that can contain one; check it");
-  }
+  const baseUrl = readBaseUrl(given.baseUrl, kind, `${at}.base_url`, inspection);
+  const credential = readCredential(given, at, inspection);
   const proxyUrl = readProxy(proxy, `${at}.proxy`, inspection);
   const ca = readAuthority(caFile, `${at}.ca_file`, inspection);
   checkMaxTokensField(maxTokensField, `${at}.max_tokens_field`, inspection);
   for (const [index, name] of given.dropFields.entries())
     if (name === maxTokensField) inspection.problem(`${at}.drop_fields[${index}]`, FIELD_NEEDED);
-  return {
+  const provider = given.id ?? "";
+  const whole = {
     ...given,
-    id: given.id ?? "",
+    id: provider,
+    /** The id of the provider's table. It differs from `id` for one of several accounts. */
+    provider,
+    /** The share of an account beside the other accounts of its provider. */
+    weight: 1,
     baseUrl: baseUrl === undefined ? "" : baseOf(baseUrl),
-    apiKey,
-    headers,
+    apiKey: credential.apiKey,
+    headers: credential.headers,
     /** May hold a password. */
     proxyUrl,
     /** The PEM text of a private certificate authority. */
     ca,
   };
+  if (accounts.length === 0) {
+    warnAboutCredential(credential, baseUrl, at, inspection);
+    return [whole];
+  }
+  if (given.apiKey !== undefined)
+    inspection.problem(given.apiKey.key, "belongs to no account: move it into an account");
+  const seenAccounts = new Map<string, string>();
+  return readTables(accounts, `${at}.accounts`, inspection, (account, place) => {
+    const own = readTable(accountOptions, account, place, inspection);
+    checkShortId(own.id, place, seenAccounts, inspection);
+    const url =
+      own.baseUrl === undefined
+        ? baseUrl
+        : readBaseUrl(own.baseUrl, kind, `${place}.base_url`, inspection);
+    const { apiKey, headers, present } = readCredential(own, place, inspection);
+    if (apiKey !== undefined && "authorization" in credential.headers)
+      inspection.problem(`${at}.headers`, ONE_CREDENTIAL);
+    warnAboutCredential({ present: present || credential.present }, url, place, inspection);
+    return {
+      ...whole,
+      id: `${provider}/${own.id}`,
+      weight: own.weight,
+      baseUrl: url === undefined ? "" : baseOf(url),
+      apiKey,
+      headers: { ...credential.headers, ...headers },
+      maxConcurrent: own.maxConcurrent ?? given.maxConcurrent,
+      requestsPerMinute: own.requestsPerMinute ?? given.requestsPerMinute,
+    };
+  });
 }
 
-function checkId(
+function warnAboutCredential(
+  { present }: { readonly present: boolean },
+  baseUrl: URL | undefined,
+  at: string,
+  inspection: Inspection,
+): void {
+  if (baseUrl !== undefined && !present && !isPrivate(baseUrl.hostname))
+    inspection.warning(at, "has no api_key and no header that can contain one; check it");
+}
+
+/** Ids have no slash: it separates provider and account. */
+function checkShortId(
   id: string | undefined,
   at: string,
   seen: Map<string, string>,
   inspection: Inspection,
 ): void {
   if (id === undefined) return;
-  const key = `${at}.id`;
-  if (!isProviderId(id)) {
-    inspection.problem(key, "must be 1 to 64 letters, digits, dots, underscores or hyphens");
+  if (!isShortId(id)) {
+    inspection.problem(`${at}.id`, "must be 1 to 64 letters, digits, dots, underscores or hyphens");
   }
   inspection.claimId(id, at, seen);
 }
 
-export function isProviderId(id: string): boolean {
+function isShortId(id: string): boolean {
   return /^[A-Za-z0-9._-]{1,64}$/.test(id);
 }
 
 function readBaseUrl(
   text: string | undefined,
+  kind: ProviderKind,
   key: string,
   inspection: Inspection,
 ): URL | undefined {
@@ -257,6 +326,10 @@ function readBaseUrl(
       key,
       "is http:// to a public address: the key and all texts are sent unencrypted",
     );
+  }
+  const usual = STANDARD_ADDRESSES[kind];
+  if (usual !== undefined && !/\/v\d\w*\/*$/.test(url.pathname)) {
+    inspection.warning(key, `does not end in a version as ${usual} does; check it`);
   }
   return url;
 }

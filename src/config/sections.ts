@@ -50,22 +50,28 @@ export function namedFiles(tree: unknown): readonly string[] {
 /** A copy of a parsed config without the values that only `serve` needs. `kept`: the section that stays whole. */
 export function withoutServeOnly(tree: unknown, kept: "notify" | undefined): unknown {
   if (!isTable(tree)) return tree;
-  const reduced = Object.entries(tree).map(([key, value]) => {
+  const reducedTree = Object.entries(tree).map(([key, value]) => {
     const options = key === kept ? undefined : optionsOf(key);
-    if (options === undefined) return [key, value] as const;
-    if (Array.isArray(value))
-      return [key, value.map((one: unknown) => reducedTable(one, options))] as const;
-    return [key, reducedTable(value, options)] as const;
+    return [key, options ? reduced(value, options) : value] as const;
   });
-  return Object.fromEntries(reduced);
+  return Object.fromEntries(reducedTree);
+}
+
+/** A table or a list of tables without those values. */
+function reduced(value: unknown, options: Options): unknown {
+  if (!Array.isArray(value)) return reducedTable(value, options);
+  return value.map((one: unknown) => reducedTable(one, options));
 }
 
 function reducedTable(table: unknown, options: Options): unknown {
   if (!isTable(table)) return table;
-  const dropped = new Set(
-    Object.values(options).flatMap(({ keys, spec }) => (spec.serveOnly === true ? keys : [])),
-  );
-  return Object.fromEntries(Object.entries(table).filter(([key]) => !dropped.has(key)));
+  const entries = Object.values(options);
+  const kept = Object.entries(table).flatMap(([key, value]) => {
+    const entry = entries.find(({ keys }) => keys.includes(key));
+    if (entry?.spec.serveOnly === true) return [];
+    return [[key, entry?.options ? reduced(value, entry.options) : value] as const];
+  });
+  return Object.fromEntries(kept);
 }
 
 /** The keys that differ and take effect only after a restart. `inUnit`: the unit of systemd contains the value. */
@@ -87,18 +93,27 @@ export function changedAtStart(
   );
 }
 
-/** The tables of a parsed config, with the entries that each may have. */
-function tablesIn(tree: unknown): readonly (readonly [Table, Options])[] {
+/** The tables of a parsed config and those inside them, with the entries that each may have. */
+function tablesIn(
+  tree: unknown,
+  entriesOf: (key: string) => Options | undefined = optionsOf,
+): readonly (readonly [Table, Options])[] {
   if (!isTable(tree)) return [];
   return Object.entries(tree).flatMap(([key, value]) => {
-    const options = optionsOf(key);
+    const options = entriesOf(key);
+    if (options === undefined) return [];
     const found: readonly unknown[] = Array.isArray(value) ? value : [value];
-    return options === undefined
-      ? []
-      : found.filter(isTable).map((table) => [table, options] as const);
+    return found.filter(isTable).flatMap((table) => {
+      const inside = tablesIn(table, (name) => optionsIn(options, name));
+      return [[table, options] as const].concat(inside);
+    });
   });
 }
 
 function optionsOf(key: string): Options | undefined {
-  return Object.values(sections).find(({ keys }) => keys[0] === key)?.options;
+  return optionsIn(sections, key);
+}
+
+function optionsIn(options: Options, key: string): Options | undefined {
+  return Object.values(options).find(({ keys }) => keys[0] === key)?.options;
 }

@@ -1,6 +1,7 @@
 import type { OpenRequests } from "../providers/upstream.ts";
 import { amountRangeOf, inputTokensMax, noExtras, promptLimits } from "../billing/cost.ts";
-import type { Config, ModelConfig, ModelKind } from "../config/schema.ts";
+import { providersNamed } from "../config/providers.ts";
+import type { Config, ModelConfig, ModelKind, RouteConfig } from "../config/schema.ts";
 import { invalidRequest, modelNotFound, type ApiError } from "../contract/errors.ts";
 import type { Endpoint } from "../contract/account/requestStatus.ts";
 import { assert } from "../lib/assert.ts";
@@ -49,11 +50,9 @@ interface CatalogOptions {
 export function createCatalog(config: Config, clock: Clock, options: CatalogOptions = {}): Catalog {
   const providers = providersOf(config, clock, options);
   const models = config.models.map((model): [string, CatalogModel] => {
-    const candidates = model.routes.map((route): Candidate => {
-      const provider = providers.get(route.provider);
-      assert(provider !== undefined, "a route without its provider");
-      return { model, provider, route, chat: chatInterfaceOf(provider.config.kind, route.api) };
-    });
+    const candidates = model.routes.flatMap((route) =>
+      candidatesOfRoute(model, route, config, providers),
+    );
     const longestMs = Math.max(...candidates.map(streamTimeoutMs));
     const offered: CatalogModel = {
       config: model,
@@ -75,6 +74,29 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
         if (successor?.providers.get(id) !== provider) provider.upstream.close();
     },
   };
+}
+
+/** One for each account of the provider. They divide the weight of the route. */
+function candidatesOfRoute(
+  model: ModelConfig,
+  route: RouteConfig,
+  config: Config,
+  providers: ReadonlyMap<string, Provider>,
+): readonly Candidate[] {
+  const accounts = providersNamed(config.providers, route.provider);
+  const sum = accounts.reduce((weights, { weight }) => weights + weight, 0);
+  return accounts.map(({ id, kind, weight }): Candidate => {
+    const provider = providers.get(id);
+    assert(provider !== undefined, "a route without its provider");
+    return {
+      model,
+      provider,
+      route,
+      weight: (route.weight * weight) / sum,
+      identity: `${id} ${route.model}`,
+      chat: chatInterfaceOf(kind, route.api),
+    };
+  });
 }
 
 /**

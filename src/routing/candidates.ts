@@ -3,11 +3,15 @@ import type { Random } from "../lib/random.ts";
 import type { ChatInterface } from "../providers/provider.ts";
 import type { Provider } from "../providers/registry.ts";
 
-/** A route that may serve a request, with its provider. */
+/** A route that may serve a request, with its provider or one account of it. */
 export interface Candidate {
   readonly model: ModelConfig;
   readonly provider: Provider;
   readonly route: RouteConfig;
+  /** The share of requests among candidates of equal priority. Accounts of a provider divide the weight of their route. */
+  readonly weight: number;
+  /** Names provider, account and the provider's name for the model. It is the same in each process and after each reload. */
+  readonly identity: string;
   /** The provider's interface that the route uses for chat. */
   readonly chat: ChatInterface;
 }
@@ -38,11 +42,11 @@ export function orderCandidates(
   random: Random,
 ): readonly Candidate[] {
   if (candidates.length < 2) return candidates;
-  // The key u^(1/weight), sorted in descending order, puts each first with a probability in proportion to its weight.
+  // The key -ln(u)/weight, sorted in ascending order, puts each first with a probability in proportion to its weight.
   const drawn = candidates.map((candidate) => ({
     candidate,
-    draw: random.fraction() ** (1 / candidate.route.weight),
+    draw: -Math.log(random.fraction()) / candidate.weight,
   }));
-  drawn.sort((a, b) => a.candidate.route.priority - b.candidate.route.priority || b.draw - a.draw);
+  drawn.sort((a, b) => a.candidate.route.priority - b.candidate.route.priority || a.draw - b.draw);
   return drawn.map(({ candidate }) => candidate);
 }

@@ -8,6 +8,7 @@ const environment = {
   OPENAI_API_KEY: "sk-openai",
   ANTHROPIC_API_KEY: "sk-ant",
   GEMINI_API_KEY: "AIza-gemini",
+  GROQ_KEY: "gsk-groq",
 };
 
 /** The example with every setting that is switched off switched on. */

@@ -85,6 +85,9 @@ test("the shortest file gets every default", () => {
         idleTimeoutMs: 120_000,
         totalTimeoutMs: 600_000,
         maxConcurrent: 0,
+        requestsPerMinute: 0,
+        provider: "one",
+        weight: 1,
       },
     ],
     models: [

@@ -43,7 +43,9 @@ function withSettings(
     kind: provider?.kind ?? null,
     base_url: provider?.baseUrl ?? null,
     models: models
-      .filter(({ routes }) => routes.some((route) => route.provider === id))
+      .filter(({ routes }) =>
+        routes.some((route) => route.provider === id || route.provider === provider?.provider),
+      )
       .map((model) => model.id),
   };
 }

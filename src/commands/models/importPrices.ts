@@ -3,6 +3,7 @@ import { closeSync, openSync, readSync } from "node:fs";
 import { basename } from "node:path";
 import { ConfigError, loadConfig } from "../../config/load.ts";
 import type { ProviderKind } from "../../config/schema.ts";
+import { namesOfProviders, providersNamed } from "../../config/providers.ts";
 import { nearest } from "../../lib/nearest.ts";
 import { errorCode, fileErrorReason } from "../../lib/systemError.ts";
 import { CommandFailure, printNotice, printResult, printWarning } from "../cli/print.ts";
@@ -115,12 +116,9 @@ function text(models: readonly ImportedModel[], source: string): string {
 function kindOf(id: string, { config: path }: GlobalOptions): ProviderKind | undefined {
   try {
     const { providers } = loadConfig({ path, secrets: "unread" }).config;
-    const provider = providers.find((one) => one.id === id);
+    const [provider] = providersNamed(providers, id);
     if (provider !== undefined) return provider.kind;
-    const meant = nearest(
-      id,
-      providers.map((one) => one.id),
-    );
+    const meant = nearest(id, namesOfProviders(providers));
     const advice = meant === undefined ? "add it under [[providers]]" : `did you mean ${meant}?`;
     throw new CommandFailure(`no provider of the config has the id ${id}; ${advice}`);
   } catch (error) {
