@@ -14,7 +14,8 @@ import { type BodyBudget, bodyBytesMax, createBodyBudget } from "./limits/bodyBu
 import { createFairQueue, type FairQueue } from "./limits/fairQueue.ts";
 import { PipelineLimit } from "./limits/pipelineLimit.ts";
 import { type LiveReplicas, LocalRates, type RateLimiter } from "./limits/rateLimits.ts";
-import type { FindCells, SlotCounter } from "./limits/keyRates.ts";
+import type { FindCells } from "./limits/keyRates.ts";
+import { ProviderCounts } from "./limits/providerCounts.ts";
 import type { SharedRates, SharedTimes } from "./limits/sharedRates.ts";
 import {
   createFailedKeyLimits,
@@ -25,7 +26,7 @@ import {
 } from "./limits/wrongCodes.ts";
 import { Delivery } from "./notices/delivery.ts";
 import { NoticeWatch } from "./notices/watch.ts";
-import { type OpenRequests, UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
+import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
 import type { Candidate } from "./routing/candidates.ts";
 import { createRetryBudget } from "./routing/attempts.ts";
 import { type HealthNews, RouteHealth } from "./routing/routeHealth.ts";
@@ -175,13 +176,14 @@ export async function openApp(
       provider,
       cooldown_ms: distrustMs,
     });
+  const counts = new ProviderCounts(clock, replicas, own?.cells);
   const snapshotOf = (next: Config, before?: ConfigSnapshot): ConfigSnapshot => ({
     config: next,
     loadedAt: clock.epochMs(),
     catalog: createCatalog(next, clock, {
       previous: before?.catalog,
       onUnsolicitedData,
-      openOf: own && ((providerId) => openRequestsIn(own.cells(`provider ${providerId}`).slots)),
+      counts,
     }),
   });
   const gateway: Gateway & { current: ConfigSnapshot } = {
@@ -321,17 +323,6 @@ function hear(news: News, gateway: Gateway, wrongCodeLimits: WrongCodeLimits): v
     case "wrongCode":
       return wrongCodeLimits.hear(news.guesser);
   }
-}
-
-/** Counts the open requests to a provider over all processes. */
-function openRequestsIn(slots: SlotCounter): OpenRequests {
-  return {
-    get count() {
-      return slots.count;
-    },
-    begin: () => void slots.take(0),
-    end: () => slots.release(),
-  };
 }
 
 /** The limits server of the config. Loaded on demand: most gateways count by themselves. */

@@ -37,6 +37,7 @@ export const navigation: readonly (readonly [section: string, pages: readonly st
       "providers/xai.md",
       "providers/ollama.md",
       "providers/vllm.md",
+      "providers/accounts.md",
       "providers/proxy.md",
     ],
   ],

@@ -1,4 +1,3 @@
-import type { OpenRequests } from "../providers/upstream.ts";
 import { amountRangeOf, inputTokensMax, noExtras, promptLimits } from "../billing/cost.ts";
 import { providersNamed } from "../config/providers.ts";
 import type { Config, ModelConfig, ModelKind, RouteConfig } from "../config/schema.ts";
@@ -7,9 +6,14 @@ import type { Endpoint } from "../contract/account/requestStatus.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import { lesserOf } from "../lib/money.ts";
-import { chatInterfaceOf, createProvider, type Provider } from "../providers/registry.ts";
+import {
+  chatInterfaceOf,
+  createProvider,
+  type Provider,
+  type ProviderCounters,
+} from "../providers/registry.ts";
 import { serviceOf } from "./interfaces.ts";
-import { ATTEMPTS_MAX } from "../routing/attempts.ts";
+import { ATTEMPTS_MAX, REFUSALS_MS_MAX } from "../routing/attempts.ts";
 import { streamTimeoutMs, type Candidate } from "../routing/candidates.ts";
 
 /** A model with its candidates for each endpoint. */
@@ -43,8 +47,8 @@ interface CatalogOptions {
   readonly previous?: Catalog | undefined;
   /** Called when a provider sent data without a request, with the time for which its connections are not reused. */
   readonly onUnsolicitedData?: (providerId: string, distrustMs: number) => void;
-  /** The count of a provider's open requests, where processes share it. */
-  readonly openOf?: ((providerId: string) => OpenRequests) | undefined;
+  /** The counts of the gateway. */
+  readonly counts?: ProviderCounters | undefined;
 }
 
 export function createCatalog(config: Config, clock: Clock, options: CatalogOptions = {}): Catalog {
@@ -61,7 +65,7 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
         (candidate) => serviceOf("responses", candidate) === "native",
       ),
       embeddingsCandidates: model.kind === "embedding" ? candidates : [],
-      attemptsMsMax: ATTEMPTS_MAX * longestMs,
+      attemptsMsMax: ATTEMPTS_MAX * longestMs + REFUSALS_MS_MAX,
     };
     return [model.id, offered];
   });
@@ -141,16 +145,14 @@ function leastCostOf({ kind, contextTokens, isContextKnown, price }: ModelConfig
 function providersOf(
   config: Config,
   clock: Clock,
-  { previous, onUnsolicitedData, openOf }: CatalogOptions,
+  { previous, onUnsolicitedData, counts }: CatalogOptions,
 ): ReadonlyMap<string, Provider> {
   const providers = new Map<string, Provider>();
   for (const provider of config.providers) {
     const known = previous?.providers.get(provider.id);
     const isSame = known && Bun.deepEquals(known.config, provider);
-    // Exchanges in flight of the previous provider count for `max_concurrent` of the new one.
-    const open = openOf?.(provider.id) ?? known?.upstream.open;
     const notify = (distrustMs: number): void => onUnsolicitedData?.(provider.id, distrustMs);
-    providers.set(provider.id, isSame ? known : createProvider(provider, clock, notify, open));
+    providers.set(provider.id, isSame ? known : createProvider(provider, clock, notify, counts));
   }
   return providers;
 }

@@ -33,7 +33,7 @@ export {
   reportedFailureOf,
   reportedFailureOfText,
 } from "./reportedFailure.ts";
-export { ownFault, UpstreamError } from "./upstreamError.ts";
+export { ownFault, UpstreamError, type UpstreamFault } from "./upstreamError.ts";
 
 /**
  * One request to a provider. `requestId` is the gateway's own id; it helps to find the request in the provider's log.

@@ -2,14 +2,20 @@ import {
   allProvidersUnavailable,
   rateLimitExceeded,
   serviceUnavailable,
+  SOON_MS,
   type ApiError,
 } from "../contract/errors.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Random } from "../lib/random.ts";
-import { ownFault, upstreamErrorOf, type UpstreamError } from "../providers/upstream.ts";
+import {
+  ownFault,
+  upstreamErrorOf,
+  type UpstreamError,
+  type UpstreamFault,
+} from "../providers/upstream.ts";
 import type { AttemptRecord } from "../store/store.ts";
 import type { BreakerAttempt } from "./circuitBreaker.ts";
-import { isAtLimit, type RouteHealth } from "./routeHealth.ts";
+import { isUnreachable, limitWaitMs, takeRequest, type RouteHealth } from "./routeHealth.ts";
 import { groupByModel, orderCandidates, type Candidate } from "./candidates.ts";
 import { assert } from "../lib/assert.ts";
 
@@ -94,6 +100,16 @@ export class Attempt {
 const FREE_ATTEMPTS = 2;
 /** Attempts for one request at the routes of one model, each with the `total_timeout` of its provider. */
 export const ATTEMPTS_MAX = 3;
+/** Refusals beyond these attempts, in milliseconds of all of them together. Then each counts as an attempt. */
+export const REFUSALS_MS_MAX = 30_000;
+
+/** The provider refuses the operator's account. Another account may answer at once. */
+const OF_ACCOUNT: ReadonlySet<UpstreamFault> = new Set([
+  "account",
+  "modelQuota",
+  "operator",
+  "rateLimited",
+]);
 
 /**
  * The attempts of one request, in order. The caller makes each attempt. When one begins to answer, the caller ends the
@@ -105,6 +121,8 @@ export class Attempts {
   readonly #account: number;
   readonly #listener: AttemptListener;
   readonly #services: AttemptServices;
+  /** The candidates of the current model that are left. */
+  #waiting: Candidate[] = [];
   /** Candidates whose interface can express the request, as far as it is known. */
   #supported: readonly Candidate[];
   #count = 0;
@@ -113,8 +131,13 @@ export class Attempts {
   #last: UpstreamError | undefined;
   /** The client's error for the last failure, if no other route takes the request. */
   #refusal: ApiError | undefined;
-  #sawBusy = false;
+  /** Milliseconds until the limits of a candidate allow the request. */
+  #busyMs = Infinity;
   #sawLimit = false;
+  /** The time of the attempts that do not count. */
+  #refusalsMs = 0;
+  /** Candidates that could not be connected to. */
+  #unreachable: readonly Candidate[] = [];
 
   /** `candidates`: those of a fallback model come after those of the requested model. */
   constructor(
@@ -135,7 +158,7 @@ export class Attempts {
     const groups = groupByModel(this.#candidates);
     for (const group of groups) yield* this.#ofModel(group, false);
     // A route was asked, or only has no free slot now.
-    if (this.#last !== undefined || this.#sawBusy) return;
+    if (this.#last !== undefined || this.#busyMs < Infinity) return;
     for (const group of groups) yield* this.#ofModel(group, true);
   }
 
@@ -148,7 +171,8 @@ export class Attempts {
     let releaseRetry: (() => void) | undefined;
     this.#countOfModel = 0;
     try {
-      for (const candidate of orderCandidates(candidates, random)) {
+      this.#waiting = orderCandidates(candidates, random);
+      for (let candidate; (candidate = this.#waiting.shift()) !== undefined;) {
         if (!this.#mayTry(candidate, isLastResort)) continue;
         const isFree = this.#countOfModel === 0 || this.#count < FREE_ATTEMPTS;
         if (this.#last && !isFree && !releaseRetry) {
@@ -156,6 +180,10 @@ export class Attempts {
           if (!releaseRetry) return;
           yield Bun.sleep(backoffMs(random.fraction()));
           if (!this.#mayTry(candidate, isLastResort)) continue;
+        }
+        if (!takeRequest(candidate)) {
+          this.#busyMs = Math.min(this.#busyMs, SOON_MS);
+          continue;
         }
         yield new Attempt(this.#services, candidate, this.#account, this.#listener);
         if (this.#countOfModel === ATTEMPTS_MAX) return;
@@ -191,24 +219,51 @@ export class Attempts {
     // Another route may accept the size.
     const isCallers = refusal !== undefined && fault !== "tooLarge";
     attempt.ended(error, isCallers);
+    const { candidate } = attempt;
     if (fault === "unsupported") {
-      this.#supported = this.#supported.filter((other) => other !== attempt.candidate);
+      candidate.provider.rate?.giveBack();
+      this.#supported = this.#supported.filter((other) => other !== candidate);
       return;
     }
     if (isCallers) throw refusal;
-    this.#count += 1;
-    this.#countOfModel += 1;
+    if (this.#counts(attempt, error)) {
+      this.#count += 1;
+      this.#countOfModel += 1;
+    }
     this.#last = error;
     this.#refusal = refusal;
     this.#sawLimit ||= fault === "rateLimited";
     if (fault === "excessive" || isAbandoned) throw error;
+    if (fault === "provider") this.#putLast(candidate);
+  }
+
+  /**
+   * Whether a failed attempt is one of the few that a request has. A quick refusal of one account is not, so that each
+   * account may be asked. Neither is a failed connection, unless it is another one to the same server.
+   */
+  #counts({ candidate, startedMs }: Attempt, error: UpstreamError): boolean {
+    const isUnconnected = isUnreachable(error) && error.outcome !== "timeout";
+    const isFirst = !this.#unreachable.some((other) => isOfSameServer(other, candidate));
+    if (isUnconnected) this.#unreachable = this.#unreachable.concat(candidate);
+    if (!OF_ACCOUNT.has(error.fault) && !(isUnconnected && isFirst)) return true;
+    this.#refusalsMs += this.#services.clock.monotonicMs() - startedMs;
+    return this.#refusalsMs > REFUSALS_MS_MAX;
+  }
+
+  /** A server that fails likely fails for its other accounts too: they come after all other routes. */
+  #putLast(failed: Candidate): void {
+    const isSame = (other: Candidate): boolean =>
+      other.route === failed.route && isOfSameServer(other, failed);
+    const accounts = this.#waiting.filter(isSame);
+    if (accounts.length > 0)
+      this.#waiting = this.#waiting.filter((other) => !isSame(other)).concat(accounts);
   }
 
   /** The error for the client when no attempt is left. */
   failure(): ApiError {
     const last = this.#last;
-    // All providers are at `max_concurrent`.
-    if (!last && this.#sawBusy) return rateLimitExceeded();
+    // All providers are at a limit of the config.
+    if (!last && this.#busyMs < Infinity) return rateLimitExceeded(this.#busyMs);
     if (this.#refusal) return this.#refusal;
     if (last?.fault === "gateway") return serviceUnavailable(last);
     const { health } = this.#services;
@@ -225,18 +280,30 @@ export class Attempts {
     if (health.waitMs(candidate, this.#account) > 0) {
       health.skipped(candidate);
       return (
-        isLastResort && !isAtLimit(candidate) && health.takeLastResort(candidate, this.#account)
+        isLastResort &&
+        limitWaitMs(candidate) === 0 &&
+        health.takeLastResort(candidate, this.#account)
       );
     }
-    const isBusy = isAtLimit(candidate);
-    this.#sawBusy ||= isBusy;
-    return !isBusy;
+    const busyMs = limitWaitMs(candidate);
+    if (busyMs > 0) this.#busyMs = Math.min(this.#busyMs, busyMs);
+    return busyMs === 0;
   }
 }
 
-/** True if the route is not in cooldown, its breaker is not open, and its provider is below `max_concurrent`. */
-export function isAvailable(candidate: Candidate, account: number, health: RouteHealth): boolean {
-  return health.waitMs(candidate, account) === 0 && !isAtLimit(candidate);
+function isOfSameServer({ provider: one }: Candidate, { provider: other }: Candidate): boolean {
+  return (
+    one.config.baseUrl === other.config.baseUrl && one.config.proxyUrl === other.config.proxyUrl
+  );
+}
+
+/**
+ * True if the route is not in cooldown, its breaker is not open, and its provider is below its limits. The request counts for
+ * them then.
+ */
+export function takeAvailable(candidate: Candidate, account: number, health: RouteHealth): boolean {
+  const isReady = health.waitMs(candidate, account) === 0 && limitWaitMs(candidate) === 0;
+  return isReady && takeRequest(candidate);
 }
 
 /**

@@ -37,11 +37,8 @@ export function groupByModel(candidates: readonly Candidate[]): readonly (readon
 }
 
 /** Returns the candidates of one model in the order of attempts: by priority, and at random by weight among equals. */
-export function orderCandidates(
-  candidates: readonly Candidate[],
-  random: Random,
-): readonly Candidate[] {
-  if (candidates.length < 2) return candidates;
+export function orderCandidates(candidates: readonly Candidate[], random: Random): Candidate[] {
+  if (candidates.length < 2) return [...candidates];
   // The key -ln(u)/weight, sorted in ascending order, puts each first with a probability in proportion to its weight.
   const drawn = candidates.map((candidate) => ({
     candidate,

@@ -19,6 +19,12 @@ export type BreakerChange =
   /** A probe is in flight, or none any more. */
   | { readonly kind: "probed"; readonly isProbed: boolean };
 
+/** What the breakers of all routes and accounts at one server share. */
+export interface ServerConnections {
+  /** The attempts without a connection since the last one that had a connection. */
+  failedInRow: number;
+}
+
 /** The default of Envoy's outlier detection: https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/outlier_detection.proto */
 const FAILURES_MIN = 5;
 /** Failures since the last success that came to fewer accounts do not open the breaker. */
@@ -49,14 +55,19 @@ export class CircuitBreaker {
   readonly #clock: Clock;
   readonly #tell: (change: BreakerChange) => void;
   readonly #failures: AccountFailures;
-  #unreachableInRow = 0;
+  readonly #server: ServerConnections;
   #opening: Opening | undefined;
   /** The time up to which the rate of the last resort is used up. */
   #lastResortMs = 0;
 
   /** `tell` is called with each change, but not with one that was heard. */
-  constructor(clock: Clock, tell: (change: BreakerChange) => void = () => {}) {
+  constructor(
+    clock: Clock,
+    server: ServerConnections,
+    tell: (change: BreakerChange) => void = () => {},
+  ) {
     this.#clock = clock;
+    this.#server = server;
     this.#tell = tell;
     this.#failures = new AccountFailures(clock);
   }
@@ -164,9 +175,10 @@ export class CircuitBreaker {
     // Attempts that began before the breaker opened change nothing.
     if (this.#opening || outcome === "neutral") return;
     if (outcome === "success") return this.#forget();
-    this.#unreachableInRow = outcome === "unreachable" ? this.#unreachableInRow + 1 : 0;
+    const server = this.#server;
+    server.failedInRow = outcome === "unreachable" ? server.failedInRow + 1 : 0;
     this.#failures.add(account);
-    if (this.#unreachableInRow >= FAILURES_MIN) return this.#open(OPEN_MS, []);
+    if (server.failedInRow >= FAILURES_MIN) return this.#open(OPEN_MS, []);
     const { count, accountCount, accounts } = this.#failures;
     if (count >= FAILURES_MIN && accountCount >= ACCOUNTS_MIN) this.#open(OPEN_MS, accounts);
   }
@@ -195,7 +207,7 @@ export class CircuitBreaker {
   }
 
   #forget(): void {
-    this.#unreachableInRow = 0;
+    this.#server.failedInRow = 0;
     this.#failures.clear();
   }
 }

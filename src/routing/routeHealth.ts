@@ -1,3 +1,4 @@
+import { SOON_MS } from "../contract/errors.ts";
 import type { Clock } from "../lib/clock.ts";
 import { ConnectionError, type UpstreamError } from "../providers/upstream.ts";
 import type { Provider } from "../providers/registry.ts";
@@ -8,6 +9,7 @@ import {
   type BreakerAttempt,
   type BreakerChange,
   type BreakerOutcome,
+  type ServerConnections,
 } from "./circuitBreaker.ts";
 import type { Candidate } from "./candidates.ts";
 
@@ -73,6 +75,8 @@ export class RouteHealth {
   #accountsCoolUntilMs = new WeakMap<Provider, number>();
   /** Until when the operator is told that a provider needs an action. */
   #operatorUntilMs = new WeakMap<Provider, number>();
+  /** By address and proxy. */
+  readonly #servers = new Map<string, ServerConnections>();
   /** A cache, because each request asks for the same candidates several times. */
   readonly #routesFound = new WeakMap<Candidate, Route>();
 
@@ -132,6 +136,7 @@ export class RouteHealth {
 
   /** Ends the cooldowns that only the operator can end. A reload calls it, because the account may be repaired. */
   resetAccountCooldowns(): void {
+    for (const server of this.#servers.values()) server.failedInRow = 0;
     this.#accountsCoolUntilMs = new WeakMap();
     this.#operatorUntilMs = new WeakMap();
   }
@@ -205,9 +210,16 @@ export class RouteHealth {
     this.#routes.set(provider, routes);
     const { id } = provider;
     const tell = (change: BreakerChange): void => this.#tell({ provider: id, model, change });
-    const route = routes.get(model) ?? newRoute(this.#clock, tell);
+    const route = routes.get(model) ?? newRoute(this.#clock, this.#serverOf(provider), tell);
     routes.set(model, route);
     return route;
+  }
+
+  #serverOf({ config: { baseUrl, proxyUrl = "" } }: Provider): ServerConnections {
+    const name = `${baseUrl} ${proxyUrl}`;
+    const server = this.#servers.get(name) ?? { failedInRow: 0 };
+    this.#servers.set(name, server);
+    return server;
   }
 
   #tellOf({ provider, route }: Candidate, change: HealthNews["change"]): void {
@@ -305,7 +317,7 @@ export class RouteHealth {
 
   /** At most one probe at once, and none where the provider has no free slot. */
   #startProbe(candidate: Candidate, route: Route): void {
-    if (route.isProbing || isAtLimit(candidate)) return;
+    if (route.isProbing || limitWaitMs(candidate) > 0 || !takeRequest(candidate)) return;
     route.isProbing = true;
     route.probedAtMs = this.#clock.monotonicMs();
     void this.#probe(candidate).finally(() => {
@@ -314,9 +326,15 @@ export class RouteHealth {
   }
 }
 
-/** Whether as many exchanges with the provider are open as its `max_concurrent` allows. */
-export function isAtLimit({ provider: { config, upstream } }: Candidate): boolean {
-  return config.maxConcurrent > 0 && upstream.open.count >= config.maxConcurrent;
+/** Milliseconds until `max_concurrent` and `requests_per_minute` of the provider allow a request; 0: now. */
+export function limitWaitMs({ provider: { config, upstream, rate } }: Candidate): number {
+  const isFull = config.maxConcurrent > 0 && upstream.open.count >= config.maxConcurrent;
+  return isFull ? SOON_MS : (rate?.waitMs() ?? 0);
+}
+
+/** Counts a request for `requests_per_minute`. Returns false if none is left, which another process may have taken. */
+export function takeRequest({ provider }: Candidate): boolean {
+  return provider.rate?.take() ?? true;
 }
 
 /** Outcomes without a connection, which no request can cause. `timeout` is one of them while connecting. */
@@ -329,20 +347,21 @@ const UNREACHABLE: ReadonlySet<unknown> = new Set([
   "timeout",
 ]);
 
+/** Whether there was no connection to the provider. */
+export function isUnreachable({ fault, cause }: UpstreamError): boolean {
+  return fault === "provider" && cause instanceof ConnectionError && UNREACHABLE.has(cause.code);
+}
+
 /**
  * The outcome of a failed attempt for the breaker. A limit with a time and a refused account have cooldowns of their
  * own. A 404 does not count: some providers send it for one request, such as an image that none of their models reads,
  * and a client must not open the breaker with that. The other faults say nothing about the route's health.
  */
-function outcomeOf(
-  { fault, retryAfterMs, cause }: UpstreamError,
-  isCallers: boolean,
-): BreakerOutcome {
+function outcomeOf(error: UpstreamError, isCallers: boolean): BreakerOutcome {
+  const { fault, retryAfterMs } = error;
   if (isCallers) return "neutral";
-  if (fault === "provider") {
-    const isUnreachable = cause instanceof ConnectionError && UNREACHABLE.has(cause.code);
-    return isUnreachable ? "unreachable" : "failure";
-  }
+  if (isUnreachable(error)) return "unreachable";
+  if (fault === "provider") return "failure";
   return fault === "rateLimited" && retryAfterMs === undefined ? "failure" : "neutral";
 }
 
@@ -358,10 +377,14 @@ interface Route {
   probeEveryMs: number;
 }
 
-function newRoute(clock: Clock, tell: (change: BreakerChange) => void): Route {
+function newRoute(
+  clock: Clock,
+  server: ServerConnections,
+  tell: (change: BreakerChange) => void,
+): Route {
   return {
     coolUntilMs: 0,
-    breaker: new CircuitBreaker(clock, tell),
+    breaker: new CircuitBreaker(clock, server, tell),
     forbidden: new AccountFailures(clock),
     isProbing: false,
     probedAtMs: -Infinity,

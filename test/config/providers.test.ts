@@ -270,3 +270,84 @@ describe.each([
     ]);
   });
 });
+
+describe("accounts", () => {
+  const accounts = (...items: readonly string[]) => `accounts = [${items.join(", ")}]`;
+  const first = '{ id = "a", api_key = "sk-a" }';
+
+  test("are a provider each, which shares all else", () => {
+    const text = provider(
+      accounts(
+        first,
+        '{ id = "b", api_key = "sk-b", weight = 3, max_concurrent = 0, base_url = "https://two.example/v1/", headers = { "X-Team" = "b" } }',
+      ) +
+        '\nmax_concurrent = 7\nrequests_per_minute = 60\nheaders = { "x-team" = "all" }\nidle_timeout = "9s"',
+    );
+    const shared = { provider: "one", idleTimeoutMs: 9000, requestsPerMinute: 60 };
+    expect(configOf(text).providers).toMatchObject([
+      {
+        ...shared,
+        id: "one/a",
+        apiKey: "sk-a",
+        weight: 1,
+        maxConcurrent: 7,
+        baseUrl: "https://one.example/v1",
+        headers: { "x-team": "all" },
+      },
+      {
+        ...shared,
+        id: "one/b",
+        apiKey: "sk-b",
+        weight: 3,
+        maxConcurrent: 0,
+        baseUrl: "https://two.example/v1",
+        headers: { "x-team": "b" },
+      },
+    ]);
+  });
+
+  test("may be tables, with keys from files", () => {
+    const text = `${provider("")}[[providers.accounts]]\nid = "a"\napi_key_file = "a.key"\n`;
+    expect(configOf(text, { files: { "a.key": "sk-file\n" } }).providers).toMatchObject([
+      { id: "one/a", apiKey: "sk-file" },
+    ]);
+  });
+
+  test.each([
+    [accounts(first, first), 'accounts[1].id: "a" is already the id of providers[0].accounts[0]'],
+    [
+      accounts('{ id = "a/b", api_key = "k" }'),
+      "accounts[0].id: must be 1 to 64 letters, digits, dots, underscores or hyphens",
+    ],
+    [
+      accounts('{ api_key = "k" }'),
+      "accounts[0].id: is required: a short name that you choose, in quotes",
+    ],
+    [
+      accounts('{ id = "a", api_key = "k", weight = 0 }'),
+      "accounts[0].weight: must be a whole number from 1 to 1000000",
+    ],
+    [
+      accounts('{ id = "a", apikey = "k" }'),
+      "accounts[0].apikey: unknown key; did you mean api_key?",
+    ],
+    [`${key}\n${accounts(first)}`, "api_key: belongs to no account: move it into an account"],
+    [
+      `headers = { authorization = "x" }\n${accounts(first)}`,
+      "headers: must not contain authorization when api_key is set: keep one of them",
+    ],
+    [
+      accounts('{ id = "a", api_key = "k", base_url = "https://one.example/v1/responses" }'),
+      "accounts[0].base_url: must not include /chat/completions, /responses or /messages: the gateway adds them",
+    ],
+    ['accounts = "a"', "accounts: must be a list of tables: write [[providers.accounts]]"],
+  ])("%j is refused", (lines, problem) =>
+    expect(problemsOf(lines)).toEqual([`providers[0].${problem}`]),
+  );
+
+  test("without a key are warned of, each once", () => {
+    expect(warningsOf(accounts(first, '{ id = "b" }'))).toEqual([
+      "providers[0].accounts[1]: has no api_key and no header that can contain one; check it",
+    ]);
+  });
+});

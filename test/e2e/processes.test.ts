@@ -64,8 +64,20 @@ describe("several serving processes", () => {
     });
     return {
       ...base,
-      providers: { ...base.providers, failing: `http://127.0.0.1:${failing.port}/v1` },
-      models: [...base.models, { id: "other", routes: [{ provider: "failing" }] }],
+      providers: {
+        ...base.providers,
+        failing: `http://127.0.0.1:${failing.port}/v1`,
+        rated: {
+          base_url: `http://127.0.0.1:${provider.port}/v1`,
+          requests_per_minute: 10,
+          accounts: ["a", "b"].map((id) => ({ id, api_key: `sk-${id}` })),
+        },
+      },
+      models: [
+        ...base.models,
+        { id: "other", routes: [{ provider: "failing" }] },
+        { id: "rated", routes: [{ provider: "rated" }] },
+      ],
     };
   };
 
@@ -127,6 +139,13 @@ describe("several serving processes", () => {
     expect(refused).toHaveLength(40);
     for (const reply of refused) expectRefusal(reply, tooOften);
     await reload({});
+  });
+
+  test("count the requests to each account of a provider together", async () => {
+    const replies = await Promise.all(several(60, () => post(gateway, key, { model: "rated" })));
+    const refused = replies.filter(({ status }) => status !== 200);
+    expect(refused).toHaveLength(40);
+    for (const reply of refused) expectRefusal(reply, tooOften);
   });
 
   test("count the open requests of a key together, and those of a killed process no more", async () => {

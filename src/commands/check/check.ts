@@ -10,6 +10,7 @@ import type { Config } from "../../config/schema.ts";
 import { configReport } from "../../contract/operator/configReport.ts";
 import { CommandFailure, printResult, printWarning } from "../cli/print.ts";
 import { globalOptions, type GlobalOptions } from "../cli/session.ts";
+import { sizeOf } from "../doctor/configuration.ts";
 import { examineLimitsServer, readServer } from "../doctor/server.ts";
 import type { Verdict } from "../doctor/verdict.ts";
 import { visible } from "../../lib/terminal.ts";
@@ -108,6 +109,6 @@ function failuresOf(results: readonly { readonly ok: boolean }[], what: string):
   return failed > 0 ? [`${failed} of ${results.length} ${what} failed`] : [];
 }
 
-function validText({ file, providers, models }: Config): string {
-  return visible(`${file} is valid (providers: ${providers.length}, models: ${models.length})`);
+function validText(config: Config): string {
+  return visible(`${config.file} is valid (${sizeOf(config)})`);
 }

@@ -21,9 +21,8 @@ export interface ConfigReading {
 export function readConfig(path: string | undefined): ConfigReading {
   try {
     const { config, warnings, plainSecrets } = loadConfig({ path });
-    const size = `providers: ${config.providers.length}, models: ${config.models.length}`;
     const verdict = passed(
-      `${config.file} is valid (${size})`,
+      `${config.file} is valid (${sizeOf(config)})`,
       ...warnings.map((warning) => `warning: ${warning}`),
     );
     return { loaded: { config, plainSecrets }, verdict };
@@ -31,6 +30,14 @@ export function readConfig(path: string | undefined): ConfigReading {
     if (!(error instanceof ConfigError)) throw error;
     return { loaded: readWithoutSecrets(path), verdict: failed(...error.problems) };
   }
+}
+
+/** How many providers and models a config has, and accounts if a provider has several. */
+export function sizeOf({ providers, models }: Config): string {
+  const count = new Set(providers.map(({ provider }) => provider)).size;
+  const accounts = providers.filter(({ id, provider }) => id !== provider).length;
+  const ofThem = accounts > 0 ? ` with ${accounts} accounts` : "";
+  return `providers: ${count}${ofThem}, models: ${models.length}`;
 }
 
 function readWithoutSecrets(path: string | undefined): LoadedConfig | undefined {
@@ -63,7 +70,7 @@ export async function examineProviders({ config, plainSecrets }: LoadedConfig): 
   if (plainSecrets === undefined) {
     return failed("not checked, because the config has problems: correct them first");
   }
-  const { providers } = config;
+  const providers = serversOf(config.providers);
   if (providers.length === 0) return passed("the config has no providers");
   const problems = (await Promise.all(providers.map(connectionProblem))).filter(
     (problem) => problem !== undefined,
@@ -74,6 +81,15 @@ export async function examineProviders({ config, plainSecrets }: LoadedConfig): 
     ...problems,
   ];
   return problems.length > 0 ? failed(...lines) : passed(...lines);
+}
+
+/** Accounts of one provider at one server count once. */
+function serversOf(providers: readonly ProviderConfig[]): readonly ProviderConfig[] {
+  const isSame = (one: ProviderConfig, other: ProviderConfig): boolean =>
+    one.provider === other.provider && one.baseUrl === other.baseUrl;
+  return providers.filter(
+    (provider, at) => providers.findIndex((other) => isSame(provider, other)) === at,
+  );
 }
 
 async function connectionProblem(provider: ProviderConfig): Promise<string | undefined> {

@@ -4,7 +4,7 @@ import { fieldsOf, type JsonObjectText } from "../../lib/json.ts";
 import { AnswerError, decodeAnswer, parseAnswerJson } from "../../providers/provider.ts";
 import { UpstreamError } from "../../providers/upstream.ts";
 import { orderCandidates, type Candidate } from "../../routing/candidates.ts";
-import { isAvailable } from "../../routing/attempts.ts";
+import { takeAvailable } from "../../routing/attempts.ts";
 import { clientGone, toUpstreamError, type Answer } from "../answer.ts";
 import { findModel } from "../catalog.ts";
 import { checkBody, taskRunner } from "../largeBodies/checkBody.ts";
@@ -40,7 +40,7 @@ export async function countTokens(scope: RequestScope, body: Uint8Array): Promis
   const call = { object: await ownMessages(object, taskRunner(scope, object)), headers };
   const dueMs = gateway.clock.monotonicMs() + COUNT_TIMEOUT_MS;
   for (const candidate of orderCandidates(native, gateway.random)) {
-    if (!isAvailable(candidate, caller.accountId, gateway.health)) continue;
+    if (!takeAvailable(candidate, caller.accountId, gateway.health)) continue;
     const counted = await askProvider(scope, candidate, { ...call, dueMs });
     if (counted !== undefined) return { kind: "json", body: counted, headers: {} };
     if (scope.signal.aborted || gateway.inFlight.isAborting) break;

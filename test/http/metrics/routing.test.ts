@@ -15,12 +15,12 @@ const at = openBefore(ids, (urls) => ({
 const ask = async () => chat(at.gateway, await at.gateway.key());
 
 test("third attempts without a retry slot are counted", async () => {
-  at.providers.one.answer = refusal(429);
+  at.providers.one.answer = refusal(404);
   const allAreThere = Promise.withResolvers<void>();
   at.providers.two.answer = async (peer, request) => {
     if (at.providers.two.requests.length === 10) allAreThere.resolve();
     await allAreThere.promise;
-    await refusal(429)(peer, request);
+    await refusal(404)(peer, request);
   };
   at.providers.three.answer = usual;
   const { value } = await growth(at.gateway.metricsUrl, async () => {
@@ -31,8 +31,8 @@ test("third attempts without a retry slot are counted", async () => {
 });
 
 test("a third route that is skipped takes no retry slot", async () => {
-  at.providers.one.answer = refusal(429);
-  at.providers.two.answer = refusal(429);
+  at.providers.one.answer = refusal(404);
+  at.providers.two.answer = refusal(404);
   at.providers.three.answer = refusal(429, "later", { "retry-after": "60" });
   expect((await ask()).status).toBe(502);
   const { value } = await growth(at.gateway.metricsUrl, async () => {

@@ -1,9 +1,10 @@
 import { isGivenBinary } from "../binary/binary.ts";
 import { testedProcesses } from "../testedEngines.ts";
-/** The keys of a TOML table. The values that tests need have the same form in JSON. Undefined leaves a key out. */
-export type Section = Readonly<
-  Record<string, string | number | boolean | readonly string[] | undefined>
->;
+/** The keys of a TOML table. Undefined leaves a key out. */
+export type Section = Readonly<Record<string, Value>>;
+type Value = string | number | boolean | readonly string[] | undefined;
+/** The table of a provider may have a list of tables: its accounts. */
+export type ProviderTable = Readonly<Record<string, Value | readonly Section[]>>;
 
 export interface ConfiguredModel {
   readonly id: string;
@@ -14,7 +15,7 @@ export interface ConfiguredModel {
 
 export interface GatewayConfig {
   /** Base URLs, or whole tables, by provider id. */
-  readonly providers: Readonly<Record<string, string | Section>>;
+  readonly providers: Readonly<Record<string, string | ProviderTable>>;
   readonly models: readonly ConfiguredModel[];
   /** Tables such as `server`, merged over the defaults of these tests. */
   readonly sections?: Readonly<Record<string, Section>>;
@@ -144,8 +145,22 @@ export function costOf(tokens: {
   );
 }
 
-function tableText(head: string, section: Section): string {
-  const given = Object.entries(section).filter(([, value]) => value !== undefined);
-  const lines = given.map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
-  return `${[head, ...lines].join("\n")}\n\n`;
+function tableText(head: string, section: ProviderTable): string {
+  return `${[head, ...keyTexts(section)].join("\n")}\n\n`;
+}
+
+function keyTexts(section: ProviderTable): readonly string[] {
+  return Object.entries(section)
+    .filter(([, value]) => value !== undefined)
+    .map(([key, value]) => `${key} = ${valueText(value)}`);
+}
+
+/** Texts, numbers and lists have the same form in JSON. */
+function valueText(value: ProviderTable[string]): string {
+  const isList = (list: unknown): list is readonly unknown[] => Array.isArray(list);
+  if (!isList(value)) return JSON.stringify(value);
+  const items = value.map((item) =>
+    typeof item === "string" ? JSON.stringify(item) : `{ ${keyTexts(item).join(", ")} }`,
+  );
+  return `[${items.join(", ")}]`;
 }
