@@ -10,6 +10,8 @@ const LINE_LENGTH_MAX = 120;
 export function exampleOf(text: string): string {
   const lines = text.split("\n");
   for (const { header, options } of tablesOf(sections)) {
+    // The text shows such a table in its own words.
+    if (Object.values(options).every(({ spec }) => spec.example === false)) continue;
     const start = lines.findIndex((line) => line === header || line === `#${header}`);
     if (start === -1) throw new Error(`the example has no ${header}`);
     const off = lines[start]?.startsWith("#") === true ? "#" : "";
@@ -22,7 +24,9 @@ export function exampleOf(text: string): string {
 /** The page of the reference: a heading for each key. */
 export function configPage(): string {
   const parts = tablesOf(sections).flatMap(({ name, header, options }) => {
-    const single = Object.values(options).filter((option) => option.options === undefined);
+    const single = Object.values(options).filter(
+      (option) => option.options === undefined && option.spec.isElsewhere !== true,
+    );
     return [`## \`${header}\``].concat(single.flatMap((option) => keyParts(option, name)));
   });
   return [pageHead, ...parts].join("\n\n");
@@ -63,9 +67,10 @@ function exampleLines({ keys, spec, default: value, ...option }: Option<unknown>
 }
 
 function keyParts(option: Option<unknown>, table: string): readonly string[] {
-  const { keys, form, isRequired, default: value } = option;
-  const [first, ...files] = keys.map((key) => `\`${key}\``);
-  const pair = files.length > 0 ? ` Or ${files.join()}: the name of a file that contains it.` : "";
+  const { keys, fileKeys, form, isRequired, default: value } = option;
+  const [first, ...others] = keys.map((key) => `\`${key}\``);
+  const other = fileKeys.length > 0 ? "the name of a file that contains it" : "the same in dollars";
+  const pair = others.length > 0 ? ` Or ${others.join()}: ${other}.` : "";
   const absent = isRequired ? "Required." : value === undefined ? "" : `Default: \`${value}\`.`;
   const facts = `${form[0]?.toUpperCase()}${form.slice(1)}. ${absent}`;
   return [`### ${first} of ${table}`, `${facts.trim()}${pair}`, sentencesOf(option)];

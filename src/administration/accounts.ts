@@ -2,6 +2,7 @@ import { Type } from "@sinclair/typebox";
 import type { NotifyConfig } from "../config/schema.ts";
 import { AccountDocument, accountDocument } from "../contract/operator/account.ts";
 import { formatRoubles } from "../lib/money.ts";
+import { nearest } from "../lib/nearest.ts";
 import { fields, shortTime, table, visible } from "../lib/terminal.ts";
 import { accountUrlProblem, accountWebhookSecret } from "../notices/recipients.ts";
 import { available, type AccountRow } from "../store/store.ts";
@@ -109,6 +110,11 @@ const set = operation({
       ),
       isCliOnly: true,
     },
+    plan: optional(
+      "--plan <id>",
+      "a price plan of the config, or none: the prices of the models",
+      orNone(anyText),
+    ),
   },
   needsOne: true,
   output: AccountDocument,
@@ -116,10 +122,11 @@ const set = operation({
   // The address must be one that the config can send to, and its secret follows from that of the config.
   needsNotifySecrets: ({ notify }) => typeof notify === "string",
   /** Waits for money that the serving gateway has reserved. */
-  async run(operator, { account: name, overdraft, low, notify }) {
+  async run(operator, { account: name, overdraft, low, notify, plan }) {
     refuseAddress(operator, notify);
+    refusePlan(operator, plan);
     const { admin } = operator.store;
-    const changes = { overdraft, low, notifyUrl: notify };
+    const changes = { overdraft, low, notifyUrl: notify, plan };
     const change = () => admin.setAccount(operator.actor, name, changes);
     const account = await withReservedMoney(admin, name, change, operator.onWait);
     const { document } = shown(account);
@@ -140,6 +147,19 @@ function refuseAddress({ config }: Operator, url: string | null | undefined): vo
   if (typeof url !== "string") return;
   const problem = accountUrlProblem(config.notify, url);
   if (problem !== undefined) throw new InvalidValue(`notify ${problem}`, { field: "notify" });
+}
+
+/** Throws InvalidValue for a plan that the config does not have. */
+function refusePlan({ config }: Operator, plan: string | null | undefined): void {
+  if (typeof plan !== "string") return;
+  const ids = config.plans.map(({ id }) => id);
+  if (ids.includes(plan)) return;
+  const meant = nearest(plan, ids);
+  const known = ids.length === 0 ? "add it under [[plans]]" : `the plans are ${ids.join(", ")}`;
+  const advice = meant === undefined ? known : `did you mean ${meant}?`;
+  throw new InvalidValue(`the config has no plan ${JSON.stringify(plan)}; ${advice}`, {
+    field: "plan",
+  });
 }
 
 /** The secret that the receiver of an account's notices needs. Undefined for one that is not a webhook. */
@@ -185,6 +205,7 @@ function accountText({ account, document }: ShownAccount): string {
     ["available, RUB", document.available_rub],
     ["low below, RUB", document.low_rub ?? "as in the config"],
     ["notices to", document.notify ?? "the operator only"],
+    ["price plan", document.plan ?? "none"],
     ["created", shortTime(account.createdAt)],
   ]);
 }

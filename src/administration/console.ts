@@ -15,7 +15,7 @@ import { ModelPrices } from "../contract/operator/modelPrices.ts";
 import { Overview } from "../contract/operator/overview.ts";
 import { ProviderReport } from "../contract/operator/providerReport.ts";
 import { reportSpans } from "../contract/operator/span.ts";
-import { isoTime } from "../lib/clock.ts";
+import { isoTime, systemClock } from "../lib/clock.ts";
 import { version } from "../lib/version.ts";
 import {
   anyText,
@@ -147,7 +147,7 @@ export const consoleReports: readonly Operation[] = [
     input: {},
     output: ModelPrices,
     effects: [],
-    run: async ({ config }) => ({ document: modelPricesOf(config) }),
+    run: async ({ config }) => ({ document: modelPricesOf(config, systemClock.epochMs()) }),
   }),
   operation({
     name: "check",

@@ -13,6 +13,7 @@ import {
   RequestDocument,
   requestDocument,
 } from "../contract/operator/request.ts";
+import type { PricingNote } from "../contract/priceList.ts";
 import { csvOf } from "../lib/csv.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { fields, pricePerMillion, shortTime, table, visible } from "../lib/terminal.ts";
@@ -189,6 +190,7 @@ function requestText(row: ReceiptRow): string {
     ["key", row.key],
     ["endpoint", row.stream ? `${row.endpoint}, streamed` : row.endpoint],
     ["model", row.model],
+    ...(row.pricing === null ? [] : [["prices of", pricingText(row.pricing)] as const]),
     ["provider", row.provider ?? "-"],
     ["status", row.status],
     ...figures
@@ -202,6 +204,17 @@ function requestText(row: ReceiptRow): string {
     ["first byte, ms", milliseconds(row.firstByteMs)],
     ["duration, ms", milliseconds(row.durationMs)],
   ]);
+}
+
+/** Such as `plan wholesale (gpt-*), flex, prompts from 272001 tokens, 92.5 RUB for a dollar`. */
+function pricingText(note: PricingNote): string {
+  const { plan, plan_rule, service_tier, from_prompt_tokens, usd_rate } = note;
+  return [
+    ...(plan === undefined ? [] : [`plan ${plan} (${plan_rule ?? ""})`]),
+    ...(service_tier === undefined ? [] : [`service tier ${service_tier}`]),
+    ...(from_prompt_tokens === undefined ? [] : [`prompts from ${from_prompt_tokens} tokens`]),
+    ...(usd_rate === undefined ? [] : [`${usd_rate} RUB for a dollar`]),
+  ].join(", ");
 }
 
 function countText({ name, price, unit }: Figure, row: ReceiptRow): string {

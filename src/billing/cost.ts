@@ -2,7 +2,6 @@ import {
   billedCount,
   figures,
   ofEachOther,
-  ofEachPrice,
   otherFigures,
   type OtherCounts,
   type OtherFigure,
@@ -174,11 +173,6 @@ export function mostOf({ most, least, step }: AmountRange, money: bigint): bigin
 export function boundWithin(range: AmountRange, amount: bigint, bound: OutputBound): number {
   if (amount === range.most) return bound.most;
   return bound.least + Number((amount - range.least) / range.step);
-}
-
-/** The higher of two prices, for each kind of usage. */
-export function higherPrice(one: Price, other: Price): Price {
-  return ofEachPrice(({ price: { name } }) => greaterOf(one[name], other[name]));
 }
 
 function highestInputPrice(price: Price, longCacheWrites: boolean): bigint {

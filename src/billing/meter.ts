@@ -1,5 +1,5 @@
-import type { Price } from "../config/schema.ts";
 import type { FinalStatus } from "../contract/account/requestStatus.ts";
+import { tierOf, type PriceList, type PriceTier, type ServiceTier } from "../contract/priceList.ts";
 import { noUsage, type Usage } from "../contract/usage.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
@@ -27,16 +27,18 @@ export interface RequestOutcome {
   status: FinalStatus;
   usage?: BilledUsage | undefined;
   provider?: string | undefined;
-  /** What the operator pays on the route that answered, if configured. */
-  operatorPrice?: Price | undefined;
+  /** The service tier of the answer. Undefined: the standard one. */
+  service?: ServiceTier | undefined;
   /** The model whose route answered: a fallback, or the one that was asked for. It is recorded and charged. */
   sold?: SoldModel | undefined;
 }
 
-/** A model as it is sold. */
+/** A model as it is sold on one route. */
 export interface SoldModel {
   readonly model: string;
-  readonly price: Price;
+  readonly prices: PriceList;
+  /** What the operator pays on the route, if configured. */
+  readonly costs: PriceList | undefined;
 }
 
 /** The record of a settled request. Amounts are nano-roubles. */
@@ -91,7 +93,8 @@ interface MeterOptions {
   readonly writer: Writer;
   readonly clock: Clock;
   readonly hold: Hold;
-  readonly price: Price;
+  /** Those of the model that the request asks for. */
+  readonly prices: PriceList;
   readonly request: AdmittedRecord;
   /** The longest time that the request can take. `allowMore` adds to it. */
   readonly withinMs: number;
@@ -101,7 +104,7 @@ interface MeterOptions {
 }
 
 /** The part of a record that every end of a request changes. */
-type RecordedOutcome = Omit<RequestRecord, keyof AdmittedRecord>;
+type RecordedOutcome = Omit<RequestRecord, keyof AdmittedRecord | "pricing">;
 
 /** The meter of one request. It is open until it is settled. It does not retain the body. */
 export class RequestMeter implements Meter {
@@ -149,10 +152,11 @@ export class RequestMeter implements Meter {
     const holds = [hold];
     try {
       if (hold.secured !== undefined) await hold.secured;
-      const price = outcome.sold?.price ?? this.#options.price;
-      const cost = costOf(outcome.usage?.tokens ?? noUsage, price);
+      const usage = outcome.usage?.tokens ?? noUsage;
+      const tier = this.#tierOf(outcome);
+      const cost = costOf(usage, tier.price);
       const charge = cost <= hold.amount ? cost : await this.#chargeBeyondHold(cost, holds);
-      const record = this.#recordOf(outcome, charge, cost - charge);
+      const record = this.#recordOf(outcome, tier, charge, cost - charge);
       await writer.writeWithin({ kind: "recordRequest", record }, holds);
       const receipt = this.#receiptOf(outcome, record.durationMs ?? 0, record);
       this.#settled(receipt);
@@ -169,7 +173,7 @@ export class RequestMeter implements Meter {
   writeRow(): void {
     if (this.isSettling || this.#mayHaveRow || this.#options.hold.secured !== undefined) return;
     this.#mayHaveRow = true;
-    const record: RequestRecord = { ...this.#options.request, ...NOT_ENDED };
+    const record: RequestRecord = { ...this.#options.request, pricing: null, ...NOT_ENDED };
     // Without its row the request only stays out of the lists while it runs.
     this.#options.writer.write({ kind: "recordRequest", record }).catch(() => undefined);
   }
@@ -210,7 +214,8 @@ export class RequestMeter implements Meter {
 
   /** Records the request as failed. Releases the holds when it is certain that it is not charged. */
   async #releaseUncommitted(provider: string | undefined, holds: readonly Hold[]): Promise<void> {
-    const failed = (): RequestRecord => this.#recordOf({ status: "failed", provider }, 0n, 0n);
+    const outcome: RequestOutcome = { status: "failed", provider };
+    const failed = (): RequestRecord => this.#recordOf(outcome, this.#tierOf(outcome), 0n, 0n);
     if (await recordAsFailed(this.#options.writer, failed, holds)) return;
     for (const hold of holds) hold.release();
   }
@@ -219,8 +224,15 @@ export class RequestMeter implements Meter {
     return Math.round(this.#options.clock.monotonicMs() - this.startedMs);
   }
 
+  /** The whole request is charged at the tier of its prompt, in the service tier of the answer. */
+  #tierOf({ usage, sold, service }: RequestOutcome): PriceTier {
+    const prices = sold?.prices ?? this.#options.prices;
+    return tierOf(prices, service, usage?.tokens.promptTokens ?? 0);
+  }
+
   #recordOf(
-    { status, usage, provider, operatorPrice, sold }: RequestOutcome,
+    { status, usage, provider, sold, service }: RequestOutcome,
+    { price, note }: PriceTier,
     charge: bigint,
     writeOff: bigint,
   ): RequestRecord {
@@ -233,13 +245,16 @@ export class RequestMeter implements Meter {
       writeOff,
       ...tokens,
       estimated: usage?.estimated ?? false,
-      operatorCost: operatorPrice && usage ? costOf(tokens, operatorPrice) : null,
+      operatorCost:
+        sold?.costs && usage
+          ? costOf(tokens, tierOf(sold.costs, service, tokens.promptTokens).price)
+          : null,
       attempts: this.#attempts,
       durationMs: this.#elapsedMs(),
       firstByteMs: this.#firstByteMs ?? null,
     };
-    const answered = sold && { model: sold.model, price: sold.price };
-    return { ...this.#options.request, ...answered, ...outcome };
+    const answered = sold && { model: sold.model };
+    return { ...this.#options.request, ...answered, price, pricing: note, ...outcome };
   }
 
   #receiptOf(

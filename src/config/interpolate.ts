@@ -27,8 +27,7 @@ export function interpolate(
     );
   }
   if (typeof tree !== "object" || tree === null) return tree;
-  // No key takes a date. A Date would pass the schema as an empty table; NaN fits no key.
-  if (tree instanceof Date) return Number.NaN;
+  if (tree instanceof Date) return tree;
   return Object.fromEntries(
     Object.entries(tree).map(([name, value]) => [
       name,

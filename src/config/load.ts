@@ -8,7 +8,10 @@ import { ConfigError, Inspection } from "./inspection.ts";
 import { interpolate, variablesIn, type Environment } from "./interpolate.ts";
 import { readModels, warnAboutUnknownContexts, warnAboutUnpricedSearches } from "./models.ts";
 import { isTable, readTable } from "./option.ts";
+import { readPlans } from "./plans.ts";
+import { readPricing, type Pricing } from "./pricing.ts";
 import { readProviders } from "./providers.ts";
+import { readPriceEntries } from "./schedules.ts";
 import type { Config, Listen } from "./schema.ts";
 import { namedFiles, sections, withoutServeOnly } from "./sections.ts";
 import { readListen, serverOptions } from "./server.ts";
@@ -59,7 +62,17 @@ export function loadConfig(options: {
   const tables = readTable(sections, isTable(written) ? written : {}, "", inspection);
   const settings = readSettings(tables, inspection);
   const providers = readProviders(tables.providers, inspection);
-  const models = readModels(tables.models, providers, inspection);
+  const pricing = readPricing(tables, inspection);
+  const ids = new Set(tables.models.flatMap((one) => (isTable(one) ? String(one["id"]) : [])));
+  const entries = readPriceEntries(
+    pricesOf(tables, pricing, inspection),
+    "prices",
+    ids,
+    inspection,
+  );
+  const soldModels = readModels(tables.models, { providers, pricing, entries }, inspection);
+  const models = soldModels.map(({ model }) => model);
+  const plans = readPlans(tables.plans, soldModels, pricing, inspection);
   if (inspection.problems.length > 0) throw new ConfigError(inspection.problems);
   if (models.length === 0) inspection.warning(file, "has no [[models]]: no request can be served");
   warnAboutUnpricedSearches(models, settings.api, inspection);
@@ -68,7 +81,20 @@ export function loadConfig(options: {
   // Without secrets the proxies of the config are not read.
   if (secrets === "read") warnAboutProxies({ ...settings, providers }, environment, inspection);
   const { warnings, plainSecrets } = inspection;
-  return { config: { file, ...settings, providers, models }, warnings, plainSecrets };
+  return { config: { file, ...settings, providers, models, plans }, warnings, plainSecrets };
+}
+
+/** The [[prices]] of the config, then those of the file that [pricing] names. */
+function pricesOf(
+  { prices }: { readonly prices: readonly unknown[] },
+  { file }: Pricing,
+  inspection: Inspection,
+): readonly unknown[] {
+  if (file === undefined) return prices;
+  const tree = parseToml(file, readText(file));
+  const written = isTable(tree) ? tree : {};
+  const { prices: further } = readTable({ prices: sections.prices }, written, file, inspection);
+  return [...prices, ...further];
 }
 
 /**

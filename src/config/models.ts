@@ -7,6 +7,7 @@ import {
   flag,
   names,
   readTable,
+  isTable,
   readTables,
   refuseOtherKinds,
   tables,
@@ -16,15 +17,17 @@ import {
   type Values,
 } from "./option.ts";
 import {
-  costOptions,
-  MODEL_TOKENS_MAX,
-  priceOptions,
-  readOperatorPrice,
-  readPrice,
-  readSoldExtras,
+  checkCosts,
+  completeList,
+  costTableOptions,
+  priceTableOptions,
+  readGivenList,
   warnAboutLosses,
-} from "./prices.ts";
+} from "./priceLists.ts";
+import { MODEL_TOKENS_MAX } from "./prices.ts";
+import { marginPercent, termsFor, type Pricing, type Terms } from "./pricing.ts";
 import { namesOfProviders, providersNamed, type ProviderConfig } from "./providers.ts";
+import { readSchedule, type PriceEntry, type WrittenPrices } from "./schedules.ts";
 
 export type ModelKind = "chat" | "embedding";
 export type ChatApi = "chat" | "responses";
@@ -74,7 +77,7 @@ const routeOptions = {
     only: "chat",
     doc: "How fast it generates, until finished answers show it. What a client that disconnects pays for hidden reasoning is estimated by it. Default: 100.",
   }),
-  ...costOptions,
+  ...costTableOptions,
 } as const;
 
 export const modelOptions = {
@@ -92,7 +95,13 @@ export const modelOptions = {
     example: '"openai"',
     doc: "Shown in the list of models. Default: the provider of the first route.",
   }),
-  ...priceOptions,
+  aliases: names("aliases", {
+    example: '["gpt-5-mini-latest", "gpt-5-mini-2*"]',
+    check: (name) => (/[\s,]/u.test(name) ? "must not contain blanks or commas" : undefined),
+    doc: "Further names that clients may use, in which * is any text. Lists show the model under its id, and it is charged and reported as the model. Default: none.",
+  }),
+  ...priceTableOptions,
+  margin: marginPercent,
   free: flag("free", {
     default: false,
     example: false,
@@ -133,8 +142,14 @@ export const modelOptions = {
   }),
 } as const;
 
-export type ModelConfig = ReturnType<typeof readModel>;
-export type RouteConfig = ReturnType<typeof readRoute>["route"];
+export type ModelConfig = ReturnType<typeof readModel>["model"];
+export type RouteConfig = ReturnType<typeof readRoute>;
+
+/** A model, and its prices as they are written: plans change those. */
+export interface WrittenModel {
+  readonly model: ModelConfig;
+  readonly written: readonly WrittenPrices[];
+}
 
 /** An embedding model has no answer tokens and no cache, and only one interface. */
 const notOfEmbeddings = () => "is not a key of an embedding model: remove it";
@@ -142,16 +157,32 @@ const notOfEmbeddings = () => "is not a key of an embedding model: remove it";
 /** Models with their prices and routes, in the order of the file. Problems go to the inspection. */
 export function readModels(
   items: readonly unknown[],
-  providers: readonly ProviderConfig[],
+  context: ModelContext,
   inspection: Inspection,
-): readonly ModelConfig[] {
+): readonly WrittenModel[] {
   const seen = new Map<string, string>();
-  const models = readTables(items, "models", inspection, (table, at) =>
-    readModel(table, at, providers, seen, inspection),
+  const written = readTables(items, "models", inspection, (table, at) =>
+    readModel(table, at, context, seen, inspection),
   );
-  for (const [index, model] of models.entries())
+  const models = written.map(({ model }) => model);
+  for (const [index, model] of models.entries()) {
     checkFallbacks(model, `models[${index}].fallbacks`, models, inspection);
-  return models;
+    for (const [position, name] of model.aliases.entries()) {
+      const key = `models[${index}].aliases[${position}]`;
+      const first = seen.get(name);
+      if (first === undefined) seen.set(name, `models[${index}]`);
+      else inspection.problem(key, `${inspection.quote(key, name)} is already a name of ${first}`);
+    }
+  }
+  return written;
+}
+
+/** What the models of a config refer to. */
+export interface ModelContext {
+  readonly providers: readonly ProviderConfig[];
+  readonly pricing: Pricing;
+  /** The [[prices]] by the id of their model. */
+  readonly entries: ReadonlyMap<string, readonly PriceEntry[]>;
 }
 
 /** More models than a client would wait for. */
@@ -187,7 +218,7 @@ function checkFallbacks(
 function readModel(
   table: Table,
   at: string,
-  providers: readonly ProviderConfig[],
+  { providers, pricing, entries }: ModelContext,
   seen: Map<string, string>,
   inspection: Inspection,
 ) {
@@ -200,26 +231,29 @@ function readModel(
       `${at}.max_output_tokens`,
       `is required: ${modelOptions.maxOutputTokens.form}`,
     );
-  const read = readTables(given.routes, `${at}.routes`, inspection, (route, place) =>
-    readRoute(route, place, { id, kind }, providers, inspection),
+  const ofProvider = marginOf(given.routes, providers);
+  const terms = (own = given.margin): Terms => termsFor(pricing, { id, own }, ofProvider);
+  const routes = readTables(given.routes, `${at}.routes`, inspection, (route, place) =>
+    readRoute(route, place, { id, kind }, { providers, terms: terms() }, inspection),
   );
-  const routes: readonly RouteConfig[] = read.map(({ route }) => route);
   warnAboutDuplicateRoutes(routes, at, inspection);
-  const price = readPrice(given, at, inspection);
-  warnAboutLosses(
-    given,
-    price,
-    read.map(({ costs }) => costs),
-    at,
+  const { schedule, written } = readSchedule(
+    { id, kind, free: given.free },
+    { table: given, at, entries: entries.get(id) ?? [], terms },
     inspection,
   );
+  for (const { prices } of schedule) {
+    const costs = routes.map((route) => route.costs ?? prices.vendor);
+    warnAboutLosses(prices, costs, at, inspection);
+  }
   if (given.ownedBy !== undefined) checkName(given.ownedBy, `${at}.owned_by`, inspection);
-  return {
+  const model = {
     id,
     kind,
     ownedBy: given.ownedBy ?? routes[0]?.provider ?? "",
-    price,
-    sells: readSoldExtras(given, price),
+    aliases: given.aliases,
+    /** What accounts without a plan pay. */
+    schedule,
     maxOutputTokens: given.maxOutputTokens ?? 0,
     contextTokens: given.contextTokens ?? CONTEXT_TOKENS_DEFAULT,
     /** The operator has set `context_tokens`. Otherwise it is a default, which bounds no hold and refuses no prompt. */
@@ -229,6 +263,16 @@ function readModel(
     /** At least one, in the order of the file. */
     routes,
   } as const;
+  return { model, written };
+}
+
+/** The margin of the provider of the first route. */
+function marginOf(
+  [route]: readonly unknown[],
+  providers: readonly ProviderConfig[],
+): Pricing["margin"] | undefined {
+  const named = isTable(route) ? route["provider"] : undefined;
+  return typeof named === "string" ? providersNamed(providers, named)[0]?.margin : undefined;
 }
 
 function checkId(
@@ -271,8 +315,9 @@ export function warnAboutUnpricedSearches(
 ): void {
   if (namesWebSearch([...refusedTools, ...allowedTools])) return;
   const unpriced = models.filter(
-    ({ sells, routes }) =>
-      !sells.webSearches && routes.some(({ api, responses }) => responses || api === "responses"),
+    ({ schedule, routes }) =>
+      !schedule[0].prices.sells.webSearches &&
+      routes.some(({ api, responses }) => responses || api === "responses"),
   );
   if (unpriced.length === 0) return;
   inspection.warning(
@@ -304,7 +349,7 @@ function readRoute(
   table: Table,
   at: string,
   model: { readonly id: string; readonly kind: ModelKind },
-  providers: readonly ProviderConfig[],
+  { providers, terms }: { readonly providers: readonly ProviderConfig[]; readonly terms: Terms },
   inspection: Inspection,
 ) {
   const given = readTable(routeOptions, table, at, inspection);
@@ -313,7 +358,8 @@ function readRoute(
   checkProvider(given, at, kind, providers, inspection);
   if (given.model !== undefined) checkName(given.model, `${at}.model`, inspection);
   const { provider = "", api, responses, priority, weight, tokensPerSecond } = given;
-  const route = {
+  const costs = readGivenList("cost", given, at, terms, inspection);
+  return {
     provider,
     model: given.model ?? model.id,
     api,
@@ -321,10 +367,9 @@ function readRoute(
     priority,
     weight,
     tokensPerSecond,
-    /** What the provider charges the operator. */
-    operatorPrice: readOperatorPrice(given, at, kind, inspection),
+    /** What the provider charges the operator. Undefined: what the vendor asks, if the model has prices in dollars. */
+    costs: checkCosts(costs, at, kind, inspection) ? completeList(costs) : undefined,
   } as const;
-  return { route, costs: given };
 }
 
 function checkProvider(

@@ -18,6 +18,8 @@ export interface Spec {
   readonly inUnit?: true;
   /** Only `serve` needs the value. It is a secret, or a file that commands may be unable to read. */
   readonly serveOnly?: true;
+  /** The example and the reference have the key in another table. */
+  readonly isElsewhere?: true;
   /** The one kind of model or provider that has the key. */
   readonly only?: "chat" | "openai" | "anthropic";
 }
@@ -350,6 +352,15 @@ export function headers(key: string, spec: Spec): Option<Readonly<Record<string,
     absent: {},
     default: "{}",
   });
+}
+
+/** The same entries for a further table. The example and the reference show them once. */
+export function documentedElsewhere<Given extends Options>(options: Given): Given {
+  const hidden = Object.entries(options).map(([name, option]) => [
+    name,
+    { ...option, spec: { ...option.spec, example: false as const, isElsewhere: true as const } },
+  ]);
+  return Object.fromEntries(hidden) as Given;
 }
 
 /** A table of the file. Its values are read by `readTable`. */

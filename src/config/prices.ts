@@ -1,13 +1,7 @@
-import {
-  byPrice,
-  ofEachPrice,
-  type ExtraName,
-  type Figure,
-  type Price,
-  type PriceName,
-} from "../contract/figures.ts";
-import type { Inspection } from "./inspection.ts";
-import { entry, type Option, type Spec, type Values } from "./option.ts";
+import { ofEachPrice, type Figure, type PriceName } from "../contract/figures.ts";
+import { parseDecimal, type Decimal } from "../lib/decimal.ts";
+import { joinKey } from "./inspection.ts";
+import { entry, type Option, type Spec } from "./option.ts";
 
 /** The highest price and the highest rate. */
 export const BILLION = 1_000_000_000;
@@ -70,6 +64,9 @@ const specs: Readonly<Record<PriceName, { readonly price: Spec; readonly cost: S
   },
 };
 
+/** A price as it stands in the file: thousandths of a rouble, or dollars. */
+export type GivenAmount = { readonly rub: bigint } | { readonly usd: Decimal };
+
 /** What a client pays. */
 export const priceOptions = ofEachPrice((figure) => {
   const { name, key } = figure.price;
@@ -81,128 +78,21 @@ export const costOptions = ofEachPrice((figure) =>
   option(figure, figure.costKey, specs[figure.price.name].cost),
 );
 
-/** The prices of a model or the costs of a route that stand in the file. */
-export type GivenPrices = Values<typeof priceOptions>;
-type SoldModel = GivenPrices & { readonly kind: string; readonly free: boolean };
-
-/** The prices of a model with their defaults. Problems go to the inspection. */
-export function readPrice(model: SoldModel, at: string, inspection: Inspection): Price {
-  const price = pricesWithDefaults(model);
-  const sold = byPrice.filter((figure) => isOf(model.kind, figure));
-  for (const figure of sold) {
-    const { name, key } = figure.price;
-    if (model[name] === 0n && !model.free)
-      inspection.problem(`${at}.${key}`, "is 0: add free = true if the model costs nothing");
-    if (model[name] === undefined && isRequired(figure) && !model.free)
-      inspection.problem(
-        `${at}.${key}`,
-        `is required: a whole number of ${unitText(figure.unit)}, or write free = true`,
-      );
-  }
-  const counts = ({ price: { name }, fallback, isExtra }: Figure) =>
-    !isExtra || fallback !== undefined || model[name] !== undefined;
-  if (model.free && sold.filter(counts).every(({ price: { name } }) => price[name] > 0n))
-    inspection.problem(`${at}.free`, "is true, but no price is 0: remove it, or set a price to 0");
-  return price;
-}
-
-/** Whether the operator set the price, or the model costs nothing. */
-export function readSoldExtras(
-  model: SoldModel,
-  price: Price,
-): Readonly<Record<ExtraName, boolean>> {
-  const isFree = model.free && Object.values(price).every((amount) => amount === 0n);
-  const sold = byPrice
-    .filter(({ isExtra }) => isExtra)
-    .map(({ name, price }) => [name, isFree || model[price.name] !== undefined] as const);
-  return Object.fromEntries<boolean>(sold) as Record<ExtraName, boolean>;
-}
-
-/**
- * What the provider charges the operator. The caches cost what input costs, unless given. Undefined: nothing is set.
- */
-export function readOperatorPrice(
-  costs: GivenPrices,
-  at: string,
-  modelKind: string,
-  inspection: Inspection,
-): Price | undefined {
-  const known = byPrice.filter((figure) => isOf(modelKind, figure));
-  const given = known.find(({ price: { name } }) => costs[name] !== undefined);
-  if (given === undefined) return undefined;
-  for (const { price, costKey } of known.filter(isRequired))
-    if (costs[price.name] === undefined)
-      inspection.problem(`${at}.${costKey}`, `is required with ${given.costKey}`);
-  return pricesWithDefaults(costs);
-}
-
-function isOf(modelKind: string, { ofEmbeddings }: Figure): boolean {
-  return modelKind !== "embedding" || ofEmbeddings === true;
-}
-
-function isRequired({ fallback, isExtra }: Figure): boolean {
-  return fallback === undefined && !isExtra;
-}
-
-/** In nano-roubles of one. A fallback comes before the prices that fall back to it. */
-function pricesWithDefaults(given: GivenPrices): Price {
-  const price = ofEachPrice(() => 0n);
-  for (const {
-    price: { name },
-    unit,
-    fallback,
-  } of byPrice) {
-    const amount = given[name];
-    if (amount !== undefined) price[name] = amount * unit.nanoOfOne;
-    else if (fallback !== undefined) price[name] = price[fallback];
-  }
-  return price;
-}
-
-/** A price below the operator's cost is probably in a wrong unit. A price of 0 is intended. */
-export function warnAboutLosses(
-  model: GivenPrices,
-  price: Price,
-  costs: readonly GivenPrices[],
-  at: string,
-  inspection: Inspection,
-): void {
-  for (const [index, ofRoute] of costs.entries()) {
-    for (const {
-      price: { name, key },
-      unit,
-      isExtra,
-    } of byPrice) {
-      // Without its price an extra is not sold.
-      const asked = (isExtra ? model[name] : price[name]) ?? 0n;
-      const cost = ofRoute[name] ?? 0n;
-      if (asked === 0n || asked >= cost) continue;
-      inspection.warning(
-        `${at}.${key}`,
-        `is below the cost of routes[${index}], ${asked} for ${cost}: prices are thousandths of a rouble per ${unit.per} ${unit.things}`,
-      );
-    }
-  }
-  if (price.cachedInput > price.input) {
-    inspection.warning(
-      `${at}.rub_cached_input_per_1m`,
-      `is higher than the input price, ${price.cachedInput} to ${price.input}: prices are thousandths of a rouble per 1,000,000 tokens`,
-    );
-  }
-}
-
-function unitText({ per, things, example }: Figure["unit"]): string {
+/** "thousandths of a rouble per 1,000,000 tokens", with an example. */
+export function unitText({ per, things, example }: Figure["unit"]): string {
   return `thousandths of a rouble per ${per} ${things} (${example})`;
 }
 
-/** Thousandths of a rouble. Undefined if it is not set. */
-function option(
-  { unit, ofEmbeddings }: Figure,
-  key: string,
-  spec: Spec,
-): Option<bigint | undefined> {
+/** The key of the same price in dollars. */
+export function dollarKey(key: string): string {
+  return key.replace("rub_", "usd_");
+}
+
+/** A price in roubles or in dollars. Undefined if neither is set. */
+function option(figure: Figure, key: string, spec: Spec): Option<GivenAmount | undefined> {
+  const { unit, ofEmbeddings } = figure;
   const only = ofEmbeddings ? {} : ({ only: "chat" } as const);
-  return entry<bigint | undefined>(
+  const roubles = entry<bigint | undefined>(
     key,
     { ...spec, ...only },
     {
@@ -213,4 +103,39 @@ function option(
       range: `0 to ${BILLION}`,
     },
   );
+  const dollars = decimal(dollarKey(key), {
+    doc: "",
+    what: `a number of dollars per ${unit.per} ${unit.things}, such as 1.25,`,
+    max: 1_000_000,
+  });
+  return {
+    ...roubles,
+    keys: [...roubles.keys, ...dollars.keys],
+    read(table, at, inspection) {
+      const rub = roubles.read(table, at, inspection);
+      const usd = dollars.read(table, at, inspection);
+      if (rub !== undefined && usd !== undefined)
+        inspection.problem(joinKey(at, dollarKey(key)), `is set beside ${key}: remove one of them`);
+      if (rub !== undefined) return { rub };
+      return usd && { usd };
+    },
+  };
+}
+
+/** A number from 0 that may have a fraction. It is read exactly. Undefined if it is not set. */
+export function decimal(
+  key: string,
+  spec: Spec & { readonly what: string; readonly max: number; readonly required?: true },
+): Option<Decimal | undefined> {
+  const { what, max, required } = spec;
+  return entry<Decimal | undefined>(key, spec, {
+    form: `${what} from 0 to ${max}`,
+    accept: (value) =>
+      (typeof value === "number" || typeof value === "bigint") && value >= 0 && value <= max
+        ? parseDecimal(String(value))
+        : undefined,
+    isRequired: required === true,
+    absent: undefined,
+    range: `0 to ${max}`,
+  });
 }

@@ -19,6 +19,7 @@ import {
   type Table,
   type Values,
 } from "./option.ts";
+import { marginPercent } from "./pricing.ts";
 import { readProxy } from "./proxy.ts";
 import { baseOf, isUnencrypted, readServerUrl } from "./serverUrl.ts";
 import { readAuthority } from "./tls.ts";
@@ -180,6 +181,7 @@ export const providerOptions = {
     max: 100,
     doc: "",
   }),
+  margin: marginPercent,
 } as const;
 
 export type ProviderKind = Values<typeof providerOptions>["kind"];

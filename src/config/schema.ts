@@ -1,4 +1,5 @@
 import type { ModelConfig } from "./models.ts";
+import type { PlanConfig } from "./plans.ts";
 import type { ProviderConfig } from "./providers.ts";
 import type { Settings } from "./settings.ts";
 
@@ -6,6 +7,7 @@ export type { Listen } from "./address.ts";
 export type { PostgresDatabase, ServerPlace, SqliteDatabase } from "./database.ts";
 export type { ChatApi, ModelConfig, ModelKind, RouteConfig } from "./models.ts";
 export type { Network } from "./network.ts";
+export type { PlanConfig } from "./plans.ts";
 export type { MailServer, NotifyConfig } from "./notify.ts";
 export type { Price } from "../contract/figures.ts";
 export type { ProviderConfig, ProviderKind } from "./providers.ts";
@@ -17,4 +19,5 @@ export interface Config extends Settings {
   readonly file: string;
   readonly providers: readonly ProviderConfig[];
   readonly models: readonly ModelConfig[];
+  readonly plans: readonly PlanConfig[];
 }

@@ -2,7 +2,10 @@ import { databaseOptions } from "./database.ts";
 import { modelOptions } from "./models.ts";
 import { notifyOptions } from "./notify.ts";
 import { isTable, section, tables, type Options, type Table } from "./option.ts";
+import { planOptions } from "./plans.ts";
+import { currencyOptions, priceRuleOptions, pricingOptions } from "./pricing.ts";
 import { providerOptions } from "./providers.ts";
+import { priceEntryOptions } from "./schedules.ts";
 import type { Config } from "./schema.ts";
 import { pageOptions, serverOptions } from "./server.ts";
 import {
@@ -26,6 +29,13 @@ export const sections = {
   metrics: section("metrics", metricsOptions),
   telemetry: section("telemetry", telemetryOptions),
   notify: section("notify", notifyOptions),
+  currency: section("currency", currencyOptions),
+  pricing: section("pricing", pricingOptions),
+  priceRules: tables("price_rules", priceRuleOptions, {
+    form: "a list of tables: write [[price_rules]]",
+    max: 1000,
+    doc: "",
+  }),
   providers: tables("providers", providerOptions, {
     form: "a list of tables: write [[providers]]",
     max: 1000,
@@ -34,6 +44,16 @@ export const sections = {
   models: tables("models", modelOptions, {
     form: "a list of tables: write [[models]]",
     max: 10_000,
+    doc: "",
+  }),
+  prices: tables("prices", priceEntryOptions, {
+    form: "a list of tables: write [[prices]]",
+    max: 100_000,
+    doc: "",
+  }),
+  plans: tables("plans", planOptions, {
+    form: "a list of tables: write [[plans]]",
+    max: 1000,
     doc: "",
   }),
 } as const;

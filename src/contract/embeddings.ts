@@ -4,6 +4,7 @@ import { tokens } from "./answerFields.ts";
 import { invalidRequest } from "./errors.ts";
 import { refuseExtraFields } from "./extras.ts";
 import { refuseKeysInOtherCase } from "./keyCase.ts";
+import { askedTier, unsoldTier } from "./serviceTier.ts";
 import { bodyCheck, modelField, nullable, oneOf, ownValue, refuseFields } from "./requestFields.ts";
 import type { Annotations } from "./validationMessage.ts";
 
@@ -98,6 +99,8 @@ export function checkEmbeddingsRequest(
     rules.unknownFields === "reject" ? checkStrict(value) : checkOpen(value);
   refuseFields(value, [...rules.refusedFields, OTHER_INPUT_FIELD]);
   refuseExtraFields(value, rules.allowedTools);
+  const refusal = unsoldTier({ services: {} }, askedTier(value), rules.allowedTools);
+  if (refusal !== undefined) throw refusal;
   refuseKeysInOtherCase(value, OWN_FIELDS);
   const stream = ownValue(value, "stream");
   if (stream !== undefined && stream !== false) throw invalidRequest("stream is not supported");

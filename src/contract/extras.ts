@@ -128,7 +128,12 @@ export const extraFields: readonly ExtraField[] = [
     bills: "each use (OpenRouter)",
     isFree: (value) => Array.isArray(value) && value.length === 0,
   },
-  { name: "speed", bills: "tokens of another price (Anthropic)", isFree: isOneOf("standard") },
+  // The endpoint refuses tiers that the model does not sell.
+  {
+    name: "speed",
+    bills: "tokens of another price (Anthropic)",
+    isFree: isOneOf("standard", "fast"),
+  },
   {
     name: "inference_geo",
     bills: "tokens of another price (Anthropic)",
@@ -137,7 +142,7 @@ export const extraFields: readonly ExtraField[] = [
   {
     name: "service_tier",
     bills: "tokens of another price",
-    isFree: isOneOf("auto", "default", "standard_only"),
+    isFree: isOneOf("auto", "default", "standard_only", "flex", "priority", "batch"),
   },
   { name: "serviceTier", bills: "tokens of another price (Gemini)", isFree: isOneOf("standard") },
 ];
@@ -290,23 +295,4 @@ function valueAt(body: JsonFields, path: readonly string[]): unknown {
   let value: unknown = body;
   for (const key of path) value = ownValue(fieldsOf(value), key);
   return value;
-}
-
-/**
- * Fields of an answer that name a service which costs more than the usual one: OpenAI,
- * https://platform.openai.com/docs/guides/priority-processing, and Anthropic, which has these fields in its usage,
- * https://platform.claude.com/docs/en/about-claude/pricing.
- */
-const EXPENSIVE_SERVICES = [
-  ["service_tier", "priority"],
-  ["speed", "fast"],
-  ["inference_geo", "us"],
-] as const;
-
-/** Names the services of an answer that cost more than the usual ones: `service_tier priority`. */
-export function expensiveServicesOf(answer: unknown): readonly string[] {
-  const fields = fieldsOf(answer);
-  return EXPENSIVE_SERVICES.filter(([name, value]) => fields[name] === value).map((service) =>
-    service.join(" "),
-  );
 }

@@ -284,3 +284,13 @@ export function pricesOf(price: Price): Record<PriceField, number> {
   ]);
   return Object.fromEntries(prices) as Record<PriceField, number>;
 }
+
+/** The higher of two prices, for each kind of usage. */
+export function higherPrice(one: Price, other: Price): Price {
+  return ofEachPrice(({ price: { name } }) => (one[name] > other[name] ? one[name] : other[name]));
+}
+
+/** The lower of two prices, for each kind of usage. */
+export function lowerPrice(one: Price, other: Price): Price {
+  return ofEachPrice(({ price: { name } }) => (one[name] < other[name] ? one[name] : other[name]));
+}

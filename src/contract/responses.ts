@@ -1,3 +1,4 @@
+import { askedTier, type AskedTier } from "./serviceTier.ts";
 import { Type, type Static } from "@sinclair/typebox";
 import { fieldsOf, isGiven, type JsonFields, isJsonObject } from "../lib/json.ts";
 import {
@@ -92,6 +93,7 @@ export interface ResponsesRequest extends ResponsesObjects {
   readonly promptSize: TextSize;
   /** The provider may cut the prompt before a model reads it. */
   readonly trimsPrompt: boolean;
+  readonly serviceTier: AskedTier;
   /** The most to hold for of what is billed one by one. */
   readonly most: OtherCounts;
   /** The client does not forbid that the response is kept. */
@@ -122,6 +124,7 @@ export function checkResponsesRequest(value: JsonFields, rules: ResponsesRules):
     comparisonResponseId: comparisonResponseIdOf(value),
     promptSize: measurePrompt(value),
     trimsPrompt: value["truncation"] === "auto" || isGiven(value["context_management"]),
+    serviceTier: askedTier(value),
     most: mostOf(value, value["max_tool_calls"]),
     mayBeKept: value["store"] !== false,
     ...stored,

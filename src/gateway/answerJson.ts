@@ -106,9 +106,9 @@ class JsonAnswer implements EventListenerObject {
     const receipt = await settleRequest(scope, {
       status,
       usage: answer.billed,
-      ...this.#servedBy(),
+      ...this.#servedBy(answer.services),
     });
-    if (this.#last) tellUnpriced(scope, this.#last, receipt, answer.expensiveServices);
+    if (this.#last) tellUnpriced(scope, this.#last, receipt, answer.services);
     const model = this.#last && answerHeaders(scope, this.#last);
     const headers = { ...model, [COST_HEADER]: receipt.chargeRub };
     return { kind: "json", body: answer.body, headers };
@@ -214,8 +214,8 @@ class JsonAnswer implements EventListenerObject {
     });
   }
 
-  #servedBy(): ReturnType<typeof servedBy> | undefined {
-    return this.#last && servedBy(this.#last);
+  #servedBy(services?: readonly string[]): ReturnType<typeof servedBy> | undefined {
+    return this.#last && servedBy(this.#scope, this.#last, services);
   }
 
   #record({ objects, historyTokens }: ReadAnswer): Promise<void> {
@@ -238,6 +238,6 @@ function excessOutcome(
   return {
     status: "cancelled",
     usage: billedUsage(scope, { usage, isUsageFinal: true, textBytes }),
-    ...servedBy(candidate),
+    ...servedBy(scope, candidate, undefined),
   };
 }

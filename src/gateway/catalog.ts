@@ -3,6 +3,8 @@ import { providersNamed } from "../config/providers.ts";
 import type { Config, ModelConfig, ModelKind, RouteConfig } from "../config/schema.ts";
 import { invalidRequest, modelNotFound, type ApiError } from "../contract/errors.ts";
 import type { Endpoint } from "../contract/account/requestStatus.ts";
+import { lowerPrice } from "../contract/figures.ts";
+import type { PlannedPrices } from "../contract/priceList.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import { lesserOf } from "../lib/money.ts";
@@ -12,6 +14,7 @@ import {
   type Provider,
   type ProviderCounters,
 } from "../providers/registry.ts";
+import { matchesPattern } from "../lib/pattern.ts";
 import { serviceOf } from "./interfaces.ts";
 import { ATTEMPTS_MAX, REFUSALS_MS_MAX } from "../routing/attempts.ts";
 import { streamTimeoutMs, type Candidate } from "../routing/candidates.ts";
@@ -33,11 +36,15 @@ export interface CatalogModel {
 export interface Catalog {
   readonly models: ReadonlyMap<string, CatalogModel>;
   readonly providers: ReadonlyMap<string, Provider>;
+  /** By the id of a plan and of a model. */
+  readonly plans: ReadonlyMap<string, ReadonlyMap<string, readonly PlannedPrices[]>>;
+  /** Models by their further names without a `*`, and the names with one. */
+  readonly aliases: Aliases;
   /**
-   * The least that a request costs a key limited to `allowed`, in nano-roubles: the cheapest request to any of its
-   * models. Undefined if it may use no model.
+   * The least that a request costs a key limited to `allowed` whose account has this plan, in nano-roubles: the cheapest
+   * request to any of its models. Undefined if it may use no model.
    */
-  leastCost(allowed: readonly string[] | null): bigint | undefined;
+  leastCost(allowed: readonly string[] | null, plan: string | null): bigint | undefined;
   /** Closes idle connections of its providers, except of those that `successor` has too. Requests in flight go on. */
   close(successor?: Catalog): void;
 }
@@ -69,10 +76,13 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
     };
     return [model.id, offered];
   });
+  const plans = new Map(config.plans.map(({ id, models }) => [id, new Map(models)] as const));
   return {
     models: new Map(models),
     providers,
-    leastCost: leastCosts(config.models),
+    plans,
+    aliases: aliasesOf(models.map(([, model]) => model)),
+    leastCost: leastCosts(config.models, plans),
     close(successor) {
       for (const [id, provider] of providers)
         if (successor?.providers.get(id) !== provider) provider.upstream.close();
@@ -103,31 +113,73 @@ function candidatesOfRoute(
   });
 }
 
+interface Aliases {
+  readonly exact: ReadonlyMap<string, CatalogModel>;
+  /** In the order of the config. */
+  readonly patterns: readonly (readonly [pattern: string, model: CatalogModel])[];
+}
+
+function aliasesOf(models: readonly CatalogModel[]): Aliases {
+  const all = models.flatMap((model) =>
+    model.config.aliases.map((alias) => [alias, model] as const),
+  );
+  return {
+    exact: new Map(all.filter(([alias]) => !alias.includes("*"))),
+    patterns: all.filter(([alias]) => alias.includes("*")),
+  };
+}
+
+/** The model with this id, or the one that has it as a further name. */
+function modelNamed({ models, aliases }: Catalog, name: string): CatalogModel | undefined {
+  return (
+    models.get(name) ??
+    aliases.exact.get(name) ??
+    aliases.patterns.find(([pattern]) => matchesPattern(pattern, name))?.[1]
+  );
+}
+
 /**
- * The least cost by the models that a key may use. Each list of models is computed once, because every request asks.
+ * The least cost by the models that a key may use and by its plan. Each list of models is computed once, because every
+ * request asks. Prices of any time count, so the result is a lower bound.
  */
-function leastCosts(models: readonly ModelConfig[]): Catalog["leastCost"] {
-  const costs = models.map((model) => ({ id: model.id, cost: leastCostOf(model) }));
-  const leastOf = (allowed: readonly string[] | null): bigint | undefined =>
-    costs
+function leastCosts(models: readonly ModelConfig[], plans: Catalog["plans"]): Catalog["leastCost"] {
+  const costsOf = (plan: string): readonly { id: string; cost: bigint }[] => {
+    const planned = plans.get(plan);
+    return models.map((model) => ({
+      id: model.id,
+      cost: leastCostOf(model, planned?.get(model.id)),
+    }));
+  };
+  const leastOf = (allowed: readonly string[] | null, plan: string): bigint | undefined =>
+    costsOf(plan)
       .filter(({ id }) => mayUse(allowed, id))
       .map(({ cost }) => cost)
       .reduce<bigint | undefined>(
         (least, cost) => (least === undefined ? cost : lesserOf(least, cost)),
         undefined,
       );
-  const ofAll = leastOf(null);
-  const byList = new WeakMap<readonly string[], { readonly cost: bigint | undefined }>();
-  return (allowed) => {
-    if (allowed === null) return ofAll;
-    let known = byList.get(allowed);
-    if (known === undefined) byList.set(allowed, (known = { cost: leastOf(allowed) }));
-    return known.cost;
+  type Known = { readonly cost: bigint | undefined };
+  const ofAll = new Map<string, Known>();
+  const byList = new WeakMap<readonly string[], Map<string, Known>>();
+  return (allowed, plan) => {
+    // An account may have a plan that the config has no longer.
+    const name = plan !== null && plans.has(plan) ? plan : NO_PLAN;
+    let known = allowed === null ? ofAll : byList.get(allowed);
+    if (known === undefined) byList.set(allowed ?? [], (known = new Map<string, Known>()));
+    let found = known.get(name);
+    if (found === undefined) known.set(name, (found = { cost: leastOf(allowed, name) }));
+    return found.cost;
   };
 }
 
+/** No plan has this id. */
+const NO_PLAN = "";
+
 /** The hold of the smallest request: one message or input without text, and one token of an answer. */
-function leastCostOf({ kind, contextTokens, isContextKnown, price }: ModelConfig): bigint {
+function leastCostOf(
+  { kind, contextTokens, isContextKnown, schedule }: ModelConfig,
+  planned: readonly PlannedPrices[] = [],
+): bigint {
   const context = { contextTokens, isContextKnown, estimate: 0 };
   const isChat = kind === "chat";
   const prompt = isChat
@@ -135,6 +187,10 @@ function leastCostOf({ kind, contextTokens, isContextKnown, price }: ModelConfig
     : { tokensMax: inputTokensMax([0], context) };
   const tokens = isChat ? 1 : 0;
   const bound = { most: tokens, least: tokens };
+  const price = [schedule, ...planned.map((one) => one.schedule)]
+    .flat()
+    .map(({ prices }) => prices.standard[0].price)
+    .reduce(lowerPrice);
   return amountRangeOf(promptLimits(prompt, context), bound, 1, price).least;
 }
 
@@ -175,13 +231,13 @@ const WRONG_KIND: Readonly<Record<ModelKind, string>> = {
  * of another kind than `kind`.
  */
 export function findModel(
-  { models }: Catalog,
+  catalog: Catalog,
   allowed: readonly string[] | null,
   modelId: string,
   kind?: ModelKind,
 ): CatalogModel {
-  const model = models.get(modelId);
-  if (!model || !mayUse(allowed, modelId)) throw modelNotFound();
+  const model = modelNamed(catalog, modelId);
+  if (!model || !mayUse(allowed, model.config.id)) throw modelNotFound();
   if (kind !== undefined && model.config.kind !== kind) throw invalidRequest(WRONG_KIND[kind]);
   return model;
 }
@@ -235,20 +291,4 @@ const ENDPOINTS: Readonly<Record<ModelKind, readonly Endpoint[]>> = {
 /** Whether a key limited to `allowed` may use the model. A `*` in an entry matches any text. */
 export function mayUse(allowed: readonly string[] | null, modelId: string): boolean {
   return allowed === null || allowed.some((pattern) => matchesPattern(pattern, modelId));
-}
-
-/** Whether the text is the pattern, in which a `*` matches any text. */
-export function matchesPattern(pattern: string, text: string): boolean {
-  const [head = "", ...rest] = pattern.split("*");
-  const tail = rest.pop();
-  if (tail === undefined) return pattern === text;
-  if (!text.startsWith(head) || text.length < head.length + tail.length || !text.endsWith(tail))
-    return false;
-  let at = head.length;
-  for (const part of rest) {
-    const found = text.indexOf(part, at);
-    if (found < 0) return false;
-    at = found + part.length;
-  }
-  return at <= text.length - tail.length;
 }

@@ -39,7 +39,7 @@ export interface ReadAnswer {
   /** The provider ran tools of its own. */
   readonly hasProviderCalls?: boolean;
   /** Services that the answer used and that cost more than the usual one. */
-  readonly expensiveServices?: readonly string[] | undefined;
+  readonly services?: readonly string[] | undefined;
   /** Stored objects that the account may name from now on. */
   readonly objects: readonly StoredObject[];
   /** Prompt tokens of a request that continues this answer by its id, before its own input. */

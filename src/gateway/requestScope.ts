@@ -1,5 +1,6 @@
 import type { Caller } from "../auth/knownKeys.ts";
 import type { BoundedPrompt, PromptExtent, TokenLimits } from "../billing/cost.ts";
+import type { AskedTier } from "../contract/serviceTier.ts";
 import type { Meter } from "../billing/meter.ts";
 import type { Endpoint } from "../contract/account/requestStatus.ts";
 import { assert } from "../lib/assert.ts";
@@ -20,6 +21,8 @@ export interface RequestScope {
   /** The config that was in force when the request arrived. */
   readonly snapshot: ConfigSnapshot;
   readonly caller: Caller;
+  /** When the request arrived, in milliseconds since 1970. Its prices are those of this moment. */
+  readonly arrivedMs: number;
   readonly permit: RateLimitPermit;
   /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
@@ -41,6 +44,8 @@ export interface RequestScope {
 export interface Checked {
   readonly endpoint: Endpoint;
   readonly stream: boolean;
+  /** The service tier that the request asks for. Undefined: the standard one. "auto": what the provider's project says. */
+  readonly serviceTier: AskedTier;
   readonly models: ModelChain;
   /** The routes that may serve it. Those of a fallback model come behind those of the model that the request asks for. */
   readonly candidates: readonly Candidate[];

@@ -1,11 +1,13 @@
 import type { Receipt, RequestOutcome } from "../billing/meter.ts";
 import { ApiError, allProvidersUnavailable, serviceUnavailable } from "../contract/errors.ts";
 import { namesWebSearch, WEB_SEARCH_NAME } from "../contract/extras.ts";
+import { chargedTier, isSold } from "../contract/serviceTier.ts";
 import { totalTokens } from "../contract/usage.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import type { LogFields } from "../telemetry/log.ts";
+import { pricesFor } from "./soldPrices.ts";
 import type { AdmittedScope } from "./requestScope.ts";
 
 /** Settles a request without an answer. Returns the client's error. */
@@ -44,14 +46,21 @@ export async function settleRequest(
   }
 }
 
-/** The part of an outcome that names the provider and the operator's price, and the model that is charged. */
-export function servedBy({
-  model,
-  provider,
-  route,
-}: Candidate): Pick<RequestOutcome, "provider" | "operatorPrice" | "sold"> {
-  const sold = { model: model.id, price: model.price };
-  return { provider: provider.id, operatorPrice: route.operatorPrice, sold };
+/**
+ * The part of an outcome that names the provider, and the model with the prices that are charged. `services`: those that the
+ * answer names. An answer that names no service tier has the one that the request asked for.
+ */
+export function servedBy(
+  scope: AdmittedScope,
+  { model, provider, route }: Candidate,
+  services: readonly string[] | undefined,
+): Pick<RequestOutcome, "provider" | "sold" | "service"> {
+  const prices = pricesFor(scope, model);
+  // The translation for Gemini does not send the tier, and its answers do not name one.
+  const asked = provider.config.kind === "gemini" ? "standard" : scope.checked.serviceTier;
+  const service = chargedTier(prices, services, asked);
+  const sold = { model: model.id, prices, costs: route.costs ?? prices.vendor };
+  return { provider: provider.id, sold, service };
 }
 
 /** Corrects the token rate by the real usage, and adds the receipt to the log line. */
@@ -77,8 +86,10 @@ export function tellUnpriced(
 ): void {
   const { requestId, snapshot, gateway } = scope;
   const { unpriced } = gateway;
-  for (const service of services) unpriced.served(candidate, service, requestId);
-  if (webSearches === 0 || candidate.model.sells.webSearches) return;
+  const prices = pricesFor(scope, candidate.model);
+  for (const service of services)
+    if (!isSold(prices, service)) unpriced.served(candidate, service, requestId);
+  if (webSearches === 0 || prices.sells.webSearches) return;
   scope.addLogFields({ unpriced_searches: webSearches });
   // The operator allows searches without a price.
   if (namesWebSearch(snapshot.config.api.allowedTools)) return;

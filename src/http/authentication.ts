@@ -85,6 +85,7 @@ export class InFlightRequest implements RequestScope {
   readonly permit: RateLimitPermit;
   readonly gateway: Gateway;
   readonly snapshot: ConfigSnapshot;
+  readonly arrivedMs: number;
   checked: Checked | undefined = undefined;
   admitted: Admitted | undefined = undefined;
   readonly #requests: App["requests"];
@@ -105,6 +106,7 @@ export class InFlightRequest implements RequestScope {
     this.permit = permit;
     this.gateway = app.gateway;
     this.snapshot = app.gateway.current;
+    this.arrivedMs = app.gateway.clock.epochMs();
     this.#requests = app.requests;
     this.#server = server;
     app.requests.begin(this);

@@ -10,6 +10,7 @@ import {
 } from "../contract/messages/messagesModels.ts";
 import { Model, modelForm, ModelList } from "../contract/models.ts";
 import { endpointsOf, findModel, mayUse } from "../gateway/catalog.ts";
+import { shownPricesFor } from "../gateway/soldPrices.ts";
 import type { ModelConfig } from "../config/schema.ts";
 import { declaredRoute } from "./declaredRoute.ts";
 import type { InFlightRequest } from "./authentication.ts";
@@ -55,27 +56,28 @@ export const getModel = declaredRoute({
 /** The models that the key may use, in the form that the client reads. Throws ApiError 400. */
 export function modelsFor(
   app: App,
-  { caller, log }: InFlightRequest,
+  scope: InFlightRequest,
   query: MessagesModelsQuery,
 ): ModelList | MessagesModelList {
   const { catalog, loadedAt } = app.gateway.current;
+  const { caller, log } = scope;
   const models = [...catalog.models.values()]
     .map(({ config }) => config)
     .filter(({ id }) => mayUse(caller.models, id));
   if (log.form === "anthropic") return messagesModelPage(models.filter(hasMessages), query);
-  const data = models.map((model) => modelForm(model, endpointsOf(model), loadedAt));
+  const data = models.map((model) =>
+    modelForm(model, shownPricesFor(scope, model), endpointsOf(model), loadedAt),
+  );
   return { object: "list", data };
 }
 
 /** One model. `pathId` is its percent-encoded id. Throws ApiError 404. */
-export function modelFor(
-  app: App,
-  { caller, log }: InFlightRequest,
-  pathId: string,
-): Model | MessagesModel {
+export function modelFor(app: App, scope: InFlightRequest, pathId: string): Model | MessagesModel {
   const { catalog, loadedAt } = app.gateway.current;
+  const { caller, log } = scope;
   const { config } = findModel(catalog, caller.models, decoded(pathId));
-  if (log.form !== "anthropic") return modelForm(config, endpointsOf(config), loadedAt);
+  if (log.form !== "anthropic")
+    return modelForm(config, shownPricesFor(scope, config), endpointsOf(config), loadedAt);
   if (!hasMessages(config)) throw modelNotFound();
   return messagesModelForm(config);
 }

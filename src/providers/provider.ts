@@ -54,7 +54,7 @@ export interface ChatReply {
   /** The prompt is counted, the completion not at all or in part. */
   readonly isUsageEarly?: boolean;
   /** Services that the answer used and that cost more than the usual one. */
-  readonly expensiveServices?: readonly string[];
+  readonly services?: readonly string[];
 }
 
 /** The member of a JSON answer that has its usage. */
@@ -86,7 +86,7 @@ export type ChatEvent =
       /** Base64 characters of encrypted reasoning; if undefined, those in the chunk count. */
       readonly encryptedLength?: number;
       /** Services that the answer used and that cost more than the usual one, as far as the provider names them. */
-      readonly expensiveServices?: readonly string[];
+      readonly services?: readonly string[];
     }
   | {
       readonly kind: "done";

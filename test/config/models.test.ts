@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { ModelConfig } from "../../src/config/schema.ts";
-import { freePrice } from "../support/store/recordedRequest.ts";
+import { freePrice, onePrice } from "../support/store/recordedRequest.ts";
 import { byProblem, configOf, key, loadText } from "./loadText.ts";
 
 const provider = '[[providers]]\nid = "one"\nbase_url = "http://localhost/v1"\n';
@@ -159,20 +159,20 @@ describe("prices", () => {
 
   test("are nano-roubles for one token and for one search; those of the cache have defaults", () => {
     const all = { ...freePrice, input: 10n, output: 20n, cachedInput: 10n };
-    expect(modelOf({})?.price).toEqual({
+    expect(modelOf({})?.schedule[0].prices.standard[0].price).toEqual({
       ...all,
       cacheWrite: 10n,
       cacheWrite1h: 10n,
     });
     const cache = { rub_cached_input_per_1m: "1", rub_cache_write_per_1m: "1000000000" };
-    expect(modelOf(cache)?.price).toEqual({
+    expect(modelOf(cache)?.schedule[0].prices.standard[0].price).toEqual({
       ...all,
       cachedInput: 1n,
       cacheWrite: 1_000_000_000n,
       cacheWrite1h: 1_000_000_000n,
     });
     const extras = { rub_cache_write_1h_per_1m: "30", rub_web_search_per_1k: "900000" };
-    expect(modelOf(extras)?.price).toEqual({
+    expect(modelOf(extras)?.schedule[0].prices.standard[0].price).toEqual({
       ...all,
       cacheWrite: 10n,
       cacheWrite1h: 30n,
@@ -190,7 +190,10 @@ describe("prices", () => {
     ["only searches are free", { free: "true", rub_web_search_per_1k: "0" }, false, true],
   ])("%s", (_, settings, cacheWrite1hTokens, webSearches) => {
     expect(problemsOf(settings)).toEqual([]);
-    expect(modelOf(settings)?.sells).toMatchObject({ cacheWrite1hTokens, webSearches });
+    expect(modelOf(settings)?.schedule[0].prices.sells).toMatchObject({
+      cacheWrite1hTokens,
+      webSearches,
+    });
   });
 
   describe.each([
@@ -232,7 +235,9 @@ describe("prices", () => {
       `models[0].rub_input_per_1m: is required: ${unit}, or write free = true`,
       `models[0].rub_output_per_1m: is required: ${unit}, or write free = true`,
     ]);
-    expect(modelOf({ ...none, free: "true" })?.price).toEqual(freePrice);
+    expect(modelOf({ ...none, free: "true" })?.schedule[0].prices.standard[0].price).toEqual(
+      freePrice,
+    );
   });
 
   test("and free = true must not contradict each other", () => {
@@ -262,12 +267,18 @@ describe("an embedding model", () => {
   test("has a price of the input only, and may have a context and a free price", () => {
     expect(modelOf({ ...embedding, context_tokens: "8192" })).toMatchObject({
       kind: "embedding",
-      price: { input: 10n, output: 0n, cachedInput: 10n, cacheWrite: 10n },
+      schedule: [
+        {
+          prices: {
+            standard: [{ price: { input: 10n, output: 0n, cachedInput: 10n, cacheWrite: 10n } }],
+          },
+        },
+      ],
       maxOutputTokens: 0,
       contextTokens: 8192,
     });
     const free = { ...embedding, free: "true", rub_input_per_1m: undefined };
-    expect(modelOf(free)?.price.input).toBe(0n);
+    expect(modelOf(free)?.schedule[0].prices.standard[0].price.input).toBe(0n);
     expect(problemsOf({ ...embedding, free: "true" })).toEqual([
       "models[0].free: is true, but no price is 0: remove it, or set a price to 0",
     ]);
@@ -302,7 +313,7 @@ describe("an embedding model", () => {
   test("has routes with the cost of the input only", () => {
     const lines = 'provider = "one"\nrub_cost_input_per_1m = 7';
     expect(modelOf(embedding, lines)?.routes).toMatchObject([
-      { operatorPrice: { input: 7n, output: 0n } },
+      { costs: { standard: [{ price: { input: 7n, output: 0n } }] } },
     ]);
   });
 
@@ -341,7 +352,7 @@ describe("routes", () => {
         priority: 0,
         weight: 3,
         tokensPerSecond: 80,
-        operatorPrice: { ...freePrice, output: 7n },
+        costs: onePrice({ ...freePrice, output: 7n }),
       },
     ]);
   });
@@ -358,7 +369,7 @@ describe("routes", () => {
   ])("have costs of the caches and of searches: %j", (lines, costs) => {
     const both = "rub_cost_input_per_1m = 10\nrub_cost_output_per_1m = 20\n";
     expect(modelOf({}, `${route}${both}${lines}`)?.routes).toMatchObject([
-      { operatorPrice: { input: 10n, output: 20n, ...costs } },
+      { costs: { standard: [{ price: { input: 10n, output: 20n, ...costs } }] } },
     ]);
   });
 

@@ -110,7 +110,8 @@ test.each(ranges)("%s is from %s", (_, range, option) => {
   const isNumber = /^\d+$/.test(least);
   const [min, max] = [least, most].map((text) => read(isNumber ? BigInt(text) : text));
   expect([min?.problems, max?.problems]).toEqual([[], []]);
-  for (const amount of [Number(min?.value) - 1, Number(max?.value) + 1]) {
+  const ends = isNumber ? [least, most] : [min?.value, max?.value];
+  for (const amount of [Number(ends[0]) - 1, Number(ends[1]) + 1]) {
     const unit = least.endsWith("B") ? "B" : "ms";
     const [problem, ...others] = read(isNumber ? BigInt(amount) : `${amount}${unit}`).problems;
     expect(problem).toEndWith(`from ${range}`);

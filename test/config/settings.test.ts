@@ -1,3 +1,4 @@
+import { onePrice } from "../support/store/recordedRequest.ts";
 import { describe, expect, test } from "bun:test";
 import { byProblem, configOf, loadText, minimal } from "./loadText.ts";
 
@@ -88,6 +89,7 @@ test("the shortest file gets every default", () => {
         requestsPerMinute: 0,
         provider: "one",
         weight: 1,
+        margin: undefined,
       },
     ],
     models: [
@@ -95,15 +97,24 @@ test("the shortest file gets every default", () => {
         id: "small",
         kind: "chat",
         ownedBy: "one",
-        price: {
-          input: 1n,
-          output: 2n,
-          cachedInput: 1n,
-          cacheWrite: 1n,
-          cacheWrite1h: 1n,
-          webSearch: 0n,
-        },
-        sells: { cacheWrite1hTokens: false, webSearches: false },
+        aliases: [],
+        schedule: [
+          {
+            fromMs: 0,
+            prices: {
+              ...onePrice({
+                input: 1n,
+                output: 2n,
+                cachedInput: 1n,
+                cacheWrite: 1n,
+                cacheWrite1h: 1n,
+                webSearch: 0n,
+              }),
+              sells: { cacheWrite1hTokens: false, webSearches: false },
+              vendor: undefined,
+            },
+          },
+        ],
         maxOutputTokens: 100,
         contextTokens: 1000,
         reasoningEffort: false,
@@ -118,11 +129,12 @@ test("the shortest file gets every default", () => {
             priority: 1,
             weight: 1,
             tokensPerSecond: undefined,
-            operatorPrice: undefined,
+            costs: undefined,
           },
         ],
       },
     ],
+    plans: [],
   });
 });
 

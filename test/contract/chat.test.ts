@@ -280,6 +280,7 @@ describe("the result", () => {
       outputTokensBound: undefined,
       stop: [],
       usesLongCacheTtl: false,
+      serviceTier: "auto",
       most: {},
       messageCount: 1,
       promptSize: { textBytes: 5, nonTextParts: 0, attachmentTokens: 0 },

@@ -172,10 +172,9 @@ const extraFields: readonly (readonly [name: string, extra: unknown, ...free: un
   ["enable_search", true, false],
   ["web_search", { enable: true }, { enable: false }, false],
   ["plugins", [{ id: "web" }], null, []],
-  ["speed", "fast", "standard"],
+  ["speed", "turbo", "standard", "fast"],
   ["inference_geo", "us", "global"],
-  ["service_tier", "priority", "auto", "default", "standard_only"],
-  ["service_tier", "flex"],
+  ["service_tier", "scale", "auto", "default", "standard_only", "flex", "priority", "batch"],
   ["serviceTier", "priority", "standard"],
 ];
 

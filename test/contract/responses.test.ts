@@ -37,6 +37,7 @@ describe("the result", () => {
       referencedIds: new Set(),
       encryptedReasoningIds: [],
       needsWholeContext: false,
+      serviceTier: "auto",
       most: {},
       mayBeKept: true,
       trimsPrompt: false,

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import type { RequestMeter } from "../../src/billing/meter.ts";
 import { noExtras, type PromptExtent } from "../../src/billing/cost.ts";
 import type { Price } from "../../src/config/schema.ts";
-import { freePrice } from "../support/store/recordedRequest.ts";
+import { freePrice, onePrice } from "../support/store/recordedRequest.ts";
 import { noUsage } from "../../src/contract/usage.ts";
 import type { Admitted } from "../../src/gateway/requestScope.ts";
 import { openTestApp, type TestApp, type TestKey } from "../support/gateway/testApp.ts";
@@ -78,7 +78,7 @@ describe("a request that another model answers", () => {
         { status: "running", model: "small", price: { input: 7n } },
       ]);
     }
-    const sold = { model: "spare", price: other };
+    const sold = { model: "spare", prices: onePrice(other), costs: undefined };
     const usage = { tokens, estimated: false };
     const receipt = await meter.settle({ status: "done", usage, provider: "local", sold });
     expect(receipt).toMatchObject({ model: "spare", charge });
@@ -104,7 +104,7 @@ describe("a request that another model answers", () => {
 
   test("is measured as that model", async () => {
     const { meter } = await ask(await gateway.key());
-    const sold = { model: "measured", price: other };
+    const sold = { model: "measured", prices: onePrice(other), costs: undefined };
     await meter.settle({ status: "done", usage: { tokens, estimated: false }, sold });
     const measured = await scrape(gateway.metricsUrl);
     const kinds = { input: 70, cached_input: 10, cache_write: 8, cache_write_1h: 12, output: 9 };

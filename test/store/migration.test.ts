@@ -77,7 +77,7 @@ describe.each(VERSIONS)("a store with schema %i", (version) => {
         iif(kind = 'charge', substr(ref, 5),
           (SELECT substr(c.ref, 5) FROM history c WHERE (c.account_id, c.seq) = (l.account_id, l.refund_of))) AS requestId
         FROM history l ORDER BY account_id, seq DESC`,
-      `SELECT public_id AS id, at, status, hold, charge, prompt_tokens AS promptTokens, web_searches AS webSearches,
+      `SELECT public_id AS id, at, status, hold, charge, prompt_tokens AS promptTokens, ${searchesOf(version)} AS webSearches,
         duration_ms AS durationMs FROM requests ORDER BY requests.id DESC`,
       `SELECT public_id AS request, a.provider, outcome, a.status, a.duration_ms AS durationMs
         FROM attempts a JOIN requests r ON r.id = a.request_id ORDER BY request_id DESC, n`,
@@ -152,9 +152,7 @@ describe("a store whose records do not agree is left as it was", () => {
     [
       "a charge of another amount in the row of its request",
       "UPDATE requests SET charge = charge - 1 WHERE public_id = 'req_done'",
-      isCopied
-        ? "CHECK constraint failed: requests_price"
-        : "request req_done: charge and write-off are not the price of its usage",
+      "CHECK constraint failed",
     ],
     [
       "the balance of an account with charged requests",
@@ -272,6 +270,12 @@ test("a database that another process opens or closes at that moment is found to
     rmSync(folder, { recursive: true });
   }
 });
+
+/** Searches are rows of their own since the schema 11. */
+function searchesOf(version: number): string {
+  if (version < 11) return "web_searches";
+  return "coalesce((SELECT quantity FROM request_figures f WHERE f.request_id = requests.id), 0)";
+}
 
 /** Whether an attempt has a row of its own. */
 function isInTable({ request, outcome }: { request: string; outcome: string }): boolean {

@@ -1,5 +1,5 @@
 import { costOf } from "../../billing/cost.ts";
-import type { ModelConfig } from "../../config/schema.ts";
+import type { ModelConfig, Price } from "../../config/schema.ts";
 import { noUsage, type Usage } from "../../contract/usage.ts";
 import { mayUse } from "../../gateway/catalog.ts";
 import { assert } from "../../lib/assert.ts";
@@ -165,7 +165,8 @@ export class Traffic {
       endpoint: this.#pick(Object.entries(customer.endpoints)) as DemoEndpoint,
       model: model.id,
       stream,
-      price: model.price,
+      price: priceOf(model),
+      pricing: null,
       hold: this.#hold(whole, model),
       mayHaveRow: false,
       writeOff: 0n,
@@ -186,12 +187,12 @@ export class Traffic {
       };
     }
     const usage = { ...whole, completionTokens };
-    const { operatorPrice } =
+    const { costs } =
       model.routes.find((route) => route.provider === provider) ?? model.routes[0] ?? {};
     const ok = isCancelled
       ? { outcome: "client disconnected", status: null }
       : { outcome: "ok", status: 200 };
-    const cost = costOf(usage, model.price);
+    const cost = costOf(usage, priceOf(model));
     // The request used more than its hold, and the account could not pay the difference.
     const writeOff =
       !isCancelled && this.#isDrawn(customer.writtenOffPercent ?? 0) ? cost / 5n : 0n;
@@ -204,7 +205,7 @@ export class Traffic {
       charge,
       ...(writeOff > 0n && { writeOff, hold: charge }),
       estimated: isEstimated && writeOff === 0n,
-      operatorCost: operatorPrice ? costOf(usage, operatorPrice) : null,
+      operatorCost: costs ? costOf(usage, costs.standard[0].price) : null,
       attempts: [...failed, { provider, ...ok, durationMs: answerMs }],
       durationMs: waitedMs + answerMs,
       firstByteMs: waitedMs + (stream ? firstMs : answerMs),
@@ -231,7 +232,8 @@ export class Traffic {
     const bound = this.#isDrawn(70)
       ? model.maxOutputTokens
       : Math.min(Math.ceil(completionTokens / 512) * 512, model.maxOutputTokens);
-    return BigInt(promptMax) * model.price.input + BigInt(bound) * model.price.output;
+    const { input, output } = priceOf(model);
+    return BigInt(promptMax) * input + BigInt(bound) * output;
   }
 
   /** In the order in which they are tried. */
@@ -280,4 +282,9 @@ export class Traffic {
     const normal = radius * Math.cos(2 * Math.PI * this.#random.fraction());
     return median * Math.exp(sigma * Math.max(-3, Math.min(normal, 3)));
   }
+}
+
+/** The demo's models have one price. */
+function priceOf({ schedule }: ModelConfig): Price {
+  return schedule[0].prices.standard[0].price;
 }

@@ -8,7 +8,7 @@ import { nearest } from "../../lib/nearest.ts";
 import { errorCode, fileErrorReason } from "../../lib/systemError.ts";
 import { CommandFailure, printNotice, printResult, printWarning } from "../cli/print.ts";
 import { globalOptions, type GlobalOptions } from "../cli/session.ts";
-import { plusPercent, zero, type Decimal } from "./decimal.ts";
+import { plusPercent, zero, type Decimal } from "../../lib/decimal.ts";
 import {
   comment,
   importModel,

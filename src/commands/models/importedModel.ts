@@ -1,6 +1,6 @@
 import type { ProviderKind } from "../../config/schema.ts";
 import { hasUnprintable } from "../../lib/printable.ts";
-import { multiply, roundUp, type Decimal } from "./decimal.ts";
+import { multiply, roundUp, type Decimal } from "../../lib/decimal.ts";
 import type { ListedCosts, ListedModel, Skipped } from "./listedModel.ts";
 import { visible } from "../../lib/terminal.ts";
 

@@ -1,5 +1,5 @@
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { highest, parseDecimal, zero, type Decimal } from "./decimal.ts";
+import { highest, parseDecimal, zero, type Decimal } from "../../lib/decimal.ts";
 import { textOf, type ListEntry } from "./priceList.ts";
 
 /** What a model costs, in the currency of the list: for one token, and for one search. */

@@ -1,15 +1,20 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { loadConfig } from "../../config/load.ts";
 import type { Config, ModelConfig, RouteConfig } from "../../config/schema.ts";
-import { pricesOf } from "../../contract/figures.ts";
+import { modelPricesOf } from "../../administration/reports/modelPrices.ts";
+import type { ModelPrices } from "../../contract/operator/modelPrices.ts";
+import { assert } from "../../lib/assert.ts";
+import { systemClock } from "../../lib/clock.ts";
 import { endpointsOf } from "../../gateway/catalog.ts";
 import { pricePerMillion, table, visible } from "../../lib/terminal.ts";
 import { CommandFailure, printResult, type Result } from "../cli/print.ts";
 import { globalOptions } from "../cli/session.ts";
 import { isatty } from "node:tty";
 import { InvalidValue, modelPatterns } from "../../administration/values.ts";
-import { type Decimal, parseDecimal } from "./decimal.ts";
+import { type Decimal, parseDecimal } from "../../lib/decimal.ts";
 import type { ImportOptions } from "./importPrices.ts";
+
+type ShownModel = ModelPrices["data"][number];
 
 /** Registers `tollgate models` and `tollgate models import`. */
 export function addModels(program: Command): void {
@@ -18,43 +23,54 @@ export function addModels(program: Command): void {
     .description("list the models of the config with prices and routes")
     .action((_: unknown, command: Command) => {
       const { config: path, json } = globalOptions(command);
-      printResult(modelsResult(loadConfig({ path, secrets: "unread" }).config), json);
+      const { config } = loadConfig({ path, secrets: "unread" });
+      printResult(modelsResult(config, systemClock.epochMs()), json);
     });
   addImport(models);
 }
 
-function modelsResult(config: Config): Result {
+function modelsResult(config: Config, nowMs: number): Result {
+  const prices = modelPricesOf(config, nowMs).data;
   return {
-    document: config.models.map(modelDocument),
+    document: config.models.map((model, at) => modelDocument(model, prices[at])),
     text: () =>
       config.models.length === 0
         ? visible(`no models yet: add [[models]] to ${config.file}`)
-        : modelsText(config.models),
+        : modelsText(config.models, prices),
   };
 }
 
 /** Prices as in the config: thousandths of a rouble per 1,000,000 tokens, and per 1,000 web searches. */
-function modelDocument(model: ModelConfig) {
+function modelDocument(model: ModelConfig, shown: ShownModel | undefined) {
+  assert(shown !== undefined, "each model has its prices");
+  const { prices, tiers, service_tiers, next_prices, aliases, plans } = shown;
+  const margins = inOrder(shown.routes).map(({ lowest_margin }) => lowest_margin);
   return {
     id: model.id,
     kind: model.kind,
     owned_by: model.ownedBy,
-    ...pricesOf(model.price),
+    ...prices,
+    ...(tiers && { tiers }),
+    ...(service_tiers && { service_tiers }),
+    next_prices,
+    aliases,
+    plans,
     max_output_tokens: model.maxOutputTokens,
     context_tokens: model.contextTokens,
     endpoints: endpointsOf(model),
-    routes: inOrder(model.routes).map((route) => ({
+    routes: inOrder(model.routes).map((route, at) => ({
       provider: route.provider,
       model: route.model,
       api: model.kind === "embedding" ? "embeddings" : route.api,
       responses: route.responses,
       priority: route.priority,
       weight: route.weight,
+      lowest_margin: margins[at] ?? null,
     })),
   };
 }
 
-function modelsText(models: readonly ModelConfig[]): string {
+function modelsText(models: readonly ModelConfig[], prices: readonly ShownModel[]): string {
   const columns = [
     { head: "model" },
     { head: "input", kind: "money" },
@@ -66,20 +82,44 @@ function modelsText(models: readonly ModelConfig[]): string {
     { head: "provider" },
     { head: "provider's name" },
     { head: "interfaces" },
+    { head: "lowest margin" },
   ] as const;
-  const rows = models.flatMap((model) =>
-    inOrder(model.routes).map((route, at) =>
-      modelCells(model, at === 0).concat(routeCells(model, route)),
-    ),
-  );
+  const rows = models.flatMap((model, index) => {
+    const shown = prices[index];
+    assert(shown !== undefined, "each model has its prices");
+    const margins = inOrder(shown.routes).map(({ lowest_margin }) => marginText(lowest_margin));
+    return inOrder(model.routes).map((route, at) =>
+      modelCells(shown, at === 0).concat(routeCells(model, route), margins[at] ?? ""),
+    );
+  });
   return `prices in roubles per 1M tokens\n\n${table(columns, rows)}`;
 }
 
+/** Such as `-4.2 % (rub_output_per_1m, from 272001 prompt tokens)`. */
+function marginText(margin: ShownModel["routes"][number]["lowest_margin"]): string {
+  if (margin === null) return "-";
+  const { percent, price, service_tier, from_prompt_tokens, plan } = margin;
+  const place = [
+    price,
+    ...(service_tier === null ? [] : [service_tier]),
+    ...(from_prompt_tokens === 0 ? [] : [`from ${from_prompt_tokens} prompt tokens`]),
+    ...(plan === null ? [] : [`plan ${plan}`]),
+  ];
+  return `${percent} % (${place.join(", ")})`;
+}
+
 /** Only the first of a model's routes shows the model and its prices. */
-function modelCells({ id, price }: ModelConfig, isFirst: boolean): string[] {
+function modelCells({ id, prices, tiers }: ShownModel, isFirst: boolean): string[] {
   if (!isFirst) return ["", "", "", "", ""];
-  const prices = [price.input, price.cachedInput, price.cacheWrite, price.output];
-  return [id, ...prices.map(pricePerMillion)];
+  const shown = [
+    prices.rub_input_per_1m,
+    prices.rub_cached_input_per_1m,
+    prices.rub_cache_write_per_1m,
+    prices.rub_output_per_1m,
+  ];
+  // The first tier is shown. A plus tells of others.
+  const cells = shown.map((price) => pricePerMillion(BigInt(price)));
+  return [id, ...cells.map((cell) => (tiers === undefined ? cell : `${cell}+`))];
 }
 
 function routeCells({ kind }: ModelConfig, route: RouteConfig): string[] {
@@ -94,7 +134,7 @@ function routeCells({ kind }: ModelConfig, route: RouteConfig): string[] {
 }
 
 /** By priority, then in the order of the config. */
-function inOrder(routes: readonly RouteConfig[]): RouteConfig[] {
+function inOrder<Route extends { readonly priority: number }>(routes: readonly Route[]): Route[] {
   return routes.toSorted((one, other) => one.priority - other.priority);
 }
 

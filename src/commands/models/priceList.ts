@@ -1,4 +1,4 @@
-import { matchesPattern } from "../../gateway/catalog.ts";
+import { matchesPattern } from "../../lib/pattern.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { nearest } from "../../lib/nearest.ts";
 import { CostlyJsonError, parseExactNumbers } from "../../lib/untrustedJson.ts";

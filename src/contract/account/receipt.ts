@@ -3,6 +3,7 @@ import { isoTime } from "../../lib/clock.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import { countFields, orNull, priceFields, Roubles, time } from "../answerFields.ts";
 import { countsOf, pricesOf, type Price, type Usage } from "../figures.ts";
+import { serviceTiers, type PricingNote } from "../priceList.ts";
 import { oneOf } from "../requestFields.ts";
 import { type Endpoint, endpoints, type RequestStatus, requestStatuses } from "./requestStatus.ts";
 
@@ -84,12 +85,29 @@ export function attemptForm(attempt: { outcome: string; durationMs: number }): A
   };
 }
 
+/** The fields of `PricingNote`. */
+const Pricing = Type.Object(
+  {
+    from_prompt_tokens: Type.Optional(
+      Type.Integer({ minimum: 1, description: "The tier by the length of the prompt." }),
+    ),
+    service_tier: Type.Optional(oneOf(serviceTiers)),
+    plan: Type.Optional(Type.String({ description: "The price plan of the account." })),
+    plan_rule: Type.Optional(Type.String({ description: "The models of the plan's rule." })),
+    usd_rate: Type.Optional(
+      Type.String({ description: "Roubles for a dollar, where a price was in dollars." }),
+    ),
+  },
+  { description: "Why the request has these prices." },
+);
+
 /** The answer of GET /v1/requests/{id}. */
 export type Receipt = Static<typeof Receipt>;
 export const Receipt = Type.Object({
   ...requestFields,
   refunded_rub: Roubles,
   ...priceFields,
+  pricing: Type.Optional(Pricing),
   attempts: Type.Array(Attempt, {
     description: "The attempts that have ended, oldest first. A failed one costs nothing.",
   }),
@@ -113,6 +131,7 @@ export interface ShownRequest extends Usage {
 /** `price`: at admission, of the model that answered. `refunded` is nano-roubles. */
 export interface ShownReceipt extends ShownRequest {
   readonly price: Price;
+  readonly pricing: PricingNote | null;
   readonly refunded: bigint;
 }
 
@@ -140,5 +159,6 @@ export function receiptForm(request: ShownReceipt): Omit<Receipt, "attempts"> {
     ...requestForm(request),
     refunded_rub: formatRoubles(request.refunded),
     ...pricesOf(request.price),
+    ...(request.pricing !== null && { pricing: request.pricing }),
   };
 }

@@ -1,3 +1,4 @@
+import { askedTier, type AskedTier } from "../serviceTier.ts";
 import { type JsonFields, fieldsOf } from "../../lib/json.ts";
 import { lazy } from "../../lib/lazy.ts";
 import {
@@ -59,6 +60,7 @@ export interface ChatFigures extends PromptMeasure {
   readonly stop: readonly string[];
   /** A part of the prompt is to be kept in the provider's cache for an hour. */
   readonly usesLongCacheTtl: boolean;
+  readonly serviceTier: AskedTier;
   /** The most to hold for of what is billed one by one. */
   readonly most: OtherCounts;
   readonly hasTools: boolean;
@@ -131,6 +133,7 @@ export function chatFiguresOf(value: JsonFields, rules: ChatRequestRules): ChatF
       body.max_tokens ?? body.max_completion_tokens ?? body.max_output_tokens ?? undefined,
     stop: typeof body.stop === "string" ? [body.stop] : (body.stop ?? []),
     usesLongCacheTtl,
+    serviceTier: askedTier(value),
     most: mostOf(value, value["max_tool_calls"]),
     ...measurePrompt(body),
     hasTools: Array.isArray(tools) && tools.length > 0,

@@ -1,3 +1,4 @@
+import { askedTier, type AskedTier } from "../serviceTier.ts";
 import type { OtherCounts } from "../figures.ts";
 import { type Static, Type } from "@sinclair/typebox";
 import { fieldsOf, isGiven, isJsonObject, type JsonFields } from "../../lib/json.ts";
@@ -97,6 +98,7 @@ export interface MessagesRequest extends CountTokensRequest {
   readonly trimsPrompt: boolean;
   /** A part of the prompt may be kept in the provider's cache for an hour. */
   readonly usesLongCacheTtl: boolean;
+  readonly serviceTier: AskedTier;
   /** The most to hold for of what is billed one by one. */
   readonly most: OtherCounts;
   /** The type of the tool that searches. */
@@ -146,6 +148,7 @@ export function checkMessagesRequest(value: JsonFields, rules: MessagesRules): M
       measure.promptSize.nonTextParts > 0 || tools.areAny || hasServers || objectIds.length > 0,
     trimsPrompt: isGiven(value["context_management"]) || isGiven(value["compaction"]),
     usesLongCacheTtl: usesLongPromptCacheTtl(value),
+    serviceTier: askedTier(value),
     most: tools.most,
     webSearchType: tools.webSearchType,
     objectIds,

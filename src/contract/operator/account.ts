@@ -20,6 +20,8 @@ export const AccountDocument = Type.Object({
   /** Null: the value of the config. */
   low_rub: Type.Union([Roubles, Type.Null()]),
   notify: Type.Union([Type.String(), Type.Null()]),
+  /** Null: the prices of the models. */
+  plan: Type.Union([Type.String(), Type.Null()]),
 });
 
 /** Amounts are nano-roubles. */
@@ -32,6 +34,7 @@ interface ShownAccount {
   readonly createdAt: number;
   readonly low: bigint | null;
   readonly notifyUrl: string | null;
+  readonly plan: string | null;
 }
 
 /** `available` is nano-roubles. */
@@ -44,5 +47,6 @@ export function accountDocument(account: ShownAccount, available: bigint): Accou
     created_at: isoTime(account.createdAt),
     low_rub: account.low === null ? null : formatRoubles(account.low),
     notify: account.notifyUrl,
+    plan: account.plan,
   };
 }

@@ -1,5 +1,7 @@
 import { Type, type Static } from "@sinclair/typebox";
-import { orNull, priceFields, tokens } from "../answerFields.ts";
+import { orNull, priceFields, time, tokens } from "../answerFields.ts";
+import { furtherPrices } from "../priceForms.ts";
+import { serviceTiers } from "../priceList.ts";
 import { oneOf } from "../requestFields.ts";
 
 const prices = Type.Object(priceFields);
@@ -17,6 +19,26 @@ const ModelRoute = Type.Object({
   cost: orNull(prices),
   input_margin_percent: percent,
   output_margin_percent: percent,
+  lowest_margin: orNull(
+    Type.Object(
+      {
+        percent: Type.Number(),
+        price: Type.String({ description: "The key of the price." }),
+        service_tier: orNull(oneOf(serviceTiers)),
+        from_prompt_tokens: tokens("The tier by the length of the prompt."),
+        plan: orNull(Type.String()),
+      },
+      { description: "The lowest margin of all prices, tiers and plans." },
+    ),
+  ),
+});
+
+/** The prices of a model for the accounts that have a plan. */
+const PlanPrices = Type.Object({
+  plan: Type.String(),
+  rule: Type.String({ description: "The pattern of the rule in force." }),
+  prices,
+  ...furtherPrices,
 });
 
 /** The answer of GET /api/models. The order is that of the config. */
@@ -29,6 +51,10 @@ export const ModelPrices = Type.Object({
       kind: oneOf(["chat", "embedding"]),
       owned_by: Type.String(),
       prices,
+      ...furtherPrices,
+      next_prices: orNull(time()),
+      aliases: Type.Array(Type.String()),
+      plans: Type.Array(PlanPrices),
       context_window: tokens("The most tokens of prompt and answer together."),
       max_output_tokens: orNull(
         tokens("The most tokens of an answer. Null for an embedding model."),

@@ -1,6 +1,5 @@
 import {
   amountRangeOf,
-  higherPrice,
   boundWithin,
   promptLimits,
   type AmountRange,
@@ -18,7 +17,12 @@ import {
 } from "../../contract/errors.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import { WriteError } from "../../store/store.ts";
-import { chatCandidatesOf, type CatalogModel, type ModelChain } from "../catalog.ts";
+import { higherPrice, type Price } from "../../contract/figures.ts";
+import { highestPrice } from "../../contract/priceList.ts";
+import { possibleTiers } from "../../contract/serviceTier.ts";
+import { assert } from "../../lib/assert.ts";
+import { chatCandidatesOf, type CatalogModel } from "../catalog.ts";
+import { pricesFor } from "../soldPrices.ts";
 import { CLIENT_STALL_MS } from "../streaming/backpressure.ts";
 import { ShuttingDown, type Gateway } from "../gateway.ts";
 import {
@@ -55,11 +59,13 @@ export async function admit(scope: CheckedScope): Promise<AdmittedScope> {
   if (!rated.ok) throw rateLimitExceeded(rated.retryAfterMs);
 
   const [{ config }] = models;
-  const highest = highestOf(models);
+  const prices = pricesFor(scope, config);
+  const highest = highestOf(scope);
   const limits = promptLimits(checked.prompt, { ...highest, estimate: promptEstimate });
   const { minOutputTokens } = scope.snapshot.config.billing;
   const bound = outputBoundOf(checked, highest, minOutputTokens);
-  const range = amountRangeOf(limits, bound, choiceCount, highest.price);
+  const price = highestPriceOf(scope, limits.promptTokens);
+  const range = amountRangeOf(limits, bound, choiceCount, price);
 
   const hold = await holdMoney(scope, range).catch((error: unknown) => {
     permit.correctTokens(0);
@@ -70,7 +76,7 @@ export async function admit(scope: CheckedScope): Promise<AdmittedScope> {
     writer: gateway.writer,
     clock: gateway.clock,
     hold,
-    price: config.price,
+    prices,
     withinMs: highest.attemptsMsMax + LEAK_TIMEOUT_MS,
     open: gateway.openMeters,
     onSettled: (receipt) => {
@@ -86,7 +92,7 @@ export async function admit(scope: CheckedScope): Promise<AdmittedScope> {
       endpoint,
       model: config.id,
       stream: checked.stream,
-      price: config.price,
+      price: prices.standard[0].price,
       hold: hold.amount,
     },
   });
@@ -128,22 +134,32 @@ export function boundsFor({ checked, admitted }: AdmittedScope, model: ModelConf
   return { outputTokensBound: Math.min(callersBound, model.maxOutputTokens), outputTokensMax };
 }
 
-/** The highest price and limit of all models, so that the hold pays for an answer of any of them. */
-type Highest = Pick<ModelConfig, "price" | "contextTokens" | "isContextKnown" | "maxOutputTokens"> &
+/** The highest limits of all models, so that the hold pays for an answer of any of them. */
+type Highest = Pick<ModelConfig, "contextTokens" | "isContextKnown" | "maxOutputTokens"> &
   Pick<CatalogModel, "attemptsMsMax">;
 
-function highestOf(models: ModelChain): Highest {
-  const [first, ...others] = models;
-  let { price, contextTokens, isContextKnown, maxOutputTokens } = first.config;
+function highestOf({ checked }: CheckedScope): Highest {
+  const [first, ...others] = checked.models;
+  let { contextTokens, isContextKnown, maxOutputTokens } = first.config;
   let { attemptsMsMax } = first;
   for (const { config, attemptsMsMax: more } of others) {
-    price = higherPrice(price, config.price);
     contextTokens = Math.max(contextTokens, config.contextTokens);
     isContextKnown &&= config.isContextKnown;
     maxOutputTokens = Math.max(maxOutputTokens, config.maxOutputTokens);
     attemptsMsMax += more;
   }
-  return { price, contextTokens, isContextKnown, maxOutputTokens, attemptsMsMax };
+  return { contextTokens, isContextKnown, maxOutputTokens, attemptsMsMax };
+}
+
+/** The highest price, for each figure, in any tier that a prompt of at most this length can reach at any of the models. */
+function highestPriceOf(scope: CheckedScope, promptTokensMax: number): Price {
+  const { models, serviceTier } = scope.checked;
+  const [first, ...others] = models.map(({ config }) => {
+    const prices = pricesFor(scope, config);
+    return highestPrice(prices, possibleTiers(prices, serviceTier), promptTokensMax);
+  });
+  assert(first !== undefined, "a request without a model");
+  return others.reduce(higherPrice, first);
 }
 
 /**
@@ -183,7 +199,8 @@ async function holdMoney(scope: CheckedScope, range: AmountRange): Promise<Hold>
  * is read, so that a client without money takes no time of others.
  */
 export function refuseWithoutMoney(scope: RequestScope): void {
-  const required = scope.snapshot.catalog.leastCost(scope.caller.models);
+  const { models, plan } = scope.caller;
+  const required = scope.snapshot.catalog.leastCost(models, plan);
   // A free request needs no money.
   if (required === undefined || required === 0n) return;
   const refusal = scope.gateway.holds.refusalOf(payerOf(scope), required);

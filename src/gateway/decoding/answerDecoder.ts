@@ -50,7 +50,7 @@ export interface AnswerDecoder {
   /** What is wrong with the reports of usage, also with those that `usage` ignores. */
   readonly usageProblem?: UsageProblem | undefined;
   /** Services that the answer used and that cost more than the usual one, as far as the provider names them. */
-  readonly expensiveServices?: readonly string[];
+  readonly services?: readonly string[];
   /** Finished calls of tools that the provider runs. Their results, and one more prompt for each round, are in its usage. */
   readonly providerCalls?: number;
   /** What has arrived of what is billed one by one, also without a usage. Undefined if `usage` always has it. */

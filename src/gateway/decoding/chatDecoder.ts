@@ -50,7 +50,7 @@ export class ChatDecoder implements AnswerDecoder {
   textDeltas = 0;
   providerCalls = 0;
   counts: OtherCounts = NO_COUNTS;
-  expensiveServices: readonly string[] = NO_SERVICES;
+  services: readonly string[] = NO_SERVICES;
   readonly #reasoning = new EncryptedReasoning();
   readonly #readEvent: ReadChatEvent;
   readonly #identity: AnswerIdentity;
@@ -203,7 +203,7 @@ export class ChatDecoder implements AnswerDecoder {
     }
     if (read.kind !== "chunk") return;
     this.model ??= read.chunk["model"];
-    if (read.expensiveServices?.length) this.expensiveServices = read.expensiveServices;
+    if (read.services?.length) this.services = read.services;
     if (read.usage) {
       // Serialized once here, so that it cannot fail after the charge.
       answerText(read.chunk["usage"]);

@@ -1,6 +1,6 @@
 import type { GeneratedText } from "../../billing/estimate.ts";
 import type { StreamFailure } from "../../contract/errors.ts";
-import { expensiveServicesOf } from "../../contract/extras.ts";
+import { servicesOf } from "../../contract/serviceTier.ts";
 import { laterUsage, readMessagesUsage, type Usage } from "../../contract/usage.ts";
 import { fieldsOf, type JsonFields } from "../../lib/json.ts";
 import { spanOf, type Span } from "../../lib/span.ts";
@@ -72,8 +72,8 @@ export class MessagesDecoder implements AnswerDecoder {
     return this.#reported.text;
   }
 
-  get expensiveServices(): readonly string[] {
-    return expensiveServicesOf(this.#usage);
+  get services(): readonly string[] {
+    return servicesOf(this.#usage);
   }
 
   get usageProblem(): UsageProblem | undefined {

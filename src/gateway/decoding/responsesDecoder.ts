@@ -7,7 +7,7 @@ import {
   countedItems,
   providerCallsOf,
 } from "../../contract/responses.ts";
-import { expensiveServicesOf } from "../../contract/extras.ts";
+import { servicesOf } from "../../contract/serviceTier.ts";
 import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { createSseSplitter, type SseSplitter, type SseEvent } from "../../lib/sse.ts";
@@ -48,7 +48,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   finishReasons: readonly string[] = [];
   providerCalls = 0;
   counts: OtherCounts = {};
-  expensiveServices: readonly string[] = [];
+  services: readonly string[] = [];
   textBytes = 0;
   textDeltas = 0;
   readonly #reasoning = new EncryptedReasoning();
@@ -168,7 +168,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.counts = largerCounts(this.counts, countedItems(response["output"]));
     this.usage = readResponsesUsage(response["usage"], this.counts);
     this.model = response["model"];
-    this.expensiveServices = expensiveServicesOf(response);
+    this.services = servicesOf(response);
     this.finishReasons = finishReasonsOf(response);
     this.providerCalls = Math.max(this.providerCalls, providerCallsOf(response["output"]));
     // Some providers send no deltas.

@@ -4,11 +4,13 @@ import { chatFiguresOf, withBody, type ChatRequest } from "../../contract/chat/c
 import { resourceNotFound, type ApiError } from "../../contract/errors.ts";
 import { checkPromptBody, type CheckedBody } from "../../contract/jsonBody.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
+import { unsoldTier } from "../../contract/serviceTier.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 import { admit } from "../admission/admit.ts";
 import type { Answer } from "../answer.ts";
 import { answerJson } from "../answerJson.ts";
 import { chatCandidatesOf, findModels, withoutRefused, type CatalogModel } from "../catalog.ts";
+import { pricesFor } from "../soldPrices.ts";
 import { wholeValue } from "../../lib/jsonObject.ts";
 import { ChatForm } from "../decoding/chatForm.ts";
 import type { AnswerIdentity } from "../decoding/publicAnswer.ts";
@@ -28,7 +30,7 @@ export async function chat(scope: RequestScope, body: Uint8Array): Promise<Answe
   const named = findModels(scope.snapshot.catalog, scope.caller.models, model);
   const models = withoutRefused(
     named,
-    named.map((one) => unpricedIn(request, one)),
+    named.map((one) => unpricedIn(scope, request, one)),
   );
   refuseStoredFiles(scope, request);
   const candidates = chatCandidatesOf(models);
@@ -41,6 +43,7 @@ export async function chat(scope: RequestScope, body: Uint8Array): Promise<Answe
   const checked = withChecked(scope, {
     endpoint: "chat",
     stream,
+    serviceTier: request.serviceTier,
     models,
     candidates,
     prompt: {
@@ -114,16 +117,19 @@ export function identityOf(scope: RequestScope, model: string): AnswerIdentity {
 }
 
 /**
- * The 400 of a cache write for an hour, unless the model sells it and every route reports how many tokens are kept for how
+ * The 400 of a service tier that the model does not sell, and of a cache write for an hour, unless the model sells it and every route reports how many tokens are kept for how
  * long.
  */
 function unpricedIn(
+  scope: RequestScope,
   request: ChatRequest,
   { config, chatCandidates }: CatalogModel,
 ): ApiError | undefined {
-  if (!request.usesLongCacheTtl) return undefined;
+  const prices = pricesFor(scope, config);
+  const tier = unsoldTier(prices, request.serviceTier, scope.snapshot.config.api.allowedTools);
+  if (tier || !request.usesLongCacheTtl) return tier;
   const areReported = chatCandidates.every(({ provider }) => provider.config.kind === "anthropic");
-  return config.sells.cacheWrite1hTokens && areReported ? undefined : longPromptCacheTtl();
+  return prices.sells.cacheWrite1hTokens && areReported ? undefined : longPromptCacheTtl();
 }
 
 /** Refuses files of the provider in a chat's prompt, unless shared: their owner is not known. Throws ApiError 404. */

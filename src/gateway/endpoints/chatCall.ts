@@ -127,7 +127,7 @@ export class ChatCall implements ProviderCall {
   read(scope: AdmittedScope, received: Uint8Array, candidate: Candidate): ReadAnswer {
     const text = decodeAnswer(received);
     const reply = this.#interfaceFor(candidate).read(text);
-    const { completion, usage, isUsageEarly = false, expensiveServices } = reply;
+    const { completion, usage, isUsageEarly = false, services } = reply;
     const stops = this.#stopsToApply(candidate);
     const identity = this.#answerOf(candidate);
     const shown = publicCompletion(completion, identity, stops);
@@ -144,7 +144,7 @@ export class ChatCall implements ProviderCall {
     return {
       body: form.completion(shown.completion, billed.tokens, completion["usage"]),
       billed,
-      expensiveServices,
+      services,
       objects: [],
       historyTokens: 0,
       model: completion["model"],

@@ -90,5 +90,9 @@ function cachesPrompt(
   { promptSize }: ChatFigures,
 ): boolean {
   const tokens = estimateTokens(promptSize.textBytes, promptSize.nonTextParts);
-  return provider.automaticCache && tokens >= CACHED_TOKENS_MIN && cachePays(model.price);
+  return (
+    provider.automaticCache &&
+    tokens >= CACHED_TOKENS_MIN &&
+    cachePays(model.schedule[0].prices.standard[0].price)
+  );
 }

@@ -41,6 +41,7 @@ export async function embeddings(scope: RequestScope, body: Uint8Array): Promise
   const checked = withChecked(scope, {
     endpoint: "embeddings",
     stream: false,
+    serviceTier: "standard",
     models: [model],
     candidates,
     prompt: { tokensMax: inputTokensMax(request.inputSizes, model.config) },

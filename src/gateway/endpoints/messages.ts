@@ -2,7 +2,8 @@ import { promptTokensMin } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
 import type { ApiError } from "../../contract/errors.ts";
 import { invalidRequest, type StreamFailure } from "../../contract/errors.ts";
-import { expensiveServicesOf, namesWebSearch, unpricedWebSearch } from "../../contract/extras.ts";
+import { namesWebSearch, unpricedWebSearch } from "../../contract/extras.ts";
+import { servicesOf, unsoldTier } from "../../contract/serviceTier.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import { messagesErrorBody, messagesFailure } from "../../contract/messages/messagesAnswer.ts";
 import {
@@ -31,6 +32,7 @@ import type { Answer } from "../answer.ts";
 import { answerJson } from "../answerJson.ts";
 import { billedUsage } from "../billedUsage.ts";
 import { chatCandidatesOf, findModels, withoutRefused, type CatalogModel } from "../catalog.ts";
+import { pricesFor } from "../soldPrices.ts";
 import { identityOf } from "./chat.ts";
 import { messageBlocksBytes } from "../decoding/generatedContent.ts";
 import { MessagesDecoder } from "../decoding/messagesDecoder.ts";
@@ -73,6 +75,7 @@ export async function messages(scope: RequestScope, body: Uint8Array): Promise<A
   const checked = withChecked(scope, {
     endpoint: "messages",
     stream,
+    serviceTier: request.serviceTier,
     models,
     candidates,
     prompt: {
@@ -147,7 +150,7 @@ class NativeMessages implements ProviderCall {
     return {
       body: answer,
       billed: billedUsage(scope, read),
-      expensiveServices: expensiveServicesOf(message["usage"]),
+      services: servicesOf(message["usage"]),
       objects: [],
       historyTokens: 0,
       model: message["model"],
@@ -177,16 +180,20 @@ export function estimateOf({ promptSize }: Pick<MessagesRequest, "promptSize">):
 
 /** The 400 of an extra that has no price. Nothing is sent to a provider. */
 function unpricedIn(
-  { snapshot }: RequestScope,
+  scope: RequestScope,
   model: CatalogModel,
   request: MessagesRequest,
 ): ApiError | undefined {
-  const { sells } = model.config;
+  const { allowedTools } = scope.snapshot.config.api;
+  const prices = pricesFor(scope, model.config);
+  const tier = unsoldTier(prices, request.serviceTier, allowedTools);
+  if (tier !== undefined) return tier;
+  const { sells } = prices;
   // Other providers get a chat, which has neither cache writes for an hour nor web searches.
   if (!model.chatCandidates.some(isNative)) return undefined;
   if (request.usesLongCacheTtl && !sells.cacheWrite1hTokens) return longPromptCacheTtl();
   if (request.webSearchType === undefined || sells.webSearches) return undefined;
-  const isGiven = namesWebSearch(snapshot.config.api.allowedTools);
+  const isGiven = namesWebSearch(allowedTools);
   return isGiven ? undefined : unpricedWebSearch(toolsAre(request.webSearchType));
 }
 

@@ -9,7 +9,7 @@ import {
   type ResponsesRequest,
 } from "../../contract/responses.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
-import { expensiveServicesOf } from "../../contract/extras.ts";
+import { servicesOf, unsoldTier } from "../../contract/serviceTier.ts";
 import { readResponsesUsage } from "../../contract/usage.ts";
 import { isJsonObject, textOf, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
 import { lazy } from "../../lib/lazy.ts";
@@ -26,7 +26,8 @@ import type { Candidate } from "../../routing/candidates.ts";
 import { admit, changedBound } from "../admission/admit.ts";
 import { answerJson } from "../answerJson.ts";
 import type { Answer } from "../answer.ts";
-import { chatCandidatesOf, findModels, type ModelChain } from "../catalog.ts";
+import { chatCandidatesOf, findModels, withoutRefused, type ModelChain } from "../catalog.ts";
+import { pricesFor } from "../soldPrices.ts";
 import { billedUsage, historyTokensOf, isFailureBilled } from "../billedUsage.ts";
 import { serviceOf } from "../interfaces.ts";
 import { EitherCall, type ProviderCall, type ReadAnswer } from "../providerCall.ts";
@@ -62,12 +63,20 @@ export async function responses(scope: RequestScope, body: Uint8Array): Promise<
   const { request, object } = await checkBody(scope, body, "checkResponses", checkResponsesRequest);
   const { model, stream, outputTokensBound, promptSize } = request;
   scope.addLogFields({ endpoint: "responses", model, stream });
-  const models = findModels(scope.snapshot.catalog, scope.caller.models, model);
+  const { catalog, config } = scope.snapshot;
+  const named = findModels(catalog, scope.caller.models, model);
+  const models = withoutRefused(
+    named,
+    named.map((one) =>
+      unsoldTier(pricesFor(scope, one.config), request.serviceTier, config.api.allowedTools),
+    ),
+  );
   const plan = await planOf(scope, request, object, models);
   const { candidates, translated } = plan;
   const checked = withChecked(scope, {
     endpoint: "responses",
     stream,
+    serviceTier: request.serviceTier,
     models,
     candidates,
     prompt: await promptOf(request, object.bytes.length, plan),
@@ -207,7 +216,7 @@ class NativeResponses implements ProviderCall {
       billed,
       isFailed,
       hasProviderCalls: read.providerCalls > 0,
-      expensiveServices: expensiveServicesOf(response),
+      services: servicesOf(response),
       objects: objectsOf(response),
       historyTokens: historyTokensOf(scope, read),
       model: response["model"],

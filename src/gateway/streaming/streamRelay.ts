@@ -161,7 +161,7 @@ export class StreamRelay implements Relay, EventListenerObject {
   /** The outcome of a request whose answer did not begin but is charged. Undefined if it is not charged. */
   billableOutcome(): RequestOutcome | undefined {
     const usage = this.#isBillable ? this.#disconnectUsage() : undefined;
-    return usage && { status: "cancelled", usage, ...servedBy(this.#attempt.candidate) };
+    return usage && { status: "cancelled", usage, ...this.#servedBy() };
   }
 
   /** Reads until there is a chunk for the client, or to the end after a disconnect. Never rejects. */
@@ -313,6 +313,10 @@ export class StreamRelay implements Relay, EventListenerObject {
     await this.#settle(outcome, { isComplete: false, error: isClients ? undefined : failure });
   }
 
+  #servedBy(): ReturnType<typeof servedBy> {
+    return servedBy(this.#scope, this.#attempt.candidate, this.#decoder.services);
+  }
+
   /**
    * Settles the request, then adds the end of the stream: the answer's own end if it `isComplete`, else an error. `error` is
    * logged.
@@ -327,7 +331,7 @@ export class StreamRelay implements Relay, EventListenerObject {
     let receipt: Receipt | undefined;
     let failure: unknown = error;
     try {
-      receipt = await admitted.meter.settle({ ...outcome, ...servedBy(this.#attempt.candidate) });
+      receipt = await admitted.meter.settle({ ...outcome, ...this.#servedBy() });
     } catch (uncommitted) {
       // Not committed: the client must not get a complete answer.
       failure = uncommitted;
@@ -348,8 +352,8 @@ export class StreamRelay implements Relay, EventListenerObject {
     try {
       if (receipt) {
         logReceipt(scope, receipt);
-        const { expensiveServices } = this.#decoder;
-        tellUnpriced(scope, this.#attempt.candidate, receipt, expensiveServices);
+        const { services } = this.#decoder;
+        tellUnpriced(scope, this.#attempt.candidate, receipt, services);
       } else logUncommitted(scope);
       if (error !== undefined) scope.logFailure(error);
     } finally {

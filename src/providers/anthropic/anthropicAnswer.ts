@@ -1,4 +1,4 @@
-import { expensiveServicesOf } from "../../contract/extras.ts";
+import { servicesOf } from "../../contract/serviceTier.ts";
 import { laterUsage, readMessagesUsage } from "../../contract/usage.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
@@ -40,7 +40,7 @@ export function readMessage(text: string): ChatReply {
       usage: publicUsage(message["usage"]),
     },
     usage: readMessagesUsage(message["usage"]),
-    expensiveServices: expensiveServicesOf(message["usage"]),
+    services: servicesOf(message["usage"]),
   };
 }
 
@@ -179,8 +179,8 @@ class MessageReader {
   #start(message: unknown): ChatEvent {
     this.#startUsage = fieldsOf(fieldsOf(message)["usage"]);
     const usage = readMessagesUsage({ ...this.#startUsage, output_tokens: 0 });
-    const expensiveServices = expensiveServicesOf(this.#startUsage);
-    return { ...chunkOf({ role: "assistant" }), usage, isUsageEarly: true, expensiveServices };
+    const services = servicesOf(this.#startUsage);
+    return { ...chunkOf({ role: "assistant" }), usage, isUsageEarly: true, services };
   }
 
   #startBlock(at: unknown, start: JsonFields): ChatEvent {
@@ -289,19 +289,19 @@ class MessageReader {
     const { stop_reason: stopReason } = delta;
     const all = laterUsage({ ...this.#startUsage, output_tokens: undefined }, fieldsOf(reported));
     const usage = readMessagesUsage(all);
-    const expensiveServices = expensiveServicesOf(all);
+    const services = servicesOf(all);
     const details = publicUsage(reported);
     if (stopReason === undefined || stopReason === null || this.#isFinished) {
       // A `message_delta` may also come within the answer, with the usage so far.
       const isUsageEarly = !this.#isFinished;
       const chunk = { choices: [], usage: details };
-      return { kind: "chunk", chunk, usage, isUsageEarly, expensiveServices };
+      return { kind: "chunk", chunk, usage, isUsageEarly, services };
     }
     this.#isFinished = true;
     // Encrypted reasoning was counted when it came.
     const last = { ...this.#closeBlocks(), ...refusalOf(delta) };
     const chunk = chunkOf(last, stopReason, details);
-    return { ...chunk, usage, encryptedLength: 0, expensiveServices };
+    return { ...chunk, usage, encryptedLength: 0, services };
   }
 
   /** Blocks without a stop event are complete once the message is. */

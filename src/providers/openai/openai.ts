@@ -1,4 +1,4 @@
-import { expensiveServicesOf } from "../../contract/extras.ts";
+import { servicesOf } from "../../contract/serviceTier.ts";
 import { readChatUsage } from "../../contract/usage.ts";
 import { fieldsOf, rawValue, type JsonFields } from "../../lib/json.ts";
 import { scanObject } from "../../lib/jsonObject.ts";
@@ -37,7 +37,7 @@ export const openai: ProviderAdapter = {
       return {
         completion,
         usage: readChatUsage(completion["usage"]),
-        expensiveServices: expensiveServicesOf(completion),
+        services: servicesOf(completion),
       };
     },
     usage: { name: "usage", read: readChatUsage },
@@ -98,7 +98,7 @@ function readChatEvent({ event, data }: Parameters<ReadChatEvent>[0]): ChatEvent
   if (data === "") return { kind: "nothing" };
   const chunk = parseAnswer(data);
   const usage = readChatUsage(chunk["usage"] ?? usageInChoice(chunk));
-  return { kind: "chunk", chunk, usage, expensiveServices: expensiveServicesOf(chunk) };
+  return { kind: "chunk", chunk, usage, services: servicesOf(chunk) };
 }
 
 /** Moonshot sends the usage of a stream inside its choice: https://platform.moonshot.ai/docs/api/chat */

@@ -1,5 +1,5 @@
 import { countedItems, isProviderCall } from "../../contract/responses.ts";
-import { expensiveServicesOf } from "../../contract/extras.ts";
+import { servicesOf } from "../../contract/serviceTier.ts";
 import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { parseAnswer, reportedFailureOf } from "../reportedFailure.ts";
@@ -52,7 +52,7 @@ function readResponse(text: string): ChatReply {
   return {
     completion: { ...createdOf(response), choices, usage: publicUsage },
     usage,
-    expensiveServices: expensiveServicesOf(response),
+    services: servicesOf(response),
   };
 }
 
@@ -96,8 +96,8 @@ function eventReader(): ReadChatEvent {
         const status = response["status"] ?? type.slice("response.".length);
         const { finishReason, usage, publicUsage } = readEnd(response, output, status);
         const last = chunk(finishReason, { usage: publicUsage });
-        const expensiveServices = expensiveServicesOf(response);
-        return { kind: "chunk", chunk: last, usage, isLast: true, expensiveServices };
+        const services = servicesOf(response);
+        return { kind: "chunk", chunk: last, usage, isLast: true, services };
       }
       default:
         addEvent(output, type, fields);

@@ -157,11 +157,12 @@ function reservedText(account: AccountRow): string {
 }
 
 /** For the admin log. */
-function accountDetail({ overdraft, low, notifyUrl }: AccountChanges): string {
+function accountDetail({ overdraft, low, notifyUrl, plan }: AccountChanges): string {
   return settingsDetail({
     overdraft: overdraft === undefined ? undefined : formatRoubles(overdraft),
     low: low && formatRoubles(low),
     notify: notifyUrl && placeOf(notifyUrl),
+    plan,
   });
 }
 

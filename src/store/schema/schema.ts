@@ -80,6 +80,8 @@ export const accounts = sqliteTable(
     low: nullable.nano("low"),
     /** Where notices about the account go besides the operator's: an http, https or mailto URL. */
     notifyUrl: nullable.text("notify_url"),
+    /** The price plan of the config that the account has; NULL: none. */
+    plan: nullable.text("plan"),
   },
   (table) => [
     check("accounts_promise", sql`${table.balance} + ${table.overdraft} >= 0`),
@@ -310,6 +312,8 @@ export const requests = sqliteTable(
     stream: flag("stream"),
     status: texts("status", { enum: requestStatuses }).notNull(),
     ...priceColumnsOf(),
+    /** Why the request has these prices: a `PricingNote` in JSON; NULL: those of the model in its first tier. */
+    pricing: nullable.text("pricing"),
     hold: nano("hold"),
     charge: nanoSum("charge"),
     writeOff: nanoSum("write_off"),

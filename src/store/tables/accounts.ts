@@ -18,13 +18,16 @@ export interface AccountRow {
   low: bigint | null;
   /** Where notices about the account go besides the operator's: an http, https or mailto URL. */
   notifyUrl: string | null;
+  /** The price plan of the config; null: none. */
+  plan: string | null;
 }
 
-/** What `accounts set` changes. An absent value stays. Null: the value of the config; no notices. */
+/** What `accounts set` changes. An absent value stays. Null: the value of the config; no notices; no plan. */
 export interface AccountChanges {
   readonly overdraft?: bigint | undefined;
   readonly low?: bigint | null | undefined;
   readonly notifyUrl?: string | null | undefined;
+  readonly plan?: string | null | undefined;
 }
 
 /** What the account can still spend. */
@@ -43,6 +46,7 @@ export const accountColumns = {
   createdAt: accounts.createdAt,
   low: accounts.low,
   notifyUrl: accounts.notifyUrl,
+  plan: accounts.plan,
 };
 
 export type AccountTable = ReturnType<typeof accountTable>;
@@ -82,7 +86,14 @@ export function accountTable(connection: Connection) {
         db.insert(accounts).values(values).returning({ id: accounts.id }),
       );
       assert(row !== undefined, "an insert returns its row");
-      const fresh = { balance: 0n, reserved: 0n, disabled: false, low: null, notifyUrl: null };
+      const fresh = {
+        balance: 0n,
+        reserved: 0n,
+        disabled: false,
+        low: null,
+        notifyUrl: null,
+        plan: null,
+      };
       return { ...account, id: row.id, ...fresh };
     },
     find,

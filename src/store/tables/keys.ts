@@ -27,6 +27,8 @@ export interface KeyRow extends KeySettings {
   accountId: number;
   account: string;
   accountDisabled: boolean;
+  /** The price plan of the account; null: none. */
+  plan: string | null;
   prefix: string;
   createdAt: number;
   revokedAt: number | null;
@@ -88,6 +90,7 @@ export function keyTable(connection: Connection) {
     accountId: keys.accountId,
     account: accounts.name,
     accountDisabled: accounts.disabled,
+    plan: accounts.plan,
     expiresAt: keys.expiresAt,
     revokedAt: keys.revokedAt,
     lastUsedAt: keys.lastUsedAt,

@@ -7,6 +7,7 @@ import {
   type Price,
   type Usage,
 } from "../../contract/figures.ts";
+import type { PricingNote } from "../../contract/priceList.ts";
 import type { Connection } from "../connection.ts";
 import {
   accounts,
@@ -19,12 +20,20 @@ import {
 import type { AttemptRecord } from "../writer/requestRecord.ts";
 
 type PriceColumn = (typeof priceColumns)[number][0];
-type StoredOnly = "id" | "publicId" | "accountId" | "keyId" | "hasFigures" | "figuresPrice";
+type StoredOnly =
+  | "pricing"
+  | "id"
+  | "publicId"
+  | "accountId"
+  | "keyId"
+  | "hasFigures"
+  | "figuresPrice";
 
 /** `id` and `key` are public ids. Amounts are nano-roubles. */
 export interface RequestRow
   extends Omit<typeof requests.$inferSelect, StoredOnly | PriceColumn>, Usage {
   price: Price;
+  pricing: PricingNote | null;
   id: string;
   account: string;
   key: string;
@@ -61,6 +70,11 @@ function priceOf({ price, field }: Figure): SQL<bigint> {
   return stored.mapWith(BigInt);
 }
 
+/** Undamaged by construction: the gateway writes it from its config. */
+function noteOf(text: string): PricingNote {
+  return JSON.parse(text) as PricingNote;
+}
+
 /** A query for rows as `ReceiptRow` has them. It needs a condition. */
 export function receiptQuery(db: Connection["db"]) {
   const { publicId, accountId: _account, keyId: _key, ...columns } = getTableColumns(requests);
@@ -73,6 +87,7 @@ export function receiptQuery(db: Connection["db"]) {
       ...(columns as Omit<typeof columns, PriceColumn | "hasFigures" | "figuresPrice">),
       ...ofEachRowFigure(({ field }) => figureOf(field, requestFigures.quantity).mapWith(Number)),
       price: ofEachPrice(priceOf),
+      pricing: sql<PricingNote | null>`${requests.pricing}`.mapWith(noteOf),
       id: publicId,
       account: accounts.name,
       key: keys.publicId,

@@ -32,6 +32,8 @@ export interface AdmittedRecord {
  */
 export interface RequestRecord extends AdmittedRecord, Readonly<Usage> {
   readonly status: RequestStatus;
+  /** A `PricingNote` in JSON; null: nothing. */
+  readonly pricing: string | null;
   /** The row of the running request may be there already. */
   readonly mayHaveRow: boolean;
   readonly provider: string | null;

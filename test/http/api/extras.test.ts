@@ -66,6 +66,7 @@ const rows: readonly (readonly [
   name: string,
   send: (at: At, key: TestKey) => Promise<{ status: number; text: string }>,
   shown: string,
+  reason?: string,
 ])[] = [
   [
     "chat",
@@ -106,7 +107,8 @@ const rows: readonly (readonly [
   [
     "translated responses",
     (at, key) => respond(at.gateway, key, { model: "claude", store: false, speed: "fast" }),
-    "speed is",
+    "speed fast is",
+    "the model has no price in service_tiers.fast, and speed is not in [api] allowed_tools",
   ],
   [
     "messages",
@@ -120,7 +122,8 @@ const rows: readonly (readonly [
   [
     "messages, field",
     (at, key) => sendMessage(at.gateway, key, { model: "claude", service_tier: "priority" }),
-    "service_tier is",
+    "service_tier priority is",
+    "the model has no price in service_tiers.priority, and service_tier is not in [api] allowed_tools",
   ],
   [
     "embeddings",
@@ -149,13 +152,13 @@ const sentOf = ({ providers: { openai, claude, gemini } }: At): number =>
 
 describe("a request that may cost more than tokens", () => {
   test.each(rows)("%s: is a 400 that names it and the key, and nothing is sent", async (...row) => {
-    const [, send, shown] = row;
+    const [, send, shown, reason = noPrice] = row;
     script(strict);
     const key = await strict.gateway.key();
     const { status, text } = await send(strict, key);
     expect([status, text]).toEqual([
       400,
-      expect.stringContaining(`${shown} not supported: ${noPrice}`),
+      expect.stringContaining(`${shown} not supported: ${reason}`),
     ]);
     expect(sentOf(strict)).toBe(0);
     expect(await strict.gateway.records(key, 0)).toEqual([]);

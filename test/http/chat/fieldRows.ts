@@ -87,7 +87,7 @@ export const openFields: readonly FieldRow[] = [
   [ask({ deferred: false }), accepted],
   [ask({ deferred: true }), "deferred is not supported"],
   [ask({ deferred: "true" }), "deferred is not supported"],
-  [ask({ service_tier: "priority" }), `service_tier is not supported: ${noPrice}`],
+  [ask({ service_tier: "scale" }), `service_tier is not supported: ${noPrice}`],
   [ask({ service_tier: "default" }), accepted],
   [ask({ cache_control: { ttl: "5m" } }), accepted],
   [ask({ cache_control: { ttl: "1h" } }), "cache_control beyond 5m is not supported"],

@@ -50,7 +50,7 @@ export const embeddingsRows: readonly FieldRow[] = [
   [ask({ input_type: "query" }), "input_type is not supported"],
   [ask({ truncate: true }), accepted],
   [ask({ background: true }), "background is not supported"],
-  [ask({ service_tier: "flex" }), `service_tier is not supported: ${noPrice}`],
+  [ask({ service_tier: "scale" }), `service_tier is not supported: ${noPrice}`],
   [ask({ Model: "other" }), "Model is not supported"],
   [ask({ INPUT: "x" }), "INPUT is not supported"],
   [ask({ Dimensions: 5 }), "Dimensions is not supported"],

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { messagesErrorBody } from "../../../src/contract/messages/messagesAnswer.ts";
 import { invalidRequest } from "../../../src/contract/errors.ts";
-import { noPrice } from "../../support/gateway/noPrice.ts";
+import { noPrice, unsoldTier } from "../../support/gateway/noPrice.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { askMessage, sendMessage } from "../../support/gateway/messagesCalls.ts";
 import { message, usualMessage } from "../../support/provider/anthropicAnswers.ts";
@@ -56,8 +56,8 @@ const refused: readonly (readonly [change: object, problem: string])[] = [
   [{ n: 2 }, "n is not supported"],
   [{ max_output_tokens: 9 }, "max_output_tokens is not supported"],
   [{ fallbacks: [{ model: "x" }] }, "fallbacks is not supported"],
-  [{ speed: "fast" }, `speed is not supported: ${noPrice}`],
-  [{ service_tier: "priority" }, `service_tier is not supported: ${noPrice}`],
+  [{ speed: "fast" }, unsoldTier("speed", "fast")],
+  [{ service_tier: "priority" }, unsoldTier("service_tier", "priority")],
   [{ inference_geo: "us" }, `inference_geo is not supported: ${noPrice}`],
   [{ n_predict: 5 }, "n_predict is not supported, use max_tokens"],
   [

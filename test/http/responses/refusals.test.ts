@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { prices } from "../../support/gateway/gatewayConfig.ts";
-import { noPrice } from "../../support/gateway/noPrice.ts";
+import { noPrice, unsoldTier } from "../../support/gateway/noPrice.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { responds } from "../../support/provider/responsesAnswers.ts";
 import { respond } from "../../support/gateway/responsesCalls.ts";
@@ -39,12 +39,8 @@ const refusals = [
   ],
   ["background", { background: true }, "background is not supported"],
   ["background of another type", { background: "yes" }, "background is not supported"],
-  ["service_tier flex", { service_tier: "flex" }, `service_tier is not supported: ${noPrice}`],
-  [
-    "service_tier priority",
-    { service_tier: "priority" },
-    `service_tier is not supported: ${noPrice}`,
-  ],
+  ["service_tier flex", { service_tier: "flex" }, unsoldTier("service_tier", "flex")],
+  ["service_tier priority", { service_tier: "priority" }, unsoldTier("service_tier", "priority")],
   ...["plugins", "web_search_options", "speed", "search_parameters", "modalities"].map(
     (field) => [field, { [field]: "x" }, `${field} is not supported: ${noPrice}`] as const,
   ),

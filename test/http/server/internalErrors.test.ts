@@ -50,7 +50,7 @@ function failWrite(expected: string): void {
 /** Makes the next computation of a cost throw. The request is admitted already. */
 function failCost(): void {
   const [model] = at.gateway.app.gateway.current.config.models;
-  const price = model?.price;
+  const price = model?.schedule[0].prices.standard[0].price;
   if (price === undefined) throw new Error("the config has no model");
   const { input } = price;
   Object.defineProperty(price, "input", {

@@ -19,6 +19,7 @@ export function scopeOf(app: App, caller: Caller | undefined): RequestScope {
     requestId: app.newId("req"),
     snapshot: app.gateway.current,
     caller,
+    arrivedMs: app.gateway.clock.epochMs(),
     permit: freePermit(app, caller.id),
     signal: new AbortController().signal,
     span: undefined,
@@ -40,6 +41,7 @@ export function admitChat(
   const checked = withChecked(scope, {
     endpoint: "chat",
     stream: false,
+    serviceTier: "standard",
     models: [model],
     candidates: model.chatCandidates,
     prompt: { bodyBytes: 100, messageCount: 1, unbounded: false, ...noExtras },

@@ -1,3 +1,4 @@
+import type { PriceList } from "../../../src/contract/priceList.ts";
 import { freePrice } from "../store/recordedRequest.ts";
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import { amountRangeOf, boundWithin } from "../../../src/billing/cost.ts";
@@ -10,6 +11,11 @@ import { actor } from "../store/storeFolder.ts";
 import type { LedgerReplica, LedgerSetup, SetupKey } from "./ledgerSetup.ts";
 import { MoneyModel, same, type ModelDecision } from "./moneyModel.ts";
 import { snapshotOfModel, snapshotOfStore } from "./snapshots.ts";
+
+/** The prompts of the dearer tier, and how much dearer it is. */
+const LONG_PROMPT = 24;
+const LONG_FACTOR = 3n;
+const LONG_NOTE = JSON.stringify({ from_prompt_tokens: LONG_PROMPT });
 
 interface OpenRequest {
   readonly id: string;
@@ -246,13 +252,19 @@ class LedgerHistory {
 
   #meterOf(id: string, { accountId, keyId }: SetupKey, { writer }: LedgerReplica, hold: Hold) {
     const price = { ...freePrice, output: this.#scale };
+    const longPrice = { ...freePrice, output: LONG_FACTOR * this.#scale };
+    const longTier = { fromPromptTokens: LONG_PROMPT, price: longPrice, note: LONG_NOTE };
+    const prices: PriceList = {
+      standard: [{ fromPromptTokens: 0, price, note: null }, longTier],
+      services: {},
+    };
     const owner = { accountId, keyId, firstKeyId: keyId };
     const what = { endpoint: "chat", model: "small", stream: false } as const;
     const meter = new RequestMeter({
       writer,
       clock: stillClock,
       hold,
-      price,
+      prices,
       request: {
         publicId: id,
         at: actor.at,
@@ -294,8 +306,12 @@ class LedgerHistory {
   ): void {
     const { id, hold, meter } = request;
     this.#open = this.#open.filter((one) => one !== request);
-    const completionTokens = Number(cost / this.#scale);
-    const usage = { tokens: { ...noUsage, completionTokens }, estimated: false };
+    // A cost that the tier of long prompts can have is charged in it.
+    const isLong = cost > 0n && cost % (LONG_FACTOR * this.#scale) === 0n;
+    const promptTokens = isLong ? LONG_PROMPT : LONG_PROMPT - 1;
+    const ofOne = isLong ? LONG_FACTOR * this.#scale : this.#scale;
+    const completionTokens = Number(cost / ofOne);
+    const usage = { tokens: { ...noUsage, promptTokens, completionTokens }, estimated: false };
     const receipt = meter.settle(status === "failed" ? { status } : { status, usage });
     this.#settling.push(Object.assign({ ...request }, { status, cost, expected, receipt }));
     this.told.push(`end ${id} as ${status} with ${cost}, held ${hold.amount}`);

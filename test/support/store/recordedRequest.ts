@@ -1,4 +1,5 @@
 import { ofEachPrice, type Price } from "../../../src/contract/figures.ts";
+import type { PriceList } from "../../../src/contract/priceList.ts";
 import { noUsage } from "../../../src/contract/usage.ts";
 import type { RequestRecord, Writer } from "../../../src/store/store.ts";
 
@@ -8,6 +9,11 @@ export const freePrice: Price = ofEachPrice(() => 0n);
 /** Each token, and each of the rest, costs 25 nano-roubles if nothing else is said. */
 export function priceOf(prices: Partial<Price>): Price {
   return { ...ofEachPrice(() => 25n), ...prices };
+}
+
+/** A list with one price. */
+export function onePrice(price: Price): PriceList {
+  return { standard: [{ fromPromptTokens: 0, price, note: null }], services: {} };
 }
 
 /** A request that has ended, as the gateway records it. */
@@ -22,6 +28,7 @@ export function requestRecord(changes: Partial<RequestRecord> = {}): RequestReco
     model: "small",
     stream: false,
     price: priceOf({}),
+    pricing: null,
     hold: 1000n,
     status: "done",
     mayHaveRow: false,

@@ -151,6 +151,7 @@ describe("the multiplication of a receipt", () => {
           endpoint: "chat",
           model: "m",
           stream: false,
+          pricing: null,
           status: "done",
           estimated: false,
           charge,

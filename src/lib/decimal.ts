@@ -39,6 +39,14 @@ export function roundUp({ digits, places }: Decimal, power: number): bigint {
   return (digits * powerOfTen(power) + divisor - 1n) / divisor;
 }
 
+/** As a plain decimal text without trailing zeros, such as `92.5`. */
+export function formatDecimal({ digits, places }: Decimal): string {
+  const text = digits.toString().padStart(places + 1, "0");
+  const whole = text.slice(0, text.length - places);
+  const fraction = text.slice(text.length - places).replace(/0+$/, "");
+  return fraction === "" ? whole : `${whole}.${fraction}`;
+}
+
 function powerOfTen(power: number): bigint {
   return 10n ** BigInt(power);
 }

@@ -1,0 +1,120 @@
+import { type JsonFields, fieldsOf } from "../lib/json.ts";
+import { type ApiError, invalidRequest } from "./errors.ts";
+import { serviceTiers, tierOf, type PriceList, type ServiceTier } from "./priceList.ts";
+
+/**
+ * The service tier that a request asks for. "auto": none, so the project at the provider decides. Names of OpenAI:
+ * https://platform.openai.com/docs/guides/priority-processing, and of Anthropic:
+ * https://platform.claude.com/docs/en/api/service-tiers
+ */
+export type AskedTier = ServiceTier | "standard" | "auto";
+
+/** Values of `service_tier` in requests and answers. */
+const TIERS: Readonly<Record<string, AskedTier>> = {
+  auto: "auto",
+  default: "standard",
+  standard: "standard",
+  standard_only: "standard",
+  flex: "flex",
+  priority: "priority",
+  batch: "batch",
+};
+
+/** Services that have prices of their own, if the config has them: each as field and value of requests and answers. */
+const SERVICE_OF: Readonly<Record<ServiceTier, readonly [field: string, value: string]>> = {
+  flex: ["service_tier", "flex"],
+  priority: ["service_tier", "priority"],
+  batch: ["service_tier", "batch"],
+  fast: ["speed", "fast"],
+};
+
+export function askedTier(body: JsonFields): AskedTier {
+  if (body["speed"] === "fast") return "fast";
+  const asked = body["service_tier"];
+  return (typeof asked === "string" ? TIERS[asked] : undefined) ?? "auto";
+}
+
+/** The 400 for a service tier that the model does not sell. `allowed`: names of `[api] allowed_tools`. */
+export function unsoldTier(
+  { services }: Pick<PriceList, "services">,
+  asked: AskedTier,
+  allowed: readonly string[],
+): ApiError | undefined {
+  if (asked === "auto" || asked === "standard" || services[asked] !== undefined) return undefined;
+  const [field, value] = SERVICE_OF[asked];
+  if (allowed.includes(field)) return undefined;
+  return invalidRequest(
+    `${field} ${value} is not supported: the model has no price in service_tiers.${asked}, and ${field} is not in [api] allowed_tools`,
+  );
+}
+
+/** The service tiers with prices in which a request may be answered, besides the standard one. */
+export function possibleTiers({ services }: PriceList, asked: AskedTier): readonly ServiceTier[] {
+  if (asked === "standard") return NONE;
+  // The others are only served if the request asks for them.
+  const possible = asked === "auto" ? "priority" : asked;
+  return services[possible] === undefined ? NONE : [possible];
+}
+
+const NONE: readonly ServiceTier[] = [];
+const NO_SERVICES: readonly string[] = [];
+const STANDARD_SERVICE = "service_tier default";
+
+/** What an answer says of its service: for each field the known values, with the names that events have. */
+const IN_ANSWERS: readonly (readonly [string, ReadonlyMap<unknown, readonly string[]>])[] = [
+  [
+    "service_tier",
+    new Map([
+      ["default", [STANDARD_SERVICE]],
+      ["standard", [STANDARD_SERVICE]],
+      ...["flex", "priority", "batch"].map((tier) => [tier, [`service_tier ${tier}`]] as const),
+    ] as const),
+  ],
+  ["speed", new Map([["fast", ["speed fast"]]])],
+  ["inference_geo", new Map([["us", ["inference_geo us"]]])],
+];
+
+/**
+ * Names the services of an answer that may cost more or less than the usual ones, such as `service_tier priority`, and the
+ * standard service tier if the answer says that. `answer`: the object that has the fields.
+ */
+export function servicesOf(answer: unknown): readonly string[] {
+  const fields = fieldsOf(answer);
+  let found = NO_SERVICES;
+  for (const [name, values] of IN_ANSWERS) {
+    const named = values.get(fields[name]);
+    if (named !== undefined) found = found === NO_SERVICES ? named : [...found, ...named];
+  }
+  return found;
+}
+
+/** Whether the prices cover the service. */
+export function isSold({ services }: PriceList, service: string): boolean {
+  if (service === STANDARD_SERVICE) return true;
+  const tier = tierNamed(service);
+  return tier !== undefined && services[tier] !== undefined;
+}
+
+function tierNamed(service: string): ServiceTier | undefined {
+  return serviceTiers.find((tier) => SERVICE_OF[tier].join(" ") === service);
+}
+
+/**
+ * The tier to charge: that of the answer. An answer that names none is charged in the more expensive one of the
+ * standard tier and the one that the request asked for. A tier without prices is charged at the standard price.
+ */
+export function chargedTier(
+  prices: PriceList,
+  services: readonly string[] | undefined,
+  asked: AskedTier,
+): ServiceTier | undefined {
+  for (const service of services ?? NO_SERVICES) {
+    if (service === STANDARD_SERVICE) return undefined;
+    const tier = tierNamed(service);
+    if (tier !== undefined) return tier;
+  }
+  if (asked === "auto" || asked === "standard") return undefined;
+  const { input, output } = tierOf(prices, asked, 0).price;
+  const standard = prices.standard[0].price;
+  return input >= standard.input && output >= standard.output ? asked : undefined;
+}
