@@ -103,8 +103,6 @@ export interface GivenList extends GivenTiers {
   readonly hasDollars: boolean;
 }
 
-export const noPrices: GivenList = { base: {}, tiers: [], services: {}, hasDollars: false };
-
 /** Whether no price is set. */
 export function isEmpty({ base, tiers, services }: GivenList): boolean {
   return Object.keys(base).length === 0 && tiers.length === 0 && Object.keys(services).length === 0;

@@ -52,7 +52,7 @@ test("a leaked request is settled as failed without a charge, and logged as an e
   settleLeaked(gateway.app.gateway);
   expect(gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
 
-  gateway.clock.advance(3 * minuteMs);
+  gateway.clock.advance(4 * minuteMs);
   settleLeaked(gateway.app.gateway);
   // The first look after a standstill leaves the requests to their own time limits.
   expect(gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
