@@ -130,6 +130,7 @@ const powers: readonly Power[] = [
     owners: [
       "src/lib/untrustedJson.ts",
       "src/lib/jsonObject.ts",
+      "src/lib/outline.ts",
       "src/lib/exactJson.ts",
       "src/lib/json.ts",
       "src/web/api.ts",

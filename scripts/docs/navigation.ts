@@ -83,7 +83,13 @@ export const navigation: readonly (readonly [section: string, pages: readonly st
   ],
   [
     "Concepts",
-    ["concepts/money.md", "concepts/failures.md", "concepts/estimates.md", "concepts/security.md"],
+    [
+      "concepts/money.md",
+      "concepts/failures.md",
+      "concepts/caches.md",
+      "concepts/estimates.md",
+      "concepts/security.md",
+    ],
   ],
   [
     "Contribute",

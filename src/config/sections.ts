@@ -14,6 +14,7 @@ import {
   limitsOptions,
   logOptions,
   metricsOptions,
+  routingOptions,
   telemetryOptions,
 } from "./settings.ts";
 
@@ -24,6 +25,7 @@ export const sections = {
   database: section("database", databaseOptions),
   api: section("api", apiOptions),
   billing: section("billing", billingOptions),
+  routing: section("routing", routingOptions),
   limits: section("limits", limitsOptions),
   log: section("log", logOptions),
   metrics: section("metrics", metricsOptions),

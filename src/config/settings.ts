@@ -97,6 +97,13 @@ export const billingOptions = {
   }),
 } as const;
 
+export const routingOptions = {
+  affinity: choice("affinity", ["session", "none"], {
+    default: "session",
+    doc: 'How one of several routes with equal priority is chosen. "session": the requests of a conversation take the same one, so that the provider\'s cache of the prompt serves them. "none": each request draws one. Weights have the same effect with both.',
+  }),
+} as const;
+
 export const limitsOptions = {
   requestsPerMinute: wholeNumber("requests_per_minute", {
     default: 600,
@@ -189,6 +196,7 @@ export type SettingsTables = Readonly<
     | "database"
     | "api"
     | "billing"
+    | "routing"
     | "limits"
     | "log"
     | "metrics"
@@ -209,6 +217,7 @@ export function readSettings(tables: SettingsTables, inspection: Inspection) {
     database: readDatabase(tables.database, inspection),
     api: readApi(tables.api, inspection),
     billing: readTable(billingOptions, tables.billing, "billing", inspection),
+    routing: readTable(routingOptions, tables.routing, "routing", inspection),
     limits: readLimits(tables.limits, inspection),
     log: readTable(logOptions, tables.log, "log", inspection),
     metrics: readMetrics(tables.metrics, inspection),

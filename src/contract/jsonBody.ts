@@ -4,6 +4,7 @@ import { lazy } from "../lib/lazy.ts";
 import { CutStringError } from "../lib/outline.ts";
 import { CostlyJsonError } from "../lib/untrustedJson.ts";
 import { invalidRequest } from "./errors.ts";
+import { sessionNameOf } from "./session.ts";
 import { shownKey } from "./validationMessage.ts";
 
 /** The members of requests that hold the prompt. Of their long texts the checks need only the size. */
@@ -38,6 +39,12 @@ export interface CheckedBody<Request> {
   readonly object: JsonObjectText;
 }
 
+/** A request with a prompt. */
+export interface CheckedPrompt<Request> extends CheckedBody<Request> {
+  /** The name of its session: `sessionNameOf`. The function retains the body, so a stream must not retain it. */
+  readonly sessionName: () => string | undefined;
+}
+
 /**
  * Reads the body of a request with a prompt, and checks it. `check` gets the value or its outline (`lib/outline.ts`), and a
  * function that parses the whole value at its first call. Throws ApiError 400.
@@ -45,14 +52,15 @@ export interface CheckedBody<Request> {
 export function checkPromptBody<Request>(
   body: Uint8Array,
   check: (value: JsonFields, whole: () => JsonFields) => Request,
-): CheckedBody<Request> {
+): CheckedPrompt<Request> {
   const { value, object, isOutline } = parseJsonObject(body, PROMPT_MEMBERS);
   const whole = isOutline ? lazy(() => wholeValue(object)) : () => value;
+  const sessionName = (): string | undefined => sessionNameOf(value, object.bytes);
   try {
-    return { request: check(value, whole), object };
+    return { request: check(value, whole), object, sessionName };
   } catch (error) {
     if (!(error instanceof CutStringError)) throw error;
-    return { request: check(whole(), whole), object };
+    return { request: check(whole(), whole), object, sessionName };
   }
 }
 

@@ -118,7 +118,7 @@ class JsonAnswer implements EventListenerObject {
   async #firstAnswer(): Promise<ReadAnswer> {
     const { checked, caller, gateway } = this.#scope;
     const listener = attemptListener(this.#scope);
-    const attempts = new Attempts(checked.candidates, caller.accountId, listener, gateway);
+    const attempts = new Attempts(checked, caller.accountId, listener, gateway);
     for (const attempt of attempts) {
       if (attempt instanceof Promise) {
         await attempt;

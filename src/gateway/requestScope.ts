@@ -49,6 +49,8 @@ export interface Checked {
   readonly models: ModelChain;
   /** The routes that may serve it. Those of a fallback model come behind those of the model that the request asks for. */
   readonly candidates: readonly Candidate[];
+  /** A hash of the session, for the choice among equal candidates. Undefined: it is at random. */
+  readonly session: bigint | undefined;
   readonly prompt: PromptExtent | BoundedPrompt;
   /** Estimated prompt tokens, for the token rate. */
   readonly promptEstimate: number;

@@ -9,6 +9,8 @@ export const CUT_BYTES_MIN = 256;
 const KEPT_BYTES = 64;
 const KEPT_OF_ADDRESS_BYTES = 240;
 const NEAR_BYTES = 64;
+/** The most bytes of JSON that spell one UTF-16 unit. */
+const ESCAPE_BYTES = "\\u0000".length;
 const END = "\uffff";
 const END_UNIT = 0xffff;
 
@@ -42,11 +44,34 @@ export function wholeString(text: string): string {
   return text;
 }
 
-function cutSize(text: string): { readonly bytes: number; readonly units: number } | undefined {
+/**
+ * The beginning of a string, after unescaping: at most this many UTF-16 units. `json` is the text that the outline is of. A cut
+ * string is read from there.
+ */
+export function beginningOf(text: string, unitsMax: number, json: Uint8Array): string {
+  const cut = cutSize(text);
+  if (cut === undefined) return text.slice(0, unitsMax);
+  const content = json.subarray(cut.start, cut.end);
+  const read = content.subarray(0, wholeUnits(content, ESCAPE_BYTES * (unitsMax + 1)));
+  return (JSON.parse(`"${decodeUtf8(read)}"`) as string).slice(0, unitsMax);
+}
+
+/** What an outline says of a string that it cuts. */
+interface CutSize {
+  /** UTF-8 bytes and UTF-16 units, after unescaping. */
+  readonly bytes: number;
+  readonly units: number;
+  /** Where the string stands in the text, between its quotes. */
+  readonly start: number;
+  readonly end: number;
+}
+
+function cutSize(text: string): CutSize | undefined {
   if (text.charCodeAt(text.length - 1) !== END_UNIT) return undefined;
   if (!text.endsWith(secret() + END)) return undefined;
-  const [bytes, units] = text.slice(text.lastIndexOf(END, text.length - 2) + 1).split(",");
-  return { bytes: Number(bytes), units: Number(units) };
+  const numbers = text.slice(text.lastIndexOf(END, text.length - 2) + 1).split(",");
+  const [bytes = 0, units = 0, start = 0, end = 0] = numbers.slice(0, -1).map(Number);
+  return { bytes, units, start, end };
 }
 
 /**
@@ -82,7 +107,7 @@ export class Outline {
     const kept = decodeUtf8(this.#bytes.subarray(this.#copied, start + keptLength(content)));
     const bytes = content.length - savedBytes;
     const units = isAscii(content) ? content.length - savedUnits : Number.NaN;
-    this.#text += `${kept}\\uffff${bytes},${units},${secret()}\\uffff`;
+    this.#text += `${kept}\\uffff${bytes},${units},${start},${end},${secret()}\\uffff`;
     this.#copied = end;
   }
 
@@ -91,12 +116,17 @@ export class Outline {
   }
 }
 
-/** How much of a long string is kept. It ends before the escape or the character that the limit divides. */
+/** How much of a long string is kept. */
 function keptLength(content: Uint8Array): number {
   // `data:` in any case, also if it begins with an escape.
   const [first = 0] = content;
   const mayBeAddress = (first | 0x20) === 0x64 || first === BACKSLASH;
-  let end = mayBeAddress ? KEPT_OF_ADDRESS_BYTES : KEPT_BYTES;
+  return wholeUnits(content, mayBeAddress ? KEPT_OF_ADDRESS_BYTES : KEPT_BYTES);
+}
+
+/** The most bytes up to a limit that divide neither an escape nor a character. */
+function wholeUnits(content: Uint8Array, bytesMax: number): number {
+  let end = Math.min(bytesMax, content.length);
   while (((content[end] ?? 0) & 0xc0) === 0x80) end -= 1;
   for (let at = 0; at < end; at++) {
     if (content[at] !== BACKSLASH) continue;

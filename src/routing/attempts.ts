@@ -118,6 +118,7 @@ const OF_ACCOUNT: ReadonlySet<UpstreamFault> = new Set([
  */
 export class Attempts {
   readonly #candidates: readonly Candidate[];
+  readonly #session: bigint | undefined;
   readonly #account: number;
   readonly #listener: AttemptListener;
   readonly #services: AttemptServices;
@@ -139,14 +140,18 @@ export class Attempts {
   /** Candidates that could not be connected to. */
   #unreachable: readonly Candidate[] = [];
 
-  /** `candidates`: those of a fallback model come after those of the requested model. */
+  /** `candidates`: those of a fallback model come after those of the requested model. `session`: a hash of it. */
   constructor(
-    candidates: readonly Candidate[],
+    {
+      candidates,
+      session,
+    }: { readonly candidates: readonly Candidate[]; readonly session: bigint | undefined },
     account: number,
     listener: AttemptListener,
     services: AttemptServices,
   ) {
     this.#candidates = candidates;
+    this.#session = session;
     this.#account = account;
     this.#listener = listener;
     this.#services = services;
@@ -171,7 +176,7 @@ export class Attempts {
     let releaseRetry: (() => void) | undefined;
     this.#countOfModel = 0;
     try {
-      this.#waiting = orderCandidates(candidates, random);
+      this.#waiting = orderCandidates(candidates, this.#session, random);
       for (let candidate; (candidate = this.#waiting.shift()) !== undefined;) {
         if (!this.#mayTry(candidate, isLastResort)) continue;
         const isFree = this.#countOfModel === 0 || this.#count < FREE_ATTEMPTS;

@@ -36,14 +36,37 @@ export function groupByModel(candidates: readonly Candidate[]): readonly (readon
   return [...Map.groupBy(candidates, ({ model }) => model).values()];
 }
 
-/** Returns the candidates of one model in the order of attempts: by priority, and at random by weight among equals. */
-export function orderCandidates(candidates: readonly Candidate[], random: Random): Candidate[] {
+/** Whether candidates of one model have equal priority, so that one of them is drawn. */
+export function areDrawn(candidates: readonly Candidate[]): boolean {
+  return candidates.some(({ model, route }, at) =>
+    candidates
+      .slice(at + 1)
+      .some((other) => other.model === model && other.route.priority === route.priority),
+  );
+}
+
+/**
+ * Returns the candidates of one model in the order of attempts: by priority, and by weight among equals. Equals of a session
+ * are drawn by its hash, so each of its requests has the same order, in every process. Without a session they are drawn at
+ * random.
+ */
+export function orderCandidates(
+  candidates: readonly Candidate[],
+  session: bigint | undefined,
+  random: Random,
+): Candidate[] {
   if (candidates.length < 2) return [...candidates];
-  // The key -ln(u)/weight, sorted in ascending order, puts each first with a probability in proportion to its weight.
-  const drawn = candidates.map((candidate) => ({
-    candidate,
-    draw: -Math.log(random.fraction()) / candidate.weight,
-  }));
+  // The smallest -ln(u) / weight is each one's with a probability in proportion to its weight, and if it falls out, the order
+  // of the others stays: https://en.wikipedia.org/wiki/Rendezvous_hashing#Weighted_rendezvous_hash
+  const drawn = candidates.map((candidate) => {
+    const fraction = session === undefined ? random.fraction() : drawnBy(session, candidate);
+    return { candidate, draw: -Math.log(fraction) / candidate.weight };
+  });
   drawn.sort((a, b) => a.candidate.route.priority - b.candidate.route.priority || a.draw - b.draw);
   return drawn.map(({ candidate }) => candidate);
+}
+
+/** A number in (0, 1) that is always the same for one session and one candidate, and else as good as random. */
+function drawnBy(session: bigint, { identity }: Candidate): number {
+  return (Number(Bun.hash.xxHash64(identity, session) >> 11n) + 0.5) / 2 ** 53;
 }

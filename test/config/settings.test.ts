@@ -40,6 +40,7 @@ test("the shortest file gets every default", () => {
       maxEmbeddingInputs: 2048,
     },
     billing: { minOutputTokens: 16, holdWaitMs: 2000, disconnectGraceMs: 2000 },
+    routing: { affinity: "session" },
     limits: {
       requestsPerMinute: 600,
       tokensPerMinute: 0,

@@ -77,6 +77,10 @@ describe("several serving processes", () => {
         ...base.models,
         { id: "other", routes: [{ provider: "failing" }] },
         { id: "rated", routes: [{ provider: "rated" }] },
+        {
+          id: "equal",
+          routes: several(4, (at) => ({ provider: "local", model: `m${at}`, priority: 1 })),
+        },
       ],
     };
   };
@@ -119,6 +123,15 @@ describe("several serving processes", () => {
     const replies = await Promise.all(several(30, () => post(gateway, key)));
     expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200]));
     expect(gateway.log.filter(({ msg }) => msg === "listening")).toHaveLength(1);
+  });
+
+  test("take the same one of equal routes for a session", async () => {
+    const asked = async (user: string): Promise<number> => {
+      const since = provider.requests.length;
+      await Promise.all(several(12, () => post(gateway, key, { model: "equal", user })));
+      return new Set(provider.requests.slice(since).map(({ json }) => json["model"])).size;
+    };
+    for (const user of ["one", "two", "three"]) expect(await asked(user)).toBe(1);
   });
 
   test("share memory that a full folder cannot take away", () => {

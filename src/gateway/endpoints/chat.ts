@@ -2,10 +2,11 @@ import { promptTokensMin } from "../../billing/cost.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
 import { chatFiguresOf, withBody, type ChatRequest } from "../../contract/chat/chatRequest.ts";
 import { resourceNotFound, type ApiError } from "../../contract/errors.ts";
-import { checkPromptBody, type CheckedBody } from "../../contract/jsonBody.ts";
+import { checkPromptBody, type CheckedPrompt } from "../../contract/jsonBody.ts";
 import { longPromptCacheTtl } from "../../contract/requestFields.ts";
 import { unsoldTier } from "../../contract/serviceTier.ts";
 import type { Candidate } from "../../routing/candidates.ts";
+import { sessionOf } from "../admission/session.ts";
 import { admit } from "../admission/admit.ts";
 import type { Answer } from "../answer.ts";
 import { answerJson } from "../answerJson.ts";
@@ -24,7 +25,10 @@ import { openStream } from "../streaming/openStream.ts";
  * answer, charge, and only then send the end of the answer. Throws ApiError; the hold is released by then.
  */
 export async function chat(scope: RequestScope, body: Uint8Array): Promise<Answer> {
-  const { request, object } = await (isLarge(body) ? checkLarge : checkHere)(scope, body);
+  const { request, object, sessionName } = await (isLarge(body) ? checkLarge : checkHere)(
+    scope,
+    body,
+  );
   const { model, stream, outputTokensBound } = request;
   scope.addLogFields({ endpoint: "chat", model, stream });
   const named = findModels(scope.snapshot.catalog, scope.caller.models, model);
@@ -46,6 +50,7 @@ export async function chat(scope: RequestScope, body: Uint8Array): Promise<Answe
     serviceTier: request.serviceTier,
     models,
     candidates,
+    session: sessionOf(scope, candidates, sessionName),
     prompt: {
       bodyBytes: object.bytes.length + addedBytes,
       messageCount: request.messageCount,
@@ -65,7 +70,7 @@ export async function chat(scope: RequestScope, body: Uint8Array): Promise<Answe
   );
 }
 
-function checkHere({ snapshot }: RequestScope, body: Uint8Array): CheckedBody<ChatRequest> {
+function checkHere({ snapshot }: RequestScope, body: Uint8Array): CheckedPrompt<ChatRequest> {
   return checkPromptBody(body, (value, whole) =>
     withBody(chatFiguresOf(value, snapshot.config.api), whole),
   );
@@ -74,9 +79,10 @@ function checkHere({ snapshot }: RequestScope, body: Uint8Array): CheckedBody<Ch
 async function checkLarge(
   scope: RequestScope,
   body: Uint8Array,
-): Promise<CheckedBody<ChatRequest>> {
-  const { request, object } = await checkInWorker(scope, body, "checkChat");
-  return { request: withBody(request, () => wholeValue(object)), object };
+): Promise<CheckedPrompt<ChatRequest>> {
+  const checked = await checkInWorker(scope, body, "checkChat");
+  const { request, object } = checked;
+  return { ...checked, request: withBody(request, () => wholeValue(object)) };
 }
 
 /** A separate function, because a stream retains its form (memory rules: docs/contribute/architecture.md). */

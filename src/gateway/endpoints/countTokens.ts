@@ -39,7 +39,7 @@ export async function countTokens(scope: RequestScope, body: Uint8Array): Promis
   const native = model.chatCandidates.filter(isNative);
   const call = { object: await ownMessages(object, taskRunner(scope, object)), headers };
   const dueMs = gateway.clock.monotonicMs() + COUNT_TIMEOUT_MS;
-  for (const candidate of orderCandidates(native, gateway.random)) {
+  for (const candidate of orderCandidates(native, undefined, gateway.random)) {
     if (!takeAvailable(candidate, caller.accountId, gateway.health)) continue;
     const counted = await askProvider(scope, candidate, { ...call, dueMs });
     if (counted !== undefined) return { kind: "json", body: counted, headers: {} };

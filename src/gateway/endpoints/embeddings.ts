@@ -7,6 +7,7 @@ import {
 } from "../../contract/embeddings.ts";
 import { invalidRequest } from "../../contract/errors.ts";
 import { parseJsonObject, type CheckedBody } from "../../contract/jsonBody.ts";
+import { sessionIdOf } from "../../contract/session.ts";
 import { assert } from "../../lib/assert.ts";
 import type { JsonObjectText } from "../../lib/json.ts";
 import {
@@ -16,6 +17,7 @@ import {
   type UsageMember,
 } from "../../providers/provider.ts";
 import type { Candidate } from "../../routing/candidates.ts";
+import { sessionOf } from "../admission/session.ts";
 import { admit } from "../admission/admit.ts";
 import type { Answer } from "../answer.ts";
 import { answerJson } from "../answerJson.ts";
@@ -44,6 +46,7 @@ export async function embeddings(scope: RequestScope, body: Uint8Array): Promise
     serviceTier: "standard",
     models: [model],
     candidates,
+    session: sessionOf(scope, candidates, () => sessionIdOf(request.fields)),
     prompt: { tokensMax: inputTokensMax(request.inputSizes, model.config) },
     promptEstimate: promptEstimateOf(request),
     promptTokensMin: 0,

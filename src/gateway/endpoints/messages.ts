@@ -27,6 +27,7 @@ import {
 } from "../../providers/provider.ts";
 import { reportedFailureIn } from "../../providers/upstream.ts";
 import type { Candidate } from "../../routing/candidates.ts";
+import { sessionOf } from "../admission/session.ts";
 import { admit, changedBound } from "../admission/admit.ts";
 import type { Answer } from "../answer.ts";
 import { answerJson } from "../answerJson.ts";
@@ -52,7 +53,12 @@ import { messagesAsChat } from "../translation/messages/messagesAsChat.ts";
  * Throws ApiError; the hold is released by then.
  */
 export async function messages(scope: RequestScope, body: Uint8Array): Promise<Answer> {
-  const { request, object } = await checkBody(scope, body, "checkMessages", checkMessagesRequest);
+  const { request, object, sessionName } = await checkBody(
+    scope,
+    body,
+    "checkMessages",
+    checkMessagesRequest,
+  );
   const { model, stream, outputTokensBound, promptSize } = request;
   scope.addLogFields({ endpoint: "messages", model, stream });
   const named = findModels(scope.snapshot.catalog, scope.caller.models, model);
@@ -78,6 +84,7 @@ export async function messages(scope: RequestScope, body: Uint8Array): Promise<A
     serviceTier: request.serviceTier,
     models,
     candidates,
+    session: sessionOf(scope, candidates, sessionName),
     prompt: {
       bodyBytes: object.bytes.length + addedBytes,
       messageCount: request.messageCount,

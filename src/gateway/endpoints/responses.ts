@@ -23,6 +23,7 @@ import {
 } from "../../providers/provider.ts";
 import { reportedFailureIn } from "../../providers/upstream.ts";
 import type { Candidate } from "../../routing/candidates.ts";
+import { sessionOf } from "../admission/session.ts";
 import { admit, changedBound } from "../admission/admit.ts";
 import { answerJson } from "../answerJson.ts";
 import type { Answer } from "../answer.ts";
@@ -60,7 +61,12 @@ import { outputBytes } from "../decoding/generatedContent.ts";
  * response. Throws ApiError; the hold is released by then.
  */
 export async function responses(scope: RequestScope, body: Uint8Array): Promise<Answer> {
-  const { request, object } = await checkBody(scope, body, "checkResponses", checkResponsesRequest);
+  const { request, object, sessionName } = await checkBody(
+    scope,
+    body,
+    "checkResponses",
+    checkResponsesRequest,
+  );
   const { model, stream, outputTokensBound, promptSize } = request;
   scope.addLogFields({ endpoint: "responses", model, stream });
   const { catalog, config } = scope.snapshot;
@@ -79,6 +85,7 @@ export async function responses(scope: RequestScope, body: Uint8Array): Promise<
     serviceTier: request.serviceTier,
     models,
     candidates,
+    session: sessionOf(scope, candidates, sessionName),
     prompt: await promptOf(request, object.bytes.length, plan),
     promptEstimate: promptEstimateOf(request, plan, models),
     promptTokensMin: request.trimsPrompt ? 0 : promptTokensMin(promptSize.textBytes),

@@ -1,5 +1,5 @@
 import { withBody } from "../../contract/chat/chatRequest.ts";
-import { checkPromptBody, type CheckedBody } from "../../contract/jsonBody.ts";
+import { checkPromptBody, type CheckedPrompt } from "../../contract/jsonBody.ts";
 import { wholeValue } from "../../lib/jsonObject.ts";
 import type { JsonFields, JsonObjectText } from "../../lib/json.ts";
 import type { ChatSource } from "../endpoints/chatCall.ts";
@@ -41,7 +41,7 @@ export async function checkBody<Name extends CheckName>(
   body: Uint8Array,
   name: Name,
   check: (value: JsonFields, rules: ConfigSnapshot["config"]["api"]) => Checked<Name>,
-): Promise<CheckedBody<Checked<Name>>> {
+): Promise<CheckedPrompt<Checked<Name>>> {
   if (isLarge(body)) return checkInWorker(scope, body, name);
   return checkPromptBody(body, (value) => check(value, scope.snapshot.config.api));
 }
@@ -51,9 +51,10 @@ export async function checkInWorker<Name extends CheckName>(
   { gateway, caller, snapshot }: RequestScope,
   body: Uint8Array,
   name: Name,
-): Promise<{ readonly request: Checked<Name>; readonly object: LargeText }> {
+): Promise<CheckedPrompt<Checked<Name>> & { readonly object: LargeText }> {
   const held = { bytes: body };
   const rules = snapshot.config.api;
-  const { request, members } = await gateway.largeBodies.check(caller.accountId, held, name, rules);
-  return { request, object: largeText({ ...held, members }) };
+  const checked = await gateway.largeBodies.check(caller.accountId, held, name, rules);
+  const { request, members, sessionName } = checked;
+  return { request, object: largeText({ ...held, members }), sessionName: () => sessionName };
 }

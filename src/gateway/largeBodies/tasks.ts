@@ -13,13 +13,19 @@ import {
   type EmbeddingsRules,
 } from "../../contract/embeddings.ts";
 import type { ExtraRules } from "../../contract/extras.ts";
-import { checkPromptBody, parseJsonObject, type CheckedBody } from "../../contract/jsonBody.ts";
+import {
+  checkPromptBody,
+  parseJsonObject,
+  type CheckedBody,
+  type CheckedPrompt,
+} from "../../contract/jsonBody.ts";
 import {
   checkCountTokensRequest,
   checkMessagesRequest,
   type MessagesRules,
 } from "../../contract/messages/messagesRequest.ts";
 import { checkResponsesRequest, type ResponsesRules } from "../../contract/responses.ts";
+import { sessionIdOf } from "../../contract/session.ts";
 import { decodeUtf8, type JsonObjectText, type Member } from "../../lib/json.ts";
 import { wholeValue } from "../../lib/jsonObject.ts";
 import { assert } from "../../lib/assert.ts";
@@ -79,7 +85,7 @@ export const tasks = {
   checkEmbeddings(body: Uint8Array, rules: EmbeddingsRules) {
     const { value, object } = parseJsonObject(body);
     const { texts: _, ...request } = checkEmbeddingsRequest(value, rules);
-    return withoutText({ request, object });
+    return withoutText({ request, object, sessionName: () => sessionIdOf(value) });
   },
   translateMessages: (body: Uint8Array, rules: Pick<ExtraRules, "allowedTools">) =>
     translated(messagesAsChat(decodeUtf8(body), rules)),
@@ -120,11 +126,12 @@ function joined(encoded: EncodedRequest): EncodedRequest {
 }
 
 /** A checked request without its text. */
-function withoutText<Request>({ request, object: { members } }: CheckedBody<Request>): {
+function withoutText<Request>({ request, object, sessionName }: CheckedPrompt<Request>): {
   readonly request: Request;
   readonly members: readonly Member[];
+  readonly sessionName: string | undefined;
 } {
-  return { request, members };
+  return { request, members: object.members, sessionName: sessionName() };
 }
 
 function translated({ request, object }: CheckedBody<ChatRequest>): TranslatedTask {

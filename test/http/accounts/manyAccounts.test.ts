@@ -78,7 +78,7 @@ test("accounts are chosen by weight, within two in a hundred, and do not change 
   const drawn = new Map<string, number>();
   const rounds = 100_000;
   for (let round = 0; round < rounds; round += 1) {
-    const [first] = orderCandidates(candidates, random);
+    const [first] = orderCandidates(candidates, undefined, random);
     const id = first?.provider.id ?? "";
     drawn.set(id, (drawn.get(id) ?? 0) + 1);
   }

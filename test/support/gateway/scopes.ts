@@ -44,6 +44,7 @@ export function admitChat(
     serviceTier: "standard",
     models: [model],
     candidates: model.chatCandidates,
+    session: undefined,
     prompt: { bodyBytes: 100, messageCount: 1, unbounded: false, ...noExtras },
     promptEstimate: 5,
     promptTokensMin: 0,
