@@ -19,6 +19,8 @@ export interface GatewayConfig {
   readonly models: readonly ConfiguredModel[];
   /** Tables such as `server`, merged over the defaults of these tests. */
   readonly sections?: Readonly<Record<string, Section>>;
+  /** Further tables, as TOML. */
+  readonly tables?: string;
 }
 
 /** Nano-roubles per token of each test model, unless its settings differ. */
@@ -55,7 +57,12 @@ const sectionDefaults: Readonly<Record<string, Section>> = {
 };
 
 /** The TOML text of a config. Routes also serve the responses interface unless they say otherwise. */
-export function configText({ providers, models, sections = {} }: GatewayConfig): string {
+export function configText({
+  providers,
+  models,
+  sections = {},
+  tables = "",
+}: GatewayConfig): string {
   const names = new Set([...Object.keys(sectionDefaults), ...Object.keys(sections)]);
   return [
     ...[...names].map((name) => tableText(`[${name}]`, withDefaults(name, sections[name]))),
@@ -66,6 +73,7 @@ export function configText({ providers, models, sections = {} }: GatewayConfig):
       }),
     ),
     ...models.map(modelText),
+    tables,
   ].join("");
 }
 
