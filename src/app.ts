@@ -26,6 +26,7 @@ import {
 } from "./limits/wrongCodes.ts";
 import { Delivery } from "./notices/delivery.ts";
 import { NoticeWatch } from "./notices/watch.ts";
+import type { KeyFailure } from "./providers/registry.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
 import type { Candidate } from "./routing/candidates.ts";
 import { createRetryBudget } from "./routing/attempts.ts";
@@ -177,15 +178,22 @@ export async function openApp(
       cooldown_ms: distrustMs,
     });
   const counts = new ProviderCounts(clock, replicas, own?.cells);
-  const snapshotOf = (next: Config, before?: ConfigSnapshot): ConfigSnapshot => ({
-    config: next,
-    loadedAt: clock.epochMs(),
-    catalog: createCatalog(next, clock, {
+  const onKeyFailure = (provider: string, { problem, hasKey, retryMs }: KeyFailure): void => {
+    const fields = { provider, problem, cooldown_ms: retryMs };
+    if (hasKey) log.warn("provider_key_not_renewed", fields);
+    else log.error("provider_without_key", fields);
+  };
+  const snapshotOf = (next: Config, before?: ConfigSnapshot): ConfigSnapshot => {
+    const catalog = createCatalog(next, clock, {
       previous: before?.catalog,
       onUnsolicitedData,
       counts,
-    }),
-  });
+      onKeyFailure,
+    });
+    // Keys that expire are there before the first request, if possible.
+    for (const { key } of catalog.providers.values()) void key?.ready();
+    return { config: next, loadedAt: clock.epochMs(), catalog };
+  };
   const gateway: Gateway & { current: ConfigSnapshot } = {
     current: snapshotOf(config),
     store,
@@ -235,6 +243,7 @@ export async function openApp(
         blockedBy: database.blockedBy,
         refusedProviders: health.refusedProviders(candidates),
         refusedOrganizations: health.refusedOrganizations(candidates),
+        providersWithoutKey: health.providersWithoutKey(candidates),
         expensiveRoutes: gateway.unpriced.recent(),
       };
     },

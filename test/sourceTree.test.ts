@@ -76,6 +76,12 @@ const powers: readonly Power[] = [
     packages: ["bun:ffi"],
     owners: ["src/lib/libc.ts"],
   },
+  {
+    name: "child processes",
+    packages: ["node:child_process", "child_process"],
+    code: /\bBun\s*\.\s*spawn/,
+    owners: ["src/providers/keys/keyCommand.ts", "src/commands/serve/processes.ts"],
+  },
   { name: "nodemailer", packages: ["nodemailer"], owners: ["src/notices/"] },
   { name: "SOCKS", packages: ["socks"], owners: ["src/providers/http/tunnel.ts"] },
   { name: "TOML", packages: ["smol-toml"], code: /\bTOML\b/, owners: ["src/config/"] },

@@ -1,4 +1,6 @@
 import { joinKey, type Inspection } from "./inspection.ts";
+import { readKeyCommand, type commandOptions, type KeyIssuer } from "./keyIssuer.ts";
+import type { Values } from "./option.ts";
 import type { Secret } from "./secretUrl.ts";
 
 const HEADERS_MAX = 64;
@@ -26,6 +28,8 @@ const RESERVED_HEADERS: ReadonlySet<string> = new Set([
 /** The key and the headers that a provider gets. */
 export interface Credential {
   readonly apiKey: string | undefined;
+  /** How a key that expires is got. Undefined: `apiKey` is sent as it is. */
+  readonly issuer: KeyIssuer | undefined;
   readonly headers: Readonly<Record<string, string>>;
   /** Whether there is a key or a header that may hold one. */
   readonly present: boolean;
@@ -35,23 +39,38 @@ export interface Credential {
 export const ONE_CREDENTIAL =
   "must not contain authorization when api_key is set: keep one of them";
 
-/** Checks the key and the headers of one provider. Only one of them may authenticate. */
+/**
+ * Checks the key and the headers of one provider. Only one of them may authenticate. `login`: how a key is got for the key of
+ * the config.
+ */
 export function readCredential(
-  given: {
+  given: Values<typeof commandOptions> & {
     readonly apiKey: Secret | undefined;
     readonly headers: Readonly<Record<string, string>>;
   },
+  login: KeyIssuer | undefined,
   at: string,
   inspection: Inspection,
 ): Credential {
   const apiKey = given.apiKey && checkKey(given.apiKey, inspection);
+  const command = readKeyCommand(given, inspection);
   const headers = readHeaders(given.headers, `${at}.headers`, inspection);
-  if (apiKey !== undefined && "authorization" in headers) {
+  const isKeySet = apiKey !== undefined || command !== undefined;
+  if (isKeySet && "authorization" in headers) {
     inspection.problem(`${at}.headers`, ONE_CREDENTIAL);
   }
-  const present = apiKey !== undefined || Object.keys(headers).some(mayHoldSecret);
-  return { apiKey, headers, present };
+  if (command !== undefined && apiKey !== undefined)
+    inspection.problem(
+      `${at}.api_key_command`,
+      `must not be set together with api_key: ${KEEP_ONE}`,
+    );
+  if (command !== undefined && login !== undefined)
+    inspection.problem(`${at}.api_key_command`, `must not be set together with auth: ${KEEP_ONE}`);
+  const present = isKeySet || Object.keys(headers).some(mayHoldSecret);
+  return { apiKey, issuer: command ?? login, headers, present };
 }
+
+const KEEP_ONE = "keep one of them";
 
 function checkKey({ key, text, file }: Secret, inspection: Inspection): string {
   if (file === undefined) inspection.markSecret(key, text);

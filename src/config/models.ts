@@ -250,7 +250,8 @@ function readModel(
   const model = {
     id,
     kind,
-    ownedBy: given.ownedBy ?? routes[0]?.provider ?? "",
+    // Clients need not know the accounts of a provider.
+    ownedBy: given.ownedBy ?? routes[0]?.provider.split("/")[0] ?? "",
     aliases: given.aliases,
     /** What accounts without a plan pay. */
     schedule,

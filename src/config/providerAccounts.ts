@@ -1,3 +1,4 @@
+import { commandOptions } from "./keyIssuer.ts";
 import { headers, secret, text, wholeNumber } from "./option.ts";
 
 /** The keys of an account of a provider. What is not set is that of the provider. */
@@ -14,6 +15,7 @@ export const accountOptions = {
     example: '"${GROQ_KEY}"',
     doc: "The key of the account. Or api_key_file. The provider itself has none then.",
   }),
+  ...commandOptions,
   headers: headers("headers", {
     serveOnly: true,
     example: false,

@@ -1,5 +1,6 @@
 import { isPrivate } from "./address.ts";
-import { ONE_CREDENTIAL, readCredential } from "./credential.ts";
+import { ONE_CREDENTIAL, readCredential, type Credential } from "./credential.ts";
+import { commandOptions, gigachatOptions, readGigachat } from "./keyIssuer.ts";
 import { accountOptions } from "./providerAccounts.ts";
 import type { Inspection } from "./inspection.ts";
 import {
@@ -87,6 +88,8 @@ export const providerOptions = {
     example: '"${OPENAI_API_KEY}"',
     doc: 'The key. Or api_key_file = "/run/secrets/openai" reads it from a file. Omit both if the provider needs no key.',
   }),
+  ...commandOptions,
+  ...gigachatOptions,
   maxTokensField: text("max_tokens_field", {
     default: "max_tokens",
     example: '"max_completion_tokens"',
@@ -217,7 +220,10 @@ export function namesOfProviders(providers: readonly ProviderConfig[]): readonly
 }
 
 function readProvider(table: Table, at: string, seen: Map<string, string>, inspection: Inspection) {
-  const { proxy, caFile, accounts, ...given } = readTable(providerOptions, table, at, inspection);
+  const read = readTable(providerOptions, table, at, inspection);
+  const { proxy, caFile, accounts, auth, scope, tokenUrl, ...others } = read;
+  const { apiKeyCommand, apiKeyLifetimeMs, ...given } = others;
+  const ownKey = { ...given, apiKeyCommand, apiKeyLifetimeMs };
   const { kind, maxTokensField } = given;
   checkShortId(given.id, at, seen, inspection);
   refuseOtherKinds(
@@ -227,7 +233,8 @@ function readProvider(table: Table, at: string, seen: Map<string, string>, inspe
     (only) => `requires kind ${only}, and the kind of this provider is ${kind}`,
   );
   const baseUrl = readBaseUrl(given.baseUrl, kind, `${at}.base_url`, inspection);
-  const credential = readCredential(given, at, inspection);
+  const login = readGigachat({ auth, scope, tokenUrl }, table, at, inspection);
+  const credential = readCredential(ownKey, login, at, inspection);
   const proxyUrl = readProxy(proxy, `${at}.proxy`, inspection);
   const ca = readAuthority(caFile, `${at}.ca_file`, inspection);
   checkMaxTokensField(maxTokensField, `${at}.max_tokens_field`, inspection);
@@ -243,6 +250,7 @@ function readProvider(table: Table, at: string, seen: Map<string, string>, inspe
     weight: 1,
     baseUrl: baseUrl === undefined ? "" : baseOf(baseUrl),
     apiKey: credential.apiKey,
+    issuer: credential.issuer,
     headers: credential.headers,
     /** May hold a password. */
     proxyUrl,
@@ -251,10 +259,11 @@ function readProvider(table: Table, at: string, seen: Map<string, string>, inspe
   };
   if (accounts.length === 0) {
     warnAboutCredential(credential, baseUrl, at, inspection);
+    requireLoginKey(credential, at, inspection);
     return [whole];
   }
-  if (given.apiKey !== undefined)
-    inspection.problem(given.apiKey.key, "belongs to no account: move it into an account");
+  if (given.apiKey !== undefined) inspection.problem(given.apiKey.key, OF_NO_ACCOUNT);
+  if (apiKeyCommand.length > 0) inspection.problem(`${at}.api_key_command`, OF_NO_ACCOUNT);
   const seenAccounts = new Map<string, string>();
   return readTables(accounts, `${at}.accounts`, inspection, (account, place) => {
     const own = readTable(accountOptions, account, place, inspection);
@@ -263,9 +272,10 @@ function readProvider(table: Table, at: string, seen: Map<string, string>, inspe
       own.baseUrl === undefined
         ? baseUrl
         : readBaseUrl(own.baseUrl, kind, `${place}.base_url`, inspection);
-    const { apiKey, headers, present } = readCredential(own, place, inspection);
-    if (apiKey !== undefined && "authorization" in credential.headers)
+    const { apiKey, issuer, headers, present } = readCredential(own, login, place, inspection);
+    if ((apiKey ?? issuer) !== undefined && "authorization" in credential.headers)
       inspection.problem(`${at}.headers`, ONE_CREDENTIAL);
+    requireLoginKey({ apiKey, issuer }, place, inspection);
     warnAboutCredential({ present: present || credential.present }, url, place, inspection);
     return {
       ...whole,
@@ -273,11 +283,24 @@ function readProvider(table: Table, at: string, seen: Map<string, string>, inspe
       weight: own.weight,
       baseUrl: url === undefined ? "" : baseOf(url),
       apiKey,
+      issuer,
       headers: { ...credential.headers, ...headers },
       maxConcurrent: own.maxConcurrent ?? given.maxConcurrent,
       requestsPerMinute: own.requestsPerMinute ?? given.requestsPerMinute,
     };
   });
+}
+
+/** The problem of a key of a provider whose accounts have keys. */
+const OF_NO_ACCOUNT = "belongs to no account: move it into an account";
+
+function requireLoginKey(
+  { apiKey, issuer }: Pick<Credential, "apiKey" | "issuer">,
+  at: string,
+  inspection: Inspection,
+): void {
+  if (issuer?.kind === "gigachat" && apiKey === undefined)
+    inspection.problem(`${at}.api_key`, "is required: the authorization key of GigaChat");
 }
 
 function warnAboutCredential(

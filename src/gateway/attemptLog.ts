@@ -110,6 +110,7 @@ export function operatorEvent({
     case "client":
     case "excessive":
     case "isolated":
+    case "keyExpired":
     case "provider":
     case "rateLimited":
     case "tooLarge":

@@ -11,6 +11,7 @@ import { lesserOf } from "../lib/money.ts";
 import {
   chatInterfaceOf,
   createProvider,
+  type KeyFailure,
   type Provider,
   type ProviderCounters,
 } from "../providers/registry.ts";
@@ -56,6 +57,7 @@ interface CatalogOptions {
   readonly onUnsolicitedData?: (providerId: string, distrustMs: number) => void;
   /** The counts of the gateway. */
   readonly counts?: ProviderCounters | undefined;
+  readonly onKeyFailure?: (providerId: string, failure: KeyFailure) => void;
 }
 
 export function createCatalog(config: Config, clock: Clock, options: CatalogOptions = {}): Catalog {
@@ -85,7 +87,10 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
     leastCost: leastCosts(config.models, plans),
     close(successor) {
       for (const [id, provider] of providers)
-        if (successor?.providers.get(id) !== provider) provider.upstream.close();
+        if (successor?.providers.get(id) !== provider) {
+          provider.upstream.close();
+          provider.key?.close();
+        }
     },
   };
 }
@@ -201,14 +206,19 @@ function leastCostOf(
 function providersOf(
   config: Config,
   clock: Clock,
-  { previous, onUnsolicitedData, counts }: CatalogOptions,
+  { previous, onUnsolicitedData, counts, onKeyFailure }: CatalogOptions,
 ): ReadonlyMap<string, Provider> {
   const providers = new Map<string, Provider>();
   for (const provider of config.providers) {
     const known = previous?.providers.get(provider.id);
     const isSame = known && Bun.deepEquals(known.config, provider);
-    const notify = (distrustMs: number): void => onUnsolicitedData?.(provider.id, distrustMs);
-    providers.set(provider.id, isSame ? known : createProvider(provider, clock, notify, counts));
+    const services = {
+      clock,
+      counts,
+      onUnsolicitedData: (distrustMs: number) => onUnsolicitedData?.(provider.id, distrustMs),
+      onKeyFailure: (failure: KeyFailure) => onKeyFailure?.(provider.id, failure),
+    };
+    providers.set(provider.id, isSame ? known : createProvider(provider, services));
   }
   return providers;
 }

@@ -8,11 +8,7 @@ import { abortExchange } from "./answer.ts";
 import { encodeEmbeddings, interfaceOf } from "./endpoints/embeddings.ts";
 import { encodeResponses, parseResponse } from "./endpoints/responses.ts";
 import { AnswerError, decodeAnswer, type EncodedRequest } from "../providers/provider.ts";
-import {
-  upstreamErrorOf,
-  type UpstreamError,
-  type UpstreamExchange,
-} from "../providers/upstream.ts";
+import { UpstreamError, upstreamErrorOf, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/candidates.ts";
 
 /** A route, and an endpoint that it serves. */
@@ -81,7 +77,9 @@ async function askWithBound(
   requestId: string,
   listener: ProbeListener | undefined,
 ): Promise<UpstreamError | undefined> {
-  const { upstream } = probe.candidate.provider;
+  const { upstream, key } = probe.candidate.provider;
+  await key?.ready();
+  if (key?.isMissing === true) return new UpstreamError("account", "no key");
   let question: Question;
   try {
     question = questionFor(probe, bound);

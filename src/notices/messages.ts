@@ -97,6 +97,16 @@ export function refusedOrganizationNotice(provider: string, atMs: number): Notic
   );
 }
 
+export function missingKeyNotice(provider: string, atMs: number): Notice {
+  return notice(
+    "provider_without_key",
+    provider,
+    atMs,
+    `Provider ${provider} has no valid key, because its command or its token server gives none. The gateway does not use it for now, and tries again each minute. \`tollgate check --live\` shows why.`,
+    { provider },
+  );
+}
+
 const EXPENSIVE_ADVICE =
   "Clients pay the tokens at the usual price. Turn the service off in your project at the provider, or set a price that covers it.";
 

@@ -7,6 +7,7 @@ export type NoticeType =
   | "key_expires"
   | "provider_refused"
   | "organization_refused"
+  | "provider_without_key"
   | "service_expensive"
   | "store_blocked"
   | "audit_failed"
@@ -39,6 +40,7 @@ const TITLES: Readonly<
   key_expires: [(key) => `key ${key} expires soon`, "keys expire soon"],
   provider_refused: [(id) => `provider ${id} refuses its key`],
   organization_refused: [(id) => `provider ${id} wants something of the organization`],
+  provider_without_key: [(id) => `provider ${id} has no key`],
   service_expensive: [
     (route) => `route ${route} serves what costs more than its price`,
     "routes serve what costs more than its price",

@@ -10,6 +10,7 @@ import {
   expiringKeyNotice,
   failedAuditNotice,
   lowAccountNotice,
+  missingKeyNotice,
   refusedOrganizationNotice,
   refusedProviderNotice,
   type Audience,
@@ -28,6 +29,8 @@ export interface LiveConditions {
   readonly refusedProviders: ReadonlySet<string>;
   /** The ids of the providers that need an action of the operator, such as a verification. */
   readonly refusedOrganizations: ReadonlySet<string>;
+  /** The ids of the providers without a key, because it could not be got. */
+  readonly providersWithoutKey: ReadonlySet<string>;
   /** The routes with services that cost more than the price covers. */
   readonly expensiveRoutes: readonly RouteServices[];
 }
@@ -120,13 +123,13 @@ export class NoticeWatch {
 
   /** The number of conditions by cause, of the last look at the database and of this moment. */
   counts(): Readonly<Record<NoticeCause, number>> {
-    const { blockedBy, refusedProviders, refusedOrganizations, expensiveRoutes } =
-      this.#options.live();
+    const { blockedBy, ...live } = this.#options.live();
     return {
       ...this.#stored,
-      provider_refused: refusedProviders.size,
-      organization_refused: refusedOrganizations.size,
-      service_expensive: expensiveRoutes.length,
+      provider_refused: live.refusedProviders.size,
+      organization_refused: live.refusedOrganizations.size,
+      provider_without_key: live.providersWithoutKey.size,
+      service_expensive: live.expensiveRoutes.length,
       store_blocked: blockedBy === undefined ? 0 : 1,
     };
   }
@@ -168,11 +171,12 @@ export class NoticeWatch {
 
   #live(at: number): readonly Condition[] {
     const { live, notify } = this.#options;
-    const { blockedBy, refusedProviders, refusedOrganizations, expensiveRoutes } = live();
+    const { blockedBy, expensiveRoutes, ...providers } = live();
     const notices = [
       ...(blockedBy === undefined ? [] : [blockedStoreNotice(blockedBy, at)]),
-      ...Array.from(refusedProviders, (provider) => refusedProviderNotice(provider, at)),
-      ...Array.from(refusedOrganizations, (provider) => refusedOrganizationNotice(provider, at)),
+      ...noticesOf(providers.refusedProviders, refusedProviderNotice, at),
+      ...noticesOf(providers.refusedOrganizations, refusedOrganizationNotice, at),
+      ...noticesOf(providers.providersWithoutKey, missingKeyNotice, at),
       ...(expensiveRoutes.length > SINGLE_MAX
         ? [expensiveRoutesNotice(expensiveRoutes.length, at)]
         : expensiveRoutes.map((route) => expensiveRouteNotice(route, at))),
@@ -358,6 +362,14 @@ async function inGroups<Item, Result>(
   for (let first = 0; first < items.length; first += CHANGES_AT_ONCE)
     results.push(...(await Promise.all(items.slice(first, first + CHANGES_AT_ONCE).map(work))));
   return results;
+}
+
+function noticesOf(
+  subjects: Iterable<string>,
+  noticeOf: (subject: string, at: number) => Notice,
+  at: number,
+): readonly Notice[] {
+  return Array.from(subjects, (subject) => noticeOf(subject, at));
 }
 
 function nameOf({ type, subject }: Cause): string {

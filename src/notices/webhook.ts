@@ -29,7 +29,7 @@ export async function sendWebhook(
   try {
     const body = bodyOf(notice);
     const headers = signatureHeaders(id, Math.floor(clock.epochMs() / 1000), body, secret);
-    const status = await poster.post(pathname + search, body, headers);
+    const { status } = await poster.post(pathname + search, body, headers);
     if (status >= 200 && status < 300) return undefined;
     // Any other status may pass: a proxy may answer 404 while the receiver restarts.
     return { reason: "status", status, isFinal: status === GONE };

@@ -1,5 +1,5 @@
 import type { ProviderConfig } from "../config/schema.ts";
-import { type Clock, Deadline, Deadlines } from "../lib/clock.ts";
+import { Deadline, type Deadlines } from "../lib/clock.ts";
 import type { Span } from "../lib/span.ts";
 import { SseLimitError, SseEncodingError } from "../lib/sse.ts";
 import { version } from "../lib/version.ts";
@@ -12,6 +12,7 @@ import {
   type OpenRequests,
   type ResponseListener,
 } from "./http/client.ts";
+import type { RenewedKey } from "./keys/renewedKey.ts";
 import { detailsOf, errorOfReply, retryAfterOf } from "./errorReply.ts";
 import {
   ANSWER_BYTES_MAX,
@@ -98,35 +99,46 @@ const ERROR_BODY_TIMEOUT_MS = 5000;
 /** The time for the end of the body after a complete answer. */
 const ENDING_TIMEOUT_MS = 1000;
 
+interface UpstreamOptions {
+  readonly onUnsolicitedData: (distrustMs: number) => void;
+  /** The count of open exchanges; without it they are counted anew. */
+  readonly open?: OpenRequests | undefined;
+  /** The key, if it expires. */
+  readonly key?: RenewedKey | undefined;
+}
+
 /** Uses our own HTTP/1.1 client instead of `fetch`; docs/contribute/architecture.md has the reasons. */
 export function createUpstream(
   provider: ProviderConfig,
   adapter: ProviderAdapter,
-  clock: Clock,
-  onUnsolicitedData: (distrustMs: number) => void,
-  open?: OpenRequests,
+  deadlines: Deadlines,
+  { onUnsolicitedData, open, key }: UpstreamOptions,
 ): Upstream {
   const secrets = secretsOf(provider);
   const headers = {
-    ...adapter.headers(provider.apiKey),
+    ...(key === undefined ? adapter.headers(provider.apiKey) : {}),
     ...provider.headers,
     "content-type": "application/json",
     "accept-encoding": "identity",
     "user-agent": `tollgate/${version()}`,
   };
   const client = createHttpClient({ ...provider, headers, onUnsolicitedData, open });
-  const deadlines = new Deadlines(clock);
   return {
     open: client.open,
     send(call) {
       const { path, headers: own = {}, body, stream, requestId } = call;
       const { answerBytesMax = ANSWER_BYTES_MAX, endsAfterMs = provider.totalTimeoutMs } = call;
       const accept = stream ? "text/event-stream" : "application/json";
-      const headers: Record<string, string> = { accept, "x-request-id": requestId };
+      const issued = key && { source: key, key: key.key };
+      const headers: Record<string, string> = {
+        accept,
+        "x-request-id": requestId,
+        ...(issued && adapter.headers(issued.key)),
+      };
       for (const name in own)
         if (!Object.hasOwn(provider.headers, name)) headers[name] = own[name] ?? "";
       const request = { path, headers, body };
-      const options = { provider, secrets, stream, answerBytesMax, endsAfterMs, deadlines };
+      const options = { provider, secrets, issued, stream, answerBytesMax, endsAfterMs, deadlines };
       return new ProviderExchange(client, request, options);
     },
     close() {
@@ -135,9 +147,16 @@ export function createUpstream(
   };
 }
 
+/** The key with which a request was sent, and what renews it. */
+interface IssuedWith {
+  readonly source: RenewedKey;
+  readonly key: string | undefined;
+}
+
 interface ExchangeOptions {
   provider: ProviderConfig;
   secrets: Secrets;
+  issued: IssuedWith | undefined;
   stream: boolean;
   answerBytesMax: number;
   endsAfterMs: number;
@@ -228,7 +247,7 @@ class ProviderExchange implements UpstreamExchange, ResponseListener {
 
   reported(failure: ReportedFailure): UpstreamError {
     const { fault, outcome, error } = failure;
-    const details = detailsOf(fault, error.status, error, this.#options.secrets);
+    const details = detailsOf(fault, error.status, error, this.#secrets);
     return new UpstreamError(fault, outcome, { ...details, status: this.status, cause: failure });
   }
 
@@ -294,10 +313,31 @@ class ProviderExchange implements UpstreamExchange, ResponseListener {
   #errorOf(body: Buffer): UpstreamError {
     const text = body.toString("utf8", 0, ERROR_BYTES_MAX);
     const { status = 0 } = this;
-    const { secrets } = this.#options;
-    if (status !== 200) return errorOfReply(status, retryAfterOf(this.#http), text, secrets);
+    if (status !== 200) {
+      const error = errorOfReply(status, retryAfterOf(this.#http), text, this.#secrets);
+      return this.#hasExpiredKey(error)
+        ? new UpstreamError("keyExpired", "key expired", { status })
+        : error;
+    }
     const failure = reportedFailureInText(text);
     return failure ? this.reported(failure) : this.#wrongType();
+  }
+
+  /** Whether the provider refuses the key for its age. Then another one is there or comes. */
+  #hasExpiredKey({ fault, status }: UpstreamError): boolean {
+    const { issued } = this.#options;
+    return (
+      issued !== undefined &&
+      fault === "account" &&
+      status === 401 &&
+      issued.source.refused(issued.key)
+    );
+  }
+
+  get #secrets(): Secrets {
+    const { secrets, issued } = this.#options;
+    if (issued?.key === undefined) return secrets;
+    return { ...secrets, values: [...secrets.values, issued.key] };
   }
 
   #wrongType(): UpstreamError {

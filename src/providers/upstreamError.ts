@@ -16,6 +16,8 @@ export const upstreamFaults = {
   notFound: "The provider answered 404. A chat tries the next route; a response is a 404.",
   account:
     "The provider refuses the operator's account, or the account is empty. The next route is tried, and the provider has a cooldown.",
+  keyExpired:
+    "The provider refuses a key that expires, and the gateway gets another one. The next route is tried, then the same one with the new key.",
   forbidden:
     "A 403 without known words. The next route is tried. The provider has a cooldown once a second account, or the gateway's own request, gets it too.",
   modelQuota:
@@ -48,6 +50,8 @@ export const attemptOutcomes = {
   "isolated failure":
     "The model failed at this one request, or its answer cannot be read. The health of the route stays.",
   "unrequested data": "Data came after the end of an answer.",
+  "key expired": "The provider refused a key for its age. The gateway gets another one.",
+  "no key": "The command or the server that gives the key gave none.",
   unsupported: "The interface of the route cannot express the request. Nothing was sent.",
   "client disconnected": "The client closed its connection.",
   shutdown: "The gateway stopped.",

@@ -106,6 +106,7 @@ export const REFUSALS_MS_MAX = 30_000;
 /** The provider refuses the operator's account. Another account may answer at once. */
 const OF_ACCOUNT: ReadonlySet<UpstreamFault> = new Set([
   "account",
+  "keyExpired",
   "modelQuota",
   "operator",
   "rateLimited",
@@ -137,6 +138,8 @@ export class Attempts {
   #sawLimit = false;
   /** The time of the attempts that do not count. */
   #refusalsMs = 0;
+  /** Candidates whose key had expired. */
+  #triedAgain: readonly Candidate[] = [];
   /** Candidates that could not be connected to. */
   #unreachable: readonly Candidate[] = [];
 
@@ -176,7 +179,8 @@ export class Attempts {
     let releaseRetry: (() => void) | undefined;
     this.#countOfModel = 0;
     try {
-      this.#waiting = orderCandidates(candidates, this.#session, random);
+      const order = orderCandidates(candidates, this.#session, random);
+      this.#waiting = withMissingKeysLast(order);
       for (let candidate; (candidate = this.#waiting.shift()) !== undefined;) {
         if (!this.#mayTry(candidate, isLastResort)) continue;
         const isFree = this.#countOfModel === 0 || this.#count < FREE_ATTEMPTS;
@@ -184,6 +188,11 @@ export class Attempts {
           releaseRetry = retryBudget.take(inFlight.exchanges.size);
           if (!releaseRetry) return;
           yield Bun.sleep(backoffMs(random.fraction()));
+          if (!this.#mayTry(candidate, isLastResort)) continue;
+        }
+        const ready = candidate.provider.key?.ready();
+        if (ready) {
+          yield ready;
           if (!this.#mayTry(candidate, isLastResort)) continue;
         }
         if (!takeRequest(candidate)) {
@@ -240,6 +249,7 @@ export class Attempts {
     this.#sawLimit ||= fault === "rateLimited";
     if (fault === "excessive" || isAbandoned) throw error;
     if (fault === "provider") this.#putLast(candidate);
+    if (fault === "keyExpired") this.#tryAgain(candidate);
   }
 
   /**
@@ -253,6 +263,13 @@ export class Attempts {
     if (!OF_ACCOUNT.has(error.fault) && !(isUnconnected && isFirst)) return true;
     this.#refusalsMs += this.#services.clock.monotonicMs() - startedMs;
     return this.#refusalsMs > REFUSALS_MS_MAX;
+  }
+
+  /** With the new key of the provider, after all others. */
+  #tryAgain(candidate: Candidate): void {
+    if (this.#triedAgain.includes(candidate)) return;
+    this.#triedAgain = this.#triedAgain.concat(candidate);
+    this.#waiting.push(candidate);
   }
 
   /** A server that fails likely fails for its other accounts too: they come after all other routes. */
@@ -294,6 +311,14 @@ export class Attempts {
     if (busyMs > 0) this.#busyMs = Math.min(this.#busyMs, busyMs);
     return busyMs === 0;
   }
+}
+
+/** Those whose key has to be awaited come last. */
+function withMissingKeysLast(candidates: Candidate[]): Candidate[] {
+  const isAwaited = ({ provider: { key } }: Candidate): boolean =>
+    key !== undefined && key.key === undefined;
+  if (!candidates.some(isAwaited)) return candidates;
+  return candidates.filter((one) => !isAwaited(one)).concat(candidates.filter(isAwaited));
 }
 
 function isOfSameServer({ provider: one }: Candidate, { provider: other }: Candidate): boolean {

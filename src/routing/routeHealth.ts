@@ -151,6 +151,14 @@ export class RouteHealth {
     return this.#providersUntil(this.#operatorUntilMs, candidates);
   }
 
+  /** The ids of those providers of the candidates that have no key, because it could not be got. */
+  providersWithoutKey(candidates: Iterable<Candidate>): ReadonlySet<string> {
+    const found = new Set<string>();
+    for (const { provider } of candidates)
+      if (provider.key?.isMissing === true) found.add(provider.id);
+    return found;
+  }
+
   /** Starts an attempt for an account at the route. The caller must call `ended` once. */
   begin(candidate: Candidate, account: number): BreakerAttempt {
     return this.#routeOf(candidate).breaker.begin(account);
@@ -226,10 +234,11 @@ export class RouteHealth {
     this.#tell({ provider: provider.id, model: route.model, change });
   }
 
-  /** Milliseconds until the cooldowns of the route and of its provider end. */
+  /** Milliseconds until the cooldowns of the route and of its provider end, and until it may have a key. */
   #coolMs({ provider }: Candidate, { coolUntilMs }: Route): number {
     const untilMs = Math.max(coolUntilMs, this.#accountsCoolUntilMs.get(provider) ?? 0);
-    return untilMs === 0 ? 0 : untilMs - this.#clock.monotonicMs();
+    const coolMs = untilMs === 0 ? 0 : untilMs - this.#clock.monotonicMs();
+    return provider.key === undefined ? coolMs : Math.max(coolMs, provider.key.waitMs());
   }
 
   #providersUntil(
@@ -272,6 +281,7 @@ export class RouteHealth {
       case "excessive":
       case "gateway":
       case "isolated":
+      case "keyExpired":
       case "notFound":
       case "provider":
       case "tooLarge":

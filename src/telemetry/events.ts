@@ -61,6 +61,22 @@ export const events = {
     advice:
       "Log in at the provider and do what it says. Remove the route of the model if you do not want to.",
   },
+  provider_without_key: {
+    level: "error",
+    message:
+      "the provider has no valid key: run `tollgate check --live` to see what its command or token server does",
+    meaning:
+      "The command of `api_key_command`, or the token server, gave no key (`problem`), and no earlier key is valid. The gateway uses other routes and tries again after `cooldown_ms`.",
+    advice:
+      "Run the command as the user of the gateway. What it writes as an error is in no log, because it may be a secret.",
+  },
+  provider_key_not_renewed: {
+    level: "warn",
+    message: "the key of the provider was not renewed: the earlier one is used while it is valid",
+    meaning:
+      "The command of `api_key_command`, or the token server, gave no key (`problem`). The gateway tries again after `cooldown_ms`.",
+    advice: "Run the command as the user of the gateway, or look for a fault of the token server.",
+  },
   model_quota_used_up: {
     level: "error",
     message: "the quota of this model at the provider is used up: raise it there, then wait",

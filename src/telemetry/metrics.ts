@@ -86,6 +86,7 @@ export type NoticeCause =
   | "audit_failed"
   | "provider_refused"
   | "organization_refused"
+  | "provider_without_key"
   | "service_expensive"
   | "store_blocked";
 

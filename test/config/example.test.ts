@@ -8,6 +8,7 @@ const environment = {
   OPENAI_API_KEY: "sk-openai",
   ANTHROPIC_API_KEY: "sk-ant",
   GEMINI_API_KEY: "AIza-gemini",
+  GIGACHAT_KEY: "gigachat",
   GROQ_KEY: "gsk-groq",
 };
 

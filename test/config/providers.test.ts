@@ -351,3 +351,93 @@ describe("accounts", () => {
     ]);
   });
 });
+
+describe("a key that expires", () => {
+  const command = 'api_key_command = ["print-token", "--for", "me"]';
+  const gigachat = 'auth = "gigachat"';
+
+  test.each([
+    [command, { kind: "command", command: ["print-token", "--for", "me"], lifetimeMs: 600_000 }],
+    [
+      'api_key_command = ["/opt/token"]\napi_key_lifetime = "50m"',
+      { kind: "command", command: ["/opt/token"], lifetimeMs: 3_000_000 },
+    ],
+    [
+      `${gigachat}\n${key}`,
+      {
+        kind: "gigachat",
+        scope: "GIGACHAT_API_PERS",
+        tokenUrl: "https://ngw.devices.sberbank.ru:9443/api/v2/oauth",
+      },
+    ],
+  ])("%j is accepted, with nothing to warn of", (lines, issuer) => {
+    expect(providerOf(lines)?.issuer).toEqual(issuer as ProviderConfig["issuer"]);
+    expect(warningsOf(lines)).toEqual([]);
+  });
+
+  test("a path of a command starts at the folder of the config", () => {
+    const { issuer } = providerOf('api_key_command = ["bin/token"]') ?? {};
+    expect(issuer?.kind === "command" && issuer.command[0]).toEndWith("/bin/token");
+    expect(issuer?.kind === "command" && issuer.command[0]).toStartWith("/");
+  });
+
+  test("may be that of an account", () => {
+    const accounts = `accounts = [{ id = "a", ${command} }, { id = "b", api_key = "k" }]`;
+    expect(configOf(provider(accounts)).providers).toMatchObject([
+      { id: "one/a", issuer: { kind: "command" } },
+      { id: "one/b", issuer: undefined },
+    ]);
+    const logins = `${gigachat}\naccounts = [{ id = "a", api_key = "k" }, { id = "b", api_key = "l" }]`;
+    expect(configOf(provider(logins)).providers).toMatchObject([
+      { apiKey: "k", issuer: { kind: "gigachat" } },
+      { apiKey: "l", issuer: { kind: "gigachat" } },
+    ]);
+  });
+
+  test.each([
+    [
+      `${key}\n${command}`,
+      "api_key_command: must not be set together with api_key: keep one of them",
+    ],
+    [
+      `${command}\nheaders = { authorization = "x" }`,
+      "headers: must not contain authorization when api_key is set: keep one of them",
+    ],
+    [
+      `${gigachat}\n${command}`,
+      "api_key_command: must not be set together with auth: keep one of them",
+    ],
+    [gigachat, "api_key: is required: the authorization key of GigaChat"],
+    [
+      `${gigachat}\naccounts = [{ id = "a" }]`,
+      "accounts[0].api_key: is required: the authorization key of GigaChat",
+    ],
+    [
+      `${command}\naccounts = [{ id = "a", api_key = "k" }]`,
+      "api_key_command: belongs to no account: move it into an account",
+    ],
+    [
+      `${key}\nscope = "GIGACHAT_API_B2B"`,
+      'scope: requires auth = "gigachat": set it, or remove this key',
+    ],
+    [
+      `${key}\n${gigachat}\ntoken_url = "sber"`,
+      "token_url: must be a URL that begins with https:// or http://",
+    ],
+    [
+      `${key}\n${gigachat}\nkind = "gemini"`,
+      "auth: requires kind openai, and the kind of this provider is gemini",
+    ],
+    ['api_key_command = "gcloud auth"', 'api_key_command: must be a list, such as ["one", "two"]'],
+    [
+      'api_key_command = ["gcloud", ""]',
+      "api_key_command[1]: must be a name without control characters",
+    ],
+    [
+      `${command}\napi_key_lifetime = "0s"`,
+      'api_key_lifetime: must be a duration in the form "500ms", "30s", "5m", "24h" or "90d", from 1s to 24h',
+    ],
+  ])("%j is refused", (lines, problem) =>
+    expect(problemsOf(lines)).toEqual([`providers[0].${problem}`]),
+  );
+});

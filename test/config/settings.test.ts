@@ -88,6 +88,7 @@ test("the shortest file gets every default", () => {
         totalTimeoutMs: 600_000,
         maxConcurrent: 0,
         requestsPerMinute: 0,
+        issuer: undefined,
         provider: "one",
         weight: 1,
         margin: undefined,

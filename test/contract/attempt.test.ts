@@ -20,6 +20,8 @@ const outcomes: Readonly<
   "internal error": "internal_error",
   "invalid answer": "failed",
   "isolated failure": "failed",
+  "key expired": "unavailable",
+  "no key": "unavailable",
   protocol: "failed",
   proxy: "unavailable",
   refused: "unavailable",

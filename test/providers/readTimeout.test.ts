@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "bun:test";
 import type { ProviderConfig } from "../../src/config/schema.ts";
-import { systemClock } from "../../src/lib/clock.ts";
+import { Deadlines, systemClock } from "../../src/lib/clock.ts";
 import { openai } from "../../src/providers/openai/openai.ts";
 import { createUpstream } from "../../src/providers/upstream.ts";
 import { startRawServer } from "../support/provider/rawServer.ts";
@@ -32,7 +32,9 @@ test("a read that the taker suspends is not timed until it is resumed", async ()
     firstByteTimeoutMs: 1000,
     totalTimeoutMs: 60_000,
   } as ProviderConfig;
-  const upstream = createUpstream(provider, openai, systemClock, () => {});
+  const upstream = createUpstream(provider, openai, new Deadlines(systemClock), {
+    onUnsolicitedData() {},
+  });
   openThings.push({ stop: () => upstream.close() });
   const exchange = upstream.send({ path: "/x", body: "{}", stream: true, requestId: "r" });
   await exchange.answer;

@@ -9,7 +9,9 @@ export function routeAdvice(probe: Probe, error: UpstreamError): string {
   const code = status === undefined ? "" : ` (${status})`;
   switch (fault) {
     case "account":
-      return accountAdvice(probe, error);
+      return keyAdvice(probe) ?? accountAdvice(probe, error);
+    case "keyExpired":
+      return "the provider refused the key for its age, and takes the new one: try again";
     case "forbidden":
       return error.providerMessage === undefined
         ? statusAdvice(probe, status ?? 403)
@@ -39,13 +41,26 @@ export function routeAdvice(probe: Probe, error: UpstreamError): string {
   }
 }
 
+/** Why there is no key; undefined if there is one. */
+function keyAdvice({ candidate }: Probe): string | undefined {
+  const { key, config } = candidate.provider;
+  if (key?.problem === undefined) return undefined;
+  const from =
+    config.issuer?.kind === "command" ? "api_key_command" : "api_key, scope and token_url";
+  return `no key: ${key.problem}; check ${from}`;
+}
+
 function accountAdvice({ candidate }: Probe, error: UpstreamError): string {
-  const { apiKey, headers, proxyUrl } = candidate.provider.config;
+  const { apiKey, issuer, headers, proxyUrl } = candidate.provider.config;
   const { status, providerMessage, accountFault } = error;
-  if (status === 401 && apiKey === undefined && Object.keys(headers).length === 0) {
+  const isKeyless = apiKey === undefined && issuer === undefined;
+  if (status === 401 && isKeyless && Object.keys(headers).length === 0) {
     return "the provider requires a key (401): set api_key";
   }
-  if (accountFault === "key") return `the provider refuses the key (${status}): check api_key`;
+  if (accountFault === "key") {
+    const what = issuer?.kind === "command" ? "what api_key_command writes" : "api_key";
+    return `the provider refuses the key (${status}): check ${what}`;
+  }
   if (accountFault === "empty") {
     return `the account at the provider is empty (${status}): add money there${quoted(error)}`;
   }

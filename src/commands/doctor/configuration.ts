@@ -2,6 +2,8 @@ import { checkEnvironment, ConfigError, loadConfig } from "../../config/load.ts"
 import type { Config, ProviderConfig } from "../../config/schema.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
 import { ConnectionError, checkReachable } from "../../providers/upstream.ts";
+import { systemClock } from "../../lib/clock.ts";
+import { createProvider } from "../../providers/registry.ts";
 import { connectAdvice } from "../check/advice.ts";
 
 /** The config for the other checks. */
@@ -72,10 +74,12 @@ export async function examineProviders({ config, plainSecrets }: LoadedConfig): 
   }
   const providers = serversOf(config.providers);
   if (providers.length === 0) return passed("the config has no providers");
-  const problems = (await Promise.all(providers.map(connectionProblem))).filter(
-    (problem) => problem !== undefined,
-  );
-  const reached = `${providers.length - problems.length} of ${providers.length} accept connections`;
+  const [unreached, withoutKey] = await Promise.all([
+    problemsOf(providers, connectionProblem),
+    problemsOf(config.providers, keyProblem),
+  ]);
+  const problems = [...unreached, ...withoutKey];
+  const reached = `${providers.length - unreached.length} of ${providers.length} accept connections`;
   const lines = [
     `${reached}; \`tollgate check --live\` sends a small request to each route`,
     ...problems,
@@ -90,6 +94,23 @@ function serversOf(providers: readonly ProviderConfig[]): readonly ProviderConfi
   return providers.filter(
     (provider, at) => providers.findIndex((other) => isSame(provider, other)) === at,
   );
+}
+
+async function problemsOf(
+  providers: readonly ProviderConfig[],
+  problemOf: (provider: ProviderConfig) => Promise<string | undefined>,
+): Promise<readonly string[]> {
+  return (await Promise.all(providers.map(problemOf))).filter((problem) => problem !== undefined);
+}
+
+/** Gets a key that expires, as the gateway does. */
+async function keyProblem(config: ProviderConfig): Promise<string | undefined> {
+  if (config.issuer === undefined) return undefined;
+  const { key, upstream } = createProvider(config, { clock: systemClock });
+  await key?.ready();
+  key?.close();
+  upstream.close();
+  return key?.problem && `${config.id}: no key: ${key.problem}`;
 }
 
 async function connectionProblem(provider: ProviderConfig): Promise<string | undefined> {

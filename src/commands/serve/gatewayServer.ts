@@ -190,7 +190,8 @@ export async function loadTracing({
   return (services) => {
     const options = { baseUrl: address, headers, connectTimeoutMs: COLLECTOR_TIMEOUT_MS };
     const poster = createPoster({ ...options, timeoutMs: COLLECTOR_TIMEOUT_MS });
-    const post = (body: string): Promise<number> => poster.post("/v1/traces", body);
+    const post = async (body: string): Promise<number> =>
+      (await poster.post("/v1/traces", body)).status;
     return createTracing({ address, post, close: () => poster.close() }, services);
   };
 }

@@ -71,6 +71,7 @@ async function askProvider(
   });
   if (!encoded) return undefined;
   const { gateway, requestId, signal } = scope;
+  await provider.key?.ready();
   const exchange = provider.upstream.send({ ...encoded, stream: false, requestId });
   gateway.inFlight.exchanges.add(exchange);
   const timeout = new Deadline(gateway.deadlines, () =>

@@ -2,7 +2,7 @@ import { version } from "../../lib/version.ts";
 import { createHttpClient, type HttpClientOptions, type HttpExchange } from "./client.ts";
 import { ConnectionError } from "./connectionError.ts";
 
-/** The most bytes of an answer that are read. Only its status counts. */
+/** The most bytes of an answer that are read. */
 const ANSWER_BYTES_MAX = 64 * 1024;
 
 export interface PosterOptions extends Omit<HttpClientOptions, "headers"> {
@@ -10,13 +10,20 @@ export interface PosterOptions extends Omit<HttpClientOptions, "headers"> {
   readonly timeoutMs: number;
 }
 
-/** Sends JSON to one server that is not a provider. */
+interface PosterAnswer {
+  readonly status: number;
+  /** It may be cut. */
+  readonly body: Uint8Array;
+}
+
+/** Sends to one server that is not a provider: JSON, unless its headers name another type. */
 export interface Poster {
-  /**
-   * Resolves with the status of the answer. Rejects with ConnectionError. One request at a time. `headers` are of this
-   * request alone.
-   */
-  post(path: string, body: string, headers?: Readonly<Record<string, string>>): Promise<number>;
+  /** Rejects with ConnectionError. One request at a time. `headers` are of this request alone. */
+  post(
+    path: string,
+    body: string,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<PosterAnswer>;
   /** Ends the request in flight, and closes the connection. */
   close(): void;
 }
@@ -25,8 +32,8 @@ export function createPoster({ timeoutMs, headers, ...options }: PosterOptions):
   const client = createHttpClient({
     ...options,
     headers: {
-      ...headers,
       "content-type": "application/json",
+      ...headers,
       "accept-encoding": "identity",
       "user-agent": `tollgate/${version()}`,
     },
@@ -36,20 +43,21 @@ export function createPoster({ timeoutMs, headers, ...options }: PosterOptions):
     exchange?.abort(new ConnectionError("timeout", "the answer did not come in time"));
   return {
     async post(path, body, own = {}) {
-      const answer = Promise.withResolvers<number>();
+      const answer = Promise.withResolvers<PosterAnswer>();
+      const answered = (status: number): void =>
+        answer.resolve({ status, body: exchange?.takeAll() ?? new Uint8Array() });
       const timer = setTimeout(abort, timeoutMs).unref();
       exchange = client.send(
         { path, headers: { accept: "application/json", ...own }, body },
         {
           responded: () => exchange?.collect(ANSWER_BYTES_MAX),
           exceeded() {
-            answer.resolve(exchange?.status ?? 0);
+            answered(exchange?.status ?? 0);
             abort();
           },
           ended(failure) {
-            // Only the status counts, also of an answer that is cut.
             const status = exchange?.status;
-            if (status !== undefined) answer.resolve(status);
+            if (status !== undefined) answered(status);
             else answer.reject(failure);
           },
         },

@@ -46,6 +46,7 @@ const replicaFigures: LiveFigures = {
     audit_failed: 1,
     provider_refused: 1,
     organization_refused: 0,
+    provider_without_key: 0,
     service_expensive: 0,
     store_blocked: 0,
   },
