@@ -23,6 +23,7 @@ const alice = {
   created_at: expect.stringMatching(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/),
   low_rub: null,
   notify: null,
+  plan: null,
 };
 
 describe("accounts", () => {
@@ -42,6 +43,21 @@ describe("accounts", () => {
     expect(await cli.json("accounts", "disable", "bob")).toEqual({ ...bounded, disabled: true });
     expect(await cli.json("accounts", "disable", "bob")).toEqual({ ...bounded, disabled: true });
     expect(await cli.json("accounts", "enable", "bob")).toEqual(bounded);
+  }, 60_000);
+
+  test("have a price plan of the config", async () => {
+    cli.makeDatabase();
+    const plan = '[[plans]]\nid = "wholesale"\n[[plans.rules]]\nmodels = "*"\npercent = 90\n';
+    await appendFile(join(cli.folder, "config.toml"), plan);
+    await cli.run("accounts", "create", "alice");
+    const set = (id: string) => cli.run("accounts", "set", "alice", "--plan", id, "--json");
+    expect(await set("wholesaler")).toMatchObject({
+      status: 1,
+      stderr: 'error: the config has no plan "wholesaler"; did you mean wholesale?',
+    });
+    expect(JSON.parse((await set("wholesale")).stdout)).toEqual({ ...alice, plan: "wholesale" });
+    expect((await cli.run("accounts", "show", "alice")).stdout).toMatch(/price plan +wholesale/);
+    expect(JSON.parse((await set("none")).stdout)).toEqual(alice);
   }, 60_000);
 
   test("have an address for notices, whose secret follows from that of the config", async () => {

@@ -118,10 +118,10 @@ describe("models", () => {
     expect(lines).toEqual([
       "prices in roubles per 1M tokens",
       "",
-      "model input cached cache write output priority weight provider provider's name interfaces",
-      "small 25 2.5 25 200 1 1 local small-2 chat + /v1/responses",
-      "gift 0 0 0 0 1 3 local gift-first chat",
-      "2 1 local gift chat",
+      "model input cached cache write output priority weight provider provider's name interfaces lowest margin",
+      "small 25 2.5 25 200 1 1 local small-2 chat + /v1/responses -",
+      "gift 0 0 0 0 1 3 local gift-first chat -",
+      "2 1 local gift chat -",
     ]);
   });
 

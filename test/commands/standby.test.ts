@@ -126,7 +126,7 @@ describePostgres("with a hot standby for reports,", () => {
         await caughtUp();
         return await folder(primary.url("older"), standby.url("older"));
       },
-      "it has schema 5 of 6: upgrade the database (a start of the gateway does it), and wait until the standby has it",
+      "it has schema 6 of 7: upgrade the database (a start of the gateway does it), and wait until the standby has it",
     ],
     ["cannot be reached", () => folder(primary.url("books"), goneUrl), "Failed to connect"],
   ])("a report fails where the standby %s", async (_, open, problem) => {
@@ -162,7 +162,7 @@ describePostgres("with a hot standby for reports,", () => {
     expect(await checkOf(cli)).toEqual({
       name: "standby",
       ok: true,
-      message: `${readerUrl} (schema 6 of 6): it is not behind`,
+      message: `${readerUrl} (schema 7 of 7): it is not behind`,
     });
     expect(await checkOf(await folder(primary.url("books"), primary.url("books")))).toMatchObject({
       ok: false,

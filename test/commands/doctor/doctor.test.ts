@@ -110,7 +110,7 @@ describe("doctor without problems", () => {
     const { failed, messages } = await examine(cli);
     expect(failed).toEqual([]);
     expect(messages["database"]).toStartWith(`${cli.database} is in order (`);
-    expect(messages["database"]).toContain("schema 11 of 11, no gateway is running on it");
+    expect(messages["database"]).toContain("schema 12 of 12, no gateway is running on it");
     expect(messages["clock"]).toContain("not before the last entry of the database");
     expect(await readFile(cli.database)).toEqual(before);
     expect(await exists(`${cli.database}.lock`)).toBe(false);
@@ -129,7 +129,7 @@ describe("doctor without problems", () => {
       const { failed, messages } = await examine(cli);
       expect(failed).toEqual([]);
       expect(messages["database"]).toMatch(
-        /schema 8 of 11, the next start or command upgrades it, .*; the upgrade makes a verified backup beside the database first: it needs up to 33\.\d MB on its disk, and \S+ \SB are free$/,
+        /schema 8 of 12, the next start or command upgrades it, .*; the upgrade makes a verified backup beside the database first: it needs up to 33\.\d MB on its disk, and \S+ \SB are free$/,
       );
     }
   });

@@ -35,6 +35,7 @@ export const knownSchema: KnownSchema = {
     { migrations: ["0002_requests_of_account"], oldest: FIRST_SCHEMA.postgres },
     // The version before writes columns that are gone.
     { migrations: ["0003_figures"], oldest: 6 },
+    { migrations: ["0004_pricing"], oldest: 6 },
   ],
   statements: (migration) => migrationStatements("postgres", migration),
 };
