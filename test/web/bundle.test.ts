@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 import { bundlePage, pageNames } from "../../src/http/pages/bundle.ts";
 
 const projectRoot = join(import.meta.dir, "../..");
-const COMPRESSED_BYTES_MAX = 80 * 1024;
+const COMPRESSED_BYTES_MAX = 88 * 1024;
 
 /** Addresses that name something. Nothing is requested from them. */
 const names = ["http://www.w3.org/"];
@@ -13,7 +13,7 @@ describe.each(pageNames)("the files of the %s", (page) => {
   const files = bundlePage(projectRoot, page);
   const texts = files.then((all) => all.map(({ identity }) => new TextDecoder().decode(identity)));
 
-  test("have at most 80 KB, compressed", async () => {
+  test("have at most 88 KB, compressed", async () => {
     const sizes = (await files).map(({ identity }) => gzipSync(identity, { level: 9 }).byteLength);
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(COMPRESSED_BYTES_MAX);
   });

@@ -69,7 +69,7 @@ interface Search extends Page {
 export interface OperatorApi {
   "POST /api/accounts": Call<{ name: string; overdraft?: Text }, AccountDocument>;
   "POST /api/accounts/:account/settings": Call<
-    Account & { overdraft?: Text; low?: Text },
+    Account & { overdraft?: Text; low?: Text; plan?: Text },
     AccountDocument
   >;
   "POST /api/accounts/:account/disable": Call<Account, AccountDocument>;

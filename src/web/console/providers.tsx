@@ -11,6 +11,7 @@ import { Table, type Column } from "../components/table.tsx";
 import { Name } from "../components/text.tsx";
 import { Count, Duration, Money, Tag, type TagTone } from "../components/values.tsx";
 import { formats } from "../language.ts";
+import { furtherPricesText } from "../receipt/pricing.ts";
 import { createResource, useResource } from "../resource.ts";
 import { hrefOf } from "../router.ts";
 import { followStore } from "./live.ts";
@@ -210,6 +211,11 @@ function Models() {
     price("cached", text.providers.cached, ({ prices }) => prices.rub_cached_input_per_1m),
     price("output", text.providers.output, ({ prices }) => prices.rub_output_per_1m),
     {
+      id: "further",
+      head: text.providers.further,
+      value: (row) => furtherTexts(row).join("; ") || null,
+    },
+    {
       id: "routes",
       head: text.providers.routes,
       value: ({ routes }) => routes.map(routeText).join("; "),
@@ -255,8 +261,19 @@ function Routes({ routes }: Pick<ModelRow, "routes">) {
   );
 }
 
+/** The prices of tiers by length and of service tiers, and those of plans. */
+function furtherTexts({ plans, ...model }: ModelRow): readonly string[] {
+  const ofPlans = plans.flatMap(({ plan, prices, ...further }) => {
+    const pair = `${roublesOf(prices.rub_input_per_1m)} / ${roublesOf(prices.rub_output_per_1m)}`;
+    const lines = furtherPricesText(further).map((line) => `${plan}, ${line}`);
+    return [`${plan}: ${pair}`].concat(lines);
+  });
+  return furtherPricesText(model).concat(ofPlans);
+}
+
 function routeText(route: ModelRow["routes"][number]): string {
   const { provider, model, priority, weight, input_margin_percent, output_margin_percent } = route;
+  const { lowest_margin: lowest } = route;
   const margins =
     input_margin_percent === null || output_margin_percent === null
       ? []
@@ -265,7 +282,11 @@ function routeText(route: ModelRow["routes"][number]): string {
             formats.percent(input_margin_percent / 100),
             formats.percent(output_margin_percent / 100),
           ),
-        ];
+        ].concat(
+          lowest === null
+            ? []
+            : text.providers.lowestMargin(formats.percent(lowest.percent / 100), lowest.price),
+        );
   return [`${provider}: ${model}`, text.providers.order(priority, weight), ...margins].join(", ");
 }
 

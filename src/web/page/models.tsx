@@ -6,10 +6,11 @@ import { Panel, Toolbar, ViewHead } from "../components/frame.tsx";
 import { EmptyState } from "../components/states.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { visibleText } from "../components/text.tsx";
-import { words as shared } from "../language.ts";
+import { formats, words as shared } from "../language.ts";
 import { hrefOf } from "../router.ts";
 import { inWords } from "./failures.ts";
 import type { Holding } from "./holding.ts";
+import { furtherPricesText } from "../receipt/pricing.ts";
 import { priceOf } from "../receipt/multiplication.ts";
 import { text } from "./text.ts";
 
@@ -51,6 +52,18 @@ export function Models({ holding }: { holding: Holding }) {
   );
 }
 
+/** The prices of the other tiers, and the next ones. */
+function furtherTexts({ next, ...model }: Model): readonly string[] {
+  const lines = furtherPricesText(model);
+  if (next === undefined) return lines;
+  const { from, rub_input_per_1m: input = 0, rub_output_per_1m: output = 0 } = next;
+  const first = words.nextPrices(
+    formats.date(Date.parse(from)),
+    `${priceOf(input)} / ${priceOf(output)}`,
+  );
+  return lines.concat(first);
+}
+
 const columns: readonly Column<Model>[] = [
   {
     id: "id",
@@ -80,6 +93,22 @@ const columns: readonly Column<Model>[] = [
     kind: "exactMoney",
     value: ({ rub_output_per_1m }) => priceOf(rub_output_per_1m),
     isSortable: true,
+  },
+  {
+    id: "further",
+    head: words.further,
+    value: (model) => furtherTexts(model).join("; ") || null,
+    cell: (model) => {
+      const lines = furtherTexts(model);
+      if (lines.length === 0) return shared.none;
+      return (
+        <ul>
+          {lines.map((line) => (
+            <li key={line}>{visibleText(line)}</li>
+          ))}
+        </ul>
+      );
+    },
   },
   {
     id: "context",

@@ -1,6 +1,8 @@
 import { Panel } from "../components/frame.tsx";
 import { Count, Money, placesOf } from "../components/values.tsx";
 import { wordOf, words } from "../language.ts";
+import { visibleText } from "../components/text.tsx";
+import { pricingText } from "./pricing.ts";
 import { multiplicationOf, type MultiplicationLine, type PricedReceipt } from "./multiplication.ts";
 
 const { sum } = words;
@@ -16,8 +18,13 @@ export function ReceiptSum({ receipt }: { receipt: PricedReceipt }) {
   ]);
   const isRefunded = receipt.refunded_rub !== "0";
   const isLess = differenceRub.startsWith("-");
+  const why = pricingText(receipt.pricing);
   return (
-    <Panel title={sum.title} text={sum.note} isFlush>
+    <Panel
+      title={sum.title}
+      text={why === "" ? sum.note : `${sum.note} ${visibleText(why)}`}
+      isFlush
+    >
       <div class="sum">
         {/* Where it becomes a list, browsers forget that it is a table, so the roles are written out. */}
         <table role="table">

@@ -157,5 +157,17 @@ export const bothPages = {
     refunded: ["Refunded", "Возвращено"],
     net: ["Cost after refunds", "Стоимость после возврата"],
   },
+  pricing: {
+    plan: [(id: string) => `price plan ${id}`, (id: string) => `тарифный план ${id}`],
+    service: [(name: string) => `service tier ${name}`, (name: string) => `уровень ${name}`],
+    from: [
+      (count: number) => `prompts from ${count} tokens`,
+      (count: number) => `промпты от ${count} токенов`,
+    ],
+    rate: [
+      (rate: string) => `${rate} roubles for a dollar`,
+      (rate: string) => `${rate} рубля за доллар`,
+    ],
+  },
   expired: ["expired", "истёк"],
 } as const satisfies Tree;

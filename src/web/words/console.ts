@@ -124,6 +124,11 @@ export const console = {
     cached: ["Cached input", "Вход из кэша"],
     output: ["Output", "Выход"],
     routes: ["Routes", "Маршруты"],
+    further: ["Other tiers and plans", "Другие тарифы и планы"],
+    lowestMargin: [
+      (percent: string, price: string) => `lowest ${percent} (${price})`,
+      (percent: string, price: string) => `наименьшая ${percent} (${price})`,
+    ],
     fallbacks: ["Fallbacks", "Запасные модели"],
     order: [
       (priority: number, weight: number) => `priority ${priority}, weight ${weight}`,

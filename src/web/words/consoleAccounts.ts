@@ -56,6 +56,11 @@ export const consoleAccounts = {
     available: ["Available", "Доступно"],
     balance: ["Balance", "Баланс"],
     held: ["Held", "Удержано"],
+    plan: ["Price plan", "Тарифный план"],
+    planHint: [
+      "The id of a plan of the config, or none: the prices of the models. It counts from the next request on.",
+      "Имя плана из конфигурации или none: цены моделей. Действует со следующего запроса.",
+    ],
     overdraft: ["Overdraft", "Овердрафт"],
     overdraftHint: [
       "How far the balance may fall below zero. 0 is the default.",
@@ -87,6 +92,7 @@ export const consoleAccounts = {
       credit: ["Credit", "Зачислить"],
       debit: ["Debit", "Снять"],
       overdraft: ["Overdraft", "Овердрафт"],
+      plan: ["Price plan", "Тарифный план"],
       disable: ["Disable", "Отключить"],
       enable: ["Enable", "Включить"],
     },
@@ -115,6 +121,17 @@ export const consoleAccounts = {
       done: [
         (amount: string, name: string) => `The overdraft of ${name} is ${amount}`,
         (amount: string, name: string) => `Овердрафт счёта ${name}: ${amount}`,
+      ],
+    },
+    changePlan: {
+      title: [
+        (name: string) => `Price plan of ${name}`,
+        (name: string) => `Тарифный план счёта ${name}`,
+      ],
+      confirm: ["Set the plan", "Задать план"],
+      done: [
+        (plan: string, name: string) => `The price plan of ${name} is ${plan}`,
+        (plan: string, name: string) => `Тарифный план счёта ${name}: ${plan}`,
       ],
     },
     disable: {

@@ -241,6 +241,11 @@ export const page = {
     owner: ["Owner", "Владелец"],
     input: ["Prompt, 1M", "Промпт, 1 млн"],
     output: ["Answer, 1M", "Ответ, 1 млн"],
+    further: ["Other prices", "Другие цены"],
+    nextPrices: [
+      (date: string, prices: string) => `from ${date}: ${prices}`,
+      (date: string, prices: string) => `с ${date}: ${prices}`,
+    ],
     context: ["Context", "Контекст"],
     most: ["Longest answer", "Длина ответа"],
     endpoints: ["Calls", "Вызовы"],

@@ -69,6 +69,7 @@ export function Account({ name }: { name: string }) {
             {action("credit", "primary")}
             {action("debit")}
             {action("overdraft")}
+            {action("plan")}
             {action(account?.disabled === true ? "enable" : "disable")}
           </>
         }
@@ -178,6 +179,13 @@ function Totals({ report }: { report: AccountDetail | undefined }) {
       <Figure
         label={text.accounts.overdraft}
         value={account && <Money amount={account.overdraft_rub} />}
+        note={
+          account === undefined || account.plan === null ? undefined : (
+            <>
+              {text.accounts.plan}: <Name text={account.plan} />
+            </>
+          )
+        }
       />
       <Figure
         label={span === undefined ? words.charged : words.chargedIn(span)}

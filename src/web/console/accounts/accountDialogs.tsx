@@ -14,7 +14,7 @@ import { text } from "../text.ts";
 import { AccountState } from "./accountState.tsx";
 
 /** A change of an account that a dialog asks for. */
-export type AccountChange = "credit" | "debit" | "overdraft" | "disable" | "enable";
+export type AccountChange = "credit" | "debit" | "overdraft" | "plan" | "disable" | "enable";
 
 export interface ChangeAccountProps extends DialogEnds {
   /** The account as it is now. The dialog shows its figures before the change. */
@@ -64,6 +64,8 @@ export function ChangeAccount({
       return <ChangeBalance kind={change} {...props} />;
     case "overdraft":
       return <ChangeOverdraft {...props} />;
+    case "plan":
+      return <ChangePlan {...props} />;
     case "disable":
     case "enable":
       return <ChangeState kind={change} {...props} />;
@@ -151,6 +153,33 @@ function ChangeOverdraft({ account, ...ends }: ChangeAccountProps) {
       done={({ name, overdraft_rub }) =>
         words.done(formats.money(overdraft_rub, "exact"), visibleText(name))
       }
+    />
+  );
+}
+
+/** The account has the prices of this plan from the next request on. Without one it has those of the models. */
+function ChangePlan({ account, ...ends }: ChangeAccountProps) {
+  const words = text.account.changePlan;
+  return (
+    <OperationDialog
+      call="POST /api/accounts/:account/settings"
+      at={{ account: account.name }}
+      {...ends}
+      title={words.title(visibleText(account.name))}
+      confirm={words.confirm}
+      fields={[
+        {
+          name: "plan",
+          label: text.accounts.plan,
+          hint: text.accounts.planHint,
+          kind: "code",
+          value: account.plan ?? "none",
+          isFirst: true,
+          isRequired: true,
+        },
+      ]}
+      canConfirm={({ plan }) => plan !== (account.plan ?? "none")}
+      done={({ name, plan }) => words.done(visibleText(plan ?? "none"), visibleText(name))}
     />
   );
 }
