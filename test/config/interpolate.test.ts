@@ -110,6 +110,8 @@ describe("what a config needs besides itself", () => {
       [[providers]]
       api_key_file = ""
       ca_file = "../ca.pem"
+      [[providers.accounts]]
+      api_key_file = "secrets/account"
     `);
     expect(files).toEqual([
       "/etc/cert.pem",
@@ -117,6 +119,7 @@ describe("what a config needs besides itself", () => {
       join(folder, "secrets/notify"),
       join(folder, "secrets/one"),
       join(folder, "../ca.pem"),
+      join(folder, "secrets/account"),
     ]);
   });
 

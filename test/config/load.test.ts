@@ -287,6 +287,10 @@ test("commands that only need the database load a config without its secrets", (
     .replace(
       "[[providers]]",
       '[server]\ntls_cert = "/nowhere/cert.pem"\ntls_key = "/nowhere/key.pem"\n[[providers]]',
+    )
+    .replace(
+      "[[models]]",
+      '[[providers]]\nid = "two"\nbase_url = "https://two.example"\nauth = "gigachat"\naccounts = [{ id = "a", api_key = "${TOLLGATE_TEST_UNSET}" }]\n[[models]]',
     );
   inScratchFolder((folder) => {
     const path = join(folder, "config.toml");

@@ -6,6 +6,7 @@ import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { respond } from "../../support/gateway/responsesCalls.ts";
 import { usual } from "../../support/provider/chatAnswers.ts";
 import { responds } from "../../support/provider/responsesAnswers.ts";
+import { several } from "../../support/several.ts";
 import { held, refusal, type ProviderAnswer } from "../../support/provider/scriptedProvider.ts";
 
 const names = ["a", "b", "c", "d", "e"] as const;
@@ -14,10 +15,18 @@ type Name = (typeof names)[number];
 /** Five accounts at the server `one`, and another provider behind them. */
 function configOf(urls: { one: string; two: string }, accounts: readonly Section[]): GatewayConfig {
   return {
-    providers: { one: { base_url: urls.one, accounts }, two: urls.two },
+    providers: {
+      one: { base_url: urls.one, accounts },
+      two: urls.two,
+      gone: {
+        base_url: "http://127.0.0.1:1/v1",
+        accounts: several(10, (at) => ({ id: `n${at}` })),
+      },
+    },
     models: [
       { id: "small", routes: [{ provider: "one" }] },
       { id: "safe", routes: [{ provider: "one" }, { provider: "two" }] },
+      { id: "gone", routes: [{ provider: "gone" }, { provider: "two" }] },
       { id: "single", routes: [{ provider: "one/b" }] },
     ],
   };
@@ -119,6 +128,20 @@ describe("a model whose provider has five accounts", () => {
     const open = breakerStates(at.gateway).filter(({ state }) => state !== "closed");
     expect(open).toEqual([{ provider: "one/a", model: "small", state: "open" }]);
   });
+});
+
+test("many accounts at a server that is gone cost a request one failed connection", async () => {
+  const ids: string[] = [];
+  for (let round = 0; round < 30; round += 1) {
+    const reply = await ask("gone");
+    expect(reply.status).toBe(200);
+    ids.push(reply.id);
+  }
+  const attempts = await Promise.all(ids.map((id) => at.gateway.store.requests.attempts(id)));
+  const failed = attempts.map((of) => of.filter(({ outcome }) => outcome === "refused").length);
+  expect(Math.max(...failed)).toBe(1);
+  // Five until the server is known to be gone, and one more for each other account.
+  expect(failed.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(5 + 9);
 });
 
 test("a route may name one account", async () => {
