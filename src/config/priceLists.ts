@@ -138,18 +138,18 @@ export function readGivenList(
   return { ...standard, services, hasDollars: reader.hasDollars };
 }
 
-/** The same list without the margin: what the vendor asks. Undefined unless prompt and answer have prices in dollars. */
+/**
+ * The same list without the margin: what the vendor asks. Undefined unless prompt and answer have prices in dollars. The
+ * answer of an embedding model has no price.
+ */
 export function readVendorList(
   table: GivenTable,
   at: string,
   terms: Terms,
   inspection: Inspection,
 ): GivenList | undefined {
-  const isDollars = (name: PriceName): boolean => {
-    const amount = table[name];
-    return amount !== undefined && "usd" in amount;
-  };
-  if (!isDollars("input") || !isDollars("output")) return undefined;
+  const { input, output } = table;
+  if (input === undefined || !("usd" in input) || (output && !("usd" in output))) return undefined;
   const cost = { ...terms, factor: { digits: 1n, places: 0 } };
   return readGivenList("price", table, at, cost, inspection);
 }

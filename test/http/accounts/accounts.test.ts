@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import { chat, expectRefusal, noProvider, tooOften } from "../../support/gateway/chatCalls.ts";
 import { breakerStates } from "../../support/gateway/breakers.ts";
-import type { GatewayConfig, ProviderTable, Section } from "../../support/gateway/gatewayConfig.ts";
+import type { GatewayConfig, Section } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { respond } from "../../support/gateway/responsesCalls.ts";
 import { usual } from "../../support/provider/chatAnswers.ts";
@@ -162,7 +162,7 @@ test("a stored response is continued by the account that has it", async () => {
 });
 
 describe("the limits of accounts", () => {
-  const withLimits = (limits: ProviderTable, ...accounts: readonly Section[]): Promise<void> => {
+  const withLimits = (limits: Section, ...accounts: readonly Section[]): Promise<void> => {
     const { providers, ...config } = configOf(urls(), accounts);
     const one = { base_url: urls().one, accounts, ...limits };
     return at.gateway.reload({ ...config, providers: { ...providers, one } });

@@ -3,19 +3,21 @@ import { testedProcesses } from "../testedEngines.ts";
 /** The keys of a TOML table. Undefined leaves a key out. */
 export type Section = Readonly<Record<string, Value>>;
 type Value = string | number | boolean | readonly string[] | undefined;
-/** The table of a provider may have a list of tables: its accounts. */
-export type ProviderTable = Readonly<Record<string, Value | readonly Section[]>>;
+/** A table that may contain tables and lists of tables. */
+export interface Table {
+  readonly [key: string]: Value | Table | readonly Table[];
+}
 
 export interface ConfiguredModel {
   readonly id: string;
   /** In the order of their priority; `model` is the id unless given. */
   readonly routes: readonly Section[];
-  readonly settings?: Section;
+  readonly settings?: Table;
 }
 
 export interface GatewayConfig {
   /** Base URLs, or whole tables, by provider id. */
-  readonly providers: Readonly<Record<string, string | ProviderTable>>;
+  readonly providers: Readonly<Record<string, string | Table>>;
   readonly models: readonly ConfiguredModel[];
   /** Tables such as `server`, merged over the defaults of these tests. */
   readonly sections?: Readonly<Record<string, Section>>;
@@ -153,22 +155,20 @@ export function costOf(tokens: {
   );
 }
 
-function tableText(head: string, section: ProviderTable): string {
+function tableText(head: string, section: Table): string {
   return `${[head, ...keyTexts(section)].join("\n")}\n\n`;
 }
 
-function keyTexts(section: ProviderTable): readonly string[] {
+function keyTexts(section: Table): readonly string[] {
   return Object.entries(section)
     .filter(([, value]) => value !== undefined)
     .map(([key, value]) => `${key} = ${valueText(value)}`);
 }
 
-/** Texts, numbers and lists have the same form in JSON. */
-function valueText(value: ProviderTable[string]): string {
-  const isList = (list: unknown): list is readonly unknown[] => Array.isArray(list);
-  if (!isList(value)) return JSON.stringify(value);
-  const items = value.map((item) =>
-    typeof item === "string" ? JSON.stringify(item) : `{ ${keyTexts(item).join(", ")} }`,
-  );
-  return `[${items.join(", ")}]`;
+/** Texts and numbers have the same form in JSON. */
+function valueText(value: Table[string]): string {
+  const isList = (list: unknown): list is readonly (string | Table)[] => Array.isArray(list);
+  if (isList(value)) return `[${value.map(valueText).join(", ")}]`;
+  if (typeof value === "object") return `{ ${keyTexts(value).join(", ")} }`;
+  return JSON.stringify(value);
 }
