@@ -2,6 +2,7 @@ import {
   historyCost,
   LEAST_TOKENS,
   MAX_TOKENS,
+  planned,
   prices,
   PROMPT_TOKENS_MAX,
   type ModelName,
@@ -42,10 +43,12 @@ export interface HistoryRequest extends Way {
   /** Asks for a cache of one hour. */
   readonly isLong: boolean;
   readonly searchesMax: number;
+  /** The account has the plan. */
+  readonly hasPlan: boolean;
 }
 
 /** The request that a word means. */
-export function requestOf(word: number, words: string): HistoryRequest {
+export function requestOf(word: number, words: string, hasPlan: boolean): HistoryRequest {
   const way = ways[word % ways.length] ?? embeddings;
   const { path } = way;
   const isNative = way.model === "claude";
@@ -53,6 +56,7 @@ export function requestOf(word: number, words: string): HistoryRequest {
   return {
     ...way,
     words,
+    hasPlan,
     choices: path === "chat/completions" ? ((word >>> 4) % 3) + 1 : 1,
     bound: isBounded && path !== "embeddings" ? ((word >>> 7) % MAX_TOKENS) + 1 : undefined,
     isLong: isNative && (word >>> 12) % 2 === 0,
@@ -65,26 +69,34 @@ export function mostTokens({ path, bound }: HistoryRequest): number {
   return path === "embeddings" ? 0 : (bound ?? MAX_TOKENS);
 }
 
-/** The models that may answer. */
-function modelsOf(model: ModelName) {
-  return model === "rescued" ? [prices.rescued, prices.small] : [prices[model]];
+type Prices = (typeof prices)[ModelName] | typeof planned;
+
+/** The prices of the models that may answer, in both tiers. */
+function possiblePrices(request: HistoryRequest) {
+  const { model } = request;
+  const own: Prices[] = model === "rescued" ? [prices.rescued] : [];
+  return [...own, answeringPrices(request)].flatMap((all) => {
+    const { long, ...short } = { long: undefined, ...all };
+    return long ? [short, long] : [short];
+  });
 }
 
 /** The prices of the model that answers: the fallback, if there is one. */
-function answeringPrices({ model }: HistoryRequest) {
-  return prices[model === "rescued" ? "small" : model];
+function answeringPrices({ model, hasPlan }: HistoryRequest): Prices {
+  const answering = model === "rescued" ? "small" : model;
+  return hasPlan && answering === "small" ? planned : prices[answering];
 }
 
 /** By the contract: the hold is the most that any of the models can cost. */
 export function demandOf(request: HistoryRequest): ModelDemand {
-  const { path, model, words, choices, bound, isLong, searchesMax } = request;
+  const { path, words, choices, bound, isLong, searchesMax } = request;
   const most = mostTokens(request);
   if (path === "embeddings") {
     // Two tokens at its ends, at most 16 by the contract, and one for each byte.
     const tokens = Math.min(words.length + 16, PROMPT_TOKENS_MAX);
     return { prompt: BigInt(tokens) * prices.vectors.input, unit: 0n, least: 0, most };
   }
-  const all = modelsOf(model);
+  const all = possiblePrices(request);
   const inputs = all.flatMap(({ input, cached, cacheWrite, hour }) =>
     isLong ? [input, cached, cacheWrite, hour] : [input, cached, cacheWrite],
   );

@@ -20,7 +20,7 @@ import {
   type ControlledAnswer,
   type ReportedTokens,
 } from "./moneyProvider.ts";
-import { LEAST_COST } from "./historyPrices.ts";
+import { LEAST_COST, PLAN } from "./historyPrices.ts";
 import { requestIdOf } from "../provider/scriptedProvider.ts";
 import { until, untilAsync } from "../until.ts";
 
@@ -66,6 +66,7 @@ class HttpHistory {
   readonly #accounts: readonly string[];
   #keys: readonly HistoryLine[] = [];
   readonly #name = `${histories++}`;
+  readonly #withPlan = new Set<string>();
   readonly #controlledAnswers: ControlledAnswer[] = [];
   #open: OpenRequest[] = [];
 
@@ -85,9 +86,18 @@ class HttpHistory {
       await line("bounded", 0, budget),
       await line("alone", 1, budget),
     ];
+    if ((word >>> 15) % 2 === 0) await this.#plan(this.#accounts[1] ?? "");
     if ((word >>> 12) % 2 === 0) for (const key of this.#keys) this.told.push(await key.change(0));
     if ((word >>> 13) % 2 === 0)
       for (const at of [0, 1]) await this.#move(0, (word >>> 14) * 2 + at);
+  }
+
+  /** From now on the account has the plan. */
+  async #plan(account: string): Promise<void> {
+    const actor = { name: "tester", command: "test", at: 0 };
+    await this.#gateway.store.admin.setAccount(actor, account, { plan: PLAN });
+    this.#withPlan.add(account);
+    this.told.push(`plan of ${account}`);
   }
 
   async step(word: number): Promise<void> {
@@ -175,7 +185,7 @@ class HttpHistory {
     const key = this.#keys[word % 3];
     if (!key) return;
     const words = `${this.#name}-${this.#controlledAnswers.length}`;
-    const asked = requestOf(word >>> 2, words);
+    const asked = requestOf(word >>> 2, words, this.#withPlan.has(key.account));
     const expected = this.#model.decide(key.name, demandOf(asked));
     this.told.push(`${words} asks by ${key.name} ${JSON.stringify(asked)}: ${expected.kind}`);
     const turn = this.#takeTurn(words);
