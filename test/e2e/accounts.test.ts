@@ -16,7 +16,7 @@ test(
     const folder = mkdtempSync(join(tmpdir(), "tollgate-accounts-"));
     const runs = join(folder, "runs");
     const script = join(folder, "key.sh");
-    writeFileSync(script, `echo $1 >>${runs}; echo canary-$1\n`);
+    writeFileSync(script, `echo "$1 $HTTPS_PROXY" >>${runs}; echo canary-$1\n`);
     const provider = startProvider((peer, request) =>
       (/ Bearer canary-[abc]\r\n/.test(request.text) ? usual : refusal(401))(peer, request),
     );
@@ -29,7 +29,9 @@ test(
       },
       models: [{ id: "small", routes: [{ provider: "many" }] }],
     });
-    const gateway = await startGatewayProcess(configOf(["a", "b"]));
+    const gateway = await startGatewayProcess(configOf(["a", "b"]), {
+      launcher: ["env", "HTTPS_PROXY=http://127.0.0.1:1"],
+    });
     const keys = await Promise.all(several(10, (at) => gateway.key(`client${at}`, "10")));
     const askAll = async (): Promise<void> => {
       const given = { body: ask(), headers: { connection: "close" } };
@@ -41,7 +43,7 @@ test(
     const countOf = (id: string) =>
       readFileSync(runs, "utf8")
         .split("\n")
-        .filter((one) => one === id).length;
+        .filter((one) => one === `${id} `).length;
     try {
       await askAll();
       await gateway.configure(configOf(["a", "b", "c"]));
