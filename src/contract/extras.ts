@@ -142,7 +142,7 @@ export const extraFields: readonly ExtraField[] = [
   {
     name: "service_tier",
     bills: "tokens of another price",
-    isFree: isOneOf("auto", "default", "standard_only", "flex", "priority", "batch"),
+    isFree: isOneOf("auto", "default", "standard_only", "flex", "priority", "fast", "batch"),
   },
   { name: "serviceTier", bills: "tokens of another price (Gemini)", isFree: isOneOf("standard") },
 ];

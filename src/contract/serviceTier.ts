@@ -9,7 +9,10 @@ import { serviceTiers, tierOf, type PriceList, type ServiceTier } from "./priceL
  */
 export type AskedTier = ServiceTier | "standard" | "auto";
 
-/** Values of `service_tier` in requests and answers. */
+/**
+ * Values of `service_tier` in requests and answers. OpenAI calls its priority tier fast too:
+ * https://openai.com/api-fast-mode/
+ */
 const TIERS: Readonly<Record<string, AskedTier>> = {
   auto: "auto",
   default: "standard",
@@ -17,6 +20,7 @@ const TIERS: Readonly<Record<string, AskedTier>> = {
   standard_only: "standard",
   flex: "flex",
   priority: "priority",
+  fast: "priority",
   batch: "batch",
 };
 
@@ -67,7 +71,10 @@ const IN_ANSWERS: readonly (readonly [string, ReadonlyMap<unknown, readonly stri
     new Map([
       ["default", [STANDARD_SERVICE]],
       ["standard", [STANDARD_SERVICE]],
-      ...["flex", "priority", "batch"].map((tier) => [tier, [`service_tier ${tier}`]] as const),
+      ["fast", ["service_tier priority"]],
+      ...["flex", "priority", "batch", "ultrafast"].map(
+        (tier) => [tier, [`service_tier ${tier}`]] as const,
+      ),
     ] as const),
   ],
   ["speed", new Map([["fast", ["speed fast"]]])],

@@ -174,7 +174,17 @@ const extraFields: readonly (readonly [name: string, extra: unknown, ...free: un
   ["plugins", [{ id: "web" }], null, []],
   ["speed", "turbo", "standard", "fast"],
   ["inference_geo", "us", "global"],
-  ["service_tier", "scale", "auto", "default", "standard_only", "flex", "priority", "batch"],
+  [
+    "service_tier",
+    "scale",
+    "auto",
+    "default",
+    "standard_only",
+    "flex",
+    "priority",
+    "fast",
+    "batch",
+  ],
   ["serviceTier", "priority", "standard"],
 ];
 

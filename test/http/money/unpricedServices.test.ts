@@ -150,6 +150,16 @@ describe("a service that costs more than the price is for", () => {
     ]);
   });
 
+  test.each([
+    ["fast", "service_tier priority"],
+    ["ultrafast", "service_tier ultrafast"],
+  ])("is told of the service tier %s as %s", async (service_tier, problem) => {
+    await at.gateway.advance(HOUR_MS);
+    const key = await at.gateway.key();
+    at.providers.openai.answer = answered({ service_tier });
+    expect(await toldBy(() => sends.chat(key, "chat", false))).toMatchObject([{ problem }]);
+  });
+
   test("is not told of the usual one", async () => {
     await at.gateway.advance(HOUR_MS);
     const key = await at.gateway.key();

@@ -200,7 +200,7 @@ function reportedBy({ served }: VendorRow, prompt: number): Reported {
 }
 
 /** Answers over each interface of the provider, JSON or stream as it is asked. */
-function answering(usage: Reported, service: ServiceTier | undefined): ProviderAnswer {
+function answering(usage: Reported, { service, word }: Case): ProviderAnswer {
   return (peer, request) => {
     const { requestLine } = request;
     const isStream =
@@ -208,13 +208,14 @@ function answering(usage: Reported, service: ServiceTier | undefined): ProviderA
     const found = answersOf.find(([path]) => path.test(requestLine));
     if (found === undefined) throw new Error(`no answer to ${requestLine}`);
     const [, answers] = found;
-    const [whole, events] = answers(usage, service);
+    const [whole, events] = answers(usage, word, service);
     return (isStream ? stream(...events) : whole)(peer, request);
   };
 }
 
 type Answers = (
   usage: Reported,
+  word: string | undefined,
   service: ServiceTier | undefined,
 ) => readonly [whole: ProviderAnswer, events: readonly string[]];
 
@@ -230,7 +231,7 @@ const answersOf: readonly (readonly [path: RegExp, answers: Answers])[] = [
   ],
   [
     /\/messages /,
-    (reported, service) => {
+    (reported, word, service) => {
       const { prompt, cached, write, write1h, output } = reported;
       const usage = {
         input_tokens: prompt - cached - write,
@@ -241,7 +242,7 @@ const answersOf: readonly (readonly [path: RegExp, answers: Answers])[] = [
           ephemeral_1h_input_tokens: write1h,
         },
         output_tokens: output,
-        ...(service === "fast" ? { speed: "fast" } : { service_tier: service ?? "standard" }),
+        ...(service === "fast" ? { speed: word } : { service_tier: word ?? "standard" }),
       };
       const started = message({ content: [], usage: { ...usage, output_tokens: 1 } });
       const opening = { index: 0, content_block: { type: "text", text: "" } };
@@ -294,37 +295,51 @@ const answersOf: readonly (readonly [path: RegExp, answers: Answers])[] = [
   ],
 ];
 
-/** A call to the gateway. `asked`: the service tier. Messages can only ask for the fast one. */
-type Send = (
-  key: TestKey,
-  model: string,
-  given: { stream: boolean; asked: ServiceTier | undefined },
-) => Promise<Reply>;
-const asking = (asked: ServiceTier | undefined) =>
-  asked && (asked === "fast" ? { speed: asked } : { service_tier: asked });
+/** A service tier, the word for it in requests and answers, and the length of a prompt. */
+interface Case {
+  readonly service?: ServiceTier;
+  readonly word?: string;
+  readonly promptTokens: number;
+}
+
+/** OpenAI has two words for the priority tier: https://openai.com/es-ES/api-fast-mode/ */
+const wordsOf = (service: ServiceTier) =>
+  service === "priority" ? ["priority", "fast"] : [service as string];
+
+/** The field that asks for the service tier. */
+function asking({ service, word }: Omit<Case, "promptTokens">): object {
+  return service === "fast" ? { speed: word } : { service_tier: word };
+}
+
+/** A call to the gateway. Messages can only ask for Anthropic's fast tier. */
+type Send = (key: TestKey, model: string, stream: boolean, given: Case) => Promise<Reply>;
 const sends = {
-  chat: (key, model, { stream: isStream, asked }) =>
-    call(at.gateway, key, { body: ask({ model, stream: isStream, ...asking(asked) }) }),
-  responses: (key, model, { stream: isStream, asked }) =>
-    respond(at.gateway, key, { model, stream: isStream, store: false, ...asking(asked) }),
-  messages: (key, model, { stream: isStream, asked }) =>
+  chat: (key, model, isStream, given) =>
+    call(at.gateway, key, { body: ask({ model, stream: isStream, ...asking(given) }) }),
+  responses: (key, model, isStream, given) =>
+    respond(at.gateway, key, { model, stream: isStream, store: false, ...asking(given) }),
+  messages: (key, model, isStream, given) =>
     sendMessage(at.gateway, key, {
       model,
       stream: isStream,
-      ...(asked === "fast" && asking(asked)),
+      ...(given.service === "fast" && asking(given)),
     }),
 } satisfies Record<string, Send>;
 
 const RICH = 1_000_000n * 1_000_000_000n;
 
 /** Each side of each border, and a short prompt, in each service. */
-function casesOf(row: VendorRow): readonly (readonly [ServiceTier | undefined, number])[] {
+function casesOf(row: VendorRow): readonly Case[] {
   const border = borderOf(row.standard);
   const lengths = border === undefined ? [1301] : [1301, border - 1, border];
-  const services = serviceTiers.filter((service) => row.services?.[service] !== undefined);
-  return [undefined, ...services].flatMap((service) =>
-    lengths.map((length) => [service, length] as const),
+  const standard = lengths.map((promptTokens): Case => ({ promptTokens }));
+  const sold = serviceTiers.filter((service) => row.services?.[service] !== undefined);
+  const others = sold.flatMap((service) =>
+    wordsOf(service).flatMap((word) =>
+      lengths.map((promptTokens): Case => ({ service, word, promptTokens })),
+    ),
   );
+  return standard.concat(others);
 }
 
 /** Expects the charge of a request in its record, in its header and on its receipt. */
@@ -332,7 +347,7 @@ async function expectCharge(
   key: TestKey,
   row: VendorRow,
   { id, headers }: Reply,
-  [service, promptTokens]: readonly [ServiceTier | undefined, number],
+  { service, promptTokens }: Case,
 ): Promise<void> {
   const usage = reportedBy(row, promptTokens);
   const amounts = amountsOf(row, service, promptTokens);
@@ -370,16 +385,16 @@ describe.each(Object.entries(sends))("%s", (_, send) => {
     "%s is charged exactly",
     async (model, row) => {
       const key = await at.gateway.key({ balance: RICH });
-      for (const [service, promptTokens] of casesOf(row))
+      for (const given of casesOf(row))
         for (const isStream of [false, true]) {
           const { provider } = routeOf[row.served];
-          at.providers[provider].answer = answering(reportedBy(row, promptTokens), service);
-          const reply = await send(key, model, { stream: isStream, asked: service });
+          at.providers[provider].answer = answering(reportedBy(row, given.promptTokens), given);
+          const reply = await send(key, model, isStream, given);
           expect([reply.status, reply.headers.has("x-tollgate-cost-rub")]).toEqual([
             200,
             !isStream,
           ]);
-          await expectCharge(key, row, reply, [service, promptTokens]);
+          await expectCharge(key, row, reply, given);
         }
     },
   );
@@ -389,10 +404,12 @@ test.each(vectorRows.map((row) => [row.model, row] as const))(
   "embeddings: %s is charged exactly",
   async (model, row) => {
     const key = await at.gateway.key({ balance: RICH });
-    at.providers[routeOf[row.served].provider].answer = answering(reportedBy(row, 1301), undefined);
+    at.providers[routeOf[row.served].provider].answer = answering(reportedBy(row, 1301), {
+      promptTokens: 1301,
+    });
     const reply = await embed(at.gateway, key, { model });
     expect(reply.status).toBe(200);
-    await expectCharge(key, row, reply, [undefined, 1301]);
+    await expectCharge(key, row, reply, { promptTokens: 1301 });
   },
 );
 
@@ -428,7 +445,9 @@ describe("a hold", () => {
 
   function send(key: TestKey, { served }: VendorRow, body: string): Promise<Reply> {
     const usage = { prompt: 5, cached: 0, write: 0, write1h: 0, output: 1 };
-    at.providers[routeOf[served].provider].answer = answering(usage, undefined);
+    at.providers[routeOf[served].provider].answer = answering(usage, {
+      promptTokens: usage.prompt,
+    });
     return call(at.gateway, key, { body });
   }
 
@@ -464,15 +483,16 @@ describe("a hold", () => {
   test("has the highest prices of the service tiers that may answer", async () => {
     const key = await at.gateway.key({ balance: RICH });
     for (const row of textRows) {
-      const { priority, ...services } = row.services ?? {};
+      const { services = {} } = row;
       // A provider's project may give priority to a request that asks for nothing.
       const asks: readonly (readonly [ServiceTier | undefined, object])[] = [
         [undefined, { service_tier: "default" }],
-        [priority && "priority", {}],
-        ...(priority ? ([["priority", { service_tier: "priority" }]] as const) : []),
+        [services.priority && "priority", {}],
         ...serviceTiers
-          .filter((service) => service !== "priority" && services[service] !== undefined)
-          .map((service) => [service, asking(service) ?? {}] as const),
+          .filter((service) => services[service] !== undefined)
+          .flatMap((service) =>
+            wordsOf(service).map((word) => [service, asking({ service, word })] as const),
+          ),
       ];
       for (const [service, asked] of asks)
         expect([row.model, asked, await hold(key, row, bodyOf(row.model, 900, asked))]).toEqual([

@@ -41,6 +41,7 @@ const refusals = [
   ["background of another type", { background: "yes" }, "background is not supported"],
   ["service_tier flex", { service_tier: "flex" }, unsoldTier("service_tier", "flex")],
   ["service_tier priority", { service_tier: "priority" }, unsoldTier("service_tier", "priority")],
+  ["service_tier fast", { service_tier: "fast" }, unsoldTier("service_tier", "priority")],
   ...["plugins", "web_search_options", "speed", "search_parameters", "modalities"].map(
     (field) => [field, { [field]: "x" }, `${field} is not supported: ${noPrice}`] as const,
   ),
