@@ -4,6 +4,7 @@ import {
   ofEachOther,
   otherFigures,
   type OtherCounts,
+  type FigureName,
   type OtherFigure,
   type Price,
   type Usage,
@@ -16,6 +17,26 @@ export function costOf(usage: Usage, price: Price): bigint {
   for (const figure of figures)
     cost += BigInt(billedCount(usage, figure.name)) * price[figure.price.name];
   return cost;
+}
+
+const CACHE_FIGURES: ReadonlySet<string> = new Set([
+  "cachedTokens",
+  "cacheWriteTokens",
+  "cacheWrite1hTokens",
+] satisfies FigureName[]);
+
+/**
+ * What the provider's prompt cache saves of the cost, in nano-roubles: what its tokens cost less than plain input. Negative
+ * where writes cost more than reads save.
+ */
+export function cacheSaving(usage: Usage, price: Price): bigint {
+  let saved = 0n;
+  for (const figure of figures) {
+    if (!CACHE_FIGURES.has(figure.name)) continue;
+    const count = billedCount(usage, figure.name);
+    saved += BigInt(count) * (price.input - price[figure.price.name]);
+  }
+  return saved;
 }
 
 /**

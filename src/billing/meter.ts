@@ -13,7 +13,7 @@ import {
   isTemporary,
 } from "../store/store.ts";
 import type { Hold } from "./hold.ts";
-import { costOf } from "./cost.ts";
+import { cacheSaving, costOf } from "./cost.ts";
 import type { OpenMeters } from "./openMeters.ts";
 
 /** Tokens to be charged, and whether they are our own estimate. */
@@ -52,6 +52,9 @@ export interface Receipt {
   /** The charge in roubles, as answers and logs show it. */
   chargeRub: string;
   writeOff: bigint;
+  /** What the prompt cache saved: negative where its writes cost more. Null: the operator's costs are not known. */
+  cacheSaved: bigint | null;
+  operatorSaved: bigint | null;
   provider: string | undefined;
   attempts: readonly AttemptRecord[];
   durationMs: number;
@@ -236,6 +239,8 @@ export class RequestMeter implements Meter {
     charge: bigint,
     writeOff: bigint,
   ): RequestRecord {
+    const costs =
+      sold?.costs && usage && tierOf(sold.costs, service, usage.tokens.promptTokens).price;
     const tokens = usage?.tokens ?? noUsage;
     const outcome: RecordedOutcome = {
       status,
@@ -245,10 +250,9 @@ export class RequestMeter implements Meter {
       writeOff,
       ...tokens,
       estimated: usage?.estimated ?? false,
-      operatorCost:
-        sold?.costs && usage
-          ? costOf(tokens, tierOf(sold.costs, service, tokens.promptTokens).price)
-          : null,
+      operatorCost: costs ? costOf(tokens, costs) : null,
+      cacheSaved: cacheSaving(tokens, price),
+      operatorSaved: costs ? cacheSaving(tokens, costs) : null,
       attempts: this.#attempts,
       durationMs: this.#elapsedMs(),
       firstByteMs: this.#firstByteMs ?? null,
@@ -260,7 +264,7 @@ export class RequestMeter implements Meter {
   #receiptOf(
     { status, usage, provider, sold }: RequestOutcome,
     durationMs: number,
-    { charge, writeOff }: Pick<Receipt, "charge" | "writeOff"> = { charge: 0n, writeOff: 0n },
+    { charge, writeOff, cacheSaved, operatorSaved }: SettledMoney = NO_MONEY,
   ): Receipt {
     return {
       status,
@@ -270,6 +274,8 @@ export class RequestMeter implements Meter {
       charge,
       chargeRub: formatRoubles(charge),
       writeOff,
+      cacheSaved,
+      operatorSaved,
       provider,
       attempts: this.#attempts,
       durationMs,
@@ -278,6 +284,10 @@ export class RequestMeter implements Meter {
     };
   }
 }
+
+type SettledMoney = Pick<Receipt, "charge" | "writeOff" | "cacheSaved" | "operatorSaved">;
+
+const NO_MONEY: SettledMoney = { charge: 0n, writeOff: 0n, cacheSaved: 0n, operatorSaved: null };
 
 const NOT_ENDED: RecordedOutcome = {
   status: "running",
@@ -288,6 +298,8 @@ const NOT_ENDED: RecordedOutcome = {
   ...noUsage,
   estimated: false,
   operatorCost: null,
+  cacheSaved: null,
+  operatorSaved: null,
   attempts: [],
   durationMs: null,
   firstByteMs: null,

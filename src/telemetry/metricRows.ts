@@ -49,8 +49,18 @@ export const EVENTS = {
   ],
   tokens: [
     "tollgate_tokens_total",
-    ["model", "kind"],
-    `Billed tokens by kind: ${tokenKinds.join(", ")}. Each token counts once.`,
+    ["model", "provider", "kind"],
+    `Billed tokens by model, provider and kind: ${tokenKinds.join(", ")}. Each token counts once. The provider is empty where none answered.`,
+  ],
+  cacheSaved: [
+    "tollgate_cache_saved_roubles_total",
+    ["model", "provider", "payer"],
+    "Roubles that requests cost less because of the provider's prompt cache, by payer: account (by the prices of the model), operator (by the costs of the route, if they are known). A float for graphs.",
+  ],
+  cacheLost: [
+    "tollgate_cache_lost_roubles_total",
+    ["model", "provider", "payer"],
+    "Roubles that requests cost more because of the provider's prompt cache: its writes cost more than input. The caches save the difference of the two metrics.",
   ],
   ...otherCounts,
   charged: [

@@ -18,6 +18,11 @@ export interface EndedRequest {
   readonly estimated: boolean;
   readonly charge: bigint;
   readonly writeOff: bigint;
+  /** What the prompt cache saved, may be negative; null: not known. */
+  readonly cacheSaved: bigint | null;
+  readonly operatorSaved: bigint | null;
+  /** Undefined if none answered. */
+  readonly provider: string | undefined;
   readonly attempts: readonly EndedAttempt[];
   readonly durationMs: number;
   /** Milliseconds from the start of the attempt that answered to its first content. Streams only. */

@@ -87,7 +87,7 @@ function eventMetrics(registry: Registry): EventMetrics {
 
 /** Counts a settled request. Its attempts are counted now, so a stream that failed late counts as failed. */
 function countEnded(events: EventMetrics, request: EndedRequest): void {
-  const { endpoint, model, status, attempts, usage } = request;
+  const { endpoint, model, status, attempts, usage, provider = "" } = request;
   events.requests.inc({ endpoint, model, outcome: status });
   events.requestDurations.observe({ endpoint, model }, request.durationMs / 1000);
   for (const { provider, outcome, durationMs } of attempts) {
@@ -99,8 +99,16 @@ function countEnded(events: EventMetrics, request: EndedRequest): void {
     events.firstContents.observe({ provider: last.provider, model }, request.firstContentMs / 1000);
   for (const figure of figures) {
     const count = billedCount(usage, figure.name);
-    if (typeof figure.metric === "string") events.tokens.inc({ model, kind: figure.metric }, count);
+    if (typeof figure.metric === "string")
+      events.tokens.inc({ model, provider, kind: figure.metric }, count);
     else events[figure.name].inc({ model }, count);
+  }
+  const savings = { account: request.cacheSaved, operator: request.operatorSaved };
+  for (const [payer, saved] of Object.entries(savings)) {
+    if (saved === null) continue;
+    // A counter never falls.
+    const counter = saved < 0n ? events.cacheLost : events.cacheSaved;
+    counter.inc({ model, provider, payer }, Math.abs(roubles(saved)));
   }
   events.charged.inc({ model }, roubles(request.charge));
   events.writtenOff.inc({ model }, roubles(request.writeOff));

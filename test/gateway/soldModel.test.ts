@@ -109,7 +109,9 @@ describe("a request that another model answers", () => {
     const measured = await scrape(gateway.metricsUrl);
     const kinds = { input: 70, cached_input: 10, cache_write: 8, cache_write_1h: 12, output: 9 };
     for (const [kind, count] of Object.entries(kinds))
-      expect(measured.value("tollgate_tokens_total", { model: "measured", kind })).toBe(count);
+      expect(
+        measured.value("tollgate_tokens_total", { model: "measured", provider: "", kind }),
+      ).toBe(count);
     expect(measured.value("tollgate_web_searches_total", { model: "measured" })).toBe(2);
   });
 });

@@ -366,7 +366,7 @@ describeAudited("the audit finds", (ledger) => {
     ],
     [
       "totals of a day without requests",
-      "INSERT INTO daily_totals SELECT 20460, account_id, key_id, model, provider, endpoint, requests, failed, charged, prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge, refunded, write_off, operator_cost, cache_write_1h_tokens FROM daily_totals WHERE day = 20454 AND key_id = 1",
+      "INSERT INTO daily_totals SELECT 20460, account_id, key_id, model, provider, endpoint, requests, failed, charged, prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge, refunded, write_off, operator_cost, cache_write_1h_tokens, cache_saved, operator_saved FROM daily_totals WHERE day = 20454 AND key_id = 1",
       "totals of 2026-01-07 (key row 1, chat, small, local): are not the sum",
     ],
     [

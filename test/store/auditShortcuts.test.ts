@@ -66,7 +66,7 @@ describeAudited(
       [
         "totals of a plain day that were made up",
         [
-          `INSERT INTO daily_totals SELECT day, account_id, key_id, 'other', provider, endpoint, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0 FROM daily_totals WHERE ${isCarols}`,
+          `INSERT INTO daily_totals SELECT day, account_id, key_id, 'other', provider, endpoint, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0 FROM daily_totals WHERE ${isCarols}`,
         ],
         "totals of 2026-01-02 (key row 4, chat, other, local): are not the sum of their requests",
       ],

@@ -78,6 +78,7 @@ describeStores("the reports of the console", (opened) => {
       hold: charge,
       charge,
       operatorCost: charge - 1n,
+      cacheSaved: 0n,
       ...tokens,
     };
     const names = ["alice", "bob", "carol"];

@@ -4,7 +4,7 @@ import type { ReportSpan } from "../../contract/operator/span.ts";
 import { isoTime, isoTimeOrNull } from "../../lib/clock.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { Figures, OverviewReport, SampledLatencies } from "../../store/store.ts";
-import { figuresForm, seriesForm, spanForm } from "./usage.ts";
+import { figuresForm, savingForm, seriesForm, spanForm } from "./usage.ts";
 
 /** The answer of GET /api/overview. */
 export async function overviewOf({ store, actor }: Operator, span: ReportSpan): Promise<Overview> {
@@ -50,6 +50,9 @@ function rankedForm(figures: Figures) {
     failed: figures.failed,
     charged_rub: formatRoubles(figures.charged),
     operator_cost_rub: formatRoubles(figures.operatorCost),
+    prompt_tokens: figures.promptTokens,
+    cached_tokens: figures.cachedTokens,
+    ...savingForm(figures),
   };
 }
 

@@ -6,7 +6,7 @@ import { isoTime } from "../../lib/clock.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { ProviderFigures } from "../../store/store.ts";
 import { readBreakers } from "./breakers.ts";
-import { spanForm } from "./usage.ts";
+import { savingForm, spanForm } from "./usage.ts";
 
 type ReportedProvider = ProviderReport["providers"][number];
 
@@ -58,6 +58,9 @@ function figuresOf({ figures, steps, ...of }: ProviderFigures): ProviderFiguresF
     requests: figures.requests,
     charged_rub: formatRoubles(figures.charged),
     operator_cost_rub: formatRoubles(figures.operatorCost),
+    prompt_tokens: figures.promptTokens,
+    cached_tokens: figures.cachedTokens,
+    ...savingForm(figures),
     attempts: of.attempts,
     failed: of.failed,
     error_share: of.attempts > 0 ? of.failed / of.attempts : null,
@@ -84,6 +87,9 @@ function idleProvider(provider: string, steps: number): ProviderFiguresForm {
     requests: 0,
     charged_rub: "0",
     operator_cost_rub: "0",
+    prompt_tokens: 0,
+    cached_tokens: 0,
+    ...savingForm({ cacheSaved: 0n, operatorSaved: 0n }),
     attempts: 0,
     failed: 0,
     error_share: null,

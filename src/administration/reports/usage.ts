@@ -22,6 +22,13 @@ export function spanForm({ span }: Pick<ReportedUsage, "span">) {
   };
 }
 
+export function savingForm(figures: Pick<Figures, "cacheSaved" | "operatorSaved">) {
+  return {
+    cache_saved_rub: formatRoubles(figures.cacheSaved),
+    operator_saved_rub: formatRoubles(figures.operatorSaved),
+  };
+}
+
 export function figuresForm({ from, to, figures }: ReportedUsage["now"]) {
   return {
     from: isoTime(from),
@@ -32,6 +39,7 @@ export function figuresForm({ from, to, figures }: ReportedUsage["now"]) {
     charged_rub: formatRoubles(figures.charged),
     refunded_rub: formatRoubles(figures.refunded),
     operator_cost_rub: formatRoubles(figures.operatorCost),
+    ...savingForm(figures),
     margin_rub: formatRoubles(margin(figures)),
     write_off_rub: formatRoubles(figures.writeOff),
   };

@@ -1,4 +1,4 @@
-import { costOf } from "../../billing/cost.ts";
+import { cacheSaving, costOf } from "../../billing/cost.ts";
 import type { ModelConfig, Price } from "../../config/schema.ts";
 import { noUsage, type Usage } from "../../contract/usage.ts";
 import { mayUse } from "../../gateway/catalog.ts";
@@ -181,6 +181,8 @@ export class Traffic {
         charge: 0n,
         estimated: false,
         operatorCost: null,
+        cacheSaved: null,
+        operatorSaved: null,
         attempts: provider === undefined ? failed : [...failed, { provider, ...broken }],
         durationMs: waitedMs + (provider === undefined ? 2 : answerMs),
         firstByteMs: provider !== undefined && stream ? waitedMs + firstMs : null,
@@ -206,6 +208,8 @@ export class Traffic {
       ...(writeOff > 0n && { writeOff, hold: charge }),
       estimated: isEstimated && writeOff === 0n,
       operatorCost: costs ? costOf(usage, costs.standard[0].price) : null,
+      cacheSaved: cacheSaving(usage, priceOf(model)),
+      operatorSaved: costs ? cacheSaving(usage, costs.standard[0].price) : null,
       attempts: [...failed, { provider, ...ok, durationMs: answerMs }],
       durationMs: waitedMs + answerMs,
       firstByteMs: waitedMs + (stream ? firstMs : answerMs),

@@ -1,6 +1,13 @@
 import { Type, type Static } from "@sinclair/typebox";
 import { orNull, Roubles, time } from "../answerFields.ts";
-import { figureFields, latencyFields, ModelSeries, seriesFields, spanFields } from "./span.ts";
+import {
+  figureFields,
+  latencyFields,
+  ModelSeries,
+  savingFields,
+  seriesFields,
+  spanFields,
+} from "./span.ts";
 
 const count = Type.Integer({ minimum: 0 });
 
@@ -10,6 +17,9 @@ const ranked = {
   failed: count,
   charged_rub: Roubles,
   operator_cost_rub: Roubles,
+  prompt_tokens: count,
+  cached_tokens: count,
+  ...savingFields,
 };
 
 /** Sums and latencies of one span. A day with folded requests counts as a whole. */

@@ -1,7 +1,7 @@
 import { Type, type Static } from "@sinclair/typebox";
 import { orNull, Roubles } from "../answerFields.ts";
 import { oneOf } from "../requestFields.ts";
-import { LatencySample, Percentiles, spanFields } from "./span.ts";
+import { LatencySample, Percentiles, savingFields, spanFields } from "./span.ts";
 
 const count = Type.Integer({ minimum: 0 });
 const milliseconds = orNull(count);
@@ -34,6 +34,9 @@ const Provider = Type.Object({
   requests: Type.Integer({ minimum: 0, description: "Requests that it answered." }),
   charged_rub: Roubles,
   operator_cost_rub: Roubles,
+  prompt_tokens: count,
+  cached_tokens: Type.Integer({ minimum: 0, description: "The part of them from its cache." }),
+  ...savingFields,
   attempts: count,
   failed: Type.Integer({ minimum: 0, description: "Failed attempts." }),
   error_share: share,

@@ -27,6 +27,17 @@ export const spanFields = {
 
 const count = Type.Integer({ minimum: 0 });
 
+/** Amounts may be negative: writes to a cache may cost more than it saves. */
+export const savingFields = {
+  cache_saved_rub: Type.String({
+    description:
+      "What the prompt caches of providers saved the accounts: cached tokens times the input price less their own, minus what cache writes cost more than input. Roubles, negative if the writes cost more.",
+  }),
+  operator_saved_rub: Type.String({
+    description: "The same of the operator's cost, over the routes with a configured cost.",
+  }),
+};
+
 /** Sums over requests. The margin is the charges minus the refunds minus the operator's cost. */
 export const figureFields = {
   requests: count,
@@ -35,6 +46,7 @@ export const figureFields = {
   charged_rub: Roubles,
   refunded_rub: Roubles,
   operator_cost_rub: Roubles,
+  ...savingFields,
   margin_rub: Roubles,
   write_off_rub: Roubles,
 };

@@ -5,7 +5,7 @@ import type { AuditSteps, Problems } from "./auditProgress.ts";
 const DAY_MS = 86_400_000n;
 const INT64_MAX = 9_223_372_036_854_775_807n;
 
-/** The columns of the totals. The last two stay at INT64_MAX if their sum exceeds it. */
+/** The columns of the totals. The last four stay at INT64_MAX if their sum exceeds it. */
 const FIGURES = [
   "requests",
   "failed",
@@ -19,8 +19,12 @@ const FIGURES = [
   "refunded",
   "write_off",
   "operator_cost",
+  "cache_saved",
+  "operator_saved",
 ] as const;
 type Figures = Record<(typeof FIGURES)[number], bigint>;
+/** What folded requests have of these may be less than 0. */
+const SIGNED: ReadonlySet<keyof Figures> = new Set(["cache_saved", "operator_saved"]);
 
 /** The key of a row of the totals, without the day. */
 interface Group {
@@ -37,7 +41,8 @@ const REQUESTS = `SELECT account_id AS account, key_id AS key, model, coalesce(p
     CASE WHEN status = 'done' OR charge > 0 THEN 1 ELSE 0 END AS charged,
     prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, completion_tokens,
     charge, 0 AS refunded, write_off,
-    coalesce(operator_cost, 0) AS operator_cost
+    coalesce(operator_cost, 0) AS operator_cost,
+    coalesce(cache_saved, 0) AS cache_saved, coalesce(operator_saved, 0) AS operator_saved
   FROM requests WHERE at BETWEEN $first AND $last AND status <> 'running'`;
 const TOTALS = `SELECT account_id AS account, key_id AS key, model, provider, endpoint, ${FIGURES.join(", ")}
   FROM daily_totals WHERE day = $day`;
@@ -158,7 +163,7 @@ async function compareDay(
     const foldedPart = foldedFigures(total, kept.get(id));
     kept.delete(id);
     const fits = FIGURES.every((at) =>
-      mayBeFolded ? foldedPart[at] >= 0n : foldedPart[at] === 0n,
+      mayBeFolded ? foldedPart[at] >= 0n || SIGNED.has(at) : foldedPart[at] === 0n,
     );
     if (!fits) problems.add(subjectOf(day, total), "are not the sum of their requests");
   });
@@ -192,7 +197,7 @@ async function refundsByDay(connection: Connection): Promise<Refunds> {
 function foldedFigures(total: Figures, kept: Figures | undefined): Figures {
   const foldedPart = { ...total };
   for (const at of FIGURES) foldedPart[at] -= kept?.[at] ?? 0n;
-  for (const at of ["write_off", "operator_cost"] as const)
+  for (const at of ["write_off", "operator_cost", "cache_saved", "operator_saved"] as const)
     if (total[at] === INT64_MAX) foldedPart[at] = 0n;
   return foldedPart;
 }

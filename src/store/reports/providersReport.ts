@@ -12,7 +12,15 @@ import { readAttempts } from "./attempts.ts";
 import { latenciesOf, readLatencies, type Latencies, type Measured } from "./latency.ts";
 import { sourcesOfSpan, stepOf, type SteppedSpan } from "./span.ts";
 
-const FIGURES = ["requests", "charged", "operatorCost"] as const;
+const FIGURES = [
+  "requests",
+  "charged",
+  "operatorCost",
+  "promptTokens",
+  "cachedTokens",
+  "cacheSaved",
+  "operatorSaved",
+] as const;
 type ProviderSums = Pick<Figures, (typeof FIGURES)[number]>;
 
 /** A provider in a span. Undefined in a list: the attempts of this step are folded. */
@@ -48,9 +56,7 @@ export async function readProviders(
   retentionStart: number,
 ): Promise<ProvidersReport> {
   const byProvider = await readSteps(connection, span, retentionStart);
-  const answered = new Map(
-    [...byProvider].map(([provider, steps]) => [provider, steps.map(({ requests }) => requests)]),
-  );
+  const answered = new Map([...byProvider].map(([provider, { requests }]) => [provider, requests]));
   const attempts = await readAttempts(connection, span, retentionStart, answered);
   const { measured, isAll } = await readLatencies(connection, span);
   const direct = Map.groupBy(
@@ -63,7 +69,7 @@ export async function readProviders(
     const byStep = Map.groupBy(ofProvider, ({ at }) => Math.floor((at - firstMs) / span.stepMs));
     return {
       provider,
-      figures: totalOf(byProvider.get(provider) ?? []),
+      figures: byProvider.get(provider)?.total ?? figuresOf(partsMaker(FIGURES)(), FIGURES),
       attempts: sumOf(counts.attempts),
       failed: sumOf(counts.failed),
       outcomes: [...counts.outcomes]
@@ -88,12 +94,18 @@ export async function readProviders(
   };
 }
 
-/** The sums of each provider in each step. */
+/** The sums of a provider, and its requests in each step. */
+interface SteppedSums {
+  readonly total: ProviderSums;
+  readonly requests: readonly number[];
+}
+
+/** The sums of each provider. */
 async function readSteps(
   connection: Connection,
   span: SteppedSpan,
   retentionStart: number,
-): Promise<ReadonlyMap<string, readonly ProviderSums[]>> {
+): Promise<ReadonlyMap<string, SteppedSums>> {
   const by = [span.step, "provider"] as const;
   const sources = sourcesOfSpan(connection, span, retentionStart);
   const noParts = partsMaker(FIGURES);
@@ -106,19 +118,13 @@ async function readSteps(
     const parts = steps[stepOf(span, since1970)];
     if (parts !== undefined) addParts(parts, row, by.length);
   }
-  const figuresOfSteps = (steps: readonly Parts[]) =>
-    steps.map((parts) => figuresOf(parts, FIGURES));
-  return new Map([...found].map(([provider, steps]) => [provider, figuresOfSteps(steps)]));
-}
-
-function totalOf(rows: readonly ProviderSums[]): ProviderSums {
-  const total = { requests: 0, charged: 0n, operatorCost: 0n };
-  for (const { requests, charged, operatorCost } of rows) {
-    total.requests += requests;
-    total.charged += charged;
-    total.operatorCost += operatorCost;
-  }
-  return total;
+  const sumsOf = (steps: readonly Parts[]): SteppedSums => {
+    const total = noParts();
+    for (const parts of steps) addParts(total, parts);
+    const requests = steps.map((parts) => figuresOf(parts, FIGURES).requests);
+    return { total: figuresOf(total, FIGURES), requests };
+  };
+  return new Map([...found].map(([provider, steps]) => [provider, sumsOf(steps)]));
 }
 
 const NONE: readonly Measured[] = [];

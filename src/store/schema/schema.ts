@@ -324,6 +324,12 @@ export const requests = sqliteTable(
     estimated: flagSum("estimated"),
     /** What the operator pays the provider, by the prices of the route; NULL if it has none. */
     operatorCost: nullable.nano("operator_cost"),
+    /**
+     * What the provider's prompt cache saves of the price, and of the operator's cost: less than 0 where its writes cost more.
+     * NULL: not recorded, and of the operator's cost also if it is not known.
+     */
+    cacheSaved: nullable.nano("cache_saved"),
+    operatorSaved: nullable.nano("operator_saved"),
     attemptCount: countSum("attempt_count"),
     durationMs: nullable.count("duration_ms"),
     firstByteMs: nullable.count("first_byte_ms"),
@@ -453,6 +459,8 @@ export const dailyTotals = sqliteTable(
     refunded: nanoSum("refunded"),
     writeOff: nano("write_off"),
     operatorCost: nano("operator_cost"),
+    cacheSaved: nanoSum("cache_saved"),
+    operatorSaved: nanoSum("operator_saved"),
   },
   (table) => [primaryKey({ columns: groupOf(table) })],
 );
@@ -475,7 +483,12 @@ function groupOf(
 /** What a writer adds. Triggers add `refunded`. */
 export const totalSums = columnsOf(dailyTotals, [...totalGroup, "refunded"]);
 /** Sums that stay at the largest 64-bit integer where they would exceed it. */
-export const cappedSums: readonly string[] = ["writeOff", "operatorCost"];
+export const cappedSums: readonly string[] = [
+  "writeOff",
+  "operatorCost",
+  "cacheSaved",
+  "operatorSaved",
+];
 export const INT64_MAX = 9_223_372_036_854_775_807n;
 
 /** One row. */

@@ -47,6 +47,8 @@ const OF_REQUEST: Readonly<Partial<Record<FigureName, string>>> = {
   requests: "1",
   failed: "CASE WHEN status IN ('failed', 'interrupted') THEN 1 ELSE 0 END",
   operatorCost: "coalesce(operator_cost, 0)",
+  cacheSaved: "coalesce(cache_saved, 0)",
+  operatorSaved: "coalesce(operator_saved, 0)",
   // The index of refunds finds them.
   refunded: `(SELECT CAST(coalesce(sum(amount), 0) AS bigint) FROM ledger
     WHERE ledger.account_id = requests.account_id AND refund_of = requests.ledger_seq)`,

@@ -72,11 +72,13 @@ async function usageReport(
   });
 }
 
-function isOperatorFigure(name: FigureName): name is Exclude<FigureName, "writeOff"> {
-  return name !== "writeOff";
+type OperatorFigure = Exclude<FigureName, "writeOff" | "cacheSaved" | "operatorSaved">;
+
+function isOperatorFigure(name: FigureName): name is OperatorFigure {
+  return name !== "writeOff" && name !== "cacheSaved" && name !== "operatorSaved";
 }
 
-type AccountFigure = Exclude<FigureName, "writeOff" | "operatorCost">;
+type AccountFigure = Exclude<OperatorFigure, "operatorCost">;
 
 const operatorFigures = figureNames.filter(isOperatorFigure);
 const accountFigures = operatorFigures.filter(

@@ -41,6 +41,9 @@ export interface RequestRecord extends AdmittedRecord, Readonly<Usage> {
   readonly writeOff: bigint;
   readonly estimated: boolean;
   readonly operatorCost: bigint | null;
+  /** What the provider's prompt cache saved. Negative where its writes cost more. Null: not known. */
+  readonly cacheSaved: bigint | null;
+  readonly operatorSaved: bigint | null;
   readonly attempts: readonly AttemptRecord[];
   readonly durationMs: number | null;
   readonly firstByteMs: number | null;

@@ -14,6 +14,7 @@ import { hrefOf } from "../router.ts";
 import { Attention } from "./attention.tsx";
 import { followStore } from "./live.ts";
 import { call } from "./call.ts";
+import { CachedShare, shareOf } from "./caches.tsx";
 import { text } from "./text.ts";
 
 /** The choices stay when the reader leaves the view and comes back. */
@@ -128,6 +129,7 @@ function Totals({ report }: { report: Report | undefined }) {
           change={now && before && <Change now={now.failed} before={before.failed} good="down" />}
           note={now && now.requests > 0 && formats.percent(now.failed / now.requests)}
         />
+        <CachedShare of={now} />
         <Latency label={text.overview.firstByte} report={report} name="first_byte_ms" />
         <Latency label={text.overview.duration} report={report} name="duration_ms" />
       </Figures>
@@ -233,7 +235,13 @@ interface RankingRow {
   readonly href: string;
   readonly figures: Pick<
     Report["now"],
-    "charged_rub" | "operator_cost_rub" | "requests" | "failed"
+    | "charged_rub"
+    | "operator_cost_rub"
+    | "requests"
+    | "failed"
+    | "prompt_tokens"
+    | "cached_tokens"
+    | "cache_saved_rub"
   >;
 }
 
@@ -266,6 +274,18 @@ function Ranking({ caption, rows }: { caption: string; rows: readonly RankingRow
       head: text.overview.failed,
       kind: "count",
       value: ({ figures }) => figures.failed,
+      isSortable: true,
+    },
+    {
+      id: "cached",
+      head: text.overview.cached,
+      value: ({ figures }) => shareOf(figures) ?? null,
+    },
+    {
+      id: "saved",
+      head: text.overview.cacheSaved,
+      kind: "money",
+      value: ({ figures }) => figures.cache_saved_rub,
       isSortable: true,
     },
   ];

@@ -16,6 +16,7 @@ import { createResource, useResource } from "../resource.ts";
 import { hrefOf } from "../router.ts";
 import { followStore } from "./live.ts";
 import { call } from "./call.ts";
+import { CachedShare } from "./caches.tsx";
 import { text } from "./text.ts";
 
 const span = signal<SpanName>("7d");
@@ -145,6 +146,7 @@ function Provider({ provider: row, report }: { provider: ProviderRow; report: Pr
           label={text.overview.operatorCost}
           value={<Money amount={row.operator_cost_rub} />}
         />
+        <CachedShare of={row} />
       </Figures>
       {row.outcomes.length > 0 && (
         <p class="row tags">

@@ -37,6 +37,13 @@ export const console = {
     charged: ["Charged", "Списано"],
     operatorCost: ["Your cost", "Себестоимость"],
     margin: ["Margin", "Маржа"],
+    cached: ["Prompt from caches", "Промпт из кэша"],
+    cacheSaved: ["Saved by caches", "Экономия кэша"],
+    cachesSave: [
+      (account: string, operator: string) =>
+        `Caches saved your clients ${account}, and you ${operator}.`,
+      (account: string, operator: string) => `Кэш сэкономил клиентам ${account}, вам ${operator}.`,
+    ],
     failed: ["Failed", "С ошибкой"],
     firstByte: ["First byte, p50", "Первый байт, p50"],
     duration: ["Duration, p50", "Длительность, p50"],

@@ -60,7 +60,7 @@ describe("requests with a hold are counted by endpoint, model and outcome", () =
     ]);
     expect(all("tollgate_tokens_total")).toEqual(
       Object.entries({ input: 24, cached_input: 10, cache_write: 6, output: 14 }).map(
-        ([kind, count]) => label({ model: "small", kind }, count),
+        ([kind, count]) => label({ model: "small", provider: "one", kind }, count),
       ),
     );
     expect(value("tollgate_charged_roubles_total", { model: "small" })).toBeCloseTo(0.003605, 9);

@@ -89,6 +89,8 @@ export interface RequestRow {
   readonly figuresPrice: bigint;
   readonly estimated: bigint;
   readonly operatorCost: bigint | null;
+  readonly cacheSaved: bigint | null;
+  readonly operatorSaved: bigint | null;
   readonly attemptCount: bigint;
   /** The number of its charge in the account; null: nothing was charged. */
   readonly seq: bigint | null;
@@ -116,6 +118,8 @@ export const figures = [
   "refunded",
   "writeOff",
   "operatorCost",
+  "cacheSaved",
+  "operatorSaved",
 ] as const;
 
 export interface TotalsRow extends Readonly<Record<(typeof figures)[number], bigint>> {
@@ -198,9 +202,9 @@ const queries = [
   `SELECT id, name, balance, overdraft, reserved, ledger_seq AS seq FROM accounts`,
   `SELECT id, public_id AS "publicId", account_id AS account, spent, first_key_id AS first FROM keys`,
   `SELECT id, account_id AS account, seq, kind, amount, balance_after AS "balanceAfter", ref, refund_of AS "refundOf" FROM ledger ORDER BY id`,
-  `SELECT id, public_id AS "publicId", at, account_id AS account, key_id AS key, endpoint, model, provider, status, price_input AS "priceInput", price_cached_input AS "priceCached", price_cache_write AS "priceWritten", price_cache_write_1h AS "priceHour", price_output AS "priceOutput", ${figureOf("price")} AS "priceSearch", hold, charge, write_off AS "writeOff", prompt_tokens AS prompt, cached_tokens AS cached, cache_write_tokens AS written, cache_write_1h_tokens AS hour, completion_tokens AS completion, ${figureOf("quantity")} AS searches, has_figures AS "hasFigures", figures_price AS "figuresPrice", estimated, operator_cost AS "operatorCost", attempt_count AS "attemptCount", ledger_seq AS seq, balance_after AS "balanceAfter" FROM requests ORDER BY id`,
+  `SELECT id, public_id AS "publicId", at, account_id AS account, key_id AS key, endpoint, model, provider, status, price_input AS "priceInput", price_cached_input AS "priceCached", price_cache_write AS "priceWritten", price_cache_write_1h AS "priceHour", price_output AS "priceOutput", ${figureOf("price")} AS "priceSearch", hold, charge, write_off AS "writeOff", prompt_tokens AS prompt, cached_tokens AS cached, cache_write_tokens AS written, cache_write_1h_tokens AS hour, completion_tokens AS completion, ${figureOf("quantity")} AS searches, has_figures AS "hasFigures", figures_price AS "figuresPrice", estimated, operator_cost AS "operatorCost", cache_saved AS "cacheSaved", operator_saved AS "operatorSaved", attempt_count AS "attemptCount", ledger_seq AS seq, balance_after AS "balanceAfter" FROM requests ORDER BY id`,
   `SELECT request_id AS request, n, outcome FROM attempts ORDER BY request_id, n`,
-  `SELECT day, account_id AS account, key_id AS key, model, provider, endpoint, requests, failed, charged, prompt_tokens AS prompt, cached_tokens AS cached, cache_write_tokens AS written, cache_write_1h_tokens AS hour, completion_tokens AS completion, coalesce((SELECT quantity FROM daily_figures f WHERE f.day = t.day AND f.account_id = t.account_id AND f.key_id = t.key_id AND f.model = t.model AND f.provider = t.provider AND f.endpoint = t.endpoint AND f.figure = 'web_searches'), 0) AS searches, charge, refunded, write_off AS "writeOff", operator_cost AS "operatorCost" FROM daily_totals t`,
+  `SELECT day, account_id AS account, key_id AS key, model, provider, endpoint, requests, failed, charged, prompt_tokens AS prompt, cached_tokens AS cached, cache_write_tokens AS written, cache_write_1h_tokens AS hour, completion_tokens AS completion, coalesce((SELECT quantity FROM daily_figures f WHERE f.day = t.day AND f.account_id = t.account_id AND f.key_id = t.key_id AND f.model = t.model AND f.provider = t.provider AND f.endpoint = t.endpoint AND f.figure = 'web_searches'), 0) AS searches, charge, refunded, write_off AS "writeOff", operator_cost AS "operatorCost", cache_saved AS "cacheSaved", operator_saved AS "operatorSaved" FROM daily_totals t`,
   `SELECT seq FROM changes`,
   `SELECT public_id AS "publicId", amount, expires_at AS "expiresAt", revoked_at AS "revokedAt", redeemed_at AS "redeemedAt", redeemed_by AS "redeemedBy" FROM vouchers`,
   `SELECT ledger_id AS ledger FROM voucher_start`,

@@ -14,6 +14,7 @@ export function requestProblems({ requests, keys, attempts }: DatabaseRows): str
       statusProblem(request),
       amountProblem(request),
       writeOffProblem(request),
+      savingProblem(request),
       placeProblem(request),
       attemptsProblem(request, tries.get(request.id) ?? []),
       accountOf.get(request.key) === request.account ? undefined : "is by a key of another account",
@@ -55,6 +56,19 @@ function amountProblem(request: RequestRow): string | undefined {
   return charge + writeOff === price
     ? undefined
     : `bills ${charge} and writes off ${writeOff}, and its tokens cost ${price}`;
+}
+
+/** What the cache saves is what its tokens cost less than input, by the prices of the request. */
+function savingProblem(request: RequestRow): string | undefined {
+  const { cacheSaved, cached, written, hour } = request;
+  const { priceInput, priceCached, priceWritten, priceHour } = request;
+  const saved =
+    cached * (priceInput - priceCached) -
+    (written - hour) * (priceWritten - priceInput) -
+    hour * (priceHour - priceInput);
+  return cacheSaved === null || cacheSaved === saved
+    ? undefined
+    : `says that its cache saved ${cacheSaved}, and it saved ${saved}`;
 }
 
 /** A charge is at most what was available, and an estimate is at most the hold. */

@@ -14,7 +14,9 @@ type Group = Pick<TotalsRow, "day" | "account" | "key" | "model" | "provider" | 
 const DAY_MS = 86_400_000n;
 /** Where the sums of these leave 64 bits they stay at the largest number. */
 const INT64_MAX = 9_223_372_036_854_775_807n;
-const capped = ["writeOff", "operatorCost"] as const;
+const capped = ["writeOff", "operatorCost", "cacheSaved", "operatorSaved"] as const;
+/** These may be less than 0. */
+const signed: ReadonlySet<string> = new Set(["cacheSaved", "operatorSaved"]);
 
 /** Problems of the daily totals, compared with the kept requests, the ledger, and the keys' spending. */
 export function totalsProblems(database: DatabaseRows): string[] {
@@ -43,7 +45,9 @@ function dayProblems({ requests, totals, ledger, retentionStart }: DatabaseRows)
     counted.delete(name);
     const wrong = figures.filter((figure) => {
       const sum = cappedSum(figure, sums?.[figure] ?? 0n);
-      return row.day * DAY_MS < retentionStart ? row[figure] < sum : row[figure] !== sum;
+      const isPartOnly = row.day * DAY_MS < retentionStart;
+      if (isPartOnly && signed.has(figure)) return false;
+      return isPartOnly ? row[figure] < sum : row[figure] !== sum;
     });
     return wrong.map(
       (figure) =>
@@ -106,6 +110,8 @@ function figuresOf(request: RequestRow, refunded: bigint): Figures {
     refunded,
     writeOff: request.writeOff,
     operatorCost: operatorCost ?? 0n,
+    cacheSaved: request.cacheSaved ?? 0n,
+    operatorSaved: request.operatorSaved ?? 0n,
   };
 }
 

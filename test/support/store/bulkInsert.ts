@@ -34,7 +34,8 @@ export function sumUp(sqlite: Database): void {
     SELECT at / 86400000, account_id, key_id, model, coalesce(provider, ''), endpoint,
       count(*), sum(status IN ('failed', 'interrupted')), sum(ledger_seq IS NOT NULL), sum(prompt_tokens),
       sum(cached_tokens), sum(cache_write_tokens), sum(completion_tokens), sum(charge), 0, sum(write_off),
-      sum(coalesce(operator_cost, 0)), sum(cache_write_1h_tokens)
+      sum(coalesce(operator_cost, 0)), sum(cache_write_1h_tokens), sum(coalesce(cache_saved, 0)),
+      sum(coalesce(operator_saved, 0))
     FROM requests WHERE status <> 'running' GROUP BY 1, 2, 3, 4, 5, 6`);
   sqlite.run(`UPDATE daily_totals AS t SET refunded = f.amount FROM (
       SELECT r.at / 86400000 AS day, r.account_id, r.key_id, r.model, coalesce(r.provider, '') AS provider, r.endpoint,

@@ -38,6 +38,8 @@ export function requestRecord(changes: Partial<RequestRecord> = {}): RequestReco
     ...noUsage,
     estimated: false,
     operatorCost: null,
+    cacheSaved: null,
+    operatorSaved: null,
     attempts: [],
     durationMs: 5,
     firstByteMs: null,

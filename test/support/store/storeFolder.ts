@@ -180,6 +180,8 @@ export function ended(
     completionTokens: 40,
     charge: costOfEnded,
     operatorCost: 4000n,
+    cacheSaved: savedByEnded,
+    operatorSaved: 600n,
     attempts: [
       { provider: "other", outcome: "status 503", status: 503, durationMs: 12 },
       { provider: "local", outcome: "ok", status: 200, durationMs: 345 },
@@ -205,6 +207,9 @@ export async function recordMany(
 /** 85 x 25 + 10 x 2 + 5 x 30 + 40 x 200. */
 export const costOfEnded = 10_295n;
 
+/** 10 x (25 - 2) - 5 x (30 - 25). */
+const savedByEnded = 205n;
+
 /** The changes for an end that costs nothing. */
 export const unbilled = {
   status: "failed",
@@ -215,4 +220,6 @@ export const unbilled = {
   charge: 0n,
   writeOff: 0n,
   operatorCost: null,
+  cacheSaved: 0n,
+  operatorSaved: null,
 } as const;

@@ -36,6 +36,7 @@ export const knownSchema: KnownSchema = {
     // The version before writes columns that are gone.
     { migrations: ["0003_figures"], oldest: 6 },
     { migrations: ["0004_pricing"], oldest: 6 },
+    { migrations: ["0005_cache_saved"], oldest: 6 },
   ],
   statements: (migration) => migrationStatements("postgres", migration),
 };
