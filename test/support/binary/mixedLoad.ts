@@ -2,7 +2,7 @@ import { readAnswer } from "../auditor/answerText.ts";
 import type { SeenAnswer } from "../auditor/logs.ts";
 import { priceOf } from "../auditor/tokens.ts";
 import { prices } from "../gateway/gatewayConfig.ts";
-import { soldExtras } from "./mixedProviders.ts";
+import { longTier, soldExtras } from "./mixedProviders.ts";
 
 export interface MixedLoad {
   readonly requests: number;
@@ -155,7 +155,10 @@ function dueFor(text: string): Pick<SeenAnswer, "due"> {
   const { outcome, tokens } = readAnswer(text);
   if (outcome !== "whole") return {};
   const isTold = tokens !== undefined && tokens !== "unclear";
-  return { due: isTold ? priceOf(tokens, configured) : 0n };
+  if (!isTold) return { due: 0n };
+  const isLong = tokens.prompt >= longTier.fromPromptTokens;
+  const priceOutput = isLong ? BigInt(longTier.output) : configured.priceOutput;
+  return { due: priceOf(tokens, { ...configured, priceOutput }) };
 }
 
 /** The prices of the models that answer, in the auditor's form. A search is priced in thousands of nano-roubles. */

@@ -21,6 +21,11 @@ import {
 
 /** The prices that only a model of kind anthropic has: thousandths of a rouble per 1,000,000 tokens and 1,000 searches. */
 export const soldExtras = { cacheWrite1h: 50_000, webSearch: 1000 };
+/** The tier of the chat models for long prompts, which those of `claude` are. */
+export const longTier = { fromPromptTokens: 20, output: 300_000 };
+const tiers = [
+  { from_prompt_tokens: longTier.fromPromptTokens, rub_output_per_1m: longTier.output },
+];
 const wordsPerAnswer = 20;
 
 /** The providers of the mixed load. */
@@ -47,12 +52,13 @@ export function startMixedProviders(): MixedProviders {
         failing: baseUrl(failing.port),
       },
       models: [
-        { id: "small", routes: [{ provider: "local" }] },
+        { id: "small", routes: [{ provider: "local" }], settings: { tiers } },
         embeddingModel("local"),
         {
           id: "claude",
           routes: [{ provider: "claude", responses: false }],
           settings: {
+            tiers,
             rub_cache_write_1h_per_1m: soldExtras.cacheWrite1h,
             rub_web_search_per_1k: soldExtras.webSearch,
           },

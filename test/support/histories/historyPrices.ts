@@ -13,7 +13,7 @@ interface ModelPrices {
   readonly long?: Omit<ModelPrices, "long">;
 }
 
-export const LONG_PROMPT = 25;
+const LONG_PROMPT = 25;
 
 /**
  * The models of the histories. Cache writes are the most expensive input. `claude` is of kind anthropic. The route of
