@@ -84,7 +84,7 @@ export async function sendMixedLoad(
       if (way === undefined) throw new Error("a load has at least one way to ask");
       begun += 1;
       const beganMs = performance.now();
-      const answer = await ask(gateway.url, key, way, load.withinMs);
+      const answer = await ask(gateway.url, key, way, { ...load, ways });
       await load.ended?.({ beganMs, endedMs: performance.now(), answer });
       if (answer === undefined) continue;
       seen.push(answer);
@@ -103,7 +103,7 @@ async function ask(
   url: string,
   key: string,
   way: Way,
-  withinMs: number | undefined,
+  { ways, withinMs }: Pick<MixedLoad, "ways" | "withinMs">,
 ): Promise<SeenAnswer | undefined> {
   let head: Response | undefined;
   let text = "";
@@ -125,7 +125,14 @@ async function ask(
   const { status, headers } = head;
   const id = headers.get("x-request-id") ?? "";
   const costRub = headers.get("x-tollgate-cost-rub");
-  return { id, status, text, isOver, costRub, ...dueFor(status === 200 ? text : "") };
+  return {
+    id,
+    status,
+    text,
+    isOver,
+    costRub,
+    ...dueFor(status === 200 ? text : "", ways === everyWay),
+  };
 }
 
 function bodyOf({ path, model, stream }: Way): object {
@@ -150,13 +157,16 @@ const extras = {
   tools: [{ type: "web_search_20250305", name: "web_search", max_uses: 3 }],
 };
 
-/** The expected charge of a whole answer: usage was requested, and an answer without usage must be free. */
-function dueFor(text: string): Pick<SeenAnswer, "due"> {
+/**
+ * The expected charge of a whole answer: usage was requested, and an answer without usage must be free. Models before the mixed
+ * providers have a tier for long prompts.
+ */
+function dueFor(text: string, hasTiers: boolean): Pick<SeenAnswer, "due"> {
   const { outcome, tokens } = readAnswer(text);
   if (outcome !== "whole") return {};
   const isTold = tokens !== undefined && tokens !== "unclear";
   if (!isTold) return { due: 0n };
-  const isLong = tokens.prompt >= longTier.fromPromptTokens;
+  const isLong = hasTiers && tokens.prompt >= longTier.fromPromptTokens;
   const priceOutput = isLong ? BigInt(longTier.output) : configured.priceOutput;
   return { due: priceOf(tokens, { ...configured, priceOutput }) };
 }
