@@ -220,8 +220,12 @@ export function namesOfProviders(providers: readonly ProviderConfig[]): readonly
 }
 
 function readProvider(table: Table, at: string, seen: Map<string, string>, inspection: Inspection) {
-  const read = readTable(providerOptions, table, at, inspection);
-  const { proxy, caFile, accounts, auth, scope, tokenUrl, ...others } = read;
+  const { proxy, caFile, accounts, auth, scope, tokenUrl, ...others } = readTable(
+    providerOptions,
+    table,
+    at,
+    inspection,
+  );
   const { apiKeyCommand, apiKeyLifetimeMs, ...given } = others;
   const ownKey = { ...given, apiKeyCommand, apiKeyLifetimeMs };
   const { kind, maxTokensField } = given;
