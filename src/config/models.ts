@@ -134,6 +134,10 @@ export const modelOptions = {
     only: "chat",
     doc: "Models whose routes are tried, in this order, if all routes of this one fail. The caller pays the price of the model that answers, and the highest price is held. Default: none.",
   }),
+  order: choice("order", ["weight", "price"], {
+    default: "weight",
+    doc: 'Which of several routes of equal priority comes first. "weight": one by weight and session. "price": the one that costs you least, by three tokens of input for one of output at the first tier of its costs; those that cost the same by weight and session, and those without known costs last.',
+  }),
   routes: tables("routes", routeOptions, {
     required: true,
     form: "at least one route: write [[models.routes]]",
@@ -245,6 +249,8 @@ function readModel(
   for (const { prices } of schedule) {
     const costs = routes.map((route) => route.costs ?? prices.vendor);
     warnAboutLosses(prices, costs, at, inspection);
+    if (given.order === "price" && costs.every((cost) => cost === undefined))
+      inspection.warning(`${at}.order`, "has no effect: no route has costs (rub_cost_...)");
   }
   if (given.ownedBy !== undefined) checkName(given.ownedBy, `${at}.owned_by`, inspection);
   const model = {
@@ -261,6 +267,8 @@ function readModel(
     isContextKnown: given.contextTokens !== undefined,
     reasoningEffort,
     fallbacks,
+    /** What decides among routes of equal priority. */
+    order: given.order,
     /** At least one, in the order of the file. */
     routes,
   } as const;

@@ -4,7 +4,7 @@ import type { Config, ModelConfig, ModelKind, RouteConfig } from "../config/sche
 import { invalidRequest, modelNotFound, type ApiError } from "../contract/errors.ts";
 import type { Endpoint } from "../contract/account/requestStatus.ts";
 import { lowerPrice } from "../contract/figures.ts";
-import type { PlannedPrices } from "../contract/priceList.ts";
+import { pricesAt, type PlannedPrices } from "../contract/priceList.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import { lesserOf } from "../lib/money.ts";
@@ -62,9 +62,10 @@ interface CatalogOptions {
 
 export function createCatalog(config: Config, clock: Clock, options: CatalogOptions = {}): Catalog {
   const providers = providersOf(config, clock, options);
+  const nowMs = clock.epochMs();
   const models = config.models.map((model): [string, CatalogModel] => {
     const candidates = model.routes.flatMap((route) =>
-      candidatesOfRoute(model, route, config, providers),
+      candidatesOfRoute(model, route, { config, providers, nowMs }),
     );
     const longestMs = Math.max(...candidates.map(streamTimeoutMs));
     const offered: CatalogModel = {
@@ -99,8 +100,11 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
 function candidatesOfRoute(
   model: ModelConfig,
   route: RouteConfig,
-  config: Config,
-  providers: ReadonlyMap<string, Provider>,
+  {
+    config,
+    providers,
+    nowMs,
+  }: { config: Config; providers: ReadonlyMap<string, Provider>; nowMs: number },
 ): readonly Candidate[] {
   const accounts = providersNamed(config.providers, route.provider);
   const sum = accounts.reduce((weights, { weight }) => weights + weight, 0);
@@ -111,11 +115,23 @@ function candidatesOfRoute(
       model,
       provider,
       route,
+      rank: rankOf(model, route, nowMs),
       weight: (route.weight * weight) / sum,
       identity: `${id} ${route.model}`,
       chat: chatInterfaceOf(kind, route.api),
     };
   });
+}
+
+/** Tokens of input for one of output, for the comparison of routes by their costs. */
+const INPUT_OF_MIX = 3n;
+
+/** What a usual request costs the operator on the route, if the model orders its routes by it. Infinity: it is not known. */
+function rankOf({ order, schedule }: ModelConfig, { costs }: RouteConfig, nowMs: number): number {
+  if (order === "weight") return 0;
+  const { input, output } = (costs ?? pricesAt(schedule, nowMs).vendor)?.standard[0].price ?? {};
+  if (input === undefined || output === undefined) return Infinity;
+  return Number(INPUT_OF_MIX * input + output);
 }
 
 interface Aliases {

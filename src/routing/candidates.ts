@@ -8,7 +8,9 @@ export interface Candidate {
   readonly model: ModelConfig;
   readonly provider: Provider;
   readonly route: RouteConfig;
-  /** The share of requests among candidates of equal priority. Accounts of a provider divide the weight of their route. */
+  /** A lower one comes first among candidates of equal priority: what it costs if the model orders by price, else 0. */
+  readonly rank: number;
+  /** The share of requests among candidates of equal priority and rank. Accounts of a provider divide the weight of their route. */
   readonly weight: number;
   /** Names provider, account and the provider's name for the model. It is the same in each process and after each reload. */
   readonly identity: string;
@@ -36,17 +38,20 @@ export function groupByModel(candidates: readonly Candidate[]): readonly (readon
   return [...Map.groupBy(candidates, ({ model }) => model).values()];
 }
 
-/** Whether candidates of one model have equal priority, so that one of them is drawn. */
+/** Whether candidates of one model have equal priority and rank, so that one of them is drawn. */
 export function areDrawn(candidates: readonly Candidate[]): boolean {
-  return candidates.some(({ model, route }, at) =>
+  return candidates.some(({ model, route, rank }, at) =>
     candidates
       .slice(at + 1)
-      .some((other) => other.model === model && other.route.priority === route.priority),
+      .some(
+        (other) =>
+          other.model === model && other.route.priority === route.priority && other.rank === rank,
+      ),
   );
 }
 
 /**
- * Returns the candidates of one model in the order of attempts: by priority, and by weight among equals. Equals of a session
+ * Returns the candidates of one model in the order of attempts: by priority and rank, and by weight among equals. Equals of a session
  * are drawn by its hash, so each of its requests has the same order, in every process. Without a session they are drawn at
  * random.
  */
@@ -62,7 +67,13 @@ export function orderCandidates(
     const fraction = session === undefined ? random.fraction() : drawnBy(session, candidate);
     return { candidate, draw: -Math.log(fraction) / candidate.weight };
   });
-  drawn.sort((a, b) => a.candidate.route.priority - b.candidate.route.priority || a.draw - b.draw);
+  drawn.sort(
+    (a, b) =>
+      a.candidate.route.priority - b.candidate.route.priority ||
+      // NaN for two without a cost.
+      a.candidate.rank - b.candidate.rank ||
+      a.draw - b.draw,
+  );
   return drawn.map(({ candidate }) => candidate);
 }
 

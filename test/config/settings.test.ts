@@ -122,6 +122,7 @@ test("the shortest file gets every default", () => {
         reasoningEffort: false,
         isContextKnown: true,
         fallbacks: [],
+        order: "weight",
         routes: [
           {
             provider: "one",

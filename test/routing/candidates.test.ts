@@ -6,8 +6,8 @@ import { seededRandom } from "../support/seededRandom.ts";
 const SESSIONS = 100_000;
 
 /** Only what the order needs. */
-function candidate(id: string, weight: number, priority = 1): Candidate {
-  return { identity: `${id} m`, weight, route: { priority }, provider: { id } } as Candidate;
+function candidate(id: string, weight: number, priority = 1, rank = 0): Candidate {
+  return { identity: `${id} m`, weight, rank, route: { priority }, provider: { id } } as Candidate;
 }
 
 const chance = seededRandom(7);
@@ -50,6 +50,20 @@ describe("candidates of equal priority", () => {
     const whole = orders(all);
     const without = orders(all.slice(0, 2).concat(all.slice(3)).toReversed());
     expect(without).toEqual(whole.map((ids) => ids.filter((id) => id !== "c")));
+  });
+
+  test("come after those of lower rank, whatever their weight; without a known one last", () => {
+    const all = [
+      candidate("x", 1000, 1, Infinity),
+      candidate("y", 1000, 1, Infinity),
+      candidate("a", 1000, 1, 2),
+      candidate("b", 1, 1, 1),
+      candidate("c", 1, 1, 1),
+    ];
+    for (const isDrawn of [false, true]) {
+      const seen = new Set(orders(all, isDrawn).map((ids) => ids.join("")));
+      expect([...seen].toSorted()).toEqual(["bcaxy", "bcayx", "cbaxy", "cbayx"]);
+    }
   });
 
   test("come after those of lower priority, whatever their weight", () => {
