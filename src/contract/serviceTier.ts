@@ -13,16 +13,16 @@ export type AskedTier = ServiceTier | "standard" | "auto";
  * Values of `service_tier` in requests and answers. OpenAI calls its priority tier fast too:
  * https://openai.com/api-fast-mode/
  */
-const TIERS: Readonly<Record<string, AskedTier>> = {
-  auto: "auto",
-  default: "standard",
-  standard: "standard",
-  standard_only: "standard",
-  flex: "flex",
-  priority: "priority",
-  fast: "priority",
-  batch: "batch",
-};
+const TIERS: ReadonlyMap<unknown, AskedTier> = new Map([
+  ["auto", "auto"],
+  ["default", "standard"],
+  ["standard", "standard"],
+  ["standard_only", "standard"],
+  ["flex", "flex"],
+  ["priority", "priority"],
+  ["fast", "priority"],
+  ["batch", "batch"],
+]);
 
 /** Services that have prices of their own, if the config has them: each as field and value of requests and answers. */
 const SERVICE_OF: Readonly<Record<ServiceTier, readonly [field: string, value: string]>> = {
@@ -32,10 +32,17 @@ const SERVICE_OF: Readonly<Record<ServiceTier, readonly [field: string, value: s
   fast: ["speed", "fast"],
 };
 
+/** Throws ApiError 400 for two of them at once: no price is for both. */
 export function askedTier(body: JsonFields): AskedTier {
-  if (body["speed"] === "fast") return "fast";
-  const asked = body["service_tier"];
-  return (typeof asked === "string" ? TIERS[asked] : undefined) ?? "auto";
+  const asked = TIERS.get(body["service_tier"]) ?? "auto";
+  if (body["speed"] !== "fast") return asked;
+  if (asked === "auto" || asked === "standard") return "fast";
+  throw invalidRequest(`speed fast and service_tier ${asked} cannot be used together`);
+}
+
+/** The field of a request that asks for the tier. */
+export function tierField(tier: ServiceTier): string {
+  return SERVICE_OF[tier][0];
 }
 
 /** The 400 for a service tier that the model does not sell. `allowed`: names of `[api] allowed_tools`. */
@@ -63,6 +70,7 @@ export function possibleTiers({ services }: PriceList, asked: AskedTier): readon
 const NONE: readonly ServiceTier[] = [];
 const NO_SERVICES: readonly string[] = [];
 const STANDARD_SERVICE = "service_tier default";
+const STANDARD_SPEED = "speed standard";
 
 /** What an answer says of its service: for each field the known values, with the names that events have. */
 const IN_ANSWERS: readonly (readonly [string, ReadonlyMap<unknown, readonly string[]>])[] = [
@@ -77,13 +85,19 @@ const IN_ANSWERS: readonly (readonly [string, ReadonlyMap<unknown, readonly stri
       ),
     ] as const),
   ],
-  ["speed", new Map([["fast", ["speed fast"]]])],
+  [
+    "speed",
+    new Map([
+      ["fast", ["speed fast"]],
+      ["standard", [STANDARD_SPEED]],
+    ]),
+  ],
   ["inference_geo", new Map([["us", ["inference_geo us"]]])],
 ];
 
 /**
  * Names the services of an answer that may cost more or less than the usual ones, such as `service_tier priority`, and the
- * standard service tier if the answer says that. `answer`: the object that has the fields.
+ * standard service tier and speed if the answer says that. `answer`: the object that has the fields.
  */
 export function servicesOf(answer: unknown): readonly string[] {
   const fields = fieldsOf(answer);
@@ -97,7 +111,7 @@ export function servicesOf(answer: unknown): readonly string[] {
 
 /** Whether the prices cover the service. */
 export function isSold({ services }: PriceList, service: string): boolean {
-  if (service === STANDARD_SERVICE) return true;
+  if (service === STANDARD_SERVICE || service === STANDARD_SPEED) return true;
   const tier = tierNamed(service);
   return tier !== undefined && services[tier] !== undefined;
 }
@@ -107,20 +121,19 @@ function tierNamed(service: string): ServiceTier | undefined {
 }
 
 /**
- * The tier to charge: that of the answer. An answer that names none is charged in the more expensive one of the
- * standard tier and the one that the request asked for. A tier without prices is charged at the standard price.
+ * The tier to charge: that of the answer. An answer that does not name what the request asked for, a service tier or a
+ * speed, is charged in the more expensive one of the standard tier and the one that was asked for. A tier without prices is
+ * charged at the standard price.
  */
 export function chargedTier(
   prices: PriceList,
   services: readonly string[] | undefined,
   asked: AskedTier,
 ): ServiceTier | undefined {
-  for (const service of services ?? NO_SERVICES) {
-    if (service === STANDARD_SERVICE) return undefined;
-    const tier = tierNamed(service);
-    if (tier !== undefined) return tier;
-  }
-  if (asked === "auto" || asked === "standard") return undefined;
+  const named = (services ?? NO_SERVICES).flatMap((service) => tierNamed(service) ?? []);
+  const found = named.findLast((tier) => prices.services[tier] !== undefined) ?? named.at(-1);
+  if (found !== undefined || asked === "auto" || asked === "standard") return found;
+  if (services?.some((service) => service.startsWith(`${tierField(asked)} `))) return undefined;
   const { input, output } = tierOf(prices, asked, 0).price;
   const standard = prices.standard[0].price;
   return input >= standard.input && output >= standard.output ? asked : undefined;

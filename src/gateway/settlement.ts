@@ -1,14 +1,15 @@
 import type { Receipt, RequestOutcome } from "../billing/meter.ts";
 import { ApiError, allProvidersUnavailable, serviceUnavailable } from "../contract/errors.ts";
 import { namesWebSearch, WEB_SEARCH_NAME } from "../contract/extras.ts";
-import { chargedTier, isSold } from "../contract/serviceTier.ts";
+import { chargedTier, isSold, tierField, type AskedTier } from "../contract/serviceTier.ts";
 import { totalTokens } from "../contract/usage.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import type { LogFields } from "../telemetry/log.ts";
+import { serviceOf } from "./interfaces.ts";
 import { pricesFor } from "./soldPrices.ts";
-import type { AdmittedScope } from "./requestScope.ts";
+import type { AdmittedScope, Checked } from "./requestScope.ts";
 
 /** Settles a request without an answer. Returns the client's error. */
 export async function settleFailure(
@@ -52,15 +53,25 @@ export async function settleRequest(
  */
 export function servedBy(
   scope: AdmittedScope,
-  { model, provider, route }: Candidate,
+  candidate: Candidate,
   services: readonly string[] | undefined,
 ): Pick<RequestOutcome, "provider" | "sold" | "service"> {
+  const { model, provider, route } = candidate;
   const prices = pricesFor(scope, model);
-  // The translation for Gemini does not send the tier, and its answers do not name one.
-  const asked = provider.config.kind === "gemini" ? "standard" : scope.checked.serviceTier;
-  const service = chargedTier(prices, services, asked);
+  const service = chargedTier(prices, services, sentTier(scope.checked, candidate));
   const sold = { model: model.id, prices, costs: route.costs ?? prices.vendor };
   return { provider: provider.id, sold, service };
+}
+
+/** The tier that the route was asked for. A translation may have no field for it, and the config may drop the field. */
+function sentTier({ endpoint, serviceTier }: Checked, candidate: Candidate): AskedTier {
+  if (serviceTier === "auto" || serviceTier === "standard") return serviceTier;
+  const { kind, dropFields } = candidate.provider.config;
+  const field = tierField(serviceTier);
+  if (dropFields.includes(field)) return "auto";
+  if (serviceOf(endpoint, candidate) === "native") return serviceTier;
+  if (endpoint === "messages" || kind === "gemini") return "auto";
+  return kind === "anthropic" && field === "service_tier" ? "auto" : serviceTier;
 }
 
 /** Corrects the token rate by the real usage, and adds the receipt to the log line. */

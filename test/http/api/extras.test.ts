@@ -79,6 +79,11 @@ const rows: readonly (readonly [
     "modalities is",
   ],
   [
+    "chat, a tier with the name of a member of every object",
+    (at, key) => call(at.gateway, key, { body: ask({ service_tier: "constructor" }) }),
+    "service_tier is",
+  ],
+  [
     "chat over responses",
     (at, key) => call(at.gateway, key, { body: ask({ model: "over-responses", tools: [image] }) }),
     "tools of the type image_generation are",
