@@ -1,3 +1,4 @@
+import { testAuthority } from "../support/provider/rawServer.ts";
 import { expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -24,7 +25,16 @@ const setups = providers.flatMap(([name, text]) =>
 
 test.each(setups)("docs/providers/%s: its config loads, with nothing to warn of", (_, block) => {
   const variables = [...block.matchAll(/\$\{(\w+)\}/g)].map(([, name = ""]) => [name, "a-secret"]);
-  const outcome = loadText(block, { environment: Object.fromEntries(variables) });
+  const text = block.replaceAll("/run/secrets/", "");
+  const named = [...text.matchAll(/^(ca|api_key)_file = "([^"]+)"/gm)];
+  const files = named.map(([, of, name = ""]) => [
+    name,
+    of === "ca" ? testAuthority() : "a-secret",
+  ]);
+  const outcome = loadText(text, {
+    environment: Object.fromEntries(variables),
+    files: Object.fromEntries(files),
+  });
   expect(outcome.problems).toEqual([]);
   const hasModels = block.includes("[[models]]");
   expect(outcome.warnings).toEqual(
