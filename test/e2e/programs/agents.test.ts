@@ -22,6 +22,7 @@ import {
 } from "../../support/programs/programRun.ts";
 import { lastWords, startAgentProvider } from "../../support/programs/provider.ts";
 import { cost, expectedUsage } from "../../support/sdk/setup.ts";
+import { several } from "../../support/several.ts";
 import { isLong } from "../../support/sample.ts";
 
 /** Models by the interface that their only route has. */
@@ -65,9 +66,12 @@ describe("a program that works with tools", () => {
     gateway = await startGatewayProcess({
       providers: { openai: { base_url }, anthropic: { kind: "anthropic", base_url } },
       // They ask for answers of up to this length.
-      models: Object.entries(routes).map(([id, route]) => {
-        return { id, routes: [route], settings: { max_output_tokens: 128_000 } };
-      }),
+      // The requests of one conversation take one of the equal routes.
+      models: Object.entries(routes).map(([id, route]) => ({
+        id,
+        routes: several(8, (at) => ({ ...route, model: `${id}-${at}`, priority: 1 })),
+        settings: { max_output_tokens: 128_000 },
+      })),
     });
   }, startTimeoutMs);
   afterAll(async () => {
@@ -99,6 +103,7 @@ describe("a program that works with tools", () => {
         });
         const results = provider.requests.map(({ body }) => body.includes(made));
         expect(results).toEqual([false, true]);
+        expect(new Set(provider.requests.map(({ json }) => json["model"])).size).toBe(1);
         const records = await gateway.cli.json("requests", "--account", account);
         const record = { endpoint, stream: true, status: "done", estimated: false, cost_rub: cost };
         expect(records).toMatchObject([record, record] satisfies Partial<RequestRecord>[]);
