@@ -89,6 +89,9 @@ export function readPricing(
   };
 }
 
+/** Stands for a rate that is a problem, so that it is the only one. */
+const ANY_RATE: Decimal = { digits: 1n, places: 0 };
+
 function readRate(
   { usd, usdFile }: { readonly usd: Decimal | undefined; readonly usdFile: string },
   inspection: Inspection,
@@ -98,13 +101,11 @@ function readRate(
   if (usdFile === "") return usd;
   if (usd !== undefined) inspection.problem(key, "is set beside usd: remove one of them");
   const written = readNamedFile(inspection, key, usdFile);
-  if (written === undefined) return undefined;
+  if (written === undefined) return ANY_RATE;
   const rate = parseDecimal(written.trim());
-  if (rate === undefined || rate.digits === 0n) {
-    inspection.problem(key, "must name a file that contains only a number above 0, such as 92.5");
-    return undefined;
-  }
-  return rate;
+  if (rate !== undefined && rate.digits > 0n) return rate;
+  inspection.problem(key, "must name a file that contains only a number above 0, such as 92.5");
+  return ANY_RATE;
 }
 
 /** The terms of a model. `own`: its own margin. */

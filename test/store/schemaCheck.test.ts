@@ -27,6 +27,7 @@ test.each([
   [FIRST_SCHEMA.sqlite + 1, "2ab2a4aac659835146f30486df10bf48ff26966880363f07d66383ea0c16a025"],
   [FIRST_SCHEMA.sqlite + 2, "f70edfba641bbaa9361004f7e1878b7f0642a093b7a901e6675fe6e3d0ec27f1"],
   [FIRST_SCHEMA.sqlite + 3, "b7a2227e4ddaeecfe85f27be7af4e1e01ba6f259dd8d8b5998dac9de2223b245"],
+  [FIRST_SCHEMA.sqlite + 4, "11f266d968f9476dd416ac023c6f5b0237463e3254789efcd6f8a5e4a52eb178"],
 ])("the migrations make the schema %i that files have", (version, digest) => {
   const earlier = new Database(":memory:");
   applyMigrations(earlier, 0, version);

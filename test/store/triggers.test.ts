@@ -539,6 +539,7 @@ test.each([
   ["a new account", "INSERT INTO accounts (name, created_at) VALUES ('carol', 0)"],
   ["another overdraft", "UPDATE accounts SET overdraft = 7 WHERE name = 'bob'"],
   ["a disabled account", "UPDATE accounts SET disabled = 1 WHERE name = 'bob'"],
+  ["a price plan", "UPDATE accounts SET plan = 'wholesale' WHERE name = 'bob'"],
   [
     "a credit",
     `${ledgerInto} ledger_seq + 1, 'credit', 1, balance + 1, NULL, 0 FROM accounts WHERE name = 'bob'`,

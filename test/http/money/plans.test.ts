@@ -122,3 +122,12 @@ test.each(["tiny", "small-2026-11-30"])("%s is charged and shown as its model", 
   const refused = await chat(at.gateway, foreign, { model: name });
   expect(refused.body).toEqual({ error: { message: unknownModel[2], type: unknownModel[1] } });
 });
+
+test("a plan counts from the next request on, for a key that was used before", async () => {
+  const key = await at.gateway.key();
+  await charged(key, "other");
+  const actor = { name: "tester", command: "test", at: Date.now() };
+  await at.gateway.store.admin.setAccount(actor, key.account, { plan: "wholesale" });
+  await at.gateway.toldOfChanges();
+  expect(await charged(key, "small")).toMatchObject({ pricing: { plan: "wholesale" } });
+});

@@ -656,6 +656,7 @@ const allowed: readonly (readonly [what: string, statements: string, isTold?: "t
   ["a new account", "INSERT INTO accounts (name, created_at) VALUES ('dave', 0)", "told"],
   ["another overdraft", "UPDATE accounts SET overdraft = 7 WHERE name = 'bob'", "told"],
   ["a disabled account", "UPDATE accounts SET disabled = 1 WHERE name = 'bob'", "told"],
+  ["a price plan", "UPDATE accounts SET plan = 'wholesale' WHERE name = 'bob'", "told"],
   ["a credit", ledgerInto("bob", { ref: "'paid'" }), "told"],
   [
     "a debit",
