@@ -37,6 +37,7 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   requests: group(async () => (await import("./administration/requests.ts")).requests),
   console: async () => (await import("./commands/console.ts")).addConsole,
   models: async () => (await import("./commands/models/models.ts")).addModels,
+  prices: async () => (await import("./commands/prices/prices.ts")).addPrices,
   audit: async () => (await import("./commands/audit.ts")).addAudit,
   backup: async () => (await import("./commands/backup.ts")).addBackup,
   restore: async () => (await import("./commands/backup.ts")).addRestore,

@@ -1,14 +1,19 @@
 import text from "../../config.example.toml" with { type: "text" };
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { TomlError, parse } from "smol-toml";
 import { systemClock, type Clock } from "../lib/clock.ts";
 import { fileErrorReason } from "../lib/systemError.ts";
 import { ConfigError, Inspection } from "./inspection.ts";
 import { interpolate, variablesIn, type Environment } from "./interpolate.ts";
-import { readModels, warnAboutUnknownContexts, warnAboutUnpricedSearches } from "./models.ts";
+import {
+  readModels,
+  warnAboutUnknownContexts,
+  warnAboutUnpricedSearches,
+  type WrittenModel,
+} from "./models.ts";
 import { isTable, readTable } from "./option.ts";
 import { readPlans } from "./plans.ts";
+import { isEmpty } from "./priceLists.ts";
 import { readPricing, type Pricing } from "./pricing.ts";
 import { readProviders } from "./providers.ts";
 import { readPriceEntries } from "./schedules.ts";
@@ -16,19 +21,13 @@ import type { Config, Listen } from "./schema.ts";
 import { namedFiles, sections, withoutServeOnly } from "./sections.ts";
 import { readListen, serverOptions } from "./server.ts";
 import { readSettings } from "./settings.ts";
+import { parseToml } from "./toml.ts";
 
 export { ConfigError } from "./inspection.ts";
 export { ENVIRONMENT_FILE, type Environment } from "./interpolate.ts";
 
 const CONFIG_BYTES_MAX = 16 * 1024 ** 2;
 const GROUP_AND_OTHERS = 0o077;
-/** The parser's message for text without quotes. */
-const MISSING_QUOTES = /^(?:illegal character in numeric literal|invalid value)\b/;
-/** The parser's message for text after a value. */
-const TEXT_AFTER_VALUE = /^each key-value declaration must be followed by an end-of-line/;
-/** A line with a number such as `25,000`, `25 000` or `128k`. */
-const FORMATTED_NUMBER = /^[^="'#]*=\s*[+-]?\d[\d._]*(?:,|\s\d|[kK]\b)/;
-
 /** Variables that name a proxy for many programs, in upper or lower case. */
 const PROXY_VARIABLES: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 
@@ -40,16 +39,44 @@ const PROXY_VARIABLES: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PR
  * need the keys of the providers. With "notify" only those of [notify] are read. `environment` is the process's by
  * default; `clock` is for the dates of certificates.
  */
-export function loadConfig(options: {
-  path?: string | undefined;
-  secrets?: "read" | "notify" | "unread";
-  environment?: Environment | undefined;
-  clock?: Clock;
-}): {
+export function loadConfig(options: LoadOptions): {
   config: Config;
   warnings: readonly string[];
   plainSecrets: readonly string[];
 } {
+  return read(options);
+}
+
+interface LoadOptions {
+  path?: string | undefined;
+  secrets?: "read" | "notify" | "unread";
+  environment?: Environment | undefined;
+  clock?: Clock;
+}
+
+/** Prices that are not in force. */
+interface DraftPrices {
+  /** The text of the file that [pricing] names, instead of what is in it. */
+  readonly text: string;
+  /** False: models may have no prices. */
+  readonly isComplete: boolean;
+}
+
+/** The config with other prices. Throws like {@link loadConfig}, without secrets. */
+export function loadDraft(
+  path: string | undefined,
+  draft: DraftPrices,
+): {
+  readonly config: Config;
+  readonly warnings: readonly string[];
+  readonly pricing: Pricing;
+  /** The ids of the models that have prices in the config itself, or are free. */
+  readonly pricedInConfig: ReadonlySet<string>;
+} {
+  return read({ path, secrets: "unread" }, draft);
+}
+
+function read(options: LoadOptions, draft?: DraftPrices) {
   const file = findFile(options.path);
   const fullTree = parseToml(file, readText(file));
   const { secrets = "read" } = options;
@@ -65,12 +92,14 @@ export function loadConfig(options: {
   const pricing = readPricing(tables, inspection);
   const ids = new Set(tables.models.flatMap((one) => (isTable(one) ? String(one["id"]) : [])));
   const entries = readPriceEntries(
-    pricesOf(tables, pricing, inspection),
+    pricesOf(tables, pricing, draft?.text, inspection),
     "prices",
     ids,
     inspection,
   );
-  const soldModels = readModels(tables.models, { providers, pricing, entries }, inspection);
+  const needsPrices = draft?.isComplete ?? true;
+  const context = { providers, pricing, entries, needsPrices };
+  const soldModels = readModels(tables.models, context, inspection);
   const models = soldModels.map(({ model }) => model);
   const plans = readPlans(tables.plans, soldModels, pricing, inspection);
   if (inspection.problems.length > 0) throw new ConfigError(inspection.problems);
@@ -81,19 +110,41 @@ export function loadConfig(options: {
   // Without secrets the proxies of the config are not read.
   if (secrets === "read") warnAboutProxies({ ...settings, providers }, environment, inspection);
   const { warnings, plainSecrets } = inspection;
-  return { config: { file, ...settings, providers, models, plans }, warnings, plainSecrets };
+  return {
+    config: { file, ...settings, providers, models, plans },
+    warnings,
+    plainSecrets,
+    pricing,
+    pricedInConfig: pricedIn(tables, soldModels),
+  };
+}
+
+function pricedIn(
+  tables: { readonly models: readonly unknown[]; readonly prices: readonly unknown[] },
+  models: readonly WrittenModel[],
+): ReadonlySet<string> {
+  const own = models.filter(({ written: [first] }) => first && !isEmpty(first.given));
+  const inTable = own.filter(({ written: [first] }) => first?.at.startsWith("models["));
+  const free = tables.models.filter(isTable).filter((table) => table["free"] === true);
+  return new Set([
+    ...inTable.map(({ model }) => model.id),
+    ...free.map((table) => String(table["id"])),
+    ...tables.prices.filter(isTable).map((table) => String(table["model"])),
+  ]);
 }
 
 /** The [[prices]] of the config, then those of the file that [pricing] names. */
 function pricesOf(
   { prices }: { readonly prices: readonly unknown[] },
   { file }: Pricing,
+  draft: string | undefined,
   inspection: Inspection,
 ): readonly unknown[] {
-  if (file === undefined) return prices;
-  const tree = parseToml(file, readText(file));
+  if (file === undefined && draft === undefined) return prices;
+  const name = file ?? "prices";
+  const tree = parseToml(name, draft ?? readText(name));
   const written = isTable(tree) ? tree : {};
-  const { prices: further } = readTable({ prices: sections.prices }, written, file, inspection);
+  const { prices: further } = readTable({ prices: sections.prices }, written, name, inspection);
   return [...prices, ...further];
 }
 
@@ -211,28 +262,6 @@ function readText(file: string): string {
   } catch (error) {
     throw new ConfigError([`${file}: is not UTF-8: save the file as UTF-8`], { cause: error });
   }
-}
-
-/** Keeps only the first line of the parser's message, and no cause: the other lines quote the file, which may hold a secret. */
-function parseToml(file: string, text: string): unknown {
-  try {
-    return parse(text, { integersAsBigInt: true, maxDepth: 100 });
-  } catch (error) {
-    if (!(error instanceof TomlError)) throw error;
-    const what = (error.message.split("\n")[0] ?? "").replace(/^Invalid TOML document: /, "");
-    const line = text.split("\n")[error.line - 1] ?? "";
-    throw new ConfigError([
-      `${file}: line ${error.line}, column ${error.column}: ${what}${adviceOn(what, line)}`,
-    ]);
-  }
-}
-
-function adviceOn(what: string, line: string): string {
-  const isUnquoted = MISSING_QUOTES.test(what);
-  if ((isUnquoted || TEXT_AFTER_VALUE.test(what)) && FORMATTED_NUMBER.test(line)) {
-    return " (write a number with digits only, such as 25000)";
-  }
-  return isUnquoted ? " (write text in quotes)" : "";
 }
 
 /** An operator may expect that the gateway uses the proxy of the environment, as many programs do. */

@@ -187,6 +187,8 @@ export interface ModelContext {
   readonly pricing: Pricing;
   /** The [[prices]] by the id of their model. */
   readonly entries: ReadonlyMap<string, readonly PriceEntry[]>;
+  /** False: models may have no prices. */
+  readonly needsPrices: boolean;
 }
 
 /** More models than a client would wait for. */
@@ -222,7 +224,7 @@ function checkFallbacks(
 function readModel(
   table: Table,
   at: string,
-  { providers, pricing, entries }: ModelContext,
+  { providers, pricing, entries, needsPrices }: ModelContext,
   seen: Map<string, string>,
   inspection: Inspection,
 ) {
@@ -242,7 +244,7 @@ function readModel(
   );
   warnAboutDuplicateRoutes(routes, at, inspection);
   const { schedule, written } = readSchedule(
-    { id, kind, free: given.free },
+    { id, kind, free: given.free, needsPrices },
     { table: given, at, entries: entries.get(id) ?? [], terms },
     inspection,
   );

@@ -310,11 +310,13 @@ export function rateNote({ hasDollars }: GivenList, { rate }: Pick<Terms, "rate"
 interface SoldModel {
   readonly kind: string;
   readonly free: boolean;
+  /** False: its prices may be missing. */
+  readonly needsPrices: boolean;
 }
 
 /** Checks that each price of a model is there, and that one of 0 is intended. Problems go to the inspection. */
 export function checkPrices(
-  { kind, free }: SoldModel,
+  { kind, free, needsPrices }: SoldModel,
   given: GivenList,
   at: string,
   inspection: Inspection,
@@ -325,7 +327,7 @@ export function checkPrices(
     const { name, key } = figure.price;
     if (!free && all.some((one) => one[name] === 0n))
       inspection.problem(`${at}.${key}`, "is 0: add free = true if the model costs nothing");
-    if (given.base[name] === undefined && isRequired(figure) && !free)
+    if (given.base[name] === undefined && isRequired(figure) && !free && needsPrices)
       inspection.problem(
         `${at}.${key}`,
         `is required: a whole number of ${unitText(figure.unit)}, or write free = true`,

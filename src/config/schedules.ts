@@ -30,7 +30,8 @@ export function moment(key: string, doc: string): Option<number | undefined> {
   );
 }
 
-function momentOf(value: unknown): number | undefined {
+/** Milliseconds since 1970. Undefined for what is no date and no time with an offset. */
+export function momentOf(value: unknown): number | undefined {
   if (typeof value === "string") return momentOf(new TomlDate(value));
   if (!(value instanceof TomlDate) || !value.isValid()) return undefined;
   if (value.isDate()) return Date.parse(`${value.toISOString()}T00:00:00Z`);
@@ -92,7 +93,12 @@ export interface WrittenPrices {
 
 /** The prices of a model: its own, and those of its [[prices]], in the order of time. Problems go to the inspection. */
 export function readSchedule(
-  model: { readonly id: string; readonly kind: string; readonly free: boolean },
+  model: {
+    readonly id: string;
+    readonly kind: string;
+    readonly free: boolean;
+    readonly needsPrices: boolean;
+  },
   source: {
     readonly table: GivenTable;
     readonly at: string;

@@ -23,14 +23,34 @@ export function multiply(one: Decimal, other: Decimal): Decimal {
   return { digits: one.digits * other.digits, places: one.places + other.places };
 }
 
+/** The value times 10^`power`. */
+export function shift({ digits, places }: Decimal, power: number): Decimal {
+  return places >= power
+    ? { digits, places: places - power }
+    : { digits: digits * powerOfTen(power - places), places: 0 };
+}
+
+/** The smallest number with so many significant digits that is not below the value. */
+export function roundUpDigits({ digits, places }: Decimal, most: number): Decimal {
+  const surplus = Math.min(digits.toString().length - most, places);
+  if (surplus <= 0) return { digits, places };
+  const divisor = powerOfTen(surplus);
+  return { digits: (digits + divisor - 1n) / divisor, places: places - surplus };
+}
+
+/** Negative, 0 or positive, as `one` is below `other`, equal or above. */
+export function compare(one: Decimal, other: Decimal): number {
+  const difference = one.digits * powerOfTen(other.places) - other.digits * powerOfTen(one.places);
+  return difference < 0n ? -1 : difference > 0n ? 1 : 0;
+}
+
 /** 1 + `percent` / 100. */
 export function plusPercent({ digits, places }: Decimal): Decimal {
   return { digits: powerOfTen(places + 2) + digits, places: places + 2 };
 }
 
 export function highest(one: Decimal, other: Decimal): Decimal {
-  const isLower = one.digits * powerOfTen(other.places) < other.digits * powerOfTen(one.places);
-  return isLower ? other : one;
+  return compare(one, other) < 0 ? other : one;
 }
 
 /** The smallest whole number that is not below `value` * 10^`power`. */

@@ -27,6 +27,7 @@ import { UpstreamError } from "./upstreamError.ts";
 
 export { ConnectionError, ProxyError, type ConnectionErrorCode } from "./http/connectionError.ts";
 export { checkReachable, type OpenRequests, tunnelTo } from "./http/client.ts";
+export { download } from "./http/download.ts";
 export { createPoster } from "./http/poster.ts";
 export {
   ReportedFailure,

@@ -1,34 +1,28 @@
 import type { Command } from "commander";
-import { closeSync, openSync, readSync } from "node:fs";
-import { basename } from "node:path";
 import { ConfigError, loadConfig } from "../../config/load.ts";
 import type { ProviderKind } from "../../config/schema.ts";
 import { namesOfProviders, providersNamed } from "../../config/providers.ts";
 import { nearest } from "../../lib/nearest.ts";
-import { errorCode, fileErrorReason } from "../../lib/systemError.ts";
 import { CommandFailure, printNotice, printResult, printWarning } from "../cli/print.ts";
 import { globalOptions, type GlobalOptions } from "../cli/session.ts";
-import { plusPercent, zero, type Decimal } from "../../lib/decimal.ts";
+import type { Decimal } from "../../lib/decimal.ts";
 import {
   comment,
   importModel,
+  modelDocument,
   modelTables,
   type ImportedModel,
   type Sale,
 } from "./importedModel.ts";
-import { readListedModel, type Skipped } from "./listedModel.ts";
-import { readPriceList, select, type ListEntry } from "./priceList.ts";
+import { readListedModel, type Skipped } from "../prices/listedModel.ts";
+import { readPriceList, select, type ListEntry } from "../prices/litellmList.ts";
+import { readSource } from "../prices/source.ts";
 
-/** The list has 2 MB. */
-const LIST_BYTES_MAX = 64 * 1024 ** 2;
-const PART_BYTES = 1024 ** 2;
-const STDIN = 0;
-const EMPTY_PIPE_WAIT_MS = 10;
 const REASONS_MAX = 10;
 
 /** What the command line gives. */
 export interface ImportOptions {
-  readonly rate: Decimal;
+  readonly rate?: Decimal;
   readonly margin?: Decimal;
   readonly provider: string;
   readonly models?: readonly string[];
@@ -39,12 +33,12 @@ interface SkippedModel extends Skipped {
   readonly list_name: string;
 }
 
-/** Reads the file, or the standard input, and prints the selected models. Throws CommandFailure and ConfigError. */
-export function importPrices(
+/** Reads the list and prints the selected models. Rejects with CommandFailure and ConfigError. */
+export async function importPrices(
   given: string | undefined,
   options: ImportOptions,
   command: Command,
-): void {
+): Promise<void> {
   const { models, litellmProvider: listProvider } = options;
   if (models === undefined && listProvider === undefined) {
     throw new CommandFailure(
@@ -53,14 +47,13 @@ export function importPrices(
     );
   }
   const global = globalOptions(command);
-  const file = given === "-" ? undefined : given;
-  const source = file ?? "the standard input";
-  const list = readPriceList(readText(file, source), source);
+  const source = await readSource(given);
+  const list = readPriceList(source);
   const { selected, unmatched } = select(list, { models, provider: listProvider });
   for (const name of unmatched) printWarning(`no model of the list matches ${name}`);
   const sale: Sale = {
     rate: options.rate,
-    factor: plusPercent(options.margin ?? zero),
+    margin: options.margin,
     provider: options.provider,
     kind: kindOf(options.provider, global),
   };
@@ -72,7 +65,10 @@ export function importPrices(
     printNotice(`skipped ${skipped.length} of ${selected.length} models: ${reasons(skipped)}`);
   }
   printResult(
-    { document: { models: imported, skipped }, text: () => text(imported, source) },
+    {
+      document: { models: imported.map(modelDocument), skipped },
+      text: () => text(imported, source.name),
+    },
     global.json,
   );
 }
@@ -104,7 +100,7 @@ function reasons(skipped: readonly SkippedModel[]): string {
 
 function text(models: readonly ImportedModel[], source: string): string {
   const head = comment(
-    `From ${basename(source)}. Review the prices, add them to the config, run \`tollgate check\`.`,
+    `From ${source}. Review the prices, add them to the config, run \`tollgate check\`.`,
   );
   return [head, ...models.map(modelTables)].join("\n\n");
 }
@@ -125,46 +121,5 @@ function kindOf(id: string, { config: path }: GlobalOptions): ProviderKind | und
     if (!(error instanceof ConfigError) || path !== undefined) throw error;
     printWarning(`the provider ${id} is not checked: ${error.problems[0]}`);
     return undefined;
-  }
-}
-
-function readText(file: string | undefined, source: string): string {
-  const bytes = readBytes(file, source);
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch (cause) {
-    throw new CommandFailure(`${source} is not UTF-8: it is not a price list`, { cause });
-  }
-}
-
-/** Reads to the end, also from a pipe. */
-function readBytes(file: string | undefined, source: string): Uint8Array {
-  const parts: Uint8Array[] = [];
-  let length = 0;
-  try {
-    const descriptor = file === undefined ? STDIN : openSync(file, "r");
-    for (let part = readPart(descriptor); part.length > 0; part = readPart(descriptor)) {
-      parts.push(part);
-      length += part.length;
-      if (length > LIST_BYTES_MAX) break;
-    }
-    if (file !== undefined) closeSync(descriptor);
-  } catch (cause) {
-    throw new CommandFailure(`${source} cannot be read: ${fileErrorReason(cause)}`, { cause });
-  }
-  if (length <= LIST_BYTES_MAX) return Buffer.concat(parts);
-  throw new CommandFailure(`${source} is larger than 64 MB: it is not a price list`);
-}
-
-/** Empty at the end. Waits if the standard input does not block and has nothing yet. */
-function readPart(descriptor: number): Uint8Array {
-  const part = new Uint8Array(PART_BYTES);
-  for (;;) {
-    try {
-      return part.subarray(0, readSync(descriptor, part));
-    } catch (error) {
-      if (errorCode(error) !== "EAGAIN") throw error;
-      Bun.sleepSync(EMPTY_PIPE_WAIT_MS);
-    }
   }
 }

@@ -7,9 +7,8 @@ import { assert } from "../../lib/assert.ts";
 import { systemClock } from "../../lib/clock.ts";
 import { endpointsOf } from "../../gateway/catalog.ts";
 import { pricePerMillion, table, visible } from "../../lib/terminal.ts";
-import { CommandFailure, printResult, type Result } from "../cli/print.ts";
+import { printResult, type Result } from "../cli/print.ts";
 import { globalOptions } from "../cli/session.ts";
-import { isatty } from "node:tty";
 import { InvalidValue, modelPatterns } from "../../administration/values.ts";
 import { type Decimal, parseDecimal } from "../../lib/decimal.ts";
 import type { ImportOptions } from "./importPrices.ts";
@@ -138,29 +137,32 @@ function inOrder<Route extends { readonly priority: number }>(routes: readonly R
   return routes.toSorted((one, other) => one.priority - other.priority);
 }
 
-const STDIN = 0;
-
 /** Adds `import` to `tollgate models`. */
 function addImport(models: Command): void {
   models
     .command("import")
     .description("print [[models]] for the config from LiteLLM's price list; it changes nothing")
-    .argument("[file]", "model_prices_and_context_window.json; default: -, the standard input")
-    .requiredOption("--rate <roubles>", "roubles for one unit of the list's currency", rate)
+    .argument(
+      "[file]",
+      "model_prices_and_context_window.json, its https address, or - for the standard input, which is the default",
+    )
+    .option(
+      "--rate <roubles>",
+      "prices in roubles, at so many for one unit of the list's currency; default: prices in dollars",
+      rate,
+    )
     .requiredOption("--provider <id>", "the provider of the config that serves the models")
     .option("--margin <percent>", "added to the cost; default: 0", margin)
     .option("--models <names>", "names as in the list, such as gpt-5*,o3", patterns)
     .option("--litellm-provider <name>", "only models of this litellm_provider, such as openai")
-    .action(async (file: string | undefined, options: ImportOptions, command: Command) => {
-      if (file === undefined && isatty(STDIN)) {
-        throw new CommandFailure("give the file of the price list, or - to type it", { status: 2 });
-      }
+    .action(async (source: string | undefined, options: ImportOptions, command: Command) => {
       const { importPrices } = await import("./importPrices.ts");
-      importPrices(file, options, command);
+      await importPrices(source, options, command);
     });
 }
 
-function patterns(text: string): readonly string[] {
+/** Names in which a * is any text. */
+export function patterns(text: string): readonly string[] {
   try {
     return modelPatterns(text);
   } catch (error) {

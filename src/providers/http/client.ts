@@ -33,8 +33,9 @@ export interface HttpClientOptions extends TargetOptions {
 
 type HttpHeaders = Readonly<Record<string, string>>;
 
-/** The method is always POST. */
 export interface HttpRequest {
+  /** Default: POST. A GET has no body. */
+  readonly method?: "GET";
   /** Starts with "/" and is appended to the path of the base URL. It may have a query. */
   readonly path: string;
   /** Host, Content-Length, Transfer-Encoding and Connection are refused: the client sets them. */
@@ -122,7 +123,7 @@ class PooledClient implements HttpClient {
     this.#pool.close();
   }
 
-  #encode({ path, headers, body }: HttpRequest): Message {
+  #encode({ method, path, headers, body }: HttpRequest): Message {
     const pieces =
       typeof body === "string" && body.length > TEXT_CHARS_MAX ? [Buffer.from(body)] : body;
     const isText = typeof pieces === "string";
@@ -130,9 +131,10 @@ class PooledClient implements HttpClient {
     const bodyBytes = isText
       ? Buffer.byteLength(pieces)
       : pieces.reduce((sum, { length }) => sum + length, 0);
+    const length = method === "GET" ? "" : `Content-Length: ${bodyBytes}\r\n`;
     const head =
-      `POST ${this.#targetPrefix}${path}${suffix} HTTP/1.1\r\n` +
-      `${this.#fixedHeaders}${textOf(headers)}Content-Length: ${bodyBytes}\r\n\r\n`;
+      `${method ?? "POST"} ${this.#targetPrefix}${path}${suffix} HTTP/1.1\r\n` +
+      `${this.#fixedHeaders}${textOf(headers)}${length}\r\n`;
     return isText ? head + pieces : joinSmallPieces([Buffer.from(head), ...pieces]);
   }
 }

@@ -82,10 +82,9 @@ export const wrongLines: readonly (readonly [args: readonly string[], message: s
   [["requests", "show", "req_1", "--account", "a"], "--account applies to the list of requests"],
   [["requests", "--limit", "50", "show", "req_1"], "--limit applies to the list of requests"],
   [["models", "extra"], "too many arguments for 'models'"],
-  [
-    ["models", "import", "x.json", "--provider", "a", "--models", "*"],
-    "required option '--rate <roubles>' not specified",
-  ],
+  [["prices", "sync", "--max-change", "-1"], "Write a percentage from 0, such as 50"],
+  [["prices", "sync", "--from", "soon"], "Write a date such as 2026-12-01"],
+  [["prices", "sync", "--vendor", "openai"], "Write it as PROVIDER=NAME, such as proxy=openai"],
   [
     ["models", "import", "x.json", "--rate", "90", "--models", "*"],
     "required option '--provider <id>' not specified: see tollgate help models import",

@@ -46,6 +46,8 @@ id = "gpt-5-mini"
 rub_input_per_1m = 27750
 rub_output_per_1m = 222000
 rub_cached_input_per_1m = 2775
+service_tiers.flex = { rub_input_per_1m = 13875, rub_output_per_1m = 111000, rub_cached_input_per_1m = 1388 }
+service_tiers.priority = { rub_input_per_1m = 49950, rub_output_per_1m = 399600, rub_cached_input_per_1m = 4995 }
 max_output_tokens = 128000
 context_tokens = 272000
 
@@ -55,7 +57,53 @@ model = "gpt-5-mini"
 responses = true
 rub_cost_input_per_1m = 23125
 rub_cost_output_per_1m = 185000
-rub_cost_cached_input_per_1m = 2313`);
+rub_cost_cached_input_per_1m = 2313
+service_tiers.flex = { rub_cost_input_per_1m = 11563, rub_cost_output_per_1m = 92500, rub_cost_cached_input_per_1m = 1157 }
+service_tiers.priority = { rub_cost_input_per_1m = 41625, rub_cost_output_per_1m = 333000, rub_cost_cached_input_per_1m = 4163 }`);
+});
+
+test("prints the vendor's dollars and the margin where no rate is given", async () => {
+  const { status, stdout } = await cli.run(
+    "models",
+    "import",
+    listFile,
+    "--provider",
+    "my-anthropic",
+    "--margin",
+    "12.5",
+    "--models",
+    "claude-sonnet-4-5",
+  );
+  expect(status).toBe(0);
+  expect(stdout).toBe(`${head}
+
+[[models]]
+id = "claude-sonnet-4-5"
+usd_input_per_1m = 3
+usd_output_per_1m = 15
+usd_cached_input_per_1m = 0.3
+usd_cache_write_per_1m = 3.75
+usd_cache_write_1h_per_1m = 6
+usd_web_search_per_1k = 10
+tiers = [
+  { above_prompt_tokens = 200000, usd_input_per_1m = 6, usd_output_per_1m = 22.5, usd_cached_input_per_1m = 0.6, usd_cache_write_per_1m = 7.5, usd_cache_write_1h_per_1m = 12 },
+]
+margin_percent = 12.5
+max_output_tokens = 64000
+context_tokens = 200000
+
+[[models.routes]]
+provider = "my-anthropic"
+model = "claude-sonnet-4-5"`);
+  const folder = await open(`[currency]\nusd = 92.5\n${providers}${stdout}\n`);
+  expect(await folder.json("check")).toMatchObject({ ok: true, warnings: [] });
+  expect(await folder.json("models")).toMatchObject([
+    {
+      rub_input_per_1m: 312_188,
+      tiers: [{ from_prompt_tokens: 200_001, rub_cache_write_1h_per_1m: 1_248_750 }],
+      routes: [{ lowest_margin: { percent: 11.1 } }],
+    },
+  ]);
 });
 
 test("prints the same as one JSON document", async () => {
@@ -68,6 +116,18 @@ test("prints the same as one JSON document", async () => {
         rub_cached_input_per_1m: 2775,
         max_output_tokens: 128_000,
         context_tokens: 272_000,
+        service_tiers: {
+          flex: {
+            rub_input_per_1m: 13_875,
+            rub_output_per_1m: 111_000,
+            rub_cached_input_per_1m: 1388,
+          },
+          priority: {
+            rub_input_per_1m: 49_950,
+            rub_output_per_1m: 399_600,
+            rub_cached_input_per_1m: 4995,
+          },
+        },
         routes: [
           {
             provider: "my-openai",
@@ -76,6 +136,18 @@ test("prints the same as one JSON document", async () => {
             rub_cost_input_per_1m: 23_125,
             rub_cost_output_per_1m: 185_000,
             rub_cost_cached_input_per_1m: 2313,
+            service_tiers: {
+              flex: {
+                rub_cost_input_per_1m: 11_563,
+                rub_cost_output_per_1m: 92_500,
+                rub_cost_cached_input_per_1m: 1157,
+              },
+              priority: {
+                rub_cost_input_per_1m: 41_625,
+                rub_cost_output_per_1m: 333_000,
+                rub_cost_cached_input_per_1m: 4163,
+              },
+            },
           },
         ],
         list_name: "gpt-5-mini",
@@ -86,15 +158,27 @@ test("prints the same as one JSON document", async () => {
   });
 });
 
+interface Tier {
+  readonly above_prompt_tokens: number;
+}
+
 /** What `tollgate models` shows of a printed model. */
 function asListed({
   list_name: _name,
   notes: _notes,
   free: _free,
   routes,
+  tiers = [],
   ...keys
 }: ImportedModel) {
-  return { ...keys, routes: routes.map(({ provider, model }) => ({ provider, model })) };
+  const shown = (tiers as readonly Tier[]).map(({ above_prompt_tokens: above }) => {
+    return { from_prompt_tokens: above + 1 };
+  });
+  return {
+    ...keys,
+    ...(shown.length > 0 && { tiers: shown }),
+    routes: routes.map(({ provider, model }) => ({ provider, model })),
+  };
 }
 
 describe("the printed tables", () => {
@@ -136,11 +220,11 @@ describe("the printed tables", () => {
     const folder = await open(`${providers}${lowered}`);
     const { warnings } = (await folder.json("check")) as { readonly warnings: readonly string[] };
     expect(warnings.map((warning) => warning.replace(/: prices are .*$/, ""))).toEqual([
-      "models[0].rub_input_per_1m: is below the cost of routes[0], 554999 for 555000",
-      "models[0].rub_output_per_1m: is below the cost of routes[0], 2081249 for 2081250",
-      "models[0].rub_cached_input_per_1m: is below the cost of routes[0], 55499 for 55500",
-      "models[0].rub_cache_write_per_1m: is below the cost of routes[0], 693749 for 693750",
-      "models[0].rub_cache_write_1h_per_1m: is below the cost of routes[0], 1109999 for 1110000",
+      "models[0].rub_input_per_1m: is below the cost of routes[0], 277499 for 277500",
+      "models[0].rub_output_per_1m: is below the cost of routes[0], 1387499 for 1387500",
+      "models[0].rub_cached_input_per_1m: is below the cost of routes[0], 27749 for 27750",
+      "models[0].rub_cache_write_per_1m: is below the cost of routes[0], 346874 for 346875",
+      "models[0].rub_cache_write_1h_per_1m: is below the cost of routes[0], 554999 for 555000",
       "models[0].rub_web_search_per_1k: is below the cost of routes[0], 924999 for 925000",
     ]);
   });

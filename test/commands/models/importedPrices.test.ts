@@ -51,20 +51,31 @@ describe("prices are exact and rounded up to thousandths of a rouble", () => {
     const { models } = await sample("anthropic", "claude-sonnet-4-5", "--margin", "10");
     expect(models).toMatchObject([
       {
-        rub_input_per_1m: 610_500,
-        rub_output_per_1m: 2_289_375,
-        rub_cached_input_per_1m: 61_050,
-        rub_cache_write_per_1m: 763_125,
-        rub_cache_write_1h_per_1m: 1_221_000,
+        rub_input_per_1m: 305_250,
+        rub_output_per_1m: 1_526_250,
+        rub_cached_input_per_1m: 30_525,
+        rub_cache_write_per_1m: 381_563,
+        rub_cache_write_1h_per_1m: 610_500,
         rub_web_search_per_1k: 1_017_500,
+        tiers: [
+          {
+            above_prompt_tokens: 200_000,
+            rub_input_per_1m: 610_500,
+            rub_output_per_1m: 2_289_375,
+            rub_cached_input_per_1m: 61_050,
+            rub_cache_write_per_1m: 763_125,
+            rub_cache_write_1h_per_1m: 1_221_000,
+          },
+        ],
         routes: [
           {
-            rub_cost_input_per_1m: 555_000,
-            rub_cost_output_per_1m: 2_081_250,
-            rub_cost_cached_input_per_1m: 55_500,
-            rub_cost_cache_write_per_1m: 693_750,
-            rub_cost_cache_write_1h_per_1m: 1_110_000,
+            rub_cost_input_per_1m: 277_500,
+            rub_cost_output_per_1m: 1_387_500,
+            rub_cost_cached_input_per_1m: 27_750,
+            rub_cost_cache_write_per_1m: 346_875,
+            rub_cost_cache_write_1h_per_1m: 555_000,
             rub_cost_web_search_per_1k: 925_000,
+            tiers: [{ above_prompt_tokens: 200_000, rub_cost_input_per_1m: 555_000 }],
           },
         ],
       },
@@ -73,11 +84,8 @@ describe("prices are exact and rounded up to thousandths of a rouble", () => {
 });
 
 describe("a model that the list describes in more detail than the config can", () => {
-  const longPrompts =
-    "The provider charges more for long prompts. The config has one price: the highest is used.";
-
   const searches =
-    "The list has a price of web searches. The gateway bills them over the responses interface and for the kind anthropic only.";
+    "The list has a price of web searches, and the gateway does not sell them over this route.";
 
   test.each<readonly [kind: string, name: string, keys: object, notes: readonly string[]]>([
     [
@@ -85,30 +93,36 @@ describe("a model that the list describes in more detail than the config can", (
       "gemini/gemini-2.5-pro",
       {
         id: "gemini-2.5-pro",
-        rub_input_per_1m: 231_250,
-        rub_output_per_1m: 1_387_500,
+        rub_input_per_1m: 115_625,
+        rub_output_per_1m: 925_000,
+        tiers: [
+          {
+            above_prompt_tokens: 200_000,
+            rub_input_per_1m: 231_250,
+            rub_output_per_1m: 1_387_500,
+          },
+        ],
         list_name: "gemini/gemini-2.5-pro",
       },
-      [
-        longPrompts,
-        "For short prompts it would be rub_input_per_1m = 115625, rub_output_per_1m = 925000.",
-        searches,
-      ],
+      [searches],
     ],
     [
       "openai",
       "dashscope/qwen-plus",
       {
         id: "qwen-plus",
-        rub_input_per_1m: 111_000,
-        rub_output_per_1m: 1_110_000,
+        rub_input_per_1m: 37_000,
+        rub_output_per_1m: 370_000,
+        tiers: [
+          {
+            above_prompt_tokens: 256_000,
+            rub_input_per_1m: 111_000,
+            rub_output_per_1m: 1_110_000,
+          },
+        ],
         context_tokens: 997_952,
       },
-      [
-        longPrompts,
-        "For short prompts it would be rub_input_per_1m = 37000, rub_output_per_1m = 370000.",
-        "Reasoning costs more than other output. Its price is used for all output.",
-      ],
+      ["Reasoning costs more than other output. Its price is used for all output."],
     ],
     [
       "anthropic",
@@ -155,11 +169,9 @@ describe("a model that the list describes in more detail than the config can", (
     const { stdout } = await run("gemini", "gemini/*");
     expect(tables(stdout)).toStartWith(`[[models]]
 # In the list: gemini/gemini-2.5-pro
-# ${longPrompts}
-# For short prompts it would be rub_input_per_1m = 115625, rub_output_per_1m = 925000.
 # ${searches}
 id = "gemini-2.5-pro"
-rub_input_per_1m = 231250
+rub_input_per_1m = 115625
 `);
   });
 

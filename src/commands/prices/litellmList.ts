@@ -3,6 +3,7 @@ import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { nearest } from "../../lib/nearest.ts";
 import { CostlyJsonError, parseExactNumbers } from "../../lib/untrustedJson.ts";
 import { CommandFailure } from "../cli/print.ts";
+import type { SourceText } from "./source.ts";
 
 /** The entry that describes the fields. */
 const SAMPLE = "sample_spec";
@@ -28,10 +29,14 @@ export interface Selection {
 
 /**
  * Reads a price list in the form of https://github.com/BerriAI/litellm/blob/main/model_prices_and_context_window.json.
- * `source` names it in messages. Throws CommandFailure.
+ * Throws CommandFailure.
  */
-export function readPriceList(text: string, source: string): readonly ListEntry[] {
-  const list = parseList(text, source);
+export function readPriceList(source: SourceText): readonly ListEntry[] {
+  const list = parsePriceList(source);
+  if (!isJsonObject(list))
+    throw new CommandFailure(
+      `${source.name} is not a price list: it must be a JSON object with one member for each model`,
+    );
   return Object.entries(list)
     .filter(([name, entry]) => name !== SAMPLE && isJsonObject(entry))
     .map(([name, entry]) => {
@@ -43,23 +48,19 @@ export function readPriceList(text: string, source: string): readonly ListEntry[
     });
 }
 
-function parseList(text: string, source: string): Record<string, unknown> {
-  let list: unknown;
+/** The JSON of a list. Numbers are texts. Throws CommandFailure. */
+export function parsePriceList({ text, name }: SourceText): unknown {
   try {
-    list = parseExactNumbers(text);
+    return parseExactNumbers(text);
   } catch (cause) {
-    throw new CommandFailure(`${source} ${parseProblem(cause)}`, { cause });
+    throw new CommandFailure(`${name} ${parseProblem(cause)}`, { cause });
   }
-  if (isJsonObject(list)) return list;
-  throw new CommandFailure(
-    `${source} is not a price list: it must be a JSON object with one member for each model`,
-  );
 }
 
 function parseProblem(cause: unknown): string {
   if (cause instanceof CostlyJsonError) return `${cause.message}: it is not a price list`;
   if (cause instanceof RangeError) return "is nested too deeply: it is not a price list";
-  return "is not valid JSON: download model_prices_and_context_window.json again, as a raw file";
+  return "is not valid JSON: download it again, as a raw file";
 }
 
 /**
