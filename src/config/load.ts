@@ -91,12 +91,8 @@ function read(options: LoadOptions, draft?: DraftPrices) {
   const providers = readProviders(tables.providers, inspection);
   const pricing = readPricing(tables, inspection);
   const ids = new Set(tables.models.flatMap((one) => (isTable(one) ? String(one["id"]) : [])));
-  const entries = readPriceEntries(
-    pricesOf(tables, pricing, draft?.text, inspection),
-    "prices",
-    ids,
-    inspection,
-  );
+  const lists = pricesOf(tables, pricing, draft?.text, inspection);
+  const entries = readPriceEntries(lists, ids, inspection);
   const needsPrices = draft?.isComplete ?? true;
   const context = { providers, pricing, entries, needsPrices };
   const soldModels = readModels(tables.models, context, inspection);
@@ -133,19 +129,22 @@ function pricedIn(
   ]);
 }
 
-/** The [[prices]] of the config, then those of the file that [pricing] names. */
+/** The [[prices]] of the config, then those of the file that [pricing] names: each with its name in problems. */
 function pricesOf(
   { prices }: { readonly prices: readonly unknown[] },
   { file }: Pricing,
   draft: string | undefined,
   inspection: Inspection,
-): readonly unknown[] {
-  if (file === undefined && draft === undefined) return prices;
+): readonly (readonly [place: string, items: readonly unknown[]])[] {
+  if (file === undefined && draft === undefined) return [["prices", prices]];
   const name = file ?? "prices";
-  const tree = parseToml(name, draft ?? readText(name));
+  const tree = parseToml(name, draft ?? readText(name, "`tollgate prices sync` creates it"));
   const written = isTable(tree) ? tree : {};
   const { prices: further } = readTable({ prices: sections.prices }, written, name, inspection);
-  return [...prices, ...further];
+  return [
+    ["prices", prices],
+    [`${name}: prices`, further],
+  ];
 }
 
 /**
@@ -247,13 +246,14 @@ function findFile(given: string | undefined): string {
   ]);
 }
 
-function readText(file: string): string {
+/** `creator`: what creates a file that is not there. */
+function readText(file: string, creator = `\`tollgate init ${file}\` creates it`): string {
   let bytes: Buffer;
   try {
     bytes = readFileSync(file);
   } catch (error) {
     const reason = fileErrorReason(error);
-    const advice = reason === "no such file" ? `; \`tollgate init ${file}\` creates it` : "";
+    const advice = reason === "no such file" ? `; ${creator}` : "";
     throw new ConfigError([`${file}: cannot be read: ${reason}${advice}`], { cause: error });
   }
   if (bytes.length > CONFIG_BYTES_MAX) throw new ConfigError([`${file}: is larger than 16MB`]);

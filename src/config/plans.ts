@@ -10,20 +10,29 @@ import {
   type ServiceTier,
   type SoldPrices,
 } from "../contract/priceList.ts";
-import { plusPercent, roundUp, multiply, type Decimal } from "../lib/decimal.ts";
+import { plusPercent, roundUp, multiply, zero, type Decimal } from "../lib/decimal.ts";
 import { matchesPattern } from "../lib/pattern.ts";
 import type { Inspection } from "./inspection.ts";
 import type { WrittenModel } from "./models.ts";
-import { documentedElsewhere, readTable, readTables, tables, text, type Values } from "./option.ts";
 import {
+  documentedElsewhere,
+  readTable,
+  readTables,
+  tables,
+  text,
+  type Table,
+  type Values,
+} from "./option.ts";
+import {
+  allGiven,
   completeList,
-  isEmpty,
+  lossWarnings,
   noted,
   priceTableOptions,
   rateNote,
   readGivenList,
   soldExtras,
-  warnAboutLosses,
+  type GivenList,
 } from "./priceLists.ts";
 import { decimal } from "./prices.ts";
 import type { Pricing } from "./pricing.ts";
@@ -88,6 +97,8 @@ export function readPlans(
   return readTables(items, "plans", inspection, (table, at) => {
     const { id, rules: given } = readTable(planOptions, table, at, inspection);
     if (id !== undefined) {
+      if (id === "none")
+        inspection.problem(`${at}.id`, "must be another name: `--plan none` takes a plan away");
       if (!/^[A-Za-z0-9._-]{1,64}$/.test(id))
         inspection.problem(
           `${at}.id`,
@@ -95,40 +106,77 @@ export function readPlans(
         );
       inspection.claimId(id, at, seen);
     }
-    const rules = readTables(given, `${at}.rules`, inspection, (rule, place) => {
-      const read = { at: place, ...readTable(ruleOptions, rule, place, inspection) };
-      checkRule(read, models, inspection);
-      return read;
-    });
+    const rules = readTables(given, `${at}.rules`, inspection, (rule, place) =>
+      readRule(rule, place, models, { rate }, inspection),
+    );
     const planned = models.flatMap((model) => {
-      const fitting = rules.filter((rule) => matchesPattern(rule.models ?? "", model.model.id));
-      if (fitting.length === 0) return [];
-      const ofModel = fitting.map((rule) => plannedBy(rule, model, { id, rate }, inspection));
+      const reached = rulesOf(model.model.id, rules);
+      if (reached.length === 0) return [];
+      const ofModel = reached.map((rule) => plannedBy(rule, model, { id, rate }, inspection));
       return [[model.model.id, ofModel] as const];
     });
+    for (const rule of rules) warnAboutRule(rule, inspection);
     return { id: id ?? "", models: planned };
   });
 }
 
-type ReadRule = Rule & { readonly at: string };
+function moreText(others: number): string {
+  if (others === 0) return "";
+  if (others === 1) return "; 1 more price of this rule is below its cost";
+  return `; ${others} more prices of this rule are below their costs`;
+}
+
+type ReadRule = Rule & {
+  readonly at: string;
+  /** Undefined: it has percent or margin_percent. */
+  readonly own: GivenList | undefined;
+  /** The prices below their cost, each as the keys of a warning and its text. */
+  readonly losses: (readonly [key: string, warning: string])[];
+};
+
+/** One warning for all models: a rule may be for thousands of them. */
+function warnAboutRule({ losses: [first, ...others] }: ReadRule, inspection: Inspection): void {
+  if (first === undefined) return;
+  const [key, warning] = first;
+  inspection.warning(key, `${warning}${moreText(others.length)}`);
+}
+
+function readRule(
+  table: Table,
+  at: string,
+  models: readonly WrittenModel[],
+  { rate }: Pick<Pricing, "rate">,
+  inspection: Inspection,
+): ReadRule {
+  const rule = readTable(ruleOptions, table, at, inspection);
+  // Prices in dollars of a rule are what the holder pays: no margin is added.
+  const own = hasOwnPrices(rule)
+    ? readGivenList("price", rule, at, { rate, factor: plusPercent(zero) }, inspection)
+    : undefined;
+  const read = { at, own, losses: [], ...rule };
+  checkRule(read, models, inspection);
+  return read;
+}
 
 function checkRule(rule: ReadRule, models: readonly WrittenModel[], inspection: Inspection): void {
-  const { at, models: pattern = "", percent, margin, from = 0, until = Infinity } = rule;
+  const { at, own, models: pattern = "", percent, margin, from = 0, until = Infinity } = rule;
   if (until <= from) inspection.problem(`${at}.until`, "must be later than from");
   if (percent?.digits === 0n)
     inspection.problem(`${at}.percent`, "must be above 0: a free model has free = true");
-  const own = hasOwnPrices(rule);
-  const kinds = [percent !== undefined, margin !== undefined, own];
-  if (kinds.filter(Boolean).length !== 1)
+  for (const { price } of byPrice)
+    if (own !== undefined && allGiven(own).some((given) => given[price.name] === 0n))
+      inspection.problem(`${at}.${price.key}`, "must be above 0: a free model has free = true");
+  if ([percent, margin, own].filter((kind) => kind !== undefined).length !== 1)
     inspection.problem(at, "must have one of percent, margin_percent and prices of its own");
-  const fitting = models.filter(({ model }) => matchesPattern(pattern, model.id));
-  if (fitting.length === 0) inspection.warning(`${at}.models`, "fits no model");
-  for (const { model } of margin === undefined ? [] : fitting)
-    if (model.schedule.some(({ prices }) => prices.vendor === undefined))
-      inspection.problem(
-        `${at}.margin_percent`,
-        `needs prices in dollars (usd_*), and ${model.id} has none: write percent, or name other models`,
-      );
+  if (!models.some(({ model }) => matchesPattern(pattern, model.id)))
+    inspection.warning(`${at}.models`, "fits no model");
+}
+
+/** The rules that fit the model, up to the first one that is always in force. */
+function rulesOf(model: string, rules: readonly ReadRule[]): readonly ReadRule[] {
+  const fitting = rules.filter(({ models = "" }) => matchesPattern(models, model));
+  const last = fitting.findIndex(({ from, until }) => from === undefined && until === undefined);
+  return last === -1 ? fitting : fitting.slice(0, last + 1);
 }
 
 function hasOwnPrices(rule: Rule): boolean {
@@ -145,12 +193,18 @@ function plannedBy(
   { id: plan = "", rate }: { readonly id: string | undefined; readonly rate: Decimal | undefined },
   inspection: Inspection,
 ): PlannedPrices {
-  const { at, from = 0, until = Number.MAX_SAFE_INTEGER, models = "" } = rule;
+  const { at, losses, from = 0, until = Number.MAX_SAFE_INTEGER, models = "" } = rule;
+  if (rule.margin !== undefined && written.some(({ prices }) => prices.vendor === undefined))
+    inspection.problem(
+      `${at}.margin_percent`,
+      `needs prices in dollars (usd_*), and ${model.id} has none: write percent, or name other models`,
+    );
   const note: PricingNote = { plan, plan_rule: models };
   const schedule = written.map((one): ScheduledPrices => {
     const prices = pricesBy(rule, one, { note, rate }, inspection);
     const costs = model.routes.map((route) => route.costs ?? prices.vendor);
-    warnAboutLosses(prices, costs, `${at}: ${model.id}`, inspection);
+    for (const [key, warning] of lossWarnings(prices, costs))
+      losses.push([`${at}: ${model.id}.${key}`, warning]);
     return { fromMs: one.fromMs, prices };
   });
   return { models, fromMs: from, untilMs: until, schedule: schedule as unknown as PriceSchedule };
@@ -162,7 +216,7 @@ function pricesBy(
   { note, rate }: { readonly note: PricingNote; readonly rate: Decimal | undefined },
   inspection: Inspection,
 ): SoldPrices {
-  const { percent, margin } = rule;
+  const { percent, margin, own } = rule;
   if (percent !== undefined)
     return { ...prices, ...partOf(prices, percent, { ...note, ...rateNote(given, { rate }) }) };
   if (margin !== undefined) {
@@ -170,18 +224,15 @@ function pricesBy(
     const list = readGivenList("price", table, at, terms, inspection);
     return { ...prices, ...completeList(list, { note: { ...note, ...rateNote(list, terms) } }) };
   }
-  // Prices in dollars of a rule are what the holder pays: no margin is added.
-  const terms = { rate, factor: plusPercent({ digits: 0n, places: 0 }) };
-  const own = readGivenList("price", rule, rule.at, terms, inspection);
+  if (own === undefined) return prices;
   const under = { given, list: prices };
   const isDollars = own.hasDollars || given.hasDollars;
   const list = completeList(own, {
     under,
-    note: { ...note, ...rateNote({ ...own, hasDollars: isDollars }, terms) },
+    note: { ...note, ...rateNote({ ...own, hasDollars: isDollars }, { rate }) },
   });
   const extras = soldExtras(false, { ...given.base, ...own.base }, list.standard[0].price);
-  const sells = isEmpty(own) ? prices.sells : { ...prices.sells, ...trueOnes(extras) };
-  return { ...prices, ...list, sells };
+  return { ...prices, ...list, sells: { ...prices.sells, ...trueOnes(extras) } };
 }
 
 function trueOnes<Key extends string>(

@@ -217,7 +217,8 @@ class ListReader {
         key,
         "is in dollars: set [currency] usd, the roubles for one dollar",
       );
-      return 0n;
+      // Any price that is no problem of its own.
+      return unit.nanoOfOne;
     }
     const sold = this.#kind === "price" ? multiply(rate, factor) : rate;
     const thousandths = roundUp(multiply(amount.usd, sold), 3);
@@ -341,7 +342,7 @@ export function checkPrices(
 }
 
 /** Every table of prices of a list. */
-function allGiven({ base, tiers, services }: GivenList): readonly Given[] {
+export function allGiven({ base, tiers, services }: GivenList): readonly Given[] {
   const lists = [{ base, tiers }, ...Object.values(services)];
   return lists.flatMap((one) => [one.base].concat(one.tiers.map(({ given }) => given)));
 }
@@ -394,18 +395,8 @@ export function warnAboutLosses(
   at: string,
   inspection: Inspection,
 ): void {
-  for (const [index, ofRoute] of costs.entries()) {
-    if (ofRoute === undefined) continue;
-    const compared = { list: prices, sells: prices.sells, costs: ofRoute };
-    for (const { figure, sold, cost, service, fromPromptTokens } of lossesOf(compared)) {
-      const { price, unit } = figure;
-      const where = placeOf(service, fromPromptTokens);
-      inspection.warning(
-        `${at}.${price.key}`,
-        `is below the cost of routes[${index}]${where}, ${sold / unit.nanoOfOne} for ${cost / unit.nanoOfOne}: prices are thousandths of a rouble per ${unit.per} ${unit.things}`,
-      );
-    }
-  }
+  for (const [key, warning] of lossWarnings(prices, costs))
+    inspection.warning(`${at}.${key}`, warning);
   const { price } = prices.standard[0];
   if (price.cachedInput > price.input) {
     inspection.warning(
@@ -413,6 +404,26 @@ export function warnAboutLosses(
       `is higher than the input price, ${price.cachedInput} to ${price.input}: prices are thousandths of a rouble per 1,000,000 tokens`,
     );
   }
+}
+
+/** A warning for each price below the cost of a route, with the key of the price. */
+export function lossWarnings(
+  prices: SoldPrices,
+  costs: readonly (PriceList | undefined)[],
+): readonly (readonly [key: string, warning: string])[] {
+  return costs.flatMap((ofRoute, index) => {
+    if (ofRoute === undefined) return [];
+    const compared = { list: prices, sells: prices.sells, costs: ofRoute };
+    return lossesOf(compared).map(({ figure, sold, cost, service, fromPromptTokens }) => {
+      const { price, unit } = figure;
+      const where = placeOf(service, fromPromptTokens);
+      const amounts = `${sold / unit.nanoOfOne} for ${cost / unit.nanoOfOne}`;
+      return [
+        price.key,
+        `is below the cost of routes[${index}]${where}, ${amounts}: prices are thousandths of a rouble per ${unit.per} ${unit.things}`,
+      ] as const;
+    });
+  });
 }
 
 /** Such as " for prompts of 272001 tokens and more". Empty for the first tier. */

@@ -97,7 +97,10 @@ function readRate(
   inspection: Inspection,
 ): Decimal | undefined {
   const key = "currency.usd_file";
-  if (usd?.digits === 0n) inspection.problem("currency.usd", "must be above 0");
+  if (usd?.digits === 0n) {
+    inspection.problem("currency.usd", "must be above 0");
+    return ANY_RATE;
+  }
   if (usdFile === "") return usd;
   if (usd !== undefined) inspection.problem(key, "is set beside usd: remove one of them");
   const written = readNamedFile(inspection, key, usdFile);

@@ -2,7 +2,15 @@ import { TomlDate } from "smol-toml";
 import type { PriceSchedule, ScheduledPrices, SoldPrices } from "../contract/priceList.ts";
 import type { Decimal } from "../lib/decimal.ts";
 import type { Inspection } from "./inspection.ts";
-import { documentedElsewhere, entry, readTable, readTables, text, type Option } from "./option.ts";
+import {
+  documentedElsewhere,
+  entry,
+  readTable,
+  readTables,
+  text,
+  type Option,
+  type Table,
+} from "./option.ts";
 import {
   checkPrices,
   completeList,
@@ -60,14 +68,13 @@ export interface PriceEntry {
   readonly margin: Decimal | undefined;
 }
 
-/** The [[prices]] by the id of their model. `place`: how the list is named in problems. Problems go to the inspection. */
+/** The [[prices]] of some lists by the id of their model. `place`: how a list is named in problems, which go to the inspection. */
 export function readPriceEntries(
-  items: readonly unknown[],
-  place: string,
+  lists: readonly (readonly [place: string, items: readonly unknown[]])[],
   ids: ReadonlySet<string>,
   inspection: Inspection,
 ): ReadonlyMap<string, readonly PriceEntry[]> {
-  const entries = readTables(items, place, inspection, (one, at) => {
+  const read = (one: Table, at: string) => {
     const {
       model = "",
       from,
@@ -78,7 +85,8 @@ export function readPriceEntries(
     if (model !== "" && !ids.has(model))
       inspection.problem(key, `no model has the id ${inspection.quote(key, model)}`);
     return { model, at, table, fromMs: from, margin };
-  });
+  };
+  const entries = lists.flatMap(([place, items]) => readTables(items, place, inspection, read));
   return Map.groupBy(entries, ({ model }) => model);
 }
 

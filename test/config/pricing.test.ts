@@ -101,12 +101,7 @@ describe("prices in dollars", () => {
     expect(soldOf({ model: roubles }).vendor).toBeUndefined();
   });
 
-  test.each<[string, Given, string, Readonly<Record<string, string>>?]>([
-    [
-      "without a rate",
-      { model: `usd_input_per_1m = 1\nrub_output_per_1m = 1` },
-      "models[0].usd_input_per_1m: is in dollars: set [currency] usd, the roubles for one dollar",
-    ],
+  test.each<[string, Given, string]>([
     [
       "beside roubles",
       { head: rate, model: `${dollars}\nrub_input_per_1m = 1` },
@@ -118,23 +113,36 @@ describe("prices in dollars", () => {
       "models[0].usd_input_per_1m: must be a number of dollars per 1,000,000 tokens, such as 1.25, from 0 to 1000000",
     ],
     [
-      "with a rate of 0",
-      { head: "[currency]\nusd = 0", model: dollars },
-      "currency.usd: must be above 0",
-    ],
-    [
-      "with a file without a rate",
-      { head: '[currency]\nusd_file = "usd.txt"', model: dollars },
-      "currency.usd_file: must name a file that contains only a number above 0, such as 92.5",
-      { "usd.txt": "92,5" },
-    ],
-    [
       "above the highest price",
       { head: rate, model: "usd_input_per_1m = 100000\nrub_output_per_1m = 1" },
       "models[0].usd_input_per_1m: is 9245170000 thousandths of a rouble per 1,000,000 tokens (25 roubles are 25000): the most is 1000000000",
     ],
-  ])("%s are refused", (_, given, problem, files = {}) => {
-    expect(problemsOf(given, files)).toContain(problem);
+  ])("%s are refused", (_, given, problem) => {
+    expect(problemsOf(given)).toContain(problem);
+  });
+
+  test.each<[string, string, Readonly<Record<string, string>>]>([
+    ["usd = 0", "currency.usd: must be above 0", {}],
+    [
+      'usd_file = "usd.txt"',
+      "currency.usd_file: the file cannot be read: no such file (a relative path starts at the folder of the config)",
+      {},
+    ],
+    [
+      'usd_file = "usd.txt"',
+      "currency.usd_file: must name a file that contains only a number above 0, such as 92.5",
+      { "usd.txt": "92,5" },
+    ],
+  ])("with the wrong rate %s are one problem", (lines, problem, files) => {
+    expect(problemsOf({ head: `[currency]\n${lines}`, model: dollars }, files)).toEqual([problem]);
+  });
+
+  test("without a rate are one problem each", () => {
+    const problem = "is in dollars: set [currency] usd, the roubles for one dollar";
+    expect(problemsOf({ model: dollars })).toEqual([
+      `models[0].usd_input_per_1m: ${problem}`,
+      `models[0].usd_output_per_1m: ${problem}`,
+    ]);
   });
 });
 
@@ -267,6 +275,17 @@ describe("a price below its cost is warned of", () => {
         `plans[0].rules[0]: gpt-5.rub_output_per_1m: is below the cost of routes[0], 184 for 190: ${end}`,
       ],
     ],
+    [
+      "by a plan, once for each rule that reaches a model",
+      {
+        model: roubles,
+        route: costs,
+        tail: '[[plans]]\nid = "sale"\n[[plans.rules]]\nmodels = "gpt-5"\npercent = 50\n[[plans.rules]]\nmodels = "*"\npercent = 40',
+      },
+      [
+        `plans[0].rules[0]: gpt-5.rub_input_per_1m: is below the cost of routes[0], 50 for 90: ${end}; 1 more price of this rule is below its cost`,
+      ],
+    ],
   ])("%s", (_, given, warnings) => expect(warningsOf(given)).toEqual([...warnings]));
 });
 
@@ -337,6 +356,14 @@ describe("plans", () => {
     ],
     ["percent = 0", "plans[0].rules[0].percent: must be above 0: a free model has free = true"],
     [
+      "tiers = [{ from_prompt_tokens = 9, rub_output_per_1m = 0 }]",
+      "plans[0].rules[0].rub_output_per_1m: must be above 0: a free model has free = true",
+    ],
+    [
+      "usd_output_per_1m = 1",
+      "plans[0].rules[0].usd_output_per_1m: is in dollars: set [currency] usd, the roubles for one dollar",
+    ],
+    [
       "percent = 90\nfrom = 2027-01-01\nuntil = 2027-01-01",
       "plans[0].rules[0].until: must be later than from",
     ],
@@ -350,6 +377,18 @@ describe("plans", () => {
     ],
   ])("with %j are refused", (rule, problem) => {
     expect(problemsOf({ model: cached, tail: plan(rule) })).toEqual([problem]);
+  });
+
+  test("are not named none", () => {
+    const tail = plan("percent = 90").replace("sale", "none");
+    expect(problemsOf({ model: cached, tail })).toEqual([
+      "plans[0].id: must be another name: `--plan none` takes a plan away",
+    ]);
+  });
+
+  test("may have a margin for all models behind the rules of those without dollars", () => {
+    const tail = `${plan("percent = 90")}\n[[plans.rules]]\nmodels = "*"\nmargin_percent = 5`;
+    expect(problemsOf({ model: cached, tail })).toEqual([]);
   });
 
   test("with a rule for no model are warned of", () => {
@@ -373,6 +412,30 @@ describe("[[prices]]", () => {
     };
     const [model] = configOf(text(given), { files }).models;
     expect(model?.schedule.map(({ fromMs }) => fromMs)).toEqual([0, day, day + 3_600_000]);
+  });
+
+  test.each<[string, Readonly<Record<string, string>>, string]>([
+    [
+      "is missing",
+      {},
+      "prices.toml: cannot be read: no such file; `tollgate prices sync` creates it",
+    ],
+    [
+      "has a wrong price",
+      { "prices.toml": entry(`from = 2026-12-01\nrub_input_per_1m = 1.5\nrub_output_per_1m = 2`) },
+      "prices.toml: prices[0].rub_input_per_1m: must be a whole number of thousandths",
+    ],
+    [
+      "has anything else",
+      { "prices.toml": '[[providers]]\napi_key = "secret"' },
+      "prices.toml.providers: unknown key; the keys here are prices",
+    ],
+  ])("of a file that %s are refused with its name", (_, files, problem) => {
+    const head = '[pricing]\nfile = "prices.toml"';
+    const tail = entry(`from = 2027-01-01\n${roubles}`);
+    const problems = problemsOf({ head, model: roubles, tail }, files);
+    expect(problems[0]).toContain(problem);
+    expect(problems.join()).not.toContain("secret");
   });
 
   test.each<[string, Given, string]>([
