@@ -71,7 +71,7 @@ export class Sync {
   readonly #current: readonly FilePrices[];
   readonly #foreign: readonly FilePrices[];
   readonly #marginsBefore: ReadonlyMap<string, number | null>;
-  readonly #problemsBefore: readonly string[];
+  readonly #before: Findings;
 
   constructor(input: SyncInput) {
     this.#input = input;
@@ -89,7 +89,7 @@ export class Sync {
     this.#rate = draft.pricing.rate;
     this.#pricedInConfig = empty.pricedInConfig;
     this.#marginsBefore = this.#marginsOf(draft.config);
-    this.#problemsBefore = problemsWith(path, text).problems;
+    this.#before = { ...findingsWith(path, text), warnings: draft.warnings };
     const day = isoTime(this.#atMs).slice(0, "2026-01-01".length);
     this.#lists = {
       first: readPriceList(source),
@@ -134,14 +134,15 @@ export class Sync {
 
   /** Throws ConfigError if the config does not load with the text. What was wrong before is a warning. */
   check(text: string): void {
-    const { problems, warnings } = problemsWith(this.#input.path, text);
-    const added = problems.filter((one) => !this.#problemsBefore.includes(one));
+    const { problems, warnings } = findingsWith(this.#input.path, text);
+    const added = problems.filter((one) => !this.#before.problems.includes(one));
     if (added.length > 0)
       throw new ConfigError([
         ...added,
         "nothing was written: the config does not load with these prices",
       ]);
-    for (const one of [...problems, ...warnings]) printWarning(one);
+    problems.forEach(printWarning);
+    for (const one of warnings) if (!this.#before.warnings.includes(one)) printWarning(one);
   }
 
   #synced(model: ModelConfig): SyncedModel {
@@ -198,8 +199,8 @@ export class Sync {
   /** Adds the margins, and refuses what would be sold below a route's cost. */
   #withMargins(models: readonly SyncedModel[]): readonly SyncedModel[] {
     const proposals = new Map(
-      models.flatMap(({ id, proposal }) =>
-        proposal === undefined ? [] : [[id, proposal] as const],
+      models.flatMap(({ id, proposal, isRefused }) =>
+        proposal === undefined || isRefused ? [] : [[id, proposal] as const],
       ),
     );
     const draft = loadDraft(this.#input.path, {
@@ -209,17 +210,15 @@ export class Sync {
     const after = this.#marginsOf(draft.config);
     return models.map((model) => {
       const marginBefore = this.#marginsBefore.get(model.id) ?? null;
-      if (model.proposal === undefined)
-        return { ...model, marginBefore, marginAfter: marginBefore };
+      if (!proposals.has(model.id)) return { ...model, marginBefore, marginAfter: marginBefore };
       const sold = draft.config.models.find(({ id }) => id === model.id);
       const losses = sold === undefined ? [] : this.#losses(sold);
-      const reason = [...(model.reason === undefined ? [] : [model.reason]), ...losses].join("; ");
       return {
         ...model,
         marginBefore,
         marginAfter: after.get(model.id) ?? null,
-        reason: reason === "" ? undefined : reason,
-        isRefused: model.isRefused || losses.length > 0,
+        reason: losses.length > 0 ? losses.join("; ") : undefined,
+        isRefused: losses.length > 0,
       };
     });
   }
@@ -315,10 +314,13 @@ function latest(entries: readonly FilePrices[], atMs: number): FilePrices | unde
     .findLast((one) => fromMs(one) <= atMs);
 }
 
-function problemsWith(
-  path: string | undefined,
-  text: string,
-): { readonly problems: readonly string[]; readonly warnings: readonly string[] } {
+interface Findings {
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+/** What is wrong with the config, with this text as its file with prices. */
+function findingsWith(path: string | undefined, text: string): Findings {
   try {
     return { problems: [], warnings: loadDraft(path, { text, isComplete: true }).warnings };
   } catch (error) {

@@ -165,6 +165,70 @@ describe("a model that the list describes in more detail than the config can", (
     expect(models).toMatchObject([{ ...keys, notes }]);
   });
 
+  const priority = {
+    input_cost_per_token_priority: "2e-06",
+    output_cost_per_token_priority: "4e-06",
+  };
+  test.each<readonly [what: string, fields: Fields, keys: object, notes: readonly string[]]>([
+    [
+      "a service that costs more has no price of the cache",
+      { ...priority, cache_read_input_token_cost: "1e-07" },
+      { service_tiers: { priority: { rub_cached_input_per_1m: 2000 } } },
+      [
+        "The list has no price of cached input tokens in the service tier priority: a higher one is used.",
+      ],
+    ],
+    [
+      "a service that costs less has none",
+      {
+        input_cost_per_token_flex: "5e-07",
+        output_cost_per_token_flex: "1e-06",
+        cache_read_input_token_cost: "1e-07",
+      },
+      { service_tiers: { flex: { rub_input_per_1m: 500, rub_output_per_1m: 1000 } } },
+      [],
+    ],
+    [
+      "a service has a price of long prompts",
+      { ...priority, input_cost_per_token_above_200k_tokens_priority: "3e-06" },
+      {
+        service_tiers: {
+          priority: { tiers: [{ above_prompt_tokens: 200_000, rub_input_per_1m: 3000 }] },
+        },
+      },
+      [],
+    ],
+    [
+      "two borders, of which the second does not name all prices",
+      {
+        input_cost_per_token_above_128k_tokens: "2e-06",
+        output_cost_per_token_above_128k_tokens: "3e-06",
+        input_cost_per_token_above_272k_tokens: "4e-06",
+      },
+      {
+        tiers: [
+          { above_prompt_tokens: 128_000, rub_input_per_1m: 2000, rub_output_per_1m: 3000 },
+          { above_prompt_tokens: 272_000, rub_input_per_1m: 4000, rub_output_per_1m: 3000 },
+        ],
+      },
+      [],
+    ],
+    [
+      "a price that only long prompts have",
+      {
+        input_cost_per_token_above_200k_tokens: "2e-06",
+        cache_creation_input_token_cost_above_200k_tokens: "1e-07",
+      },
+      { tiers: [{ above_prompt_tokens: 200_000, rub_input_per_1m: 2000 }] },
+      [
+        "Not in these prices, because the config cannot express it: cache_creation_input_token_cost_above_200k_tokens.",
+      ],
+    ],
+  ])("keeps what can be sold where %s", async (_, fields, keys, notes) => {
+    const { models } = await importAll(cli, { some: { ...chatModel, ...fields } });
+    expect(models).toMatchObject([{ ...keys, notes }]);
+  });
+
   test("has comments in the tables", async () => {
     const { stdout } = await run("gemini", "gemini/*");
     expect(tables(stdout)).toStartWith(`[[models]]

@@ -239,6 +239,7 @@ describe("a model is refused, and the others are written,", () => {
     ["+52 % that another one may", higher, ["--allow", "sonnet"], true],
     ["+52 % with a higher limit", higher, ["--max-change", "52"], false],
     ["+52 % just above the limit", higher, ["--max-change", "51.999999"], true],
+    ["a price that no config can have", { input_cost_per_token: 1 }, [], true],
     ["-53 %", lower, [], true],
     ["+50 %", { input_cost_per_token: 3.75e-6 }, [], false],
     [
@@ -408,6 +409,34 @@ describe("a model that is not synced says why:", () => {
       "ollama/llama3.2 of the list costs nothing: write free = true at the model",
     );
   });
+});
+
+test.each([
+  ["gemini", "https://generativelanguage.googleapis.com/v1beta", "gemini"],
+  ["openai", "https://my-team.openai.azure.com/openai/v1", "azure"],
+  ["openai", "https://api.x.ai/v1", "xai"],
+  ["openai", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "dashscope"],
+])("the vendor of a provider of kind %s at %s is %s", async (kind, url, vendor) => {
+  const provider = `[[providers]]\nid = "x"\nkind = "${kind}"\nbase_url = "${url}"\n`;
+  const folder = await open(`${provider}${model("m-1", "x")}`);
+  const entry = { litellm_provider: vendor, mode: "chat", input_cost_per_token: 1e-6 };
+  const list = {
+    "m-1": { ...entry, litellm_provider: "other", output_cost_per_token: 9e-6 },
+    [`${vendor}/m-1`]: { ...entry, output_cost_per_token: 2e-6 },
+  };
+  const { models } = await folder.document(JSON.stringify(list));
+  expect(models).toMatchObject([{ list_name: `${vendor}/m-1`, change: "new" }]);
+  expect(await folder.prices()).toContain("usd_output_per_1m = 2\n");
+});
+
+test("warns of what the new prices make wrong, such as a plan below the cost", async () => {
+  const plan = '\n[[plans]]\nid = "low"\n[[plans.rules]]\nmodels = "*"\npercent = 50\n';
+  const folder = await open(gpt + plan);
+  const { status, stderr } = await folder.sync(await listWith(), "--yes");
+  expect(stderr).toContain("plans[0].rules[0]: gpt-5.4");
+  expect(stderr).toContain("is below the cost of routes[0]");
+  expect(stderr).not.toContain("context_tokens");
+  expect(status).toBe(0);
 });
 
 test("an embedding model, audio and a multiplier of the list", async () => {
