@@ -23,6 +23,8 @@ import { accountName, InvalidValue, lowBalance, orNone, overdraft } from "./valu
 interface ShownAccount {
   readonly account: AccountRow;
   readonly document: AccountDocument;
+  /** Its plan is no longer in the config. */
+  readonly isPlanGone?: boolean;
 }
 
 function shown(account: AccountRow): ShownAccount {
@@ -81,7 +83,11 @@ const show = command({
   input: { account },
   output: AccountDocument,
   effects: [],
-  run: async ({ store }, { account }) => shown(await store.accounts.findOrThrow(account)),
+  async run({ config, store }, { account: name }) {
+    const found = shown(await store.accounts.findOrThrow(name));
+    const { plan } = found.account;
+    return { ...found, isPlanGone: plan !== null && !config.plans.some(({ id }) => id === plan) };
+  },
   text: accountText,
 });
 
@@ -195,7 +201,8 @@ const enable = operation({
   text: accountText,
 });
 
-function accountText({ account, document }: ShownAccount): string {
+function accountText({ account, document, isPlanGone = false }: ShownAccount): string {
+  const plan = document.plan ?? "none";
   return fields([
     ["account", account.name],
     ["state", state(account)],
@@ -205,7 +212,10 @@ function accountText({ account, document }: ShownAccount): string {
     ["available, RUB", document.available_rub],
     ["low below, RUB", document.low_rub ?? "as in the config"],
     ["notices to", document.notify ?? "the operator only"],
-    ["price plan", document.plan ?? "none"],
+    [
+      "price plan",
+      isPlanGone ? `${plan}, which the config does not have: it pays the models' prices` : plan,
+    ],
     ["created", shortTime(account.createdAt)],
   ]);
 }

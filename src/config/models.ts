@@ -209,10 +209,9 @@ function checkFallbacks(
     else if (fallbacks.indexOf(name) < position) {
       inspection.problem(key, `names ${quoted} twice: remove one`);
     } else if (found === undefined) {
-      const meant = nearest(
-        name,
-        models.map((model) => model.id),
-      );
+      const ids = models.map((model) => model.id);
+      const named = models.find(({ aliases }) => aliases.includes(name));
+      const meant = named?.id ?? nearest(name, ids);
       const advice = meant === undefined ? "" : `; did you mean "${meant}"?`;
       inspection.problem(key, `no model has the id ${quoted}${advice}`);
     } else if (found.kind !== "chat") {

@@ -160,16 +160,19 @@ function modelNamed({ models, aliases }: Catalog, name: string): CatalogModel | 
 }
 
 /**
- * The least cost by the models that a key may use and by its plan. Each list of models is computed once, because every
- * request asks. Prices of any time count, so the result is a lower bound.
+ * The least cost by the models that a key may use and by its plan. Each plan and each list of models is computed once,
+ * because every request asks. Prices of any time count, so the result is a lower bound.
  */
 function leastCosts(models: readonly ModelConfig[], plans: Catalog["plans"]): Catalog["leastCost"] {
-  const costsOf = (plan: string): readonly { id: string; cost: bigint }[] => {
+  type Costs = readonly { readonly id: string; readonly cost: bigint }[];
+  const byPlan = new Map<string, Costs>();
+  const costsOf = (plan: string): Costs => {
     const planned = plans.get(plan);
-    return models.map((model) => ({
-      id: model.id,
-      cost: leastCostOf(model, planned?.get(model.id)),
-    }));
+    const costOf = (model: ModelConfig): bigint => leastCostOf(model, planned?.get(model.id));
+    const costs =
+      byPlan.get(plan) ?? models.map((model) => ({ id: model.id, cost: costOf(model) }));
+    byPlan.set(plan, costs);
+    return costs;
   };
   const leastOf = (allowed: readonly string[] | null, plan: string): bigint | undefined =>
     costsOf(plan)

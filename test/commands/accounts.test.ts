@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { createHmac } from "node:crypto";
-import { appendFile } from "node:fs/promises";
+import { appendFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 
@@ -47,8 +47,10 @@ describe("accounts", () => {
 
   test("have a price plan of the config", async () => {
     cli.makeDatabase();
+    const config = join(cli.folder, "config.toml");
+    const withoutPlan = await readFile(config, "utf8");
     const plan = '[[plans]]\nid = "wholesale"\n[[plans.rules]]\nmodels = "*"\npercent = 90\n';
-    await appendFile(join(cli.folder, "config.toml"), plan);
+    await appendFile(config, plan);
     await cli.run("accounts", "create", "alice");
     const set = (id: string) => cli.run("accounts", "set", "alice", "--plan", id, "--json");
     expect(await set("wholesaler")).toMatchObject({
@@ -56,7 +58,10 @@ describe("accounts", () => {
       stderr: 'error: the config has no plan "wholesaler"; did you mean wholesale?',
     });
     expect(JSON.parse((await set("wholesale")).stdout)).toEqual({ ...alice, plan: "wholesale" });
-    expect((await cli.run("accounts", "show", "alice")).stdout).toMatch(/price plan +wholesale/);
+    expect((await cli.run("accounts", "show", "alice")).stdout).toMatch(/price plan +wholesale\n/);
+    await writeFile(config, withoutPlan);
+    const { stdout } = await cli.run("accounts", "show", "alice");
+    expect(stdout).toMatch(/price plan +wholesale, which the config does not have: it pays/);
     expect(JSON.parse((await set("none")).stdout)).toEqual(alice);
   }, 60_000);
 

@@ -47,7 +47,7 @@ function problemsOf(
 }
 
 describe("fallbacks", () => {
-  const others = `${model({ id: '"spare"' })}${embedding}`;
+  const others = `${model({ id: '"spare"', aliases: '["other"]' })}${embedding}`;
   test("are names of other chat models", () => {
     const text = provider + model({ fallbacks: '["spare"]' }) + others;
     expect(configOf(text).models.map(({ fallbacks }) => fallbacks)).toEqual([["spare"], [], []]);
@@ -57,6 +57,7 @@ describe("fallbacks", () => {
     ['["small"]', "names the model itself: remove it"],
     ['["spare", "spare"]', 'names "spare" twice: remove one'],
     ['["spar"]', 'no model has the id "spar"; did you mean "spare"?'],
+    ['["other"]', 'no model has the id "other"; did you mean "spare"?'],
     ['["vectors"]', '"vectors" is an embedding model, which cannot answer a chat'],
   ])("%s are refused", (fallbacks, problem) => {
     expect(loadText(provider + model({ fallbacks }) + others).problems).toEqual([
