@@ -30,6 +30,16 @@ export function shift({ digits, places }: Decimal, power: number): Decimal {
     : { digits: digits * powerOfTen(power - places), places: 0 };
 }
 
+const RATIO_PLACES = 20;
+
+/** `value` * `numerator` / `denominator`, rounded up after 20 places or more. */
+export function ratioUp(value: Decimal, numerator: Decimal, denominator: Decimal): Decimal {
+  const { digits, places } = multiply(value, numerator);
+  const scaled = digits * powerOfTen(denominator.places + RATIO_PLACES);
+  const divisor = denominator.digits;
+  return { digits: (scaled + divisor - 1n) / divisor, places: places + RATIO_PLACES };
+}
+
 /** The smallest number with so many significant digits that is not below the value. */
 export function roundUpDigits({ digits, places }: Decimal, most: number): Decimal {
   const surplus = Math.min(digits.toString().length - most, places);

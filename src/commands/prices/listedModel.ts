@@ -11,6 +11,7 @@ import {
   compare,
   highest,
   parseDecimal,
+  ratioUp,
   roundUpDigits,
   shift,
   zero,
@@ -233,17 +234,18 @@ class CostReader {
     return prices;
   }
 
-  /** In a service that costs more, a price that only the standard service has would be too low: it falls back too. */
+  /** In a service that costs more, a price that only the standard service has would be too low: it rises with the others. */
   #withFallbacks(tiers: DollarTiers, standard: DollarPrices, service: ServiceTier): DollarTiers {
     const base: { [Name in PriceName]?: Decimal } = { ...tiers.base };
     for (const { price, fallback } of byPrice) {
-      const instead = fallback && base[fallback];
-      const usual = fallback && (standard[fallback] ?? standard.input);
-      if (!instead || !usual || base[price.name] || !standard[price.name]) continue;
-      if (compare(instead, usual) <= 0) continue;
-      base[price.name] = instead;
+      const usual = standard[price.name];
+      const [before, after] = [standard, base].map(
+        (one) => fallback && (one[fallback] ?? one.input),
+      );
+      if (!usual || base[price.name] || !before || !after || compare(after, before) <= 0) continue;
+      base[price.name] = roundUpDigits(ratioUp(usual, after, before), DIGITS_MAX);
       this.#notes.add(
-        `The list has no price of ${price.of} in the service tier ${service}: a higher one is used.`,
+        `The list has no price of ${price.of} in the service tier ${service}: it is taken to rise as the others.`,
       );
     }
     return { ...tiers, base };

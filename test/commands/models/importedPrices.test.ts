@@ -173,9 +173,9 @@ describe("a model that the list describes in more detail than the config can", (
     [
       "a service that costs more has no price of the cache",
       { ...priority, cache_read_input_token_cost: "1e-07" },
-      { service_tiers: { priority: { rub_cached_input_per_1m: 2000 } } },
+      { service_tiers: { priority: { rub_cached_input_per_1m: 200 } } },
       [
-        "The list has no price of cached input tokens in the service tier priority: a higher one is used.",
+        "The list has no price of cached input tokens in the service tier priority: it is taken to rise as the others.",
       ],
     ],
     [
