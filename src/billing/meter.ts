@@ -176,7 +176,9 @@ export class RequestMeter implements Meter {
   writeRow(): void {
     if (this.isSettling || this.#mayHaveRow || this.#options.hold.secured !== undefined) return;
     this.#mayHaveRow = true;
-    const record: RequestRecord = { ...this.#options.request, pricing: null, ...NOT_ENDED };
+    const { request, prices } = this.#options;
+    const pricing = prices.standard[0].note;
+    const record: RequestRecord = { ...request, pricing, ...NOT_ENDED };
     // Without its row the request only stays out of the lists while it runs.
     this.#options.writer.write({ kind: "recordRequest", record }).catch(() => undefined);
   }

@@ -3,6 +3,7 @@ import { formatRoubles } from "../../../src/lib/money.ts";
 import { call, chat, unknownModel } from "../../support/gateway/chatCalls.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
+import { untilAsync } from "../../support/until.ts";
 import { usual } from "../../support/provider/chatAnswers.ts";
 
 const DAY_MS = 86_400_000;
@@ -112,6 +113,26 @@ test("an account pays the prices of its plan and of the day, and sees them befor
   // A price that falls back to the input price falls back to that of the plan.
   await both(next, { ...next, input: 1000n, write: 1000n }, other);
   expect(await shown(plain, "small")).not.toHaveProperty("next");
+});
+
+test("the row of a running request says why it has its prices, as its record does", async () => {
+  const key = await keyWith("wholesale");
+  const { promise: mayAnswer, resolve: answer } = Promise.withResolvers<void>();
+  at.providers.local.answer = async (peer, request) => {
+    await mayAnswer;
+    await usual(peer, request);
+  };
+  const reply = chat(at.gateway, key, { model: "small" });
+  const rows = async () =>
+    (await at.gateway.store.requests.list({ account: key.account }, { limit: 9 })).rows;
+  await untilAsync("it has a row", async () => (await rows()).length > 0);
+  const [running] = await rows();
+  expect([running?.status, running?.pricing?.plan]).toEqual(["running", "wholesale"]);
+  answer();
+  const { id } = await reply;
+  const record = await at.gateway.store.requests.find(id);
+  expect([record?.status, record?.pricing]).toEqual(["done", running?.pricing]);
+  expect(record?.price).toEqual(running?.price);
 });
 
 test.each(["tiny", "small-2026-11-30"])("%s is charged and shown as its model", async (name) => {
