@@ -10,6 +10,7 @@ import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import {
   compare,
   highest,
+  multiply,
   parseDecimal,
   ratioUp,
   roundUpDigits,
@@ -51,7 +52,7 @@ const COST_FIELDS: ReadonlyMap<string, CostName> = new Map([
 /** `input_cost_per_token_above_200k_tokens_priority` is the price of a long prompt in the service tier priority. */
 const FIELD_NAME =
   /^(.+?)(?:_above_(\d{1,5})k_tokens)?(?:_(flex|priority|batches|batch_requests))?$/;
-const COST_NAME = /cost|pric|^provider_specific_entry$/;
+const COST_NAME = /cost|pric/;
 const LEFT_OUT_MAX = 10;
 
 /** Reads one entry. */
@@ -114,6 +115,8 @@ class CostReader {
   /** The fields with prices that the config cannot express. */
   readonly leftOut: string[] = [];
   readonly #kind: "chat" | "embedding";
+  /** How many times the price a fast answer costs. */
+  #fast: Decimal | undefined;
   readonly #notes = new Set<string>();
   /** By the service tier; undefined: the standard one. */
   readonly #places = new Map<ServiceTier | undefined, Costs[]>();
@@ -130,6 +133,7 @@ class CostReader {
     const service = serviceNamed(suffix);
     if (name !== undefined) this.#add({ field, service, above: Number(above) * 1000 }, name, value);
     else if (field === "tiered_pricing") this.#readTiers(value);
+    else if (field === "provider_specific_entry") this.#readFactors(field, value);
     else if (COST_NAME.test(field) && service === undefined && isCost(value))
       this.leftOut.push(field);
   }
@@ -158,6 +162,13 @@ class CostReader {
     found.fields.set(name, field);
   }
 
+  /** The prices of tokens times a number, for a fast answer or a place. */
+  #readFactors(field: string, value: unknown): void {
+    const { fast, ...places } = fieldsOf(value);
+    if (isCost(fast)) this.#fast = parseDecimal(textOf(fast));
+    if (Object.values(places).some(isCost)) this.leftOut.push(field);
+  }
+
   /** A list of prices by the length of the prompt. */
   #readTiers(value: unknown): void {
     const tiers: readonly unknown[] = Array.isArray(value) ? value : [];
@@ -178,13 +189,14 @@ class CostReader {
     const standard = this.#tiers(undefined);
     if (standard === undefined) return undefined;
     if (this.#kind === "embedding") return { ...standard, services: {} };
-    // A service without a price of input and output stays one that is refused.
+    // A service without a price of input and output stays one that is refused. One of 0 is a mistake of the list.
     const services = serviceTiers.flatMap((service) => {
       const tiers = this.#tiers(service);
-      if (tiers === undefined) return [];
+      if (tiers === undefined || (hasZero(tiers.base) && !hasZero(standard.base))) return [];
       return [[service, this.#withFallbacks(tiers, standard.base, service)] as const];
     });
-    return { ...standard, services: Object.fromEntries(services) };
+    const fast = this.#fast && { fast: timesTokens(standard, this.#fast) };
+    return { ...standard, services: { ...Object.fromEntries(services), ...fast } };
   }
 
   #tiers(service: ServiceTier | undefined): DollarTiers | undefined {
@@ -262,6 +274,29 @@ class CostReader {
     }
     return notes;
   }
+}
+
+function hasZero(prices: DollarPrices): boolean {
+  return Object.values(prices).some(({ digits }) => digits === 0n);
+}
+
+/** The prices of tokens times a number. Others are the same in each service. */
+function timesTokens({ base, tiers }: DollarTiers, factor: Decimal): DollarTiers {
+  const times = (prices: DollarPrices): DollarPrices =>
+    Object.fromEntries(
+      byPrice.flatMap(({ price: { name }, unit }) => {
+        const cost = prices[name];
+        if (cost === undefined || unit.things !== "tokens") return [];
+        return [[name, roundUpDigits(multiply(cost, factor), DIGITS_MAX)]];
+      }),
+    );
+  return {
+    base: times(base),
+    tiers: tiers.map((tier) => ({
+      abovePromptTokens: tier.abovePromptTokens,
+      prices: times(tier.prices),
+    })),
+  };
 }
 
 /** Where a cost stands in the list. */

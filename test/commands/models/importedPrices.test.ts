@@ -199,6 +199,24 @@ describe("a model that the list describes in more detail than the config can", (
       [],
     ],
     [
+      "a fast answer costs six times as much",
+      {
+        provider_specific_entry: '{"fast": 6.0}',
+        input_cost_per_token_above_200k_tokens: "2e-06",
+        search_context_cost_per_query: '{"low": 0.01}',
+      },
+      {
+        service_tiers: {
+          fast: {
+            rub_input_per_1m: 6000,
+            rub_output_per_1m: 12_000,
+            tiers: [{ above_prompt_tokens: 200_000, rub_input_per_1m: 12_000 }],
+          },
+        },
+      },
+      ["The list has a price of web searches, and the gateway does not sell them over this route."],
+    ],
+    [
       "two borders, of which the second does not name all prices",
       {
         input_cost_per_token_above_128k_tokens: "2e-06",
@@ -227,6 +245,16 @@ describe("a model that the list describes in more detail than the config can", (
   ])("keeps what can be sold where %s", async (_, fields, keys, notes) => {
     const { models } = await importAll(cli, { some: { ...chatModel, ...fields } });
     expect(models).toMatchObject([{ ...keys, notes }]);
+  });
+
+  test.each<Fields>([
+    { input_cost_per_token_flex: "0.0", output_cost_per_token_flex: "1e-06" },
+    { input_cost_per_token_flex: "1e-06" },
+    { provider_specific_entry: '{"fast": 0}' },
+  ])("sells no service tier of %j", async (fields) => {
+    const { models } = await importAll(cli, { some: { ...chatModel, ...fields } });
+    expect(models[0]).toHaveProperty("rub_input_per_1m", 1000);
+    expect(models[0]).not.toHaveProperty("service_tiers");
   });
 
   test("has comments in the tables", async () => {
